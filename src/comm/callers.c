@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Callers at a listening socket, from accept up to their card (callers.h says what limits they
- * are held to). The list has no holes: who goes is replaced by the last one, so places change,
- * and a caller that is to be found again has a number of its own. */
+/* Callers at a listening socket, from accept up to their card (callers.h says which limits
+ * apply to them). The list has no holes: the last entry replaces one that is removed. So
+ * places change, and a caller that has to be found again has a number of its own. */
 #define _GNU_SOURCE
 #include "comm/callers.h"
 
@@ -14,11 +14,12 @@
 
 #include "base/clock.h"
 
-/* Of a flood so many are taken at a time: the thread that does it carries a run's messages, too. */
+/* How many calls of a flood are accepted at a time: this thread carries a run's messages,
+ * too. */
 enum { MAX_SPOKEN = 64, TAKEN_AT_ONCE = 16 };
 static const double caller_s = 5, quiet_s = 60;
 
-/* An address that was complained about. */
+/* An address about which a complaint was logged. */
 typedef struct wefti_spoken {
     double when_s;
     char address[WEFTI_CALLER_ADDRESS_BYTES];
@@ -54,7 +55,7 @@ void wefti_callers_complain(wefti_callers *all, const char *address, const char 
             return;
     spoken *s = &all->spoken[all->n_spoken % MAX_SPOKEN];
     if (all->n_spoken >= MAX_SPOKEN && now_s - s->when_s < quiet_s)
-        return; /* many addresses are one stranger's */
+        return; /* many addresses may belong to one stranger */
     all->n_spoken++;
     s->when_s = now_s;
     memcpy(s->address, address, sizeof s->address);
@@ -70,7 +71,7 @@ static int count_from(const wefti_callers *all, const char *address) {
     return n;
 }
 
-/* The oldest of the address with the most. */
+/* Drops the oldest caller of the address with the most callers. */
 static void make_room(wefti_callers *all) {
     int worst = 0, most = 0;
     for (int i = 0; i < all->n; i++) {
@@ -110,14 +111,14 @@ bool wefti_callers_accept(wefti_callers *all) {
         socklen_t size = sizeof from;
         int fd = accept4(all->listener, address.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE)) return false;
-        if (fd < 0) return true; /* none, or one that has gone again */
+        if (fd < 0) return true; /* none waits, or the caller has hung up */
         add(all, fd, address.any, size);
     }
     all->more = true;
     return true;
 }
 
-/* The handshake, as far as it goes. WAITS: it is over, or not yet. */
+/* Continues the handshake as far as possible. WAITS: it is done, or needs more bytes. */
 static wefti_caller_fate shake(wefti_callers *all, wefti_caller *c) {
     bool refused;
     if (c->shaken) return WEFTI_CALLER_WAITS;
@@ -139,7 +140,7 @@ static wefti_caller_fate hear(wefti_callers *all, wefti_caller *c) {
     wefti_caller_fate fate = shake(all, c);
     if (!c->shaken || fate == WEFTI_CALLER_GONE) return fate;
     if (c->out) return send_answer(c);
-    if (c->n_card == WEFTI_CARD_BYTES) return WEFTI_CALLER_WAITS; /* for its answer */
+    if (c->n_card == WEFTI_CARD_BYTES) return WEFTI_CALLER_WAITS; /* for the answer to its card */
     struct iovec part = {c->card + c->n_card, (size_t)(WEFTI_CARD_BYTES - c->n_card)};
     c->n_card += (int)wefti_connection_read(&c->stream, &part, 1);
     if (c->n_card == WEFTI_CARD_BYTES) return all->admit(all->user, c);

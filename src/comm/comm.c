@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The front of every backend (comm->ops: local.c, remote.c), and the small collectives built on
- * its messages:
+/* The front of every backend (comm->ops: local.c, remote.c), and the small collectives
+ * built on its messages:
  *
  *     send      checked here: a peer of the group that is not this rank, no negative length
  *     barrier   an empty message to all, one from each
- *     gather    the same bytes of each, in rank order
+ *     gather    the same number of bytes from each, in rank order
  *     sum       doubles of each, added in rank order, so that all have the same bits
  *
- * A tag is step << 24 | bucket << 4 | stage. It is used once: whoever receives a message gives it
- * back (release), and whoever sent it waits until all have (await). */
+ * A tag is step << 24 | bucket << 4 | stage. It is used once: the receiver of a message
+ * gives it back (release), and the sender waits until all receivers have done so (await). */
 #include "comm/comm.h"
 
 #include <string.h>

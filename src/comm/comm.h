@@ -3,17 +3,16 @@
 
 #include <weft/ctx.h>
 
-/* Bytes to other ranks. A communicator is one rank's view of a group of ranks. Messages
- * are matched by (communicator, sender, tag); a tag is used once until its message is
- * released. Several threads of a rank may use different communicators at the same time,
- * one thread each.
+/* Sends bytes to other ranks. A communicator is one rank's view of a group of ranks.
+ * Messages are matched by (communicator, sender, tag); a tag may be used again only after
+ * its message was released. Several threads of a rank may use different communicators at
+ * the same time, one thread each.
  *
- * The receiver sees a message as a view that stays valid until it releases it; the sender
- * leaves its buffer unchanged until wefti_comm_await. Ranks of one process so exchange
- * memory without copies; a backend that has to stage messages keeps the staging to
- * itself.
+ * The receiver sees a message as a view, which stays valid until the receiver releases it;
+ * the sender must not change its buffer before wefti_comm_await. So ranks of one process
+ * exchange memory without copies; a backend that has to stage messages hides the staging.
  *
- * When a rank fails it poisons the world: every wait of every rank then returns
+ * When a rank fails, it poisons the world: every wait of every rank then returns
  * WEFT_ERR_PEER instead of hanging. */
 
 typedef enum wefti_link_class {
@@ -32,23 +31,23 @@ typedef struct wefti_traffic {
 
 typedef struct wefti_comm wefti_comm;
 
-/* Messages of a step, where members may be lost in the middle of it. */
+/* Kinds of messages of a step during which members may be lost. */
 typedef enum wefti_piece_kind {
-    WEFTI_PIECE_SAME, /* its sender has sent the same bytes to all members */
-    WEFTI_PIECE_ALONE, /* the same, and it is an answer that nobody else can make */
-    WEFTI_PIECE_OWN   /* what it has sent to this rank is for this rank alone */
+    WEFTI_PIECE_SAME, /* its sender sent the same bytes to all members */
+    WEFTI_PIECE_ALONE, /* the same, and only its sender can make this answer */
+    WEFTI_PIECE_OWN   /* its sender sent these bytes to this rank alone */
 } wefti_piece_kind;
 
-/* The message of a member that is lost, and that nobody who is left has: it was that
- * member's answer to parts which the others had sent to it. */
+/* The message of a lost member that no remaining member has. It was the lost member's
+ * answer to parts that the others had sent to it. */
 typedef struct wefti_lost {
     int peer;
     int64_t tag, part_tag; /* of the answer, and of the parts */
-    int64_t view;          /* by which membership it is lost; it may change again */
+    int64_t view;          /* the membership in which it is lost; this may change again */
 } wefti_lost;
 
 typedef struct wefti_received {
-    const void *view; /* NULL: the message counts nowhere, its sender is lost */
+    const void *view; /* NULL: the sender is lost, and the message counts nowhere */
     int64_t membership;
 } wefti_received;
 
@@ -59,19 +58,19 @@ typedef struct wefti_comm_ops {
                         int64_t n_bytes);
     weft_status (*receive)(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
                            const void **view);
-    /* May be NULL where no mixer has a deadline. */
+    /* May be NULL if no mixer has a deadline. */
     weft_status (*receive_by)(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
                               double deadline_s, const void **view);
     void (*release)(wefti_comm *comm, int peer, int64_t tag);
     weft_status (*await)(wefti_comm *comm, int64_t tag);
-    bool (*holds)(wefti_comm *comm, const void *data); /* as receive_by */
-    /* May be NULL: ranks are ended, and their memory freed, when all of them stand. */
+    bool (*holds)(wefti_comm *comm, const void *data); /* may be NULL, like receive_by */
+    /* May be NULL if ranks end, and free their memory, only when all of them have stopped. */
     void (*settle)(wefti_comm *comm);
     weft_status (*reserve)(wefti_comm *comm, int n_messages);
     void (*traffic)(const wefti_comm *comm, wefti_traffic *out);
-    /* May be NULL: nobody asks. */
+    /* May be NULL: notes are then ignored. */
     void (*note)(wefti_comm *comm, int64_t step, const char *at);
-    /* All may be NULL: no member is ever lost (comm/elastic.h). */
+    /* All of these may be NULL: then no member is ever lost (comm/elastic.h). */
     weft_status (*send_part)(wefti_comm *comm, int peer, int64_t tag, const void *data,
                              int64_t n_bytes);
     weft_status (*receive_piece)(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
@@ -89,9 +88,10 @@ struct wefti_comm {
     const wefti_comm_ops *ops;
     weft_ctx *ctx; /* borrowed */
     int rank, size;
-    double arrival_s; /* when the message last received was there (wefti_now_s) */
-    /* The last n_guests ranks have come while the others train, and have no state yet: up to
-     * step guest_until (train/guests.h) they say nothing of their own; 0: all take part. */
+    double arrival_s; /* arrival time of the last received message (wefti_now_s) */
+    /* The last n_guests ranks joined while the others train and have no state yet: up to
+     * step guest_until (train/guests.h) they contribute nothing of their own. 0: all ranks
+     * contribute. */
     int n_guests;
     int64_t guest_until;
 };
@@ -105,72 +105,74 @@ weft_status wefti_comm_send(wefti_comm *comm, int peer, int64_t tag, const void 
 weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
                                 int64_t n_bytes) WEFT_CHECKED;
 
-/* Waits for the message of `peer` with `tag`, which must have exactly n_bytes (a peer's
- * other length is WEFT_ERR_WIRE). [out] *view is borrowed until wefti_comm_release. */
+/* Waits for the message of `peer` with `tag`, which must have exactly n_bytes (another
+ * length is WEFT_ERR_WIRE). [out] *view is borrowed until wefti_comm_release. */
 weft_status wefti_comm_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
                                const void **view) WEFT_CHECKED;
 
-/* The same, but waits no longer than up to `deadline_s` (wefti_now_s; a time that is past
- * asks without waiting): *view is NULL if the message has not arrived by then. It can be
- * received some other time. */
+/* The same, but waits at most until `deadline_s` (wefti_now_s; a time in the past asks
+ * without waiting): *view is NULL if the message has not arrived by then. It can still be
+ * received later. */
 weft_status wefti_comm_receive_by(wefti_comm *comm, int peer, int64_t tag,
                                   int64_t n_bytes, double deadline_s,
                                   const void **view) WEFT_CHECKED;
 void wefti_comm_release(wefti_comm *comm, int peer, int64_t tag);
 
-/* Sends a part of something that `peer` puts together and answers to all. Should it be
- * lost before anybody has the answer, all get the parts and answer themselves. */
+/* Sends a part of something that `peer` combines and then sends to all as its answer. If
+ * `peer` is lost before any rank has the answer, all ranks get the parts and compute the
+ * answer themselves. */
 weft_status wefti_comm_send_part(wefti_comm *comm, int peer, int64_t tag,
                                  const void *data, int64_t n_bytes) WEFT_CHECKED;
 
-/* Receives a message of a step. Should its sender be lost, it counts if it is here, or
- * (unless WEFTI_PIECE_OWN) if any member has it, which then sends it on; else out->view is NULL.
- * All members decide alike. */
+/* Receives a message of a step. If its sender is lost, the message counts if it is here, or
+ * (unless WEFTI_PIECE_OWN) if any member has it, which then forwards it; otherwise
+ * out->view is NULL. All members decide alike. */
 weft_status wefti_comm_receive_piece(wefti_comm *comm, int peer, int64_t tag,
                                      int64_t n_bytes, wefti_piece_kind kind,
                                      wefti_received *out) WEFT_CHECKED;
 
-/* The part that `peer` had sent to the lost one; *view is NULL if peer is lost as well, or
- * if membership has changed since lost->view: then all is decided anew. */
+/* Receives the part that `peer` had sent to the lost member. *view is NULL if `peer` is
+ * lost as well, or if the membership has changed since lost->view; in the second case the
+ * caller decides everything again. */
 weft_status wefti_comm_receive_part(wefti_comm *comm, const wefti_lost *lost, int peer,
                                     int64_t n_bytes, const void **view) WEFT_CHECKED;
 void wefti_comm_release_part(wefti_comm *comm, const wefti_lost *lost, int peer);
 
-/* Takes the place of the answer: it is there as if it had come from the lost one. Nothing
- * is done if membership has changed since lost->view. */
+/* Puts an answer computed here in the place of the lost one, as if it had come from the
+ * lost member. Does nothing if the membership has changed since lost->view. */
 weft_status wefti_comm_replace(wefti_comm *comm, const wefti_lost *lost, const void *data,
                                int64_t n_bytes) WEFT_CHECKED;
 
-/* Returns when all members that are not lost hold what this rank holds of an exchange, since they
- * have called it, too: what follows may be told to other groups. At once where nobody is ever
- * lost. Its messages are signs of life (docs/membership.md), and count as such. */
+/* Returns when all members that are not lost have called it, too. They then hold what this
+ * rank holds of an exchange, and its result may be sent to other groups. Returns at once
+ * where members are never lost. Its messages count as signs of life (docs/membership.md). */
 weft_status wefti_comm_agree(wefti_comm *comm, int64_t tag) WEFT_CHECKED;
 
-/* Waits until every message that this rank sent with `tag` was released by its receiver:
- * the buffer is the sender's own again. */
+/* Waits until every message that this rank sent with `tag` was released by its receiver.
+ * The sender may then use the buffer again. */
 weft_status wefti_comm_await(wefti_comm *comm, int64_t tag) WEFT_CHECKED;
 
 /* Whether a message that this rank sent from `data` has not been released yet. */
 bool wefti_comm_holds(wefti_comm *comm, const void *data);
 
-/* Waits until nothing reads what this rank sends, by whichever communicator; to be called
- * before memory is freed that was sent and not awaited. After a wait that failed because
- * of another rank it is so already. */
+/* Waits until nothing reads the memory of messages that this rank sends, by any
+ * communicator. To be called before freeing memory that was sent and not awaited. After a
+ * wait that failed because of another rank this already holds. */
 void wefti_comm_settle(wefti_comm *comm);
 
-/* Makes room for n messages of this rank under way at once, beyond what other
- * communicators of the rank have reserved: then sending allocates nothing. */
+/* Reserves memory for n messages of this rank under way at once, in addition to what other
+ * communicators of the rank have reserved. Sending then allocates nothing. */
 weft_status wefti_comm_reserve(wefti_comm *comm, int n_messages) WEFT_CHECKED;
 
 /* What this rank has sent and received so far, over all its communicators. */
 void wefti_comm_traffic(const wefti_comm *comm, wefti_traffic *out);
 
-/* Notes what this rank is doing, "block 3" of a step, for those who miss it. `at` lives
- * as long as the communicator. */
+/* Notes what this rank is doing ("block 3" of a step), for the messages of ranks that wait
+ * for it in vain. `at` must live as long as the communicator. */
 void wefti_comm_note(wefti_comm *comm, int64_t step, const char *at);
 
-/* A tag that no other message of the same communicator uses at the time: what is told
- * apart is the step, the bucket and the stage (0..15) of its exchange. */
+/* A tag made of the step, the bucket and the stage (0..15) of its exchange, so that no
+ * other message of the same communicator uses it at the same time. */
 int64_t wefti_comm_tag(int64_t step, int bucket, int stage);
 
 /* Returns when every rank of the group has called it. Collective. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One read or write asks the kernel once for as much as there can be. A short answer says
- * that the socket is empty or full, so it is not asked again before poll or epoll has seen
- * it change; a socket that has ended is read until it says so. */
+/* One read or write asks the kernel once, for as much as possible. A short result means
+ * that the socket is empty or full, so the kernel is not asked again before poll or epoll
+ * has seen the socket change. A socket whose other end has closed is read until the end. */
 #define _GNU_SOURCE
 #include "comm/connection.h"
 
@@ -41,7 +41,7 @@ static size_t sum(const struct iovec *parts, int n_parts) {
     return n;
 }
 
-/* iovecs are one struct for both directions: the kernel does not write through these. */
+/* iovec is one struct for both directions; the kernel does not write through these. */
 static struct msghdr message_of(const struct iovec *parts, int n_parts) {
     union {
         const struct iovec *in;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Sockets that listen and call, with deadlines. They are non-blocking from the beginning, since
- * connections are (connection.h); what takes time waits in poll, interrupted or not, up to a
- * deadline. */
+/* Sockets that listen and connect, with deadlines. They are non-blocking from the start,
+ * because connections are (connection.h). Functions that take time wait in poll, also
+ * across interruptions, up to a deadline. */
 #define _GNU_SOURCE
 #include "comm/dial.h"
 
@@ -50,7 +50,7 @@ typedef union endpoint {
     struct sockaddr_in6 v6;
 } endpoint;
 
-/* At all addresses, of IPv6 too where there is one; or at this machine's own only. */
+/* A socket for all addresses, of IPv6 too if available; or for this machine's own only. */
 static int open_socket(bool here, int port, endpoint *address, socklen_t *size) {
     int no = 0, type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
     *address = (endpoint){
@@ -96,7 +96,7 @@ int wefti_dial_port(int fd) {
                                                   : address.v6.sin6_port);
 }
 
-/* --- calling --- */
+/* --- connecting --- */
 
 /* Connected, or -1 with errno. */
 static int connect_within(const struct addrinfo *a, double until_s) {

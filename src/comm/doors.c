@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a process that comes late calls: a text of hosts, with or without ports, taken apart.
+/* Where a late process connects: parses a list of hosts, with or without ports.
  *
  *     a            a:port, a:port+1, ...   whichever of the run's processes there listens
  *     a:29501      that one
  *     [fd00::2]:29501, fd00::2             an address with colons has brackets before a port
  *     a:29501,b    all of these, one after another
  *
- * The text comes from a command line or from another member, so that each part of it is checked. */
+ * The text comes from a command line or from another member, so every part of it is
+ * checked. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "comm/tcp.h"
 
-/* Each of a few hosts has 16 ports at most; a run has no more processes than this. */
+/* Each of a few hosts has at most 16 ports; a run has no more processes than this. */
 enum { MOST_DOORS = 1024 };
 
 static weft_status refuse(weft_ctx *ctx, const char *part, size_t n) {
@@ -23,7 +24,7 @@ static weft_status refuse(weft_ctx *ctx, const char *part, size_t n) {
         (int)(n < 300 ? n : 300), part);
 }
 
-/* The decimal number of n characters, 1 to 65535; 0: it is none. */
+/* The decimal number in n characters, 1 to 65535; 0: it is not one. */
 static int port_of(const char *text, size_t n) {
     int port = 0;
     for (size_t i = 0; i < n; i++) {
@@ -33,7 +34,7 @@ static int port_of(const char *text, size_t n) {
     return port <= 65535 ? port : 0;
 }
 
-/* One part without commas. *port stays as it was where the part has none. */
+/* Parses one part without commas. *port stays unchanged if the part has none. */
 static bool read_part(const char *part, size_t n, wefti_tcp_door *out, bool *has_port) {
     const char *end = part + n, *host = part, *colon = NULL, *close = NULL;
     bool brackets = n > 0 && part[0] == '[';
@@ -53,7 +54,7 @@ static bool read_part(const char *part, size_t n, wefti_tcp_door *out, bool *has
     return !colon || out->port > 0;
 }
 
-/* What is being made, and what a host without a port means. */
+/* The list under construction, and the ports of a host without a port. */
 typedef struct list {
     wefti_tcp_door *doors; /* [MOST_DOORS] */
     int n, port, n_ports;

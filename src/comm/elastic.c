@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The membership machine in a run: the progress thread feeds it what it sees, and does what
- * it says.
+/* The membership machine in a run: the progress thread reports events to it and carries out
+ * its actions.
  *
  *     message, time, a connection that ended, steps  -->  machine  -->  send, freeze, install
  *
- * A connection that ends is proof of death if the process's host refuses another one at
- * once; if it takes one, or says nothing, for closed_patience_s, it is a suspicion. */
+ * An ended connection is proof of death if the process's host refuses a new one at once; if
+ * the host accepts one, or does not answer for closed_patience_s, it is a suspicion. */
 #define _GNU_SOURCE
 #include "comm/elastic.h"
 
@@ -16,14 +16,14 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-/* Unfinished steps of all, where the status is read at once. With a lag the last to begin is so
- * many steps behind the first, and has the status of as many steps to read. */
+/* Unfinished steps of all ranks, if the status is read at once. With a lag the last rank to
+ * begin is `lag` steps behind the first, and has the status of as many steps to read. */
 enum { WINDOW = 2, ROUNDS = 2, ONE_MORE = 1 };
 
 static const double closed_patience_s = 1.0, left_patience_s = 1.0, redial_every_s = 2e-3,
                     tell_every_s = 0.05, call_every_s = 0.25;
 
-/* A node's key is its place; who comes to a place after somebody else has another incarnation. */
+/* A node's key is its place; a later process at the same place has another incarnation. */
 static wefti_node_id id_at(int rank, uint64_t incarnation) {
     return (wefti_node_id){(uint64_t)rank + 1, incarnation};
 }
@@ -116,8 +116,8 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
     wefti_free(ctx, e);
 }
 
-/* Who has which place, as it begins. A joiner knows who is connected to it; who of them are
- * members it learns from its first view. */
+/* Who has which place at the start. A joiner knows which ranks are connected to it; its
+ * first view tells which of them are members. */
 static void fill_places(const weft_mesh *mesh, wefti_elastic *e) {
     for (int r = 0; r < e->size; r++) {
         bool founds = r < e->n_ranks;
@@ -182,7 +182,7 @@ void wefti_elastic_destroy(weft_mesh *mesh) {
     if (mesh->elastic) free_elastic(mesh->ctx, mesh->elastic);
 }
 
-/* --- what the machine says --- */
+/* --- actions of the machine --- */
 
 static void note_out(weft_mesh *mesh, wefti_member_out out) {
     static const char *const why[] = {
@@ -201,7 +201,7 @@ static void note_out(weft_mesh *mesh, wefti_member_out out) {
                      wefti_elastic_witness_text(mesh->elastic, out));
 }
 
-/* Lock held. The cut of the machine's view, in ranks. */
+/* Lock held. Copies the cut of the machine's view, in ranks. */
 static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
     wefti_elastic *e = mesh->elastic;
     int per_step = e->limits.rounds * e->limits.parts;
@@ -229,7 +229,7 @@ static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
         }
 }
 
-/* A message that is judged later. Lock held. */
+/* A message whose fate is decided later. Lock held. */
 static void park(weft_mesh *mesh, wefti_arrival *arrival) {
     arrival->next = mesh->elastic->parked;
     mesh->elastic->parked = arrival;
@@ -246,7 +246,7 @@ static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
     mesh->spare_arrivals = arrival;
 }
 
-/* Lock held. Of who is still to come all stays parked. */
+/* Lock held. Messages of ranks that are not members yet stay parked. */
 static void unpark(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     wefti_arrival *list = e->parked;
@@ -273,7 +273,7 @@ static void install(weft_mesh *mesh) {
     copy_cut(mesh, view);
     e->frozen = false;
     if (e->setup.joins && e->entered == 0 &&
-        e->steps.finished < 0) /* its state is to come */
+        e->steps.finished < 0) /* its state will come */
         e->steps = (wefti_member_steps){view->first_step - 1, view->first_step - 1,
                                         view->first_step - 1};
     unpark(mesh);
@@ -334,7 +334,7 @@ static void feed_once(weft_mesh *mesh, const wefti_member_event *event) {
     }
 }
 
-/* --- what is here of who departs --- */
+/* --- messages of departing ranks that are here --- */
 
 static wefti_inventory_entry *entry_of(wefti_elastic *e, int *n, int sender,
                                        int64_t step) {
@@ -349,7 +349,7 @@ static wefti_inventory_entry *entry_of(wefti_elastic *e, int *n, int sender,
     return &e->entries[(*n)++];
 }
 
-/* Whether a view may have to decide about a step. */
+/* Whether a view may still have to decide about a step. */
 static bool is_unfinished(const wefti_elastic *e, int64_t step) {
     return step > e->stable && step <= e->stable + e->limits.window;
 }
@@ -392,7 +392,7 @@ static void sync_steps(weft_mesh *mesh) {
     feed_once(mesh, &event);
 }
 
-/* What all members have finished is of no use to anybody any more. */
+/* No member needs messages of steps that all members have finished. */
 static void note_stable(weft_mesh *mesh) {
     int64_t stable = wefti_member_stable(mesh->elastic->member);
     if (stable <= mesh->elastic->stable) return;
@@ -403,9 +403,9 @@ static void note_stable(weft_mesh *mesh) {
 static void answer_freeze(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     e->has_frozen = false;
-    sync_steps(mesh); /* frozen: they stay as they are */
+    sync_steps(mesh); /* frozen: the steps do not change now */
     if (e->has_frozen) return;
-    note_stable(mesh); /* steps that were finished since the last look are of the window, too */
+    note_stable(mesh); /* the window begins after what all have finished by now */
     int n = 0;
     for (int r = 0; r < e->size; r++)
         e->work[r] = wefti_member_departs(e->member, e->id[r]);
@@ -427,7 +427,7 @@ static void feed(weft_mesh *mesh, const wefti_member_event *event) {
     while (e->has_frozen) answer_freeze(mesh);
 }
 
-/* --- what the machine is told --- */
+/* --- events for the machine --- */
 
 static void feed_closed(weft_mesh *mesh, int rank, wefti_evidence evidence) {
     wefti_member_event event = {.kind = WEFTI_EVENT_CLOSED,
@@ -447,7 +447,7 @@ static void redial(weft_mesh *mesh, int rank, double now_s) {
         feed_closed(mesh, rank, WEFTI_EVIDENCE_CLOSED);
 }
 
-/* Ranks of one copy end together, once they are members. */
+/* Ranks of one copy end together once they are members. */
 static void check_copy(weft_mesh *mesh, int rank) {
     int S = mesh->elastic->setup.shards;
     if (rank / S == mesh->rank / S && !mesh->elastic->departed[rank])
@@ -458,8 +458,8 @@ static void check_copy(weft_mesh *mesh, int rank) {
             rank, weft_mesh_host_of(mesh, rank));
 }
 
-/* A connection has ended. Of a rank that had left, and was waited for in vain, the machine knows
- * already; its place is free only now. */
+/* A connection has ended. If its rank had left and was already given up (misses), the
+ * machine knows this; the place becomes free only now. */
 void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     wefti_elastic *e = mesh->elastic;
     bool known = e->closed_s[rank] != 0;
@@ -469,11 +469,11 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     pthread_mutex_lock(&mesh->lock);
     e->fresh[rank] = false;
     e->ended[rank] = true;
-    e->given_s[rank] = 0; /* who was told of the place had come; nobody else was told */
+    e->given_s[rank] = 0; /* the process that was promised this place had come */
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_forget(mesh, rank);
     check_copy(mesh, rank);
-    pthread_cond_broadcast(&mesh->changed); /* a joiner may be left alone */
+    pthread_cond_broadcast(&mesh->changed); /* a joiner may be alone now */
     if (!known) redial(mesh, rank, e->closed_s[rank]);
 }
 
@@ -515,7 +515,7 @@ void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
     feed_connected(mesh, rank);
 }
 
-/* A joiner tells the machine of all whom it is connected to. */
+/* A joiner reports all its connections to the machine. */
 static void meet_all(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     e->must_meet = false;
@@ -523,8 +523,8 @@ static void meet_all(weft_mesh *mesh) {
         if (e->fresh[r]) feed_connected(mesh, r);
 }
 
-/* Whether this rank waits for something that a rank which has left will not send: its last word
- * came behind all that it had sent. Patience is for what it had sent to others. */
+/* Whether this rank waits for something that a rank which has left will never send: its farewell
+ * came after all its messages to this rank. left_patience_s covers its messages to others. */
 static bool misses(weft_mesh *mesh, int rank, double now_s) {
     wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
@@ -535,7 +535,7 @@ static bool misses(weft_mesh *mesh, int rank, double now_s) {
     return is_member && (in_step || between);
 }
 
-/* Ranks that have ended their part before the others: these go on without them. */
+/* Ranks that ended before the others: the remaining ranks continue without them. */
 static bool part_with_who_left(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
     bool any = false;
@@ -548,8 +548,8 @@ static bool part_with_who_left(weft_mesh *mesh, double now_s) {
     return any;
 }
 
-/* Too few are heard: the silent are called. A machine that has begun anew refuses; one that is cut
- * off says nothing, and for a process that is only stopped its kernel takes the call. */
+/* Paused, since too few are heard: the silent ranks are called. A restarted machine refuses the
+ * call, one that is cut off does not answer, and for a stopped process its kernel accepts it. */
 static bool call_the_silent(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return false;
@@ -596,13 +596,13 @@ static void hear_piece(weft_mesh *mesh, int r, int64_t step) {
     feed(mesh, &event);
 }
 
-/* --- what comes in --- */
+/* --- incoming messages --- */
 
 typedef struct trailer {
     uint32_t sender, channel;
 } trailer;
 
-/* Somebody asks for a lost rank's message. */
+/* A rank asks for a lost rank's message. */
 static void answer_ask(weft_mesh *mesh, const wefti_arrival *ask) {
     trailer about;
     void *copy = NULL;
@@ -624,7 +624,7 @@ static void answer_ask(weft_mesh *mesh, const wefti_arrival *ask) {
     wefti_free(mesh->ctx, copy);
 }
 
-/* A lost rank's message, from who has it: as if it had come itself. */
+/* A lost rank's message from a rank that has it: handled as if the lost rank had sent it. */
 static bool open_relay(weft_mesh *mesh, wefti_arrival *arrival) {
     trailer about;
     const wefti_elastic *e = mesh->elastic;
@@ -663,7 +663,7 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
     wefti_elastic *e = mesh->elastic;
     wefti_piece_place place;
     int channel = arrival->channel;
-    if (!e) { /* the others are ahead: what they say they say again */
+    if (!e) { /* the others are ahead, and will repeat these messages */
         if (channel < WEFTI_CHANNEL_PART) return false;
         put(mesh, arrival, recycle);
         return true;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What did not count: each rank notes the messages that it did without because their senders
- * were lost. All that chance decides in a run with failures is which these are; with their list
- * and the list of views a run can be played again to the same bits (train/replay.c).
+/* Messages that did not count: each rank notes the messages that it did without because
+ * their senders were lost. In a run with failures only this list is left to chance; with it
+ * and the list of views a run can be replayed to the same bits (train/replay.c).
  *
  *     message for all, or for me        not here and with nobody   ->  noted by each receiver
  *     an owner's answer                 made again from parts      ->  of these parts, those
  *                                                                     that nobody has sent
  *
- * An answer that was begun under one view and given up for the next leaves nothing behind: its
- * entries are settled only when it is put down. */
+ * An answer that was begun under one view and discarded for the next one leaves no entries:
+ * they become final only when the answer is put in place. */
 #define _GNU_SOURCE
 #include "comm/elastic.h"
 

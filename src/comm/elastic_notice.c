@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What all of a run must have alike, in words, for a process that is refused because it has not:
+/* What all processes of a run must have in common, as text, for a process that is rejected
+ * because it differs:
  *
- *     machine of who joins: refused -> asks whom it is connected to -> one tells its own
+ *     a rejected joiner's machine -> asks the ranks it is connected to -> one sends its own text
  *
- * Only who is refused asks, so that a join which succeeds costs nothing; what it makes of the
- * answer is its own matter (train/alike.h). All of them hold the key of the run, so the text is no
- * secret to them. */
+ * Only a rejected process asks, so a successful join costs nothing. What the process makes
+ * of the answer is decided in train/alike.h. Every process here holds the key of the run,
+ * so the text is not secret from it. */
 #define _GNU_SOURCE
 #include "comm/elastic.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages of steps whose senders may be lost. What was received of a step is kept until all
- * members have finished it; what was sent as a part stays where it lies until this rank has
- * finished the step. So of a lost rank
+/* Messages of steps whose senders may be lost. Received messages of a step are kept until
+ * all members have finished the step; a part that was sent stays in its memory until this
+ * rank has finished the step. So for a lost rank
  *
- *     a message that some member has          is sent on by it, to who asks
+ *     a message that some member has          is forwarded by it to ranks that ask
  *     an answer that nobody has               is made again by all, from parts that all get
  *     anything else                           counts nowhere */
 #define _GNU_SOURCE
@@ -17,7 +17,7 @@ enum {
     BASE_CHANNELS = (1 << WEFTI_VIEW_SHIFT) - 1,
     BUCKETS = (1 << 20) - 1,
     STAGES = 15,
-    MIXER_STAGES = 8 /* from there on */
+    MIXER_STAGES = 8 /* stages from here on are the mixer's */
 };
 
 static int base_of(int channel) { return channel & BASE_CHANNELS; }
@@ -31,7 +31,7 @@ bool wefti_piece_of(const wefti_elastic *e, int channel, int64_t tag,
     if (base != WEFTI_GROUP_REPLICA * 8 && base != WEFTI_GROUP_SITES * 8) return false;
     int bucket = (int)(tag >> 4 & BUCKETS), stage = (int)(tag & STAGES);
     bool mixes = stage >= MIXER_STAGES;
-    if (mixes && e->setup.meets) return false; /* of no use to anybody else */
+    if (mixes && e->setup.meets) return false; /* for its receiver alone */
     out->sent = tag >> 24;
     out->step = out->sent + (mixes ? e->setup.delay : 0);
     out->round = stage % 2;
@@ -39,9 +39,10 @@ bool wefti_piece_of(const wefti_elastic *e, int channel, int64_t tag,
     return bucket < units;
 }
 
-/* Whether a message belongs to an exchange of a mixer that ends with `step` or later. The step in
- * the tag is the one that mixes what gossip sends, and the one in which other mixers began an
- * exchange. Of a stream with a deadline it is a number that no step is below. */
+/* Whether a message belongs to a mixer's exchange that ends with `step` or later. The tag
+ * contains the step that mixes the message with gossip, and the step that began the
+ * exchange with other mixers. For a stream with a deadline it contains the message's
+ * number instead, which is never above its step. */
 static bool is_moot(const wefti_elastic *e, const wefti_envelope *envelope,
                     int64_t step) {
     int base = base_of(envelope->channel);
@@ -59,7 +60,7 @@ void wefti_elastic_drop_moot(weft_mesh *mesh, int64_t step) {
         while (old.first) {
             wefti_parcel *parcel = wefti_parcels_pop(&old);
             bool moot = is_moot(mesh->elastic, &parcel->envelope, step);
-            if (moot && !parcel->opened) /* else its receiver counts on the rest */
+            if (moot && !parcel->opened) /* otherwise its receiver expects the rest */
                 wefti_outbox_drop(mesh, parcel);
             else
                 wefti_parcels_push(&mesh->peers[r].bulk, parcel);
@@ -167,7 +168,8 @@ void wefti_elastic_post(weft_mesh *mesh, int peer, int channel, int64_t tag,
     pthread_mutex_unlock(&mesh->lock);
 }
 
-/* Whether a rank has a part in the group of a channel: groups inside a site are the site's own. */
+/* Whether a rank is in the group of a channel. A group inside a site has ranks of this site
+ * only. */
 static bool is_of_group(const weft_mesh *mesh, int channel, int r) {
     const wefti_elastic_setup *s = &mesh->elastic->setup;
     if (r % s->shards != mesh->rank % s->shards) return false;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The rules of membership that a person chooses, in the machine's terms, and patience: for how
- * long the others wait for a process that lives and does not send.
+/* The user's rules for membership, translated for the machine, and patience: how long the
+ * others wait for a process that lives but does not send.
  *
  *     patience = elastic.patience, or max(30 s, 5 s_max)    s_max: the longest of the last steps
  *
- * The time of a step is that of the slowest of all, since all wait for it; so a machine that is
- * always slow is never given up, and one that has stopped is. It is told when the first steps
- * have been done; before, whoever gets ready is waited for. A wrong guess costs a process that a
- * person has to start again, a long one half a minute: hence the 30 s. */
+ * A step takes as long as that of the slowest rank, since all wait for it. So a machine
+ * that is always slow is never given up, but one that has stopped is. Patience begins after
+ * the first steps; before that, ranks wait for a slow start without limit. Giving up a live
+ * process means that a person has to restart it, waiting too long costs only half a minute:
+ * hence the 30 s. */
 #include "comm/elastic.h"
 
 #include <math.h>
@@ -41,7 +42,7 @@ void wefti_elastic_learn_step(wefti_elastic *e, double step_s) {
 
 enum { BASE_CHANNELS = (1 << WEFTI_VIEW_SHIFT) - 1 };
 
-/* The ranks' status is sent when all passes of the step are done. */
+/* The ranks' status is sent after all passes of the step. */
 void wefti_elastic_note_sent(weft_mesh *mesh, int channel, int64_t tag) {
     wefti_elastic *e = mesh->elastic;
     bool is_status = e && (channel & BASE_CHANNELS) == WEFTI_GROUP_WORLD * 8;

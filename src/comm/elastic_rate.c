@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* How fast the slowest connection to another machine is, from which it follows in how many steps a
- * process that joins gets its state.
+/* The rate of the slowest connection to another machine, which determines over how many
+ * steps a joining process gets its state.
  *
  *     TCP_INFO of each connection, five times a second -> the slowest one -> median of 3 s
  *
- * A sample alone misleads: right after a burst that fitted into buffers it is several times too
- * high, and while nothing was on its way, it is of long ago. A slice that is then four times too
- * long holds up every step until the guest has its state. */
+ * A single sample misleads: right after a burst that fitted into buffers it is several
+ * times too high, and while nothing is sent it is old. A slice of the state that is then
+ * four times too long delays every step until the guest has its state. */
 #include "comm/elastic.h"
 
 #include <string.h>
 
 #include "base/stats.h"
 
-/* Each connection that has carried something is asked, for one may have been measured by a burst
- * that lay in buffers. */
+/* The minimum over all connections that have carried data, because one of them may have
+ * been measured by a burst that only filled buffers. */
 static double slowest(const weft_mesh *mesh) {
     const weft_transport *t = mesh->transport;
     double least = 0;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The way back of a process that lives, and that the others have gone on without.
+/* The way back for a live process that the others have continued without.
  *
  *     stood still, or behind a cut link --> heard again: EVICTED     the others train; it is out
  *     too few others for elastic.pause  --> NO_QUORUM                they may train, or may not
  *
- * Its parameters and state are those of an earlier step, and its incarnation number is not accepted
- * again. So it joins as any other process: with a new incarnation, and with parameters and state
- * from the others. All that is kept of the old
- * mesh is where those listened whom it knew; any of them, or of their successors at the same
- * address, takes it in or says who does (latecomer.h).
+ * Its parameters and state are those of an earlier step, and its incarnation number is not
+ * accepted again. So it joins like any other process: with a new incarnation, and with
+ * parameters and state from the others. Of the old mesh it keeps only where the ranks that
+ * it knew listened; any of these, or a successor at the same address, admits it or tells
+ * which process does (latecomer.h).
  *
- * Who leads may find before it hears anything that another process has taken the run folder over:
- * it fails by itself, and goes back as well.
+ * The rank that leads may notice first, before any message says so, that another process
+ * has taken over the run folder: it then fails by itself, and also goes back.
  *
- * Ranks that share a copy of the model are left behind together, but hear of it one after another:
- * the first to hear fails, and takes the others along before they have heard. They go back if the
- * one that failed was left behind. */
+ * Ranks that share a copy of the model are left behind together, but are informed one after
+ * another: the first one informed fails, and makes the others fail before they are
+ * informed. The others may go back if the failed one had been left behind. */
 #include <stdio.h>
 #include <string.h>
 
 #include "comm/elastic.h"
 
-/* Appends where a rank listens; false: it does not fit any more. */
+/* Appends the address where a rank listens; false: it does not fit any more. */
 static bool add_door(const weft_mesh *mesh, int rank, char *out, size_t size) {
     const weft_transport *t = mesh->transport;
     char door[128];
@@ -43,7 +43,7 @@ void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
     bool lives = out == WEFTI_OUT_EVICTED || out == WEFTI_OUT_NO_QUORUM ||
                  (out == WEFTI_OUT_LEFT && e->replaced);
     if (lives)
-        memcpy(e->way_back, text, sizeof text); /* that it has left since is no matter */
+        memcpy(e->way_back, text, sizeof text); /* a later LEFT does not change this */
     e->is_out = true;
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* Sites that lose nodes. Nodes of a site exchange first, sites after them, so what a site says to
- * another one is known to each of its ranks (of one shard). The law:
+/* Sites that lose nodes. Nodes of a site exchange first, sites after them, so what a site
+ * sends to another site is known to each of its ranks (of one shard). The law:
  *
- *     1  a site speaks of a bucket when all of its ranks that are left have the bucket's exchange
- *        inside the site (wefti_comm_agree). So all of them say the same, to the last bit, whoever
- *        of them is lost later, and whatever of the lost one's messages counts.
- *     2  each rank keeps what it has said until all have finished the step (`said`), and with it
- *        who was who then: the next world may have begun here while a rank of another site still
- *        waits in the last step of the one before.
- *     3  a rank hears one rank of each other site. If that one is lost, the next one of its site
- *        says the same again, and so what comes twice is dropped. After its farewell a rank says
- *        nothing more: it left when all had done the last step.
- *     4  a site whose ranks are all lost is what a lost rank is to a run without sites: its message
- *        counts if anybody has it, who sends it on. What it said to an owner of a range is the same
- *        for all ranks of the owner's site, so it is asked for, too (is_alike).
- *     5  rule 4 holds where each site is one copy of the model, or where one site is left. With
- *        more sites a rank that dies may have told another site what follows from a message that
- *        nobody else of its own has; and what gossip sends no view decides about
- *        (elastic_pieces.c). There the loss of a site of several copies as a whole ends the run.
+ *     1  a site sends a bucket when all its remaining ranks hold the bucket's exchange inside the
+ *        site (wefti_comm_agree). So all of them send the same, to the last bit, whichever of
+ *        them is lost later, and whichever of the lost one's messages count.
+ *     2  each rank keeps what it has sent until all have finished the step (`said`), with the
+ *        ranks of both sites at that time: the next world may have begun here while a rank of
+ *        another site still waits in the last step of the world before.
+ *     3  a rank receives from one rank of each other site. If that rank is lost, the next one of
+ *        its site sends the same again, and so a message that comes twice is dropped. After its
+ *        farewell a rank sends nothing more: it left when all had done the last step.
+ *     4  a site whose ranks are all lost is treated like a lost rank of a run without sites: its
+ *        message counts if any rank has it, and that rank forwards it. What the site sent to the
+ *        owner of a range is the same for all ranks of the owner's site, so it can be asked for,
+ *        too (is_alike).
+ *     5  rule 4 holds if each site is one copy of the model, or if one site is left. With more
+ *        sites, a rank that dies may have sent to another site a result of a message that no
+ *        other rank of its own site has; and no view decides about messages of gossip
+ *        (elastic_pieces.c). There, losing a whole site of several copies ends the run.
  *
- * In calm steps the law costs rule 1: an empty message between the ranks of a site per bucket, and
- * rule 2: memory for what a rank says to other sites, of the steps that are not finished. */
+ * In steps without losses the law costs, by rule 1, an empty message per bucket between the
+ * ranks of a site, and, by rule 2, memory for what a rank sends to other sites in
+ * unfinished steps. */
 #define _GNU_SOURCE
 #include "comm/elastic.h"
 
@@ -30,12 +32,12 @@
 
 enum {
     BASE_CHANNELS = (1 << WEFTI_VIEW_SHIFT) - 1,
-    MORE_STEPS = 2 /* a mixer's message may be of use to the step after it */
+    MORE_STEPS = 2 /* a mixer's message may be needed in the step after it */
 };
 
 bool wefti_elastic_is_whole(const wefti_elastic *e, int rank) {
     int first = rank / e->setup.shards * e->setup.shards;
-    if (first + e->setup.shards > e->size) return false; /* places that nobody gets */
+    if (first + e->setup.shards > e->size) return false; /* places that are never given */
     for (int r = first; r < first + e->setup.shards; r++)
         if (e->departed[r]) return false;
     return true;
@@ -53,7 +55,7 @@ bool wefti_elastic_lost_site(const wefti_elastic *e, const wefti_members *m, int
     return true;
 }
 
-/* Whether a rank that has a place in another site hears this one. */
+/* Whether the rank at `place` of another site receives from this rank. */
 static bool hears_me(const wefti_elastic *e, const wefti_members *m, int place,
                      const bool *gone) {
     int n = wefti_members_replicas(m, m->rank);
@@ -74,7 +76,7 @@ int wefti_elastic_hearer(const wefti_elastic *e, const wefti_members *m, int pee
     return -1;
 }
 
-/* --- what was said --- */
+/* --- kept messages --- */
 
 static weft_status make_room(weft_ctx *ctx, wefti_said *said, int64_t n_bytes) {
     if (said->capacity >= n_bytes) return WEFT_OK;
@@ -86,7 +88,7 @@ static weft_status make_room(weft_ctx *ctx, wefti_said *said, int64_t n_bytes) {
     return WEFT_OK;
 }
 
-/* Lists who is of the two sites, as mesh ranks: this rank's first. */
+/* Lists the mesh ranks of the two sites, this rank's site first. */
 static weft_status list_ranks(weft_ctx *ctx, const wefti_elastic *e,
                               const wefti_members *m, wefti_said *said) {
     int mine = wefti_members_replicas(m, m->rank);
@@ -109,7 +111,7 @@ static weft_status list_ranks(weft_ctx *ctx, const wefti_elastic *e,
     return WEFT_OK;
 }
 
-/* One that is not used, if there can be with room enough. NULL: no memory. */
+/* An unused entry, if possible one with enough capacity. NULL: no memory. */
 static wefti_said *take_spare(weft_ctx *ctx, wefti_elastic *e, int64_t n_bytes) {
     wefti_said **link = &e->spare_said, *said;
     while (*link && (*link)->capacity < n_bytes) link = &(*link)->next;
@@ -168,7 +170,8 @@ void wefti_elastic_free_said(weft_ctx *ctx, wefti_elastic *e) {
         }
 }
 
-/* Which of this rank's site is heard at a place of the other one; -1: all of them are gone. */
+/* The rank of this site from which `place` of the other site receives; -1: all of them are
+ * gone. */
 static int heard_at(const wefti_said *said, int place, const bool *gone) {
     for (int k = 0; k < said->n_mine; k++) {
         int r = said->ranks[(place + k) % said->n_mine];
@@ -177,7 +180,8 @@ static int heard_at(const wefti_said *said, int place, const bool *gone) {
     return -1;
 }
 
-/* To those ranks of the other site that heard somebody else before the view, and now this one. */
+/* Sends to those ranks of the other site that received from another rank before the view,
+ * and receive from this one now. */
 static void say_to_new(weft_mesh *mesh, const wefti_said *said) {
     const wefti_elastic *e = mesh->elastic;
     for (int place = 0; place < said->n_theirs; place++) {
@@ -190,7 +194,7 @@ static void say_to_new(weft_mesh *mesh, const wefti_said *said) {
     }
 }
 
-/* Whether somebody of this rank's site has gone with the last view. */
+/* Whether the last view has removed a rank of this rank's site. */
 static bool lost_mate(const weft_mesh *mesh) {
     const wefti_elastic *e = mesh->elastic;
     int mine = wefti_elastic_site_of(&e->setup, mesh->rank);

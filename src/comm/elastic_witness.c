@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The way to the witness (elastic.witness). It is asked when exactly half of the processes hear
- * each other (member/change.c), which may never happen, so nothing is connected to it meanwhile.
- * To find a name, to connect and to shake hands takes time, for which the progress thread can not
- * wait, so a thread of its own does it:
+/* The connection to the witness (elastic.witness). The witness is asked when exactly half
+ * of the processes hear each other (member/change.c). This may never happen, so no
+ * connection to it is kept open. Resolving a name, connecting and shaking hands take time,
+ * for which the progress thread can not wait, so a separate thread does it:
  *
  *     progress thread              asker's thread                     witness
  *     question, once a second -->  call, show the card       -->      judge
  *     answer, at the next pump <-- wake the progress thread  <--      one byte
  *
- * One question at a time; the machine asks again when no answer comes. At a run's beginning it is
- * asked once whether it is there, so that a wrong address is noticed before it is needed. */
+ * There is one question at a time; the machine asks again if no answer comes. At the start
+ * of a run the witness is asked once whether it is there, so that a wrong address is
+ * noticed before the witness is needed. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -145,7 +146,8 @@ static weft_status start(weft_ctx *ctx, wefti_asker *a) {
     return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no thread for the witness");
 }
 
-/* Before anything depends on it. A run without its witness is a run without one. */
+/* To be called before anything depends on the witness. A run whose witness does not answer
+ * runs like one without a witness. */
 static void look_whether_it_is_there(weft_ctx *ctx, const wefti_asker *a) {
     const wefti_vote nothing = {0};
     if (call(a, &nothing) == WEFTI_WITNESS_IS_HERE) return;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The ranks' side of a mesh that goes on (elastic.h): where a step begins and ends, and how a
- * rank gets from one world into the next.
+/* The ranks' side of a mesh that continues after losses (elastic.h): where a step begins
+ * and ends, and how a rank gets from one world into the next.
  *
  *     begin(step) ... finish(step)   begin(step) ... finish(step)   begin -> changed -> enter
  *
- * The progress thread installs a view at any time; a world of it begins with the view's first
- * step, which is after every step that any member had begun. The ranks of a world are the view's
- * members in its order: who has been there longest comes first, and so who writes the run folder
- * is never somebody who has just come. With sites they are in this
- * order site by site, and sites in that of their first members. */
+ * The progress thread may install a view at any time. The view's world begins with the
+ * view's first step, which is after every step that any member has begun. The ranks of a
+ * world are the members of the view in its order: those that have been members longest come
+ * first, so the rank that writes the run folder has never just joined. With sites, ranks
+ * are listed in this order site by site, and sites in the order of their first members. */
 #define _GNU_SOURCE
 #include "comm/elastic.h"
 
@@ -19,13 +19,14 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-/* So long a joiner waits for the next one of those that share its copy of the model. */
+/* How long a joiner waits for the next one of the processes that share its copy of the
+ * model. */
 static const double unit_patience_s = 60;
 
-/* So long a process that is refused waits to be told why: refused it is in any case. */
+/* How long a rejected process waits for the reason; it is rejected in any case. */
 static const double notice_s = 3;
 
-/* So long after a failure the machine has said what has become of this process. */
+/* Within this time after a failure the machine knows what has become of this process. */
 static const double verdict_s = 2;
 
 weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
@@ -45,7 +46,7 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
     return wefti_world_poisoned_error(ctx, &mesh->world);
 }
 
-/* Lock held. Parts of exchanges that have ended: all answers to them are here. */
+/* Lock held. Parts of finished exchanges, all answers to which are here. */
 static void forget_parts(wefti_elastic *e, int64_t step) {
     for (wefti_sent_part **link = &e->parts; *link;) {
         wefti_sent_part *part = *link;
@@ -60,7 +61,7 @@ static void forget_parts(wefti_elastic *e, int64_t step) {
     }
 }
 
-/* Lock held. How many of this rank's copy of the model are here, itself among them. */
+/* Lock held. How many ranks of this rank's copy of the model are here, itself included. */
 static int count_unit(const weft_mesh *mesh) {
     const wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards, first = mesh->rank / S * S, n = 1;
@@ -69,7 +70,7 @@ static int count_unit(const weft_mesh *mesh) {
     return n;
 }
 
-/* Lock held. Somebody whom this joiner is connected to is there yet. */
+/* Lock held. Whether any rank outside its own copy is still connected to this joiner. */
 static bool hears_anybody(const weft_mesh *mesh) {
     const wefti_elastic *e = mesh->elastic;
     for (int r = 0; r < e->size; r++)
@@ -109,8 +110,8 @@ static weft_status refuse_other(weft_ctx *ctx, const weft_mesh *mesh) {
         mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
 }
 
-/* Waits for the view that has this rank in it; of a copy of the model that is spread over several
- * ranks all enter together, so the others have to come, too. */
+/* Waits for the view that contains this rank. If a copy of the model is spread over several
+ * ranks, they all enter together, so this also waits for the other ranks of the copy. */
 weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *step) {
     wefti_elastic *e = mesh->elastic;
     double until_s = wefti_now_s() + unit_patience_s;
@@ -154,8 +155,8 @@ void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
-/* Returns when the progress thread has taken note: what the next world sends for the same steps
- * must not be taken for it. */
+/* Returns when the progress thread has dropped the old messages: messages of the next world
+ * for the same steps must not be confused with them. */
 void wefti_elastic_drop_ahead(weft_mesh *mesh, int64_t step) {
     pthread_mutex_lock(&mesh->lock);
     mesh->moot_from = step;
@@ -187,7 +188,7 @@ static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
     mesh->spare_arrivals = arrival;
 }
 
-/* Lock held. Messages of communicators that are no more. */
+/* Lock held. Recycles messages of communicators that no longer exist. */
 static void drop_old(weft_mesh *mesh) {
     const wefti_elastic *e = mesh->elastic;
     int first = (int)(e->view - 1) << WEFTI_VIEW_SHIFT;
@@ -196,7 +197,7 @@ static void drop_old(weft_mesh *mesh) {
         wefti_piece_place place;
         bool old = arrival->channel < first || arrival->channel >= WEFTI_CHANNEL_PART;
         bool asked = wefti_piece_of(e, arrival->channel, arrival->tag, &place) &&
-                     place.step > e->stable; /* somebody may need it */
+                     place.step > e->stable; /* another rank may need it */
         if (!old || asked) {
             link = &arrival->next;
             continue;
@@ -206,7 +207,7 @@ static void drop_old(weft_mesh *mesh) {
     }
 }
 
-/* Adds "rank 2 (host b)", and what it said, to a list. */
+/* Appends "rank 2 (host b)", and what that rank reported, to a list. */
 static void add_name(const weft_mesh *mesh, int r, const char *said, char *text,
                      size_t size) {
     size_t n = strlen(text);
@@ -215,8 +216,8 @@ static void add_name(const weft_mesh *mesh, int r, const char *said, char *text,
              weft_mesh_host_of(mesh, r), said[0] ? ": " : "", said);
 }
 
-/* Who is lost since the last world, and who has come: a place may have a new process, which then
- * is both. */
+/* Lists the ranks lost since the last world, and those that joined; a place with a new
+ * process is in both lists. */
 static void say_change(const weft_mesh *mesh, wefti_elastic_world *out,
                        const uint64_t *was_here) {
     const wefti_elastic *e = mesh->elastic;
@@ -233,14 +234,14 @@ static void say_change(const weft_mesh *mesh, wefti_elastic_world *out,
     }
 }
 
-/* Whether the world that is being made has a site already. */
+/* Whether the world under construction contains a site already. */
 static bool is_listed(const wefti_elastic *e, int site) {
     for (int i = 0; i < e->n_ranks; i++)
         if (wefti_elastic_site_of(&e->setup, e->ranks[i]) == site) return true;
     return false;
 }
 
-/* The whole copies of the site of the view's member number `first`. */
+/* Adds the whole copies of the site to which the view's member number `first` belongs. */
 static void list_site(wefti_elastic *e, int first) {
     int site = wefti_elastic_site_of(&e->setup, e->order[first]);
     for (int i = first; i < e->n_order; i++) {
@@ -253,7 +254,7 @@ static void list_site(wefti_elastic *e, int first) {
 weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
                                 wefti_elastic_world *out) {
     wefti_elastic *e = mesh->elastic;
-    uint64_t *was_here; /* the name of who had a place in the last world; 0: nobody */
+    uint64_t *was_here; /* the name at each place in the last world; 0: none */
     WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof *was_here, "membership", &was_here));
     pthread_mutex_lock(&mesh->lock);
     memcpy(was_here, e->was, (size_t)e->size * sizeof *was_here);

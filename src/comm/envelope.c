@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The head of a message between processes, little-endian: who sends, which group, which tag,
- * how long. Nothing in it is trusted before it is checked. */
+/* The head of a message between processes, little-endian: kind, group, tag and length.
+ * Nothing in it is trusted before it is checked. */
 #include "comm/envelope.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static const char magic[4] = {'w', 'e', 'f', 'M'};
 
 enum { VERSION = 1 };
 
-/* No message is longer: a petabyte means damage. */
+/* No message is longer; a petabyte would mean damage. */
 static const uint64_t max_bytes = (uint64_t)1 << 50;
 
 void wefti_envelope_encode(const wefti_envelope *envelope, unsigned char *out) {

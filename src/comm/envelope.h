@@ -18,12 +18,12 @@
  * A short message follows at once; a long one comes in pieces: messages without an
  * envelope, in order, whose sum is its length. */
 typedef enum wefti_envelope_kind {
-    WEFTI_ENVELOPE_HELLO = 1, /* who I am; the first one */
-    WEFTI_ENVELOPE_SHORT,     /* a message, all of it */
+    WEFTI_ENVELOPE_HELLO = 1, /* the first message: the sender's program */
+    WEFTI_ENVELOPE_SHORT,     /* a whole message */
     WEFTI_ENVELOPE_LONG,      /* a message whose pieces follow */
     WEFTI_ENVELOPE_ALIVE,     /* a sign of life; tag = the step */
-    WEFTI_ENVELOPE_FAILED, /* some rank failed; tag = its number, channel = the status */
-    WEFTI_ENVELOPE_BYE     /* nothing more comes */
+    WEFTI_ENVELOPE_FAILED, /* a rank failed; tag = its number, channel = the status */
+    WEFTI_ENVELOPE_BYE     /* the last message */
 } wefti_envelope_kind;
 
 enum { WEFTI_ENVELOPE_BYTES = 24, WEFTI_SHORT_BYTES = 4096 };
@@ -37,6 +37,6 @@ typedef struct wefti_envelope {
 
 void wefti_envelope_encode(const wefti_envelope *envelope, unsigned char *out);
 
-/* False: these n_arrived bytes are no envelope of ours, or not what it says they are. */
+/* False: these n_arrived bytes are not an envelope of weft, or not as long as it says. */
 bool wefti_envelope_decode(const unsigned char *bytes, int64_t n_arrived,
                            wefti_envelope *out);

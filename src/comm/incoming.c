@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What comes in from other processes: the progress thread's ear. A message with an
- * envelope is small and is received whole before it is read; a long one comes in pieces.
- * Memory follows what has come, never what a peer says will come. Messages of one rank
- * are taken in their order: where the next one can not be begun before an earlier one is
- * whole, it is held, and with it all that is behind it.
+/* What arrives from other processes, on the progress thread. A message with an envelope is
+ * small and is received whole before it is read; a long message comes in pieces. Memory is
+ * allocated for what has arrived, never for what a peer announces. Messages of one rank are
+ * received in order: if the next one can not begin before an earlier one is complete, it is
+ * held back, and all later ones with it.
  *
- *     probe -> held? -> envelope -> landing -> short: posted   long: open -> pieces
- */
+ *     probe -> held? -> envelope -> landing -> short: posted   long: open -> pieces */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -19,8 +18,8 @@
 
 enum {
     LANE_PIECES = 1,
-    MAX_FOUND = 64,      /* messages taken in before sending goes on */
-    FIRST_ROOM = 1 << 20 /* bytes for a long message before any has come */
+    MAX_FOUND = 64,      /* messages received before sending continues */
+    FIRST_ROOM = 1 << 20 /* bytes for a long message before any has arrived */
 };
 
 static void fail_bytes(weft_mesh *mesh, int rank) {
@@ -31,7 +30,7 @@ static void fail_bytes(weft_mesh *mesh, int rank) {
 
 /* --- memory --- */
 
-/* A spare one with room for n bytes, the tightest; or a fresh one. NULL: no memory. */
+/* The smallest spare arrival with room for n bytes, or a new one. NULL: no memory. */
 wefti_arrival *wefti_incoming_room(weft_mesh *mesh, int64_t n_bytes) {
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival **best = NULL;
@@ -81,7 +80,8 @@ static wefti_arrival *open_arrival(weft_mesh *mesh, int sender,
     return arrival;
 }
 
-/* Room for n bytes; doubled, so that copying stays cheap. Nothing is landing in it. */
+/* Grows the buffer to n bytes; it is at least doubled, so that copying stays cheap. No
+ * receive may be writing to it. */
 static bool grow(weft_mesh *mesh, wefti_arrival *arrival, int64_t n) {
     int64_t more = 2 * arrival->capacity;
     if (more < n) more = n;
@@ -117,7 +117,7 @@ static void hear_failure(weft_mesh *mesh, int sender, const wefti_envelope *enve
                        known ? (weft_status)envelope->channel : WEFT_ERR_PEER, text);
 }
 
-/* A message of the progress thread's own kinds; `text` has a zero at its end. */
+/* Handles a message of the progress thread's own kinds; `text` ends with a zero. */
 static void hear(weft_mesh *mesh, int sender, const wefti_envelope *envelope,
                  char *text) {
     wefti_peer *peer = &mesh->peers[sender];
@@ -144,7 +144,7 @@ static void hear(weft_mesh *mesh, int sender, const wefti_envelope *envelope,
     }
 }
 
-/* After its farewell, when nothing of it is still coming, nobody waits for it. */
+/* A rank that has said its farewell is gone once none of its messages is still arriving. */
 static void note_gone(weft_mesh *mesh, int sender) {
     wefti_peer *peer = &mesh->peers[sender];
     if (!peer->left || peer->gone || peer->n_coming > 0) return;
@@ -154,15 +154,15 @@ static void note_gone(weft_mesh *mesh, int sender) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
-/* After its farewell a process goes on to say that it lives, up to that of all others, and has
- * messages of the lost for who asks. */
+/* After its farewell a process still sends signs of life, until all others have said
+ * theirs, and forwards messages of lost ranks to those that ask. */
 static bool is_of_membership(const weft_mesh *mesh, const wefti_envelope *envelope) {
     bool message = envelope->kind == WEFTI_ENVELOPE_SHORT ||
                    envelope->kind == WEFTI_ENVELOPE_LONG;
     return mesh->elastic && message && envelope->channel >= WEFTI_CHANNEL_NOTICE;
 }
 
-/* What lies in the peer's landing. */
+/* Reads the envelope in the peer's landing buffer. */
 static void open_envelope(weft_mesh *mesh, int sender, int n_bytes) {
     wefti_envelope envelope;
     wefti_peer *peer = &mesh->peers[sender];
@@ -211,7 +211,7 @@ static bool receive(weft_mesh *mesh, wefti_request *flight, void *message, void 
     return wefti_outbox_add(mesh, flight);
 }
 
-/* Takes in what nobody will read. */
+/* Receives a message that is not read by any thread. */
 static void discard(weft_mesh *mesh, int sender, int n_bytes, void *message) {
     wefti_request flight = {.peer = sender, .n_bytes = n_bytes};
     flight.arrival = wefti_incoming_room(mesh, n_bytes);
@@ -257,8 +257,8 @@ static void receive_piece(weft_mesh *mesh, int sender, int n_bytes, void *messag
     receive(mesh, &flight, message, data);
 }
 
-/* Whether it must wait for what comes before it: an envelope says what the next message
- * is, and memory in which something lands does not move. */
+/* Whether a message must wait for an earlier one: an envelope says what the next message
+ * is, and a buffer into which a receive writes must not move. */
 static bool must_wait(const weft_mesh *mesh, const weft_transport_found *found) {
     const wefti_peer *peer = &mesh->peers[mesh->rank_of[found->peer]];
     const wefti_arrival *open = peer->open;
@@ -267,7 +267,7 @@ static bool must_wait(const weft_mesh *mesh, const weft_transport_found *found) 
     return peer->half || (grows && open->n_landed < open->n_announced);
 }
 
-/* What is held, or else the next one found. */
+/* The message that was held back, or else the next one found. */
 static bool next_found(weft_mesh *mesh, wefti_found *out) {
     *out = mesh->held;
     if (mesh->held.what.any) return true;

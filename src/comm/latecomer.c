@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The process that comes late (latecomer.h draws what is said). All of it happens before this
- * process has a mesh, so it may wait: each answer up to a deadline, and after a refusal that may
- * pass, at a time that is drawn at random, so that several who come at once do not meet at the same
- * place again and again.
+/* The process that joins late (latecomer.h draws the protocol). All of this happens before
+ * the process has a mesh, so it may wait: for each answer up to a deadline; and after a
+ * refusal that may be temporary, for a random time, so that several processes that come at
+ * once do not collide at the same place again and again.
  *
- * What a member says is checked before anything is allocated by it: the number of places against
- * the most that a transport has, each rank against that number. */
+ * What a member sends is checked before any allocation depends on it: the number of places
+ * against the maximum of a transport, each rank against the number of places. */
 #define _GNU_SOURCE
 #include "comm/latecomer.h"
 
@@ -107,11 +107,11 @@ typedef struct entering {
     wefti_late_card card;
     double until_s;
     const char *why; /* the last refusal that may pass */
-    bool told;       /* that it waits, and what for */
-    char host[256];  /* who gives places, and its port; 0: whom the user named */
+    bool told;       /* that it waits, and for what, was logged */
+    char host[256];  /* the process that gives places; port 0: the user's door */
     int port;
     int turn;                  /* which of place->doors is tried next */
-    bool moved;                /* nobody answered at the one before */
+    bool moved;                /* the door before did not answer */
     wefti_connection *streams; /* [table.n_places] */
     wefti_late_table table;
 } entering;
@@ -143,7 +143,8 @@ static weft_status refuse(const entering *e, const char *why) {
                          why);
 }
 
-/* A connection on which a card was shown, and the code that came back; 0: none did. */
+/* Connects and shows the card. [out] the connection, and the code in the answer; 0: no
+ * answer. */
 static weft_status show_card(entering *e, const char *host, int port, wefti_connection *s,
                              unsigned char *code) {
     unsigned char bytes[WEFTI_CARD_BYTES];
@@ -169,7 +170,7 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
     return WEFT_OK;
 }
 
-/* What a code other than WELCOME means. */
+/* Handles a code other than WELCOME. */
 static weft_status judge(entering *e, unsigned char code) {
     if (code == WEFT_SEAT_NEVER)
         return refuse(e, "it takes nobody, for it ends when a process is lost");
@@ -196,8 +197,8 @@ static bool read_rows(entering *e, wefti_connection *s, double until_s) {
     return fine;
 }
 
-/* Where a process of the table is called. Who was asked does not know by which address others reach
- * it, but it was reached. */
+/* Where to call a process of the table. The process that sent the table does not know by
+ * which address others reach it, but this process has reached it at one. */
 static const char *address_of(const entering *e, int i, int *port) {
     const unsigned char *card = e->table.cards + (size_t)i * WEFTI_CARD_BYTES;
     const char *address = (const char *)card + ADDRESS_AT;
@@ -205,7 +206,7 @@ static const char *address_of(const entering *e, int i, int *port) {
     return address[0] ? address : e->port ? e->host : e->place->doors[e->turn].host;
 }
 
-/* Next time the one is asked who gives places. */
+/* The next attempt asks the process that gives places. */
 static void turn_to(entering *e) {
     char host[sizeof e->host];
     int port;
@@ -215,7 +216,7 @@ static void turn_to(entering *e) {
     e->why = "who gives places does not answer";
 }
 
-/* The table of who is there; *again: not this time. */
+/* Asks for the table of the run's processes; *again: not this time. */
 static weft_status ask(entering *e, bool *again) {
     unsigned char code, head[WEFTI_LATE_HEAD_BYTES - 1];
     wefti_connection s;
@@ -236,12 +237,12 @@ static weft_status ask(entering *e, bool *again) {
     if (fine && code == WEFT_SEAT_ELSEWHERE)
         turn_to(e);
     else if (code != WEFT_SEAT_LATER && !fine)
-        e->port = 0; /* it is gone, perhaps: ask the first one again */
+        e->port = 0; /* perhaps it is gone: ask the user's door again */
     *again = !fine || code == WEFT_SEAT_ELSEWHERE;
     return judge(e, code);
 }
 
-/* Calls everybody who is there; *again: somebody did not take it. */
+/* Calls every process of the table; *again: one of them did not accept. */
 static weft_status call_all(entering *e, bool *again) {
     wefti_late_table *t = &e->table;
     *again = false;
@@ -276,7 +277,8 @@ static weft_status try_once(entering *e, bool *again) {
     return call_all(e, again);
 }
 
-/* A name that nobody has had, for each attempt: who is refused half-way is forgotten. */
+/* Draws a name that no process has had, for each attempt: a process refused half-way is
+ * forgotten. */
 static weft_status draw(entering *e, double *share) {
     uint64_t drawn[2];
     if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
@@ -287,7 +289,7 @@ static weft_status draw(entering *e, double *share) {
     return WEFT_OK;
 }
 
-/* Once, when a person at the terminal begins to wonder. */
+/* Logs once why it waits, after a time when a user begins to wonder. */
 static void say_what_it_waits_for(entering *e, double begin_s) {
     if (e->told || wefti_now_s() - begin_s < say_after_s) return;
     e->told = true;
@@ -326,7 +328,7 @@ static weft_status look_at_host(const entering *e, int i, bool *local) {
     return WEFT_OK;
 }
 
-/* Bytes that cross a network are encrypted, unless somebody says that they need not be. */
+/* Bytes that cross a network have to be encrypted, unless the user has allowed plain bytes. */
 static weft_status look_at_hosts(const entering *e, bool *local) {
     const wefti_tcp_door *d = e->place->doors;
     *local = true;

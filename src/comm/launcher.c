@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which launcher has started this process, if any, and the library that speaks with it.
- */
+/* Finds the launcher that has started this process, if any, and the library that speaks
+ * with it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
@@ -15,15 +15,14 @@
 
 typedef struct launcher {
     const char *size_variable; /* in the environment: number of processes */
-    const char *needs;         /* also set there; NULL: nothing */
+    const char *needs;         /* must be set, too; NULL: nothing */
     const char *library;       /* "openmpi" */
     const char *name;          /* for people */
 } launcher;
 
-/* The first whose variables are set counts. Under Slurm each mpirun starts its helpers by
- * srun, whose variables, with PMIX_RANK where pmix is the cluster's default, the ranks
- * inherit; srun
- * --mpi=pmix itself sets no PMI_SIZE. */
+/* The first one whose variables are set counts. Under Slurm each mpirun starts its helpers
+ * by srun, and the ranks inherit srun's variables, with PMIX_RANK if pmix is the cluster's
+ * default; srun --mpi=pmix itself sets no PMI_SIZE. */
 static const launcher launchers[] = {
     {"OMPI_COMM_WORLD_SIZE", NULL, "openmpi", "Open MPI's mpirun"},
     {"PMI_SIZE", NULL, "mpich", "MPICH's mpiexec or srun --mpi=pmi2"},
@@ -50,8 +49,8 @@ static const launcher *find_launcher(void) {
     return NULL;
 }
 
-/* Several copies of a program that know nothing of each other would do the same work and
- * write the same files. */
+/* Several processes of one program that do not know of each other would do the same work
+ * and write the same files. */
 static weft_status check_unknown(weft_ctx *ctx) {
     if (count_in("WORLD_SIZE") > 1)
         return weft_ctx_fail(
@@ -70,7 +69,7 @@ static weft_status check_unknown(weft_ctx *ctx) {
     return WEFT_OK;
 }
 
-/* The path of a library that lies beside this one and has its version. */
+/* The path of a library in the folder of this one, with this one's version. */
 static bool beside(const char *name, char *out) {
     Dl_info here;
     union {
@@ -86,7 +85,8 @@ static bool beside(const char *name, char *out) {
 
 typedef weft_status (*launch)(weft_ctx *ctx, weft_mesh **out);
 
-/* Open MPI looks for its own parts among global symbols. The library stays loaded. */
+/* Loads the launcher's library, which stays loaded. Open MPI looks up its own plug-ins
+ * among global symbols. */
 static weft_status load(weft_ctx *ctx, const launcher *l, launch *out) {
     char path[PATH_MAX];
     union {
@@ -111,7 +111,7 @@ static int master_port(void) {
     return getenv("TORCHELASTIC_RUN_ID") ? port + 1 : port;
 }
 
-/* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as other trainers are told. */
+/* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as for other trainers. */
 static weft_status open_tcp(weft_ctx *ctx, const weft_mesh_security *security,
                             weft_mesh **out) {
     const char *rank = getenv("RANK"), *host = getenv("MASTER_ADDR");

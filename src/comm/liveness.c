@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Who is still there. Each process says to the two after it, five times a second, that it
- * lives and where it is, and misses the two before it; whoever has said its farewell hears
- * from, and misses, all that have not. What else tells: a closed connection, the end of a
- * process on this machine, half a message whose rest does not come. */
+/* Detects which processes are alive. Five times a second each process sends to the two
+ * after it a sign of life with its position, and expects signs from the two before it. A
+ * process that has said its farewell gets signs from all that have not, and expects them.
+ * Other evidence of a death: a closed connection, the end of a process on this machine,
+ * half a message without the rest. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
@@ -13,8 +14,8 @@
 #include "base/clock.h"
 #include "comm/elastic.h"
 
-/* A rank whose signs come late, on a slow wire, is missed later: after so many of the
- * gaps that it has had. */
+/* A rank whose signs come late, on a slow wire, is missed later: after a multiple of the
+ * gaps observed so far. */
 static const double watch_every_s = 0.05, beat_every_s = 0.2, asked_silence_s = 0.8,
                     asked_gaps = 4, gap_decay = 0.98, last_words_s = 0.5;
 
@@ -35,8 +36,8 @@ static const char *whereabouts(const wefti_peer *peer, char *out, size_t size) {
     return out;
 }
 
-/* After a farewell that is as it should be; but where the others go on, one who has left before
- * them has failed, and its last words may not have come. */
+/* A closed connection after a farewell is normal. But if the others continue, a rank that
+ * left before them has failed, and its last messages may not have arrived. */
 void wefti_liveness_lose(weft_mesh *mesh, int r) {
     char where[128];
     wefti_peer *peer = &mesh->peers[r];
@@ -57,7 +58,7 @@ static bool is_neighbour(const weft_mesh *mesh, int from, int to) {
     return after == 1 || after == 2;
 }
 
-/* To the two after this one, and to who has left and waits for the others. */
+/* To the two ranks after this one, and to those that have left and wait for the others. */
 static void say_alive(weft_mesh *mesh) {
     const char *at = atomic_load(&mesh->at);
     wefti_envelope alive = {.kind = WEFTI_ENVELOPE_ALIVE,
@@ -68,7 +69,7 @@ static void say_alive(weft_mesh *mesh) {
     }
 }
 
-/* Ended, even if its parent has not taken notice. */
+/* Whether a process has ended, even if its parent has not waited for it. */
 static bool has_ended(int64_t process) {
     char path[64], line[512];
     if (kill((pid_t)process, 0) != 0) return errno == ESRCH;
@@ -83,7 +84,7 @@ static bool has_ended(int64_t process) {
 static void check_process(weft_mesh *mesh, int r) {
     char where[128];
     wefti_peer *peer = &mesh->peers[r];
-    /* Its last words may still be on their way. */
+    /* Its last messages may still be on their way. */
     bool quiet = wefti_now_s() - peer->heard_s > last_words_s;
     if (peer->left || peer->process == 0 || !quiet || !has_ended(peer->process)) return;
     wefti_mesh_blame(mesh, r, "rank %d (host %s, process %lld) has died; it was last %s",
@@ -117,7 +118,7 @@ static void check_half(weft_mesh *mesh, int r, double now_s, double limit_s) {
                      r, weft_mesh_host_of(mesh, r), now_s - peer->half_s);
 }
 
-/* How long rank r may say nothing. */
+/* How long rank r may be silent. */
 static double limit_of(weft_mesh *mesh, int r, bool asked) {
     double limit_s = atomic_load(&mesh->silence_s);
     if (limit_s <= 0) limit_s = (double)INFINITY;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Ranks as threads. Every rank has a mailbox (lock, condition, posted messages by a hash of sender
- * and tag: W ranks post W - 1 status messages each in a step, of some steps with gossip, and a list
- * of all of them would be walked W times a step; nobody is woken for what nobody waits for);
- * a message is a pointer into the sender's memory and the time it has arrived, by the
- * arithmetic of comm/interface.h. The receiver's interface is booked when the head gets
- * there, by whoever waits for a message then. The receiver sleeps until the arrival. Inside
- * a node it is now. */
+/* Ranks as threads. Every rank has a mailbox: a lock, a condition, and posted messages in a
+ * hash of sender and tag. (W ranks post W - 1 status messages each in a step, with gossip
+ * those of several steps, and a single list of them would be walked W times a step.) A
+ * message wakes threads only if one of them waits for its bucket. It is a pointer into the
+ * sender's memory and its arrival time, by the arithmetic of comm/interface.h. The
+ * receiver's interface is booked when the head gets there, by a thread that waits for a
+ * message then. The receiver sleeps until the arrival. Inside a node a message arrives at
+ * once. */
 #define _GNU_SOURCE
 #include "comm/local.h"
 
@@ -27,12 +28,12 @@ typedef struct message {
     struct message *next; /* in the receiver's mailbox, or among spares */
     struct message *next_sent,
         *prev_sent;            /* in the sender's list of unreleased messages */
-    struct message *next_head; /* wire_lock: among those that come to an interface */
+    struct message *next_head; /* wire_lock: in the list of an interface's coming heads */
     int64_t tag;
     int64_t n_bytes;
     const void *data;
-    interface *to;    /* NULL: none is in the way */
-    bool booked;      /* wire_lock: arrival_s is known; else it is when the head comes */
+    interface *to;    /* NULL: no interface is involved */
+    bool booked;      /* wire_lock: arrival_s is final; else the head's time */
     double arrival_s; /* wire_lock */
     double busy_s;
     int sender;  /* world rank */
@@ -44,9 +45,10 @@ typedef struct message {
 typedef struct mailbox {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    message *posted[BUCKETS];     /* each newest first */
+    message *posted[BUCKETS];     /* each list newest first */
     unsigned char waits[BUCKETS]; /* threads that wait for a message of this bucket */
-    int awaits;                   /* threads that wait until theirs are released */
+    int awaits;                   /* threads that wait until their messages are
+                                     released */
     message *spare;               /* released nodes for the owner's next sends */
 } mailbox;
 
@@ -81,11 +83,11 @@ static int world_rank_of(const local_comm *comm, int rank) {
     return wefti_members_at(&comm->members, rank);
 }
 
-/* --- who hears whom, where members are sites --- */
+/* --- which rank receives from which, if members are sites --- */
 
 static bool is_between(const local_comm *comm) { return comm->members.per_site > 0; }
 
-/* Whether a message counted nowhere when the run was trained. */
+/* Whether a message did not count when the run was trained. */
 static bool is_skipped(const local_comm *comm, int sender, int receiver, int64_t tag) {
     const local_world *world = comm->world;
     for (int i = 0; i < world->n_skipped; i++) {
@@ -97,8 +99,8 @@ static bool is_skipped(const local_comm *comm, int sender, int receiver, int64_t
     return false;
 }
 
-/* Whom a rank, which has a place in another site than `of`, hears; in a replay, the first one
- * of that site whose message counted then. -1: nobody. */
+/* The rank of site `of` from which a rank at `place` of another site receives; in a replay,
+ * the first one whose message counted then. -1: none. */
 static int heard(const local_comm *comm, int of, int receiver, int place, int64_t tag) {
     for (int k = 0; k < wefti_members_replicas(&comm->members, of); k++) {
         int r = wefti_members_speaker(&comm->members, of, place, k);
@@ -107,7 +109,7 @@ static int heard(const local_comm *comm, int of, int receiver, int place, int64_
     return -1;
 }
 
-/* The first one of a site is sent to its hearer in any case, and taken. */
+/* The first speaker of a site always sends to its receiver, which takes the message. */
 static bool hears_me(const local_comm *comm, int peer, int place, int64_t tag) {
     const wefti_members *m = &comm->members;
     int receiver = wefti_members_speaker(m, peer, place, 0);
@@ -119,7 +121,7 @@ static wefti_link_class link_between(const local_world *world, int a, int b) {
     return wefti_world_link(&world->head.shape, a, b);
 }
 
-/* Lock held. Books those whose head has come. */
+/* Lock held. Books the messages whose head has come. */
 static void book_heads(interface *to, double now_s) {
     while (to->coming && to->coming->arrival_s <= now_s) {
         message *first = to->coming;
@@ -156,7 +158,7 @@ static void send_off(local_world *world, int receiver, message *m) {
     pthread_mutex_unlock(&world->wire_lock);
 }
 
-/* When a message arrives, as far as that is known; else when its head does, which is the
+/* When a message arrives, if that is known; otherwise when its head arrives, which is the
  * time to ask again. */
 static double expect(local_world *world, const message *m, double now_s, bool *known) {
     *known = true;
@@ -178,7 +180,7 @@ static weft_status poisoned_error(local_comm *comm) {
     return wefti_world_poisoned_error(comm->head.ctx, &comm->world->head);
 }
 
-/* A node for a new message: a spare one, or a fresh one. */
+/* A message node: a spare one, or a new one. */
 static weft_status take_node(local_comm *comm, message **out) {
     mailbox *mine = &comm->world->boxes[comm->world_rank];
     pthread_mutex_lock(&mine->lock);
@@ -233,8 +235,8 @@ static weft_status local_send(wefti_comm *head, int peer, int64_t tag, const voi
     return WEFT_OK;
 }
 
-/* The oldest of them: messages of one sender with one tag are received in the order in which
- * they were sent, as when two models' exchanges begin one after the other. */
+/* The oldest one: messages of one sender with one tag are received in the order in which
+ * they were sent (the exchanges of two models may begin one after the other). */
 static message *find_post(mailbox *box, int sender, int channel, int64_t tag,
                           bool taken) {
     message *oldest = NULL;
@@ -250,8 +252,8 @@ static void wait_changed(mailbox *box, double until_s) {
     wefti_cond_wait(&box->changed, &box->lock, until_s);
 }
 
-/* Waits for a message that has arrived, at most until `deadline_s`; NULL: it has not, or
- * the world is poisoned. Lock held. */
+/* Waits until a message has arrived, at most until `deadline_s`. NULL: it has not, or the
+ * world is poisoned. Lock held. */
 static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
                               int64_t tag, double deadline_s) {
     while (!atomic_load(&comm->world->head.poisoned)) {
@@ -269,7 +271,7 @@ static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
     return NULL;
 }
 
-/* The receiver's side of a message: the view is its own until released. Lock held. */
+/* The receiver takes a message: the view stays valid until it is released. Lock held. */
 static void take_post(local_comm *comm, message *post, const void **view) {
     wefti_link_class link = link_between(comm->world, post->sender, comm->world_rank);
     post->taken = true;
@@ -334,7 +336,7 @@ static void release_from(local_comm *comm, int sender, int64_t tag) {
     pthread_mutex_unlock(&origin->lock);
 }
 
-/* Of a member that is a site: whose message was taken. */
+/* If the member is a site, releases the message of the rank that was received from. */
 static void local_release(wefti_comm *head, int peer, int64_t tag) {
     local_comm *comm = (local_comm *)head;
     int sender = world_rank_of(comm, peer);
@@ -343,8 +345,9 @@ static void local_release(wefti_comm *head, int peer, int64_t tag) {
     if (sender >= 0) release_from(comm, sender, tag);
 }
 
-/* A piece of a step. One that did not count when the run was trained is taken, so that its
- * sender may go on, and given back at once; of a site another rank may be heard then. */
+/* A piece of a step. A piece that did not count when the run was trained is received, so
+ * that its sender may continue, and released at once; in its place another rank of the site
+ * may be received from. */
 static weft_status local_receive_piece(wefti_comm *head, int peer, int64_t tag,
                                        int64_t n_bytes, wefti_piece_kind kind,
                                        wefti_received *out) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A mesh of processes from its birth to its end: who runs where, greetings, locks, and
- * what is said when it fails. Sending and receiving is remote.c, the thread that moves the
- * bytes is progress.c. */
+/* A mesh of processes from its creation to its end: which rank runs where, greetings,
+ * locks, and what is reported when it fails. Sending and receiving are in remote.c, the
+ * thread that moves the bytes is in progress.c. */
 #define _GNU_SOURCE
 #include "comm/elastic.h"
 
@@ -38,7 +38,7 @@ static weft_status init_locks(weft_mesh *mesh) {
     return weft_ctx_fail(mesh->ctx, WEFT_ERR_MEMORY, "could not create a lock");
 }
 
-/* Before the progress thread starts, which sends it. */
+/* Queues the greetings, before the progress thread starts, which sends them. */
 static void greet_all(weft_mesh *mesh) {
     for (int r = 0; r < mesh->n_slots; r++)
         if (r != mesh->rank && !mesh->peers[r].lost) wefti_outbox_greet(mesh, r);
@@ -61,7 +61,7 @@ static weft_status wait_for_greetings(weft_mesh *mesh) {
         r = missing(mesh);
     }
     pthread_mutex_unlock(&mesh->lock);
-    /* Of others' failures the first use of the mesh tells. */
+    /* A failure of another rank is reported by the first use of the mesh. */
     if (r < 0 || mesh->world.poisoned) return WEFT_OK;
     return weft_ctx_fail(mesh->ctx, WEFT_ERR_PEER,
                          "nothing came from rank %d (host %s) for %d s; is its interface "
@@ -70,7 +70,7 @@ static weft_status wait_for_greetings(weft_mesh *mesh) {
                          mesh->transport->version);
 }
 
-/* As many ranks as begin the run, or, of one who joins it, as there may be. */
+/* Begins with the ranks that found the run; in a process that joins, with all places. */
 static weft_status build(weft_mesh *mesh) {
     const weft_transport *t = mesh->transport;
     wefti_world_shape shape = {.replicas = t->founders ? t->founders : t->size,
@@ -170,7 +170,8 @@ weft_status wefti_process_check(weft_ctx *ctx, int64_t process, const char *what
         what, (long long)process, (long long)getpid());
 }
 
-/* Its thread is not here, and its locks may be held for ever: only descriptors are closed. */
+/* A child has no copy of the thread, and locks may be held for ever: it only closes
+ * descriptors. */
 static void forget(weft_mesh *mesh) {
     if (mesh->transport->ops->forget) mesh->transport->ops->forget(mesh->transport);
 }
@@ -212,7 +213,7 @@ bool weft_mesh_close(weft_mesh *mesh) {
 
 weft_status weft_mesh_fail(weft_ctx *ctx, weft_mesh *mesh, weft_status status) {
     char text[1024], own[900];
-    if (mesh->process != (int64_t)getpid()) return status; /* a fork tells nobody */
+    if (mesh->process != (int64_t)getpid()) return status; /* a fork reports to nobody */
     snprintf(own, sizeof own, "%s", weft_ctx_message(ctx));
     if (status != WEFT_ERR_PEER || !atomic_load(&mesh->world.poisoned))
         wefti_world_poison(&mesh->world, mesh->rank, status, own);
@@ -283,8 +284,8 @@ weft_status weft_mesh_fit(weft_ctx *ctx, const weft_mesh *mesh, weft_config *con
     int64_t nodes = config->mesh.nodes, ranks = config->mesh.ranks_per_node;
     int size = mesh->world.size;
     const weft_transport *t = mesh->transport;
-    if (t->entry) { /* how many there are it is told when it is a member */
-        bool sites = config->mesh.sites > 1; /* whose places are those that the run began with */
+    if (t->entry) { /* as a member it learns how many there are */
+        bool sites = config->mesh.sites > 1; /* with the places that the run began with */
         int founders = sites ? (t->size - WEFTI_SPARE_PLACES) / t->entry->group : 1;
         WEFT_TRY(set_count(ctx, config, "nodes", founders > 1 ? founders : 1));
         return set_count(ctx, config, "ranks_per_node", t->entry->group);

@@ -6,41 +6,40 @@
 #include "comm/envelope.h"
 #include "comm/world.h"
 
-/* The inside of a weft_mesh. Two kinds of threads meet here: those of the rank, which
- * send and receive (remote.c), and the progress thread, the only one that touches the
- * transport (progress.c, incoming.c, liveness.c). What is marked "lock" is guarded by
- * mesh->lock; all else belongs to the progress thread, or does not change after the mesh
- * was made. */
+/* The inside of a weft_mesh. Two kinds of threads meet here: those of the rank, which send
+ * and receive (remote.c), and the progress thread, the only one that uses the transport
+ * (progress.c, incoming.c, liveness.c). Fields marked "lock" are guarded by mesh->lock; all
+ * others belong to the progress thread, or do not change once the mesh exists. */
 
-/* Seconds that others are waited for after a failure. */
+/* How long to wait for other ranks after a failure, in seconds. */
 #define WEFTI_FAREWELL_S 10.0
 
 /* An outgoing message. */
 typedef struct wefti_parcel {
-    struct wefti_parcel *next;      /* in whichever queue it is */
-    struct wefti_parcel *next_all;  /* lock: among all of the mesh */
-    struct wefti_parcel *next_sent; /* lock: among those of the rank that are not done */
+    struct wefti_parcel *next;      /* in its present queue */
+    struct wefti_parcel *next_all;  /* lock: in the list of all parcels */
+    struct wefti_parcel *next_sent; /* lock: in the list of the rank's unfinished ones */
     int peer;                       /* rank */
     wefti_envelope envelope;
     const void *data;  /* LONG: the sender's */
-    int64_t n_started; /* of them, bytes handed to the transport */
+    int64_t n_started; /* bytes of data handed to the transport */
     int n_flying;      /* pieces that the transport has not finished */
     int64_t number;    /* in the order in which they were sent */
-    bool opened;       /* the envelope is on its way */
+    bool opened;       /* the envelope was handed to the transport */
     void *own;         /* owned: what data points to, or NULL */
-    unsigned char bytes[WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES]; /* and a SHORT's own */
+    unsigned char bytes[WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES]; /* and a SHORT's data */
 } wefti_parcel;
 
 /* An incoming message. */
 typedef struct wefti_arrival {
     struct wefti_arrival *next;     /* lock */
-    struct wefti_arrival *next_all; /* lock: among all of the mesh */
+    struct wefti_arrival *next_all; /* lock: in the list of all arrivals */
     int sender;                     /* rank */
     int channel;
     int64_t tag, n_bytes;
     int64_t n_announced; /* bytes that receives were started for */
     int64_t n_landed;
-    int64_t capacity; /* of data; grows with what comes, not with what was announced */
+    int64_t capacity; /* of data; grows with the bytes that arrive */
     void *data;
     double arrival_s;
     bool taken; /* lock */
@@ -53,28 +52,29 @@ typedef struct wefti_parcels {
 
 /* What the progress thread knows of another rank. */
 typedef struct wefti_peer {
-    wefti_parcels quick, bulk; /* whole in one piece; the others, one after the other */
-    wefti_envelope last_long;  /* of the last long message that has left, or has begun to */
+    wefti_parcels quick, bulk; /* messages of one piece; long messages, one after
+                                  another */
+    wefti_envelope last_long;  /* of the last long message that was sent, or begun */
     int n_flying;              /* pieces that the transport has not finished */
-    double moved_s;            /* when it last finished one, or began after a pause */
-    wefti_arrival *open;       /* a LONG whose pieces are still coming */
+    double moved_s;            /* when a piece last finished, or began after a pause */
+    wefti_arrival *open;       /* a LONG whose pieces are still arriving */
     unsigned char *landing;    /* room for one message with an envelope */
-    bool half;                 /* that message is still coming, */
+    bool half;                 /* that message is still arriving, */
     double half_s;             /* since then */
     int n_coming;              /* receives that the transport has not finished */
-    double heard_s;            /* when its last message came */
-    double gap_s;              /* the longest time between two of the last ones */
-    int64_t step;              /* where it was, by its last sign of life; -1: not said */
-    char at[64];               /* the same in words */
+    double heard_s;            /* when its last message arrived */
+    double gap_s;              /* the longest recent time between two messages */
+    int64_t step;              /* its step, by its last sign of life; -1: unknown */
+    char at[64];               /* its position in the step, in words */
     int64_t process; /* number of its process, if it can be looked up here; else 0 */
     bool greeted, left, here;
     bool
-        lost; /* nobody is there: its connection has ended, and the others go on without it,
-                  or nobody has come yet */
-    bool gone; /* lock: it has left, and all that it sent is here */
+        lost; /* the place is empty: its connection has ended and the others continue
+                 without it, or no process has taken the place yet */
+    bool gone; /* lock: it has left, and all its messages are here */
 } wefti_peer;
 
-/* Something that the transport is at. */
+/* An operation that the transport has not finished. */
 typedef struct wefti_request {
     void *request;
     wefti_parcel *parcel;   /* going out, or NULL */
@@ -89,7 +89,7 @@ typedef struct wefti_found {
 } wefti_found;
 
 struct weft_mesh {
-    wefti_world world; /* first: the engine's; its shape is set by wefti_mesh_shape */
+    wefti_world world; /* first member; its shape is set by wefti_mesh_shape */
     weft_ctx *ctx;     /* owned */
     weft_transport *transport; /* owned */
     int rank;                  /* == world.first_here */
@@ -97,13 +97,13 @@ struct weft_mesh {
     int *peer_of, *rank_of; /* rank -> the transport's number, and back */
     int hosts, ranks_here;
     bool even;
-    int64_t process; /* that joined: its forks have no part in the mesh */
+    int64_t process; /* that created the mesh: its forks can not use it */
 
     pthread_t progress_thread;
     bool has_progress;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* for the rank's threads */
-    pthread_cond_t wake;    /* for the progress thread, where its transport can not */
+    pthread_cond_t wake;    /* for the progress thread, if its transport has no wait */
     bool resting;           /* lock: the progress thread sleeps, or is about to */
 
     /* lock */
@@ -111,65 +111,67 @@ struct weft_mesh {
     wefti_parcel *sent, *spare_parcels, *all_parcels;
     wefti_arrival *posted, *spare_arrivals, *all_arrivals;
     wefti_traffic traffic;
-    bool closing;     /* BYE is to be sent; the thread ends when all have said it */
-    bool taking_back; /* after a failure: nothing reads the senders' memory any more */
-    int64_t moot_from; /* what is for exchanges from this step on need not leave; -1: all must */
+    bool closing;     /* send BYE; the thread ends when all have sent it */
+    bool taking_back; /* after a failure: stop reading the senders' memory */
+    int64_t moot_from; /* drop messages for exchanges from this step on; -1: none */
 
-    _Atomic double silence_s;  /* until a rank that says nothing is given up; 0 = never */
-    _Atomic double close_by_s; /* after a failure nobody is waited for beyond it */
+    _Atomic double silence_s;  /* until a silent rank is given up; 0 = never */
+    _Atomic double close_by_s; /* after a failure, waits end at this time */
     bool all_left;             /* read after the progress thread has ended */
 
-    /* where this rank is: read by the progress thread */
+    /* the position of this rank: read by the progress thread */
     _Atomic int64_t step;
     const char *_Atomic at;
-    bool (*_Atomic asked)(void *user); /* whether somebody wants this process to end */
+    bool (*_Atomic asked)(void *user); /* whether this process was asked to end */
     void *asked_user;
 
     struct wefti_elastic *_Atomic elastic; /* owned; NULL: a lost rank ends the run */
     wefti_peer *peers;                     /* [size] */
     wefti_request *flights;
     int n_flights, max_flights;
-    unsigned char *landing;            /* [size] that of the peers */
-    wefti_found held;                  /* waits for an earlier one of the same rank */
+    unsigned char *landing;            /* [size] the peers' landing buffers */
+    wefti_found held;                  /* waits for an earlier message of its rank */
     int64_t n_collected;               /* messages taken from the rank's threads */
-    double byte_s;                     /* that a byte to another machine takes */
-    double moved_s, watched_s, beat_s; /* when something last moved; the other two when */
+    double byte_s;                     /* time of a byte to another machine */
+    double moved_s, watched_s, beat_s; /* when something last moved, the peers were last
+                                          checked, and signs of life were last sent */
     bool reported;                     /* the failure was passed on */
     bool broken;                       /* the transport failed */
-    int n_busy;                        /* passes since the transport was last asked */
-    bool took_back;                    /* what taking_back asks for */
+    int n_busy;                        /* passes since the last rest */
+    bool took_back;                    /* what taking_back asks for is done */
     bool said_bye;
     double said_bye_s;
 };
 
-/* The mesh as the world of a run: R x S ranks, of which this process has one. Further
- * calls change the shape; communicators keep theirs. Not collective. [out] *out lives as
- * long as the mesh; wefti_world_destroy leaves it alone. */
+/* The mesh as the world of a run: R x S ranks, one of which is in this process. Later calls
+ * change the shape; existing communicators keep theirs. Not collective. [out] *out lives as
+ * long as the mesh; wefti_world_destroy does not destroy it. */
 weft_status wefti_mesh_shape(weft_ctx *ctx, weft_mesh *mesh,
                              const wefti_world_shape *shape,
                              wefti_world **out) WEFT_CHECKED;
 
-/* A rank that says nothing for so long is given up; 0 = never. `asked` (may be NULL) is
- * called by the progress thread: once it returns true, a few missed signs of life are enough. */
+/* A rank that is silent for silence_s is given up; 0 = never. The progress thread calls
+ * `asked` (may be NULL): once it returns true, a few missing signs of life are enough. */
 void wefti_mesh_watch(weft_mesh *mesh, double silence_s, bool (*asked)(void *user),
                       void *user);
 
 /* The mesh of a world, or NULL if its ranks are threads. */
 weft_mesh *wefti_mesh_of(wefti_world *world);
 
-/* An error in a fork of the process that `process` numbers (getpid); `what` it came with. */
+/* Fails in a fork of the process with the number `process` (getpid); `what` is the object's
+ * name for the message. */
 weft_status wefti_process_check(weft_ctx *ctx, int64_t process,
                                 const char *what) WEFT_CHECKED;
 
-/* The first failure of any rank as that of the whole world, threads or a mesh; WEFT_OK if
- * there is none. */
+/* Returns the first failure of any rank as the failure of the whole world, threads or a
+ * mesh; WEFT_OK if there is none. */
 weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) WEFT_CHECKED;
 
-/* Lock held: until something changes, or the time has come. */
+/* Lock held. Waits until something changes, or until_s. */
 void wefti_mesh_wait(weft_mesh *mesh, double until_s);
 
-/* Waits until nothing reads the memory of those who send: after a failure it is taken
- * back. */
+/* Waits until nothing reads the memory of messages being sent: after a failure such
+ * messages are withdrawn. */
 void wefti_mesh_settle(weft_mesh *mesh);
 
 /* --- progress.c --- */
@@ -178,10 +180,11 @@ weft_status wefti_progress_start(weft_mesh *mesh) WEFT_CHECKED;
 
 /* --- places.c --- */
 
-/* What the two ends of a connection must have in common. */
+/* The text that must be equal at both ends of a connection. */
 const char *wefti_mesh_greeting(void);
 
-/* Fills in rank_of, peer_of, hosts and which peers are here, and whose places are empty. */
+/* Fills in rank_of, peer_of, hosts, which peers are on this host, and which places are
+ * empty. */
 void wefti_mesh_number_ranks(weft_mesh *mesh);
 
 /* --- outbox.c --- */
@@ -193,73 +196,77 @@ wefti_parcel *wefti_parcels_pop(wefti_parcels *queue);
 /* Ends the progress thread's sleep. Lock held. */
 void wefti_outbox_wake(weft_mesh *mesh);
 
-/* Hands a parcel over. */
+/* Submits a parcel to the progress thread. */
 void wefti_outbox_submit(weft_mesh *mesh, wefti_parcel *parcel);
 
-/* A parcel, filled in but not submitted; NULL: no memory. */
+/* A new parcel, filled in but not submitted; NULL: no memory. */
 wefti_parcel *wefti_outbox_parcel(weft_mesh *mesh, int peer,
                                   const wefti_envelope *envelope, const void *data);
 
-/* Fills in a parcel that was not used before. */
+/* Fills in an unused parcel. */
 void wefti_outbox_fill(wefti_parcel *parcel, int peer, const wefti_envelope *envelope,
                        const void *data);
 
-/* Makes a spare parcel. */
+/* Adds a spare parcel. */
 weft_status wefti_outbox_reserve(weft_mesh *mesh) WEFT_CHECKED;
 
-/* A message of the progress thread's own. */
+/* Queues a message of the progress thread's own. */
 void wefti_outbox_post(weft_mesh *mesh, int peer, const wefti_envelope *envelope,
                        const char *text);
 
-/* Takes a request among those that are looked after; false: no memory, all is lost. */
+/* Adds a request to those that are tested until done; false: no memory, the mesh is broken. */
 bool wefti_outbox_add(weft_mesh *mesh, const wefti_request *flight);
 
-/* Nothing more comes of this rank: what has begun to come never ends. */
+/* Nothing more will arrive from this rank: drops the receives that have begun. */
 void wefti_outbox_forget(weft_mesh *mesh, int rank);
 
-/* A message has left, or will not: its parcel is free. The progress thread's, like the next two. */
+/* A message has been sent, or will not be: recycles its parcel. Called by the progress
+ * thread, like the next two. */
 void wefti_outbox_finish(weft_mesh *mesh, wefti_parcel *parcel);
 
-/* No more of a long message is begun. */
+/* Starts no more pieces of a long message. */
 void wefti_outbox_drop(weft_mesh *mesh, wefti_parcel *parcel);
 
-/* Nobody waits any more for what is on its way to a rank, and its memory is free: the rank is
- * gone on without, and may be connected still, but take in nothing. */
+/* Stops waiting for messages on their way to a rank, and lets their memory be freed: the
+ * others continue without this rank, which may still be connected, but does not receive. */
 void wefti_outbox_let_go(weft_mesh *mesh, int rank);
 
-/* Says to a rank what program this is. */
+/* Sends to a rank which program this is. */
 void wefti_outbox_greet(weft_mesh *mesh, int rank);
 
-/* A rank has failed, by these words; the transport, by its own. */
+/* Record that a rank has failed, with this text, and that the transport has failed, with
+ * its own text. */
 void wefti_mesh_blame(weft_mesh *mesh, int rank, const char *format, ...)
     WEFT_PRINTF(3, 4);
 void wefti_mesh_break(weft_mesh *mesh);
 
 /* --- incoming.c --- */
 
-/* Takes in what the transport has found; whether there was something. */
+/* Receives what the transport has found; returns whether there was anything. */
 bool wefti_incoming_pick_up(weft_mesh *mesh);
 
-/* Room for a message of n bytes, as far as it is believed; NULL: no memory. */
+/* A buffer for a message of n bytes, at first not larger than what is plausible; NULL: no
+ * memory. */
 wefti_arrival *wefti_incoming_room(weft_mesh *mesh, int64_t n_bytes);
 
-/* A receive has ended. */
+/* Handles a receive that has ended. */
 void wefti_incoming_finish(weft_mesh *mesh, const wefti_request *flight);
 
 /* --- reception.c --- */
 
-/* Answers somebody who wants to take part (transport.h). */
+/* Answers a process that wants to join (transport.h). */
 void wefti_reception_answer(weft_mesh *mesh, const weft_transport_found *found);
 
 /* --- liveness.c --- */
 
-/* Signs of life: says its own, misses those of others. Seconds until it is due again. */
+/* Sends signs of life, and notices missing ones. Returns the seconds until the next call is
+ * due. */
 double wefti_liveness_watch(weft_mesh *mesh);
 
-/* Something came from this rank. */
+/* Notes that something arrived from this rank. */
 void wefti_liveness_heard(wefti_peer *peer);
 
-/* Its connection has ended. */
+/* The connection to a rank has ended. */
 void wefti_liveness_lose(weft_mesh *mesh, int rank);
 
 /* --- remote.c --- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What waits to be sent, and what is under way: parcels that the ranks' threads hand over,
- * requests that the progress thread looks after, and the words with which a rank or the
+/* What waits to be sent, and what is under way: parcels that the ranks' threads submit,
+ * requests that the progress thread tests, and the error messages when a rank or the
  * transport fails. Nothing here moves bytes; progress.c does. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -119,7 +119,8 @@ bool wefti_outbox_add(weft_mesh *mesh, const wefti_request *flight) {
         int more = 2 * mesh->max_flights + 64;
         if (wefti_grow(mesh->ctx, &mesh->flights, mesh->max_flights, more, sizeof *flight,
                        "messages under way") != WEFT_OK) {
-            mesh->broken = true; /* a request that nobody waits for: nothing goes on */
+            mesh->broken = true; /* a request that is never tested: nothing can
+                                    continue */
             wefti_mesh_blame(mesh, mesh->rank, "no memory for messages under way");
             return false;
         }
@@ -129,12 +130,12 @@ bool wefti_outbox_add(weft_mesh *mesh, const wefti_request *flight) {
     return true;
 }
 
-/* A receive whose rest never comes. */
+/* Drops a receive whose rest never comes. */
 static void drop_receive(weft_mesh *mesh, int i) {
     wefti_arrival *arrival = mesh->flights[i].arrival;
     mesh->flights[i] = mesh->flights[--mesh->n_flights];
     if (!arrival || arrival->n_bytes < 0) return;
-    for (int k = 0; k < mesh->n_flights; k++) /* one of its other pieces gives it back */
+    for (int k = 0; k < mesh->n_flights; k++) /* recycled with the last of its pieces */
         if (mesh->flights[k].arrival == arrival) return;
     pthread_mutex_lock(&mesh->lock);
     arrival->next = mesh->spare_arrivals;
@@ -154,7 +155,7 @@ void wefti_outbox_forget(weft_mesh *mesh, int rank) {
     peer->n_coming = 0;
 }
 
-/* --- what has left, and what need not leave any more --- */
+/* --- what was sent, and what need not be sent any more --- */
 
 /* Lock held. */
 static void unlink_sent(weft_mesh *mesh, const wefti_parcel *parcel) {
@@ -182,9 +183,10 @@ void wefti_outbox_drop(weft_mesh *mesh, wefti_parcel *parcel) {
     if (parcel->n_flying == 0) wefti_outbox_finish(mesh, parcel);
 }
 
-/* The ranks may free what they were sending to rank r. What has not begun is dropped, of the rest
- * no more is begun, and the transport lets go of what it is at: a long message that ends early is
- * the last one to that rank. Short ones go on, from the parcels themselves. */
+/* The ranks may free what they were sending to rank r. Messages that were not begun are
+ * dropped; of the others no more pieces are begun, and the transport releases the data of
+ * pieces under way. A long message that ends early is the last one to that rank. Short
+ * messages are still sent, from the parcels themselves. */
 void wefti_outbox_let_go(weft_mesh *mesh, int r) {
     const weft_transport_ops *ops = mesh->transport->ops;
     wefti_peer *peer = &mesh->peers[r];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Who runs where, and what the two ends of a connection have in common. Ranks are numbered
- * host by host, so that the ranks of a node are neighbours:
+/* Which rank runs where, and what both ends of a connection must have in common. Ranks are
+ * numbered host by host, so that the ranks of a node are neighbours:
  *
  *     hosts in the order of their first process -> rank 0, 1, ... of host a, then host b, ...
  *
- * Places for processes that come later are behind these, and who comes later is told all
- * numbers. */
+ * Places for processes that join later come after these; a process that joins later is told
+ * all numbers. */
 #include <string.h>
 
 #include <weft/version.h>
@@ -18,12 +18,12 @@ static bool same_host(const weft_transport *t, int a, int b) {
     return strcmp(t->host[a], t->host[b]) == 0;
 }
 
-/* A place that nobody has taken; it is not waited for. */
+/* A place that no process has taken; nobody waits for it. */
 static void mark_empty(weft_mesh *mesh, int rank) {
     mesh->peers[rank].lost = mesh->peers[rank].greeted = true;
 }
 
-/* The first n processes, host by host, hosts in the order of their first process. */
+/* Numbers the first n processes host by host, hosts in the order of their first process. */
 static void number_founders(weft_mesh *mesh, int n) {
     const weft_transport *t = mesh->transport;
     int next = 0;
@@ -47,7 +47,7 @@ static void number_founders(weft_mesh *mesh, int n) {
     }
 }
 
-/* As it was told. Of its own group all will be here. */
+/* Numbers ranks as the table says. All ranks of its own group will be on this host. */
 static void number_by_table(weft_mesh *mesh, const weft_transport *t) {
     mesh->hosts = mesh->ranks_here = 1;
     mesh->even = true;

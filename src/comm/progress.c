@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread that moves messages between processes. MPI makes no progress by itself, so
- * somebody has to look; it looks often while something moves and sleeps longer and longer
- * while nothing does, so that computing keeps the cores. Long messages go in pieces:
- * those between machines are below the size from which MPI libraries ask the receiver
- * first, an answer that waits behind bulk data when both sides send at once. To other
- * machines they leave in the order in which they were sent: two that share the wire both
- * come as late as the later one would alone, and whoever waits for the first waits twice
- * as long (docs/architecture.md). */
+/* The thread that moves messages between processes. MPI makes no progress by itself, so a
+ * thread has to poll: often while something moves, and at longer and longer intervals while
+ * nothing does, so that computing keeps the cores. Long messages are sent in pieces. Pieces
+ * between machines are below the size from which MPI libraries first ask the receiver,
+ * because that answer waits behind bulk data when both sides send at once. Messages to
+ * other machines are sent round by round, those of one round to all receivers concurrently:
+ * messages of two rounds that shared the wire would all arrive as late as the later round,
+ * and a receiver of the first round would wait twice as long (docs/architecture.md). */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdarg.h>
@@ -23,14 +23,14 @@ enum {
     LANE_PIECES = 1,
     PIECE_HERE = 256 * 1024, /* bytes, inside a machine */
     PIECE_AWAY = 60 * 1024,  /* between machines */
-    PIECE_SLOW = 24 * 1024,  /* the same where one takes long */
+    PIECE_SLOW = 24 * 1024,  /* the same, if a piece takes long */
     WINDOW = 8,              /* pieces under way to a rank, or to other machines */
-    WINDOW_SLOW = 2,         /* to other machines where a piece takes long */
-    LOOK_EVERY = 16          /* busy passes; then the transport looks at all */
+    WINDOW_SLOW = 2,         /* to other machines, if a piece takes long */
+    LOOK_EVERY = 16          /* busy passes; then the transport polls its sockets */
 };
 
-/* A piece that takes slow_s to leave takes long; the wire does not wait for a rank that
- * has taken in nothing for patience_s and the time of some pieces. */
+/* A piece that needs slow_s to be sent takes long. The wire does not wait for a rank that
+ * has received nothing for patience_s plus the time of some pieces. */
 static const double slow_s = 1e-3, stream_piece_s = 0.5e-3, rest_s = 0.05,
                     patience_s = 0.25, patience_pieces = 4;
 
@@ -44,7 +44,7 @@ static bool is_done(const wefti_parcel *parcel) {
     return started && parcel->n_flying == 0;
 }
 
-/* --- what the transport is at --- */
+/* --- operations of the transport --- */
 
 static bool start_piece(weft_mesh *mesh, wefti_parcel *parcel, int lane, const void *data,
                         int n_bytes) {
@@ -68,7 +68,7 @@ static bool start_envelope(weft_mesh *mesh, wefti_parcel *parcel) {
     return start_piece(mesh, parcel, LANE_ENVELOPES, parcel->bytes, (int)n_bytes);
 }
 
-/* Seconds that a piece to another machine takes. */
+/* Seconds that a piece to another machine needs. */
 static double piece_s(const weft_mesh *mesh) { return PIECE_AWAY * mesh->byte_s; }
 
 static bool is_slow(const weft_mesh *mesh) { return piece_s(mesh) > slow_s; }
@@ -78,8 +78,8 @@ static void time_piece(weft_mesh *mesh, int n_bytes, double took_s) {
     mesh->byte_s += (took_s / n_bytes - mesh->byte_s) / 8;
 }
 
-/* Bytes of a piece to this rank. Where nothing is gained by shorter ones, those to other
- * machines take half a millisecond, in which nothing can overtake them. */
+/* Bytes of a piece to this rank. If shorter pieces gain nothing, a piece to another machine
+ * is as large as fits into half a millisecond, the time in which nothing can overtake it. */
 static int64_t piece_to(const weft_mesh *mesh, const wefti_peer *peer) {
     bool streams = mesh->transport->streams;
     if (peer->here) return streams ? WEFT_TRANSPORT_BYTES : PIECE_HERE;
@@ -91,7 +91,7 @@ static int64_t piece_to(const weft_mesh *mesh, const wefti_peer *peer) {
                                             : (int64_t)n_bytes;
 }
 
-/* Goes on with a rank's first long message. */
+/* Continues with a rank's first long message. */
 static void start_next_piece(weft_mesh *mesh, wefti_peer *peer) {
     int64_t piece = piece_to(mesh, peer);
     wefti_parcel *parcel = peer->bulk.first;
@@ -113,7 +113,8 @@ static bool is_older(const wefti_parcel *a, const wefti_parcel *b) {
     return !b || a->number < b->number;
 }
 
-/* The first long message to another machine that takes something in; NULL: there is none. */
+/* The oldest long message to another machine whose rank still receives; NULL: there is
+ * none. */
 static const wefti_parcel *oldest_away(const weft_mesh *mesh, double now_s) {
     const wefti_parcel *oldest = NULL;
     for (int r = 0; r < mesh->n_slots; r++) {
@@ -124,20 +125,22 @@ static const wefti_parcel *oldest_away(const weft_mesh *mesh, double now_s) {
     return oldest;
 }
 
-/* Whether both are of one round of one exchange: who has one waits for all of them. */
+/* Whether both belong to one round of one exchange: a receiver of one waits for all of
+ * them. */
 static bool is_alike(const wefti_envelope *a, const wefti_envelope *b) {
     return a->kind == b->kind && a->tag == b->tag && a->channel == b->channel;
 }
 
-/* Whether a rank's message is of the oldest round, or the first one after it: its receiver has had
- * its part of the round, and would let the wire stand still while others are slower. */
+/* Whether a rank's message belongs to the oldest round, or is the first one to this rank
+ * after its part of that round: this receiver has its part, and the wire would be idle
+ * while other receivers are slower. */
 static bool has_turn(const wefti_peer *peer, const wefti_parcel *oldest) {
     return is_alike(&peer->bulk.first->envelope, &oldest->envelope) ||
            is_alike(&peer->last_long, &oldest->envelope);
 }
 
-/* Of those whose turn it is, the one with the fewest pieces under way, if it may
- * have more; among equals the one that was sent to first. */
+/* Of the ranks whose turn it is, the one with the fewest pieces under way, if it may have
+ * more; among equals the one whose message is older. */
 static wefti_peer *next_away(const weft_mesh *mesh, int window, double now_s) {
     const wefti_parcel *oldest = oldest_away(mesh, now_s);
     wefti_peer *next = NULL;
@@ -155,8 +158,8 @@ static wefti_peer *next_away(const weft_mesh *mesh, int window, double now_s) {
     return next;
 }
 
-/* To other machines: the messages of the oldest round, those to all receivers side by side, as far
- * as each one's window allows. */
+/* Sends to other machines: the messages of the oldest round, to all their receivers
+ * concurrently, as far as the window of each allows. */
 static bool start_away(weft_mesh *mesh, double now_s) {
     int window = is_slow(mesh) ? WINDOW_SLOW : WINDOW;
     bool moved = false;
@@ -225,7 +228,7 @@ static void take_all_back(weft_mesh *mesh) {
     for (int r = 0; r < mesh->n_slots; r++) wefti_outbox_let_go(mesh, r);
 }
 
-/* Passes the first failure on to everybody. */
+/* Reports the first failure to all ranks. */
 static void report_failure(weft_mesh *mesh) {
     char text[1024];
     weft_status status;
@@ -242,12 +245,13 @@ static void report_failure(weft_mesh *mesh) {
 
 /* --- the thread --- */
 
-/* Who the others go on without, and who may be connected still: nobody waits for it. */
+/* A rank that the others continue without, and that may still be connected: nobody waits
+ * for it. */
 static bool has_departed(const weft_mesh *mesh, int r) {
     return mesh->elastic && mesh->elastic->departed[r];
 }
 
-/* Takes what was submitted into the ranks' queues. */
+/* Moves submitted parcels into the ranks' queues. */
 static bool collect(weft_mesh *mesh) {
     const wefti_envelope bye = {.kind = WEFTI_ENVELOPE_BYE};
     pthread_mutex_lock(&mesh->lock);
@@ -271,7 +275,7 @@ static bool collect(weft_mesh *mesh) {
     if (moot_from >= 0) wefti_elastic_drop_moot(mesh, moot_from);
     if (taking_back && (moved || !mesh->took_back)) take_all_back(mesh);
     if (!closing || mesh->said_bye) return moved;
-    report_failure(mesh); /* before the farewell, after which nobody listens */
+    report_failure(mesh); /* before the farewell: later messages are not read */
     for (int r = 0; r < mesh->n_slots; r++)
         if (r != mesh->rank) wefti_outbox_post(mesh, r, &bye, "");
     mesh->said_bye = true;
@@ -279,7 +283,7 @@ static bool collect(weft_mesh *mesh) {
     return true;
 }
 
-/* How many have not left, but for rank `except`. */
+/* How many ranks have not left, not counting rank `except`. */
 static int remaining(const weft_mesh *mesh, int except) {
     int n = 0;
     for (int r = 0; r < mesh->n_slots; r++)
@@ -303,14 +307,14 @@ static bool is_over(weft_mesh *mesh) {
     if (!mesh->said_bye) return false;
     if (mesh->broken) return true;
     if (is_sending(mesh) && wefti_now_s() < atomic_load(&mesh->close_by_s)) return false;
-    if (mesh->elastic && mesh->world.poisoned) return true; /* the others go on */
+    if (mesh->elastic && mesh->world.poisoned) return true; /* the others continue */
     mesh->all_left = remaining(mesh, -1) == 0;
     if (mesh->all_left || !mesh->world.poisoned) return mesh->all_left;
     int failed = wefti_world_failure(&mesh->world, &status, text);
     return remaining(mesh, failed) == 0 || wefti_now_s() > atomic_load(&mesh->close_by_s);
 }
 
-/* How long to sleep after nothing has moved for so long. */
+/* How long to sleep when nothing has moved for quiet_s. */
 static double nap_s(double quiet_s) {
     if (quiet_s < 0.0005) return 20e-6;
     if (quiet_s < 0.02) return 100e-6;
@@ -324,13 +328,13 @@ static void nap(weft_mesh *mesh) {
     wefti_cond_wait(&mesh->wake, &mesh->lock, until_s);
 }
 
-/* Lock held. Whether somebody has asked for something since it was collected. */
+/* Lock held. Whether something was requested since the last collect. */
 static bool is_asked(const weft_mesh *mesh) {
     return mesh->submitted.first || mesh->taking_back != mesh->took_back ||
            mesh->moot_from >= 0 || (mesh->closing && !mesh->said_bye);
 }
 
-/* Until there is something to do, or somebody is to be watched. */
+/* Sleeps until there is something to do, or a rank has to be checked. */
 static void rest(weft_mesh *mesh, double at_most_s) {
     const weft_transport_ops *ops = mesh->transport->ops;
     pthread_mutex_lock(&mesh->lock);

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* Who may take part from now on: a member's answer to a process that calls while the run trains
- * (latecomer.h draws what is said, seats.c says it). The progress thread is here.
+/* Which process may join: a member's answer to a process that calls while the run trains
+ * (latecomer.h draws the protocol, seats.c sends the answers). This code runs on the
+ * progress thread.
  *
- *     asks for any place     the first member gives the lowest that is free, and no second one
- *                            before that process is a member or has gone: so all who come are
+ *     asks for any place     the first member gives the lowest free one, and no second one before
+ *                            that process is a member or has gone: so all processes that join are
  *                            connected to each other, too
- *     asks for this place    every member takes it, if the place is free with it
+ *     asks for this place    every member accepts, if it sees the place as free
  *
- * Where several processes share a copy of the model (a unit: places that are neighbours), whoever
- * comes waits for the others of its unit, and all of them become members at once. The first gets
- * a place in a unit that is empty throughout, the others come from the same host and get the rest
- * of it. Units of several hosts may wait at a time, so one that stays incomplete holds up nobody
- * else. Each caller must be taken by all who wait, too, who are not members yet.
+ * If several processes share a copy of the model (a unit: neighbouring places), a process
+ * that joins waits for the others of its unit, and all of them become members at once. The
+ * first one gets a place in an empty unit; the others, from the same host, get the
+ * remaining places of this unit. Units of several hosts may wait at the same time, so an
+ * incomplete unit does not delay others. Each caller must also be accepted by all waiting
+ * processes, which are not members yet.
  *
- * A place is free when nobody is connected there, the members have gone on without who was, and
- * all steps in which that one took part are finished everywhere: until then its number means it. */
+ * A place is free when no process is connected there, the members have continued without
+ * the former process, and all steps in which that process took part are finished
+ * everywhere: until then its number refers to it. */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/elastic.h"
 
-/* So long a place is kept for who was told of it. */
+/* How long a place is reserved for the process that was told of it. */
 static const double kept_s = 3;
 
 /* Lock held. */
@@ -34,11 +37,12 @@ static bool is_free(const weft_mesh *mesh, int r) {
     return r != mesh->rank && silent && e->departed[r] && !e->fresh[r] && over;
 }
 
-/* Connected, not a member yet, and can be called by those who come next. */
+/* Connected, not a member yet, and able to accept the processes that join next. */
 static bool waits(const wefti_elastic *e, int r) { return e->fresh[r] && e->spoke[r]; }
 
-/* Lock held. Whether somebody is on the way in: has been given a place, or is connected, but can
- * not be called by another yet; where a copy of the model is one process, until it is a member. */
+/* Lock held. Whether a process is about to join: it has been given a place, or is connected
+ * but can not accept others yet; if a copy of the model is one process, until it is a
+ * member. */
 static bool is_busy(const wefti_elastic *e, double now_s) {
     for (int r = 0; r < e->size; r++) {
         bool kept = e->given_s[r] > 0 && now_s - e->given_s[r] < kept_s;
@@ -48,7 +52,7 @@ static bool is_busy(const wefti_elastic *e, double now_s) {
     return e->frozen;
 }
 
-/* Lock held. The unit whose first place is r is empty, and can be filled. */
+/* Lock held. Whether the unit whose first place is r is empty and can be filled. */
 static bool is_empty_unit(const weft_mesh *mesh, int r) {
     int end = r + mesh->elastic->setup.shards;
     for (; r < end; r++)
@@ -56,7 +60,7 @@ static bool is_empty_unit(const weft_mesh *mesh, int r) {
     return true;
 }
 
-/* Lock held. A free place in a unit of which somebody of this host waits, or -1. */
+/* Lock held. A free place in a unit of which a process of this host already waits, or -1. */
 static int find_beside(const weft_mesh *mesh, const char *host) {
     const wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards;
@@ -68,8 +72,8 @@ static int find_beside(const weft_mesh *mesh, const char *host) {
     return -1;
 }
 
-/* Lock held. The first free place of those that a caller from this host may have, or -1: beside
- * who waits on its host, else in a unit that is empty. */
+/* Lock held. The first free place that a caller from this host may have, or -1: in the unit
+ * of a process that waits on its host, else in an empty unit. */
 static int find_place(const weft_mesh *mesh, const char *host) {
     const wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards, beside = find_beside(mesh, host);
@@ -78,7 +82,7 @@ static int find_place(const weft_mesh *mesh, const char *host) {
     return beside;
 }
 
-/* Lock held. Gives a place to who has asked for any. */
+/* Lock held. Gives a place to a process that has none yet. */
 static weft_transport_seat_code give(weft_mesh *mesh, const char *host, int *rank) {
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s();
@@ -94,8 +98,8 @@ static weft_transport_seat_code give(weft_mesh *mesh, const char *host, int *ran
     return WEFT_SEAT_WELCOME;
 }
 
-/* Whether a caller may be taken here at all: by a member; or by who waits for its own unit, if it
- * has been given a place, too. */
+/* Whether a caller may be accepted here at all: by a member; or, if the caller already has
+ * a place, also by a process that waits for the rest of its unit. */
 static bool may_take(const weft_mesh *mesh, const weft_transport_found *found) {
     const wefti_elastic *e = mesh->elastic;
     if (found->place >= e->size || (found->place >= 0 && found->run != e->setup.run))
@@ -103,7 +107,7 @@ static bool may_take(const weft_mesh *mesh, const weft_transport_found *found) {
     return e->view > 0 || (found->place >= 0 && e->setup.shards > 1);
 }
 
-/* Lock held. What the caller is told; *rank: of the place that is meant. */
+/* Lock held. The answer to the caller; *rank: of the place in the answer. */
 static weft_transport_seat_code decide(weft_mesh *mesh, const weft_transport_found *found,
                                        int *rank) {
     *rank = mesh->rank;
@@ -114,7 +118,7 @@ static weft_transport_seat_code decide(weft_mesh *mesh, const weft_transport_fou
     return is_free(mesh, *rank) ? WEFT_SEAT_WELCOME : WEFT_SEAT_LATER;
 }
 
-/* Names of all who are connected, in the transport's order. */
+/* Names of all connected processes, in the transport's order. */
 static void list_names(const weft_mesh *mesh, uint64_t *names) {
     const wefti_elastic *e = mesh->elastic;
     for (int r = 0; r < e->size; r++) {
@@ -123,7 +127,7 @@ static void list_names(const weft_mesh *mesh, uint64_t *names) {
     }
 }
 
-/* What was known of who had the place before is forgotten. */
+/* Forgets what was known about the former process at this place. */
 static void begin_peer(weft_mesh *mesh, int rank) {
     const weft_transport *t = mesh->transport;
     wefti_peer *peer = &mesh->peers[rank];
@@ -140,7 +144,7 @@ static void begin_peer(weft_mesh *mesh, int rank) {
     wefti_outbox_greet(mesh, rank);
 }
 
-/* Before anybody trains, and where a lost process ends the run, nobody can come in. */
+/* Before training begins, and if a lost process ends the run, no process can join. */
 static void send_away(weft_mesh *mesh, const weft_transport_found *found) {
     const weft_transport_seat later = {.code = WEFT_SEAT_LATER};
     (void)mesh->transport->ops->seat(mesh->transport, found->peer, &later);

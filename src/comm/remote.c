@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* One rank per process: communicators over a mesh. Messages that came in lie in a list
- * until they are received, in memory that their release gives back.
+/* One rank per process: communicators over a mesh. Messages that have arrived stay in a
+ * list until they are received; their release gives the memory back.
  *
  *     send       parcel -> outbox -> progress thread -> wire       `sent` until all has left
  *     arrival    wire -> progress thread -> posted -> taken -> spare
  *                                            |        `-- receive gives a view of it
  *                                            `-- matched by (channel, sender, tag), oldest first
  *
- * One lock for a mesh: what is held of it is short, and every change wakes all who wait on it;
- * they look again. A wait ends with the message, or because the world is poisoned (a rank has
- * failed), because the sender has left, or, between steps, because the membership has changed.
+ * There is one lock for a mesh, held only for short times; every change wakes all waiting
+ * threads, which then look again. A wait ends with the message, or because the world is
+ * poisoned (a rank has failed), because the sender has left, or, between steps, because the
+ * membership has changed.
  *
- * Pieces of steps: with members that may be lost (elastic.h) a message may be asked for from
- * another rank that has it, and parts of an answer may be collected in place of an owner that
- * is gone. What was lost for good is decided by the membership, alike on all ranks. */
+ * Pieces of steps: if members may be lost (elastic.h), a message may be requested from
+ * another rank that has it, and parts of an answer may be collected in place of an owner
+ * that is gone. The membership decides, alike on all ranks, which messages are lost for
+ * good. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <string.h>
@@ -29,14 +31,14 @@ typedef struct remote_comm {
     wefti_world_shape shape;
     wefti_members members;
     int channel;
-    int64_t view; /* of the world that it belongs to (elastic.h) */
+    int64_t view; /* the view of its world (elastic.h) */
 } remote_comm;
 
 static int world_rank_of(const remote_comm *comm, int rank) {
     return wefti_members_at(&comm->members, rank);
 }
 
-/* Members are sites, each of which several ranks may speak for (world.h). */
+/* Whether members are sites, for each of which several ranks may speak (world.h). */
 static bool is_between(const remote_comm *comm) { return comm->members.per_site > 0; }
 
 static int mesh_rank_of(const remote_comm *comm, int rank) {
@@ -50,13 +52,13 @@ static wefti_link_class link_to(const remote_comm *comm, int rank) {
                             world_rank_of(comm, rank));
 }
 
-/* Lock held. A rank that the others go on without. */
+/* Lock held. Whether the others continue without this rank. */
 static bool is_lost(const weft_mesh *mesh, int mesh_rank) {
     const wefti_elastic *e = mesh->elastic;
     return e && e->departed[mesh_rank];
 }
 
-/* Lock held. A member of which nobody is left. */
+/* Lock held. Whether all ranks of a member are lost. */
 static bool is_gone(const remote_comm *comm, int peer) {
     const wefti_elastic *e = comm->mesh->elastic;
     if (!e || !is_between(comm)) return is_lost(comm->mesh, mesh_rank_of(comm, peer));
@@ -76,7 +78,7 @@ static bool speaks_for(const remote_comm *comm, int peer, int sender) {
     return false;
 }
 
-/* Lock held. Between steps: the others may have left for a new world. */
+/* Lock held. Between steps: whether the others may have left for a new world. */
 static bool is_interrupted(const remote_comm *comm) {
     const wefti_elastic *e = comm->mesh->elastic;
     return e && e->view > comm->view && !e->in_step;
@@ -105,14 +107,14 @@ void wefti_mesh_settle(weft_mesh *mesh) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
-/* Whoever gets this may free what it was sending. */
+/* A caller that gets this error may free what it was sending. */
 static weft_status poisoned_error(remote_comm *comm) {
     wefti_mesh_settle(comm->mesh);
     return wefti_world_poisoned_error(comm->head.ctx, &comm->mesh->world);
 }
 
-/* Hands a parcel to the outbox. Bytes count as sent here, as they do for the local backend; to
- * a rank that is lost nothing is sent, and nobody waits for it. */
+/* Hands a parcel to the outbox. Bytes are counted as sent here, as in the local backend.
+ * Nothing is sent to a lost rank, and nothing waits for it. */
 static weft_status send_to(remote_comm *comm, int to, wefti_link_class link, int64_t tag,
                            const void *data, int64_t n_bytes) {
     weft_mesh *mesh = comm->mesh;
@@ -139,7 +141,7 @@ static weft_status send_to(remote_comm *comm, int to, wefti_link_class link, int
     return WEFT_OK;
 }
 
-/* Lock held. Number k of a member's ranks that hear this one. */
+/* Lock held. Number k of a member's ranks that receive from this one. */
 static int hearer_of(const remote_comm *comm, int peer, int k) {
     const wefti_elastic *e = comm->mesh->elastic;
     if (e && is_between(comm))
@@ -152,8 +154,8 @@ static bool keeps_said(const remote_comm *comm, int64_t tag) {
     return e && tag >= 0 && wefti_elastic_has_mates(e, comm->channel);
 }
 
-/* What a site says is kept first: who is to hear it in place of a rank that is lost meanwhile gets
- * it from the progress thread. */
+/* A site's message is kept first: if a receiving rank is lost in the meantime, the rank
+ * that replaces it gets the message from the progress thread. */
 static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const void *data,
                                int64_t n_bytes) {
     remote_comm *comm = (remote_comm *)head;
@@ -174,7 +176,7 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
     return status;
 }
 
-/* The oldest of them, as the local backend has it: the list is newest first. */
+/* The oldest one, as in the local backend: the list is newest first. */
 static wefti_arrival *find(const remote_comm *comm, int peer, int64_t tag, bool taken) {
     wefti_arrival *oldest = NULL;
     for (wefti_arrival *a = comm->mesh->posted; a; a = a->next)
@@ -184,7 +186,7 @@ static wefti_arrival *find(const remote_comm *comm, int peer, int64_t tag, bool 
     return oldest;
 }
 
-/* A wait between steps that ends because the world has changed. */
+/* The error of a wait between steps that ends because the world has changed. */
 static weft_status interrupted_error(remote_comm *comm, int sender) {
     wefti_mesh_settle(comm->mesh);
     return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER,
@@ -199,7 +201,7 @@ static bool has_gone(const remote_comm *comm, int sender, double *until_s) {
                                     wefti_now_s(), until_s);
 }
 
-/* It has said its farewell, and a message of it is waited for. */
+/* The sender has said its farewell, but this rank waits for a message from it. */
 static weft_status gone_error(remote_comm *comm, int sender) {
     return weft_ctx_fail(comm->head.ctx, WEFT_ERR_PEER,
                          "rank %d (host %s) has left, but rank %d still waits for a "
@@ -221,8 +223,9 @@ static void take(remote_comm *comm, int peer, wefti_arrival *arrival) {
     comm->mesh->traffic.bytes_in[link_to(comm, peer)] += arrival->n_bytes;
 }
 
-/* Waits for the message, up to a deadline. The reasons why there is none are looked at once more
- * when the lock is given back, so that a message that came last is not missed. */
+/* Waits for the message, up to a deadline. After each wait the list is searched again
+ * before the reasons to give up are checked, so that a message that came last is not
+ * missed. */
 static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
                                      int64_t n_bytes, double deadline_s,
                                      const void **view) {
@@ -245,7 +248,8 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
         take(comm, peer, arrival);
         *view = arrival->data;
     }
-    bool patient = isinf(deadline_s); /* else who is lost is late, for ever */
+    bool patient = isinf(deadline_s); /* with a deadline a lost rank just counts as
+                                         late */
     bool lost = !arrival && ((patient && is_lost(mesh, sender)) || is_interrupted(comm));
     pthread_mutex_unlock(&mesh->lock);
     if (!arrival && atomic_load(&mesh->world.poisoned)) return poisoned_error(comm);
@@ -268,7 +272,7 @@ static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
     mesh->spare_arrivals = arrival;
 }
 
-/* The receiver is done: memory goes to the spares, unless another rank may still ask for it. */
+/* The receiver is done: the memory becomes spare, unless another rank may still ask for it. */
 static void remote_release(wefti_comm *head, int peer, int64_t tag) {
     remote_comm *comm = (remote_comm *)head;
     weft_mesh *mesh = comm->mesh;
@@ -312,13 +316,13 @@ static weft_status remote_send_part(wefti_comm *head, int peer, int64_t tag,
     return lost ? WEFT_OK : remote_send(head, peer, tag, data, n_bytes);
 }
 
-/* Asks the rank that has a lost one's message. */
+/* Asks the rank that has a lost rank's message. */
 static void ask(remote_comm *comm, int holder, int sender, int64_t tag) {
     uint32_t about[2] = {(uint32_t)sender, (uint32_t)comm->channel};
     wefti_elastic_post(comm->mesh, holder, WEFTI_CHANNEL_ASK, tag, about, sizeof about);
 }
 
-/* Lock held. A message of a lost rank counts nowhere. */
+/* Lock held. Notes that a message of a lost rank does not count. */
 static void note_missed(remote_comm *comm, int sender, int64_t tag,
                         wefti_piece_kind kind) {
     bool again = kind == WEFTI_PIECE_SAME && wefti_elastic_is_answer(comm->channel, tag);
@@ -330,15 +334,15 @@ static void note_missed(remote_comm *comm, int sender, int64_t tag,
     if (!again) wefti_elastic_miss(comm->mesh, &missed);
 }
 
-/* Lock held. The same of those who were to speak for a member before `heard` did. In a replay
- * (local.c) this rank hears the one after them; -1: nobody. */
+/* Lock held. The same for the ranks that were to speak for a member before `heard` did: in
+ * a replay (local.c) this rank receives from the one after them. -1: none spoke. */
 static void note_silent(remote_comm *comm, int peer, int heard, int64_t tag,
                         wefti_piece_kind kind) {
     for (int k = 0, r; (r = speaker_of(comm, peer, k)) >= 0 && r != heard; k++)
         note_missed(comm, r, tag, heard < 0 ? kind : WEFTI_PIECE_OWN);
 }
 
-/* Lock held. The same of a part of an answer, of a lost owner's range. */
+/* Lock held. The same for a part of an answer, for the range of a lost owner. */
 static wefti_missed missed_part(const remote_comm *comm, const wefti_lost *lost,
                                 int sender) {
     return (wefti_missed){.tag = lost->part_tag,
@@ -347,7 +351,8 @@ static wefti_missed missed_part(const remote_comm *comm, const wefti_lost *lost,
                           .sender = sender};
 }
 
-/* Lock held. A lost member's message: the rank that has it, and *sender, whose it is; or -1. */
+/* Lock held. A lost member's message: returns the rank that has it, or -1; *sender: whose
+ * message it is. */
 static int find_holder(const remote_comm *comm, int peer, int64_t tag, int *sender) {
     int holder = -1;
     for (int k = 0, r; holder < 0 && (r = speaker_of(comm, peer, k)) >= 0; k++) {
@@ -357,13 +362,13 @@ static int find_holder(const remote_comm *comm, int peer, int64_t tag, int *send
     return holder;
 }
 
-/* Lock held. Waits for a member's message. NULL: it is lost, and nobody has it, or the world is
- * poisoned. */
+/* Lock held. Waits for a member's message. NULL: it is lost and no rank has it, or the
+ * world is poisoned. */
 static wefti_arrival *await_piece(remote_comm *comm, int peer, int64_t tag,
                                   wefti_piece_kind kind) {
     weft_mesh *mesh = comm->mesh;
     const wefti_elastic *e = mesh->elastic;
-    int64_t asked = 0; /* in which view */
+    int64_t asked = 0; /* the view in which it was requested */
     wefti_arrival *arrival = find(comm, peer, tag, false);
     while (!arrival && !atomic_load(&mesh->world.poisoned)) {
         int holder = -1, sender = -1;
@@ -384,8 +389,8 @@ static wefti_arrival *await_piece(remote_comm *comm, int peer, int64_t tag,
     return arrival;
 }
 
-/* A member's message of a step; if its sender is lost, from the rank that has it. Without such
- * a rank the message counts nowhere, and out->view stays NULL. */
+/* A member's message of a step; if its sender is lost, it comes from a rank that has it. If
+ * no rank has it, the message does not count anywhere, and out->view stays NULL. */
 static weft_status remote_receive_piece(wefti_comm *head, int peer, int64_t tag,
                                         int64_t n_bytes, wefti_piece_kind kind,
                                         wefti_received *out) {
@@ -419,12 +424,13 @@ static weft_status remote_receive_piece(wefti_comm *head, int peer, int64_t tag,
     return wrong_length(comm, sender, got, n_bytes);
 }
 
-/* --- what a site agrees on --- */
+/* --- the agreement of a site --- */
 
-/* Not of pieces, so that the machine does not count it as one. */
+/* This is not the channel of pieces, so the membership machine does not count these
+ * messages. */
 static int agreement_channel(const remote_comm *comm) { return comm->channel + 1; }
 
-/* Lock held. Takes a member's word out of the list, if it is there. */
+/* Lock held. Takes a member's message of agreement out of the list, if it is there. */
 static bool take_word(remote_comm *comm, int sender, int64_t tag) {
     weft_mesh *mesh = comm->mesh;
     for (wefti_arrival **link = &mesh->posted; *link; link = &(*link)->next) {
@@ -476,7 +482,8 @@ static void remote_release_part(wefti_comm *head, const wefti_lost *lost, int pe
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival *arrival = find_part(comm, lost, peer, true);
     if (arrival)
-        arrival->taken = false; /* membership may change, and it be asked for again */
+        arrival->taken = false; /* the membership may change, and the part be needed
+                                   again */
     pthread_mutex_unlock(&mesh->lock);
 }
 
@@ -543,7 +550,7 @@ static weft_status remote_replace(wefti_comm *head, const wefti_lost *lost,
     return WEFT_OK;
 }
 
-/* Lock held. Whether a message with this tag has not left entirely. */
+/* Lock held. Whether a message with this tag has not been sent completely. */
 static bool is_under_way(const remote_comm *comm, int64_t tag) {
     for (const wefti_parcel *p = comm->mesh->sent; p; p = p->next_sent)
         if (p->envelope.tag == tag && p->envelope.channel == comm->channel) return true;
@@ -622,8 +629,8 @@ static const wefti_comm_ops comm_ops = {
     .destroy = remote_destroy,
 };
 
-/* Channels are numbered by group, and by the view of the membership, so that messages of an
- * earlier world are never taken for those of the next. */
+/* The channel number contains the group and the view of the membership, so that messages of
+ * an earlier world are never confused with those of the next. */
 static weft_status remote_join(weft_ctx *ctx, wefti_world *world, int rank,
                                wefti_group group, int channel, wefti_comm **out) {
     *out = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The gathering of a run's processes. Process 0 is called by all others, tells each of all, and
- * then they call each other, the one with the higher number the one with the lower. Who calls is
- * held to the limits of callers.h; who comes when the run trains already is heard by tcp.c. */
+/* How a run's processes gather. All others call process 0, which sends the list of all to
+ * each of them; then they call each other, the one with the higher number the one with the
+ * lower. The limits of callers.h apply to all callers. Processes that join while the run
+ * trains are handled by tcp.c. */
 #define _GNU_SOURCE
 #include "comm/rendezvous.h"
 
@@ -28,12 +29,12 @@ enum {
     CARD_VERSION = 2,
     ADDRESS_AT = WEFTI_CARD_HOST_AT + WEFTI_CARD_HOST_BYTES,
     ADDRESS_BYTES = WEFTI_CARD_BYTES - ADDRESS_AT,
-    SPARE_FILES = 64 /* what else a process keeps open */
+    SPARE_FILES = 64 /* other files that a process keeps open */
 };
 static const char magic[4] = {'w', 'e', 'f', 'T'};
 static const double say_after_s = 3, again_s = 0.1, name_s = 10;
 
-/* What a card is answered with. */
+/* The answers to a card. */
 enum { ANSWER_WELCOME = 1, ANSWER_OTHER_SIZE, ANSWER_TAKEN };
 
 typedef struct gathering {
@@ -43,9 +44,9 @@ typedef struct gathering {
     wefti_connection *streams;
     unsigned char *cards;
     double begin_s, until_s;
-    bool told;          /* whom it waits for */
-    bool local;         /* nobody from another machine can call */
-    int listener, port; /* own */
+    bool told;          /* the log says which ranks are missing */
+    bool local;         /* other machines can not call */
+    int listener, port; /* this process's */
     wefti_callers callers;
 } gathering;
 
@@ -96,7 +97,8 @@ int wefti_card_read(unsigned char *card, int size) {
 
 /* --- names --- */
 
-/* Names that nobody knows yet may become known, as where containers start together. */
+/* A name that is unknown may become known soon, for example where containers start
+ * together. */
 static weft_status find_names(gathering *g) {
     double until_s = fmin(g->until_s, g->begin_s + name_s);
     for (;;) {
@@ -124,7 +126,7 @@ static void answer(wefti_caller *c, unsigned char code) {
     (void)wefti_connection_write(&c->stream, &part, 1);
 }
 
-/* The card is here. TAKEN: it was one of ours, who now is connected. */
+/* A card has arrived. TAKEN: the caller is a rank of this run and is now connected. */
 static wefti_caller_fate admit(void *user, wefti_caller *c) {
     gathering *g = user;
     int rank = wefti_card_read(c->card, g->place->size);
@@ -157,7 +159,7 @@ static void poll_callers(gathering *g) {
         wefti_connection_ready(&callers->list[i].stream, (unsigned short)all[i].revents);
 }
 
-/* "2, 3, 5": the ranks from `first` on that have not called. */
+/* "2, 3, 5": the ranks from `first` on that have not called yet. */
 static void list_missing(const gathering *g, int first, char *out, size_t size) {
     size_t n = 0;
     out[0] = 0;
@@ -188,7 +190,7 @@ static weft_status give_up(const gathering *g, int first) {
     return complain(g, what, strerror(ETIMEDOUT));
 }
 
-/* Takes calls until those from `first` on have come; strangers are sent away. */
+/* Accepts calls until all ranks from `first` on have called; strangers are rejected. */
 static weft_status accept_calls(gathering *g, int first) {
     int n = g->place->size - first;
     while (n > 0) {
@@ -205,7 +207,7 @@ static weft_status accept_calls(gathering *g, int first) {
 
 /* --- calling --- */
 
-/* Shows the card; 0: it was not answered. */
+/* Shows the card; returns the answer, 0: there was none. */
 static int introduce(const gathering *g, wefti_connection *s) {
     unsigned char code = 0;
     bool heard = wefti_connection_all(s, card_of(g, g->place->rank), WEFTI_CARD_BYTES,
@@ -225,7 +227,7 @@ static weft_status check_answer(const gathering *g, int rank, int code) {
     return complain(g, "was sent away", "the other side does not speak as weft does");
 }
 
-/* One call. AGAIN: nobody answered, or hung up, errno says why. */
+/* One call. AGAIN: no answer, or the other side hung up; errno says why. */
 static weft_status try_call(gathering *g, int rank, const char *host, int port,
                             bool *again) {
     *again = true;
@@ -259,7 +261,7 @@ static void say_who_is_called(gathering *g, int rank, const char *host, int port
         g->place->rank, g->place->size, rank, host, port, strerror(errno));
 }
 
-/* Calls until somebody answers. */
+/* Calls until there is an answer. */
 static weft_status connect_to(gathering *g, int rank, const char *host, int port) {
     for (bool again = true; again;) {
         WEFT_TRY(try_call(g, rank, host, port, &again));
@@ -275,7 +277,7 @@ static weft_status connect_to(gathering *g, int rank, const char *host, int port
     return WEFT_OK;
 }
 
-/* Rank 0 hears all, then tells all of all. */
+/* Rank 0 waits for the calls of all, then sends the list of all to all. */
 static weft_status be_called(gathering *g) {
     int size = g->place->size;
     WEFT_TRY(accept_calls(g, 1));
@@ -290,7 +292,7 @@ static weft_status be_called(gathering *g) {
     return WEFT_OK;
 }
 
-/* What rank 0 says of the others. */
+/* Receives the list of all ranks from rank 0. */
 static weft_status learn_of_others(gathering *g) {
     int size = g->place->size, me = g->place->rank;
     unsigned char mine[WEFTI_CARD_BYTES];
@@ -308,7 +310,7 @@ static weft_status learn_of_others(gathering *g) {
     return WEFT_OK;
 }
 
-/* The others call rank 0, and then those with lower numbers. */
+/* The other ranks call rank 0, and then the ranks with lower numbers. */
 static weft_status call_others(gathering *g) {
     WEFT_TRY(connect_to(g, 0, g->place->host, g->place->port));
     WEFT_TRY(learn_of_others(g));
@@ -322,7 +324,7 @@ static weft_status call_others(gathering *g) {
 
 /* --- before the first call --- */
 
-/* A connection to each, and what else is open. */
+/* One connection to each rank, and the other open files. */
 static weft_status raise_limit(const gathering *g) {
     struct rlimit limit;
     rlim_t needed = (rlim_t)g->place->size + (rlim_t)g->place->spare + WEFTI_MAX_CALLERS +
@@ -340,7 +342,7 @@ static weft_status raise_limit(const gathering *g) {
         g->place->size, (long long)needed, (long long)had);
 }
 
-/* Bytes that cross a network are encrypted, unless somebody says that they need not be. */
+/* Bytes that cross a network have to be encrypted, unless the user has allowed plain bytes. */
 static weft_status check_secrecy(const gathering *g) {
     if (g->tls || g->local || g->place->plain) return WEFT_OK;
     return weft_ctx_fail(g->ctx, WEFT_ERR_CONFIG,
@@ -357,7 +359,7 @@ static weft_status gather(gathering *g) {
     if (alone && place->spare == 0) return WEFT_OK;
     WEFT_TRY(raise_limit(g));
     if (alone)
-        g->local = true; /* it calls nobody; without a key only this machine calls it */
+        g->local = true; /* it calls no process; without a key only this machine may */
     if (!alone) WEFT_TRY(find_names(g));
     WEFT_TRY(check_secrecy(g));
     bool here = g->local && !g->tls && !place->plain;

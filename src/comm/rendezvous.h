@@ -6,21 +6,21 @@
 #include "comm/connection.h"
 #include "comm/tcp.h"
 
-/* How processes find each other. Process 0 listens; the others call it, learn of each
- * other there, and connect pairwise. Each connection begins with the caller's card, of
- * fixed size, and one byte of answer; encrypted, the handshake comes before.
+/* How processes find each other. Process 0 listens; the others call it, get the list of all
+ * processes from it, and connect pairwise. Each connection begins with the caller's card,
+ * of fixed size, and one byte of answer; if encrypted, the handshake comes before.
  *
  *     caller:  [handshake] card ->                 <- answer
- *     rank 0, when all have called:                <- cards of all
- */
+ *     rank 0, when all have called:                <- cards of all */
 
-/* "wefT", version, size, rank, port that it listens at (4 bytes each), host name, address
- * as others reach it. */
+/* "wefT", version, size, rank, port that the process listens at (4 bytes each), host name,
+ * address at which others reach it. */
 enum { WEFTI_CARD_BYTES = 148, WEFTI_CARD_HOST_AT = 20, WEFTI_CARD_HOST_BYTES = 64 };
 
-/* Connects all. [out] streams[size], closed at the own rank and after a failure;
- * cards[size][WEFTI_CARD_BYTES], whose host names end and hold no control characters;
- * *listener, owned by the caller, still listens at the port of the own card, or is -1. */
+/* Connects all processes. [out] streams[size], closed at this process's rank and after a
+ * failure; cards[size][WEFTI_CARD_BYTES], whose host names end with NUL and contain no
+ * control characters; *listener, owned by the caller, still listens at the port of this
+ * process's card, or is -1. */
 weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
                          const wefti_tls_context *tls, wefti_connection *streams,
                          unsigned char *cards, int *listener) WEFT_CHECKED;
@@ -28,6 +28,6 @@ weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
 /* The port in a card. */
 int wefti_card_port(const unsigned char *card);
 
-/* The rank in a card that a process of this size may have, or -1: it is not one of ours.
- * Its texts are made fit to be used. */
+/* The rank in a card, which a process of a run of this size may have, or -1: not a card of
+ * this run. Makes the texts of the card safe to use. */
 int wefti_card_read(unsigned char *card, int size);

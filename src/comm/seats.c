@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that come while the run trains, as the progress thread of a member meets them. It must
- * not wait for anybody: callers are heard as far as their sockets are ready, and each answer is
- * sent as far as the socket takes it.
+/* Processes that join while the run trains, as seen by a member's progress thread. It must
+ * not wait: callers are served as far as their sockets are ready, and each answer is sent
+ * as far as the socket accepts it.
  *
  *     listener -> callers (callers.h) -> card -> probe: asks -> the mesh decides -> seat
  *
@@ -19,10 +19,10 @@
 #include "comm/latecomer.h"
 #include "comm/tcpstate.h"
 
-/* So often callers are looked at whose sockets say nothing: their time may be up. */
+/* How often silent callers are checked: their time may be up. */
 static const double callers_every_s = 0.5;
 
-/* A card is here: what it says is told by probe, and waits for its answer. */
+/* A card has arrived: probe reports it, and the caller waits for the answer. */
 wefti_caller_fate wefti_tcp_admit(void *transport, wefti_caller *caller) {
     wefti_late_card card;
     (void)transport;
@@ -30,8 +30,8 @@ wefti_caller_fate wefti_tcp_admit(void *transport, wefti_caller *caller) {
                                                      : WEFTI_CALLER_GONE;
 }
 
-/* New callers are watched like connections; a number in place of an address says which they
- * are. */
+/* New callers are watched like connections, all with the same pointer in place of a
+ * connection's: an event then means that some caller is ready. */
 static void watch_callers(tcp_transport *t, int from) {
     for (int i = from; i < t->callers.n; i++) {
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
@@ -40,8 +40,8 @@ static void watch_callers(tcp_transport *t, int from) {
     }
 }
 
-/* All callers are asked, since one of them, or a new one, has something to say, or some may have
- * had their time. */
+/* Serves all callers, because one of them or a new one is ready, or because the time of
+ * some may be up. */
 static void hear_callers(tcp_transport *t) {
     double now_s = wefti_now_s();
     bool due = t->callers.n > 0 && now_s - t->heard_s > callers_every_s;
@@ -51,13 +51,14 @@ static void hear_callers(tcp_transport *t) {
     int before = t->callers.n;
     for (int i = 0; i < before; i++)
         wefti_connection_ready(&t->callers.list[i].stream, POLLIN | POLLOUT);
-    (void)wefti_callers_accept(&t->callers); /* those who get no file call again */
+    (void)wefti_callers_accept(&t->callers); /* callers for which there is no file call
+                                                again */
     t->called = t->callers.more;
     watch_callers(t, before < t->callers.n ? before : t->callers.n);
     (void)wefti_callers_hear(&t->callers);
 }
 
-/* Whether somebody has shown a card that was not told of. */
+/* Whether a caller has shown a card that was not reported yet. */
 bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found) {
     hear_callers(t);
     for (int i = 0; i < t->callers.n; i++) {
@@ -77,7 +78,7 @@ bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found) {
     return false;
 }
 
-/* Where others reach a process: as this one does. */
+/* The address at which others reach a process: the one at which this process reaches it. */
 static void write_address(const connection *c, char *out) {
     socklen_t size = c->address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                       : sizeof(struct sockaddr_in);
@@ -88,7 +89,7 @@ static void write_address(const connection *c, char *out) {
         out[0] = 0;
 }
 
-/* The table of latecomer.h. */
+/* Sends the table of latecomer.h. */
 static void send_table(tcp_transport *t, wefti_caller *caller,
                        const weft_transport_seat *seat) {
     size_t n = (size_t)t->head.size;

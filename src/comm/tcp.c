@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* On a connection go frames: lane (4 bytes, little-endian), length (4), bytes. Many frames
- * leave with one call, and one call reads the rest of a frame together with the head of the
- * next. The thread sleeps in epoll, edge-triggered: a socket is asked only after it has
- * changed (connection.c). While a frame is coming the kernel wakes nobody before its rest is
- * there.
+/* A connection carries frames: lane (4 bytes, little-endian), length (4), bytes. Many
+ * frames are sent with one call, and one call reads the rest of a frame together with the
+ * head of the next. The thread sleeps in epoll, edge-triggered: a socket is only asked
+ * after it has changed (connection.c). While a frame is arriving, the kernel wakes the
+ * thread only when its rest is there.
  *
  *     send: queue -> flush: one sendmsg        wait: epoll -> probe: heads, test: bodies
  *
- * The listener stays open while the run trains: that it takes calls says that this process
- * lives, and who comes later calls there (latecomer.h). Such callers are heard whenever something
- * has come at the listener or of one of them; probe tells of those who have shown a card. */
+ * The listener stays open while the run trains: accepting calls shows that this process
+ * lives, and processes that join later call there (latecomer.h). Such callers are served
+ * whenever something has arrived at the listener or from one of them; probe reports those
+ * that have shown a card. */
 #define _GNU_SOURCE
 #include "comm/tcp.h"
 
@@ -40,9 +41,9 @@ static bool fail(tcp_transport *t, int peer, const char *what, const char *why) 
     return false;
 }
 
-/* --- going out --- */
+/* --- sending --- */
 
-/* The first messages of the queue, from where they are at. */
+/* The first messages of the queue, from the first byte that was not sent. */
 static int parts_of(const connection *c, struct iovec *parts) {
     int n = 0;
     for (outgoing *o = c->first; o && n + 2 <= MAX_PARTS; o = o->next) {
@@ -72,8 +73,8 @@ static void advance(connection *c, int64_t n) {
     }
 }
 
-/* What the kernel keeps lasts a millisecond, in which this thread can be woken; on a slow
- * wire it is little, for nothing can overtake it. */
+/* The kernel keeps data for one millisecond, enough time to wake this thread; on a slow
+ * wire that is little data, because nothing can overtake it. */
 static void set_unsent(connection *c) {
     double wanted = c->byte_s > 0 ? lead_s / c->byte_s : 0;
     int unsent = (int)fmin(fmax(wanted, WEFT_TRANSPORT_UNSENT_BYTES), MAX_UNSENT_BYTES);
@@ -83,7 +84,7 @@ static void set_unsent(connection *c) {
                      sizeof unsent);
 }
 
-/* n bytes have gone to a socket that was full, or was not. */
+/* Measures the rate: n bytes were written to a socket, which was full before or was not. */
 static void time_bytes(connection *c, int64_t n) {
     double now_s = wefti_now_s();
     if (c->full_s > 0 && n > 0)
@@ -92,8 +93,8 @@ static void time_bytes(connection *c, int64_t n) {
     if (c->stream.fd >= 0 && n > 0) set_unsent(c);
 }
 
-/* Sends what the socket takes. What is left when it is closed is thrown away: that it is
- * closed is told by probe. */
+/* Sends what the socket accepts. When the socket is closed, the rest is dropped; probe
+ * reports that it is closed. */
 static void push(connection *c) {
     int64_t n = 0, now;
     bool could = c->first && c->stream.writable;
@@ -151,9 +152,9 @@ static void tcp_withdraw(weft_transport *head, void *request) {
             if (q == o) wefti_connection_close(&t->peers[p].stream);
 }
 
-/* --- coming in --- */
+/* --- receiving --- */
 
-/* The rest of the body, and with it the head of what comes next. */
+/* Reads the rest of the body, and with it the head of the next frame. */
 static void read_body(connection *c) {
     while (c->n_got < c->n_bytes && c->stream.readable && c->stream.fd >= 0) {
         struct iovec parts[2] = {
@@ -212,7 +213,8 @@ static bool announce(tcp_transport *t, int peer, weft_transport_found *found) {
     return true;
 }
 
-/* Whether a head has come from this process, or the end, be it in a body. */
+/* Looks whether a head, or the end of the connection, has arrived from this process; the
+ * end may come in a body. */
 static bool look(tcp_transport *t, int peer, weft_transport_found *found) {
     connection *c = &t->peers[peer];
     if (peer == t->head.rank || c->told) return true;
@@ -255,9 +257,9 @@ static bool tcp_receive(weft_transport *head, void *message, void *data, int n_b
     return true;
 }
 
-/* --- whether who has ended is dead --- */
+/* --- whether a process whose connection has ended is dead --- */
 
-/* What a call that is under way has come to. */
+/* The present result of a pending call. */
 static int look_at_call(connection *c) {
     int error = 0;
     socklen_t size = sizeof error;
@@ -273,8 +275,8 @@ static double tcp_rate(const weft_transport *head, int peer) {
     return wefti_tcp_rate(((const tcp_transport *)head)->peers[peer].stream.fd);
 }
 
-/* One that its host does not answer is given up after a second: the kernel would try it ever more
- * rarely, and the host may be there by then. */
+/* A call that the host does not answer is abandoned after a second: the kernel would retry
+ * it at longer and longer intervals, and the host may answer a new call by then. */
 static int tcp_redial(weft_transport *head, int peer) {
     connection *c = &((tcp_transport *)head)->peers[peer];
     double now_s = wefti_now_s();
@@ -313,7 +315,8 @@ static void tcp_wait(weft_transport *head, double seconds) {
     }
 }
 
-/* By any thread. The number in the eventfd is never read: each addition is an edge. */
+/* May be called by any thread. The number in the eventfd is never read: each addition is an
+ * edge. */
 static void tcp_wake(weft_transport *head) {
     const uint64_t one = 1;
     ssize_t n = write(((tcp_transport *)head)->wakeup, &one, sizeof one);
@@ -335,7 +338,7 @@ static void free_outgoing(outgoing *o) {
     }
 }
 
-/* Of a process that has come late. */
+/* Frees the tables of a process that has joined late. */
 static void free_tables(const tcp_transport *t) {
     union {
         const void *in;
@@ -372,8 +375,9 @@ static void let_go(int *fd) {
     *fd = -1;
 }
 
-/* The child's descriptors, but not what the kernel has behind them: no shutdown, no TLS
- * farewell, and nothing is taken out of the epoll set, which the parent still waits on. */
+/* Closes the child's descriptors, but does not affect what the kernel has behind them: no
+ * shutdown, no TLS farewell, and nothing is removed from the epoll set, on which the parent
+ * still waits. */
 static void tcp_forget(weft_transport *head) {
     tcp_transport *t = (tcp_transport *)head;
     for (int p = 0; p < head->size; p++) {
@@ -386,7 +390,7 @@ static void tcp_forget(weft_transport *head) {
     let_go(&t->wakeup);
 }
 
-/* Calls at the listener end the sleep. */
+/* Calls at the listener wake the thread. */
 static bool watch_listener(tcp_transport *t) {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &t->callers};
     if (t->listener < 0) return true;
@@ -395,7 +399,7 @@ static bool watch_listener(tcp_transport *t) {
     t->callers.rank = t->head.rank;
     t->callers.admit = wefti_tcp_admit;
     t->callers.user = t;
-    t->called = true; /* who called while all gathered */
+    t->called = true; /* some may have called during the gathering */
     return wefti_callers_init(&t->callers) &&
            epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->listener, &event) == 0;
 }
@@ -413,7 +417,7 @@ static bool prepare(tcp_transport *t) {
     return fine;
 }
 
-/* Room for so many processes, none of which is there. */
+/* Allocates tables for `size` processes, none of which is connected. */
 static bool make_room(tcp_transport *t, size_t size) {
     t->peers = calloc(size, sizeof *t->peers);
     t->cards = calloc(size, WEFTI_CARD_BYTES);
@@ -479,7 +483,7 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
     return WEFT_OK;
 }
 
-/* *out is the transport, or NULL and it is freed. */
+/* *out is the transport; or NULL, and the transport is freed. */
 static weft_status end_opening(tcp_transport *t, weft_status status,
                                weft_transport **out) {
     *out = NULL;
@@ -510,9 +514,9 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
     return end_opening(t, begin(ctx, place, security, taken, t), out);
 }
 
-/* --- as one who comes late --- */
+/* --- for a process that joins late --- */
 
-/* What was told of the run is this transport's. */
+/* The table of the run becomes this transport's. */
 static weft_status take_table(weft_ctx *ctx, tcp_transport *t, wefti_connection *streams,
                               wefti_late_table *table, const wefti_late_card *card) {
     if (!make_room(t, (size_t)table->n_places))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One connection of the transport at its beginning: how the socket is set up, who wakes the
- * sleeper, and where the peer would be called again. The same for those that gathered and for who
- * comes later. */
+/* The beginning of a connection of this transport: how the socket is set up, who wakes the
+ * sleeping thread, and at which address the peer can be called again. The same for
+ * processes that gathered and for those that join later. */
 #define _GNU_SOURCE
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -58,7 +58,7 @@ bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size) 
     if (getnameinfo((const struct sockaddr *)&c->address, bytes, host, sizeof host, port,
                     sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return false;
-    static const char mapped[] = "::ffff:"; /* an address of version 4 at a socket for both */
+    static const char mapped[] = "::ffff:"; /* an IPv4 address at a socket for both versions */
     size_t skip = strncmp(host, mapped, sizeof mapped - 1) == 0 && strchr(host, '.')
                       ? sizeof mapped - 1
                       : 0;

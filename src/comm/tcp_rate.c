@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* How fast a connection is, as the kernel has it: what the other end confirmed, by the time in
- * which it did. A file of its own, since the header of the kernel that knows the number and the C
- * library's netinet/tcp.h exclude each other. */
+/* How fast a connection is, as measured by the kernel: the bytes that the other end
+ * confirmed, divided by the time that took. This is a separate file because the kernel
+ * header that has the number and the C library's netinet/tcp.h exclude each other. */
 #include <stddef.h>
 
 #include <linux/tcp.h>
@@ -10,7 +10,7 @@
 
 double wefti_tcp_rate(int fd);
 
-/* Less says nothing: it went into buffers. */
+/* Fewer bytes tell nothing: they went into buffers. */
 enum { TELLING_BYTES = 64 * 1024 };
 
 double wefti_tcp_rate(int fd) {

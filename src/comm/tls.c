@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenSSL does the cryptography; the socket stays ours. Its BIO reads and writes the
- * stream's socket and notes when that is empty or full, so that the kernel is never asked
- * in vain. What is sent goes through one record of 16 KB at a time: short frames share it,
- * and a record that was begun is repeated with the same bytes until it has left.
+/* OpenSSL does the cryptography; the socket stays ours. Our BIO reads and writes the
+ * stream's socket and notes when it is empty or full, so that the kernel is never asked in
+ * vain. Data is sent in one record of 16 KB at a time: short frames share a record, and a
+ * record that was begun is passed again with the same bytes until it has been sent.
  *
  *     frames -> record (16 KB) -> SSL_write -> socket        socket -> 64 KB -> SSL_read
  *
- * The key that is shown in the handshake is HKDF-SHA256(key of the file, salt "weft 2", name of the
- * run): the file's key itself is used for nothing else, and one run's peer is a stranger to
- * another.
+ * The key used in the handshake is HKDF-SHA256(key of the file, salt "weft 2", name of the
+ * run): the file's key itself is used for nothing else, and a peer of one run is a stranger
+ * to another run.
  *
- * AES-GCM's limit of 2^24.5 records of a key is kept by counting: OpenSSL does not. */
+ * The limit of AES-GCM, 2^24.5 records with one key, is kept by counting records; OpenSSL
+ * does not do this. */
 #define _GNU_SOURCE
 #include "comm/tls.h"
 
@@ -50,9 +51,9 @@ struct wefti_tls {
     SSL *ssl;
     BIO *bio; /* the SSL's */
     const wefti_tls_context *context;
-    int64_t n_records; /* with the present key */
+    int64_t n_records; /* sent with the current key */
     int n_updates;
-    int n_staged; /* bytes of a record that has not left */
+    int n_staged; /* bytes of a record that was not sent yet */
     unsigned char staged[RECORD_BYTES];
 };
 
@@ -136,7 +137,7 @@ static long bio_control(BIO *bio, int command, long number, void *data) {
     (void)bio;
     (void)number;
     (void)data;
-    return command == BIO_CTRL_FLUSH; /* nothing is kept back */
+    return command == BIO_CTRL_FLUSH; /* nothing is buffered here */
 }
 
 /* --- the context --- */
@@ -156,7 +157,7 @@ static SSL_SESSION *session_of(SSL *ssl) {
 
 static int offer_key(SSL *ssl, const EVP_MD *digest, const unsigned char **id,
                      size_t *n_id, SSL_SESSION **session) {
-    (void)digest; /* every suite that is allowed has SHA-256 */
+    (void)digest; /* every allowed suite uses SHA-256 */
     *id = identity;
     *n_id = sizeof identity - 1;
     *session = session_of(ssl);
@@ -179,7 +180,7 @@ static weft_status fail_tls(weft_ctx *ctx, const char *what, const char *path) {
                          path ? path : "", why);
 }
 
-/* Faster without instructions for AES. */
+/* ChaCha20 is faster on processors without AES instructions. */
 static bool prefers_chacha(void) {
 #if defined(__x86_64__)
     return !__builtin_cpu_supports("aes");
@@ -197,7 +198,7 @@ static bool set_up(SSL_CTX *ssl) {
     SSL_CTX_set_mode(ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(ssl, 1);
     SSL_CTX_set_default_read_buffer_len(ssl, READ_BYTES);
-    /* Without the key there is nobody to trust. */
+    /* A peer without the key is not trusted. */
     SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) &&
            SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) &&
@@ -221,7 +222,7 @@ static weft_status use_certificate(weft_ctx *ctx, SSL_CTX *ssl,
     return WEFT_OK;
 }
 
-/* The run's key from that of the file; in place. */
+/* Derives the run's key from the file's key; in place. */
 static bool derive(unsigned char *key, const char *run) {
     union {
         const unsigned char *in;
@@ -319,7 +320,7 @@ wefti_tls *wefti_tls_create(const wefti_tls_context *context, bool answers) {
     }
     BIO_set_init(tls->bio, 1);
     SSL_set_bio(tls->ssl, tls->bio, tls->bio);
-    if (answers) /* OpenSSL asks who answers for it where a certificate could be asked for */
+    if (answers) /* OpenSSL needs this where it may request certificates */
         (void)SSL_set_session_id_context(tls->ssl, identity, sizeof identity - 1);
     if (answers)
         SSL_set_accept_state(tls->ssl);
@@ -339,7 +340,7 @@ static void begin(wefti_tls *tls, wefti_connection *s) {
     BIO_set_data(tls->bio, s);
 }
 
-/* Membership is shown by the key, or by a certificate where there is no key. */
+/* A peer is a member if it has the key, or a certificate where certificates are used. */
 static bool is_member(const wefti_tls *tls) {
     if (!tls->context->has_certificate) return SSL_session_reused(tls->ssl) == 1;
     return SSL_get_verify_result(tls->ssl) == X509_V_OK;
@@ -360,7 +361,7 @@ wefti_shake wefti_tls_shake(wefti_tls *tls, wefti_connection *s, bool *refused) 
     return WEFTI_SHAKE_FAILED;
 }
 
-/* Whether it is only to be tried again; otherwise the connection has ended. */
+/* Whether the operation only has to be retried; otherwise the connection has ended. */
 static bool is_later(wefti_tls *tls, wefti_connection *s, int result) {
     int why = SSL_get_error(tls->ssl, result);
     if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return true;
@@ -387,7 +388,7 @@ size_t wefti_tls_read(wefti_tls *tls, wefti_connection *s, void *into, size_t n)
     return done;
 }
 
-/* Fills the record from where the parts are at. */
+/* Fills the record from the parts, from byte `from` on. */
 static void stage(wefti_tls *tls, const struct iovec *parts, int n_parts, size_t from) {
     for (int i = 0; i < n_parts && tls->n_staged < RECORD_BYTES; i++) {
         size_t length = parts[i].iov_len, skipped = from < length ? from : length;

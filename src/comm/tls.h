@@ -6,37 +6,37 @@
 
 #include <weft/mesh.h>
 
-/* TLS 1.3 over a stream's socket. Who has the run's key (32 random bytes in a file) is a
- * member; or who has a certificate of the run's authority. Each connection has keys of its
- * own, which the file alone does not give away afterwards (psk_dhe_ke). */
+/* TLS 1.3 over a stream's socket. A process with the run's key (32 random bytes in a file),
+ * or with a certificate of the run's authority, is a member. Each connection has keys of
+ * its own, which the file alone does not reveal afterwards (psk_dhe_ke). */
 
 struct wefti_connection;
 typedef struct wefti_tls_context wefti_tls_context;
 typedef struct wefti_tls wefti_tls;
 
-/* What a TLS layer may hold of a message whose rest is still to come: part of a record. */
+/* The most that a TLS layer may hold of an incomplete message: part of a record. */
 enum { WEFTI_TLS_BUFFERED = 17 << 10 };
 
 enum { WEFTI_KEY_BYTES = 32 };
 
-/* [out] key[WEFTI_KEY_BYTES] from a file of 64 hexadecimal digits, which nobody but its
+/* [out] key[WEFTI_KEY_BYTES], read from a file of 64 hexadecimal digits, which only its
  * owner may read. */
 weft_status wefti_key_read(weft_ctx *ctx, const char *path,
                            unsigned char *key) WEFT_CHECKED;
 
-/* *out is NULL where nothing is to be encrypted. Destroyed after the connections made
- * with it. */
+/* *out is NULL if nothing is to be encrypted. Must be destroyed after the connections
+ * created with it. */
 weft_status wefti_tls_context_create(weft_ctx *ctx, const weft_mesh_security *security,
                                      wefti_tls_context **out) WEFT_CHECKED;
 void wefti_tls_context_destroy(wefti_tls_context *context);
 
-/* After so many records in one direction its key is replaced; for tests. */
+/* The sending key is replaced after n_records records; for tests. */
 void wefti_tls_set_key_records(wefti_tls_context *context, int64_t n_records);
 
 /* How often this side has replaced its sending key. */
 int wefti_tls_key_updates(const wefti_tls *tls);
 
-/* NULL: no memory. */
+/* `answers`: the side that was called. NULL: no memory. */
 wefti_tls *wefti_tls_create(const wefti_tls_context *context, bool answers);
 void wefti_tls_destroy(wefti_tls *tls);
 
@@ -46,15 +46,15 @@ typedef enum wefti_shake {
     WEFTI_SHAKE_FAILED
 } wefti_shake;
 
-/* Goes on with the handshake; AGAIN: when the socket is ready. FAILED: *refused tells
- * whether the other side has not the same key, or says something else than TLS; otherwise
- * the connection has ended. */
+/* Continues the handshake. AGAIN: call again when the socket is ready. FAILED: *refused
+ * says whether the other side has another key or does not speak TLS; otherwise the
+ * connection has ended. */
 wefti_shake wefti_tls_shake(wefti_tls *tls, struct wefti_connection *s, bool *refused);
 
-/* As wefti_connection_read and wefti_connection_write. */
+/* Like wefti_connection_read and wefti_connection_write. */
 size_t wefti_tls_read(wefti_tls *tls, struct wefti_connection *s, void *into, size_t n);
 size_t wefti_tls_write(wefti_tls *tls, struct wefti_connection *s,
                        const struct iovec *parts, int n_parts);
 
-/* Tells the other side, if the socket takes it, that this is an orderly end. */
+/* Tells the other side that this is an orderly end, if the socket accepts it. */
 void wefti_tls_say_end(wefti_tls *tls, struct wefti_connection *s);

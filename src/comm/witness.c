@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The witness: callers (callers.h holds strangers to their limits), a table of votes
- * (member/votes.h), and the file that makes it outlive the process.
+/* The witness: callers (callers.h limits what strangers can do), a table of votes
+ * (member/votes.h), and the file that preserves it across restarts.
  *
  *     card -> judge -> NEW: a line at the file's end, synced -> give -> answer
  *                      else: answer
  *
- * The file is text: "weft-witness 1", then "run view chain claim" in a line for each vote, in the
- * order in which they were given. A last line without its end was never answered, and is cut off;
- * any other line that is none means that the file was changed, and the witness does not begin: a
- * vote that it does not know of could be given twice. The file is locked while it is in use. */
+ * The file is text: "weft-witness 1", then a line "run view chain claim" for each vote, in
+ * the order in which votes were given. An incomplete last line was never answered, and is
+ * cut off. Any other invalid line means that the file was changed, and the witness does not
+ * start: a vote that it does not know could be given twice. The file is locked while it is
+ * in use. */
 #define _GNU_SOURCE
 #include "comm/witness.h"
 
@@ -34,10 +35,10 @@
 enum { WITNESS_VERSION = 1, HOST_AT = 44, MAX_RANK = 1 << 20, LINE_BYTES = 96 };
 static const char magic[4] = {'w', 'e', 'f', 'W'};
 static const char head_line[] = "weft-witness 1\n";
-static const double look_s = 0.5; /* callers that say nothing are looked at so often */
+static const double look_s = 0.5; /* how often silent callers are checked */
 
 struct weft_witness {
-    weft_ctx *ctx; /* borrowed: the log's */
+    weft_ctx *ctx; /* borrowed: for the log */
     wefti_tls_context *tls;
     int listener, file;
     int64_t file_bytes;
@@ -82,7 +83,7 @@ static weft_status fail_file(weft_ctx *ctx, const char *verb, const char *path) 
                          path, strerror(errno));
 }
 
-/* One line with its end; false: it is no vote. */
+/* Parses a whole line; false: it is not a vote. */
 static bool read_line(const char *line, wefti_vote *out) {
     int n = 0;
     char form[LINE_BYTES];
@@ -95,7 +96,7 @@ static bool read_line(const char *line, wefti_vote *out) {
     return strcmp(form, line) == 0 && out->view > 0 && out->claim != 0;
 }
 
-/* Takes in the lines behind the first one. */
+/* Reads the lines after the first one. */
 static weft_status read_votes(weft_ctx *ctx, weft_witness *w, FILE *in) {
     char line[LINE_BYTES];
     for (int number = 2; fgets(line, sizeof line, in); number++) {
@@ -118,7 +119,7 @@ static weft_status read_votes(weft_ctx *ctx, weft_witness *w, FILE *in) {
     return ferror(in) ? fail_file(ctx, "read", w->path) : WEFT_OK;
 }
 
-/* Appends text for good, or nothing. */
+/* Appends text permanently, or nothing. */
 static bool append(weft_witness *w, const char *text) {
     size_t n = strlen(text);
     ssize_t got = pwrite(w->file, text, n, (off_t)w->file_bytes);
@@ -134,7 +135,7 @@ static bool append(weft_witness *w, const char *text) {
 
 static weft_status begin_file(weft_ctx *ctx, weft_witness *w) {
     if (!append(w, head_line)) return fail_file(ctx, "begin", w->path);
-    return wefti_file_sync_parent(ctx, w->path); /* its name, too */
+    return wefti_file_sync_parent(ctx, w->path); /* its name has to last, too */
 }
 
 static weft_status read_file(weft_ctx *ctx, weft_witness *w) {
@@ -224,7 +225,7 @@ static wefti_caller_fate admit(void *user, wefti_caller *caller) {
     }
     unsigned char answer = (unsigned char)answer_to(w, &card);
     wefti_callers_answer(&w->callers, caller, &answer, 1);
-    return WEFTI_CALLER_WAITS; /* until it is out */
+    return WEFTI_CALLER_WAITS; /* until the answer is sent */
 }
 
 /* --- the witness --- */

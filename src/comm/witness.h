@@ -6,7 +6,7 @@
 #include "comm/rendezvous.h"
 #include "member/votes.h"
 
-/* What is said between a process of a run and the witness, over a connection that is closed
+/* The protocol between a process of a run and the witness, over a connection that is closed
  * afterwards:
  *
  *     caller:  [handshake] card (WEFTI_CARD_BYTES)    ->        <- one byte
@@ -16,19 +16,19 @@
  * Claim 0 asks whether the witness is there. */
 typedef struct wefti_witness_card {
     wefti_vote vote;
-    int rank; /* of who asks, and its host: for the log */
+    int rank; /* of the caller, and its host: for the log */
     char host[WEFTI_CARD_HOST_BYTES];
 } wefti_witness_card;
 
 typedef enum wefti_witness_answer {
-    WEFTI_WITNESS_SILENT, /* none came */
+    WEFTI_WITNESS_SILENT, /* there was no answer */
     WEFTI_WITNESS_GIVES,
-    WEFTI_WITNESS_REFUSES, /* the vote is another half's, or of a view that is past */
+    WEFTI_WITNESS_REFUSES, /* another half has the vote, or the view is an old one */
     WEFTI_WITNESS_IS_HERE,
     WEFTI_WITNESS_CAN_NOT /* it could not store the vote, or has no room */
 } wefti_witness_answer;
 
 void wefti_witness_card_write(const wefti_witness_card *card, unsigned char *bytes);
 
-/* False: it is none. The host's name is made fit to be shown. */
+/* False: this is not a card for a witness. Control characters in the host name become '?'. */
 bool wefti_witness_card_read(const unsigned char *bytes, wefti_witness_card *out);

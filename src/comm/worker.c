@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A queue of jobs that pass phases in order, and the one thread that runs them. Counters say
- * everything:
+/* A queue of jobs that pass phases in order, and the one thread that runs them. The whole
+ * state is in counters:
  *
  *     submitted >= done[0] >= done[1] >= ... >= done[n - 1]      jobs that have passed a phase
  *
  *     ring     items[job % capacity]; a job's place is free once it has passed the last phase
  *     ticket   the number of jobs submitted so far; its job has ended when done[n - 1] >= ticket
- *     failure  the first one stays; later phases are counted and not run, so nobody waits for ever
+ *     failure  the first one is kept; later phases are counted but not run, so no wait hangs
  *
- * One lock guards all of it, and no phase runs under it. */
+ * One lock guards all of it; phases run without the lock. */
 #include "comm/worker.h"
 
 #include <pthread.h>

@@ -3,27 +3,27 @@
 
 #include <weft/ctx.h>
 
-/* The exchange thread of a rank: runs jobs of several phases behind the compute thread's
- * back. Each phase passes the jobs in the order they were submitted; how the phases of
- * different jobs interleave changes no result. The first phase never blocks and goes
- * first. A later one may block until the other ranks have passed the phase before it for
- * the same job. */
+/* The exchange thread of a rank: runs jobs of several phases concurrently with the compute
+ * thread. Each phase takes the jobs in the order in which they were submitted; how the
+ * phases of different jobs interleave does not change any result. The first phase never
+ * blocks and has priority. A later phase may block until the other ranks have passed the
+ * phase before it for the same job. */
 typedef struct wefti_worker wefti_worker;
 
-/* Which job is next among those that have begun. */
+/* Which of the begun jobs runs next. */
 typedef enum wefti_order {
     /* The earliest phase of any job: the latency of many small messages is paid once per
-     * phase. No cycle of waiting ranks can form as long as only two phases in a row block
-     * (whoever waits in one of them waits for an older job, or for a phase that the other
-     * passes first), so this is for one exchange. */
+     * phase. No cycle of waiting ranks can form as long as only two consecutive phases
+     * block (a rank that waits in one of them waits for an older job, or for a phase that
+     * the other rank passes first), so this order is for one exchange. */
     WEFTI_ORDER_BY_PHASE,
-    /* The oldest job: safe for any number of blocking phases, because everybody waits for
-     * a job that is older, or for an earlier phase of the same. */
+    /* The oldest job: safe for any number of blocking phases, because every rank waits for
+     * an older job, or for an earlier phase of the same job. */
     WEFTI_ORDER_BY_JOB
 } wefti_order;
 
-/* The rule: which phase is next when `submitted` jobs were submitted and done[p] of them
- * have passed phase p; -1: none is. */
+/* The rule: returns the phase that runs next when `submitted` jobs were submitted and
+ * done[p] of them have passed phase p; -1: none. */
 int wefti_order_next(wefti_order order, int n_phases, int64_t submitted,
                      const int64_t *done);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The shape of a world of ranks and its arithmetic: rank = replica * S + shard, replicas on
- * nodes, nodes in sites; the members of each group; between which ranks which link lies. The
- * front of both backends (local.c, remote.c): groups, the first failure, poison. */
+ * nodes, nodes in sites; the members of each group; the class of the link between two
+ * ranks. Also the common part of both backends (local.c, remote.c): groups, the first
+ * failure, poison. */
 #include "comm/world.h"
 
 #include <stdio.h>
@@ -116,7 +117,7 @@ bool wefti_world_has_sites(const wefti_world_shape *shape) {
     return shape->sites > 1 || shape->site_first;
 }
 
-/* The first replica of site i; of the number of sites: all replicas. */
+/* The first replica of site i; for i = the number of sites: the number of replicas. */
 static int site_begin(const wefti_members *m, int i) {
     return m->site_first ? m->site_first[i] : i * m->per_site;
 }
@@ -142,7 +143,7 @@ static wefti_members members_of_sites(const wefti_world_shape *shape, int rank) 
                        .site_first = shape->site_first,
                        .shards = shape->shards,
                        .shard = rank % shape->shards};
-    if (m.per_site < 1) m.per_site = 1; /* that it is between sites */
+    if (m.per_site < 1) m.per_site = 1; /* > 0 marks a group between sites */
     m.place = rank / shape->shards - site_begin(&m, m.rank);
     return m;
 }

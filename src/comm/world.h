@@ -7,11 +7,10 @@
 #include "comm/comm.h"
 
 /* All ranks of a run: R replicas x S shards. rank = replica * S + shard; neighbouring
- * replicas share a node, neighbouring nodes a site. What a backend does with it: local.h,
- * remote.h. */
+ * replicas share a node, neighbouring nodes a site. The backends are in local.c and
+ * remote.c. */
 
-/* The wire between nodes, where it is emulated (local.h); bandwidth_Bps = 0: it is not.
- */
+/* The wire between nodes, if it is emulated (local.h); bandwidth_Bps = 0: it is not. */
 typedef struct wefti_wire_model {
     double bandwidth_Bps;
     double latency_s;
@@ -23,19 +22,19 @@ typedef enum wefti_group {
     WEFTI_GROUP_WORLD,   /* all ranks */
     WEFTI_GROUP_SHARD,   /* the ranks that share one copy of the model */
     WEFTI_GROUP_REPLICA, /* the ranks with this shard, one per replica of this site */
-    WEFTI_GROUP_SITES    /* the ranks with this shard at this place in its site, one per
-                            site; with one site: as WEFTI_GROUP_REPLICA */
+    WEFTI_GROUP_SITES    /* the ranks with this shard at this place in their sites, one
+                            per site; with one site: like WEFTI_GROUP_REPLICA */
 } wefti_group;
 
-/* How ranks lie: replicas_per_node divides replicas, sites divides the nodes. A site has
- * one interface to all other sites, shared by its nodes, which obeys site_wire.
+/* How ranks are arranged: replicas_per_node divides replicas, sites divides the nodes. A
+ * site has one interface to all other sites, shared by its nodes, which obeys site_wire.
  *
- * Sites that have lost nodes differ in size; then site_first says where each begins, and there
- * are two levels of exchange even if one site is left. */
+ * Sites that have lost nodes differ in size; site_first then says where each begins, and
+ * there are two levels of exchange even if only one site is left. */
 typedef struct wefti_world_shape {
     int replicas, shards, replicas_per_node, sites;
     wefti_wire_model wire, site_wire;
-    const int *site_first; /* [sites + 1] first replicas, borrowed; NULL: all are alike */
+    const int *site_first; /* [sites + 1] first replicas, borrowed; NULL: equal sites */
 } wefti_world_shape;
 
 typedef struct wefti_world wefti_world;
@@ -62,7 +61,7 @@ struct wefti_world {
     char failed_message[1024];
 };
 
-/* Checks the shape and fills in the head; all ranks are here. */
+/* Checks the shape and fills in the head; all ranks are in this process. */
 weft_status wefti_world_init(weft_ctx *ctx, wefti_world *world,
                              const wefti_world_ops *ops,
                              const wefti_world_shape *shape) WEFT_CHECKED;
@@ -70,14 +69,14 @@ weft_status wefti_world_init(weft_ctx *ctx, wefti_world *world,
 /* All communicators must be destroyed first; NULL is accepted. */
 void wefti_world_destroy(weft_ctx *ctx, wefti_world *world);
 
-/* One rank's view of a group; the rank is one of this process. `channel` separates
- * communicators over the same group (0..7). `ctx` is borrowed, owns the memory and gets
- * the error sentences. Not collective. */
+/* One rank's view of a group; the rank must be in this process. `channel` (0..7) separates
+ * communicators over the same group. `ctx` is borrowed, owns the memory and gets the error
+ * messages. Not collective. */
 weft_status wefti_world_join(weft_ctx *ctx, wefti_world *world, int rank,
                              wefti_group group, int channel,
                              wefti_comm **out) WEFT_CHECKED;
 
-/* Wakes every waiting rank with WEFT_ERR_PEER; the first caller's sentence is kept. */
+/* Wakes every waiting rank with WEFT_ERR_PEER; the first caller's message is kept. */
 void wefti_world_poison(wefti_world *world, int rank, weft_status status,
                         const char *text);
 
@@ -85,18 +84,19 @@ void wefti_world_poison(wefti_world *world, int rank, weft_status status,
  */
 int wefti_world_failure(wefti_world *world, weft_status *status, char *text);
 
-/* That failure as an error of a waiting rank. */
+/* Returns that failure as the error of a waiting rank. */
 weft_status wefti_world_poisoned_error(weft_ctx *ctx, wefti_world *world);
 
-/* Members of a rank's group: number r of them is world rank first + r * stride.
+/* Members of a rank's group: member r is world rank first + r * stride.
  *
- * A member of the group between sites is a site. All its ranks with one shard know the same, so
- * any of them may speak for it, and with m of them the rank at place p of another site hears
- * number p mod m; should that one be lost, the next, and so on round. Where all sites have as many
- * ranks each is heard by the one at its own place. */
+ * A member of the group between sites is a site. All its ranks with one shard have the same
+ * data, so any of them may speak for it. Of a site with m such ranks, the rank at place p
+ * of another site receives from number p mod m; if that one is lost, from the next, and so
+ * on, cyclically. If all sites have the same number of ranks, each rank receives from the
+ * rank at its own place. */
 typedef struct wefti_members {
     int first, stride, size;
-    int rank;              /* of who asks */
+    int rank;              /* of the rank that asks */
     int per_site;          /* between sites: replicas of each; else 0 */
     const int *site_first; /* as in the shape */
     int shards, shard, place;
@@ -105,15 +105,16 @@ typedef struct wefti_members {
 wefti_members wefti_world_members(const wefti_world_shape *shape, int rank,
                                   wefti_group group);
 
-/* The world rank of member i that this rank hears. */
+/* The world rank of member i from which this rank receives. */
 int wefti_members_at(const wefti_members *m, int i);
 
-/* Between sites: replicas of site i; the world rank of site `of` that is heard at a place of
- * another site if the k before it are lost; and the rank at a place of site i. */
+/* Between sites. The first: replicas of site i. The second: the world rank of site `of`
+ * from which a place of another site receives if the k ranks before it are lost; with k = 0
+ * and the site itself, the rank at this place. */
 int wefti_members_replicas(const wefti_members *m, int i);
 int wefti_members_speaker(const wefti_members *m, int of, int place, int k);
 
-/* Whether there are sites that exchange with each other: a second level of exchange. */
+/* Whether sites exchange with each other: a second level of exchange. */
 bool wefti_world_has_sites(const wefti_world_shape *shape);
 
 int wefti_world_node_of(const wefti_world_shape *shape, int rank);
