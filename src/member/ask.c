@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the host may ask the machine between events: whose step it is, what becomes of a
- * piece, which rows a node takes.
+/* What the host may ask the machine between events: which nodes a step belongs to, what
+ * becomes of a piece, which rows a node takes.
  *
- *     roster of step t    the last view whose first step is <= t
- *     rows of node i of n in step t
- *         share i of n of step t, and, if t is the view's first step, the owed blocks i,
- * i + n, i + 2 n, ... of its list                                        (witnesses:
- * none) */
+ *     roster of step t                 the last view whose first step is <= t
+ *     rows of node i of n in step t    share i of n of step t, and, if t is the view's first step,
+ *                                      the owed blocks i, i + n, i + 2 n, ... of its list
+ *                                      (witnesses: none) */
 #include "member/memberstate.h"
 
 wefti_member_state wefti_member_get_state(const wefti_member *m) { return m->state; }
@@ -73,7 +72,7 @@ int64_t wefti_member_stable(const wefti_member *m) {
         const wefti_member_steps *steps = i == m->number
                                               ? &m->steps
                                               : &m->peers[m->peer_of_number[i]].steps;
-        /* who has just entered has not heard of everybody's steps yet; the cut tells of them */
+        /* a new member has not received the steps of all others yet; the cut tells them */
         int64_t told = later(node->first_step - 1, m->view.cut_low);
         int64_t finished = later(steps->finished, told);
         if (finished < least) least = finished;

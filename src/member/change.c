@@ -3,32 +3,32 @@
  *
  *     leader                            members that stay
  *     FLUSH(ballot, who stays)   --->   promise, freeze, ask the host for the inventory
- *                                <---   FLUSH_OK(my steps, accepted view or none,
- * inventory) all have answered: a view that somebody accepted, of the highest ballot; if
- * none, a new one VIEW(ballot, view)         --->   accept
+ *                                <---   FLUSH_OK(my steps, accepted view or none, inventory)
+ *     all have answered: a view that a member has accepted, the one of the highest ballot;
+ *     if there is none, a new one
+ *     VIEW(ballot, view)         --->   accept
  *                                <---   VIEW_OK
  *     a quorum of the old view has accepted: it is decided
  *     INSTALL(view)              --->   install, thaw
  *
- * The lowest-numbered trainer that nothing is known against leads at once; the next one
- * after takeover_us, and so on; witnesses come last. Who has promised is frozen and wants
- * a decision, whoever leads it: a leader that fails is replaced, at once if it is known to
- * be dead. A higher ballot replaces
- * a lower one, and takes over what may have been decided by it.
+ * The lowest-numbered trainer that is not suspected leads at once; the next one after
+ * takeover_us, and so on; witnesses come last. A node that has promised is frozen and needs
+ * a decision, whichever node leads it: a leader that fails is replaced, at once if it is
+ * known to be dead. A higher ballot replaces a lower one, and adopts what the lower one may
+ * have decided.
  *
- * Of exactly half of the members, who hear nothing of the others, the one that would lead asks the
- * witness first, if there is one:
+ * If exactly half of the members hear nothing from the others, the one that would lead
+ * first asks the witness, if there is one:
  *
  *     ASK(vote of this view, claim of this half)   --->   witness
- *                                                  <---   given: the ballot begins; else: paused
- */
+ *                                                  <---   given: the ballot begins; else: paused */
 #include "member/memberstate.h"
 
 #include <string.h>
 
 static const wefti_standing no_standing = {WEFTI_EVIDENCE_NONE, {0, {0, 0}, 0}};
 
-/* By proof, and not by silence: what is heard again is not suspected any more. */
+/* Known by proof, not by silence: a silent node that is heard again is no longer suspected. */
 static bool is_dead(const wefti_member_node *peer) {
     return peer->standing.evidence >= WEFTI_EVIDENCE_RESET;
 }
@@ -114,8 +114,8 @@ static void send_flush_ok(wefti_member *m, wefti_node_id to) {
 static void take_flush(wefti_member *m, wefti_member_node *peer,
                        const wefti_message *message) {
     if (message->ballot.leader != peer->number) return;
-    if (wefti_ballot_is(message->ballot, m->promised)) { /* said again */
-        m->progress_us = m->now_us;                      /* its leader goes on */
+    if (wefti_ballot_is(message->ballot, m->promised)) { /* repeated */
+        m->progress_us = m->now_us;                      /* its leader is active */
         if (m->n_flush_ok) send_flush_ok(m, peer->id);
         return;
     }
@@ -131,7 +131,7 @@ static void take_flush(wefti_member *m, wefti_member_node *peer,
 
 static void leader_counts_itself(wefti_member *m, wefti_message *flush_ok);
 
-/* The host has told what it holds: now the promise is answered. */
+/* The host has reported what it holds: now the promise is answered. */
 void wefti_change_inventory(wefti_member *m, const wefti_member_event *event) {
     if (!wefti_member_is_in(m) || !m->frozen ||
         !wefti_ballot_is(event->ballot, m->promised) || m->n_flush_ok)
@@ -155,7 +155,7 @@ void wefti_change_inventory(wefti_member *m, const wefti_member_event *event) {
 
 static void accept(wefti_member *m, wefti_ballot ballot, const wefti_view *value) {
     if (!wefti_ballot_is(ballot, m->promised)) {
-        promise(m, ballot); /* its FLUSH has not come: nothing to tell, but bound */
+        promise(m, ballot); /* without its FLUSH: no inventory, but bound by it */
         freeze(m);
     }
     m->progress_us = m->now_us;
@@ -207,7 +207,7 @@ static void count_accepted(wefti_member *m) {
 
 static void propose(wefti_member *m) {
     if (!m->lead.has_value && !wefti_cut_propose(m)) {
-        m->facts.faults++; /* steps further apart than the window */
+        m->facts.faults++; /* steps are further apart than the window */
         m->lead.phase = WEFTI_LEAD_IDLE;
         m->backoff_us = m->now_us + answer_time(m);
         return;
@@ -276,7 +276,7 @@ static void take_view_ok(wefti_member *m, const wefti_member_node *peer,
     count_accepted(m);
 }
 
-/* Who is asked: all that nothing is known against. */
+/* Asks all members that are not suspected; returns whether they would be a quorum. */
 static bool choose_asked(wefti_member *m, wefti_ballot ballot) {
     for (int i = 0; i < m->view.n_nodes; i++) {
         const wefti_member_node *peer = peer_at(m, i);
@@ -289,7 +289,7 @@ static void pause_without_quorum(wefti_member *m) {
     if (m->paused_us == 0) m->paused_us = m->now_us;
     m->state = WEFTI_MEMBER_PAUSED;
     m->backoff_us = m->now_us + 2 * m->config.policy.retry_us;
-    for (int i = 0; i < m->view.n_nodes; i++) { /* those may be asked again */
+    for (int i = 0; i < m->view.n_nodes; i++) { /* mute members may be asked again */
         wefti_member_node *peer = peer_at(m, i);
         if (!peer || peer->standing.evidence != WEFTI_EVIDENCE_MUTE) continue;
         peer->standing.evidence = WEFTI_EVIDENCE_NONE;
@@ -299,8 +299,9 @@ static void pause_without_quorum(wefti_member *m) {
         wefti_member_leave(m, WEFTI_OUT_NO_QUORUM);
 }
 
-/* Half of the members can be asked: the witness's vote would be enough. What it refuses to this
- * half stays refused, for its vote of a view never goes from one half to the other. */
+/* Half of the members can be asked: the witness's vote would be enough. A vote refused to
+ * this half stays refused, because the vote of a view never moves from one half to the
+ * other. */
 static void ask_witness(wefti_member *m, wefti_ballot ballot) {
     if (m->config.policy.tie != WEFTI_TIE_WITNESS) return;
     wefti_quorum_question q = question(m, m->lead.asked, ballot);
@@ -315,8 +316,8 @@ static void ask_witness(wefti_member *m, wefti_ballot ballot) {
     m->asked_vote_us = m->now_us;
 }
 
-/* The witness has answered. An answer about another view, or to a claim that is not this half's any
- * more, is of no use. */
+/* The witness has answered. An answer about another view, or to a claim that this half no
+ * longer makes, is ignored. */
 void wefti_change_vote(wefti_member *m, const wefti_member_event *event) {
     const wefti_vote *v = &event->vote;
     if (!wefti_member_is_in(m) || v->run != m->config.run || v->view != m->view.number ||
@@ -360,10 +361,10 @@ static void start_ballot(wefti_member *m) {
     freeze(m);
 }
 
-/* -- what is due -- */
+/* -- actions that are due -- */
 
-/* Answers are missing for too long: who also says nothing else, or three times, is left
- * out. */
+/* The ballot lacks answers for too long: a member that is also silent otherwise, or has not
+ * answered three times, is left out. */
 static void give_up_ballot(wefti_member *m) {
     for (int i = 0; i < m->view.n_nodes; i++) {
         wefti_member_node *peer = peer_at(m, i);
@@ -377,8 +378,8 @@ static void give_up_ballot(wefti_member *m) {
     m->backoff_us = m->now_us;
 }
 
-/* One whose answer is waited for has died meanwhile: several that die together are found out one
- * after another, and the answer will never come. */
+/* A member whose answer is missing has died in the meantime: of several members that die
+ * together, the deaths are detected one after another. Its answer will never come. */
 static bool waits_for_the_dead(const wefti_member *m) {
     for (int i = 0; i < m->view.n_nodes; i++) {
         const wefti_member_node *peer = peer_at(m, i);
@@ -387,8 +388,8 @@ static bool waits_for_the_dead(const wefti_member *m) {
     return false;
 }
 
-/* Asking begins again, of the living. A view that is proposed is decided with the votes of the
- * living, or at the deadline; the dead leave with the view after. */
+/* The asking phase begins again, with the living. A proposed view is decided with the votes
+ * of the living, or at the deadline; the dead leave with the next view. */
 static void meet_the_dead(wefti_member *m) {
     if (m->lead.phase == WEFTI_LEAD_ASKING)
         m->lead.phase = WEFTI_LEAD_IDLE;
@@ -416,7 +417,7 @@ static void pump_lead(wefti_member *m) {
     wefti_member_wake_by(m, m->lead.deadline_us);
 }
 
-/* How many members would lead before me. */
+/* How many members would lead before this one. */
 static int position(const wefti_member *m) {
     int n = 0;
     bool i_am_witness = m->config.witness;
@@ -431,7 +432,7 @@ static int position(const wefti_member *m) {
 
 typedef enum reason { NO_REASON, TO_JOIN, TO_DEPART } reason;
 
-/* may_come: a joiner is ready with a step that this node has yet to finish. */
+/* may_come: a joiner is ready with a step that this node has not finished yet. */
 static reason find_reason(wefti_member *m, bool *may_come) {
     reason found = m->frozen ? TO_DEPART : NO_REASON;
     *may_come = false;
@@ -471,7 +472,8 @@ void wefti_change_pump(wefti_member *m) {
         start_ballot(m);
     else
         wefti_member_wake_by(m, due);
-    /* after a pause was begun anew; one whose turn comes later would be awake all the time */
+    /* after a new pause; a node whose turn comes later would otherwise be woken all the
+     * time */
     if (m->state == WEFTI_MEMBER_PAUSED && m->backoff_us > m->now_us)
         wefti_member_wake_by(m, m->backoff_us);
     if (m->lead.phase != WEFTI_LEAD_IDLE) wefti_member_wake_by(m, m->lead.again_us);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A node's machine is made and freed here: everything it will ever need is allocated at
- * once, for max_nodes, and the policy's defaults are those that a person would choose. */
+/* Creates and frees a node's machine: everything that it will ever need is allocated at
+ * once, for max_nodes. Also the policy's defaults. */
 #include "member/memberstate.h"
 
 #include <string.h>
@@ -139,7 +139,7 @@ weft_status wefti_member_create(weft_ctx *ctx, const wefti_member_config *config
     m->joining.since_us = m->now_us;
     m->config.founders = config->founders;
     if (config->n_founders > 0) found(m);
-    m->config.founders = NULL; /* borrowed only until now */
+    m->config.founders = NULL; /* borrowed only during this call */
     m->wake_us = m->now_us;
     *out = m;
     return WEFT_OK;

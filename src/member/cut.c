@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* How the steps that are unfinished end, and who takes part afterwards.
+/* How unfinished steps end, and who takes part afterwards.
  *
  * From the answers of all members that stay,
  *
- *     low    = least finished step                  (a step up to low needs nothing any
- * more) first  = max(first step of the view that is left, 1 + highest step begun)
+ *     low    = least finished step                  (a step up to low needs nothing any more)
+ *     first  = max(first step of the view that is left, 1 + highest step begun)
  *
  * and for each step low < t < first and each node d of t's roster that does not stay: a
- * piece of d counts iff one of those who stay holds it whole; the lowest-numbered one is
- * its holder. Who has applied a bucket had all its pieces, so what somebody alive has
- * applied counts; what nobody holds, nobody alive has applied. Members keep a step's
- * pieces until all have finished it, so this can be asked again at each change of view,
- * and the latest answer holds: a holder may die before it has passed a piece on.
+ * piece of d counts iff a member that stays holds the whole piece; the lowest-numbered such
+ * member is its holder. A node that has applied a bucket had all pieces of it, so
+ * everything that a living node has applied counts; and what no node holds, no living node
+ * has applied. Members keep the pieces of a step until all have finished it, so this can be
+ * asked again at each change of view, and the latest answer is valid: a holder may die
+ * before it has forwarded a piece.
  *
- * Rows of d in t that count nowhere go to the list of owed rows, once: when the view
- * before has said so already, they are in its list, which a first step has taken since or
- * which is passed on. */
+ * Rows of d in t that count nowhere are added to the list of owed rows, once: if the view
+ * before has already added them, they are in its list, which a first step has taken since
+ * then or which is passed on. */
 #include "member/memberstate.h"
 
 #include <string.h>
@@ -37,7 +38,7 @@ static uint16_t *tally_holders(const wefti_member *m, int k, int s) {
     return &m->lead.tally.holders[((int64_t)k * span(m) + s) * of_step];
 }
 
-/* A sender's place in the tally; -1: there is no room. */
+/* A sender's index in the tally; -1: there is no room. */
 static int tally_sender(wefti_member *m, wefti_node_id id, bool add) {
     const wefti_member_limits *l = &m->config.limits;
     wefti_ballot_tally *t = &m->lead.tally;
@@ -70,8 +71,7 @@ static void tally_entry(wefti_member *m, int number, const wefti_inventory_entry
         }
 }
 
-/* Adds a member's answer. False: its steps are further from the others' than the window.
- */
+/* Adds a member's answer. False: its steps differ from the others' by more than the window. */
 bool wefti_tally_add(wefti_member *m, int number, const wefti_message *flush_ok) {
     wefti_ballot_tally *t = &m->lead.tally;
     const wefti_view_node *node = &m->view.nodes[number];
@@ -100,9 +100,10 @@ bool wefti_tally_add(wefti_member *m, int number, const wefti_message *flush_ok)
 
 /* -- the proposal -- */
 
-/* Is it known who did the steps after t and which rows they owed? If all die but a joiner that
- * has only got to t, those steps were never done, and it has to say whose rows are owed. Half of
- * the room is kept for changes of view while it catches up. */
+/* Whether the owners of the steps after t, and the rows they owed, are known. If all
+ * members die except a joiner that has only reached t, those steps were never done, and the
+ * joiner has to tell whose rows are owed. Half of the room is reserved for changes of view
+ * while it catches up. */
 static bool knows_steps_after(const wefti_member *m, int64_t t) {
     int k = 0;
     if (m->view.first_step <= t + 1) return true;
@@ -110,14 +111,14 @@ static bool knows_steps_after(const wefti_member *m, int64_t t) {
     return k < m->view.n_rosters && 2 * k < m->view.max_rosters - m->config.limits.window;
 }
 
-/* Wants to enter, and has said so lately. */
+/* Whether a node wants to enter, and has said so recently. */
 static bool is_ready(const wefti_member *m, const wefti_member_node *peer) {
     return peer->used && peer->number < 0 && peer->is_ready &&
            m->now_us - peer->ready_us <= 2 * m->config.policy.silence_us;
 }
 
-/* All of a joiner's unit are ready. Who is still a member of it has been left alone by others, and
- * goes. */
+/* Whether all nodes of a joiner's unit are ready. A node of that unit that is still a
+ * member has lost its companions, and will leave first. */
 static bool is_unit_ready(const wefti_member *m, const wefti_member_node *peer) {
     uint64_t size = m->config.policy.unit > 1 ? (uint64_t)m->config.policy.unit : 1;
     uint64_t unit = (peer->id.key - 1) / size, n = 0;
@@ -130,7 +131,8 @@ static bool is_unit_ready(const wefti_member *m, const wefti_member_node *peer) 
     return n >= size && (m->config.self.key - 1) / size != unit;
 }
 
-/* A joiner that is ready, with its unit, whose checksum is this node's of that step. */
+/* Whether a joiner is ready, with its unit, and its checksum equals this node's for that
+ * step. */
 bool wefti_cut_may_enter(wefti_member *m, wefti_member_node *peer) {
     if (!is_ready(m, peer)) return false;
     if (m->config.policy.unit > 1 && !is_unit_ready(m, peer)) return false;
@@ -151,7 +153,7 @@ static bool is_before(wefti_node_id a, wefti_node_id b) {
     return a.key != b.key ? a.key < b.key : a.incarnation < b.incarnation;
 }
 
-/* Members that stay, in their order; then joiners, in the order of their keys. */
+/* The members that stay, in their order; then the joiners, in the order of their keys. */
 static void propose_nodes(wefti_member *m, wefti_view *v) {
     v->n_nodes = 0;
     for (int i = 0; i < m->view.n_nodes; i++)
@@ -188,7 +190,7 @@ static void add_departed(wefti_member *m, wefti_view *v, const wefti_view_node *
            (size_t)l->window * (size_t)l->rounds * (size_t)l->parts * sizeof(uint16_t));
 }
 
-/* New owners of the ranges of those who departed: in turn, those who were there in all
+/* New owners for the ranges of departed nodes: in turn, the members that took part in all
  * unfinished steps. */
 static void propose_owners(wefti_view *v) {
     int n = 0;
@@ -219,8 +221,9 @@ static void cut_step(wefti_member *m, wefti_view *v, int d, int s) {
     }
 }
 
-/* Once: a block that was taken in a step that never was stands in the list that it was taken
- * from, and in that of a view that the step's nodes had departed from. */
+/* Adds a block once: a block that was taken in a step which was never done is in the list
+ * from which it was taken, and also in the list of the view in which the step's nodes had
+ * departed. */
 static void owe(wefti_member *m, wefti_view *v, wefti_row_block block) {
     for (int k = 0; k < v->n_owed; k++)
         if (v->owed[k].step == block.step && v->owed[k].share == block.share &&
@@ -232,7 +235,7 @@ static void owe(wefti_member *m, wefti_view *v, wefti_row_block block) {
         v->owed[v->n_owed++] = block;
 }
 
-/* Has the view that is left already said that the node's rows of the step are owed? */
+/* Whether the view that is left already lists the node's rows of the step as owed. */
 static bool is_owed_already(const wefti_member *m, wefti_node_id id, int64_t step) {
     int d = wefti_view_find_departed(&m->view, id);
     int64_t s = step - m->view.cut_low - 1;
@@ -240,7 +243,8 @@ static bool is_owed_already(const wefti_member *m, wefti_node_id id, int64_t ste
            !(m->view.departed[d].counted >> s & 1);
 }
 
-/* The rows of node i of the roster of step t, if it departed and they count nowhere. */
+/* Adds the rows of node i of the roster of step t, if the node departed and the rows count
+ * nowhere. */
 static void owe_rows(wefti_member *m, wefti_view *v, const wefti_roster *roster, int i,
                      int64_t t) {
     wefti_node_id id = roster->nodes[i].id;
@@ -269,24 +273,24 @@ static void propose_cut(wefti_member *m, wefti_view *v) {
             owe_rows(m, v, &roster, i, t);
 }
 
-/* The last step that each member of the new view has. */
+/* The least of the last steps that the members of the new view have. */
 static int64_t oldest_step(wefti_member *m, const wefti_view *v) {
     int64_t oldest = v->cut_low;
     if (m->lead.tally.least_finished < oldest) oldest = m->lead.tally.least_finished;
     for (int k = 0; k < m->max_peers; k++) {
         wefti_member_node *peer = &m->peers[k];
         if (!peer->used || peer->witness || wefti_view_find(v, peer->id) < 0) continue;
-        if (m->config.policy.handover) continue; /* it will have the others' */
+        if (m->config.policy.handover) continue; /* it will get the others' state */
         if (peer->number < 0 && peer->ready_step < oldest) oldest = peer->ready_step;
     }
     return oldest;
 }
 
-/* The rosters of the cut's steps and of those that joiners catch up with go along, for joiners do
- * not know them. Of those whose first step
- * the new view takes, nobody has taken the owed rows: they are passed on. */
+/* The view contains the rosters of the cut's steps and of the steps that joiners catch up
+ * with, because joiners do not know them. If a roster's first step is taken over by the new
+ * view, no node has taken its owed rows: they are passed on. */
 static void propose_rosters(wefti_member *m, wefti_view *v, int64_t oldest) {
-    int64_t end = INT64_MAX; /* the first step that is another roster's */
+    int64_t end = INT64_MAX; /* the first step of the next roster */
     bool needed = v->first_step > oldest + 1;
     v->n_rosters = v->n_owed = 0;
     for (int k = -1; k < m->view.n_rosters; k++) {
@@ -304,8 +308,7 @@ static void propose_rosters(wefti_member *m, wefti_view *v, int64_t oldest) {
     }
 }
 
-/* Makes the next view from the tally. False: the steps are further apart than the window.
- */
+/* Makes the next view from the tally. False: the steps are further apart than the window. */
 bool wefti_cut_propose(wefti_member *m) {
     wefti_view *v = &m->lead.proposal;
     const wefti_ballot_tally *t = &m->lead.tally;
@@ -315,7 +318,7 @@ bool wefti_cut_propose(wefti_member *m) {
     v->first_step = later(m->view.first_step, t->high + 1);
     v->cut_low = t->low;
     if (t->most_finished <
-        t->low) { /* the steps on the way are lost with all who did them */
+        t->low) { /* the steps in between are lost with all nodes that did them */
         v->first_step = t->most_finished + 1;
         v->cut_low = t->most_finished;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Events in, actions out: what an event says goes to the part that it concerns (join.c,
- * change.c, watch.c, ask.c), then each part does what has become due. */
+/* Events in, actions out: each event is passed to the part that it concerns (join.c,
+ * change.c, watch.c, ask.c), then each part does what is due. */
 #include "member/memberstate.h"
 
 #include <string.h>
@@ -12,29 +12,30 @@ static void say_install(wefti_member *m, wefti_member_node *peer) {
     wefti_member_say(m, peer->id, &install);
 }
 
-/* A decided view: the next one for a member, any one with it in it for a joiner. */
+/* A decided view: a member takes the next one, a joiner any one that contains it. */
 static void take_install(wefti_member *m, const wefti_message *message) {
     const wefti_view *value = message->value;
     if (!wefti_member_is_in(m)) {
         if (wefti_view_find(value, m->config.self) < 0) return;
         if (m->joining.ready_us > 0 && m->steps.finished < value->first_step)
             wefti_member_install(m, value);
-        else /* it has begun again meanwhile, and what it was ready with is gone; or the view
-              * goes back behind a step that it was given, for all who did it have died */
+        else /* it has started again, and what it was ready with is gone; or the view
+                returns to before a step that it was given, because all who did that step
+                have died */
             wefti_member_leave(m, WEFTI_OUT_EVICTED);
         return;
     }
     if (value->number <= m->view.number) return;
     if (value->number == m->view.number + 1) {
         if (value->parent == m->view.chain) wefti_member_install(m, value);
-    } else { /* no member can miss two views, for each needs its answer to the one before
-              */
+    } else { /* no member can miss two views: each view needs its answer to the one
+                before */
         bool is_fault = wefti_view_find(value, m->config.self) >= 0;
         wefti_member_leave(m, is_fault ? WEFTI_OUT_FAULT : WEFTI_OUT_EVICTED);
     }
 }
 
-/* A message of somebody who is no member here. */
+/* A message of a node that is not a member here. */
 static void take_foreign(wefti_member *m, const wefti_message *message) {
     wefti_member_node *peer = wefti_member_peer(m, message->from);
     if (message->kind == WEFTI_SAY_BYE) {
@@ -48,12 +49,13 @@ static void take_foreign(wefti_member *m, const wefti_message *message) {
         wefti_join_message(m, peer, message);
         return;
     }
-    if (peer) peer->heard_us = m->now_us; /* it is not forgotten while it speaks */
+    if (peer) peer->heard_us = m->now_us; /* it is remembered while it sends */
     if (message->view <= m->view.number && message->kind != WEFTI_SAY_LEAVE)
         wefti_member_dismiss(m, message->from, WEFTI_BYE_EVICTED);
 }
 
-/* A message of a member of my view, in which it may not be any more or not yet. */
+/* A message of a member of this view; the sender may have left this view, or not reached it
+ * yet. */
 static void take_member(wefti_member *m, wefti_member_node *peer,
                         const wefti_message *message) {
     wefti_watch_heard(m, peer, message->kind == WEFTI_SAY_ALIVE);
@@ -156,7 +158,8 @@ static void take(wefti_member *m, const wefti_member_event *event) {
     case WEFTI_EVENT_MESSAGE: take_message(m, event); break;
     case WEFTI_EVENT_CONNECTED:
         peer = wefti_member_peer(m, event->peer);
-        /* who is paused may have been left out by a view of which nobody is left that it knows */
+        /* a paused node may have been left out by a view all of whose members are unknown
+         * to it */
         if (!peer && (!wefti_member_is_in(m) || m->state == WEFTI_MEMBER_PAUSED))
             peer = wefti_member_add_peer(m, event->peer);
         if (peer) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From one view to the next: peers get their numbers in it, those that departed are
- * forgotten, and whatever was promised or suspected in the old one is over. */
+/* From one view to the next: peers get their numbers in the new view, departed ones are
+ * forgotten, and promises and suspicions of the old view end. */
 #include "member/memberstate.h"
 
 static void renumber_peers(wefti_member *m) {
@@ -11,7 +11,7 @@ static void renumber_peers(wefti_member *m) {
         if (peer->number >= 0 && number < 0) peer->has_departed = true;
         if (number >= 0 && peer->number < 0) {
             wefti_node_id id = peer->id;
-            peer->used = false; /* it begins anew, as a member */
+            peer->used = false; /* its entry is replaced by that of a member */
             peer = wefti_member_add_peer(m, id);
             peer->steps.begun = peer->steps.sent = -1;
         }

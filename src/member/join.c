@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Joining, from both sides.
+/* Joining, on both sides.
  *
  *     joiner                                   members
  *     HELLO(hashes)                 --->       WELCOME(view, donors), or BYE
  *     SNAP_GET(which)               --->  d    SNAP_OFFER(step, pieces, checksum)
- *     SNAP_GET(step, piece k)       --->  d    SNAP_PIECE          (k goes to donor k mod
- * donors) REPLAY_GET(next step)         --->  d    REPLAY              (until nothing
- * newer is there) READY(step, checksum)         --->       a view with the joiner in it,
- * INSTALL REPLAY_GET                    --->  d    REPLAY              (up to its first
- * step)
+ *     SNAP_GET(step, piece k)       --->  d    SNAP_PIECE    (k goes to donor k mod donors)
+ *     REPLAY_GET(next step)         --->  d    REPLAY        (until there is nothing newer)
+ *     READY(step, checksum)         --->       a view with the joiner in it, INSTALL
+ *     REPLAY_GET                    --->  d    REPLAY        (up to its first step)
  *
- * What a donor does not answer is asked of the next one. Pieces and replays go to the
- * host as they come; it stores, applies, and feeds WEFTI_EVENT_STEPS. A view's first step
- * can be later than the step that a joiner was ready with; it begins when it has caught
- * up. */
+ * If a donor does not answer, the next one is asked. Pieces and replays are passed to the
+ * host as they arrive; the host stores and applies them, and feeds WEFTI_EVENT_STEPS. A
+ * view's first step can be later than the step with which a joiner was ready; the joiner
+ * begins when it has caught up. */
 #include "member/memberstate.h"
 
 #include <string.h>
@@ -32,7 +31,7 @@ static bool same_run(const wefti_member *m, const wefti_message *hello) {
            hello->data_hash == m->config.data_hash;
 }
 
-/* Donors: members that train, from a random one on. */
+/* Donors: members that train, beginning at a random one. */
 static void say_welcome(wefti_member *m, wefti_node_id to) {
     wefti_message welcome = {
         .kind = WEFTI_SAY_WELCOME, .value = &m->view, .numbers = m->room.numbers};
@@ -74,7 +73,8 @@ static void take_ready(wefti_member *m, wefti_member_node *peer,
     peer->ready_checksum = message->checksum;
 }
 
-/* The host keeps what comes out of order, within a window. Who is frozen has told how far it is. */
+/* The host keeps steps that arrive out of order, within a window. A frozen node has already
+ * reported how far it is. */
 static bool is_wanted(const wefti_member *m, int64_t step) {
     if (m->frozen) return false;
     if (wefti_member_is_in(m) && step >= m->view.nodes[m->number].first_step)
@@ -106,7 +106,7 @@ static void take_as_member(wefti_member *m, wefti_member_node *peer,
 
 /* -- a joiner's side -- */
 
-/* One that needs nothing of the others before it is a member. */
+/* Whether this node needs nothing from the others before it is a member. */
 static bool comes_bare(const wefti_member *m) {
     return m->config.witness || m->config.policy.handover;
 }
@@ -134,7 +134,7 @@ static void take_welcome(wefti_member *m, const wefti_message *message) {
                                              : WEFTI_MEMBER_LEARNING;
     j->again_us = m->now_us;
     j->has_offer = false;
-    j->greeted_us = m->now_us - m->config.policy.join_us; /* now */
+    j->greeted_us = m->now_us - m->config.policy.join_us; /* due now */
     j->advanced_us = m->now_us;
     to_host(m, message);
 }
@@ -212,7 +212,7 @@ static void take_bye(wefti_member *m, const wefti_message *message) {
     case WEFTI_BYE_OTHER_RUN:
     case WEFTI_BYE_CHECKSUM: wefti_member_leave(m, WEFTI_OUT_REFUSED); break;
     case WEFTI_BYE_EVICTED: wefti_member_leave(m, WEFTI_OUT_EVICTED); break;
-    default: break; /* full, or asked too early: it tries again */
+    default: break; /* full, or too early: the joiner tries again */
     }
 }
 
@@ -240,9 +240,9 @@ void wefti_join_message(wefti_member *m, wefti_member_node *peer,
         take_as_joiner(m, peer, message);
 }
 
-/* -- what is due -- */
+/* -- actions that are due -- */
 
-/* The next donor: of those named in WELCOME, or any member once this node is one. */
+/* The next donor: one of those named in WELCOME, or any member once this node is one. */
 static wefti_node_id next_donor(wefti_member *m) {
     wefti_joining *j = &m->joining;
     uint32_t turn = (uint32_t)j->turn++;
@@ -268,13 +268,13 @@ static void say_ready(wefti_member *m) {
     j->ready_us = m->now_us;
 }
 
-/* A slow link is not asked the same again and again while the answer is on its way. */
+/* A slow link is not loaded with the same request again while the answer is on its way. */
 static int64_t replay_patience(wefti_member *m) {
     int doublings = m->joining.unanswered < 4 ? m->joining.unanswered++ : 4;
     return m->config.policy.retry_us << doublings;
 }
 
-/* The host has advanced: before it has used up what was asked for, the next is asked for. */
+/* The host has advanced: the next steps are requested before it has used up the last ones. */
 void wefti_join_steps(wefti_member *m) {
     m->joining.advanced_us = m->now_us;
     m->joining.unanswered = 0;
@@ -292,7 +292,7 @@ static wefti_message hello_of(const wefti_member *m) {
                            .witness = m->config.witness};
 }
 
-/* Every member has to know who asks it for pieces, and who is ready. */
+/* Every member has to know which node asks it for pieces, and which node is ready. */
 static void say_hello_to_all(wefti_member *m) {
     wefti_message hello = hello_of(m);
     wefti_member_say_all(m, &hello, NULL);
@@ -346,8 +346,9 @@ static void pump_joiner(wefti_member *m) {
                                                             : j->again_us);
 }
 
-/* Nobody whom it knew has spoken for long: it begins again, with what it has learnt. Nobody can
- * replay its next step any more, or nobody answers: it begins again from nothing. */
+/* If no known node has sent anything for long, this node starts again with what it has
+ * learnt. If no node can replay its next step any more, or none answers, it starts again
+ * from nothing. */
 static void start_over_if_stuck(wefti_member *m) {
     wefti_joining *j = &m->joining;
     int64_t limit = 3 * m->config.policy.silence_us;
@@ -362,8 +363,8 @@ static void start_over_if_stuck(wefti_member *m) {
     m->state = WEFTI_MEMBER_JOINING;
 }
 
-/* A member whose missing steps nobody can replay (those who did them have died, the others have
- * begun behind them): it leaves, so that the others need not wait, and begins again. */
+/* A member whose missing steps can not be replayed (the nodes that did them have died, the
+ * others have begun after them) leaves, so that the others need not wait, and starts again. */
 static bool leave_if_stuck(wefti_member *m) {
     if (m->frozen || m->state != WEFTI_MEMBER_IN || comes_bare(m)) return false;
     int64_t patience_us = m->config.policy.patience_us;

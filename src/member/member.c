@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What all parts of the machine use of its state: actions and messages out, peers, chance,
- * alarms, leaving. create.c makes the state, events.c moves it. */
+/* Functions that all parts of the machine use: emitting actions and messages, peers, random
+ * numbers, alarms, leaving. create.c creates the state, events.c changes it. */
 #include "member/memberstate.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ wefti_member_action *wefti_member_act(wefti_member *m, wefti_member_action_kind 
     return a;
 }
 
-/* Encodes behind the messages of this event; NULL: there is no room. */
+/* Encodes a message after the other messages of this event; NULL: there is no room. */
 static const unsigned char *put_message(wefti_member *m, wefti_message *message,
                                         size_t *n) {
     unsigned char *at = m->bytes + m->n_bytes;
@@ -70,7 +70,7 @@ bool wefti_peer_is_member(const wefti_member *m, const wefti_member_node *peer) 
     return peer->number >= 0;
 }
 
-/* A member that nothing is known against. */
+/* A member that is not suspected. */
 bool wefti_peer_is_sound(const wefti_member *m, const wefti_member_node *peer) {
     (void)m;
     return peer->number >= 0 && peer->standing.evidence == WEFTI_EVIDENCE_NONE;
@@ -101,7 +101,8 @@ void wefti_member_dismiss(wefti_member *m, wefti_node_id id, wefti_bye_reason re
     wefti_member_say(m, id, &bye);
 }
 
-/* What it promised and accepted goes along, so that its vote is not missed. */
+/* The message contains what this node has promised and accepted, so that its vote is not
+ * missed. */
 void wefti_member_say_leave(wefti_member *m) {
     wefti_message leave = {.kind = WEFTI_SAY_LEAVE,
                            .subject = m->config.self,

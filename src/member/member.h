@@ -5,10 +5,11 @@
 #include "member/votes.h"
 
 /* clang-format off */
-/* Who takes part in a run: the state machine of one node (docs/membership.md).
+/* Which nodes take part in a run: the state machine of one node (docs/membership.md).
  *
- * No thread, socket, clock or allocation after create is in here. The progress thread feeds
- * events and performs the actions that come out, in their order, before the next event:
+ * The machine has no thread, socket or clock, and allocates nothing after create. The
+ * progress thread feeds events and performs the resulting actions, in their order, before
+ * the next event:
  *
  *     wefti_member_event event = {.kind = WEFTI_EVENT_TICK};
  *     ... or a message that arrived, a connection that ended, a step that advanced
@@ -17,58 +18,58 @@
  *         const wefti_member_action *a = &todo->list[k];
  *         switch (a->kind) {
  *         case WEFTI_DO_SEND:    send a->bytes to a->peer; they are valid until the next step
- *         case WEFTI_DO_RECORD:  tell the launcher a->record, before the sends that follow
+ *         case WEFTI_DO_RECORD:  report a->record to the launcher, before the sends that follow
  *         case WEFTI_DO_FREEZE:  stop the exchange (see below); collect the inventory: all pieces
  *                                of nodes that depart (wefti_member_departs), of each step that
  *                                is not stable, begun here or not; then feed
  *                                WEFTI_EVENT_INVENTORY with a->ballot
- *         case WEFTI_DO_INSTALL: go on in wefti_member_view(member): judge every piece of the
+ *         case WEFTI_DO_INSTALL: continue in wefti_member_view(member): judge every piece of the
  *                                unfinished steps again, fetch from the holders, send
  *                                contributions again to new owners
- *         case WEFTI_DO_ASK:     ask the witness for a->vote; its answer is WEFTI_EVENT_VOTE,
- *                                and may be lost: it is asked for again
- *         case WEFTI_DO_HOST:    a->message is the host's: a piece asked for, a snapshot
- *         case WEFTI_DO_OUT:     this node is out: a->out says why
+ *         case WEFTI_DO_ASK:     ask the witness for a->vote; its answer is WEFTI_EVENT_VOTE. It
+ *                                may be lost: the machine asks again
+ *         case WEFTI_DO_HOST:    a->message is for the host: a requested piece, a snapshot
+ *         case WEFTI_DO_OUT:     this node is out: a->out gives the reason
  *         }
  *     }
  *     sleep in poll() until todo->wake_us or until something arrives
  *
- * Frozen means, from WEFTI_DO_FREEZE to WEFTI_DO_INSTALL: no step begins, no piece is taken in,
- * nothing is applied or summed, nothing new is sent. What was handed to the transport goes on,
- * what arrives waits, RESEND_GET is answered. */
+ * Frozen, from WEFTI_DO_FREEZE to WEFTI_DO_INSTALL, means: no step begins, no piece is
+ * accepted, nothing is applied or summed, nothing new is sent. Messages already handed to
+ * the transport are still sent, arriving messages wait, RESEND_GET is answered. */
 /* clang-format on */
 typedef struct wefti_member wefti_member;
 
-/* REPLAY_GET asks for this many steps, as far as the donor has them. A donor keeps what was agreed
- * since the snapshots that it has offered lately. It gives away, as snapshot or replay, only steps
- * up to wefti_member_stable: what some have finished, the others may finish otherwise if those
- * die. */
+/* REPLAY_GET asks for this many steps, as far as the donor has them. A donor keeps what was
+ * agreed since the snapshots that it has offered recently. As snapshot or replay it only
+ * gives away steps up to wefti_member_stable: if the members that have finished a later
+ * step die, the others may finish that step differently. */
 enum { WEFTI_REPLAY_WINDOW = 16 };
 
 typedef enum wefti_member_state {
     WEFTI_MEMBER_OUT,
-    WEFTI_MEMBER_JOINING,  /* says HELLO */
+    WEFTI_MEMBER_JOINING,  /* sends HELLO */
     WEFTI_MEMBER_LEARNING, /* fetches a snapshot */
     WEFTI_MEMBER_CATCHING, /* fetches what was agreed since */
     WEFTI_MEMBER_IN,
-    WEFTI_MEMBER_FLUSHING, /* has promised a ballot; frozen */
+    WEFTI_MEMBER_FLUSHING, /* has promised a ballot, and is frozen */
     WEFTI_MEMBER_PAUSED    /* too few members can be heard */
 } wefti_member_state;
 
 typedef enum wefti_member_out {
     WEFTI_OUT_NONE,
-    WEFTI_OUT_LEFT,      /* it wanted to */
-    WEFTI_OUT_EVICTED,   /* the others went on without it */
+    WEFTI_OUT_LEFT,      /* it has left by itself */
+    WEFTI_OUT_EVICTED,   /* the others continued without it */
     WEFTI_OUT_NO_QUORUM, /* paused for longer than pause_us */
     WEFTI_OUT_REFUSED,   /* it may not join; bye says why */
     WEFTI_OUT_NO_ANSWER, /* it could not join within join_us */
-    WEFTI_OUT_FAULT      /* a rule of the protocol was broken: a fault of ours */
+    WEFTI_OUT_FAULT      /* a rule of the protocol was broken: a fault of weft */
 } wefti_member_out;
 
 typedef enum wefti_member_tie {
     WEFTI_TIE_AUTO,   /* proof with two members, lowest with more */
-    WEFTI_TIE_LOWEST, /* the half with the lowest-numbered member goes on */
-    WEFTI_TIE_PROOF,  /* a half goes on if the others' hosts say that they are dead */
+    WEFTI_TIE_LOWEST, /* the half with the lowest-numbered member continues */
+    WEFTI_TIE_PROOF,  /* a half continues if the others' hosts report them dead */
     WEFTI_TIE_WITNESS /* the half that has the vote of a witness (votes.h) */
 } wefti_member_tie;
 
@@ -77,29 +78,30 @@ typedef enum wefti_member_tie {
 typedef struct wefti_member_policy {
     int64_t alive_us;     /* a sign of life is sent this often */
     int64_t silence_us;   /* the least silence after which a member is doubted */
-    int64_t probe_us;     /* so long others are asked whether they hear it */
-    int64_t late_us;      /* who wakes later than this doubles its own limits */
-    int64_t link_us;      /* so long two members may not hear each other */
-    int64_t answer_us;    /* a leader waits so long for answers */
-    int64_t takeover_us;  /* the next one leads after this */
-    int64_t retry_us;     /* unanswered messages are sent again */
-    int64_t patience_us;  /* the others wait so long for a member's step; 0: for ever */
-    int64_t gather_us;    /* joiners that are ready within it enter together */
-    int64_t join_us;      /* a joiner gives up */
-    int64_t pause_us;     /* a node without quorum gives up */
+    int64_t probe_us;     /* how long others are asked whether they hear it */
+    int64_t late_us;      /* a node that wakes later than this doubles its limits */
+    int64_t link_us;      /* how long two members may fail to hear each other */
+    int64_t answer_us;    /* how long a leader waits for answers */
+    int64_t takeover_us;  /* after this the next member leads */
+    int64_t retry_us;     /* after this unanswered messages are sent again */
+    int64_t patience_us;  /* how long others wait for a member's step; 0: for ever */
+    int64_t gather_us;    /* joiners that are ready within this time enter together */
+    int64_t join_us;      /* after this a joiner gives up */
+    int64_t pause_us;     /* after this a node without quorum gives up */
     int64_t vote_us;      /* a witness that does not answer is asked again after this */
     int donors;           /* members that a joiner copies from */
-    wefti_member_tie tie; /* exactly half of the members */
+    wefti_member_tie tie; /* the rule for exactly half of the members */
     bool trust_reset;     /* a host's refusal counts like a launcher's record */
-    bool split;           /* no quorum is needed: both halves go on, as two runs */
-    bool rests_count;     /* patience is for what lies between steps, too */
+    bool split;           /* no quorum is needed: both halves continue, as two runs */
+    bool rests_count;     /* patience also covers the time between steps */
     bool handover; /* the host gives joiners the state when they are members: they enter
-                             without a snapshot, and nothing is replayed */
-    int unit; /* above 1: nodes whose keys k have the same (k - 1) / unit are of no use
-                             without each other; joiners enter when all of theirs are ready */
+                      without a snapshot, and nothing is replayed */
+    int unit; /* above 1: nodes whose keys k have the same (k - 1) / unit are useless
+                 without each other; joiners enter when all nodes of their unit are
+                 ready */
 } wefti_member_policy;
 
-/* What a person would choose. */
+/* Defaults that suit most runs. */
 wefti_member_policy wefti_member_policy_default(void);
 
 typedef struct wefti_member_config {
@@ -108,12 +110,12 @@ typedef struct wefti_member_config {
     uint64_t run, config_hash, data_hash;
     wefti_node_id self;
     bool witness;
-    int n_founders; /* the members of view 1, equal everywhere; 0: join what exists */
+    int n_founders; /* the members of view 1, equal everywhere; 0: join an existing run */
     const wefti_view_node *founders;
     int64_t now_us;
 } wefti_member_config;
 
-/* Whether the tables of a view have room for so many nodes and unfinished steps. */
+/* Whether the tables of a view have room for this many nodes and unfinished steps. */
 bool wefti_member_fits(const wefti_member_limits *limits);
 
 /* [out] *out owned by the caller; NULL on failure. */
@@ -124,14 +126,15 @@ void wefti_member_destroy(wefti_member *member);
 typedef enum wefti_member_event_kind {
     WEFTI_EVENT_TICK,      /* wake_us has come */
     WEFTI_EVENT_MESSAGE,   /* bytes from peer */
-    WEFTI_EVENT_CONNECTED, /* peer can be written to; a joiner and a paused node try all
-                            * addresses of the run that they know */
+    WEFTI_EVENT_CONNECTED, /* messages can be sent to peer; a joiner and a paused node try
+                              all addresses of the run that they know */
     WEFTI_EVENT_CLOSED, /* the connection to peer has ended; evidence CLOSED or RESET */
-    WEFTI_EVENT_DATA,   /* a piece of peer has come: it lives and has begun steps.begun */
+    WEFTI_EVENT_DATA,   /* a piece of peer arrived: it lives and has begun steps.begun */
     WEFTI_EVENT_STEPS,  /* my steps, and the checksum after steps.finished */
     WEFTI_EVENT_INVENTORY, /* the answer to FREEZE */
-    WEFTI_EVENT_RECORD,    /* a launcher on this host says that `peer` has ended */
-    WEFTI_EVENT_VOTE,      /* the witness has answered: `vote` is `given` to this half, or not */
+    WEFTI_EVENT_RECORD,    /* a launcher on this host reports that `peer` has ended */
+    WEFTI_EVENT_VOTE,      /* the witness has `given` `vote` to this half, or has
+                              refused */
     WEFTI_EVENT_LEAVE      /* this node wants to leave */
 } wefti_member_event_kind;
 
@@ -143,7 +146,7 @@ typedef struct wefti_member_event {
     wefti_evidence evidence;
     wefti_member_steps steps;
     uint64_t checksum;
-    wefti_ballot ballot; /* INVENTORY: FREEZE's */
+    wefti_ballot ballot; /* INVENTORY: the ballot of FREEZE */
     int n_entries;
     wefti_inventory_entry *entries;
     wefti_member_record record;
@@ -163,7 +166,7 @@ typedef enum wefti_member_action_kind {
 
 typedef struct wefti_member_action {
     wefti_member_action_kind kind;
-    wefti_node_id peer; /* SEND: to whom; HOST: from whom */
+    wefti_node_id peer; /* SEND: the receiver; HOST: the sender */
     const unsigned char *bytes;
     size_t n_bytes;
     wefti_ballot ballot;
@@ -180,11 +183,11 @@ typedef struct wefti_member_actions {
     int64_t wake_us;
 } wefti_member_actions;
 
-/* From now on the others wait so long for a member's step; 0: for ever. */
+/* Sets how long the others wait for a member's step from now on; 0: for ever. */
 void wefti_member_set_patience(wefti_member *member, int64_t patience_us);
 
-/* Takes one event. `random` is any 64-bit number, new for each call. A message that
- * cannot be read is dropped and counted (wefti_member_facts). */
+/* Processes one event. `random` is any 64-bit number, a new one for each call. A message
+ * that cannot be read is dropped and counted (wefti_member_facts). */
 const wefti_member_actions *wefti_member_step(wefti_member *member,
                                               const wefti_member_event *event,
                                               int64_t now_us, uint64_t random);
@@ -194,47 +197,48 @@ bool wefti_member_is_frozen(const wefti_member *member);
 const wefti_view *wefti_member_view(const wefti_member *member); /* number 0: none yet */
 int wefti_member_number(const wefti_member *member); /* in the view; -1: not in it */
 
-/* Who a step belongs to: the last view whose first step is not after it; valid until the next
- * step of the machine. False: so old that all have finished it, or before this node's time. */
+/* The nodes that a step belongs to: the last view whose first step is not after it; valid
+ * until the next step of the machine. False: the step is so old that all have finished it,
+ * or is before this node's time. */
 bool wefti_member_roster(const wefti_member *member, int64_t step, wefti_roster *out);
 
-/* What becomes of a piece of a step. */
+/* What happens to a piece of a step. */
 typedef enum wefti_verdict {
-    WEFTI_VERDICT_EXPECT, /* its sender is a member: it comes */
-    WEFTI_VERDICT_FETCH, /* counted: ask *holder for it, or use it if that is this node */
-    WEFTI_VERDICT_SKIP   /* not counted */
+    WEFTI_VERDICT_EXPECT, /* its sender is a member: wait for it */
+    WEFTI_VERDICT_FETCH, /* it counts: ask *holder, or use it if that is this node */
+    WEFTI_VERDICT_SKIP   /* it does not count */
 } wefti_verdict;
 wefti_verdict wefti_member_judge(const wefti_member *member,
                                  const wefti_member_piece *piece, wefti_node_id *holder);
 
-/* Who sums the ranges of `original` in a step that is unfinished: itself while it is a
- * member. */
+/* The node that sums the ranges of `original` in an unfinished step: `original` itself
+ * while it is a member. */
 wefti_node_id wefti_member_owner(const wefti_member *member, wefti_node_id original);
 
-/* While frozen: does this node depart by the ballot that was promised last? Its pieces
- * belong into the inventory. */
+/* While frozen: whether a node departs by the last promised ballot. Its pieces then belong
+ * in the inventory. */
 bool wefti_member_departs(const wefti_member *member, wefti_node_id id);
 
-/* Whether something is known against a member of the view. */
+/* Whether a member of the view is suspected. */
 bool wefti_member_suspects(const wefti_member *member, wefti_node_id id);
 
-/* Every member has finished this step: its pieces are not needed any more. */
+/* The last step that every member has finished: pieces up to it are no longer needed. */
 int64_t wefti_member_stable(const wefti_member *member);
 
-/* The rows of a node in a step, whose roster is given; returns how many blocks (at most
- * wefti_view_max_owed + 1) were written. */
+/* The rows of a node in a step with this roster; returns how many blocks were written (at
+ * most wefti_view_max_owed + 1). */
 int wefti_roster_rows(const wefti_roster *roster, int number, int64_t step,
                       wefti_row_block *out);
 
-/* Encodes a host's message (RESEND_GET, RESEND, SNAP_OFFER, SNAP_PIECE, REPLAY) with this
- * node's head; returns its bytes or 0. */
+/* Encodes a message of the host (RESEND_GET, RESEND, SNAP_OFFER, SNAP_PIECE, REPLAY) with
+ * this node's header; returns its length or 0. */
 size_t wefti_member_encode(const wefti_member *member, wefti_message *message,
                            unsigned char *out, size_t size);
 
 /* Counts since create. */
 typedef struct wefti_member_facts {
-    int64_t refused_messages; /* could not be read */
-    int64_t unsent_messages;  /* no room; sent again later */
+    int64_t refused_messages; /* messages that could not be read */
+    int64_t unsent_messages;  /* there was no room; they are sent again later */
     int64_t ballots;          /* led by this node */
     int64_t suspicions;
     int64_t faults;

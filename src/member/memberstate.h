@@ -4,11 +4,11 @@
 #include "member/member.h"
 #include "member/quorum.h"
 
-/* What the files of this folder share: the machine's state. */
+/* The machine's state, shared by the files of this folder. */
 
 enum { WEFTI_PEER_GAPS = 16, WEFTI_SNAP_WINDOW = 16, WEFTI_CHECKSUMS = 64 };
 
-/* Another node: a member of the view, or one that wants to become one. */
+/* Another node: a member of the view, or a node that wants to become one. */
 typedef struct wefti_member_node {
     bool used;
     wefti_node_id id;
@@ -16,14 +16,14 @@ typedef struct wefti_member_node {
     bool connected;
     bool has_departed; /* it was a member: this incarnation never returns */
     int64_t heard_us;
-    int64_t view; /* that it was in when it last spoke */
+    int64_t view; /* its view in its last message */
     wefti_member_steps steps;
     wefti_standing standing;
-    int64_t doubted_us; /* 0: not doubted; else when others were asked */
+    int64_t doubted_us; /* 0: not doubted; else when others were asked about it */
     uint64_t nonce;
     bool answered_others; /* others hear it */
-    int64_t told_us;      /* when the others were told of the suspicion last */
-    int64_t behind_us;    /* 0: it keeps up; else since when the others wait for it */
+    int64_t told_us;      /* when the suspicion was last sent to the others */
+    int64_t behind_us;    /* 0: it keeps up; else since when others wait for it */
     int unanswered;       /* ballots that it did not answer */
     int64_t gap_us[WEFTI_PEER_GAPS], alive_us, limit_us;
     int n_gaps;
@@ -36,17 +36,17 @@ typedef struct wefti_member_node {
 
 typedef enum wefti_lead_phase {
     WEFTI_LEAD_IDLE,
-    WEFTI_LEAD_ASKING,   /* FLUSH is out */
-    WEFTI_LEAD_PROPOSING /* VIEW is out */
+    WEFTI_LEAD_ASKING,   /* FLUSH was sent */
+    WEFTI_LEAD_PROPOSING /* VIEW was sent */
 } wefti_lead_phase;
 
-/* Inventories of all members that stay, as they arrive, over the steps base + 1 .. base +
- * 2 windows. */
+/* The inventories of all members that stay, as they arrive, over the steps base + 1 .. base
+ * + 2 windows. */
 typedef struct wefti_ballot_tally {
     bool has_base;
     int64_t base;
-    int64_t low, high;     /* least finished, highest begun, by those who took part */
-    int64_t most_finished; /* by anybody, joiners that catch up as well */
+    int64_t low, high;     /* least finished, highest begun, among participants */
+    int64_t most_finished; /* of all nodes, including joiners that catch up */
     int64_t least_finished;
     int n_senders;
     wefti_node_id *senders; /* [max departed] */
@@ -62,7 +62,7 @@ typedef struct wefti_lead {
     bool *answered; /* [max_nodes] */
     int64_t deadline_us, again_us;
     int attempts;
-    bool has_value; /* somebody has accepted a view already */
+    bool has_value; /* a member has accepted a view already */
     wefti_ballot value_ballot;
     wefti_view proposal;
     wefti_ballot_tally tally;
@@ -71,15 +71,15 @@ typedef struct wefti_lead {
 typedef struct wefti_joining {
     int64_t since_us, again_us, greeted_us, advanced_us;
     int turn;       /* which peer is asked next */
-    int unanswered; /* REPLAY_GETs since a step came of one */
+    int unanswered; /* REPLAY_GETs since one was answered */
     int n_donors;
     wefti_node_id *donors; /* [max_nodes] */
-    bool *offers;          /* [max_nodes] donor has this snapshot */
+    bool *offers;          /* [max_nodes] whether the donor has this snapshot */
     bool has_offer, is_learnt;
-    int64_t snap_step, asked_step; /* asked_step: replays up to it are asked for */
+    int64_t snap_step, asked_step; /* asked_step: last replay that was requested */
     uint64_t snap_checksum;
     uint32_t n_pieces, n_stored; /* pieces before n_stored are here */
-    uint32_t stored;             /* bits of n_stored, n_stored + 1, ... */
+    uint32_t stored;             /* bits for pieces n_stored, n_stored + 1, ... */
     int64_t ready_us;
 } wefti_joining;
 
@@ -95,30 +95,32 @@ struct wefti_member {
 
     int max_peers;
     wefti_member_node *peers;                  /* [max_peers] */
-    int *peer_of_number;                       /* [max_nodes] place in peers; -1: me */
-    wefti_standing *standings;                 /* [max_nodes] for quorum questions */
+    int *peer_of_number;                       /* [max_nodes] index in peers; -1: this
+                                                  node */
+    wefti_standing *standings;                 /* [max_nodes] work space for quorum
+                                                  questions */
     int32_t *complaint_first, *complaint_last; /* [max_nodes][max_nodes] ms; 0: none */
-    int64_t complained_us;                     /* the last complaint */
+    int64_t complained_us;                     /* time of the last complaint */
 
     wefti_ballot promised;
     uint64_t highest_counter;
     bool frozen;
-    bool *stays; /* [max_nodes] of the view, by the ballot promised last */
+    bool *stays; /* [max_nodes] of the view, by the last promised ballot */
     bool has_accepted;
     wefti_ballot accepted_ballot;
     wefti_view accepted;
-    unsigned char *flush_ok; /* the answer to the ballot promised last */
+    unsigned char *flush_ok; /* the answer to the last promised ballot */
     size_t n_flush_ok;
     wefti_lead lead;
     wefti_joining joining;
 
     int64_t reason_us, progress_us, backoff_us, paused_us;
     uint64_t vote, refused_vote; /* claims to the witness's vote for this view; 0: none */
-    uint64_t asked_vote;         /* the one that it was asked for last, and when */
+    uint64_t asked_vote;         /* the claim last sent to the witness, and when */
     int64_t asked_vote_us;
     int64_t slow_until_us, next_alive_us, wake_us;
 
-    int64_t now_us; /* of the event in work */
+    int64_t now_us; /* time of the current event */
     uint64_t random;
     wefti_message_room room;
     wefti_message message;
@@ -147,7 +149,7 @@ void wefti_member_wake_by(wefti_member *m, int64_t when_us);
 wefti_member_record wefti_member_own_record(const wefti_member *m);
 void wefti_member_install(wefti_member *m, const wefti_view *value);
 
-/* -- watch.c: who lives -- */
+/* -- watch.c: which nodes live -- */
 void wefti_watch_heard(wefti_member *m, wefti_member_node *peer, bool is_alive);
 void wefti_watch_suspect(wefti_member *m, wefti_member_node *peer,
                          wefti_evidence evidence);

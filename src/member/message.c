@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes of the messages about membership. Each layout is written once, as a walk over the
- * fields of a message that either writes or reads them; so the two cannot differ.
+/* Encoding of the messages about membership. Each layout is written once, as a walk over
+ * the fields of a message that either writes or reads them; so encoding and decoding cannot
+ * differ.
  *
  * Header, little-endian:
  *
@@ -16,8 +17,8 @@
  *         48    4  bytes that follow
  *         52    4  zero
  *
- * Reading is strict: a number outside its range, a bit that should be zero, a byte too
- * many or too few, and the message is refused. */
+ * Reading is strict: a message with a number outside its range, a bit that should be zero,
+ * or a byte too many or too few is rejected. */
 #include "member/message.h"
 
 #include <string.h>
@@ -29,7 +30,7 @@ static const char magic[4] = {'w', 'e', 'f', 'V'};
 
 enum { VERSION = 1 };
 
-/* No step and no view is later. */
+/* The latest possible step and view number. */
 static const int64_t max_step = (int64_t)1 << 56;
 
 typedef struct walk {
@@ -45,7 +46,7 @@ static void fault(walk *w, const char *sentence) {
     if (!w->fault) w->fault = sentence;
 }
 
-/* Room for n more bytes. */
+/* Whether there are n more bytes. */
 static bool room_for(walk *w, size_t n) {
     if (!w->fault && w->end - w->at < n)
         fault(w, w->writing ? "the message is longer than its room"
@@ -104,7 +105,7 @@ static void small(walk *w, int *x, int most) {
     *x = w->fault ? 0 : (int)y;
 }
 
-/* The number of a node of a view, or nobody. */
+/* The number of a node of a view, or NOBODY. */
 static void node_number(walk *w, int *x, int n_nodes) {
     unsigned y = (unsigned)*x;
     u16(w, &y);
@@ -198,8 +199,8 @@ static void rosters(walk *w, wefti_view *v) {
     }
 }
 
-/* Who holds the pieces of one departed node and step: for each round a flag, and if it is
- * set a number for each part. */
+/* The holders of the pieces of one departed node and step: for each round a flag and, if it
+ * is set, a number for each part. */
 static void view_holders(walk *w, wefti_view *v, int d, int s) {
     for (int r = 0; r < w->limits->rounds && !w->fault; r++) {
         uint16_t *holders = wefti_view_holder(w->limits, v, d, s, r, 0);

@@ -7,15 +7,15 @@
 
 #include "member/view.h"
 
-/* What nodes say to each other about who takes part (docs/membership.md has the layout).
- */
+/* The messages between nodes about membership (docs/membership.md has the layout). The
+ * comments are from the sender's point of view. */
 typedef enum wefti_message_kind {
     WEFTI_SAY_HELLO = 1,  /* let me join */
     WEFTI_SAY_WELCOME,    /* the view, and who has a snapshot */
     WEFTI_SAY_ALIVE,      /* a sign of life, with my steps */
     WEFTI_SAY_PROBE_REQ,  /* do you hear `subject`? */
     WEFTI_SAY_PROBE_ACK,  /* `subject` answers */
-    WEFTI_SAY_SUSPECT,    /* I do not hear `subject`, or know that it is dead */
+    WEFTI_SAY_SUSPECT,    /* I do not hear `subject`, or I know that it is dead */
     WEFTI_SAY_FLUSH,      /* promise this ballot and tell me what you hold */
     WEFTI_SAY_FLUSH_OK,   /* promised, or refused; inventory */
     WEFTI_SAY_VIEW,       /* accept this view */
@@ -23,21 +23,21 @@ typedef enum wefti_message_kind {
     WEFTI_SAY_INSTALL,    /* this view is decided */
     WEFTI_SAY_RESEND_GET, /* send me this piece */
     WEFTI_SAY_RESEND,     /* a piece, with its bytes */
-    WEFTI_SAY_SNAP_OFFER, /* I have a snapshot of this step in so many pieces */
+    WEFTI_SAY_SNAP_OFFER, /* I have a snapshot of this step, in this many pieces */
     WEFTI_SAY_SNAP_GET,   /* send me this piece of it */
     WEFTI_SAY_SNAP_PIECE, /* a piece of it */
     WEFTI_SAY_REPLAY_GET, /* send me what was agreed in this step */
     WEFTI_SAY_REPLAY,     /* what was agreed in a step */
     WEFTI_SAY_READY,      /* I am at this step with this checksum: let me in */
-    WEFTI_SAY_LEAVE,      /* `subject` has ended; what it had promised */
-    WEFTI_SAY_BYE,        /* you are no member, or will not become one */
+    WEFTI_SAY_LEAVE,      /* `subject` has ended, with these promises */
+    WEFTI_SAY_BYE,        /* you are not a member, or will not become one */
     WEFTI_SAY_KINDS
 } wefti_message_kind;
 
 /* Ballots are ordered by counter, then by leader. */
 typedef struct wefti_ballot {
     uint64_t counter; /* 0: none */
-    int leader;       /* its number in the view that is to be left */
+    int leader;       /* its number in the view that it wants to replace */
 } wefti_ballot;
 
 static inline bool wefti_ballot_less(wefti_ballot a, wefti_ballot b) {
@@ -48,18 +48,18 @@ static inline bool wefti_ballot_is(wefti_ballot a, wefti_ballot b) {
     return a.counter == b.counter && a.leader == b.leader;
 }
 
-/* How a node is known not to take part, weakest first. */
+/* Why a node is thought not to take part any more, weakest evidence first. */
 typedef enum wefti_evidence {
     WEFTI_EVIDENCE_NONE,
-    WEFTI_EVIDENCE_MUTE,    /* it left a leader's question unanswered */
-    WEFTI_EVIDENCE_SILENCE, /* nobody who was asked hears it */
-    WEFTI_EVIDENCE_LINK, /* two members do not hear each other for long; it is the one to
-                            go */
+    WEFTI_EVIDENCE_MUTE,    /* it did not answer a leader's question */
+    WEFTI_EVIDENCE_SILENCE, /* none of the nodes that were asked hears it */
+    WEFTI_EVIDENCE_LINK, /* two members have not heard each other for long; this one has
+                            to go */
     WEFTI_EVIDENCE_CLOSED,   /* its connection has ended, and its host does not answer */
-    WEFTI_EVIDENCE_PATIENCE, /* it lives, and others wait too long for its step */
-    WEFTI_EVIDENCE_RESET,  /* its connection has ended, and its host refuses another: dead
-                            */
-    WEFTI_EVIDENCE_RECORD, /* it or its launcher says that it has ended, and what it
+    WEFTI_EVIDENCE_PATIENCE, /* it lives, but others have waited too long for its step */
+    WEFTI_EVIDENCE_RESET,  /* its connection has ended, and its host refuses another: it
+                              is dead */
+    WEFTI_EVIDENCE_RECORD, /* it or its launcher has reported its end, and what it had
                               promised */
     WEFTI_EVIDENCES
 } wefti_evidence;
@@ -67,7 +67,7 @@ typedef enum wefti_evidence {
 /* The state of an acceptor that has ended: the last ballot that it promised, and the last
  * view that it accepted. */
 typedef struct wefti_member_record {
-    int64_t promised_view; /* the view that `promised` was to decide; 0: none */
+    int64_t promised_view; /* the view that ballot `promised` decides; 0: none */
     wefti_ballot promised;
     int64_t accepted_view; /* 0: none */
 } wefti_member_record;
@@ -75,11 +75,11 @@ typedef struct wefti_member_record {
 /* Steps of a node; -1: none. */
 typedef struct wefti_member_steps {
     int64_t begun;    /* its rows are chosen */
-    int64_t sent;     /* all its pieces are on their way */
+    int64_t sent;     /* all its pieces were sent */
     int64_t finished; /* its result is applied */
 } wefti_member_steps;
 
-/* A piece of `sender` of a step. */
+/* One piece of `sender` in a step. */
 typedef struct wefti_member_piece {
     int64_t step;
     wefti_node_id sender;
@@ -90,21 +90,21 @@ typedef struct wefti_member_piece {
 typedef struct wefti_inventory_entry {
     wefti_node_id sender;
     int64_t step;
-    bool counted;              /* its rows are in something that I hold */
+    bool counted;              /* its rows are contained in something that I hold */
     const unsigned char *held; /* [rounds][(parts + 7) / 8] bits */
 } wefti_inventory_entry;
 
-/* Why a BYE or a refusal. */
+/* The reason of a BYE or a refusal. */
 typedef enum wefti_bye_reason {
-    WEFTI_BYE_EVICTED = 1, /* the view has gone on without you */
+    WEFTI_BYE_EVICTED = 1, /* the members have continued without you */
     WEFTI_BYE_OTHER_RUN,   /* another configuration, other data, or another branch */
-    WEFTI_BYE_FULL,        /* no place left */
-    WEFTI_BYE_CHECKSUM,    /* your parameters are not ours */
+    WEFTI_BYE_FULL,        /* no place is free */
+    WEFTI_BYE_CHECKSUM,    /* your parameters differ from ours */
     WEFTI_BYE_REASONS
 } wefti_bye_reason;
 
-/* A message, all kinds; unused fields are zero. Pointers of a decoded message are
- * borrowed: from the bytes (payload, held), and from the room that was given (value,
+/* A message of any kind; unused fields are zero. Pointers of a decoded message are
+ * borrowed: from the bytes (payload, held), and from the tables given for decoding (value,
  * nodes, entries). */
 typedef struct wefti_message {
     wefti_message_kind kind;
@@ -122,9 +122,9 @@ typedef struct wefti_message {
     wefti_member_record record;      /* SUSPECT, LEAVE */
     wefti_ballot ballot;             /* FLUSH, FLUSH_OK, VIEW, VIEW_OK */
     bool refused;                    /* FLUSH_OK, VIEW_OK */
-    wefti_ballot other; /* FLUSH_OK: of the accepted view, or the one in the way */
+    wefti_ballot other; /* FLUSH_OK: of the accepted view, or the higher ballot */
     bool has_value;     /* FLUSH_OK */
-    int n_numbers;      /* FLUSH: members that stay; WELCOME: donors */
+    int n_numbers;      /* FLUSH: members that stay; WELCOME: numbers of donors */
     uint16_t *numbers;
     int n_entries; /* FLUSH_OK */
     wefti_inventory_entry *entries;
@@ -138,12 +138,12 @@ typedef struct wefti_message {
     const unsigned char *payload;
 } wefti_message;
 
-/* SNAP_GET of this piece asks what there is. */
+/* SNAP_GET with this piece number asks which snapshot there is. */
 #define WEFTI_SNAP_WHICH 0xffffffffu
 
 enum { WEFTI_MESSAGE_HEADER = 56, WEFTI_MESSAGE_MAX_PAYLOAD = 1 << 20 };
 
-/* Where a decoded message's tables go. */
+/* The tables for a decoded message. */
 typedef struct wefti_message_room {
     wefti_view value;
     uint16_t *numbers;              /* [max_nodes] */
@@ -157,14 +157,14 @@ void wefti_message_room_fini(weft_ctx *ctx, wefti_message_room *room);
 /* Bytes of the longest message without payload. */
 size_t wefti_message_max_bytes(const wefti_member_limits *limits);
 
-/* Writes the message; returns its bytes, or 0 if they are more than `size` or a count is
- * above its limit. */
+/* Writes the message; returns its length, or 0 if it needs more than `size` bytes or a
+ * count is above its limit. */
 size_t wefti_message_encode(const wefti_member_limits *limits,
                             const wefti_message *message, unsigned char *out,
                             size_t size);
 
-/* Reads a message of exactly n bytes. NULL if it is one, or a sentence that says why not.
- * What lengths the bytes name is checked against the limits before anything is stored. */
+/* Reads a message of exactly n bytes. NULL on success, otherwise a sentence with the
+ * reason. Lengths in the bytes are checked against the limits before anything is stored. */
 const char *wefti_message_decode(const wefti_member_limits *limits,
                                  wefti_message_room *room, const unsigned char *bytes,
                                  size_t n, wefti_message *out);

@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/* Who may decide.
+/* Which sets of members may decide.
  *
  * The voters of view v decide view v + 1, in both phases of a ballot b, with
  *
- *     U = members of v without those whose record shows that they ended before they
- * accepted anything for v + 1, and that they promised no ballot above b |answered| > |U|
- * / 2,    or = |U| / 2 and the tie goes to them
+ *     U = members of v, without those whose record shows that they ended before they accepted
+ *         anything for v + 1, and that they promised no ballot above b
  *
- * Two such sets, of different ballots and different knowledge of records, always share a
- * voter: a node that ended without having accepted is in no accepting set, and one whose
+ *     |answered| > |U| / 2,    or = |U| / 2 and the tie goes to them
+ *
+ * Two such sets, of different ballots and with different knowledge of records, always share
+ * a voter: a node that ended without having accepted is in no accepting set, and one whose
  * promises are at most b is in no promising set of a ballot above b; so both sets lie in
  * the part of v that is in neither list of the dead, and each has more than half of it.
- * "Proven dead" alone is not enough: {1 2 3} of five may decide, 1 and 2 may then die,
- * and {4 5} would be a majority of the three that are not proven dead, without knowing
- * what 3 knows.
+ * "Proven dead" alone is not enough: {1 2 3} of five may decide, 1 and 2 may then die, and
+ * {4 5} would be a majority of the three that are not proven dead, without knowing what 3
+ * knows.
  *
  * A tie goes to the half with the lowest member of U, or (tie = proof) to a half whose
- * others are all dead, or (tie = witness) to the half that has the witness's vote; each rule
- * excludes two deciding halves, but two of them together do not.
+ * others are all dead, or (tie = witness) to the half that has the witness's vote. Each
+ * rule alone excludes two deciding halves, but two rules together do not.
  *
- * The vote is given to one set of members, by name, and only that set may use it. A set of more
- * than half of U shares a member with each half, so it needs no vote; and two sets that share
- * nobody can both decide only if both are half of the same U: then their names differ, and one of
- * them has the vote. */
+ * The vote is given to one set of members, by name, and only that set may use it. A set of
+ * more than half of U shares a member with each half, so it needs no vote; and two sets
+ * that share no member can both decide only if both are half of the same U: then their
+ * names differ, and one of them has the vote. */
 #include "member/quorum.h"
 
 static bool is_dead(const wefti_standing *s) {
     return s->evidence >= WEFTI_EVIDENCE_RESET;
 }
 
-/* It has ended, and its vote can neither have been given nor come. Who has asked a witness was cut
- * off from it before it ended: it may have gone on with the witness's vote meanwhile. */
+/* The member has ended, and its vote can neither have been given nor come later. If this
+ * half has asked a witness, the member was cut off from it before it ended: it may have
+ * continued with the witness's vote in between. */
 static bool has_no_vote(const wefti_quorum_question *q, const wefti_standing *s) {
     int64_t next = q->view->number + 1;
     if (s->evidence == WEFTI_EVIDENCE_RESET) return q->policy->trust_reset && !q->asked;
@@ -45,7 +47,7 @@ static bool tie_by_proof(const wefti_quorum_question *q) {
     return q->policy->tie == WEFTI_TIE_PROOF;
 }
 
-/* U, and those of it who have answered. */
+/* U, and how many of U have answered. */
 typedef struct count {
     int n, n_answered, lowest;
     bool someone_trains, others_are_dead;

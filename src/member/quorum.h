@@ -3,27 +3,28 @@
 
 #include "member/member.h"
 
-/* What is known against one member of the view. */
+/* The evidence against one member of the view. */
 typedef struct wefti_standing {
     wefti_evidence evidence;
     wefti_member_record record; /* with WEFTI_EVIDENCE_RECORD */
 } wefti_standing;
 
-/* May those who answered decide what follows after `view`, in this ballot? */
+/* The question: may those who answered decide what follows after `view`, in this ballot? */
 typedef struct wefti_quorum_question {
     const wefti_member_policy *policy;
     const wefti_view *view;
     const bool *answered;            /* [n_nodes] */
     const wefti_standing *standings; /* [n_nodes] */
     wefti_ballot ballot;
-    bool asked;    /* a witness, in this view, whatever it said */
-    uint64_t vote; /* the claim that a witness has given its vote of this view to; 0: none */
+    bool asked;    /* a witness was asked in this view, whatever it answered */
+    uint64_t vote; /* the claim that has a witness's vote for this view; 0: none */
 } wefti_quorum_question;
 
 bool wefti_quorum_is(const wefti_quorum_question *q);
 
-/* They are exactly half, so that a witness's vote would let them decide. */
+/* Whether those who answered are exactly half, so that a witness's vote would let them
+ * decide. */
 bool wefti_quorum_ties(const wefti_quorum_question *q);
 
-/* What this half of the view is called before the witness; never 0. */
+/* The name of this half of the view for the witness; never 0. */
 uint64_t wefti_quorum_claim(const wefti_view *view, const bool *answered);

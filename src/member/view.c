@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Views: tables of one size, allocated once, and what can be asked of them.
+/* Views: tables of fixed size, allocated once, and queries on them.
  *
  *     chain(v) = hash(chain(v - 1), contents of v)
  *
- * so two views with one chain have the same past. */
+ * so two views with the same chain have the same past. */
 #include "member/view.h"
 
 #include <string.h>
@@ -14,13 +14,13 @@ int wefti_view_max_departed(const wefti_member_limits *limits) {
     return limits->max_nodes * limits->window;
 }
 
-/* Every node's block of every unfinished step, and as many again that no step has taken
- * yet. */
+/* Every node's block of every unfinished step, and the same number again of blocks that no
+ * step has taken yet. */
 int wefti_view_max_owed(const wefti_member_limits *limits) {
     return 2 * limits->max_nodes * (limits->window + 1);
 }
 
-/* Those of the unfinished steps, and of the steps that a joiner catches up with. */
+/* The rosters of the unfinished steps, and of the steps that a joiner catches up with. */
 int wefti_view_max_rosters(const wefti_member_limits *limits) {
     enum { CATCHING_UP = 6 };
     return limits->window + CATCHING_UP;
@@ -132,7 +132,7 @@ int wefti_view_share(const wefti_view *view, int number) {
     return view->nodes[number].witness ? -1 : share;
 }
 
-/* splitmix64's mixing of one number into a hash. */
+/* Mixes one number into a hash, as splitmix64 does. */
 uint64_t wefti_view_mix(uint64_t hash, uint64_t x) {
     hash = (hash ^ x) + 0x9E3779B97F4A7C15u;
     hash = (hash ^ hash >> 30) * 0xBF58476D1CE4E5B9u;

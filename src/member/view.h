@@ -6,8 +6,8 @@
 
 #include <weft/ctx.h>
 
-/* What a process that is a node is called: the node's key, the same after each start, and
- * 64 random bits, new with each start. Who comes back is somebody new. */
+/* The name of a process that is a node: the node's key, which is the same after each start,
+ * and 64 random bits, new with each start. A process that comes back is a new node. */
 typedef struct wefti_node_id {
     uint64_t key;
     uint64_t incarnation;
@@ -20,10 +20,10 @@ static inline bool wefti_node_is(wefti_node_id a, wefti_node_id b) {
 /* Sizes that all nodes of a run agree on; every table is allocated from them, once. */
 typedef struct wefti_member_limits {
     int max_nodes;
-    int window; /* steps that may be unfinished at once: 2 when every step is synchronous
-                 */
-    int rounds; /* kinds of pieces: 1; 2 when an owner sums and sends a mean */
-    int parts;  /* pieces that one node sends one other per (step, round) */
+    int window; /* number of steps that may be unfinished at once: 2 if every step is
+                   synchronous */
+    int rounds; /* kinds of pieces: 1; 2 if an owner sums and sends a mean */
+    int parts;  /* pieces that a node sends to another per (step, round) */
 } wefti_member_limits;
 
 enum {
@@ -34,7 +34,7 @@ enum {
     WEFTI_MEMBER_MAX_PARTS = 1 << 20
 };
 
-/* Rows of a step: share `share` of `of` equal ones. */
+/* Rows of a step: share number `share` of `of` equal shares. */
 typedef struct wefti_row_block {
     int64_t step;
     int share, of;
@@ -43,7 +43,7 @@ typedef struct wefti_row_block {
 typedef struct wefti_view_node {
     wefti_node_id id;
     int64_t first_step; /* the first step it takes part in */
-    bool witness;       /* it votes and trains nothing */
+    bool witness;       /* it votes, but does not train */
 } wefti_view_node;
 
 /* A node that took part in an unfinished step and is no longer a member. */
@@ -53,17 +53,18 @@ typedef struct wefti_departed {
     uint32_t counted; /* bit s: its rows of step cut_low + 1 + s count */
 } wefti_departed;
 
-/* Who the steps from first_step on belong to, up to the next roster's first step. */
+/* The nodes that the steps from first_step on belong to, up to the next roster's first
+ * step. */
 typedef struct wefti_roster {
     int64_t number, first_step; /* of its view */
     int n_nodes;
     wefti_view_node *nodes; /* [max_nodes] */
     int n_owed;
-    wefti_row_block *owed; /* rows that its first step takes as well */
+    wefti_row_block *owed; /* rows that its first step takes in addition */
 } wefti_roster;
 
-/* A view: who takes part from first_step on, and how the steps before it that are
- * unfinished are ended (the cut). A node's number is its place in `nodes`. */
+/* A view: which nodes take part from first_step on, and how the unfinished steps before it
+ * end (the cut). A node's number is its index in `nodes`. */
 typedef struct wefti_view {
     int64_t number;  /* 1, 2, 3, ... */
     uint64_t parent; /* chain of the view before; 0 for the first */
@@ -71,17 +72,17 @@ typedef struct wefti_view {
     int64_t first_step;
     int n_nodes;
     wefti_view_node *nodes; /* [max_nodes] */
-    int64_t cut_low;        /* every member has finished it */
+    int64_t cut_low;        /* every member has finished this step */
     int cut_steps;          /* steps cut_low + 1 .. first_step - 1 */
     int n_departed;
     wefti_departed *departed; /* [max_nodes * window] */
     uint16_t *holders;        /* see wefti_view_holder */
     int n_owed;
-    wefti_row_block *owed; /* rows that count nowhere yet; done in first_step */
+    wefti_row_block *owed; /* rows that do not count yet; done in first_step */
     int n_rosters;
     wefti_roster
-        *rosters; /* [wefti_view_max_rosters] of the cut's steps, and of all since the
-                            * last step of the member that is furthest back, latest first */
+        *rosters; /* [wefti_view_max_rosters] of the cut's steps, and of all steps since
+                     the last one of the slowest member, latest first */
     int max_rosters;
 } wefti_view;
 
@@ -89,7 +90,7 @@ int wefti_view_max_departed(const wefti_member_limits *limits);
 int wefti_view_max_owed(const wefti_member_limits *limits);
 int wefti_view_max_rosters(const wefti_member_limits *limits);
 
-/* The tables of a view; fini takes half-built ones. */
+/* The tables of a view; fini accepts half-built ones. */
 weft_status wefti_view_init(weft_ctx *ctx, const wefti_member_limits *limits,
                             wefti_view *view) WEFT_CHECKED;
 void wefti_view_fini(weft_ctx *ctx, wefti_view *view);
@@ -104,17 +105,16 @@ void wefti_roster_copy(const wefti_roster *from, wefti_roster *to);
 int wefti_view_find(const wefti_view *view, wefti_node_id id);
 int wefti_view_find_departed(const wefti_view *view, wefti_node_id id);
 
-/* The place in `holders` of who holds a piece of departed node d of step cut_low + 1 + s.
- */
+/* The entry in `holders` for a piece of departed node d in step cut_low + 1 + s. */
 uint16_t *wefti_view_holder(const wefti_member_limits *limits, const wefti_view *view,
                             int d, int s, int round, int part);
 
-/* Number of nodes that train, and the place of node `number` among them (-1: a witness).
- */
+/* The number of nodes that train, and the index of node `number` among them (-1: a
+ * witness). */
 int wefti_view_trainers(const wefti_view *view);
 int wefti_view_share(const wefti_view *view, int number);
 
-/* Takes one more number into a hash. */
+/* Mixes one more number into a hash. */
 uint64_t wefti_view_mix(uint64_t hash, uint64_t x);
 
 /* The chain that follows from the contents and `parent`. */

@@ -6,8 +6,9 @@
  *                               TAKEN   the same view, another claim or another branch of the run
  *                               OLD     an earlier view
  *
- * Safety rests on TAKEN alone: quorum.c shows that two sets which can both decide are the two
- * halves of one set, and their claims differ. OLD follows from keeping one vote per run. */
+ * Safety depends on TAKEN alone: quorum.c shows that two sets which can both decide are the
+ * two halves of one set, so their claims differ. OLD is a consequence of keeping only one
+ * vote per run. */
 #include "member/votes.h"
 
 #include "base/memory.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Who lives: silence, questions to others, complaints, patience.
+/* Detects which members live: silence, questions to others, complaints, patience.
  *
- * A member is doubted after
+ * A member is doubted after a silence of
  *
- *     max(silence_us, 5 alive_us, median + 6 MAD of the gaps between its last signs of
- * life)
+ *     max(silence_us, 5 alive_us, median + 6 MAD of the gaps between its last signs of life),
+ *     at most 10 silence_us,
  *
- * of silence, twice that while this node itself wakes late (Lifeguard: the sick one may
- * be me). Then it and three others are asked (SWIM). Nobody reaches it within probe_us:
- * suspected. Others reach it: a complaint, which is told to all. Two members that do not
- * hear each other for link_us cannot train together, and one has to go: the one with more
- * complaints made or received, and of equal ones the higher-numbered. */
+ * twice that while this node itself wakes late (Lifeguard: the fault may be its own). Then
+ * the member and three others are asked (SWIM). If none reaches it within probe_us, it is
+ * suspected. If others reach it, this node sends a complaint to all. Two members that do
+ * not hear each other for link_us can not train together, and one has to go: the one with
+ * more complaints made or received, and among equal ones the higher-numbered. */
 #include "member/memberstate.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ static int64_t doubled_if_slow(const wefti_member *m, int64_t us) {
 
 /* -- late waking -- */
 
-/* Who sleeps through its own alarm has heard nothing meanwhile: nobody is blamed for that
- * time. */
+/* A node that sleeps longer than its own alarm has received nothing in between: no peer is
+ * blamed for that time. */
 void wefti_watch_late(wefti_member *m) {
     int64_t late = m->now_us - m->wake_us;
     if (m->wake_us == 0 || late <= m->config.policy.late_us) return;
@@ -97,8 +97,7 @@ void wefti_watch_suspect(wefti_member *m, wefti_member_node *peer,
     if (evidence != WEFTI_EVIDENCE_MUTE) tell(m, peer, evidence);
 }
 
-/* Cells of the tables of complaints hold milliseconds since a little before the
- * beginning. */
+/* The tables of complaints hold milliseconds, plus one, so that 0 means none. */
 static int32_t *cell(const wefti_member *m, int32_t *table, int who, int about) {
     return &table[(int64_t)who * m->config.limits.max_nodes + about];
 }
@@ -123,7 +122,7 @@ static int64_t complaint_us(const wefti_member *m, int who, int about) {
     return (int64_t)(now - first) * 1000;
 }
 
-/* With how many others member i has trouble. */
+/* The number of other members with which member i has a complaint, in either direction. */
 static int troubles(const wefti_member *m, int i) {
     int n = 0;
     for (int k = 0; k < m->view.n_nodes; k++)
@@ -134,7 +133,7 @@ static int troubles(const wefti_member *m, int i) {
 static void settle_complaint(wefti_member *m, int who, int about) {
     int a = troubles(m, who), b = troubles(m, about);
     int goes = a > b || (a == b && who > about) ? who : about;
-    if (goes == m->number) return; /* the others see to it */
+    if (goes == m->number) return; /* the others will do it */
     wefti_member_node *peer = &m->peers[m->peer_of_number[goes]];
     wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_LINK);
 }
@@ -171,7 +170,7 @@ static void take_probe(wefti_member *m, wefti_member_node *peer,
     }
 }
 
-/* A node has ended, and what it had promised is known. */
+/* A node has ended, and its promises are known. */
 void wefti_watch_ended(wefti_member *m, wefti_node_id id,
                        const wefti_member_record *record) {
     wefti_member_node *peer = wefti_member_peer(m, id);
@@ -182,7 +181,7 @@ void wefti_watch_ended(wefti_member *m, wefti_node_id id,
     wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_RECORD);
 }
 
-/* What others say counts at once only where my own ears do not say the opposite. */
+/* What others report counts at once only if this node has not heard the subject itself. */
 static void take_suspect(wefti_member *m, wefti_member_node *peer,
                          const wefti_message *message) {
     wefti_member_node *subject = wefti_member_peer(m, message->subject);
@@ -219,7 +218,7 @@ void wefti_watch_message(wefti_member *m, wefti_member_node *peer,
     }
 }
 
-/* -- what is due -- */
+/* -- actions that are due -- */
 
 static void ask_others(wefti_member *m, wefti_member_node *peer) {
     peer->doubted_us = m->now_us;
@@ -263,7 +262,7 @@ static void watch_silence(wefti_member *m, wefti_member_node *peer) {
     wefti_member_wake_by(m, peer->doubted_us + wait);
 }
 
-/* The steps that have been sent: by who is furthest, and by the last of those who train. */
+/* The steps that were sent: by the fastest member, and by the slowest of those that train. */
 typedef struct progress {
     int64_t most, least;
 } progress;
@@ -279,9 +278,9 @@ static progress progress_of(const wefti_member *m) {
     return p;
 }
 
-/* The others wait for a member that computes, not for one that waits itself: it has begun a step,
- * has not sent it, and none is further behind. With gossip a neighbour of who has stopped is
- * behind as well, but not as far. */
+/* The others wait for a member that computes, not for one that waits itself: it has begun a
+ * step, has not sent it, and no other is further behind. With gossip a neighbour of a
+ * stopped member is behind as well, but not as far. */
 static void watch_patience(wefti_member *m, wefti_member_node *peer, progress p) {
     const wefti_member_steps *s = &peer->steps;
     bool computes = s->begun > s->sent || m->config.policy.rests_count;
@@ -297,8 +296,8 @@ static void watch_patience(wefti_member *m, wefti_member_node *peer, progress p)
         wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_PATIENCE);
 }
 
-/* Who is suspected stays so until it is heard; the others are told again. What rests on complaints
- * ends with them. */
+/* A suspected member stays suspected until it is heard; the suspicion is sent again.
+ * Evidence from complaints ends with them. */
 static void watch_suspect(wefti_member *m, wefti_member_node *peer) {
     wefti_evidence e = peer->standing.evidence;
     if (e == WEFTI_EVIDENCE_LINK) {
@@ -315,7 +314,7 @@ void wefti_watch_pump(wefti_member *m) {
     for (int k = 0; k < m->max_peers; k++) {
         wefti_member_node *peer = &m->peers[k];
         if (!peer->used) continue;
-        if (peer->number < 0) { /* who wanted to join and is gone */
+        if (peer->number < 0) { /* it wanted to join and is gone */
             if (m->now_us - peer->heard_us > 10 * m->config.policy.silence_us)
                 peer->used = false;
             continue;
@@ -330,7 +329,7 @@ void wefti_watch_pump(wefti_member *m) {
     settle_complaints(m);
 }
 
-/* A new view: old doubts about those in it are forgotten, proofs are not. */
+/* After a new view: doubts about its members are forgotten, proofs are not. */
 void wefti_watch_forget(wefti_member *m) {
     size_t n = (size_t)m->config.limits.max_nodes;
     memset(m->complaint_first, 0, n * n * sizeof *m->complaint_first);
