@@ -3,7 +3,8 @@
  *
  *     rank r:   mine --> all others        all = | block 0 | block 1 | ... |
  *
- * Taken in the order in which the others begin to send: the next rank's first. */
+ * Blocks are received in the order in which the other ranks begin to send: the next rank's
+ * block first. */
 #include <string.h>
 
 #include "collectives/collectives.h"

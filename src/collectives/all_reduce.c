@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* d = (1/R) sum of x_r, R ranks, rank j adding range j:
  *
- *     first round   numbers of range j: f32 as they lie in memory, or a head and the
+ *     first round   numbers of range j: f32 as they are in memory, or a head and the
  *                   blocks of a dense section (wire/section.h), kind PART
  *     second round  mean of the sender's range: the same with kind MEAN; with `sign` a head of
  *                   kind SIGNS and 2 bits per element
  *
- * With coded values ranges begin and end on blocks, so each block is coded once and has
+ * With coded values, ranges begin and end on blocks, so each block is coded once and has
  * one owner. Sent + kept = all: sum_r x_r = sum_r (what r lost) + R d + (R e of the
- * owners), e = what coding the mean lost. The traffic is that of a ring, in 2 latencies
- * instead of 2 (R-1). */
+ * owners), where e is what coding the mean lost. The traffic is that of a ring, with 2
+ * latencies instead of 2 (R-1). */
 #include "collectives/all_reduce.h"
 
 #include <string.h>
@@ -23,8 +23,8 @@ typedef struct vector {
     int64_t n;
     wefti_section section; /* coded values: all n of them */
     wefti_range own;       /* the range that this rank adds */
-    float *sum;  /* [largest range] its mean, unchanged until peers have read it */
-    float *kept; /* borrowed from begin on: the caller's */
+    float *sum;  /* [largest range] the range's mean, kept until peers have read it */
+    float *kept; /* the caller's, borrowed from begin on */
 } vector;
 
 struct wefti_all_reduce {
@@ -41,7 +41,7 @@ static bool is_coded(const wefti_coding *coding) {
 
 bool wefti_coding_loses(const wefti_coding *coding) { return is_coded(coding); }
 
-/* Does nothing at all happen to the numbers of a lone rank? */
+/* Whether nothing at all happens to the numbers of a lone rank. */
 static bool is_idle(const wefti_coding *coding, int R) {
     return R == 1 && !is_coded(coding) && !coding->sign;
 }
@@ -58,7 +58,8 @@ static int64_t block_at(int64_t element) {
     return (element + WEFTI_BLOCK_VALUES - 1) / WEFTI_BLOCK_VALUES;
 }
 
-/* Blocks of a range that begins on one and ends on one or with the section. */
+/* The coded bytes of a range that begins on a block, and ends on a block or with the
+ * section. */
 static int64_t coded_bytes(const wefti_section *section, wefti_range range) {
     int64_t first = block_at(range.begin), end = block_at(range.begin + range.n);
     return WEFTI_FRAME_BYTES + wefti_section_bytes(section, first, end - first);
@@ -101,7 +102,7 @@ static wefti_rounding rounding_of(const wefti_all_reduce *a, int vector_number,
                                      (uint64_t)rank};
 }
 
-/* x <- what is decoded of x + kept; kept <- the rest. */
+/* x <- the decoded value of x + kept; kept <- the rest. */
 static void code_block(const wefti_section *section, int64_t b, float *restrict x,
                        float *restrict kept, const wefti_rounding *rounding,
                        unsigned char *out) {
@@ -111,7 +112,7 @@ static void code_block(const wefti_section *section, int64_t b, float *restrict 
     for (int64_t i = 0; kept && i < n; i++) kept[i] -= x[i];
 }
 
-/* Codes a range into the payload of its message. x, kept: the range's. */
+/* Codes a range into the payload of its message. x, kept: those of the range. */
 static void code_range(const wefti_all_reduce *a, const vector *v, wefti_range range,
                        const wefti_rounding *rounding, float *x, float *kept,
                        unsigned char *payload) {
@@ -127,7 +128,7 @@ static void code_range(const wefti_all_reduce *a, const vector *v, wefti_range r
     }
 }
 
-/* x <- the numbers of a payload, or x += them. x: the range's. */
+/* x <- the numbers of a payload, or x += them. x: that of the range. */
 static weft_status decode_range(const wefti_all_reduce *a, const vector *v,
                                 wefti_range range, const unsigned char *payload, bool add,
                                 float *x) {
@@ -149,8 +150,8 @@ static weft_status decode_range(const wefti_all_reduce *a, const vector *v,
     return (weft_status)worst;
 }
 
-/* One block of my range, R ranks counted: mean <- what the others decode of mean / R;
- * lost <- R times what they do not. */
+/* One block of this rank's range, with R ranks counted: mean <- what the others decode of
+ * mean / R; lost <- R times what coding lost. */
 static void code_mean_block(const wefti_section *section, int64_t b, float R,
                             float *restrict mean, float *restrict lost,
                             const wefti_rounding *rounding, unsigned char *out) {
@@ -161,13 +162,14 @@ static void code_mean_block(const wefti_section *section, int64_t b, float R,
     for (int64_t i = 0; i < n; i++) lost[i] = R * (lost[i] - mean[i]);
 }
 
-/* Where the range of party.me is added: my own sum may still be on its way. */
+/* The buffer for the sum of the range of party.me. Another rank's range uses `spare`,
+ * because this rank's own sum may still be under way. */
 static float *sum_of(const wefti_all_reduce *a, const wefti_round *round) {
     bool mine = round->party.me == a->setup.comm->rank;
     return mine ? a->vectors[round->bucket].sum : a->spare;
 }
 
-/* Codes the mean of my range of `counted` ranks into the answer. */
+/* Codes the mean over the `counted` ranks of the range of party.me into the answer. */
 static void code_mean(const wefti_all_reduce *a, const wefti_round *round,
                       unsigned char *payload) {
     const vector *v = &a->vectors[round->bucket];
@@ -186,7 +188,7 @@ static void code_mean(const wefti_all_reduce *a, const wefti_round *round,
     }
 }
 
-/* --- what the driver asks --- */
+/* --- functions for the driver --- */
 
 static int64_t bytes(const void *self, const wefti_round *round, int rank) {
     const wefti_all_reduce *a = self;
@@ -224,8 +226,8 @@ static weft_status make_spare(wefti_all_reduce *a, int64_t n) {
     return WEFT_OK;
 }
 
-/* sum += what a rank said of the range of party.me, which is this rank unless that one is
- * lost; it has said it of its own x too. */
+/* sum += what a rank sent about the range of party.me, which is this rank unless it answers
+ * for a lost one; this rank's own x is added in the same way. */
 static weft_status add_part(wefti_all_reduce *a, const wefti_round *round, int rank,
                             const unsigned char *in) {
     const vector *v = &a->vectors[round->bucket];
@@ -241,7 +243,7 @@ static weft_status add_part(wefti_all_reduce *a, const wefti_round *round, int r
     return WEFT_OK;
 }
 
-/* x, the range's <- a rank's answer. */
+/* The range's part of x <- a rank's answer. */
 static weft_status add(void *self, const wefti_round *round, int rank,
                        const unsigned char *in) {
     wefti_all_reduce *a = self;
@@ -282,12 +284,12 @@ static const wefti_driver_ops driver_ops = {
 
 /* --- memory --- */
 
-/* Numbers without a code and without a head are sent from where they lie. */
+/* Numbers without coding and without a head are sent from their own memory. */
 static bool has_head(const wefti_coding *coding, int round) {
     return is_coded(coding) || (round == 1 && coding->sign);
 }
 
-/* Room for a rank's messages of both rounds. */
+/* Bytes of a rank's messages in both rounds. */
 static void message_room(const wefti_coding *coding, int64_t n, int R, int64_t own_answer,
                          int64_t room[WEFTI_DRIVER_ROUNDS]) {
     wefti_section section = wefti_section_dense(n, coding->values);
@@ -298,7 +300,7 @@ static void message_room(const wefti_coding *coding, int64_t n, int R, int64_t o
     if (has_head(coding, 1)) room[1] = own_answer;
 }
 
-/* Elements of the longest range of any rank, at most. */
+/* An upper bound of the elements in the longest range of any rank. */
 static int64_t most_of(const wefti_coding *coding, int64_t n, int R) {
     int64_t unit = is_coded(coding) ? WEFTI_BLOCK_VALUES : 1;
     int64_t most = ((n + unit - 1) / unit + R - 1) / R * unit;

@@ -12,19 +12,19 @@
  *     combine: the sum of my range over ranks 0, 1, ... times 1/R goes to all
  *     end:     the ranges are put together
  *
- * The same bits on every rank, because each element is added by one rank in rank order.
- * The numbers of either round may be coded. A rank's own range passes the same code as
- * what it sends, with R = 1 too: so R equal ranks are one rank.
+ * All ranks get the same bits, because each element is added by one rank in rank order. The
+ * numbers of either round may be coded. A rank's own range is coded in the same way as what
+ * it sends, also with R = 1: so R equal ranks give the same result as one rank.
  *
- * One object serves several vectors, each with its own length and messages, which may be
- * under way at the same time. */
+ * One object serves several vectors, each with its own length and messages; their exchanges
+ * may overlap. */
 
 typedef struct wefti_coding {
     wefti_value_codec values;
-    bool sign; /* the result is the sign of the mean: -1, 0, 1; NaN where not finite */
+    bool sign; /* the result is the sign of the mean: -1, 0, 1; NaN if not finite */
     bool stochastic;
     uint64_t seed; /* of stochastic rounding */
-    int threads;   /* that code and decode */
+    int threads;   /* threads that code and decode */
 } wefti_coding;
 
 typedef struct wefti_range {
@@ -42,15 +42,15 @@ typedef struct wefti_all_reduce_setup {
     int n_vectors;
 } wefti_all_reduce_setup;
 
-/* Whether coding loses anything that a caller has to keep for later. */
+/* Whether coding loses something that a caller has to keep for later. */
 bool wefti_coding_loses(const wefti_coding *coding);
 
-/* Payload bytes of a message about the range of rank `owner` of a vector of n: in round 0
- * every rank sends one to the owner, in round 1 the owner sends one to every other. */
+/* Payload bytes of a message about the range of rank `owner` in a vector of n: in round 0
+ * every rank sends one to the owner, in round 1 the owner sends one to every other rank. */
 int64_t wefti_all_reduce_round_bytes(const wefti_coding *coding, int64_t n, int R,
                                      int round, int owner);
 
-/* Bytes of working memory that wefti_all_reduce_open takes, at most. */
+/* An upper bound of the working memory that wefti_all_reduce_open takes, in bytes. */
 int64_t wefti_all_reduce_work_bytes(const wefti_coding *coding, int64_t n, int R);
 
 /* An unknown value codec is WEFT_ERR_CONFIG. Not collective. */
@@ -58,18 +58,18 @@ weft_status wefti_all_reduce_create(const wefti_all_reduce_setup *setup,
                                     wefti_all_reduce **out) WEFT_CHECKED;
 void wefti_all_reduce_destroy(wefti_all_reduce *a); /* NULL is accepted */
 
-/* Makes room for a vector of n elements; once for each, before its first use. */
+/* Allocates buffers for a vector of n elements; once for each vector, before its first use. */
 weft_status wefti_all_reduce_open(wefti_all_reduce *a, int vector,
                                   int64_t n) WEFT_CHECKED;
 
 /* Sends x [n]; collective, like the next two. kept [n] or NULL: what earlier rounds lost;
- * it is sent too, and becomes what this one loses. [in,out] x: afterwards what the others
- * decode; borrowed until end. */
+ * it is sent too, and replaced by what this round loses. [in,out] x: afterwards what the
+ * other ranks decode; borrowed until end. */
 weft_status wefti_all_reduce_begin(wefti_all_reduce *a, int vector, int64_t step,
                                    float *x, float *kept) WEFT_CHECKED;
 
-/* Answers. [out] lost: where in x now stands R times what coding the mean has lost, for
- * the caller to keep; n = 0 if nothing is lost. */
+/* Answers. [out] lost: the range in which x now contains R times what coding the mean has
+ * lost, for the caller to keep; n = 0 if nothing is lost. */
 weft_status wefti_all_reduce_combine(wefti_all_reduce *a, int vector, int64_t step,
                                      float *x, wefti_range *lost) WEFT_CHECKED;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a message lies. A slot holds what one exchange of a bucket sends in one round:
+/* Where messages are stored. A slot holds what one exchange of a bucket sends in one round:
  *
  *     ALL, answers    | head | payload |
  *     EACH, OWNER     | head | about member 0 | head | about member 1 | ...
  *
- * Slots of a bucket take turns, so that a slow reader holds up nobody for n_buffers - 1
- * exchanges; a slot is written when all readers of what lay in it are done. With a
- * deadline nobody waits: a slot that is free now is taken, or nothing is sent.
+ * The slots of a bucket are used in turn, so that a slow reader delays nothing for
+ * n_buffers - 1 exchanges; a slot is written when all readers of its old contents are done.
+ * With a deadline there is no waiting: a slot that is free now is used, or nothing is sent.
  *
  * Tags are (step, bucket, stage + round); with a deadline stage + 2 and the number of the
  * message (stream.h). */
@@ -21,8 +21,8 @@
 enum { STREAM_STAGE = WEFTI_DRIVER_ROUNDS };
 
 typedef struct slot {
-    unsigned char *bytes; /* owned; NULL: messages lie in the method's memory */
-    int64_t step;         /* whose messages lie here, -1: nobody reads them */
+    unsigned char *bytes; /* owned; NULL: messages are in the method's memory */
+    int64_t step;         /* step of the messages in it; -1: nothing reads them */
     double sent_s;
 } slot;
 
@@ -30,7 +30,7 @@ struct wefti_driver {
     wefti_driver_setup setup;
     slot *slots;           /* [n_buckets][WEFTI_DRIVER_ROUNDS][n_buffers] */
     wefti_streams streams; /* with a deadline */
-    bool *here;            /* [comm->size] members whose messages are held up to finish */
+    bool *here;            /* [comm->size] members whose messages are held until finish */
 };
 
 wefti_party wefti_party_all(const wefti_comm *comm) {
@@ -108,7 +108,7 @@ weft_status wefti_driver_open(wefti_driver *d, int bucket,
     return WEFT_OK;
 }
 
-/* --- where messages lie --- */
+/* --- positions of messages --- */
 
 static int64_t bytes_about(const wefti_driver *d, const wefti_round *round, int member) {
     return d->setup.ops->bytes(d->setup.self, round, member);
@@ -124,7 +124,7 @@ static slot *slot_of(const wefti_driver *d, const wefti_round *round) {
            round->step % d->setup.n_buffers;
 }
 
-/* Where the message about a member begins in its slot. */
+/* The offset of the message about a member in its slot. */
 static int64_t offset_of(const wefti_driver *d, const wefti_round *round, int member) {
     int64_t at = 0;
     if (round->shape == WEFTI_SHAPE_ALL) return 0;
@@ -158,8 +158,8 @@ weft_status wefti_driver_await(wefti_driver *d, int bucket, int number) {
     return WEFT_OK;
 }
 
-/* *bytes: where the round's messages go once nobody reads what lay there; NULL with a
- * method's own memory, or (*taken false) because no slot is free by now. */
+/* *bytes: the buffer for the round's messages, once nothing reads its old contents; NULL if
+ * the method uses its own memory. *taken is false if, with a deadline, no slot is free now. */
 static weft_status take_slot(wefti_driver *d, const wefti_round *round,
                              unsigned char **bytes, bool *taken) {
     slot *mine = slot_of(d, round);
@@ -198,8 +198,8 @@ static int rank_of(const wefti_party *party, int member) {
     return party->members ? party->members[member] : member;
 }
 
-/* Whether a member has nothing to say in this round, for it is a guest. What mixers send in a step
- * may be of its parameters after the step before, so they begin a step later. */
+/* Whether a member sends nothing in this round because it is a guest. Messages of mixers in
+ * a step may depend on its parameters after the step before, so they begin a step later. */
 static bool is_silent(const wefti_driver *d, const wefti_round *round, int member) {
     const wefti_comm *comm = d->setup.comm;
     int64_t until = comm->guest_until + (d->setup.stage >= WEFTI_MIXER_STAGE);
@@ -219,8 +219,8 @@ static weft_status send_to(wefti_driver *d, const wefti_round *round, int rank,
     return wefti_comm_send(d->setup.comm, rank, tag, message, n_bytes);
 }
 
-/* To all targets, from the next one after this rank on, so that not everybody sends to the
- * same one first. */
+/* Sends to all targets, beginning with the next one after this rank, so that not all ranks
+ * send to the same one first. */
 static weft_status send_to_all(wefti_driver *d, const wefti_round *round,
                                const void *message, int64_t n_bytes) {
     const wefti_party *p = &round->party;
@@ -239,7 +239,7 @@ static const void *raw_of(const wefti_driver *d, const wefti_round *round, int m
     return d->setup.ops->raw(d->setup.self, round, member);
 }
 
-/* What is said about a member; about this rank itself it stays here. */
+/* Sends the message about a member; the message about this rank itself is only encoded. */
 static weft_status send_about(wefti_driver *d, const wefti_round *round, int member,
                               unsigned char *message) {
     int64_t n_bytes = bytes_about(d, round, member);
@@ -257,7 +257,7 @@ static weft_status send_about(wefti_driver *d, const wefti_round *round, int mem
                 : send_to(d, round, rank_of(&round->party, member), data, n_bytes);
 }
 
-/* Myself last: the others wait. */
+/* Sends to each member, this rank's own message last: the others wait. */
 static weft_status send_each(wefti_driver *d, const wefti_round *round,
                              unsigned char *bytes) {
     int n = round->party.n;
@@ -292,7 +292,8 @@ weft_status wefti_driver_send(wefti_driver *d, wefti_round *round) {
 
 /* --- receiving --- */
 
-/* What member i said about a lost one, with its head; *in NULL: it is lost as well. */
+/* The message of member i about a lost member, with its head; *in NULL: member i is lost as
+ * well. */
 static weft_status part_about(wefti_driver *d, const wefti_round *parts,
                               const wefti_lost *lost, int i, const void **in) {
     wefti_comm *comm = d->setup.comm;
@@ -309,7 +310,7 @@ static weft_status part_about(wefti_driver *d, const wefti_round *parts,
     return wefti_frame_check(d->setup.ctx, &frame, *in, n_bytes);
 }
 
-/* Adds up what the others said about a lost member, and writes its answer. */
+/* Adds what the others sent about a lost member, and writes that member's answer. */
 static weft_status add_parts(wefti_driver *d, const wefti_round *round,
                              wefti_round *parts, const wefti_lost *lost,
                              unsigned char *answer) {
@@ -337,8 +338,8 @@ static weft_status add_parts(wefti_driver *d, const wefti_round *round,
     return WEFT_OK;
 }
 
-/* An owner is lost, and nobody has its answer: all get the parts, add them up in the same
- * order, and have it. */
+/* An owner is lost, and no rank has its answer: all ranks get the parts, add them in the
+ * same order, and thus compute the answer. */
 static weft_status answer_for(wefti_driver *d, const wefti_round *round, int gone,
                               int64_t membership) {
     wefti_round parts = *round;
@@ -358,7 +359,7 @@ static weft_status answer_for(wefti_driver *d, const wefti_round *round, int gon
     return status;
 }
 
-/* Waits for a member's message, which may be lost. */
+/* Waits for a member's message, whose sender may be lost. */
 static weft_status receive_piece(wefti_driver *d, const wefti_round *round, int member,
                                  int64_t n_bytes, const void **in) {
     int64_t tag = tag_of(d, round->step, round->bucket, round->number);
@@ -379,8 +380,8 @@ static weft_status receive_piece(wefti_driver *d, const wefti_round *round, int 
     }
 }
 
-/* Waits for a member's message. *in NULL: it does not count. This is where a missing peer
- * is met. */
+/* Waits for a member's message. *in NULL: it does not count. Lost peers are handled here,
+ * for all methods. */
 static weft_status receive_from(wefti_driver *d, const wefti_round *round, int member,
                                 int64_t n_bytes, double until_s, const void **in) {
     wefti_comm *comm = d->setup.comm;
@@ -422,7 +423,7 @@ static weft_status add_member(wefti_driver *d, wefti_round *round, int member,
         if (!message) return WEFT_OK;
     } else if (about_me && wefti_local_skips(d->setup.comm, d->setup.comm->rank,
                                              tag_of(d, round->step, round->bucket, 0))) {
-        return WEFT_OK; /* this rank was lost then, and the others added without it */
+        return WEFT_OK; /* replay: this rank was lost, the others added without it */
     } else if (round->kinds[round->number]) {
         message = slot_of(d, round)->bytes + offset_of(d, round, member);
     } else {
@@ -435,7 +436,7 @@ static weft_status add_member(wefti_driver *d, wefti_round *round, int member,
     return WEFT_OK;
 }
 
-/* All members' messages of a round, then finish. */
+/* Receives all members' messages of a round, then calls finish. */
 static weft_status collect(wefti_driver *d, wefti_round *round, unsigned char *answer) {
     bool together = round->together && round->number == 0;
     double until_s = wefti_now_s() + d->setup.deadline_s;

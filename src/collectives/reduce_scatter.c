@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Block r of everybody's x goes to rank r, which adds in rank order:
+/* Block r of every rank's x goes to rank r, which adds the blocks in rank order:
  *
  *     rank i:   x = | block 0 | block 1 | ... |     block r --> rank r
  *     rank r:   mine += block r of rank 0, then of rank 1, ...
@@ -19,7 +19,7 @@ weft_status wefti_reduce_scatter(wefti_comm *comm, int64_t tag,
                                  const float *x, float *mine) {
     int R = comm->size, me = comm->rank;
     int64_t n = split->floats(split->self, me), size = (int64_t)sizeof(float);
-    for (int k = 1; k < R; k++) { /* not all to the same one first */
+    for (int k = 1; k < R; k++) { /* not all ranks send to the same one first */
         int peer = (me + k) % R;
         WEFT_TRY(wefti_comm_send(comm, peer, tag, x + wefti_split_at(split, peer),
                                  split->floats(split->self, peer) * size));

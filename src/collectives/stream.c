@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages where nobody waits, and a late one must not be taken for a newer one: per partner
- * and bucket a stream whose steps ascend. The newest that is there by the deadline counts;
- * what comes later is received and dropped. */
+/* Messages without waiting, where a late message must not be confused with a newer one: per
+ * partner and bucket there is a stream whose steps ascend. The newest message that has
+ * arrived by the deadline counts; a later one is received and dropped. */
 #include "collectives/stream.h"
 
 #include "base/memory.h"
@@ -53,7 +53,8 @@ static int64_t step_of(const wefti_stream *stream) {
     return (int64_t)wefti_get_u64((const unsigned char *)stream->view + STEP_AT);
 }
 
-/* The step is the sender's word: it has to ascend, and the rest of the head to fit. */
+/* The step is chosen by the sender: it has to ascend, and the rest of the head has to
+ * match. */
 static weft_status check(const wefti_streams *streams, const wefti_stream *stream,
                          const wefti_frame *wanted) {
     weft_ctx *ctx = streams->setup.ctx;
@@ -69,8 +70,8 @@ static weft_status check(const wefti_streams *streams, const wefti_stream *strea
                              WEFTI_FRAME_BYTES + frame.payload_bytes);
 }
 
-/* Takes messages until there is one for the wanted step or a later one, or none by
- * the deadline. */
+/* Receives messages until there is one for the wanted step or a later step, or none by the
+ * deadline. */
 static weft_status advance(wefti_streams *streams, const wefti_frame *wanted,
                            double until_s) {
     wefti_stream *stream = stream_of(streams, wanted->bucket, wanted->sender);

@@ -4,27 +4,27 @@
 #include "comm/comm.h"
 #include "wire/frame.h"
 
-/* Messages of one bucket from one member to another where nobody waits for anybody: a
- * sender leaves a message out when it has no free buffer, a receiver goes on without one
- * that is late. So the tag is not the exchange's step but the message's number among those
- * of the pair, and the step stands in its head. What a receiver did without it receives
- * and drops later, so that the sender's buffer comes back. */
+/* Messages of one bucket from one member to another without any waiting: a sender leaves a
+ * message out if it has no free buffer, a receiver continues without a message that is
+ * late. So the tag is not the exchange's step but the message's number among those of the
+ * pair, and the step is in its head. A receiver later receives and drops the messages that
+ * it did without, so that the sender's buffers become free. */
 typedef struct wefti_stream {
-    int64_t n_sent;  /* to the other one */
-    int64_t n_taken; /* received from it */
-    int64_t last;    /* step of the last one received, or -1 */
-    int64_t missed;  /* last step that was done without, -1: none is to be looked for */
+    int64_t n_sent;  /* messages sent to the other member */
+    int64_t n_taken; /* messages received from it */
+    int64_t last;    /* step of the last received message, or -1 */
+    int64_t missed;  /* last step whose message was missing; -1: none is missing */
     wefti_frame
-        wanted; /* what was asked for last: all messages are alike but for the step */
-    const void *view; /* the last one, not released yet, or NULL */
+        wanted; /* the last request: all messages are alike except for the step */
+    const void *view; /* the last received message, not released yet, or NULL */
 } wefti_stream;
 
 typedef struct wefti_streams_setup {
     weft_ctx *ctx; /* borrowed, like comm */
     wefti_comm *comm;
-    int stage; /* of the tags */
+    int stage; /* in the tags */
     int n_buckets;
-    int64_t steps; /* of the run: no message is of a later one */
+    int64_t steps; /* of the run: no message has a later step */
 } wefti_streams_setup;
 
 typedef struct wefti_streams {
@@ -37,16 +37,16 @@ weft_status wefti_streams_init(const wefti_streams_setup *setup,
                                wefti_streams *streams) WEFT_CHECKED;
 void wefti_streams_fini(wefti_streams *streams);
 
-/* Sends a whole message, head and all, to a member. */
+/* Sends a whole message, with its head, to a member. */
 weft_status wefti_stream_send(wefti_streams *streams, int target, int bucket,
                               const void *message, int64_t n_bytes) WEFT_CHECKED;
 
 /* *view: the message that `wanted` describes, checked, until wefti_stream_release; NULL: it
- * was not there at `until_s`, or was left out. Earlier ones are dropped. */
+ * had not arrived at `until_s`, or was left out. Earlier messages are dropped. */
 weft_status wefti_stream_receive(wefti_streams *streams, const wefti_frame *wanted,
                                  double until_s, const void **view) WEFT_CHECKED;
 void wefti_stream_release(wefti_streams *streams, int source, int bucket);
 
-/* Drops what has come of the bucket, from anybody, for exchanges before `step`. */
+/* Drops what has arrived of the bucket, from any member, for exchanges before `step`. */
 weft_status wefti_streams_catch_up(wefti_streams *streams, int bucket,
                                    int64_t step) WEFT_CHECKED;
