@@ -6,7 +6,8 @@
  *                                    base_model.model.<module>.lora_B.weight  [outputs, r]
  *                                    base_model.model.<module>.weight         trained whole
  *
- * Which modules have one the tensors say: a name of PEFT's can be a pattern. */
+ * The tensors say which modules have an adapter, because a name in PEFT's list can be a
+ * pattern. */
 #define _GNU_SOURCE
 #include "train/adapterfile.h"
 
@@ -40,7 +41,8 @@ bool wefti_adapter_here(const char *folder) {
     return !wefti_weights_here(folder) && path_in(folder, "adapter_config.json", path);
 }
 
-/* The module whose first matrix a tensor is: its length; 0: it is none. */
+/* Finds the module whose lora_A matrix this tensor is. Returns the length of its name, or
+ * 0 if the tensor is no such matrix. */
 static size_t module_of(const char *name, const char **module) {
     size_t n = strlen(name), head = sizeof before - 1, tail = sizeof behind - 1;
     bool is = n > head + tail && strncmp(name, before, head) == 0 &&
@@ -172,7 +174,7 @@ weft_status wefti_adapter_check_base(weft_ctx *ctx, const char *folder,
     char path[PATH_MAX], *text, is[20];
     int64_t n_bytes;
     json_t *root;
-    if (!path_in(folder, "index.json", path)) return WEFT_OK; /* not one of ours */
+    if (!path_in(folder, "index.json", path)) return WEFT_OK; /* not written by weft */
     WEFT_TRY(wefti_file_read(ctx, path, MAX_JSON, &text, &n_bytes));
     weft_status status = wefti_json_read(ctx, "", path, text, n_bytes, WEFT_ERR_FORMAT,
                                          &root);

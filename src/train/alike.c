@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The first process tells the text of its configuration, a key in each line, and hashes of what it
- * has read; every other one compares them with its own:
+/* The first process sends the text of its configuration, a key in each line, and hashes
+ * of what it has read; every other process compares them with its own:
  *
  *     rank 0     optimizer.lr: 0.001 \n ...  -->  rank r: the first line that differs is the error
  *     rank 0     hash of tokenizer, tokens   -->  rank r: the first hash that differs
  *
- * So the person at machine r reads which key to change, and to what. Who joins later and is refused
- * compares in the same way with what a member tells it then:
+ * So the person at machine r reads which key to change, and to what. A process that joins
+ * later and is refused makes the same comparison with the notice that a member then sends
+ * it:
  *
  *     notice     hashes of tokenizer, number of tokens, text, rows for validation  4 x u64
  *                text of the configuration, without the numbers of nodes and ranks */
@@ -23,15 +24,16 @@
 
 enum { MAX_TEXT = 1 << 20, MAX_LINE = 120 };
 
-/* The line at `at` without what could harm a terminal; *n: its length in the text. */
+/* Copies the line at `at` without characters that could harm a terminal; *n: its length
+ * in the text. */
 static void line_at(const char *at, char out[MAX_LINE], size_t *n) {
     *n = strcspn(at, "\n");
     snprintf(out, MAX_LINE, "%.*s", (int)(*n < MAX_LINE ? *n : MAX_LINE), at);
     wefti_text_plain(out);
 }
 
-/* Both are texts of wefti_config_shared, of this program or of another version of it. whose: the
- * other one. */
+/* Both texts come from wefti_config_shared, of this version of weft or of another one.
+ * whose: the owner of `theirs`, for the message. */
 static weft_status fail_by_line(weft_ctx *ctx, const char *own, const char *theirs,
                                 const char *whose) {
     char here[MAX_LINE], there[MAX_LINE];
@@ -74,7 +76,8 @@ static weft_status check_text(weft_ctx *ctx, wefti_bootstrap *c, const char *own
     return status;
 }
 
-/* What is in the files, for a founder's comparison and a joiner's hash alike. */
+/* Facts about the contents of the files: a founder compares them, a joiner's hash is made
+ * of them. */
 enum { FACTS = 4 };
 
 static void facts_of(const wefti_prepared *p, uint64_t facts[FACTS]) {
@@ -116,7 +119,7 @@ weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool si
     return status;
 }
 
-/* *copy: who owns the text; to be destroyed. */
+/* *copy owns the text; the caller destroys it. */
 static weft_status shared_text(weft_ctx *ctx, const weft_config *config, weft_config **copy,
                                const char **text) {
     WEFT_TRY(weft_config_copy(ctx, config, copy));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What processes tell each other before their ranks run, and about files: the first process
- * (the leader) looks into the run folder and tells the others; values are compared; a file
- * is brought in pieces to machines that do not see the leader's folder. */
+/* What processes tell each other before their ranks run, and how files are copied. The
+ * first process (the leader) looks into the run folder and tells the others what it
+ * found; values are compared; a file is sent in pieces to machines that do not see the
+ * leader's folder. */
 #define _GNU_SOURCE
 #include "train/bootstrap.h"
 
@@ -21,7 +22,7 @@
 
 enum { PIECE_BYTES = 4 << 20, CHANNEL = 7, MAX_FILES = 4096 };
 
-/* Between the tags of a file's pieces. */
+/* Distance between the tags of two pieces of a file. */
 static const int64_t NEXT_PIECE = (int64_t)1 << 32;
 
 weft_status wefti_bootstrap_join(weft_ctx *ctx, weft_mesh *mesh, wefti_bootstrap *out) {
@@ -78,7 +79,7 @@ bool wefti_bootstrap_sees(const wefti_bootstrap *c, int rank) {
 
 int wefti_bootstrap_rank(const wefti_bootstrap *c) { return c->comm ? c->comm->rank : 0; }
 
-/* Whether this is the rank that a file is brought to: the first on its machine of those
+/* Whether a file is sent to this rank: it is the first one on its machine among those
  * that do not see the leader's folder. */
 static bool is_addressee(const wefti_bootstrap *c, int rank) {
     if (wefti_bootstrap_sees(c, rank)) return false;
@@ -208,7 +209,7 @@ weft_status wefti_bootstrap_send_file(weft_ctx *ctx, wefti_bootstrap *c, int fro
     return status;
 }
 
-/* Names of a folder's files, one after another, each with a zero. */
+/* Names of a folder's files, one after another, each with a terminating zero. */
 static weft_status list_files(weft_ctx *ctx, const char *folder, char *names,
                               int64_t size, int64_t *n_bytes) {
     DIR *d = opendir(folder);
@@ -232,7 +233,8 @@ static weft_status list_files(weft_ctx *ctx, const char *folder, char *names,
     return WEFT_OK;
 }
 
-/* A name of a file in the folder itself: what rank 0 says is not believed. */
+/* Whether this is the name of a file in the folder itself: the list of rank 0 is not
+ * trusted. */
 static bool is_plain_name(const char *name) {
     return name[0] && name[0] != '.' && strlen(name) <= NAME_MAX && !strchr(name, '/');
 }
@@ -247,7 +249,7 @@ static weft_status check_names(weft_ctx *ctx, const char *names, int64_t n_bytes
                          "one folder");
 }
 
-/* Rank 0's list to all. */
+/* Sends rank 0's list to all ranks. */
 static weft_status tell_names(weft_ctx *ctx, wefti_bootstrap *c, char *names,
                               int64_t size, int64_t *n_bytes) {
     WEFT_TRY(wefti_bootstrap_tell(c, n_bytes, sizeof *n_bytes));

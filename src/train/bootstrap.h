@@ -3,15 +3,15 @@
 
 #include "comm/mesh.h"
 
-/* The processes of a run while it is prepared, before the mesh has its shape: what the
- * first one finds out the others are told, and what all have to hold alike is compared.
- * Alone (comm NULL), a process leads and nothing is sent. */
+/* The processes of a run while it is prepared, before the mesh has its shape. The first
+ * process tells the others what it finds out, and what must be the same everywhere is
+ * compared. A process that is alone (comm NULL) is the leader, and nothing is sent. */
 typedef struct wefti_bootstrap {
     wefti_comm *comm; /* all ranks; borrowed; or NULL */
     int64_t n_messages;
     weft_mesh *mesh; /* borrowed; or NULL */
-    /* [ranks] Who can read what the leader writes into the run folder: filled by
-     * wefti_bootstrap_look, which allocates it. NULL: nobody was asked, all can. */
+    /* [ranks] Which ranks can read what the leader writes into the run folder: allocated
+     * and filled by wefti_bootstrap_look. NULL: not tested, all can. */
     bool *sees;
 } wefti_bootstrap;
 
@@ -22,12 +22,12 @@ void wefti_bootstrap_leave(weft_ctx *ctx, wefti_bootstrap *c);
 
 bool wefti_bootstrap_leads(const wefti_bootstrap *c);
 
-/* The leader's n bytes become everybody's. Collective. */
+/* Copies the leader's n bytes to all processes. Collective. */
 weft_status wefti_bootstrap_tell(wefti_bootstrap *c, void *data,
                                  int64_t n_bytes) WEFT_CHECKED;
 
-/* Values that must be alike; else an error that names a rank and `what`: "the
- * configuration". Collective. */
+/* Checks that a value is the same everywhere; else fails with an error that names a rank
+ * and `what`, for example "the configuration". Collective. */
 weft_status wefti_bootstrap_same(weft_ctx *ctx, wefti_bootstrap *c, uint64_t value,
                                  const char *what) WEFT_CHECKED;
 
@@ -40,16 +40,17 @@ bool wefti_bootstrap_sees(const wefti_bootstrap *c, int rank);
 /* This process's number, 0 if it is alone. */
 int wefti_bootstrap_rank(const wefti_bootstrap *c);
 
-/* Finds out who sees the leader's `folder`; makes it where it is not seen. Collective. */
+/* Finds out which ranks see the leader's `folder`; creates it where it is not seen.
+ * Collective. */
 weft_status wefti_bootstrap_look(weft_ctx *ctx, wefti_bootstrap *c,
                                  const char *folder) WEFT_CHECKED;
 
-/* The leader's folder `from` with its files, under the name `to` on each machine that
+/* Copies the leader's folder `from` with its files to the name `to` on each machine that
  * does not see it. Collective. */
 weft_status wefti_bootstrap_copy_folder(weft_ctx *ctx, wefti_bootstrap *c,
                                         const char *from, const char *to) WEFT_CHECKED;
 
-/* A file of rank `from` is written at the same path by rank `to`. The others do nothing.
- */
+/* Copies a file of rank `from` to the same path on rank `to`. The other ranks do
+ * nothing. */
 weft_status wefti_bootstrap_send_file(weft_ctx *ctx, wefti_bootstrap *c, int from, int to,
                                       const char *path) WEFT_CHECKED;

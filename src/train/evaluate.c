@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Loss on held-out text: every rank that takes part (guests do not, train/guests.h) takes its
- * share of the windows, in batches of B; a batch beyond the last window is padded with skipped
- * targets, because all ranks of a node have to make the same number of passes. */
+/* Loss on held-out text. Every rank that takes part (guests do not, train/guests.h)
+ * evaluates its share of the windows, in batches of B. A batch that goes beyond the last
+ * window is padded with skipped targets, because all ranks of a node must make the same
+ * number of passes. */
 #include <math.h>
 
 #include "train/rank.h"
@@ -22,7 +23,8 @@ static weft_status load_rows(wefti_rank *r, int64_t row, int64_t n) {
     return WEFT_OK;
 }
 
-/* Of the parameters as they are: each rank takes its share of the windows. */
+/* The mean loss of the parameters as they are; each rank evaluates its share of the
+ * windows. */
 static weft_status mean_loss(wefti_rank *r, int64_t rows, weft_eval_record *out,
                              double *loss) {
     const wefti_job *job = r->job;
@@ -54,7 +56,8 @@ weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens,
     if (job->replicas_equal) return mean_loss(r, rows, out, &out->loss);
     WEFT_TRY(mean_loss(r, rows, out, &out->local_loss));
     double squares = 0;
-    weft_status status = wefti_rank_average(r); /* which membership may interrupt */
+    weft_status status = wefti_rank_average(r); /* a change of membership may interrupt
+                                                   it */
     if (status == WEFT_OK) squares = wefti_rank_distance_squares(r);
     if (status == WEFT_OK) status = mean_loss(r, rows, out, &out->loss);
     wefti_rank_restore(r);

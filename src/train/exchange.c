@@ -5,8 +5,8 @@
  *     replicator: begin, combine, end        site replicator: the same
  *     apply: mixer before -> optimizer -> mixer after           mixer finish
  *
- * Ahead of the buckets of a step go items for the mixer's answers, one for each bucket, which
- * has the place of combine in them. */
+ * Before the buckets of a step the thread runs one item per bucket for the mixer's
+ * answer; such an item does its work in the place of combine. */
 #include "train/rank.h"
 
 static void prepare(void *rank) {
@@ -22,7 +22,7 @@ static float *params_of(wefti_rank *r, int bucket) {
     return r->params + r->arrangement->bucket_offset[bucket];
 }
 
-/* What a phase does to the gradient first. */
+/* What a phase does to the gradient before its own work. */
 static void prepare_gradient(wefti_rank *r, const wefti_phase *phase, int b) {
     int64_t n = r->arrangement->buckets[b].n_elements;
     float *grad = grads_of(r, b);
@@ -97,7 +97,7 @@ weft_status wefti_exchange_create(wefti_rank *r) {
     return wefti_worker_create(r->ctx, &config, &r->worker);
 }
 
-/* What the agreed direction of a piece covers, and the step that is taken along it. */
+/* What the agreed direction covers of a piece; *step: the optimizer step along it. */
 static wefti_cover cover_of(const wefti_rank *r, int bucket, int index,
                             wefti_optimizer_step *step) {
     const wefti_replicator *last = r->site_replicator ? r->site_replicator
@@ -117,12 +117,13 @@ static void optimize(wefti_rank *r, const wefti_optimizer_rule *rule,
                      r->state, moved);
 }
 
-/* A guest has no gradient: where each replica follows its own, it does not move by itself. */
+/* A guest has no gradient of its own. Where each replica follows its own gradient, a
+ * guest therefore makes no optimizer step. */
 static bool stands_still(const wefti_rank *r) {
     return !r->job->replicas_equal && wefti_rank_is_guest(r);
 }
 
-/* The optimizer on what the direction covers of a piece. */
+/* Runs the optimizer on the part of a piece that the direction covers. */
 static void optimize_piece(wefti_rank *r, int bucket, int index, double *moved) {
     const wefti_piece *piece = &r->arrangement->buckets[bucket].pieces[index];
     const wefti_optimizer_rule *rule = &r->job->rules[piece->tensor];
@@ -136,7 +137,8 @@ static void optimize_piece(wefti_rank *r, int bucket, int index, double *moved) 
         optimize(r, rule, &step, base + cover.runs[i].begin, cover.runs[i].n, moved);
 }
 
-/* What needs whole matrices: replicators beside it cover all of a bucket or nothing. */
+/* Runs optimizers that need whole matrices; the replicators that go with them cover all
+ * of a bucket or nothing. */
 static weft_status optimize_matrices(wefti_rank *r, int bucket, double *moved) {
     wefti_optimizer_step step;
     if (!r->matrices || !cover_of(r, bucket, 0, &step).all) return WEFT_OK;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Records of steps and evaluations -> gauges (record/prometheus.h) -> the file, now and then.
- *
- * Counters begin at 0 with the process, as Prometheus expects of a program that is started again.
- */
+/* Records of steps and evaluations -> gauges (record/prometheus.h) -> the file. Counters
+ * begin at 0 with the process, as Prometheus expects of a program that was restarted. */
 #define _GNU_SOURCE
 #include "train/exporter.h"
 
@@ -22,13 +20,13 @@ enum { FIRST_BYTES = 32768, MOST_NODES = 64 };
 struct wefti_exporter {
     weft_ctx *ctx; /* borrowed */
     char *path, *run;
-    double written_s; /* when, last */
+    double written_s; /* time of the last write */
     bool failed, ended;
     weft_step_record step; /* the last one; step = 0: none */
     weft_eval_record evaluation;
     double tokens, wire_out, wire_in; /* since this process began */
-    wefti_node nodes[MOST_NODES];     /* the first ones, as they were told last */
-    char numbers[MOST_NODES][12];     /* of those, as text */
+    wefti_node nodes[MOST_NODES];     /* the first ones, with their newest figures */
+    char numbers[MOST_NODES][12];     /* their numbers, as text */
     int n_nodes;
     wefti_buffer text;                /* reserved: writing allocates nothing */
 };
@@ -110,7 +108,7 @@ static weft_status write_now(wefti_exporter *x) {
     return wefti_prometheus_write(x->ctx, x->path, &x->text);
 }
 
-/* A run does not end because nobody can watch it. */
+/* A failure to write the file does not end the run. */
 static void write_or_warn(wefti_exporter *x) {
     char sentence[1024];
     if (write_now(x) == WEFT_OK) {

@@ -5,7 +5,7 @@
  *     for u in backward order:  gather u; [forward u again]; backward u;
  *                               reduce u: its gradient -> shards
  *
- * With mesh.keep_whole what has been gathered stays until the parameters change. */
+ * With mesh.keep_whole, gathered units are kept until the parameters change. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -53,8 +53,9 @@ void wefti_rank_forget_gathered(wefti_rank *r) {
     for (int u = 0; r->kept && u < n_units(r); u++) r->kept[u].valid = false;
 }
 
-/* Where unit u's full gradient is added to: zero before its first addition of a step (S =
- * 1: the micro-batches add up in the shard itself) or of a micro-batch (S > 1). */
+/* Where the full gradient of unit u is accumulated. It is zeroed before the first
+ * addition of a step (S = 1: the micro-batches add up in the shard itself) or of a
+ * micro-batch (S > 1). */
 static float *gradient_of(wefti_rank *r, int u) {
     int place = place_of(r, u);
     size_t n_bytes = (size_t)r->job->model->units[u].n_elements * sizeof(float);
@@ -62,7 +63,7 @@ static float *gradient_of(wefti_rank *r, int u) {
     r->gradients.unit[place] = u;
     float *grads = r->job->S == 1 ? shard_of(r, r->grads, u) : r->gradients.buffer[place];
     if (!begun && n_bytes > 0 && (r->job->S > 1 || r->micro == 0))
-        memset(grads, 0, n_bytes); /* a unit that is frozen has none */
+        memset(grads, 0, n_bytes); /* a frozen unit has none */
     return grads;
 }
 
@@ -90,8 +91,8 @@ static weft_status make_pass(wefti_rank *r, int u, bool training, wefti_pass *pa
 
 /* --- the ops --- */
 
-/* Targets that count among all rows of the replica in this step: what its gradient is
- * divided by, on whichever rank and however its rows are cut into passes. */
+/* Counts the targets of all rows of the replica in this step. The gradient is divided by
+ * this number, on every rank and however the rows are divided into passes. */
 static void count_targets(wefti_rank *r) {
     const wefti_job *job = r->job;
     int64_t rows = job->rows_per_rank * job->S;
@@ -102,7 +103,8 @@ static void count_targets(wefti_rank *r) {
         r->counted = rows * wefti_model_row_targets(job->model, job->T);
 }
 
-/* Made rows, where there is no data (benchmarks): full ones, of any tokens or pixels. */
+/* Generates rows where there is no data (benchmarks): full rows of random tokens or
+ * pixels. */
 static void make_rows(wefti_rank *r) {
     const wefti_job *job = r->job;
     uint64_t vocab = (uint64_t)job->model->config.vocab, pair[2];
@@ -163,8 +165,8 @@ weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum, double *hits) {
     return WEFT_OK;
 }
 
-/* Positions of a replica's rows of a step; losses are reported as if each were a target, so
- * that their mean over the replicas is one of means. */
+/* Positions of a replica's rows in a step. Losses are reported as if each position were a
+ * target, so that their mean over the replicas is a mean of means. */
 static int64_t positions_of(const wefti_job *job) {
     return job->rows_per_rank * job->S * job->T;
 }

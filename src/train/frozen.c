@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The values that a run does not train: the whole model, read once and read by all ranks
- * of the process.
+/* The values that a run does not train: the whole model, read once and shared by all
+ * ranks of the process.
  *
- *     adapters        model.init, which the checkpoints name and do not repeat; its hash
- *                     is in them, so that a run goes on with the same base or not at all
+ *     adapters        model.init, which the checkpoints name and do not repeat; they hold
+ *                     its hash, so that a run continues with the same base or not at all
  *     model.frozen    the checkpoint that is resumed, which holds all tensors; model.init;
  *                     or the seed's values */
 #define _GNU_SOURCE

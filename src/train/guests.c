@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A slice is cut out of every array alike:
+/* A slice is the same range of every array:
  *
  *     message from one giver   | params [m] | state 0 [m] | ... | hash of all before |
  *     slice j of s             parts [from + (all - from) j / s, from + (all - from) (j + 1) / s)
  *
- * The giver copies it, for the step that follows changes the arrays, and sends the copy while it
- * computes; before the next slice it waits until the copy has left. The guest waits for its slice
- * before it takes the step's messages in. */
+ * The giver copies the slice, because the following step changes the arrays, and sends
+ * the copy while it computes. Before the next slice it waits until the copy has left. The
+ * guest waits for its slice before it takes in the step's messages. */
 #include "train/guests.h"
 
 #include <math.h>
@@ -38,9 +38,10 @@ int64_t wefti_guests_bytes(const wefti_rank *r) {
     return arrays_of(r, arrays) * r->arrangement->n_elements * (int64_t)sizeof(float);
 }
 
-/* Weights of a push-sum, partners' parameters, and what a replicator says of its own in a second
- * round are not in the arrays. What is under way over several steps (a delay) needs no place in
- * them: a guest takes it in like all others. */
+/* The arrays do not contain the weights of a push-sum, copies of partners' parameters,
+ * and what a replicator sends of its own in a second round. Messages that are in flight
+ * over several steps (a delay) need no place in the arrays: a guest receives them like
+ * all other ranks. */
 bool wefti_guests_can(const wefti_job *job) {
     const wefti_mixer_config *m = &job->mixer_config;
     bool push_sum = m->topology && weft_topology_describe(m->topology).push_sum;
@@ -74,7 +75,7 @@ typedef struct slice {
     int64_t begin, n; /* elements of each array */
 } slice;
 
-/* What giver k gives of the parts [a, b). */
+/* The slice of the parts [a, b) that giver k sends. */
 static slice slice_of(const wefti_rank *r, int64_t a, int64_t b, int k) {
     int64_t n = r->arrangement->n_elements;
     int64_t begin = n / WEFTI_GUESTS_ALL * a +
@@ -89,7 +90,7 @@ static int64_t message_bytes(int n_arrays, slice s) {
     return s.n * n_arrays * (int64_t)sizeof(float) + (int64_t)sizeof(uint64_t);
 }
 
-/* Where slice j begins. */
+/* The part with which slice j begins. */
 static int64_t part_at(const wefti_guests *g, int64_t j) {
     int64_t left = WEFTI_GUESTS_ALL - g->from;
     return g->from + left / g->slices * j + left % g->slices * j / g->slices;
@@ -97,7 +98,7 @@ static int64_t part_at(const wefti_guests *g, int64_t j) {
 
 /* --- one slice --- */
 
-/* The copy that was sent last has left. */
+/* Waits until the copy that was sent last has left. */
 static weft_status take_back(wefti_rank *r) {
     if (!r->guests.sent) return WEFT_OK;
     WEFT_TRY(wefti_comm_await(r->comms.control, r->guests.tag));
@@ -158,7 +159,7 @@ static weft_status take(wefti_rank *r, int64_t a, int64_t b, int64_t tag) {
     return WEFT_OK;
 }
 
-/* Slice j, before the step that it belongs to. */
+/* Gives or takes slice j, before the step that it belongs to. */
 static weft_status pass(wefti_rank *r, int64_t j) {
     wefti_guests *g = &r->guests;
     int64_t a = part_at(g, j), b = part_at(g, j + 1), tag = wefti_rank_control_tag(r);
@@ -203,7 +204,7 @@ static bool is_lost(wefti_rank *r, weft_mesh *mesh, weft_status status) {
     return lost;
 }
 
-/* The others count on this rank from now on. */
+/* Fails: from now on the other ranks rely on this rank, and its state is not complete. */
 static weft_status cut_off(wefti_rank *r) {
     return weft_ctx_fail(r->ctx, WEFT_ERR_PEER,
                          "rank %d has lost who gave it parameters and state; start "
@@ -214,7 +215,7 @@ static weft_status cut_off(wefti_rank *r) {
 weft_status wefti_guests_step(wefti_rank *r, weft_mesh *mesh, int64_t step) {
     wefti_guests *g = &r->guests;
     bool guest = wefti_rank_is_guest(r);
-    if (guest) /* it adds nothing to any momentum */
+    if (guest) /* a guest adds nothing to any momentum */
         memset(r->grads, 0, (size_t)r->arrangement->n_elements * sizeof *r->grads);
     if (!g->open || g->broken) return g->open && step >= g->until ? cut_off(r) : WEFT_OK;
     weft_status status = pass(r, step - g->first);
@@ -223,7 +224,8 @@ weft_status wefti_guests_step(wefti_rank *r, weft_mesh *mesh, int64_t step) {
     return WEFT_OK;
 }
 
-/* Messages between steps are numbered by each rank; who was left out has counted fewer. */
+/* Each rank numbers its messages between steps. Guests were left out and have counted
+ * fewer, so the numbers are set from the step. */
 static int64_t tags_from(int64_t done, bool aside) {
     enum { TAGS = 1 << 16 };
     return (2 * (done + 1) + !aside) * TAGS;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Shares: of d ranks that have state, number k gives elements [n k / d, n (k + 1) / d) of each
- * array to every rank that has none. Only ranks that hold the same rows of the model (one shard)
- * have to do with each other here; so below a rank is counted by its replica. After its last array
- * a giver sends a hash of all that it has sent to one rank, and where replicas are equal a hash of
- * the parameters is compared by all in the end: a rank that has come in with anything else must
- * not take a step.
+/* Shares: of d ranks that have state, number k gives elements [n k / d, n (k + 1) / d) of
+ * each array to every rank that has none. Only ranks that hold the same rows of the model
+ * (one shard) exchange anything here, so this file identifies a rank by its replica.
+ * After its last array a giver sends a hash of everything that it has sent to that rank.
+ * Where replicas are equal, all ranks compare a hash of the parameters at the end: a rank
+ * that has joined with anything else must not take a step.
  *
- * Over several sites who comes gets all from the ranks of its own site, for all ranks of a site
- * know the same (comm/elastic_sites.c); if nobody of it has state, from all others. */
+ * With several sites a rank that joins gets everything from the ranks of its own site,
+ * because all ranks of a site have the same state (comm/elastic_sites.c); if no rank of
+ * its site has state, it gets everything from all the others. */
 #include "train/handover.h"
 
 #include <string.h>
@@ -21,8 +22,8 @@ typedef struct handover {
     wefti_world_shape shape;
     bool *has;      /* [n] */
     int n;          /* replicas */
-    uint64_t *sums; /* [n] of what was sent to, or came from, each of them */
-    uint64_t *all;  /* [world ranks] of the parameters */
+    uint64_t *sums; /* [n] hashes of what was sent to, or came from, each of them */
+    uint64_t *all;  /* [world ranks] hashes of the parameters */
 } handover;
 
 static int rank_of(const handover *h, int replica) {
@@ -34,7 +35,7 @@ static bool share_site(const handover *h, int a, int b) {
            wefti_world_site_of(&h->shape, rank_of(h, b));
 }
 
-/* Whether a replica that has no state finds some in its site. */
+/* Whether some replica in the same site has state. */
 static bool has_mates(const handover *h, int to) {
     for (int r = 0; r < h->n; r++)
         if (h->has[r] && share_site(h, r, to)) return true;
@@ -45,7 +46,8 @@ static bool gives(const handover *h, int from, int to) {
     return h->has[from] && !h->has[to] && (share_site(h, from, to) || !has_mates(h, to));
 }
 
-/* Where the share of what a replica gets begins that `from` gives; of h->n: all. */
+/* Where the share that `from` gives to `to` begins; for from = h->n: the end of the
+ * array. */
 static int64_t share_at(const handover *h, int from, int to) {
     int k = 0, n_givers = 0;
     for (int r = 0; r < h->n; r++) {
@@ -55,7 +57,7 @@ static int64_t share_at(const handover *h, int from, int to) {
     return h->rank->arrangement->n_elements * k / n_givers;
 }
 
-/* Its end is where the next one's begins. */
+/* A share ends where the next one begins. */
 static int64_t share_bytes(const handover *h, int from, int to) {
     return (share_at(h, from + 1, to) - share_at(h, from, to)) * (int64_t)sizeof(float);
 }
@@ -90,14 +92,14 @@ static weft_status take_shares(handover *h, int64_t tag, float *array) {
     return WEFT_OK;
 }
 
-/* One array, from those who have it to those who have not. */
+/* Sends one array from the ranks that have it to those that do not. */
 static weft_status pass(handover *h, float *array) {
     int64_t tag = wefti_rank_control_tag(h->rank);
     return h->has[h->rank->replica] ? give_shares(h, tag, array)
                                     : take_shares(h, tag, array);
 }
 
-/* What has come is what was sent. */
+/* Checks that what was received is what was sent. */
 static weft_status compare_sums(handover *h) {
     wefti_comm *all = h->rank->comms.control;
     int64_t tag = wefti_rank_control_tag(h->rank);
@@ -124,7 +126,7 @@ static weft_status compare_sums(handover *h) {
     return WEFT_OK;
 }
 
-/* Whether all who have parameters have the same, after the last step. */
+/* Whether all ranks that have parameters have the same ones after the last step. */
 static bool agrees(const wefti_rank *r) {
     return r->mixer->ops->agrees(&r->job->mixer_config, r->job->first_step - 1);
 }
@@ -140,14 +142,15 @@ static int count_without(const handover *h) {
     return n;
 }
 
-/* Where replicas differ: the mean of those that have parameters. Within a site they do not differ,
- * and who has come into one has its parameters already. */
+/* Where replicas differ: a rank without parameters gets the mean of those that have them.
+ * Within a site replicas do not differ, and a rank that has joined a site has its
+ * parameters already. */
 static weft_status mean_of_others(handover *h) {
     wefti_rank *r = h->rank;
     bool sites = wefti_job_has_sites(r->job);
     int n = r->comms.sites->size, n_without = count_without(h);
     if (n_without == 0) return WEFT_OK;
-    weft_status status = wefti_rank_average(r); /* who has none adds zeros */
+    weft_status status = wefti_rank_average(r); /* a rank without parameters adds zeros */
     if (status != WEFT_OK || h->has[r->replica] || (sites && has_mates(h, r->replica)))
         wefti_rank_restore(r);
     else
@@ -172,13 +175,13 @@ static weft_status pass_all(handover *h) {
         WEFT_TRY(pass(h, r->replicator->state[i]));
     for (int i = 0; r->site_replicator && i < r->site_replicator->n_states; i++)
         WEFT_TRY(pass(h, r->site_replicator->state[i]));
-    bool own = r->mixer->ops->keeps_partners; /* those begin anew */
+    bool own = r->mixer->ops->keeps_partners; /* copies of partners are made again */
     for (int i = 0; i < r->mixer->n_states && !own; i++)
         WEFT_TRY(pass(h, r->mixer->state[i]));
     return compare_sums(h);
 }
 
-/* All hold the same parameters. */
+/* Checks that all ranks hold the same parameters. */
 static weft_status compare_models(handover *h) {
     wefti_rank *r = h->rank;
     if (!r->job->replicas_equal) return WEFT_OK;

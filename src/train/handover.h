@@ -3,15 +3,16 @@
 
 #include "train/rank.h"
 
-/* What a rank that has just come gets from those who were there, between two steps: parameters and
- * every array of state, in equal shares from all of them.
+/* What a rank that has just joined gets from the ranks that were there before, between
+ * two steps: parameters and every array of state, in equal shares from all of them.
  *
- *     has      [world ranks] who has state already; not this one: it gets it here
+ *     has      [world ranks] which ranks have state; a rank that has none gets it here
  *
- * Element i of all arrays comes from one rank, so moments that belong together stay together.
- * Where replicas differ, parameters are the mean of all who have them; what coding has lost of
- * earlier exchanges (error feedback) is a copy of a share of each, so that the mean over the
- * nodes of what is still to be sent is as it was.
+ * Element i of all arrays comes from one rank, so moments that belong together stay
+ * together. Where replicas differ, the parameters become the mean over all ranks that
+ * have them. What compression has left out of earlier exchanges (error feedback) becomes
+ * a copy of a share of each giver's, so that the mean over the nodes of what is still to
+ * be sent does not change.
  *
  * Collective over the world. */
 weft_status wefti_handover(wefti_rank *r, const bool *has) WEFT_CHECKED;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A model without training: all units' parameters, two activation buffers that take turns.
+/* A model without training: all units' parameters, two activation buffers that take
+ * turns.
  *
  *     unit 0   unit 1   unit 2   ...   head
  *       x0  ->   x1  ->   x0   ->  ...   ->  logits or loss
  *
- * Sampling computes the whole context for each new token: no keys and values are kept, which is
- * quadratic, but one code path for all models, and its logits are those of training. An
- * evaluation takes as many rows at once as make about EVALUATION_TOKENS tokens. */
+ * Sampling computes the whole context again for each new token. Without stored keys and
+ * values this takes quadratic time, but one code path serves all models, and its logits
+ * are those of training. An evaluation processes as many rows at once as make about
+ * EVALUATION_TOKENS tokens. */
 #define _GNU_SOURCE
 #include "train/inference.h"
 
@@ -58,7 +60,7 @@ static weft_status read_tokenizer(weft_ctx *ctx, const char *folder,
     return WEFT_OK;
 }
 
-/* The same of an adapter, which need not bring a tokenizer: else the base's. */
+/* The same for an adapter. If its folder has no tokenizer, that of the base is used. */
 static weft_status read_adapted(weft_ctx *ctx, const char *folder, const char *base,
                                 weft_inference *inf) {
     char found[PATH_MAX], own[PATH_MAX];
@@ -69,7 +71,7 @@ static weft_status read_adapted(weft_ctx *ctx, const char *folder, const char *b
     return wefti_merge_read(ctx, inf, folder, found);
 }
 
-/* A unit's tensors under their names in the checkpoint, whoever wrote it. */
+/* Reads a unit's tensors by their names in the checkpoint, whichever program wrote it. */
 static weft_status read_unit(weft_ctx *ctx, const wefti_weights *weights,
                              const wefti_unit *unit, float *params) {
     for (int p = 0; p < unit->n_params; p++) {
@@ -105,8 +107,8 @@ static void free_activations(weft_ctx *ctx, weft_inference *inf) {
     inf->capacity_B = inf->capacity_T = 0;
 }
 
-/* Makes room for B sequences of T, which grows with what is asked for: a model may take
- * far longer texts than it is ever given. */
+/* Makes room for B sequences of T. The room grows with what is asked for, because a model
+ * may accept far longer texts than it is ever given. */
 weft_status wefti_inference_reserve(weft_ctx *ctx, weft_inference *inf, int64_t B,
                                     int64_t T) {
     const weft_model *model = inf->model;
@@ -232,13 +234,13 @@ static const float *forward(weft_inference *inf, int64_t B, int64_t T,
     return inf->x[(head + 1) % 2];
 }
 
-/* A pass of less work than this is not worth a team of threads. */
+/* A pass with less work than this is not worth a team of threads. */
 static void choose_threads(const weft_inference *inf, int64_t n_tokens) {
     double work = (double)inf->model->n_elements * (double)n_tokens;
     wefti_kernels_set_threads(work < 2e9 ? 1 : wefti_machine_cores());
 }
 
-/* Logits behind the last of T tokens. */
+/* Computes the logits after the last of T tokens. */
 static void next_logits(weft_inference *inf, int64_t T, const int32_t *tokens) {
     choose_threads(inf, T);
     int head = inf->model->n_units - 1;
@@ -300,7 +302,8 @@ static weft_status find_stop(weft_ctx *ctx, const weft_inference *inf,
     return WEFT_OK;
 }
 
-/* Tokens one by one, each to the sink; a text longer than the context slides through it. */
+/* Samples tokens one by one and passes each to the sink. If the text is longer than the
+ * context, only its last tokens are used. */
 static weft_status sample_tokens(weft_ctx *ctx, weft_inference *inf, int32_t *tokens,
                                  int64_t n, const weft_sample_options *options,
                                  weft_sample_sink sink, void *user) {
@@ -350,9 +353,10 @@ weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inf, const char
     return status;
 }
 
-/* The rows of a batch, and what the head adds up. */
+/* The rows of a batch, and the sums that the head adds to. */
 typedef struct batch {
-    int64_t B, T, n_tokens, n_targets; /* T: positions of x; the others of a row */
+    int64_t B, T, n_tokens, n_targets; /* T: positions of x; n_tokens, n_targets: of a
+                                          row */
     int32_t *tokens, *targets;
     double loss, hits;
 } batch;

@@ -21,12 +21,12 @@ struct weft_inference {
 
 /* --- merged.c: an adapter and the model that it belongs to --- */
 
-/* The folder of an adapter's base: `base`, or if that is NULL the one that it names. [out]
- * found: PATH_MAX bytes. */
+/* Finds the folder of an adapter's base: `base`, or if that is NULL the one that the
+ * adapter names. [out] found: PATH_MAX bytes. */
 weft_status wefti_merge_locate(weft_ctx *ctx, const char *folder, const char *base,
                                char *found) WEFT_CHECKED;
 
-/* Fills inf->params of inf->model, the base's: W0 + s B A. */
+/* Fills inf->params with the merged parameters W0 + s B A; inf->model is the base's. */
 weft_status wefti_merge_read(weft_ctx *ctx, weft_inference *inf, const char *folder,
                              const char *base) WEFT_CHECKED;
 
@@ -34,9 +34,10 @@ weft_status wefti_merge_read(weft_ctx *ctx, weft_inference *inf, const char *fol
 weft_status wefti_inference_reserve(weft_ctx *ctx, weft_inference *inf, int64_t B,
                                     int64_t T) WEFT_CHECKED;
 
-/* Says how many positions of a row are a source; room that was made for another number
- * does not fit. */
+/* Sets how many positions of a row are a source; room that was made for another number is
+ * freed. */
 void wefti_inference_set_source(weft_ctx *ctx, weft_inference *inf, int64_t source);
 
-/* Unit u over rows whose x is in inf->x[(u + 1) % 2]; its y will be in inf->x[u % 2]. */
+/* The pass of unit u over rows whose x is in inf->x[(u + 1) % 2]; its y will be in
+ * inf->x[u % 2]. */
 wefti_pass wefti_inference_pass(weft_inference *inf, int u, int64_t B, int64_t T);

@@ -4,10 +4,10 @@
  *     "transformer.h.0.ln_1.weight"    as the whole language model's class writes it
  *     "h.0.ln_1.weight"                as the class without a head writes it
  *
- * Both are read. A tensor that no parameter takes is refused, for a model that leaves out
- * what it was trained with computes something else; but for causal masks and tables of
- * rotary frequencies, which older files carry, and the second copy of a tied embedding, if
- * it is one. */
+ * Both are read. A tensor that no parameter takes is refused, because a model that leaves
+ * out a part of what it was trained with computes something else. Exceptions are causal
+ * masks and tables of rotary frequencies, which older files contain, and the second copy
+ * of a tied embedding, if it really is one. */
 #include "train/initial.h"
 
 #include <stdio.h>
@@ -21,7 +21,8 @@ static bool ends_with(const char *name, const char *end) {
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* A head of its own is called in two ways (wefti_param_adapter_name); the other one, or -1. */
+/* A separate head has one of two names (wefti_param_adapter_name). Returns the tensor
+ * with the other name, or -1. */
 static int find_head(const wefti_weights *w, const char *name) {
     static const char *const heads[] = {"lm_head.weight", "embed_out.weight"};
     char other[sizeof((wefti_place *)NULL)->name];
@@ -34,8 +35,8 @@ static int find_head(const wefti_weights *w, const char *name) {
     return -1;
 }
 
-/* The tensor of that name, or of it without its first part, or a head under its other name; -1:
- * none of them. */
+/* The tensor with that name, or with that name without its first part, or a head under
+ * its other name; -1: none of them. */
 static int find(const wefti_weights *w, const char *name) {
     int index = wefti_weights_find(w, name);
     const char *dot = strchr(name, '.');
@@ -51,8 +52,8 @@ static bool is_second_copy(const weft_model *model, const wefti_tensor_spec *spe
            spec->cols == model->config.width;
 }
 
-/* It is one: rows all over the two are equal. A head that was trained apart differs in all
- * of its rows. */
+/* Checks that it is a copy: ROWS rows spread over the two must be equal. A head that was
+ * trained separately differs in all of its rows. */
 static weft_status check_copy(weft_ctx *ctx, const wefti_weights *w,
                               const weft_model *model, int index) {
     enum { ROWS = 256 };
@@ -143,7 +144,7 @@ weft_status wefti_initial_open(weft_ctx *ctx, const char *folder, const weft_mod
         return WEFT_OK;
     }
     weft_status closed = wefti_weights_close(ctx, w);
-    (void)closed; /* the first failure is the one to tell */
+    (void)closed; /* the first failure is the one to report */
     return status;
 }
 

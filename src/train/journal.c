@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run writes down while it runs: metrics.jsonl and TensorBoard events, one entry per
- * step and per evaluation, nodes.jsonl, one per node whenever all ranks come together, and the
- * newest numbers for Prometheus. A resumed run goes on behind its checkpoint: later lines of the
- * interrupted one are dropped, its elapsed seconds count. */
+/* What a run writes while it runs: metrics.jsonl and TensorBoard events, with one entry
+ * per step and per evaluation; nodes.jsonl, with one entry per node whenever all ranks
+ * meet; and the newest numbers for Prometheus. A resumed run continues after its
+ * checkpoint: later lines of the interrupted run are dropped, and its elapsed seconds are
+ * counted. */
 #define _GNU_SOURCE
 #include "train/journal.h"
 
@@ -26,7 +27,7 @@ struct wefti_journal {
     wefti_exporter *exporter; /* or NULL */
 };
 
-/* Seconds that an interrupted run has taken already. */
+/* Seconds that the interrupted run has taken already. */
 static weft_status read_elapsed(weft_ctx *ctx, const char *path, double *elapsed_s) {
     static const char *const names[] = {"elapsed_s"};
     double *rows;
@@ -70,7 +71,7 @@ weft_status wefti_journal_open(weft_ctx *ctx, const weft_config *config, int64_t
         return WEFT_OK;
     }
     weft_status closed = wefti_journal_close(journal);
-    (void)closed; /* the first failure is the one to tell */
+    (void)closed; /* the first failure is the one to report */
     return status;
 }
 

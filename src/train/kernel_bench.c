@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernels of one rank's step, measured where they are called. A step is what a rank
- * without others does:
+/* The kernels of one rank's step, measured where they are called. The step is that of a
+ * rank without others:
  *
  *     units forward -> units backward -> norm of the gradient -> AdamW
  *
- * on made rows, with a recorder (tensor/recorder.h) in the kernels' place. What the step
- * takes beyond its kernels are clearing the gradient and the notes themselves.
+ * on generated rows, with a recorder (tensor/recorder.h) in place of the kernels. The
+ * time that the step takes beyond its kernels goes into clearing the gradient and into
+ * the records.
  *
  *     limit of a kernel   max(flop / peak, bytes / stream) seconds, the roofline
- *     share of the limit  that over its time */
+ *     share of the limit  the limit over the kernel's time */
 #include <weft/bench.h>
 
 #include <stdlib.h>
@@ -94,7 +95,7 @@ static void release(bench *b) {
     wefti_job_destroy(b->ctx, b->job);
 }
 
-/* Initial parameters, and rows of which no two are alike. */
+/* Fills in initial parameters, and rows that all differ. */
 static void fill(bench *b) {
     const weft_model *model = b->job->model;
     int64_t start = 0, vocab = model->config.vocab;
@@ -171,7 +172,7 @@ static void step(bench *b, int64_t number) {
     k->adam(n, &adam, b->at.grads, b->at.params, b->at.m, b->at.v);
 }
 
-/* The records keep adding up; a step's part is what it added. */
+/* The records are running sums; a step's part is what the step has added. */
 static void measure(bench *b) {
     double before[WEFTI_RECORDS] = {0};
     wefti_recorder_begin(b->recorder, b->job->pass_kernels);
@@ -200,12 +201,13 @@ static weft_spread spread_of(double *x, int64_t n, double scale) {
     return (weft_spread){median * scale, least * scale, most * scale};
 }
 
-/* Bytes per second of the best of five scalings of memory that no cache holds. */
+/* Bytes per second: the best of five scalings of a block of memory that no cache
+ * holds. */
 static weft_status stream(bench *b, double *rate) {
     float *x = NULL;
     WEFT_TRY(floats(b, STREAM_FLOATS, &x));
     *rate = 0;
-    for (int i = 0; i < 6; i++) { /* the first one finds no pages yet */
+    for (int i = 0; i < 6; i++) { /* in the first one the pages are not mapped yet */
         double begin = wefti_now_s();
         b->job->kernels->scale(STREAM_FLOATS, 1.0f, x);
         double now = 8.0 * STREAM_FLOATS / (wefti_now_s() - begin);

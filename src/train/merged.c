@@ -2,7 +2,7 @@
 /* An adapter and its base as one model in memory, and a model in memory as a folder:
  *
  *     base folder --> W0 \
- *                         W0 + s B A --> asked, or written under Hugging Face names
+ *                         W0 + s B A --> used, or written under Hugging Face names
  *     adapter -----> A, B /                                                          */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -42,7 +42,7 @@ weft_status wefti_merge_locate(weft_ctx *ctx, const char *folder, const char *ba
                              folder);
     weft_status status = wefti_state_locate(ctx, base, found, &step);
     if (status != WEFT_ERR_FILE) return status;
-    weft_ctx_clear(ctx); /* there is more to say */
+    weft_ctx_clear(ctx); /* a longer message follows */
     return weft_ctx_fail(ctx, WEFT_ERR_FILE,
                          "the adapter in %s is of the model '%.200s', which is not a "
                          "folder with a model here; say where it is with --base",
@@ -113,7 +113,8 @@ static bool is_first(const weft_model *model, int p) {
     return true;
 }
 
-/* The tensors of the model's file; several parameters may be rows of one. */
+/* Lists the tensors of the model's file; one tensor may hold the rows of several
+ * parameters. */
 static int fill_specs(const weft_model *model, wefti_tensor_spec *specs) {
     int n = 0;
     for (int p = 0; p < model->n_params; p++) {
@@ -155,7 +156,7 @@ static weft_status path_of(weft_ctx *ctx, const char *folder, const char *name,
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
 }
 
-/* The chat template of the folder that the model is from goes with it, if there is one that
+/* Copies the chat template of the folder that the model came from, if there is one that
  * weft can read. */
 static weft_status save_chat(weft_ctx *ctx, const weft_inference *inf, const char *folder) {
     weft_chat *chat;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* CPU, memory and network of each node, for the report and for who watches.
+/* CPU, memory and network use of each node, for the report and for people who watch a
+ * run.
  *
  *     each rank: counters of the process, the machine and its own traffic, now minus before
- *          -- 176 bytes -->  the first rank: sums, or the largest, of the ranks of a node
+ *          -- 136 bytes -->  the first rank: sums, or the largest, of the ranks of a node
  *
- * Ranks that are threads of one process have equal shares of what the process used. A machine with
- * several nodes' ranks (emulated nodes) tells each of them all of its network. */
+ * Ranks that are threads of one process report equal shares of what the process used. On
+ * a machine with ranks of several nodes (emulated nodes), each of these nodes reports the
+ * whole network traffic of the machine. */
 #define _GNU_SOURCE
 #include "train/nodefacts.h"
 
@@ -21,7 +23,7 @@
 
 enum { HOST_BYTES = 64, CORES = WEFTI_NODE_FIGURES, NUMBERS, BYTES = NUMBERS * 8 + HOST_BYTES };
 
-/* The counters as they stand. */
+/* Reads the counters. */
 static wefti_node_meter look(const wefti_rank *r) {
     wefti_traffic t;
     wefti_node_meter m = {.begun = true, .at_s = wefti_now_s(), .cpu_s = wefti_process_cpu_s()};
@@ -38,7 +40,8 @@ static wefti_node_meter look(const wefti_rank *r) {
 
 void wefti_node_meter_begin(wefti_node_meter *meter, wefti_rank *r) { *meter = look(r); }
 
-/* The figures in the order of wefti_node_names; what went backwards is not known. */
+/* The figures in the order of wefti_node_names; a figure that went backwards counts as
+ * unknown. */
 static void measure(wefti_rank *r, wefti_node_meter *before, int ranks_here,
                     double figures[WEFTI_NODE_FIGURES]) {
     wefti_node_meter now = look(r);
@@ -71,7 +74,7 @@ static void pack(wefti_rank *r, wefti_node_meter *meter, int ranks_here, unsigne
     memcpy(out + 8 * NUMBERS, host, sizeof host);
 }
 
-/* A number of 0 or more, else NAN: what a rank sends is not trusted. */
+/* A number of 0 or more, else NAN: what another rank sends is not trusted. */
 static double read_number(const unsigned char *p) {
     uint64_t bits = wefti_get_u64(p);
     double x;
@@ -79,7 +82,7 @@ static double read_number(const unsigned char *p) {
     return x >= 0 && x < 1e18 ? x : (double)NAN;
 }
 
-/* The first rank of a node begins its figures, the others of it add to them. */
+/* Adds a rank's figures to its node: the first rank sets them, the others add to them. */
 static void add(wefti_node *node, const unsigned char *bytes) {
     enum { BUSY = 1, RANK_BYTES = 3, NET_OUT = 4, NET_IN = 5 };
     for (int i = 0; i < WEFTI_NODE_FIGURES; i++) {

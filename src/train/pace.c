@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Emulated slowness: computing a step takes a rank at least mesh.compute_time, and one rank,
- * drawn for the step, mesh.straggler_time more. */
+/* Emulated slowness: a rank takes at least mesh.compute_time to compute a step, and one
+ * rank, drawn for each step, takes mesh.straggler_time more. */
 #include "base/clock.h"
 #include "base/rng.h"
 #include "train/rank.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* All that is done once, before any rank runs:
+/* Everything that is done once, before any rank runs:
  *
  *     configuration -> run folder -> tokenizer -> text -> job -> prediction of bytes and
- *     memory -> refused in one sentence, or the folder is written
+ *     memory -> an error, or the folder is written
  *
- * With several processes the first one looks and the others are told; what every process
- * reads for itself (configuration, tokenizer, text) is compared. */
+ * With several processes, the first one looks into the folder and tells the others; what
+ * every process reads for itself (configuration, tokenizer, text) is compared. */
 #define _GNU_SOURCE
 #include "train/prepare.h"
 
@@ -51,7 +51,8 @@ static weft_status run_path(weft_ctx *ctx, const weft_config *config, const char
     return WEFT_OK;
 }
 
-/* Whether somebody's steps would be lost: there are metrics or a checkpoint. */
+/* Whether the steps of an earlier run would be lost: the folder has metrics or a
+ * checkpoint. */
 static weft_status find_run(weft_ctx *ctx, const weft_config *config, bool *found) {
     char path[PATH_MAX], newest[PATH_MAX];
     int64_t step;
@@ -63,7 +64,7 @@ static weft_status find_run(weft_ctx *ctx, const weft_config *config, bool *foun
     return WEFT_OK;
 }
 
-/* A new run needs a folder without one; a resumed run finds its newest checkpoint. */
+/* A new run needs a folder without a run; a resumed run finds its newest checkpoint. */
 static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bool resume,
                                     wefti_prepared *p) {
     bool found = false;
@@ -81,7 +82,8 @@ static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bo
     return wefti_state_find(ctx, config->run.folder, true, &p->saved, p->saved_path);
 }
 
-/* The leader looks; where its folder is not seen a checkpoint is brought. */
+/* The leader looks into the folder; a machine that does not see it gets a copy of the
+ * checkpoint. */
 static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool resume,
                                wefti_prepared *p) {
     char brought[PATH_MAX];
@@ -99,7 +101,7 @@ static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool re
     return WEFT_OK;
 }
 
-/* Learns merges from the texts of the run, which are read again as its data. */
+/* Learns merges from the texts of the run, which are read a second time as its data. */
 static weft_status train_bpe(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
     const weft_shard_texts texts = {.paths = (const char *const *)config->data.path.items,
@@ -112,7 +114,8 @@ static weft_status train_bpe(weft_ctx *ctx, const weft_config *config,
                                       &p->tokenizer, NULL);
 }
 
-/* Before anything is read, so that the first thing missing is the first thing said. */
+/* Checked before anything is read, so that the first thing missing is the first one
+ * reported. */
 static weft_status check_paths(weft_ctx *ctx, const weft_config *config) {
     if (config->data.path.n > 0) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
@@ -126,14 +129,15 @@ static weft_status open_named(weft_ctx *ctx, const weft_config *config,
     return wefti_tokenizer_create_ids(ctx, config->data.vocab, out);
 }
 
-/* A resumed run goes on with the tokenizer it was begun with; a wish for another is
- * refused. */
+/* A resumed run keeps the tokenizer that it was started with; a request for another one
+ * is refused. */
 static weft_status resume_tokenizer(weft_ctx *ctx, const weft_config *config,
                                     const char *path, wefti_prepared *p) {
     weft_tokenizer *wanted = NULL;
     const char *name = config->data.tokenizer;
     bool wished = wefti_config_given(config, "data.tokenizer") || !config->model.init[0];
-    bool gone = strchr(name, '/') && !exists(name); /* with the model it lay beside, say */
+    bool gone = strchr(name, '/') && !exists(name); /* for example with the model beside
+                                                       it */
     WEFT_TRY(weft_tokenizer_load(ctx, path, &p->tokenizer));
     if (!wished || gone || wefti_tokenizer_is_trained(name)) return WEFT_OK;
     WEFT_TRY(open_named(ctx, config, &wanted));
@@ -174,7 +178,7 @@ weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int 
                       block + 2 * N * N, N);
         double spent_s = wefti_now_s() - start_s;
         if (spent_s < best_s) best_s = spent_s;
-        if (i > 0 && wefti_now_s() > until_s + 1) break; /* a slow table: enough */
+        if (i > 0 && wefti_now_s() > until_s + 1) break; /* a slow table: enough tries */
     }
     wefti_free(ctx, block);
     *flops = 2.0 * N * N * N / best_s;
@@ -183,8 +187,9 @@ weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int 
 
 enum { MEASURED_STEPS = 1024 }; /* over which a prediction is averaged */
 
-/* Where a node has several copies of the model, what its other copies send is added to what
- * the first one counts in each step; their arrangements are kept for that. */
+/* Where a node has several copies of the model, the bytes that its other copies send are
+ * added to what the first one counts in each step; their arrangements are kept for
+ * this. */
 static weft_status keep_arrangement(weft_ctx *ctx, wefti_prepared *p, int s,
                                     wefti_arrangement *a) {
     if (p->job->copies > 1 && !p->shards)
@@ -231,7 +236,8 @@ static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
     if (limit > 0) have = limit > here ? limit - here : 0;
     p->summary.memory_rank_bytes = f->total;
     p->summary.memory_bytes = here + wanted;
-    if (peak > here + wanted) p->summary.memory_bytes = peak; /* while the text was read */
+    if (peak > here + wanted) p->summary.memory_bytes = peak; /* peak while the text was
+                                                                 read */
     if (have < 0 || wanted <= have) return WEFT_OK;
     char a[32], b[32], c[32], d[32], e[32];
     return weft_ctx_fail(
@@ -343,8 +349,8 @@ static void describe(wefti_prepared *p) {
         p->summary.train_tokens = weft_dataset_train_tokens(p->dataset);
 }
 
-/* Where each rank is a process: its share of the machine's cores, or those that it is
- * bound to. */
+/* Where each rank is a process: the rank's share of the machine's cores, or the cores
+ * that it is bound to. */
 static void choose_threads(wefti_prepared *p) {
     long all = sysconf(_SC_NPROCESSORS_ONLN);
     int mine = wefti_machine_cores();
@@ -397,8 +403,8 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
     return wefti_journal_open(ctx, config, p->job->first_step, &p->elapsed_s, &p->journal);
 }
 
-/* A run that begins from a model is of that model. Resumed, its own checkpoint says what
- * that was: the folder may be gone. */
+/* A run that begins from a model takes over the model's shape. When it is resumed, its
+ * own checkpoint says what that shape was, because the model's folder may be gone. */
 static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepared *p) {
     char folder[PATH_MAX];
     int64_t step;
@@ -420,7 +426,8 @@ static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepare
     return found == WEFT_OK ? wefti_adopt_tokenizer(ctx, config, folder) : WEFT_OK;
 }
 
-/* Before anything is written: whether the model's tensors are those of this run's. */
+/* Before anything is written: checks that the tensors in the model folder fit this run's
+ * model. */
 static weft_status check_initial(weft_ctx *ctx, const wefti_prepared *p) {
     const char *init = p->job->config->model.init;
     const char *adapter = p->job->config->adapter.init;
@@ -428,7 +435,8 @@ static weft_status check_initial(weft_ctx *ctx, const wefti_prepared *p) {
     int64_t step;
     wefti_weights *weights;
     if (!init[0] || p->saved.step >= 0) return WEFT_OK;
-    if (wefti_model_has_adapters(p->job->model)) { /* the base was checked: it is read */
+    if (wefti_model_has_adapters(p->job->model)) { /* the base was checked when it was
+                                                      read */
         if (!adapter[0]) return WEFT_OK;
         WEFT_TRY(wefti_initial_open(ctx, adapter, p->job->model, &weights));
         return wefti_weights_close(ctx, weights);
@@ -468,7 +476,8 @@ static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume
     return make_plan(ctx, config, p);
 }
 
-/* It looks into no run folder: what is there belongs to the others. */
+/* A process that joins does not look into the run folder: what is there belongs to the
+ * others. */
 static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, bool resume,
                                   wefti_prepared *p) {
     (void)resume;
@@ -482,7 +491,7 @@ static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, bool resum
     return make_plan(ctx, config, p);
 }
 
-/* The folder is somebody's: it is read alone. */
+/* The folder belongs to an earlier run: it is only read. */
 static weft_status prepare_replay(weft_ctx *ctx, weft_config *config, bool resume,
                                   wefti_prepared *p) {
     (void)resume;
@@ -508,7 +517,7 @@ static weft_status prepare_with(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
     WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the run", &p));
     p->config = config;
     weft_status status = WEFT_OK;
-    if (prepare_all == prepare_joiner) /* it speaks with nobody before it is a member */
+    if (prepare_all == prepare_joiner) /* a joiner sends nothing before it is a member */
         p->bootstrap.mesh = mesh;
     else
         status = wefti_bootstrap_join(ctx, mesh, &p->bootstrap);
@@ -518,7 +527,7 @@ static weft_status prepare_with(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
         return WEFT_OK;
     }
     weft_status closed = wefti_prepared_destroy(ctx, p);
-    (void)closed; /* the first failure is the one to tell */
+    (void)closed; /* the first failure is the one to report */
     return status;
 }
 

@@ -18,17 +18,17 @@ typedef struct wefti_prepared {
     weft_tokenizer *tokenizer; /* owned, like the next three */
     weft_chat *chat;           /* of prompts; or NULL; owned */
     weft_dataset *dataset;
-    weft_config *config; /* borrowed: of the run as it began */
+    weft_config *config; /* borrowed: the configuration as the run began */
     wefti_job *job;
-    weft_config *own_config;  /* the job's, once the run has changed its world; or NULL */
+    weft_config *own_config;  /* the job's, after a change of the world; or NULL */
     wefti_journal *journal;   /* of the leader */
-    wefti_viewlog *views;     /* who takes part, in each process; NULL: nobody asks */
+    wefti_viewlog *views;     /* who takes part, in each process; NULL: not recorded */
     uint64_t checksum;        /* of this rank's parameters when it left its last world */
-    wefti_lease *lease;       /* of the leader: nobody else writes the run folder */
+    wefti_lease *lease;       /* of the leader: no other process writes the run folder */
     uint64_t lease_run;       /* of the lease, also where the leader is another process */
-    bool joins;               /* this process comes into a run that trains */
-    bool bare;                /* and has not got parameters and state yet */
-    bool on_text;             /* else on made tokens, and without files */
+    bool joins;               /* this process joins a run that is training */
+    bool bare;                /* and has no parameters and state yet */
+    bool on_text;             /* false: on generated tokens, and without files */
     bool finished;            /* a resumed run with no step left */
     wefti_base base;          /* owned: of a model that is trained in part */
     wefti_saved_layout saved; /* step = -1: a new run */
@@ -42,12 +42,13 @@ typedef struct wefti_prepared {
     double elapsed_s;          /* of the run before it was resumed */
     double exchange_s, wait_s; /* summed over steps by rank 0 */
 
-    /* of this rank when it left its last world (regroup.c) */
+    /* set when this rank left its last world (regroup.c) */
     int64_t next_row, state_bytes; /* of the text; of parameters and state */
-    int64_t given;                 /* if it was a guest: what it has of the state */
-    double step_s;                 /* that a step takes, lately */
-    double join_s;                 /* of a guest: until it takes part, as predicted */
-    int64_t join_bytes;            /* and what it gets until then */
+    int64_t given;                 /* if it was a guest: the parts of the state that it
+                                      has */
+    double step_s;                 /* mean time of the last steps */
+    double join_s;                 /* of a guest: predicted time until it takes part */
+    int64_t join_bytes;            /* and the bytes that it gets until then */
 } wefti_prepared;
 
 /* Opens the text, makes the job, checks the memory, opens the run folder. *out is NULL
@@ -60,13 +61,13 @@ weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
 weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 wefti_prepared **out) WEFT_CHECKED;
 
-/* Of a process that comes into a run that trains: opens the text and makes a job, alone. What the
- * job really is the others tell when this process is a member (train/regroup.h). */
+/* For a process that joins a run that is training: opens the text and makes a job, alone.
+ * The others tell it the real job when it is a member (train/regroup.h). */
 weft_status wefti_prepare_joiner(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                  wefti_prepared **out) WEFT_CHECKED;
 
-/* Of a run that is played again: text and job, without a word of it in the run folder. saved: its
- * newest whole checkpoint. */
+/* For a run that is replayed: opens text and job, and writes nothing into the run folder.
+ * saved: its newest complete checkpoint. */
 weft_status wefti_prepare_replay(weft_ctx *ctx, weft_config *config,
                                  wefti_prepared **out) WEFT_CHECKED;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What one rank owns; job/footprint.c says beforehand how much memory it takes.
+/* What one rank owns; job/footprint.c predicts how much memory it takes.
  *
  *     shards        parameters, gradients, optimizer states: flat, n of this rank's elements,
  *                   in the order of the buckets
@@ -8,9 +8,10 @@
  *     kept          with mesh.keep_whole instead: every unit, gathered once in a step
  *     activations   outputs of the units, and what their backward needs; with model.recompute
  *                   one buffer of the latter serves all units
- *     messages      room for all that may be under way, so that sending allocates nothing
+ *     messages      room for all that may be in flight, so that sending allocates nothing
  *
- * All of it is allocated here, before the first step; a step allocates nothing (a test counts). */
+ * All of it is allocated here, before the first step; a step allocates nothing (a test
+ * counts). */
 #include "train/rank.h"
 
 #include <math.h>
@@ -37,7 +38,7 @@ static weft_status allocate_shards(wefti_rank *r) {
                          &r->sums);
 }
 
-/* Units on their way in and out. A place is as large as the largest unit that uses it. */
+/* Buffers of units in flight. A place is as large as the largest unit that uses it. */
 static weft_status allocate_flight(wefti_rank *r) {
     wefti_sizes sizes = wefti_job_sizes(r->job);
     const int64_t *places = sizes.places;
@@ -87,8 +88,8 @@ static weft_status allocate_activations(wefti_rank *r) {
     return wefti_alloc_n(r->ctx, n_targets, sizeof(int32_t), "tokens", &r->targets);
 }
 
-/* Two stages of each bucket may be under way in each of two steps; of status and shard
- * messages two rounds. */
+/* Messages that may be in flight at once: two stages of each bucket in each of two steps;
+ * WEFTI_STATUS_SLOTS + 1 rounds of the status, and two rounds of shard messages. */
 static weft_status reserve_messages(wefti_rank *r) {
     int n = r->arrangement->n_buckets;
     WEFT_TRY(wefti_comm_reserve(r->comms.replica, 4 * n * (r->job->site_replicas - 1)));
@@ -100,8 +101,8 @@ static weft_status reserve_messages(wefti_rank *r) {
                               (WEFTI_STATUS_SLOTS + 1) * (r->job->W - 1));
 }
 
-/* Everything in the order of its needs: first which elements, then their memory, then who
- * exchanges them, and the exchange thread last. */
+/* Builds everything in the order of its dependences: first which elements, then their
+ * memory, then what exchanges them, and the exchange thread last. */
 static weft_status build(wefti_rank *r) {
     const wefti_job *job = r->job;
     WEFT_TRY(wefti_arrangement_create(r->ctx, job, r->local, &r->arrangement));
@@ -199,8 +200,8 @@ static void free_activations(wefti_rank *r) {
     WEFTI_FREE(r->ctx, r->outputs, r->saved, r->dy, r->scratch, r->tokens, r->targets);
 }
 
-/* The exchange thread first, then what it used; memory that others may still read is freed when
- * nobody does (settle). */
+/* Stops the exchange thread first, then frees what it used. Memory that other ranks may
+ * still read is freed only when none of them does (settle). */
 void wefti_rank_destroy(wefti_rank *r) {
     if (!r) return;
     wefti_worker_destroy(r->ctx, r->worker);
@@ -228,7 +229,8 @@ void wefti_rank_destroy(wefti_rank *r) {
     wefti_free(r->ctx, r);
 }
 
-/* Initial values are a function of (seed, tensor, row), so any sharding gives the same. */
+/* Initial values are a function of (seed, tensor, row), so every sharding gives the same
+ * ones. */
 void wefti_rank_init_params(wefti_rank *r) {
     const wefti_arrangement *a = r->arrangement;
     uint64_t seed = (uint64_t)r->job->config->run.seed;
@@ -242,7 +244,7 @@ void wefti_rank_init_params(wefti_rank *r) {
     }
 }
 
-/* The first row of a step: before `until` guests take none. */
+/* The first row of a step. In the steps before `until` guests take no rows. */
 int64_t wefti_rank_first_row(const wefti_rank *r, int64_t step) {
     const wefti_job *job = r->job;
     const wefti_guests *g = &r->guests;

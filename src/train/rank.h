@@ -14,7 +14,7 @@ typedef struct wefti_step_status {
     double failed;   /* the loss is not finite */
     double distance; /* of the replicas, squared, in the step before (mix/mixer.h) */
     double met;      /* this rank has such an estimate */
-    double counted;  /* ranks that are in the sum; does not travel */
+    double counted;  /* ranks that are in the sum; not sent */
 } wefti_step_status;
 
 _Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + sizeof(double),
@@ -25,7 +25,7 @@ typedef struct wefti_tally {
     double grad_squares, moved; /* squared norms of the node's gradient and its update */
     double exchange_s, wait_s;  /* exchange thread busy; compute thread waiting for it */
     double wire_out, wire_in, local_out, local_in; /* payload bytes */
-    double late; /* messages that the mixer did without */
+    double late; /* messages that the mixer did not wait for */
 } wefti_tally;
 
 /* Full-size buffers of units in flight when S > 1. */
@@ -52,7 +52,7 @@ typedef struct wefti_comms {
     wefti_comm *shard;   /* the ranks that share this replica */
     wefti_comm *rows;    /* the same, for the optimizer: rows of matrices */
     wefti_comm *replica; /* this shard in all replicas of the site */
-    wefti_comm *sites;   /* this shard at this place of all sites; one site: as replica */
+    wefti_comm *sites;   /* this shard at its place in all sites; one site: as replica */
     wefti_comm *control; /* all ranks */
 } wefti_comms;
 
@@ -61,23 +61,24 @@ weft_status wefti_comms_join(weft_ctx *ctx, wefti_world *world, int rank,
                              wefti_comms *out) WEFT_CHECKED;
 void wefti_comms_destroy(wefti_comms *comms);
 
-/* The world that a job's ranks live in: threads of this process with the wires that the
+/* The world of a job's ranks: threads of this process with the wires that the
  * configuration emulates, or the processes of a mesh (NULL: there is none). [out] *out
  * for wefti_world_destroy; NULL on failure. */
 weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
                              wefti_world **out) WEFT_CHECKED;
 
-/* Those who have come while the others train (train/guests.h). */
+/* Copies of the model that have joined while the others train (train/guests.h). */
 typedef struct wefti_guests {
-    int n;                /* copies of the model, the world's last ones; 0: nobody */
-    int64_t first, until; /* in these steps they take no part */
-    int64_t slices, from; /* their state comes in so many slices, from this part on */
-    int64_t given;        /* of a guest: up to there all has come */
+    int n;                /* copies of the model, the world's last ones; 0: none */
+    int64_t first, until; /* they take no part in steps first .. until - 1 */
+    int64_t slices, from; /* their state is sent in this many slices, from part `from`
+                             on */
+    int64_t given;        /* of a guest: all parts before this one have come */
     bool open;            /* they take no part yet */
     bool broken;          /* of a guest: a giver was lost */
-    unsigned char *gift;  /* owned: what a giver has sent last, by `tag` */
+    unsigned char *gift;  /* owned: what a giver has sent last, with tag `tag` */
     int64_t tag;
-    bool sent; /* and it may not have left yet */
+    bool sent; /* the gift may not have left yet */
 } wefti_guests;
 
 /* Everything one rank owns. Its compute thread runs the step; its exchange thread runs
@@ -101,29 +102,31 @@ typedef struct wefti_rank {
     float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */
     float **saved;   /* [units] saved activations; all the same if recomputing */
     float *dy, *scratch;
-    wefti_unit_clock *clock; /* borrowed; NULL: nobody wants to know */
+    wefti_unit_clock *clock; /* borrowed; NULL: nothing is measured */
 
     wefti_replicator *replicator;
     wefti_replicator *site_replicator; /* NULL with one site */
     wefti_mixer *mixer;
     wefti_matrices *matrices; /* NULL: each element is moved by itself */
     wefti_worker *worker;
-    wefti_timeline *timeline; /* owned; NULL: nobody reads it */
+    wefti_timeline *timeline; /* owned; NULL: nothing is recorded */
     wefti_guests guests;
     int64_t last_ticket;
     int64_t *tickets; /* [buckets] of this step's exchange; 0: not submitted yet */
     double *moved,
-        *squares;   /* [buckets] written by whoever applies, or begins, a bucket */
+        *squares;   /* [buckets] written by the thread that applies, or begins, a
+                       bucket */
     uint64_t *sums; /* [units] checksums of the parameters */
 
-    /* the step under way; read by the exchange thread after a submit */
+    /* the current step; the exchange thread reads it after a submit */
     int64_t step;
-    int64_t micro, row; /* micro-batch under way; its first sequence's global index */
+    int64_t micro, row; /* current micro-batch; its first sequence's global index */
     double begun_s;     /* when the step's computing began */
     float lr, grad_scale;
     wefti_step_status status;
-    unsigned char sent_status[WEFTI_STATUS_SLOTS][WEFTI_STATUS_BYTES]; /* as they travel,
-                                                                   step t at t % that */
+    unsigned char sent_status[WEFTI_STATUS_SLOTS][WEFTI_STATUS_BYTES]; /* as it was sent;
+                                                                          step t at t %
+                                                                          slots */
     wefti_tally tally;
     double distance; /* the mixer's, after the last step; NAN: there is none */
     double busy_before_s;
@@ -136,8 +139,8 @@ typedef struct wefti_rank {
     void *stop_user;
 } wefti_rank;
 
-/* Allocates everything; after the first step nothing more is allocated. `comms` are
- * taken, also on failure. */
+/* Allocates everything; after the first step nothing more is allocated. Takes `comms`,
+ * also on failure. */
 weft_status wefti_rank_create(weft_ctx *ctx, const wefti_job *job, int rank,
                               const wefti_comms *comms, wefti_rank **out) WEFT_CHECKED;
 void wefti_rank_destroy(wefti_rank *r);
@@ -145,7 +148,7 @@ void wefti_rank_destroy(wefti_rank *r);
 /* Initial values of this rank's shards, from the job's seed. */
 void wefti_rank_init_params(wefti_rank *r);
 
-/* Whether this rank has come, and takes no part yet. */
+/* Whether this rank has joined, but does not take part yet. */
 static inline bool wefti_rank_is_guest(const wefti_rank *r) {
     return r->guests.open && r->replica >= r->job->R - r->guests.n;
 }
@@ -158,57 +161,61 @@ static inline int wefti_rank_replicas(const wefti_rank *r) {
 /* The first row of the text that a step takes, in the endless sequence of rows. */
 int64_t wefti_rank_first_row(const wefti_rank *r, int64_t step);
 
-/* Lets the mixer send what the first step's gossip rounds need. Once, before it. */
+/* Lets the mixer send what the first step's gossip rounds need. Called once, before that
+ * step. */
 weft_status wefti_rank_prime(wefti_rank *r) WEFT_CHECKED;
 
 /* --- step.c: a step is its schedule's ops --- */
 
-/* Computes step `step` and leaves its exchange under way. Collective. */
+/* Computes step `step`; its exchange may still be running on return. Collective. */
 weft_status wefti_rank_step(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
-/* The two ends of it, for who computes gradients by himself: begins a step, and after the
- * passes tells the status and hands over what was not yet. */
+/* The two ends of a step, for callers that compute gradients themselves. wefti_rank_open
+ * begins a step; wefti_rank_close, after the passes, sends the status and submits the
+ * buckets that have not been submitted. */
 weft_status wefti_rank_open(wefti_rank *r, int64_t step) WEFT_CHECKED;
 weft_status wefti_rank_close(wefti_rank *r) WEFT_CHECKED;
 
-/* Hands bucket b, complete, to the exchange thread; without overlap waits for it. */
+/* Hands bucket b, complete, to the exchange thread; without overlap it waits for the
+ * exchange. */
 weft_status wefti_rank_submit(wefti_rank *r, int b) WEFT_CHECKED;
 
-/* Waits for the exchange of the last step; *tally is the replica's. Collective over it.
- */
+/* Waits for the exchange of the last step; *tally is that of the replica. Collective over
+ * the replica. */
 weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) WEFT_CHECKED;
 
-/* The caller has read the status that this step reads, since begun_s (wefti_timeline_now):
- * the step's timeline ends here. */
+/* Ends the step's timeline. The caller has read the status that this step reads, and
+ * began to at begun_s (wefti_timeline_now). */
 void wefti_rank_end(wefti_rank *r, double begun_s);
 
-/* Sends r->status to all as that of `step`. */
+/* Sends r->status to all ranks as the status of `step`. */
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
-/* Waits for everybody's status of `step`, at most WEFTI_MAX_LAG steps back: *agreed is
- * their sum in rank order. Once for each step, in order. Collective. */
+/* Waits for the status of all ranks for `step`, at most WEFTI_MAX_LAG steps back: *agreed
+ * is their sum in rank order. Called once for each step, in order. Collective. */
 weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                    wefti_step_status *agreed) WEFT_CHECKED;
 
-/* The replicas' consensus distance, sqrt(mean |x_i - mean x|^2), that the ranks agree on; NAN
- * if nobody had an estimate. */
+/* The replicas' consensus distance, sqrt(mean |x_i - mean x|^2), that the ranks agree on;
+ * NAN if no rank had an estimate. */
 double wefti_rank_consensus(const wefti_rank *r, const wefti_step_status *agreed);
 
-/* Consensus control: the gossip round of step + 2 + job->status_lag is a mean of all if the
- * status of `step` says that the replicas are too far apart. By then all ranks have counted
- * them. Nothing without mixer.consensus_bound. Between steps. */
+/* Consensus control: the gossip round of step + 2 + job->status_lag is a mean of all
+ * replicas if the status of `step` says that they are too far apart. By then all ranks
+ * have read that status. Does nothing without mixer.consensus_bound. Called between
+ * steps. */
 void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_step_status *agreed);
 
-/* The same, before a checkpoint is written, of the status of the step to come, `step`:
- * those of a run that is resumed there know nothing of the last mixing. Collective. */
+/* The same for the status of the next step, `step`, before a checkpoint is written: the
+ * ranks of a run that is resumed there know nothing of the last mixing. Collective. */
 weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
 /* A tag of the control group that no status and no other call uses; all ranks agree on it.
  */
 int64_t wefti_rank_control_tag(wefti_rank *r);
 
-/* Emulated slowness (mesh.compute_time, mesh.straggler_time): waits until this share of the step's
- * computing may be done. A rank drawn for the step stalls on top of that. */
+/* Emulated slowness (mesh.compute_time, mesh.straggler_time): waits until this share of
+ * the step's computing may be done. A rank drawn for the step waits longer. */
 void wefti_rank_pace(const wefti_rank *r, double share);
 
 /* --- forward_backward.c: units forward and backward --- */
@@ -225,7 +232,7 @@ weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum, double *hits) WEFT_
 /* Parameters of unit u in full, gathered if S > 1. Collective over the shard group. */
 weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) WEFT_CHECKED;
 
-/* Parameters changed: nothing gathered is valid any more. */
+/* Called when parameters have changed: no gathered unit is valid any more. */
 void wefti_rank_forget_gathered(wefti_rank *r);
 
 /* --- exchange.c: what the exchange thread does with a bucket --- */
@@ -238,21 +245,21 @@ weft_status wefti_exchange_apply(wefti_rank *r, int bucket) WEFT_CHECKED;
 
 /* --- replicas.c: one model out of several --- */
 
-/* params <- their mean over all replicas, in the order of the replicas; what they were is
- * kept in the gradients until wefti_rank_restore. Collective; between steps. */
+/* params <- their mean over all replicas, in the order of the replicas; the old values
+ * are kept in the gradients until wefti_rank_restore. Collective; between steps. */
 weft_status wefti_rank_average(wefti_rank *r) WEFT_CHECKED;
 void wefti_rank_restore(wefti_rank *r);
 
-/* Between the two: this rank's share of |x_i - mean x|^2. */
+/* Between average and restore: this rank's share of |x_i - mean x|^2. */
 double wefti_rank_distance_squares(const wefti_rank *r);
 
-/* Compares a checksum of each unit's parameters over the replicas that ought to be equal
+/* Compares a checksum of each unit's parameters over the replicas that must be equal
  * after step `step`; WEFT_ERR_NUMERIC names the first unit and replica that differ.
  * Collective; between steps. */
 weft_status wefti_rank_compare(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
-/* Before the first step: all replicas have the same parameters, or all ranks fail alike, naming the
- * first that has others. Collective. */
+/* Before the first step: checks that all replicas have the same parameters. If not, all
+ * ranks fail with an error that names the first rank that differs. Collective. */
 weft_status wefti_rank_compare_initial(wefti_rank *r) WEFT_CHECKED;
 
 /* --- evaluate.c --- */

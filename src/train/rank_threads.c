@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One thread for each rank of this process. All are started, or none runs its body; the first
- * failure poisons the world, so that every other rank leaves its waits. */
+/* One thread for each rank of this process. The first failure, also one to start a
+ * thread, poisons the world, so that every other rank leaves its waits. */
 #include "train/rank_threads.h"
 
 #include <pthread.h>

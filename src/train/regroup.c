@@ -3,16 +3,18 @@
  *
  *     old rank -> its arrays -> new job (fewer nodes, a smaller batch) -> new rank <- arrays
  *
- * Each rank goes on with as many sequences per step as before, so the batch shrinks with
- * the nodes; the rows of the text are taken one after another, whoever takes them.
+ * Each rank keeps its number of sequences per step, so the batch shrinks with the nodes
+ * (unless elastic.batch is keep); the rows of the text are taken one after another,
+ * whichever rank takes them.
  *
- * Who comes into a world that trains learns there what the job is, from the first rank that knows
- * it (charter), and gets parameters and state of all the others (handover.h).
+ * A process that joins a world that is training learns there what the job is, from the
+ * first rank that knows it (charter), and gets parameters and state from all the others
+ * (handover.h).
  *
- * Mixers begin as in a run that is resumed at that step: what gossip sends ahead of a step and
- * outer exchanges that are under way are sent again, among those who are left. Copies of
- * partners' parameters (choco) do not come along, since partners are others now: each pair
- * begins from the mean of all replicas, which both know. */
+ * Mixers begin as in a run that is resumed at that step: what gossip sends ahead of a
+ * step and outer exchanges that are in flight are sent again, among the ranks that are
+ * left. Copies of partners' parameters (choco) are not kept, because the partners change:
+ * each pair begins again from the mean of all replicas, which both know. */
 #include "train/regroup.h"
 
 #include <string.h>
@@ -26,7 +28,7 @@
 #include "train/guests.h"
 #include "train/handover.h"
 
-/* With gossip only the ranks' status is of use to anybody but their receiver. */
+/* With gossip, only the ranks' status is useful to any rank but its receiver. */
 static int units_of(const wefti_job *job) {
     return job->topology ? 0 : job->model->n_units;
 }
@@ -42,7 +44,7 @@ wefti_elastic_policy wefti_regroup_policy(const weft_config *config, bool own_lo
         .own_loop = own_loop};
 }
 
-/* Of the run as it began: the sites of places. */
+/* The sites of the places, as they were when the run began. */
 static wefti_elastic_setup sites_of(const wefti_prepared *p) {
     const weft_config *c = p->config;
     int W = (int)(c->mesh.nodes * c->mesh.ranks_per_node), sites = (int)c->mesh.sites;
@@ -50,11 +52,12 @@ static wefti_elastic_setup sites_of(const wefti_prepared *p) {
         .shards = p->job->S, .sites = sites, .per_site = W / sites};
 }
 
-/* But for what has to be agreed on first. */
+/* The setup without what the ranks have to agree on first. */
 static wefti_elastic_setup setup_of(const wefti_prepared *p) {
     const wefti_job *job = p->job;
     wefti_elastic_setup sites = sites_of(p);
-    int64_t apart = job->replicator_config.delay; /* a step ends with its messages */
+    int64_t apart = job->replicator_config.delay; /* a step ends when its messages are
+                                                     in */
     if (apart < job->status_lag) apart = job->status_lag;
     return (wefti_elastic_setup){.shards = job->S,
                                  .sites = sites.sites,
@@ -68,7 +71,8 @@ static wefti_elastic_setup setup_of(const wefti_prepared *p) {
                                  .policy = wefti_regroup_policy(job->config, false)};
 }
 
-/* Whether anybody wants it, and the transport tells of each process by itself. */
+/* Whether the configuration asks for it, and the transport reports each process
+ * separately. */
 static bool is_wanted(const wefti_prepared *p) {
     const weft_mesh *mesh = p->bootstrap.mesh;
     return mesh && mesh->transport->ops->redial && p->on_text &&
@@ -110,7 +114,7 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     return b->comm ? wefti_comm_barrier(b->comm, b->n_messages++) : WEFT_OK;
 }
 
-/* --- what a rank takes along --- */
+/* --- what a rank keeps from world to world --- */
 
 static void swap(float **a, float **b) {
     float *c = *a;
@@ -127,7 +131,7 @@ void wefti_luggage_exchange(wefti_luggage *l, wefti_rank *r) {
         swap(&l->state[n++], &r->replicator->state[i]);
     for (int i = 0; r->site_replicator && i < r->site_replicator->n_states; i++)
         swap(&l->state[n++], &r->site_replicator->state[i]);
-    bool keeps = r->mixer->ops->keeps_partners; /* there are more or fewer of them now */
+    bool keeps = r->mixer->ops->keeps_partners; /* their number has changed */
     for (int i = 0; i < r->mixer->n_states && !keeps; i++)
         swap(&l->state[n++], &r->mixer->state[i]);
     if (n > l->n) l->n = n;
@@ -140,21 +144,24 @@ void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l) {
 
 /* --- what a new rank has to know --- */
 
-/* Of the run, and of the batch, from the world's first step on; of the rank, for the log of
- * views: its parameters, and how many messages it did without; and how state is handed over to
- * those who have none (guests.h). Travels as it lies, twelve numbers of 64 bits: all ranks are of
- * one byte order (transport.h carries no others). */
+/* What each rank tells the others. About the run and the batch: from the world's first
+ * step on. About the rank, for the log of views: its parameters, and how many messages it
+ * went on without. And how state is handed over to ranks that have none (guests.h). Sent
+ * as it lies in memory, twelve numbers of 64 bits: all ranks have one byte order
+ * (transport.h carries no others). */
 typedef struct charter {
-    int64_t has; /* parameters and state: what follows is known */
+    int64_t has; /* it has parameters and state: what follows is known */
     int64_t rows_per_rank, micro, first_row;
     uint64_t lease_run;
     uint64_t checksum;
-    int64_t n_missed;      /* -1: nobody knows */
-    int64_t slices, given; /* as in wefti_guests_plan; of who has none: what has come */
-    int64_t step_us, state_bytes, wire_us; /* for a prediction; wire_us: all from one rank */
+    int64_t n_missed;      /* -1: unknown */
+    int64_t slices, given; /* as in wefti_guests_plan; given: what a rank without state
+                              has */
+    int64_t step_us, state_bytes, wire_us; /* for a prediction; wire_us: all from one
+                                              rank */
 } charter;
 
-/* In how many steps this rank would give its state. */
+/* Number of steps over which this rank would give its state. */
 static int64_t slices_of(const wefti_prepared *p) {
     int64_t steps = p->job->config->mesh.join_steps;
     if (p->bare || !wefti_guests_can(p->job)) return 0;
@@ -180,7 +187,7 @@ static charter charter_of(const wefti_prepared *p) {
                      .wire_us = wire_s < 1e9 ? (int64_t)(wire_s * 1e6) : 0};
 }
 
-/* How many messages this rank did without. */
+/* Counts the messages that this rank went on without. */
 static weft_status count_missed(weft_ctx *ctx, weft_mesh *mesh, int64_t *n) {
     wefti_missed *list;
     int count;
@@ -190,7 +197,7 @@ static weft_status count_missed(weft_ctx *ctx, weft_mesh *mesh, int64_t *n) {
     return WEFT_OK;
 }
 
-/* What the charters say for the log of views. */
+/* Passes what the charters say on to the log of views. */
 static weft_status log_charters(weft_ctx *ctx, wefti_prepared *p, const charter *all,
                                 int n) {
     int64_t *missed;
@@ -206,7 +213,7 @@ static weft_status log_charters(weft_ctx *ctx, wefti_prepared *p, const charter 
     return status;
 }
 
-/* Whether each part of a copy is with somebody, in whichever copy. */
+/* Whether each shard of the model is on some rank that has state, in whichever copy. */
 static bool have_all(const bool *has, int W, int S) {
     int n = 0;
     for (int s = 0; s < S; s++) {
@@ -217,8 +224,9 @@ static bool have_all(const bool *has, int W, int S) {
     return n == S;
 }
 
-/* Who has no state: the last copies of the world, whole ones, and all others have it; else
- * everything is handed over between two steps. */
+/* State is sent in slices if the ranks without state are the last copies of the world,
+ * whole ones, and all other ranks have it; else everything is handed over between two
+ * steps (slices 0). */
 static wefti_guests_plan plan_of(const charter *all, int W, int S, int64_t slices) {
     wefti_guests_plan plan = {.slices = slices, .from = WEFTI_GUESTS_ALL};
     int n = 0;
@@ -231,7 +239,8 @@ static wefti_guests_plan plan_of(const charter *all, int W, int S, int64_t slice
     return plan;
 }
 
-/* Everybody's; has[w->size]: who has state. *c becomes that of the first who has. */
+/* Gathers all charters. has[w->size]: which ranks have state. *c becomes the charter of
+ * the first rank that has. */
 static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
                                     const wefti_elastic_world *w, bool *has, charter *c,
                                     wefti_guests_plan *plan) {
@@ -266,7 +275,8 @@ static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
 
 /* --- the new world --- */
 
-/* How many sites are left, and where each begins; *first NULL: the run has none. */
+/* How many sites are left, and with which replica each begins; *first NULL: the run has
+ * no sites. */
 static weft_status divide(weft_ctx *ctx, const wefti_prepared *p,
                           const wefti_regroup_batch *b, int **first, int *n) {
     wefti_elastic_setup setup = sites_of(p);
@@ -295,7 +305,7 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     WEFTI_TRY_OR(weft_config_copy(ctx, old->config, &config), wefti_free(ctx, first));
     config->mesh.sites = sites;
     config->mesh.nodes = b->ranks /
-                         old->S; /* several copies of a node may be lost one by one */
+                         old->S; /* copies on one node may be lost one by one */
     config->mesh.ranks_per_node = old->S;
     config->mesh.shards = 0;
     config->batch.tokens_per_step = b->rows_per_rank * old->T * b->ranks;
@@ -317,9 +327,10 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     return WEFT_OK;
 }
 
-/* Where a step keeps as many rows as the run began with: each rank's share of them, rounded up to
- * whole passes, since the mean over the ranks weighs all alike. Passes are as the configuration
- * has them; if it leaves that open, as a run of so many ranks would have them. */
+/* For elastic.batch=keep, where a step keeps as many rows as the run began with: each
+ * rank's share of them, rounded up to whole passes, because the mean over the ranks
+ * weighs all ranks alike. The passes are those of the configuration or, if it leaves them
+ * open, those of a run with this number of ranks. */
 static void keep_batch(const wefti_prepared *p, wefti_regroup_batch *batch) {
     const weft_config *c = p->config; /* of the run as it began */
     int64_t rows = c->batch.rows_per_step, micro = c->batch.micro;
@@ -348,8 +359,9 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
     return status;
 }
 
-/* The first rank writes what the run leaves behind. The folder is lent to it by the name of the run
- * and a later view than that of who had it before, who may live, but takes no part any more. */
+/* The first rank writes the files of the run. It takes the lease of the folder with the
+ * name of the run and a later view than that of the former holder, which may be alive but
+ * takes no part any more. */
 static weft_status take_over(weft_ctx *ctx, wefti_prepared *p,
                              const wefti_elastic_world *w) {
     const char *folder = p->config->run.folder;
@@ -361,7 +373,7 @@ static weft_status take_over(weft_ctx *ctx, wefti_prepared *p,
     return wefti_prepared_write(ctx, p);
 }
 
-/* All of the world, before there is a job. */
+/* Joins all ranks of the world, before there is a job. */
 static weft_status meet(weft_ctx *ctx, wefti_prepared *p, const wefti_elastic_world *w) {
     weft_mesh *mesh = p->bootstrap.mesh;
     wefti_world *world;
@@ -374,8 +386,8 @@ static weft_status meet(weft_ctx *ctx, wefti_prepared *p, const wefti_elastic_wo
     return wefti_bootstrap_join(ctx, mesh, &p->bootstrap);
 }
 
-/* What a guest is told of how long it will be one: so many steps, each of them longer by its slice,
- * for where joining takes long the steps fill the wire themselves. */
+/* Predicts for a guest how long it will be one: the number of steps, each of them longer
+ * by its slice, because where joining takes long the steps themselves fill the wire. */
 static void predict_join(wefti_prepared *p, const charter *c,
                          const wefti_guests_plan *plan) {
     double left = (double)(WEFTI_GUESTS_ALL - plan->from) / WEFTI_GUESTS_ALL;
@@ -420,7 +432,8 @@ weft_status wefti_rank_meet_anew(wefti_rank *r) {
     return status;
 }
 
-/* Where nobody was interrupted, this rank is complete now. */
+/* Fills the new rank with parameters and state. If a change of membership interrupts
+ * this, WEFT_OK is returned and the next world does it again. */
 static weft_status fill_rank(weft_ctx *ctx, wefti_prepared *p, wefti_rank *r,
                              const bool *has, const wefti_guests_plan *plan) {
     bool in_slices = plan->n > 0 && plan->slices > 0;
@@ -445,8 +458,9 @@ static weft_status make_rank(weft_ctx *ctx, wefti_prepared *p,
     return wefti_rank_prime(*state);
 }
 
-/* Who had no state when the world was made may have to lead it: those who gave it some were lost
- * before they had given it to this rank, too, and somebody later in the order had his. */
+/* A rank that had no state when the world was made may be its first rank and must lead it
+ * once it has state. This happens when the ranks before it were lost and it got its state
+ * from a rank later in the order. */
 static weft_status lead(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
                         const wefti_elastic_world *w) {
     weft_status status = take_over(ctx, p, w);
@@ -457,7 +471,7 @@ static weft_status lead(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
 weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
                           int64_t step, wefti_rank **state, wefti_elastic_world *change) {
     wefti_luggage l = {0};
-    bool *has = NULL; /* [change->size] who has state */
+    bool *has = NULL; /* [change->size] which ranks have state */
     wefti_guests_plan plan = {0};
     if (*state) {
         p->next_row = wefti_rank_first_row(*state, step);
@@ -475,7 +489,8 @@ weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
     if (status == WEFT_OK)
         status = wefti_alloc_n(ctx, change->size, sizeof *has, "ranks", &has);
     for (int r = 0; r < change->size && status == WEFT_OK; r++) has[r] = true;
-    if (status == WEFT_OK) has[change->rank] = !p->bare; /* if the others' is not heard */
+    if (status == WEFT_OK) has[change->rank] = !p->bare; /* in case the others' charters
+                                                            do not arrive */
     if (status == WEFT_OK) status = make_world(ctx, p, step, change, has, &plan);
     if (status != WEFT_OK)
         weft_ctx_fail(rank_ctx, status, "%s", weft_ctx_message(ctx));

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* A run with failures, played again in one process: the ranks of each view are threads, and all
- * that chance decided then is read from views.jsonl.
+/* A run with failures, replayed in one process: the ranks of each view are threads, and
+ * everything that was decided by chance then is read from views.jsonl.
  *
- *     view 1           ranks 0 1 2     steps 1..30    messages that counted nowhere are taken
- *       | who stays keeps its arrays                  and thrown away by those who lacked them
+ *     view 1           ranks 0 1 2     steps 1..30    messages that counted nowhere are received
+ *       | ranks that stay keep arrays                 and dropped by the ranks that lacked them
  *     view 2           ranks 0 2       steps 31..     sum of checksums = that of the log
- *       | who came gets its state as then (handover.h)
- *     ...              until the last step that the folder speaks of
+ *       | new ranks get their state as then (handover.h)
+ *     ...              until the last step that the folder knows of
  *
- * A rank that was lost is played to the end of its view: what it would have sent after its death
- * is in the lists of what did not count. What it received in its last steps nobody knows; where
- * two ranks were lost at once that can matter, and then a checksum tells.
+ * A rank that was lost is played to the end of its view: what it would have sent after
+ * its death is in the lists of messages that did not count. What it received in its last
+ * steps is unknown; where two ranks were lost at once that can matter, and then a
+ * checksum shows it.
  *
- * Compared are: the sum of the checksums before each view, the loss of each step, and all numbers
- * of the newest checkpoint. One of a step after which somebody was lost is written again by those
- * who are left, before their first step: then it is theirs. */
+ * Compared are: the sum of the checksums before each view, the loss of each step, and all
+ * numbers of the newest checkpoint. If a rank was lost right after the step of that
+ * checkpoint, the ranks that are left write it again before their first step: then it
+ * holds their numbers. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <math.h>
@@ -46,7 +48,8 @@ enum {
 typedef struct actor {
     float *array[ARRAYS]; /* [n] parameters and all state; owned; n 0: none yet */
     int n;
-    bool bare;         /* a guest that had not got all of its state when its view ended */
+    bool bare;         /* a guest that had not received all of its state when its view
+                          ended */
     uint64_t checksum; /* of the parameters */
 } actor;
 
@@ -58,27 +61,27 @@ typedef struct replay {
     wefti_views views;
     double *rows; /* [n_rows][2] step and loss, of metrics.jsonl */
     int64_t n_rows, next_row;
-    int64_t last; /* step, from 1 */
+    int64_t last; /* the last step, counted from 1 */
     double start_s;
 
-    /* the view that is played */
+    /* the view that is being played */
     const wefti_view_line *view;
     wefti_world *world;
     actor *actors; /* [view members] */
     int n_actors;
-    bool *has;     /* [view members] state, when it begins */
-    bool starts;   /* the run was begun, or resumed, with it */
-    bool loads;    /* resumed: state comes from the checkpoint */
-    int64_t end;   /* its last step, from 1 */
-    int64_t writer; /* number of the view that wrote the checkpoint before its first step; -1: it
-                       was written at the end of one */
-    bool wrote;     /* it is the one that is played */
+    bool *has;     /* [view members] which have state when the view begins */
+    bool starts;   /* the run was started, or resumed, with this view */
+    bool loads;    /* resumed: the state comes from the checkpoint */
+    int64_t end;   /* the view's last step, counted from 1 */
+    int64_t writer; /* index of the view that wrote the checkpoint before its first step;
+                       -1: it was written at the end of one */
+    bool wrote;     /* that view is the one being played */
 } replay;
 
 /* --- a rank's arrays --- */
 
-/* The arrays of a rank that a view hands on to the next, in one order. Copies of partners'
- * parameters begin anew, unless the run is only resumed. */
+/* The arrays that a rank hands on to the next view, in one order. Copies of partners'
+ * parameters are made again, unless the run is only resumed. */
 static int arrays_of(wefti_rank *r, float *out[ARRAYS]) {
     int n = 0;
     out[n++] = r->params;
@@ -153,14 +156,16 @@ static weft_status fill(const replay *p, wefti_rank *r) {
 
 /* --- steps --- */
 
-/* Of the first rank: the line of metrics.jsonl of this step, if there is one. */
+/* For the first rank: compares with the line of this step in metrics.jsonl, if there is
+ * one. */
 static weft_status compare_loss(replay *p, weft_ctx *ctx, int64_t step, double loss) {
     while (p->next_row < p->n_rows && !(p->rows[2 * p->next_row] >= (double)step))
         p->next_row++;
     if (p->next_row == p->n_rows || p->rows[2 * p->next_row] != (double)step)
         return WEFT_OK;
     double then = p->rows[2 * p->next_row++ + 1];
-    if (isnan(then)) return WEFT_OK; /* an evaluation's line, or a loss that was none */
+    if (isnan(then)) return WEFT_OK; /* an evaluation's line, or a loss that is no
+                                        number */
     p->result->losses++;
     if (then == loss) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_NUMERIC,
@@ -194,7 +199,8 @@ static weft_status tell(replay *p, wefti_rank *r, int64_t step, const wefti_step
     return compare_loss(p, r->ctx, step + 1, loss);
 }
 
-/* Reads the status of the steps up to `step`; *counted: the first that is not read. */
+/* Reads the status of the steps up to `step`; *counted: the first step that is not read
+ * yet. */
 static weft_status read_status(replay *p, wefti_rank *r, int64_t step, int64_t *counted) {
     for (; *counted <= step; ++*counted) {
         wefti_step_status agreed;
@@ -214,7 +220,7 @@ static uint64_t hash_all(wefti_rank *r) {
     return sum;
 }
 
-/* The checkpoint is read over what was played: that must change nothing. */
+/* Reads the checkpoint over the values that were played: that must change nothing. */
 static weft_status compare_checkpoint(replay *p, wefti_rank *r) {
     const wefti_saved_layout *saved = &p->p->saved;
     if (saved->replicas != wefti_rank_replicas(r))
@@ -234,14 +240,14 @@ static weft_status compare_checkpoint(replay *p, wefti_rank *r) {
                          p->p->saved_path, (unsigned long long)then);
 }
 
-/* By who takes part. */
+/* Done by the ranks that take part. */
 static weft_status look_back(replay *p, wefti_rank *r, int64_t done) {
     WEFT_TRY(wefti_rank_control_early(r, done));
     bool compares = done == p->p->saved.step && p->writer < 0;
     return compares ? compare_checkpoint(p, r) : WEFT_OK;
 }
 
-/* The checkpoint that was written again when the view had begun. */
+/* Compares the checkpoint that was written again when the view had begun. */
 static weft_status look_first(replay *p, wefti_rank *r) {
     if (!p->wrote) return WEFT_OK;
     wefti_guests_set_aside(r, p->p->saved.step, true);
@@ -250,14 +256,15 @@ static weft_status look_first(replay *p, wefti_rank *r) {
     return status;
 }
 
-/* What a checkpoint did to the run, and what it holds. */
+/* Repeats what a checkpoint did to the run, and compares what it holds. */
 static weft_status after_step(replay *p, wefti_rank *r, int64_t done, int64_t *counted) {
     const weft_config *c = p->p->job->config;
     bool compares = done == p->p->saved.step;
     bool saves = c->run.save_every > 0 && done % c->run.save_every == 0;
     if (!saves && !compares && done != c->run.steps) return WEFT_OK;
     WEFT_TRY(read_status(p, r, done - 1, counted));
-    /* The run took in what was under way (replicator.delay) before it wrote its state down. */
+    /* The run took in the messages in flight (replicator.delay) before it wrote down its
+     * state. */
     WEFT_TRY(wefti_replicator_settle(r->replicator));
     wefti_guests_set_aside(r, done, true);
     weft_status status = wefti_rank_is_guest(r) ? WEFT_OK : look_back(p, r, done);
@@ -278,7 +285,8 @@ static weft_status play_steps(replay *p, wefti_rank *r) {
         WEFT_TRY(wefti_guests_end(r, step + 1, &ends)); /* as in run.c */
         WEFT_TRY(after_step(p, r, step + 1, &counted));
     }
-    /* What is under way belongs to the view that it was sent in (replicator.delay). */
+    /* Messages in flight belong to the view in which they were sent
+     * (replicator.delay). */
     WEFT_TRY(wefti_replicator_settle(r->replicator));
     return read_status(p, r, p->end - 1, &counted);
 }
@@ -303,7 +311,7 @@ static int rank_at(const wefti_view_line *view, int place) {
     return -1;
 }
 
-/* Appends the messages of a line, by ranks of the view. */
+/* Appends the messages of a line; places become ranks of the view. */
 static weft_status add_skips(weft_ctx *ctx, const wefti_view_line *view,
                              const wefti_skip_line *line, wefti_missed **list, int *n) {
     if (!line->complete)
@@ -357,8 +365,8 @@ static weft_status run_ranks(replay *p) {
     return status;
 }
 
-/* The actors of the next view: who stays comes along, in its new place. A resumed run goes on by
- * rank, whatever its processes are called now. */
+/* Makes the actors of the next view: a rank that stays moves to its new place. In a
+ * resumed run ranks keep their numbers, whatever the processes are called now. */
 static weft_status cast(replay *p, const wefti_view_line *before) {
     actor *next;
     const wefti_view_line *view = p->view;
@@ -438,8 +446,8 @@ static weft_status make_job(replay *p) {
     return status;
 }
 
-/* A run that was resumed: from what was played, or from its checkpoint where the ranks are others
- * or a method keeps what is not handed on here. */
+/* A resumed run begins from what was played, or from its checkpoint if the number of
+ * ranks differs or a method keeps something that is not handed on here. */
 static weft_status resume(replay *p) {
     const wefti_job *job = p->p->job;
     bool first = p->view->step == 1;
@@ -500,7 +508,7 @@ static weft_status check_order(weft_ctx *ctx, const wefti_views *views) {
     return WEFT_OK;
 }
 
-/* The last step of which the folder says anything. */
+/* Finds the last step of which the folder says anything. */
 static void find_end(replay *p) {
     const wefti_view_line *views = p->views.views;
     p->last = views[p->views.n_views - 1].step - 1;
@@ -511,7 +519,8 @@ static void find_end(replay *p) {
             p->last = (int64_t)p->rows[2 * i];
 }
 
-/* The last view that begins right after the checkpoint, of as many copies as it has. */
+/* Finds the last view that begins right after the checkpoint and has as many copies of
+ * the model. */
 static void find_writer(replay *p) {
     const wefti_saved_layout *saved = &p->p->saved;
     p->writer = -1;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One model out of several replicas, between steps, when the exchange thread rests:
+/* One model out of several replicas, between steps, while the exchange thread is idle:
  *
  *     average   an all-reduce of the parameters, each range summed in rank order by the
  *               rank that owns it, so that all ranks get the same bits
- *     compare   a checksum of each unit's shard, sent to the group's first rank
- */
+ *     compare   a checksum of each unit's shard, compared with that of the group's first rank */
 #include <string.h>
 
 #include <xxhash.h>
@@ -13,8 +12,7 @@
 #include "collectives/collectives.h"
 #include "train/rank.h"
 
-/* Tags of the exchange groups that no replicator and no mixer makes: they are negative.
- */
+/* Tags of the exchange groups that no replicator and no mixer uses: they are negative. */
 static int64_t own_tag(wefti_rank *r) { return -1 - r->n_replica_messages++; }
 
 /* The parameters in ranges, one for each rank of the group. */
@@ -24,7 +22,7 @@ static int64_t range_floats(const void *rank, int i) {
     return n * (i + 1) / R - n * i / R;
 }
 
-/* grads, which hold a copy of the parameters, are what is sent. */
+/* The gradients, which hold a copy of the parameters, are what is sent. */
 weft_status wefti_rank_average(wefti_rank *r) {
     wefti_comm *comm = r->comms.sites;
     wefti_split split = {range_floats, r, NULL};
@@ -91,7 +89,8 @@ weft_status wefti_rank_compare(wefti_rank *r, int64_t step) {
     return compare_group(r, r->comms.sites, step);
 }
 
-/* A shard is compared with that of the first replica. All ranks see all sums, so all fail alike. */
+/* Each shard is compared with that of the first replica. All ranks see all sums, so all
+ * fail alike. */
 weft_status wefti_rank_compare_initial(wefti_rank *r) {
     wefti_comm *all = r->comms.control;
     int64_t n = r->arrangement->n_elements, tag = wefti_rank_control_tag(r);

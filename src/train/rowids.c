@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Ids between a file and the embedding. A shard is checked when it is opened and read again, row
- * by row, while the run goes on; somebody may shorten or rewrite it meanwhile:
+/* Ids between a file and the embedding. A shard is checked when it is opened and read
+ * again, row by row, during the run; in the meantime the file may be shortened or
+ * rewritten:
  *
- *     shortened          the ids that are gone are read as -1 (data/tokenfile.h)
- *     other ids          whatever stands there, also above the vocabulary
+ *     shortened          the missing ids are read as -1 (data/tokenfile.h)
+ *     other ids          whatever the file holds now, also above the vocabulary
  *
- * An id is a place in the embedding and in the logits, so none may pass that is not below the
- * vocabulary: neither in a step nor in an evaluation. Ids that were changed into others below it
- * are other data, not a fault. */
+ * An id is an index into the embedding and the logits, so an id outside the vocabulary
+ * must not pass, neither in a step nor in an evaluation. Ids that were changed into other
+ * ids of the vocabulary are different data, not an error. */
 #include "train/rowids.h"
 
 static weft_status check(weft_ctx *ctx, const wefti_row_ids *rows, const int32_t *ids) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A whole run: prepare -> start one thread per rank -> each rank's loop -> results.
  *
- *     rank's loop:  step(t); settle -> record(t); [evaluate]; [save]; until the last step
- * or stop
+ *     rank's loop:  step(t); settle -> record(t); [evaluate]; [save];
+ *                   until the last step or stop
  *
- * The first failure of a rank is the run's (train/rank_threads.h). */
+ * The first failure of a rank is the failure of the run (train/rank_threads.h). */
 #define _GNU_SOURCE
 #include <weft/train.h>
 
@@ -44,13 +44,14 @@ typedef struct rank_thread {
     weft_step_record pending[WEFTI_MAX_LAG + 1]; /* steps whose status is not read yet */
     int64_t counted;                             /* the first of them */
     bool stop_agreed, stopping;
-    int64_t evaluated; /* after so many steps, last */
-    int64_t gathered;  /* after so many steps a gossiping run has lost somebody, last: who
-                          met it last and who did not may differ */
+    int64_t evaluated; /* steps done at the last evaluation */
+    int64_t gathered;  /* steps done when a gossiping run's world changed last: a rank
+                          that mixed with the lost one and a rank that did not may differ
+                          then */
     weft_mesh *mesh;   /* or NULL */
     wefti_node_meter meter;
-    bool entered; /* a world of which no step has begun yet */
-    int64_t view; /* its number */
+    bool entered; /* in a world in which no step has begun yet */
+    int64_t view; /* number of its view */
 } rank_thread;
 
 static weft_status load_initial(rank_thread *t, const char *path) {
@@ -116,8 +117,8 @@ static double hidden_share(double exchange_s, double wait_s) {
     return share > 0 ? share : 0;
 }
 
-/* What the other copies in the first node send in a step, as their kinds say: they are equal,
- * and no message tells the first one what they counted. */
+/* Bytes that the other copies on the first node send in a step, as their methods predict:
+ * all copies send as much, and no message tells the first one what they counted. */
 static int64_t bytes_of_other_copies(const rank_thread *t, int64_t step) {
     const wefti_prepared *p = t->run->prepared;
     int64_t n_bytes = 0;
@@ -129,7 +130,7 @@ static int64_t bytes_of_other_copies(const rank_thread *t, int64_t step) {
 /* Whether this is the first rank of those that take part. */
 static bool leads(const rank_thread *t) { return t->slot->state->rank == 0; }
 
-/* The step just done, but for what the ranks' status will tell. */
+/* The record of the step just done, without what the ranks' status will add. */
 static weft_step_record make_record(const rank_thread *t, const wefti_tally *tally,
                                     double step_s) {
     const wefti_job *job = t->run->prepared->job;
@@ -151,7 +152,7 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .memory_bytes = wefti_process_peak_bytes(),
         .memory_rank_bytes = weft_ctx_bytes_held(t->slot->ctx),
         .wire_bytes_out = (int64_t)tally->wire_out + others,
-        .wire_bytes_in = (int64_t)tally->wire_in + others, /* as many: they are equal */
+        .wire_bytes_in = (int64_t)tally->wire_in + others, /* copies are equal */
         .local_bytes_out = (int64_t)tally->local_out,
         .local_bytes_in = (int64_t)tally->local_in,
         .mean_of_all = -1,
@@ -178,8 +179,8 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
     return record;
 }
 
-/* Whether this process may still write the run folder. If not, the others have gone on without it;
- * where they can do that it may come in again. */
+/* Checks whether this process may still write the run folder. If not, the others have
+ * continued without it; where membership allows it, the process may join again. */
 static weft_status check_lease(const rank_thread *t, bool look) {
     weft_status status = wefti_lease_check(t->slot->ctx, t->run->prepared->lease, look);
     if (status != WEFT_OK) wefti_elastic_note(t->mesh, WEFTI_FACT_REPLACED);
@@ -214,7 +215,7 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     int64_t max_tokens = run->prepared->job->config->run.eval_tokens;
     WEFT_TRY(wefti_rank_evaluate(t->slot->state, max_tokens, &record));
     if (!leads(t) || record.tokens == 0 || step == t->evaluated) return WEFT_OK;
-    t->evaluated = step; /* it may come again */
+    t->evaluated = step; /* the same step may be evaluated again */
     record.elapsed_s = wefti_now_s() - run->start_s;
     if (last) run->result->validation_loss = record.loss;
     if (run->hooks && run->hooks->on_evaluation)
@@ -223,15 +224,15 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     return wefti_journal_evaluation(run->prepared->journal, &record, bigram);
 }
 
-/* Consensus control: what the status of a step tells decides a gossip round that is so many
- * steps later, however early they are counted. A resumed run's first status tells nothing:
- * the checkpoint has that decision. */
+/* Consensus control: the status of a step decides about a gossip round a fixed number of
+ * steps later, however early the status is read. The first status of a resumed run
+ * decides nothing: the checkpoint has that decision. */
 static void control(rank_thread *t, int64_t step, const wefti_step_status *agreed) {
     if (step > t->run->prepared->job->first_step)
         wefti_rank_control(t->slot->state, step, agreed);
 }
 
-/* Reads the status of all steps up to `step` that has not been read. */
+/* Reads the status of all steps up to `step` whose status has not been read. */
 static weft_status read_status(rank_thread *t, int64_t step) {
     for (; t->counted <= step; t->counted++) {
         wefti_step_status agreed;
@@ -252,15 +253,15 @@ static weft_status read_status(rank_thread *t, int64_t step) {
 
 static bool is_due(int64_t every, int64_t done) { return every > 0 && done % every == 0; }
 
-/* Whether all ranks come together after `done` steps. */
+/* Whether all ranks meet after `done` steps. */
 static bool is_pause(const rank_thread *t, int64_t done) {
     const weft_config *c = t->run->prepared->job->config;
     return t->stop_agreed || done == c->run.steps || is_due(c->run.eval_every, done) ||
            is_due(c->run.save_every, done) || is_due(c->run.compare_every, done);
 }
 
-/* The lines up to a checkpoint are on the disk before it is, and only the folder's writer
- * writes it. */
+/* The lines up to a checkpoint are on the disk before the checkpoint is, and only the
+ * process that holds the folder's lease writes it. */
 static weft_status save(rank_thread *t, int64_t step) {
     wefti_prepared *p = t->run->prepared;
     if (leads(t)) {
@@ -272,7 +273,7 @@ static weft_status save(rank_thread *t, int64_t step) {
                             &wording, step);
 }
 
-/* Steps between two lines of nodes.jsonl are those between two pauses. */
+/* A line of nodes.jsonl covers the steps between two pauses. */
 static weft_status tell_nodes(rank_thread *t, int64_t done) {
     training *run = t->run;
     int ranks_here = t->mesh ? 1 : run->prepared->job->W, n;
@@ -307,9 +308,10 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     return save(t, done);
 }
 
-/* Steps up to `done` are over: nothing that was sent in them is needed any more. With
- * replicator.delay the messages of the last one are taken in here, by all alike, where a run may
- * lose processes: what is under way belongs to the world that it was sent in. */
+/* Ends all steps up to `done`: nothing that was sent in them is needed any more. With
+ * replicator.delay, in a run that may lose processes, all ranks take in the messages of
+ * the last step here, because messages in flight belong to the world in which they were
+ * sent. */
 static weft_status close_steps(rank_thread *t, int64_t done) {
     WEFT_TRY(read_status(t, done));
     bool elastic = t->mesh && t->mesh->elastic && t->slot->state;
@@ -318,7 +320,7 @@ static weft_status close_steps(rank_thread *t, int64_t done) {
     return WEFT_OK;
 }
 
-/* One step, up to the status that it reads. */
+/* One step, up to reading the status that is due. */
 static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
     wefti_tally tally;
     WEFT_TRY(wefti_guests_step(t->slot->state, t->mesh, step));
@@ -340,7 +342,7 @@ static void tell_change(const rank_thread *t, const char *sentence) {
     if (hooks && hooks->on_change) hooks->on_change(hooks->user, sentence);
 }
 
-/* Guests take part from here on, if they have everything. */
+/* Guests take part from here on, if they have received everything. */
 static weft_status admit(rank_thread *t, int64_t done) {
     char sentence[160];
     bool ends;
@@ -357,8 +359,9 @@ static weft_status admit(rank_thread *t, int64_t done) {
     return WEFT_OK;
 }
 
-/* Guests stand by until the others have done what they come together for: no step begins before,
- * so that membership that changes meanwhile finds all between the same two steps. */
+/* Guests wait until the others have done what all ranks meet for. No step begins before
+ * that, so that a change of membership in the meantime finds all ranks between the same
+ * two steps. */
 static weft_status come_together(rank_thread *t, int64_t done) {
     wefti_rank *r = t->slot->state;
     bool guest = wefti_rank_is_guest(r), open = r->guests.open;
@@ -366,11 +369,11 @@ static weft_status come_together(rank_thread *t, int64_t done) {
     weft_status status = guest ? WEFT_OK : after_step(t, done, t->stopping);
     wefti_guests_set_aside(r, done, false);
     if (status != WEFT_OK || !open) return status;
-    t->run->prepared->bootstrap.n_messages = r->n_control_messages; /* brings files home */
+    t->run->prepared->bootstrap.n_messages = r->n_control_messages; /* tags for files */
     return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
 }
 
-/* All ranks come together after `done` steps, if it is time. *whole: nothing of it failed
+/* Lets all ranks meet after `done` steps, if a pause is due. *whole: nothing of it failed
  * because membership changed. */
 static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
     *whole = true;
@@ -387,7 +390,7 @@ static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
     return WEFT_OK;
 }
 
-/* What a process that joins has to wait for. */
+/* Reports what a process that joins has to wait for. */
 static void tell_guest(const rank_thread *t) {
     const wefti_prepared *p = t->run->prepared;
     const wefti_guests *g = &t->slot->state->guests;
@@ -400,13 +403,13 @@ static void tell_guest(const rank_thread *t) {
     tell_change(t, sentence);
 }
 
-/* Goes on with those who are left, from the pause before `step` on, which is after `done`
- * steps: all of them were interrupted in it or will have it again. */
+/* Continues with the ranks that are left, from the pause before `step` on, which comes
+ * after `done` steps: all of them were interrupted in it or will do it again. */
 static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *whole) {
     training *run = t->run;
     wefti_elastic_world world;
     char sentence[1200];
-    WEFT_TRY(close_steps(t, step - 1)); /* while the old world is there */
+    WEFT_TRY(close_steps(t, step - 1)); /* while the old world exists */
     t->gathered = t->run->prepared->job->mixer_config.topology ? done : -1;
     WEFT_TRY(wefti_regroup(run->ctx, t->slot->ctx, run->prepared, step, &t->slot->state,
                            &world));
@@ -425,8 +428,8 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     return pause(t, done, whole);
 }
 
-/* The first step of a world has begun: no other one takes its place any more. The run ends after
- * `done` steps. */
+/* Called when the first step of a world has begun: no other world can take its place any
+ * more. The run ends after `done` steps. */
 static weft_status log_view(rank_thread *t, int64_t done) {
     wefti_prepared *p = t->run->prepared;
     const wefti_viewlog_entry entry = {p->lease_run, t->view, t->mesh, p->job,
@@ -437,8 +440,9 @@ static weft_status log_view(rank_thread *t, int64_t done) {
     return wefti_viewlog_write(t->slot->ctx, p->views, &entry);
 }
 
-/* Steps in which nothing is computed, until one in which all say that they have done what
- * comes last: nobody leaves while another may need it to do that again. */
+/* Steps in which nothing is computed, until one in which all ranks say that they have
+ * done their last pause: no rank leaves while another may need it to repeat that
+ * pause. */
 static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
     bool all = false;
     for (int64_t step = done; !all;) {
@@ -460,14 +464,15 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
     return WEFT_OK;
 }
 
-/* How long a step takes, for the log of views and for who may join. */
+/* Notes how long a step takes, for the log of views and for processes that may join. */
 static void note_time(rank_thread *t, double step_s) {
     wefti_prepared *p = t->run->prepared;
     wefti_viewlog_step(p->views, step_s);
     p->step_s = p->step_s > 0 ? p->step_s + (step_s - p->step_s) / 8 : step_s;
 }
 
-/* The steps, from one pause to the next; a step begins when the one before has settled. */
+/* The loop over the steps, from one pause to the next; a step begins when the one before
+ * has settled. */
 static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
     int64_t steps = t->run->prepared->job->config->run.steps;
     bool changed;
@@ -493,7 +498,8 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
     return WEFT_OK;
 }
 
-/* A process that joins was not taken in: what it has to change, if a member says so. */
+/* The error of a process that asked to join and was refused: what it has to change, if a
+ * member says so. */
 static weft_status explain(rank_thread *t, weft_status refusal) {
     weft_ctx *ctx = t->slot->ctx;
     char sentence[1200];
@@ -505,7 +511,7 @@ static weft_status explain(rank_thread *t, weft_status refusal) {
     return weft_ctx_fail(ctx, refusal, "%s", sentence);
 }
 
-/* A process that joins: its first world makes it. */
+/* A process that joins builds its rank in its first world. */
 static weft_status enter(rank_thread *t, int64_t *step, bool *whole) {
     weft_status status = wefti_elastic_await_entry(t->slot->ctx, t->mesh, step);
     if (status != WEFT_OK) return explain(t, status);
@@ -523,7 +529,8 @@ static weft_status rank_main(wefti_slot *slot) {
     return rank_loop(&t, step, whole);
 }
 
-/* Of a process that joins: how the ranks lie it is told when it is one. */
+/* The world of this process. A process that joins is told how the ranks are arranged when
+ * it is a member. */
 static weft_status find_world(weft_ctx *ctx, training *run) {
     const wefti_prepared *p = run->prepared;
     weft_mesh *mesh = p->bootstrap.mesh;
@@ -532,8 +539,8 @@ static weft_status find_world(weft_ctx *ctx, training *run) {
     return WEFT_OK;
 }
 
-/* A place beyond those that the run began with would be a second copy in a site of one, where
- * nothing keeps the two equal. */
+/* A process beyond the places that the run began with would be a second copy in a site of
+ * one, where nothing keeps the two copies equal. */
 static bool has_single_sites(const wefti_job *job) {
     return job->sites > 1 && job->site_replicas == 1;
 }
@@ -549,7 +556,7 @@ static weft_status refuse_entry(weft_ctx *ctx, const wefti_job *job) {
                          "mesh.on_loss=go_on and no mixer.deadline between sites");
 }
 
-/* The view that a run begins with, or is resumed with. */
+/* Logs the view with which a run begins or is resumed. */
 static weft_status log_start(weft_ctx *ctx, wefti_prepared *p) {
     if (!p->lease_run && p->lease) p->lease_run = wefti_lease_run(p->lease);
     const wefti_viewlog_entry entry = {
@@ -557,7 +564,8 @@ static weft_status log_start(weft_ctx *ctx, wefti_prepared *p) {
     return wefti_viewlog_write(ctx, p->views, &entry);
 }
 
-/* Before the first step, by the first rank: nobody should learn it from the first loss. */
+/* Said by the first rank before the first step, so that the user knows it before a
+ * process is lost. */
 static void tell_obstacle(weft_ctx *ctx, const wefti_prepared *p) {
     const char *why = wefti_regroup_obstacle(p);
     if (why)
@@ -592,7 +600,8 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     return status;
 }
 
-/* Whom a wait asks whether it is still wanted: of other ranks, or of a pipe with text. */
+/* Sets what a wait asks to find out whether to stop: a wait for other ranks, or for a
+ * pipe with text. */
 static void watch(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
                   const weft_train_hooks *hooks) {
     if (hooks) wefti_stop_watch(ctx, hooks->should_stop, hooks->user);

@@ -3,7 +3,7 @@
  *
  *     texts      windows of data.length tokens, and a bigram model of them as a baseline
  *     prompts    data.rows=prompts: examples of a .jsonl, written by a chat template
- *     pairs, images   of the models that take them; images say their side and channels */
+ *     pairs, images   for the models that take them; images determine their side and channels */
 #define _GNU_SOURCE
 #include "train/rundata.h"
 
@@ -16,7 +16,8 @@
 #include "config/layers.h"
 #include "token/named.h"
 
-/* What images say of themselves: the model's keys that nobody chose. */
+/* Takes the model's image side and channels from the images, unless the configuration has
+ * them; fails if the two differ. */
 static weft_status adopt_images(weft_ctx *ctx, weft_config *config,
                                 const weft_dataset *dataset) {
     const struct {
@@ -38,8 +39,9 @@ static weft_status adopt_images(weft_ctx *ctx, weft_config *config,
     return WEFT_OK;
 }
 
-/* Of a run on plain text: a model that could answer by a template still can, if its folder has
- * one that weft reads, for the checkpoints keep it. */
+/* For a run on plain text: keeps the chat template of the model's folder, if there is one
+ * that weft reads, so that the checkpoints contain it and the model can still answer by a
+ * template. */
 static weft_status keep_chat(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
     const char *tokenizer = config->data.tokenizer;
@@ -52,9 +54,10 @@ static weft_status keep_chat(weft_ctx *ctx, const weft_config *config,
     return WEFT_OK;
 }
 
-/* The template of the run's prompts: a run that is resumed goes on with the one that its
- * checkpoint holds; else data.chat_template, by itself the one beside the tokenizer. Rows of
- * texts need none, so that a folder without one is no failure before messages come. */
+/* Opens the template for the run's prompts. A resumed run continues with the template in
+ * its checkpoint; otherwise data.chat_template decides, by default the template beside
+ * the tokenizer. Rows of texts need no template, so a folder without one is no error
+ * until rows of messages come. */
 static weft_status open_chat(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
     char path[PATH_MAX];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys of a configuration as settings. A number is compared with what the key's default
- * reads as, so "1k" and 1000 are the same; a list that is not empty is a text, its items
- * separated by commas. run.folder and run.prometheus say where a run lies, not what it is. */
+/* The keys of a configuration as settings. A number is compared with the parsed default
+ * of its key, so "1k" and 1000 are the same; a list that is not empty becomes a text, its
+ * items separated by commas. run.folder and run.prometheus say where a run is stored, not
+ * what it is, and are left out. */
 #include "train/settings.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "config/schema.h"
 #include "config/value.h"
 
-/* The items of a list, in the buffer; a number as it would be typed. */
+/* Appends the items of a list to the buffer; a number as it would be typed. */
 static void put_items(weft_ctx *ctx, wefti_buffer *out, const weft_config_key *key,
                       const char *place) {
     weft_texts texts = {0};
@@ -29,7 +30,8 @@ static void put_items(weft_ctx *ctx, wefti_buffer *out, const weft_config_key *k
     }
 }
 
-/* The value of a key that is a number; false: it is a text or a list. */
+/* The value of a key that is a number, and its default in *standard; false: it is a text
+ * or a list. */
 static bool number_of(const weft_config_key *key, const char *place,
                       const wefti_value *fallback, wefti_setting *out, double *standard) {
     int64_t integer;
@@ -64,8 +66,8 @@ static bool number_of(const weft_config_key *key, const char *place,
     return false;
 }
 
-/* Whether the key is not at its default. *out: its value; a list's text is put behind `lists`
- * and its place told as an offset, since that text may still move. */
+/* Whether the key differs from its default. *out: its value. A list's text is appended to
+ * `lists`, and its place is given as an offset, because the buffer may still move. */
 static bool is_chosen(weft_ctx *ctx, const weft_config *config, const weft_config_key *key,
                       wefti_buffer *lists, wefti_setting *out) {
     const char *place = (const char *)config + key->offset;
@@ -99,7 +101,7 @@ static weft_status write_keys(weft_ctx *ctx, const weft_config *config,
         if (!says_where(key->name) && is_chosen(ctx, config, key, lists, &settings[n])) n++;
     }
     WEFT_TRY(lists->status);
-    for (int i = 0; i < n; i++) { /* now the lists stand still */
+    for (int i = 0; i < n; i++) { /* now the buffer does not move */
         const weft_config_key *key = wefti_config_key_find(settings[i].name);
         if (wefti_key_is_list(key))
             settings[i].text = lists->bytes + (int64_t)settings[i].number;
@@ -107,7 +109,7 @@ static weft_status write_keys(weft_ctx *ctx, const weft_config *config,
     return wefti_tfevents_settings(ctx, events, wefti_unix_now_s(), settings, n);
 }
 
-/* Markdown takes a text indented by four for what it is. */
+/* Markdown shows a text that is indented by four as it is. */
 static weft_status write_text(weft_ctx *ctx, const weft_config *config,
                               wefti_tfevents *events) {
     weft_config *copy;

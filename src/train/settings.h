@@ -5,8 +5,8 @@
 
 #include "record/tfevents.h"
 
-/* Puts what the run was set to into its TensorBoard events: the keys that are not at their
- * default as hyperparameters, so that the table of several runs shows what was chosen, and the
- * whole configuration as a text, "config". */
+/* Writes the settings of a run into its TensorBoard events: the keys that differ from
+ * their default as hyperparameters, so that a table of several runs shows what was
+ * chosen, and the whole configuration as a text, "config". */
 weft_status wefti_settings_write(weft_ctx *ctx, const weft_config *config,
                                  wefti_tfevents *events) WEFT_CHECKED;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Saving and loading all that a run continues from (docs/file-formats.md).
+/* Saving and loading everything that a run continues from (docs/file-formats.md).
  *
  *     a file of tensors = blocks, one per (tensor, rank); each rank writes the rows it holds
  *         model.safetensors             parameters; the mean where the replicas differ
  *         adapter_model.safetensors     instead, where adapters alone are trained
- *         optimizer*, momentum-node-*   moments and momenta, of one owner or of each replica
+ *         optimizer*, replica-*         moments and momenta, of one owner or of each replica
  *     partial folder -> every rank writes -> barrier -> rename: complete, or not there
  *
- * Loading reads the same blocks by name and rows, so another mesh can read what this one
- * wrote where the state is the same on every replica. */
+ * Loading reads the same blocks by name and rows. Where the state is the same on every
+ * replica, a run on another mesh can read them, too. */
 #define _GNU_SOURCE
 #include "train/state.h"
 
@@ -38,8 +38,8 @@ enum {
                  WEFTI_MIXER_STATES
 };
 
-/* A file of the model's tensors, once per prefix: which of this rank's flat buffers fill
- * it. */
+/* A file that holds the model's tensors once per prefix, and which of this rank's flat
+ * buffers fill it. */
 typedef struct tensor_file {
     char path[PATH_MAX];
     int n;
@@ -75,7 +75,7 @@ static void add_optimizer(wefti_rank *r, const char *owner, tensor_file *file) {
         add_array(file, owner, ops->state_names[i], r->state[i]);
 }
 
-/* Empty if every replica has its own. */
+/* Empty if every replica has its own state. */
 static weft_status name_optimizer_file(wefti_rank *r, const char *folder,
                                        tensor_file *file) {
     file->n = 0;
@@ -90,7 +90,7 @@ static void add_replicator(const wefti_replicator *replicator, const char *owner
         add_array(file, owner, names[i], replicator->state[i]);
 }
 
-/* What differs between replicas. */
+/* The file of what differs between replicas. */
 static weft_status name_replica_file(wefti_rank *r, const char *folder, int replica,
                                      tensor_file *file) {
     char name[64];
@@ -108,7 +108,8 @@ static weft_status name_replica_file(wefti_rank *r, const char *folder, int repl
     return join(r->ctx, file->path, folder, name);
 }
 
-/* Whether an earlier parameter is of the same tensor; they are neighbours. */
+/* Whether an earlier parameter belongs to the same tensor; such parameters are
+ * neighbours. */
 static bool is_listed(const weft_model *model, int p) {
     enum { MOST = 4 };
     const char *name = model->params[p].file.name;
@@ -117,8 +118,8 @@ static bool is_listed(const weft_model *model, int p) {
     return false;
 }
 
-/* The tensors of a file, each once though several parameters are rows of it; returns how
- * many they are. */
+/* Lists the tensors of a file, each once even if several parameters are rows of it;
+ * returns their number. */
 static int fill_specs(const weft_model *model, const tensor_file *file,
                       wefti_tensor_spec *specs, char (*names)[160]) {
     int k = 0;
@@ -141,7 +142,8 @@ static int fill_specs(const weft_model *model, const tensor_file *file,
     return k;
 }
 
-/* Writes the header and gives the file its whole size; rows come later, from every rank. */
+/* Writes the header and gives the file its full size; rows come later, from every
+ * rank. */
 static weft_status create_file_of(wefti_rank *r, const weft_model *model,
                                   const tensor_file *file) {
     static const char *const metadata[] = {"format", "pt", NULL};
@@ -167,7 +169,8 @@ static weft_status create_file(wefti_rank *r, const tensor_file *file) {
     return create_file_of(r, r->job->model, file);
 }
 
-/* The whole model, also where a part of it is trained; or the adapters alone. */
+/* The model that a checkpoint holds: the whole one, even if only a part is trained; or
+ * the adapters alone. */
 static const weft_model *written_model(const wefti_rank *r) {
     const weft_model *model = r->job->model;
     return wefti_model_has_adapters(model) ? model : wefti_model_whole(model);
@@ -179,13 +182,14 @@ static float *block_data(wefti_rank *r, const tensor_file *file, int i, int u,
     return file->flat[i] + r->arrangement->unit_offset[u] + block->shard_offset;
 }
 
-/* Calls `visit` for each run of rows that this rank holds: n rows of tensor `index` of
- * the file from `row` on. */
+/* Called for each run of rows that this rank holds: n rows of tensor `index` of the file
+ * from `row` on. */
 typedef weft_status (*block_visit)(wefti_rank *r, wefti_safetensors *handle, int index,
                                    int64_t row, int64_t n, float *data);
 
-/* The rows of a block, as they lie in the file: a tensor of the file may be several of ours
- * side by side (a fused tensor), so a block can be several runs of rows there. */
+/* Visits the rows of a block as they lie in the file. A tensor of the file may hold
+ * several of ours side by side (a fused tensor), so a block can be several runs of rows
+ * there. */
 static weft_status visit_runs(wefti_rank *r, wefti_safetensors *handle, int index,
                               const wefti_param *param, const wefti_block *block,
                               float *data, block_visit visit) {
@@ -198,8 +202,8 @@ static weft_status visit_runs(wefti_rank *r, wefti_safetensors *handle, int inde
     return WEFT_OK;
 }
 
-/* All blocks of this rank in a file, each with the place that name and shape say. Shapes are
- * compared, because the file may be another model's. */
+/* Visits all blocks of this rank in a file, at the place that name and shape give. Shapes
+ * are compared, because the file may belong to another model. */
 static weft_status for_blocks(wefti_rank *r, const tensor_file *file,
                               wefti_safetensors *handle, block_visit visit) {
     const weft_model *model = r->job->model;
@@ -251,7 +255,7 @@ static weft_status with_file(wefti_rank *r, const tensor_file *file, bool writab
     return status == WEFT_OK ? closed : status;
 }
 
-/* The leader makes all files before anybody writes rows. */
+/* The leader creates all files before any rank writes rows. */
 static weft_status create_files(wefti_rank *r, const char *partial,
                                 const wefti_wording *wording) {
     tensor_file file;
@@ -287,7 +291,8 @@ weft_status wefti_state_write_param(weft_ctx *ctx, wefti_safetensors *file,
     return WEFT_OK;
 }
 
-/* What is not trained, as it was, beside what is: so a checkpoint is a whole model. */
+/* Writes the frozen parameters, unchanged, beside the trained ones, so that a checkpoint
+ * is a whole model. */
 static weft_status write_frozen(wefti_rank *r, const tensor_file *file) {
     const weft_model *model = r->job->model, *whole = wefti_model_whole(model);
     wefti_safetensors *handle;
@@ -306,7 +311,7 @@ static weft_status write_frozen(wefti_rank *r, const tensor_file *file) {
     return status == WEFT_OK ? closed : status;
 }
 
-/* The model is the mean of the replicas where they differ. */
+/* The saved model is the mean of the replicas where they differ. */
 static weft_status write_model(wefti_rank *r, const char *partial) {
     tensor_file file;
     WEFT_TRY(name_model_file(r, partial, &file));
@@ -318,7 +323,8 @@ static weft_status write_model(wefti_rank *r, const char *partial) {
     return status;
 }
 
-/* What is equal on all replicas the first one writes; what differs each writes for itself. */
+/* The first replica writes what is equal on all replicas; each replica writes what is its
+ * own. */
 static weft_status write_blocks(wefti_rank *r, const char *partial) {
     tensor_file file;
     WEFT_TRY(write_model(r, partial));
@@ -330,7 +336,8 @@ static weft_status write_blocks(wefti_rank *r, const char *partial) {
     return with_file(r, &file, true, write_block);
 }
 
-/* Adds what the mixer's ranks know alike, if there is anything. False: no memory. */
+/* Adds the numbers that the mixer's ranks have in common, if there are any. False: no
+ * memory. */
 static bool pack_known(const wefti_mixer *m, json_t *layout) {
     if (m->n_known == 0) return true;
     json_t *known = json_array();
@@ -348,8 +355,9 @@ static bool pack_base(const weft_model *model, json_t *layout) {
     return json_object_set_new(layout, "base", json_string(text)) == 0;
 }
 
-/* What a run continues from beside the tensors: the position in the data, and what the mesh and
- * the method were, so that a resumed run can say what it can not take over. */
+/* Completes a checkpoint with what a run continues from besides the tensors: the position
+ * in the data, and what the mesh and the method were, so that a resumed run can say what
+ * it cannot take over. */
 static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) {
     const wefti_job *job = r->job;
     int64_t rows = wefti_rank_first_row(r, step);
@@ -373,7 +381,7 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
     return status;
 }
 
-/* A folder of its own for what replicas write that do not see the leader's. */
+/* Replicas that do not see the leader's folder write into a folder of their own. */
 static weft_status create_away(wefti_rank *r, const wefti_bootstrap *bootstrap,
                                const char *partial) {
     tensor_file file;
@@ -384,7 +392,7 @@ static weft_status create_away(wefti_rank *r, const wefti_bootstrap *bootstrap,
     return create_file(r, &file);
 }
 
-/* Brings their files to the leader. */
+/* Sends the files of such replicas to the leader. */
 static weft_status bring_home(wefti_rank *r, wefti_bootstrap *bootstrap,
                               const char *partial) {
     tensor_file file;
@@ -426,7 +434,7 @@ weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
     return barrier(r);
 }
 
-/* False: there is something else than positive numbers, or zeros. */
+/* False: there is something other than numbers of 0 or more. */
 static bool unpack_known(const json_t *layout, wefti_saved_layout *saved) {
     const json_t *known = json_object_get(layout, "mixer_known");
     size_t n = json_array_size(known);
@@ -489,7 +497,7 @@ weft_status wefti_state_find(weft_ctx *ctx, const char *folder, bool writer,
     return status;
 }
 
-/* Adds one saved replica's array i to this rank's, through the gradient buffer. */
+/* Adds array i of one saved replica to this rank's array, through the gradient buffer. */
 static weft_status add_saved(wefti_rank *r, const tensor_file *all, int i, float factor) {
     const wefti_kernels *kernels = r->job->kernels;
     int64_t n = r->arrangement->n_elements;
@@ -503,7 +511,7 @@ static weft_status add_saved(wefti_rank *r, const tensor_file *all, int i, float
     return WEFT_OK;
 }
 
-/* Another number of replicas than was saved: each starts with their mean. */
+/* If another number of replicas was saved, each one starts with their mean. */
 static weft_status load_mean(wefti_rank *r, int64_t replicas, const char *path) {
     tensor_file file;
     WEFT_TRY(name_replica_file(r, path, 0, &file));
@@ -564,7 +572,7 @@ weft_status wefti_state_load_model(wefti_rank *r, const char *path) {
     return status == WEFT_OK ? closed : status;
 }
 
-/* Models of the same number of parameters may still compute something else. */
+/* Models with the same number of parameters may still compute different things. */
 static weft_status check_model(weft_ctx *ctx, const weft_model_config *wanted,
                                const char *folder) {
     char was[64], is[64];

@@ -22,7 +22,8 @@
  *
  * Every tensor is stored whole, so any number of ranks per node reads its row blocks. */
 
-/* Most numbers of a mixer (mix/mixer.h: known): decisions, and a weight per replica. */
+/* Largest number of values of a mixer (mix/mixer.h: known): decisions, and a weight per
+ * replica. */
 enum { WEFTI_MAX_KNOWN = WEFTI_CONTROL_STEPS + 1024 };
 
 /* What index.json keeps under "layout". */
@@ -32,7 +33,7 @@ typedef struct wefti_saved_layout {
     int64_t replicas;
     int64_t seed, parameters;
     char optimizer[32], replicator[32], site_replicator[32], mixer[32];
-    int n_known; /* of the mixer; taken up by a run that has as many */
+    int n_known; /* of the mixer; used by a run that has the same number */
     double known[WEFTI_MAX_KNOWN];
 } wefti_saved_layout;
 
@@ -48,30 +49,30 @@ weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
                              const char *folder, const wefti_wording *wording,
                              int64_t step) WEFT_CHECKED;
 
-/* A whole parameter's rows, where the file's tensor has them. */
+/* Writes all rows of a parameter to where the file's tensor has them. */
 weft_status wefti_state_write_param(weft_ctx *ctx, wefti_safetensors *file,
                                     const wefti_param *param,
                                     const float *data) WEFT_CHECKED;
 
-/* Finds the newest checkpoint of a run folder of which every byte is right; damaged ones
- * are passed over with a warning and, by the folder's writer, set aside. saved->step = -1
- * if there is none. [out] path: at least PATH_MAX. Not collective. */
+/* Finds the newest checkpoint of a run folder whose bytes are all correct; damaged ones
+ * are skipped with a warning and, by the folder's writer, set aside. saved->step = -1 if
+ * there is none. [out] path: at least PATH_MAX. Not collective. */
 weft_status wefti_state_find(weft_ctx *ctx, const char *folder, bool writer,
                              wefti_saved_layout *saved, char *path) WEFT_CHECKED;
 
-/* Whether the run of the job can go on from there: the same replicator, optimizer, seed
+/* Checks that the job's run can continue from there: the same replicator, optimizer, seed
  * and model. Writes nothing. Not collective. */
 weft_status wefti_state_check(weft_ctx *ctx, const wefti_job *job,
                               const wefti_saved_layout *saved,
                               const char *path) WEFT_CHECKED;
 
-/* Reads parameters and all state of this rank. Where another number of replicas was
- * saved, each starts with their mean. Not collective. */
+/* Reads parameters and all state of this rank. If another number of replicas was saved,
+ * each one starts with their mean. Not collective. */
 weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
                              const char *path) WEFT_CHECKED;
 
-/* The folder with the model: `path` itself, verified if it is a checkpoint, or the newest
- * checkpoint of the run folder `path`. *step = -1 if it is not a run folder. [out]
+/* Finds the folder with the model: `path` itself, verified if it is a checkpoint, or the
+ * newest checkpoint of the run folder `path`. *step = -1 if it is not a run folder. [out]
  * folder: at least PATH_MAX. Not collective. */
 weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
                                int64_t *step) WEFT_CHECKED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One step of one rank: the ops of its schedule (step/schedule.c draws them), each done by
- * the function that `act` has for it.
+/* One step of one rank: the ops of its schedule (step/schedule.c draws them), each done
+ * by the function that `act` has for it.
  *
  *     open    the mixer's answers
  *     passes  micro-batches: tokens -> forward -> loss -> backward -> gradient shards;
@@ -8,8 +8,8 @@
  *     close   status; clipping
  *     settle  wait for the exchange, before the next step reads a parameter
  *
- * The ranks' status (loss, stop, failure) travels while the exchange does. It is read when
- * the step has settled, or with gossip some steps later. */
+ * The ranks' status (loss, stop, failure) is sent while the exchange runs. It is read
+ * when the step has settled or, with gossip, some steps later. */
 #include "train/rank.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@
 #include "job/learning_rate.h"
 #include "wire/bits.h"
 
-/* Tags of the shard group that a step and what follows it have for themselves. */
+/* Number of tags of the shard group that are reserved for a step and what follows it. */
 enum { SHARD_TAGS = 1 << 20 };
 
 int64_t wefti_rank_control_tag(wefti_rank *r) { return -1 - r->n_control_messages++; }
@@ -31,7 +31,7 @@ static double bucket_squares(wefti_rank *r, int b) {
                                         r->grads + a->bucket_offset[b]);
 }
 
-/* Squared norm of the node's gradient as it lies in the shards now. */
+/* Squared norm of the node's gradient as it is in the shards now. */
 static weft_status node_squares(wefti_rank *r, double *squares) {
     *squares = 0;
     for (int b = 0; b < r->arrangement->n_buckets; b++)
@@ -103,7 +103,7 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
     return wefti_comm_send_all(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
 }
 
-/* The distance is that of the step before: this step's mixing is not done. */
+/* The distance is that of the step before, because this step's mixing is not done yet. */
 static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
     r->status.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
@@ -190,7 +190,7 @@ static void count_traffic(wefti_rank *r) {
     }
 }
 
-/* What the step cost, of all ranks of the replica. */
+/* Sums up what the step cost, over all ranks of the replica. */
 static weft_status settle_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
     if (r->mixer->ops->distance) r->distance = r->mixer->ops->distance(r->mixer);
@@ -207,8 +207,8 @@ static weft_status settle_op(wefti_rank *r, const wefti_op *op) {
 
 /* --- the step --- */
 
-/* The status is read by who keeps records of them, between wefti_rank_settle and
- * wefti_rank_end. */
+/* The function for each op. READ has none: the caller, which keeps the records, reads the
+ * status between wefti_rank_settle and wefti_rank_end. */
 static weft_status (*const act[WEFTI_OP_KINDS])(wefti_rank *r, const wefti_op *op) = {
     [WEFTI_OP_ANSWER] = answer_op,
     [WEFTI_OP_LOAD] = wefti_rank_load_op,
@@ -225,8 +225,8 @@ static weft_status (*const act[WEFTI_OP_KINDS])(wefti_rank *r, const wefti_op *o
     [WEFTI_OP_SETTLE] = settle_op,
 };
 
-/* A guest hands over its buckets like all others, for it adds and answers for them, but it computes
- * nothing. */
+/* A guest submits its buckets like all other ranks, because it adds up their messages and
+ * answers them, but it computes nothing. */
 static bool is_left_out(const wefti_rank *r, const wefti_op *op) {
     bool computes = op->kind == WEFTI_OP_LOAD || op->kind == WEFTI_OP_GATHER ||
                     op->kind == WEFTI_OP_FORWARD || op->kind == WEFTI_OP_BACKWARD ||
@@ -234,7 +234,7 @@ static bool is_left_out(const wefti_rank *r, const wefti_op *op) {
     return computes && wefti_rank_is_guest(r);
 }
 
-/* Ops number `from` to `to` - 1. */
+/* Runs ops number `from` to `to` - 1. */
 static weft_status run_ops(wefti_rank *r, int from, int to) {
     for (int i = from; i < to; i++) {
         const wefti_op *op = &r->schedule->ops[i];
@@ -260,7 +260,7 @@ weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     wefti_comm_traffic(r->comms.control, &r->traffic_before);
     wefti_rank_forget_gathered(r);
     r->n_shard_messages = (step + 1) *
-                          SHARD_TAGS; /* whatever was left out between steps */
+                          SHARD_TAGS; /* whatever some ranks left out between steps */
     wefti_comm_note(r->comms.control, step, "");
     r->begun_s = wefti_now_s();
     wefti_timeline_open(r->timeline, step, r->begun_s);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* A rank whose gradients somebody else computes: the same job, arrangement and exchange
- * as a run's, around a model of tensors alone.
+/* A rank whose gradients the caller computes: it has the job, arrangement and exchange of
+ * a run's rank, around a model that is tensors alone.
  *
  *     rest --open--> opened --ready--> handed over --step-----------------> rest
  *                                                  \-agree--> agreed --mix-/
  *
  * weft_sync_complete (sync_parts.c) does the first half of step and agree before them.
  *
- * Opening, which the first ready or step does by itself, submits the mixer's answers and is
- * so late that between two steps the exchange thread has nothing to do: states can be
- * read and parameters averaged there. Agreeing to skip comes before that. */
+ * Opening, which the first ready or step does by itself, submits the mixer's answers. It
+ * is done this late so that the exchange thread has nothing to do between two steps:
+ * states can be read and parameters averaged there. The ranks agree to skip a step before
+ * they open it. */
 #include "train/sync.h"
 
 #include <math.h>
@@ -49,7 +50,7 @@ static weft_status make_world(weft_sync *s) {
     return wefti_rank_world(s->ctx, job, s->joins ? NULL : s->mesh, &s->world);
 }
 
-/* The caller's block in place of one that was just made. */
+/* Puts the caller's block in place of one that was just allocated. */
 static weft_status borrow(weft_sync *s, float **block) {
     size_t n_bytes = (size_t)s->rank->arrangement->n_elements * sizeof(float);
     void *taken = s->setup.take(s->setup.user, n_bytes);
@@ -85,8 +86,8 @@ static weft_status make_rank(weft_sync *s) {
                          s->config->optimizer.clip);
 }
 
-/* Which rows a process takes is the caller's to say; and who comes gets everything between two
- * steps, since the caller's tensors are its own from then on. */
+/* The caller decides which rows a process takes. A process that joins gets everything
+ * between two steps, because from then on its tensors are the caller's to use. */
 static weft_status check_elastic(const weft_sync *s) {
     if (s->config->mesh.join_steps > 0)
         return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
@@ -145,7 +146,8 @@ weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh, const weft_config *
 void weft_sync_destroy(weft_sync *s) {
     if (!s || s->process != (int64_t)getpid()) return; /* a fork has no exchange thread */
     weft_ctx *ctx = s->ctx;
-    if (s->rank) wefti_worker_destroy(ctx, s->rank->worker); /* it reads the arrays */
+    if (s->rank) wefti_worker_destroy(ctx, s->rank->worker); /* the thread reads the
+                                                                arrays */
     if (s->rank) s->rank->worker = NULL;
     if (s->borrowed && s->rank) {
         wefti_sync_give_back(s, &s->rank->params);
@@ -186,7 +188,7 @@ static void forget_gradients(weft_sync *s) {
 
 /* --- the beginning --- */
 
-/* Names and sizes of this rank's tensors in one number. */
+/* A hash of the names and sizes of this rank's tensors. */
 static uint64_t fingerprint(const weft_sync *s) {
     uint64_t sum = 0;
     for (int u = 0; u < s->n_tensors; u++) {
@@ -198,7 +200,7 @@ static uint64_t fingerprint(const weft_sync *s) {
     return sum;
 }
 
-/* Everybody's against that of the same shard in the first copy. */
+/* Compares the hash of each rank with that of the same shard in the first copy. */
 static weft_status compare_tensors(weft_sync *s) {
     wefti_comm *all = s->rank->comms.control;
     uint64_t own = fingerprint(s), *sums;
@@ -216,7 +218,7 @@ static weft_status compare_tensors(weft_sync *s) {
     return status;
 }
 
-/* The first copy's parameters to all others, shard by shard. */
+/* Sends the first copy's parameters to all others, shard by shard. */
 static weft_status spread(weft_sync *s) {
     wefti_rank *r = s->rank;
     wefti_comm *all = r->comms.control;
@@ -354,7 +356,7 @@ weft_status weft_sync_skip(weft_sync *s) {
     return WEFT_OK;
 }
 
-/* Whether somebody skips. */
+/* Whether any rank skips the step. */
 static weft_status agree_to_skip(weft_sync *s, bool *skipped) {
     double wants = s->skip ? 1 : 0;
     *skipped = false;
@@ -390,7 +392,7 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     return wefti_rank_close(r);
 }
 
-/* Waits for the exchange, and the step is over. */
+/* Waits for the exchange, and ends the step. */
 static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     wefti_rank *r = s->rank;
     wefti_tally tally;
@@ -424,7 +426,8 @@ weft_status weft_sync_step(weft_sync *s, double loss, weft_sync_report *report) 
     return report->skipped ? WEFT_OK : finish_step(s, report);
 }
 
-/* The mixer's part before the optimizer, when the direction of all buckets is there. */
+/* Does the mixer's part before the optimizer, when the direction of all buckets is
+ * there. */
 static weft_status await_direction(weft_sync *s) {
     wefti_rank *r = s->rank;
     const wefti_arrangement *a = r->arrangement;
@@ -447,7 +450,7 @@ weft_status weft_sync_agree(weft_sync *s, double loss, bool *moves) {
     WEFT_TRY(check_optimizer(s, true, "weft_sync_step"));
     WEFT_TRY(wefti_sync_close(s, loss, &skipped));
     s->agreed = true;
-    s->skip = skipped; /* until mix */
+    s->skip = skipped; /* kept until weft_sync_mix */
     if (skipped) return WEFT_OK;
     WEFT_TRY(await_direction(s));
     *moves = wefti_sync_moves(s);

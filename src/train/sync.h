@@ -11,15 +11,16 @@ struct weft_sync {
     weft_ctx *ctx; /* borrowed, like the next two */
     weft_mesh *mesh;
     const weft_config *config;
-    weft_config *own_config; /* owned; NULL until others are lost or come: then the job's */
+    weft_config *own_config; /* owned; NULL until processes are lost or join: then the
+                                job's */
     weft_sync_setup setup; /* pointers in it are not used after create */
     wefti_job *job;        /* owned, like the next two */
     wefti_world *world;    /* with a mesh: the mesh's */
     wefti_rank *rank;
     int n_tensors;
-    bool *ready;         /* [tensors] owned: in this step */
+    bool *ready;         /* [tensors] owned: ready in this step */
     wefti_offer *offers; /* [tensors] owned, where the caller compresses */
-    int *missing;        /* [buckets] owned: tensors that are not */
+    int *missing;        /* [buckets] owned: tensors that are not ready */
     double rate;         /* NAN: the schedule's */
     bool begun;          /* parameters are the same everywhere */
     bool primed;         /* the mixer has sent what the first step needs */
@@ -29,80 +30,86 @@ struct weft_sync {
     bool passed;         /* and the ranks have skipped this step */
     int n_told;          /* buckets that weft_sync_wait_any has named */
     bool agreed;         /* between weft_sync_agree and weft_sync_mix */
-    bool averaged;       /* the gradients hold the parameters of before */
+    bool averaged;       /* the gradients hold the parameters before averaging */
     bool skip;           /* this rank wants to skip the step */
     bool borrowed;       /* parameters and gradients are the caller's blocks */
-    bool elastic;        /* goes on when others are lost (sync_regroup.c) */
-    bool started;        /* the mesh does, for this exchange */
-    bool joins;          /* this process comes into a run that trains (sync_join.c), */
+    bool elastic;        /* continues when others are lost (sync_regroup.c) */
+    bool started;        /* membership runs, for this exchange */
+    bool joins;          /* this process joins a run that is training (sync_join.c), */
     bool bare;           /* and has no parameters and no state yet */
     bool averaging;      /* it is in weft_sync_average */
-    int64_t n_averages;  /* ended since the last step */
-    char change[1200], told[1200]; /* who was lost, or came, until the caller asks; as told */
-    int64_t step;        /* under way */
+    int64_t n_averages;  /* averages ended since the last step */
+    char change[1200], told[1200]; /* who was lost, or joined, until the caller asks; the
+                                      text that the caller got */
+    int64_t step;        /* the current step */
     int64_t counted;     /* steps whose status was read */
-    int64_t process;     /* that created it: its forks have no part */
+    int64_t process;     /* that created it: its forks take no part */
     char name[64];       /* of the state array last asked for */
 };
 
-/* All gradients are complete: the exchange of what was not yet handed over begins, once in a
- * step. *skipped: the ranks have agreed to skip it. */
+/* Called when all gradients are complete: submits the buckets that were not submitted
+ * before, once in a step. *skipped: the ranks have agreed to skip the step. */
 weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) WEFT_CHECKED;
 
 /* --- sync_tensors.c --- */
 
-/* The tensors with a configuration as a job of their own. */
+/* Makes the job of the caller's tensors with a configuration. */
 weft_status wefti_sync_make_job(weft_sync *s, const weft_config *config,
                                 wefti_job **out) WEFT_CHECKED;
 
-/* Counts anew what this step's buckets wait for. */
+/* Resets the counts of what this step's buckets wait for. */
 void wefti_sync_expect_all(weft_sync *s);
 
 /* Reads the status of the steps up to `last`. */
 weft_status wefti_sync_read_status(weft_sync *s, int64_t last,
                                    weft_sync_report *report) WEFT_CHECKED;
 
-/* Gives a block back to the caller; or frees one, whoever's it is. */
+/* Gives a block back to the caller; or frees a block, or gives it back if it is the
+ * caller's. */
 void wefti_sync_give_back(weft_sync *s, float **block);
 void wefti_sync_free_block(weft_sync *s, float **block);
 
-/* An error after one that left no rank. */
+/* Fails if an earlier error has left no rank. */
 weft_status wefti_sync_check_whole(weft_sync *s) WEFT_CHECKED;
 
 /* --- sync_regroup.c --- */
 
-/* Whether this exchange goes on when others are lost. */
+/* Whether this exchange continues when others are lost. */
 bool wefti_sync_can_go_on(const weft_sync *s);
 
-/* The error of a mesh that does so for another exchange. */
+/* The error of a mesh whose membership has served another exchange. */
 weft_status wefti_sync_refuse_mesh(weft_sync *s) WEFT_CHECKED;
 
-/* From here on it does. Collective, before the first step. */
+/* Starts membership: from here on the exchange continues without lost processes.
+ * Collective, before the first step. */
 weft_status wefti_sync_start_membership(weft_sync *s) WEFT_CHECKED;
 
-/* Into the world that the step to come belongs to. */
+/* Enters the world that the next step belongs to. */
 weft_status wefti_sync_follow(weft_sync *s) WEFT_CHECKED;
 
-/* The next world, which has begun: its job, its rank, and what all do there first. */
+/* Enters the next world, which has begun: makes its job and its rank, and does what all
+ * ranks do there first. */
 weft_status wefti_sync_regroup(weft_sync *s) WEFT_CHECKED;
 
-/* The average of weft_sync_average, among those who are left. */
+/* The average of weft_sync_average, among the ranks that are left. */
 weft_status wefti_sync_average_all(weft_sync *s) WEFT_CHECKED;
 
 /* --- sync_join.c --- */
 
-/* The beginning of who comes into a run: a member of it, with parameters and state. */
+/* weft_sync_begin for a process that joins a run: it becomes a member, with parameters
+ * and state. */
 weft_status wefti_sync_join(weft_sync *s) WEFT_CHECKED;
 
 /* --- sync_meet.c --- */
 
-/* What all have to have alike: the configuration, and the tensors. */
+/* Hashes of what must be the same everywhere: the configuration, and the tensors. */
 weft_status wefti_sync_hashes(weft_sync *s, uint64_t *config, uint64_t *data) WEFT_CHECKED;
 
-/* What all of a new world do first; one that is lost meanwhile makes the next world do it again. */
+/* What all ranks of a new world do first; if a rank is lost meanwhile, the next world
+ * does it again. */
 weft_status wefti_sync_meet(weft_sync *s) WEFT_CHECKED;
 
-/* One try at an average of all. *have: this process has it. */
+/* One attempt at an average over all ranks. *have: this process has it. */
 weft_status wefti_sync_average_once(weft_sync *s, bool *have) WEFT_CHECKED;
 
 /* --- sync_tensors.c and sync_offered.c --- */
@@ -110,12 +117,13 @@ weft_status wefti_sync_average_once(weft_sync *s, bool *have) WEFT_CHECKED;
 /* Whether the direction agreed on in this step covers anything. */
 bool wefti_sync_moves(const weft_sync *s);
 
-/* Tensor i among the pieces of its bucket; NULL: a shard without rows. */
+/* The piece of tensor i in its bucket; NULL: a shard without rows. */
 const wefti_piece *wefti_sync_piece(const weft_sync *s, int i);
 
-/* Where the caller compresses: room for what it offers; and whether it has offered tensor i. */
+/* For a caller that compresses: makes room for its offers; fails if tensor i was not
+ * offered. */
 weft_status wefti_sync_prepare_offers(weft_sync *s) WEFT_CHECKED;
 weft_status wefti_sync_check_offered(weft_sync *s, int i) WEFT_CHECKED;
 
-/* An error unless the sync rests between two steps. */
+/* Fails unless the sync is between two steps. */
 weft_status wefti_sync_check_rest(weft_sync *s, const char *what) WEFT_CHECKED;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A process that comes into a caller's loop while it trains (weft_mesh_enter). It has made its
- * tensors for itself alone, a world of one; in weft_sync_begin it becomes a member, and all make
- * the world of the step that it takes part in first:
+/* A process that joins a caller's loop while it trains (weft_mesh_enter). It has created
+ * its tensors alone, in a world of one. In weft_sync_begin it becomes a member, and all
+ * processes make the world of the first step that it takes part in:
  *
- *     comes:   create (alone) -> begin: member, of step F -> new world -> takes all -> step F
+ *     joins:   create (alone) -> begin: member, of step F -> new world -> takes all -> step F
  *     others:  step F - 1 -> open(F): changed             -> new world -> give      -> step F
  *
- * What is given and taken there: sync_meet.c. */
+ * sync_meet.c describes what is given and taken there. */
 #include "comm/elastic.h"
 #include "train/sync.h"
 

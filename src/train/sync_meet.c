@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What the ranks of a caller's loop do first in each new world, whoever came or went. They say who
- * has parameters and state, and how many averages they have ended since the last step (charters).
- * Then
+/* What the ranks of a caller's loop do first in each new world, whichever ranks left or
+ * joined. They tell each other who has parameters and state, and how many averages they
+ * have ended since the last step (charters). Then
  *
- *     who has none gets parameters and every array of state (handover.h),
- *     and from one process what the program keeps beside (setup.pack, setup.unpack);
- *     averages that others have not ended are made again, last of all, since some of the others
- *     make theirs when they are back in weft_sync_average.
+ *     a rank that has none gets parameters and every array of state (handover.h),
+ *     and from one process what the program keeps besides (setup.pack, setup.unpack);
+ *     averages that other ranks have not ended are made again, last of all, because some of the
+ *     others make theirs when they are back in weft_sync_average.
  *
- * Whoever is interrupted by the next change does all of it again; a process has state once the last
- * byte of it is in place. */
+ * A rank that is interrupted by the next change does all of it again; a process has state
+ * only when the last byte of it is in place. */
 #include <string.h>
 
 #include <xxhash.h>
@@ -25,14 +25,15 @@
 typedef struct charter {
     int64_t has;        /* parameters and state */
     int64_t n_averages; /* ended since the last step */
-    int64_t averaging;  /* it is in one now, and makes it when the new world has begun */
+    int64_t averaging;  /* it is in one now, and repeats it when the new world has
+                           begun */
 } charter;
 
 enum { MOST_PACKED_BITS = 40 };
 
 /* --- what has to be alike --- */
 
-/* Names and widths of the tensors; their rows, too, unless these are a shard's. */
+/* Names and widths of the tensors; also their rows, unless these are a shard's. */
 static uint64_t hash_tensors(const weft_sync *s) {
     uint64_t sum = (uint64_t)s->n_tensors;
     for (int u = 0; u < s->n_tensors; u++) {
@@ -93,7 +94,8 @@ static weft_status take_pack(weft_sync *s, int giver, const int64_t tags[2]) {
                          (long long)n, giver);
 }
 
-/* From the first of those that hold the same rows and have all. Both tags are taken by all. */
+/* The giver is the first rank that holds the same rows and has state. All ranks use up
+ * both tags. */
 static weft_status pass_pack(weft_sync *s, const charter *all) {
     int giver = s->rank->local;
     const int64_t tags[2] = {wefti_rank_control_tag(s->rank),
@@ -105,7 +107,7 @@ static weft_status pass_pack(weft_sync *s, const charter *all) {
 
 /* --- in a new world --- */
 
-/* Whether every part of a copy is with somebody. */
+/* Whether each shard of the model is on some rank that has state. */
 static bool have_all(const charter *all, int W, int S) {
     int n = 0;
     for (int shard = 0; shard < S; shard++) {
@@ -116,8 +118,9 @@ static bool have_all(const charter *all, int W, int S) {
     return n == S;
 }
 
-/* Averages that a rank says it has ended are of those of the others, give or take one that was
- * interrupted; a number from the network must not make this rank repeat them without end. */
+/* The number of averages that a rank says it has ended may differ from the first rank's
+ * by 2 at most, because some ranks end an interrupted average and others do not; a number
+ * from the network must not make this rank repeat them without end. */
 static weft_status check_charters(weft_sync *s, const charter *all, int W) {
     int64_t first = -1;
     for (int r = 0; r < W; r++) {
@@ -163,8 +166,9 @@ static weft_status hand_over(weft_sync *s, const charter *all) {
     return status;
 }
 
-/* The average, until all have it: so nobody has begun the next step while one who was interrupted
- * has to have it again. *have: this process has it. */
+/* Makes the average, and waits until all ranks have it: so no rank has begun the next
+ * step while a rank that was interrupted has to repeat the average. *have: this process
+ * has it. */
 weft_status wefti_sync_average_once(weft_sync *s, bool *have) {
     wefti_rank *r = s->rank;
     weft_status status = wefti_rank_average(r);
@@ -173,7 +177,7 @@ weft_status wefti_sync_average_once(weft_sync *s, bool *have) {
     return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
 }
 
-/* How many averages this rank has to make again with those who have not ended theirs. */
+/* How many averages this rank has to repeat with ranks that have not ended theirs. */
 static int64_t averages_to_repeat(const weft_sync *s, const charter *all) {
     int64_t least = INT64_MAX, most = 0;
     for (int r = 0; r < s->rank->comms.control->size; r++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Callers that keep the momentum and compress where their tensors lie: what they chose goes
- * into the replicator's messages in place of what it would choose, and signs come back.
+/* For callers that keep the momentum and compress where their tensors are: what they
+ * chose goes into the replicator's messages in place of the replicator's own choice, and
+ * signs come back.
  *
  *     offer tensor by tensor -> agree -> signs -> the caller's optimizer -> mix */
 #include <math.h>
@@ -52,7 +53,7 @@ weft_status weft_sync_offer(weft_sync *s, int i, int32_t *places, float *values)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT, "tensor %d is offered without %s",
                              i, values ? "places" : "values");
     if (!shape.whole) WEFT_TRY(check_places(s, i, &shape, places));
-    if (!s->setup.skips) WEFT_TRY(weft_sync_open(s)); /* it forgets earlier offers */
+    if (!s->setup.skips) WEFT_TRY(weft_sync_open(s)); /* opening clears earlier offers */
     if (!s->ready[i]) s->offers[i] = (wefti_offer){places, values};
     return weft_sync_ready(s, i);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Room for what a caller that compresses offers (sync_offer.c), and whether it has. */
+/* Room for the offers of a caller that compresses (sync_offer.c), and the check that a
+ * tensor was offered. */
 #include "base/memory.h"
 #include "train/sync.h"
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of a step bucket by bucket. Nothing else happens than in weft_sync_step and
- * weft_sync_agree, so all bits are the same; the caller only hears of it earlier.
+/* The end of a step bucket by bucket. It does the same work as weft_sync_step and
+ * weft_sync_agree, so all bits are the same; the caller only learns of a bucket earlier.
  *
  *     exchange thread   b0 begin .. end, apply | b1 ... | b2 ...
  *     caller            complete  wait_any: b0 -> copy b0 | wait_any: b1 -> copy b1 ... step
  *
- * Buckets are named in their order, also where a later one is done first: a mixer in front of
- * the caller's optimizer waits for its neighbours bucket by bucket, in one order everywhere. */
+ * Buckets are named in their order, even if a later one is done first: a mixer in front
+ * of the caller's optimizer waits for its neighbours bucket by bucket, in one order
+ * everywhere. */
 #include <math.h>
 
 #include "train/sync.h"
 
-/* Longer waits than this are as good as endless, and fit into a timespec. */
+/* A wait of this length is as good as endless, and fits into a timespec. */
 static const double longest_s = 1e6;
 
 weft_status weft_sync_complete(weft_sync *s, double loss) {

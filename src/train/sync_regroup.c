@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* A caller's loop that goes on when processes are lost, or come (weft_sync_setup.elastic). What a
- * run does in regroup.c happens here for a job of tensors alone, when the next step opens:
+/* A caller's loop that continues when processes are lost or join
+ * (weft_sync_setup.elastic). What regroup.c does for a run happens here for a job of
+ * tensors alone, when the next step opens:
  *
- *     open(step) -> changed -> old rank: arrays out -> new job, of those who are there
+ *     open(step) -> changed -> old rank: arrays out -> new job, of the ranks present
  *                           -> new rank: arrays in  -> all meet (sync_meet.c) -> open(step)
  *
- * Parameters and gradients stay where they lie, for the caller has their addresses; the gradients
- * may hold the next step's already. While a rank is rebuilt it uses gradients of its own.
+ * Parameters and gradients stay where they are, because the caller has their addresses;
+ * the gradients may already hold those of the next step. While a rank is rebuilt it uses
+ * gradients of its own.
  *
- * Averages between steps are of all: one that lost a member half-way is done again in the new
- * world. Of two ranks one may have ended it and the other not, so all say how many they have ended
- * since the last step, and who has ended more than the least takes part again and forgets the
- * result. With shards a node is S processes, which are lost, and come, together. */
+ * Averages between steps are over all ranks: an average that lost a member half-way is
+ * made again in the new world. Of two ranks one may have ended it and the other not, so
+ * all ranks say how many they have ended since the last step. A rank that has ended more
+ * than the least takes part again and drops the result. With shards a node is S
+ * processes, which are lost, and join, together. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +48,8 @@ bool wefti_sync_can_go_on(const weft_sync *s) {
            wefti_elastic_fits(s->mesh, &setup);
 }
 
-/* The run's number is rank 0's, drawn now: two runs that meet must not take each other for one. */
+/* Rank 0 draws the run's number now: two runs that meet must not take each other for the
+ * same one. */
 static weft_status share_run(weft_sync *s, uint64_t *run) {
     wefti_comm *all = s->rank->comms.control;
     uint64_t own = 0, *numbers;
@@ -82,7 +86,7 @@ weft_status wefti_sync_start_membership(weft_sync *s) {
 
 /* --- from one world to the next --- */
 
-/* What the caller's loop says of the new world. */
+/* The text for the caller's loop about the new world. */
 static void say(weft_sync *s, const wefti_elastic_world *world) {
     bool both = world->n_lost > 0 && world->n_joined > 0;
     if (s->joins && s->bare) return; /* for itself nothing has changed */
@@ -92,7 +96,7 @@ static void say(weft_sync *s, const wefti_elastic_world *world) {
              world->size > 1 ? "es go" : " goes", (long long)world->first_step + 1);
 }
 
-/* The same tensors, moved by the same rules, among those who are there now. */
+/* The same tensors, moved by the same rules, among the ranks that are present now. */
 static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
     weft_config *config;
     wefti_job *old = s->job, *job = NULL;
@@ -117,7 +121,7 @@ static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
     return WEFT_OK;
 }
 
-/* Buckets are other ones now, perhaps. */
+/* Counts again, because the buckets may be different ones now. */
 static weft_status count_anew(weft_sync *s) {
     wefti_free(s->ctx, s->missing);
     s->missing = NULL;
@@ -130,7 +134,8 @@ static weft_status count_anew(weft_sync *s) {
     return wefti_sync_prepare_offers(s);
 }
 
-/* Of who has no state only the block of parameters goes along, where they are to lie. */
+/* Of a rank without state only the block of parameters is kept, because its address must
+ * not change. */
 static void take_luggage(weft_sync *s, wefti_luggage *luggage) {
     float *own = s->rank->params;
     if (!s->bare) {
@@ -145,7 +150,8 @@ static weft_status make_rank(weft_sync *s, int number, wefti_luggage *luggage) {
     wefti_comms comms;
     wefti_world *world;
     WEFT_TRY(wefti_rank_world(s->ctx, s->job, s->mesh, &world));
-    if (s->world != world) wefti_world_destroy(s->ctx, s->world); /* it was alone */
+    if (s->world != world) wefti_world_destroy(s->ctx, s->world); /* this process was
+                                                                     alone */
     s->world = world;
     WEFT_TRY(wefti_comms_join(s->ctx, world, s->mesh->rank, &comms));
     WEFT_TRY(wefti_rank_create(s->ctx, s->job, number, &comms, &s->rank));
@@ -167,8 +173,8 @@ static weft_status enter(weft_sync *s, wefti_luggage *luggage) {
     return wefti_sync_meet(s);
 }
 
-/* The blocks whose addresses the caller has. After a failure they are the rank's again, or, if
- * there is none, of the luggage, and end with it. */
+/* Keeps the blocks whose addresses the caller has. After a failure they belong to the
+ * rank again or, if there is no rank, are freed. */
 weft_status wefti_sync_regroup(weft_sync *s) {
     weft_sync_report unused;
     WEFT_TRY(wefti_sync_read_status(s, s->step - 1, &unused));
@@ -205,8 +211,9 @@ weft_status wefti_sync_follow(weft_sync *s) {
     return status;
 }
 
-/* An interrupted one is done again in the next world. If that does not begin here, somebody is in
- * the step to come already, who has had everybody's word that all have the average. */
+/* Repeats an interrupted average in the next world. If no new world begins here, some
+ * rank is in the next step already, and it has heard from every rank that all have the
+ * average. */
 static weft_status average_anyhow(weft_sync *s) {
     bool have, changed;
     weft_status status = wefti_sync_average_once(s, &have);

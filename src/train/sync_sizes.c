@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes of public structs that other languages have once more: if they part, it is heard
- * when the library is loaded, not when a field is read from the wrong place. */
+/* Sizes of public structs that other languages declare a second time: a difference is
+ * found when the library is loaded, not when a field is read from the wrong place. */
 #include <string.h>
 
 #include <weft/predict.h>

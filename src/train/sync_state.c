@@ -7,7 +7,8 @@
  *     each array:    its name in 64 bytes, then a part for every tensor
  *     numbers        double each
  *
- * Parts follow the tensors' own order, so another mesh.min_message reads them too. */
+ * Parts follow the tensors' own order, so a run with another mesh.min_message can read
+ * them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -59,7 +60,7 @@ weft_status weft_sync_rest(weft_sync *s) {
     weft_status status = wefti_rank_control_early(s->rank, s->step);
     bool changed = status != WEFT_OK && s->elastic &&
                    wefti_elastic_interrupted(s->ctx, s->mesh);
-    return changed ? WEFT_OK : status; /* whose decision the next world makes anew */
+    return changed ? WEFT_OK : status; /* the next world decides again */
 }
 
 weft_status weft_sync_resume(weft_sync *s, int64_t step) {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What a sync's first world and its later ones (sync_regroup.c) are both made with: the job of the
- * caller's tensors, the blocks in which they lie, and the counts of a step.
+/* What both the first world of a sync and its later ones (sync_regroup.c) are made with:
+ * the job of the caller's tensors, the blocks in which they lie, and the counts of a
+ * step.
  *
- *     tensor i is unit i of a model without passes; units go into buckets, and bucket b is handed
- *     over when missing[b], its tensors that are not ready, has come down to 0 */
+ *     tensor i is unit i of a model without passes; units are grouped into buckets, and bucket b is
+ *     handed over when missing[b], the number of its tensors that are not ready, has reached 0 */
 #include <string.h>
 
 #include "base/memory.h"
 #include "train/sync.h"
 
-/* Tensor i as the caller has said, or, when a job is made anew, as the old one has it. */
+/* Tensor i as the caller described it or, when a job is made again, as the old job has
+ * it. */
 static wefti_foreign_tensor spec_of(const weft_sync *s, int i) {
     if (s->job) {
         const wefti_param *p = &s->job->model->params[i];
@@ -17,7 +19,7 @@ static wefti_foreign_tensor spec_of(const weft_sync *s, int i) {
     }
     const weft_sync_tensor *t = &s->setup.tensors[i];
     bool lies = t->rows == 1 && !s->setup.sharded;                /* a vector is a column */
-    int64_t rows = t->rows < 1 && !s->setup.sharded ? -1 : t->rows; /* refused there */
+    int64_t rows = t->rows < 1 && !s->setup.sharded ? -1 : t->rows; /* -1 is refused */
     return (wefti_foreign_tensor){t->name, lies ? t->cols : rows, lies ? 1 : t->cols,
                                   t->decays};
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* When each part of one step began and ended, on the compute and on the exchange thread of a
- * rank. All ranks keep the same step, and the first one writes them all down (train/traces.h):
- * timeline.json of the run folder, drawn by the report. Room for all entries is
- * allocated before the first step; what does not fit is left out. */
+/* When each op and phase of one step began and ended, on the compute and on the exchange
+ * thread of a rank. All ranks record the same step, and the first one writes all
+ * timelines (train/traces.h): timeline.json of the run folder, which the report draws.
+ * Room for all entries is allocated before the first step; what does not fit is left
+ * out. */
 #include "train/timeline.h"
 
 #include "base/clock.h"

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Timelines of all ranks on one clock.
  *
- * Each machine's monotonic clock begins anywhere. The first rank asks every other one for the
- * time, a few times, and takes what the quickest answer says (Mills, RFC 5905):
+ * Each machine's monotonic clock has its own origin. The first rank asks every other one
+ * for the time, a few times, and uses the quickest answer (Mills, RFC 5905):
  *
  *     first rank   t0 asks ........................ t3 has the answer
  *     other rank        t1 is asked ... t2 answers
  *
  *     their clock - ours = ((t1 - t0) + (t2 - t3)) / 2     within ((t3 - t0) - (t2 - t1)) / 2
  *
- * A difference that may be none is none: processes of one machine have one clock. Then a rank
- * sends a head (how many lines, when its step began, its host) and its lines; at most MOST_LINES
- * of all ranks together, the earliest of each. Numbers travel as little-endian 64 bits, names
- * as fixed text. */
+ * A difference that is smaller than its error counts as none: processes of one machine
+ * have one clock. Then a rank sends a head (how many lines, when its step began, its
+ * host) and its lines; all ranks together send at most MOST_LINES, each its earliest
+ * ones. Numbers travel as little-endian 64 bits, names as fixed text. */
 #define _GNU_SOURCE
 #include "train/traces.h"
 
@@ -38,7 +38,7 @@ enum {
 };
 
 typedef struct peer_clock {
-    double ahead_s, error_s; /* of another rank's clock; as well as we know it */
+    double ahead_s, error_s; /* how far another rank's clock is ahead; error bound */
 } peer_clock;
 
 /* ---- one clock ---- */
@@ -47,13 +47,13 @@ static void learn_clock(peer_clock *clock, double asked_s, double answered_s,
                         const unsigned char *answer) {
     double t1 = wefti_get_f64(answer), t2 = wefti_get_f64(answer + 8);
     double error_s = ((answered_s - asked_s) - (t2 - t1)) / 2;
-    if (!(error_s >= 0 && error_s < clock->error_s)) return; /* or no number at all */
+    if (!(error_s >= 0 && error_s < clock->error_s)) return; /* or not a number */
     clock->error_s = error_s;
     clock->ahead_s = ((t1 - asked_s) + (t2 - answered_s)) / 2;
     if (fabs(clock->ahead_s) <= error_s) clock->ahead_s = 0;
 }
 
-/* One question to all others. asked_s[size] is room for when. */
+/* Asks all others once. asked_s[size]: room for the times of asking. */
 static weft_status ask_once(wefti_rank *r, double *asked_s, peer_clock *clocks) {
     wefti_comm *comm = r->comms.control;
     int64_t tag = wefti_rank_control_tag(r);
@@ -86,7 +86,7 @@ static weft_status answer_once(wefti_rank *r) {
 
 /* ---- what a rank sends ---- */
 
-/* How many lines of a thread a rank may tell. */
+/* Most lines of a thread that a rank may send. */
 static int most_lines(const wefti_rank *r) {
     int share = MOST_LINES / WEFTI_TIMELINE_THREADS / r->comms.control->size;
     return share > 1 ? share : 1;
@@ -159,7 +159,7 @@ static void put_mine(weft_ctx *ctx, wefti_buffer *out, const wefti_timeline *tim
             put_line(ctx, out, t, first, &timeline->lines[t][i]);
 }
 
-/* Lines of another rank, as they came: one whose times are none is left out. */
+/* Puts the lines of another rank as they came; a line without valid times is left out. */
 static void put_theirs(weft_ctx *ctx, wefti_buffer *out, const unsigned char *bytes,
                        const int64_t n[WEFTI_TIMELINE_THREADS]) {
     bool first = true;
@@ -185,7 +185,7 @@ static void put_place(wefti_rank *r, wefti_buffer *out, int rank, const char *ho
     wefti_buffer_json(r->ctx, out, host);
 }
 
-/* The head and the lines of a rank, received and put. */
+/* Receives the head and the lines of a rank and puts them. */
 static weft_status take(wefti_rank *r, int peer, const int64_t tags[2],
                         const peer_clock *clock, wefti_buffer *out) {
     wefti_comm *comm = r->comms.control;

@@ -4,8 +4,8 @@
  *     encoder rows once                         kept in `encoded`
  *     target position t = 0, 1, ...             decoder over positions 0..t, the likeliest id
  *
- * The decoder runs over its whole past in each step: Td^2 / 2 positions a text, which is
- * little at the lengths of sentences. */
+ * The decoder runs over its whole past in each step: Td^2 / 2 positions for each text,
+ * which is little for texts as long as sentences. */
 #include <string.h>
 
 #include "base/buffer.h"
@@ -50,7 +50,7 @@ static weft_status allocate(weft_ctx *ctx, decoding *d) {
     return wefti_inference_reserve(ctx, d->inf, B, T);
 }
 
-/* A source as in training: cut, its end, padding. */
+/* A source is encoded as in training: cut to length, end id, padding. */
 static weft_status encode_source(weft_ctx *ctx, const decoding *d, const char *text,
                                  int32_t *out) {
     int32_t *ids;
@@ -64,7 +64,7 @@ static weft_status encode_source(weft_ctx *ctx, const decoding *d, const char *t
     return WEFT_OK;
 }
 
-/* The rows of a step that chooses the id at target position t. */
+/* Fills the rows of the step that chooses the id at target position t. */
 static void fill_tokens(const decoding *d, int64_t t) {
     int64_t T = d->Ts + t + 1;
     for (int64_t b = 0; b < d->B; b++) {
@@ -93,7 +93,7 @@ static void encode(const decoding *d) {
            (size_t)(d->B * d->Ts * c->width) * sizeof(float));
 }
 
-/* Logits [B,V] behind target position t. */
+/* Logits [B,V] after target position t. */
 static void decode(const decoding *d, int64_t t) {
     weft_model *model = d->inf->model;
     int64_t C = model->config.width, Ns = d->B * d->Ts, rows = d->B * (t + 1);
@@ -112,7 +112,7 @@ static void decode(const decoding *d, int64_t t) {
     wefti_model_logits(model, &pass, d->logits);
 }
 
-/* The likeliest id but the one that pads; of equal ones the first. */
+/* The likeliest id except the padding id; of equal ones the first. */
 static int32_t likeliest(const decoding *d, int64_t b) {
     int64_t V = d->inf->model->config.vocab, best = end_id(d);
     const float *row = d->logits + b * V;
@@ -122,7 +122,7 @@ static int32_t likeliest(const decoding *d, int64_t b) {
     return (int32_t)best;
 }
 
-/* Takes the ids at position t; whether a text goes on. */
+/* Takes the ids at position t; returns whether any text continues. */
 static bool choose(const decoding *d, int64_t t) {
     bool on = false;
     for (int64_t b = 0; b < d->B; b++) {
@@ -155,7 +155,7 @@ static weft_status tell(weft_ctx *ctx, const decoding *d, int64_t first, int64_t
     return status;
 }
 
-/* The rows behind the last text repeat it. */
+/* The rows after the last text repeat it. */
 static weft_status translate_batch(weft_ctx *ctx, decoding *d, const char *const *sources,
                                    int64_t n) {
     for (int64_t b = 0; b < d->B; b++) {

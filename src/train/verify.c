@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft verify`: what of a run folder can be trusted, part by part.
+/* `weft verify`: which parts of a run folder can be trusted.
  *
  *     config.yaml           read as a run would
  *     metrics.jsonl         every line
+ *     nodes.jsonl           every line
  *     views.jsonl           every line
  *     plan.json, timeline.json
  *     checkpoints/step-N    every byte against index.json; what crashes left is named */
@@ -32,7 +33,7 @@ typedef struct verifier {
     weft_verify_sink sink;
     void *user;
     int n_parts, n_damaged;
-    bool no_memory; /* to read a part: nothing is known of it */
+    bool no_memory; /* to read a part: its state is unknown */
 } verifier;
 
 static void tell(verifier *v, const char *name, bool whole, const char *sentence) {
@@ -41,20 +42,20 @@ static void tell(verifier *v, const char *name, bool whole, const char *sentence
     if (v->sink) v->sink(v->user, &(weft_verify_item){name, whole, sentence});
 }
 
-/* The outcome of reading a part: `good` says what there is of it. What there was no memory for is
- * not called damaged. */
+/* Reports the outcome of reading a part: `good` describes a good one. A part for which
+ * there was no memory is not called damaged. */
 static void tell_status(verifier *v, const char *name, weft_status status,
                         const char *good) {
     char sentence[SENTENCE];
     v->no_memory |= status == WEFT_ERR_MEMORY;
-    if (v->no_memory) return; /* the sentence stays, and ends it all */
+    if (v->no_memory) return; /* the message stays, and ends the check */
     snprintf(sentence, sizeof sentence, "%s",
              status == WEFT_OK ? good : weft_ctx_message(v->ctx));
-    weft_ctx_clear(v->ctx); /* of the next part, its own */
+    weft_ctx_clear(v->ctx); /* the next part has its own message */
     tell(v, name, status == WEFT_OK, sentence);
 }
 
-/* Joins; false: there is no such file. */
+/* Joins the path; false: there is no such file. */
 static bool present(const verifier *v, const char *name, char *path) {
     struct stat info;
     return snprintf(path, PATH_MAX, "%s/%s", v->folder, name) < PATH_MAX &&
@@ -71,7 +72,8 @@ static weft_status read_config(weft_ctx *ctx, const char *path) {
     return status;
 }
 
-/* In a context that logs nowhere: what a run was warned of is no news of its folder. */
+/* Uses a context that logs nowhere: warnings that a run gave are no news about its
+ * folder. */
 static void verify_config(verifier *v) {
     char path[PATH_MAX];
     weft_ctx *quiet;
@@ -111,7 +113,8 @@ static void verify_plan(verifier *v) {
     }
 }
 
-/* Whether a name of the folder `checkpoints` is a whole checkpoint's, or what is left. */
+/* What a name in the folder `checkpoints` means: NULL for a checkpoint, else what was
+ * left behind. */
 static const char *remains(const char *name) {
     const char *dot = strchr(name, '.');
     if (!dot) return NULL;

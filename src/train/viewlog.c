@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A line per view, written when its first step begins: before, the view may still be replaced by
- * the next one without a step, and such a view leaves no line.
+/* A line per view, written when its first step begins. Before that the view may still be
+ * replaced by the next one without a step, and such a view leaves no line.
  *
- *     gather    all ranks, between two worlds    messages that did not count, without doubles
- *     write     the first step begins            lines of what was skipped, then of the view
- *     open      a new first rank                 what the file lacks of the lines kept here
+ *     gather    all ranks, between two worlds    messages that did not count, without duplicates
+ *     write     the first step begins            lines of skipped messages, then of the view
+ *     open      a new first rank                 lines kept here that the file lacks
  *
- * The stall of a change is what its last two steps took beyond a calm one, and all that passed
- * since they ended. */
+ * The stall of a change is the time by which its last two steps exceeded a calm one, plus
+ * all the time since they ended. */
 #define _GNU_SOURCE
 #include "train/viewlog.h"
 
@@ -37,21 +37,21 @@ typedef struct kept_line {
 } kept_line;
 
 struct wefti_viewlog {
-    wefti_buffer text; /* all lines that were made here */
+    wefti_buffer text; /* all lines that were made in this process */
     kept_line *lines;  /* [n_lines] */
     int64_t n_lines;
     wefti_append file;
     bool is_open;
-    wefti_view_line last; /* its members owned; n_members 0: there is none */
+    wefti_view_line last; /* its members owned; n_members 0: no view yet */
     int n_buckets;        /* of that view's world */
-    bool has_sites; /* with several nodes each, of which each has rows of its own */
+    bool has_sites; /* several nodes in each, and each node has rows of its own */
     wefti_missed *missed; /* [n_missed] since that view began */
     int64_t n_missed;
     bool complete, has_checksum;
     uint64_t checksum;
-    double took_s[CALM_STEPS]; /* the last steps, in turns */
+    double took_s[CALM_STEPS]; /* ring of the last steps */
     int64_t n_steps;
-    double ended_s; /* when the last one had ended */
+    double ended_s; /* when the last step ended */
 };
 
 weft_status wefti_viewlog_create(weft_ctx *ctx, wefti_viewlog **out) {
@@ -74,7 +74,7 @@ void wefti_viewlog_step(wefti_viewlog *log, double step_s) {
     log->ended_s = wefti_now_s();
 }
 
-/* NAN where too few steps were taken to tell. */
+/* NAN if too few steps were taken. */
 static double stall_of(const wefti_viewlog *log) {
     double calm[CALM_STEPS], stall_s = wefti_now_s() - log->ended_s;
     int64_t n = log->n_steps < CALM_STEPS ? log->n_steps : CALM_STEPS;
@@ -97,7 +97,7 @@ static weft_status append(weft_ctx *ctx, wefti_viewlog *log, const kept_line *li
                               line->n_bytes);
 }
 
-/* The lines of this run that the file has not. */
+/* Appends the lines of this run that the file lacks. */
 static weft_status complete(weft_ctx *ctx, wefti_viewlog *log, const char *path) {
     wefti_views views;
     WEFT_TRY(wefti_views_read(ctx, path, &views));
@@ -120,7 +120,7 @@ weft_status wefti_viewlog_open(weft_ctx *ctx, wefti_viewlog *log, const char *fo
     if (snprintf(path, sizeof path, "%s/views.jsonl", folder) >= PATH_MAX)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", folder);
     WEFT_TRY(wefti_metrics_open(ctx, path, steps_done > 0 ? steps_done + 1 : 0, &older));
-    WEFT_TRY(wefti_metrics_close(ctx, older)); /* lines to drop are dropped */
+    WEFT_TRY(wefti_metrics_close(ctx, older)); /* this drops later lines */
     WEFT_TRY(wefti_append_init(ctx, path, false, &exists, &log->file));
     log->is_open = true;
     return complete(ctx, log, path);
@@ -151,7 +151,8 @@ static int compare(const void *a, const void *b) {
     return 0;
 }
 
-/* Of n, those that stand, each once, in order. Returns how many. */
+/* Keeps those of n messages that are settled, each once, in order. Returns their
+ * number. */
 static int64_t tidy(wefti_missed *list, int64_t n) {
     int64_t kept = 0, once = 0;
     for (int64_t i = 0; i < n; i++)
@@ -162,7 +163,8 @@ static int64_t tidy(wefti_missed *list, int64_t n) {
     return once;
 }
 
-/* Each rank's list, as long as the longest; empty places are not settled. */
+/* Gathers the lists of all ranks, padded to the length of the longest; padding is not
+ * settled. */
 static weft_status gather_lists(weft_ctx *ctx, wefti_viewlog *log, wefti_bootstrap *b,
                                 int64_t longest, wefti_missed *mine) {
     size_t n_bytes = (size_t)longest * sizeof *mine;
@@ -209,7 +211,8 @@ weft_status wefti_viewlog_gather(weft_ctx *ctx, wefti_viewlog *log, wefti_bootst
 
 /* --- lines --- */
 
-/* Keeps the text from `begin` on as a line, and writes it where this process writes. */
+/* Keeps the text from `begin` on as a line, and writes it if this process has the file
+ * open. */
 static weft_status keep(weft_ctx *ctx, wefti_viewlog *log, const kept_line *line) {
     WEFT_TRY(log->text.status);
     WEFT_TRY(wefti_grow(ctx, &log->lines, log->n_lines, log->n_lines + 1,
@@ -220,7 +223,7 @@ static weft_status keep(weft_ctx *ctx, wefti_viewlog *log, const kept_line *line
     return log->is_open ? append(ctx, log, last) : WEFT_OK;
 }
 
-/* How many buckets of what `sender` sent in a step reached nobody in full. */
+/* How many buckets that `sender` sent in a step no rank received in full. */
 static int buckets_missed(const wefti_viewlog *log, const wefti_missed *list, int64_t n,
                           int sender) {
     int count = 0;
@@ -236,7 +239,8 @@ static int buckets_missed(const wefti_viewlog *log, const wefti_missed *list, in
     return count;
 }
 
-/* Rows of the lost ranks of a step: all of a rank's, or some tensors' share of them. */
+/* Counts the rows of the lost ranks in a step: all rows of a rank, or rows that are
+ * missing for some tensors only. */
 static void count_rows(const wefti_viewlog *log, const wefti_missed *list, int64_t n,
                        wefti_skip_line *line) {
     for (int i = 0; i < log->last.n_members; i++) {
@@ -249,7 +253,7 @@ static void count_rows(const wefti_viewlog *log, const wefti_missed *list, int64
     }
 }
 
-/* One step's. */
+/* The line of one step. */
 static weft_status put_skips(weft_ctx *ctx, wefti_viewlog *log, const wefti_missed *list,
                              int64_t n, int64_t step) {
     wefti_skip_line line = {.run = log->last.run,
@@ -289,7 +293,8 @@ static bool is_member(const wefti_view_line *line, const wefti_view_member *who)
     return false;
 }
 
-/* Members of `from` that `without` has not; with a mesh (not NULL) why they left. */
+/* Members of `from` that are not in `without`; with a mesh (not NULL) also why they
+ * left. */
 static weft_status differ(weft_ctx *ctx, weft_mesh *mesh, const wefti_view_line *from,
                           const wefti_view_line *without, wefti_view_change **out,
                           int *n) {
