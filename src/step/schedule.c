@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A step in time, two micro-batches of embedding, blocks 0 and 1, and head, three buckets:
+/* A step in time, two micro-batches of embedding, blocks 0 and 1, and head, three
+ * buckets:
  *
  *     compute   | answer | load 0: forward E 0 1, backward H 1 0 E
  *               |        | load 1: forward E 0 1, backward H 1 0 E | status | wait | settle
@@ -9,11 +10,12 @@
  *                                                         begin b1  combine b0 ... end b2
  *                                                                   apply b0  ... finish b2
  *
- * Ahead of a unit's forward and backward its parameters are gathered from the ranks of the
- * replica, unless they are there; after its backward the gradient is reduced to them. A
- * bucket goes to the exchange thread when its last unit has passed in the last
- * micro-batch. There it passes the phases of the list below, each phase in the order of the
- * buckets; which phase is next is said by `order`. Everything can be read from the job:
+ * Before a unit's forward and backward pass its parameters are gathered from the ranks of
+ * the replica, unless they are already there; after its backward pass the gradient is
+ * reduced to these ranks. A bucket goes to the exchange thread when its last unit is done
+ * in the last micro-batch. There it passes the phases of the list below, each phase in
+ * the order of the buckets; `order` says which phase is next. Everything follows from the
+ * job:
  *
  *     clip   replicator       norm           buckets are submitted   applied by
  *     0      keeps norms      in apply       at once                 exchange thread
@@ -23,9 +25,9 @@
  *     > 0    any other        after the      after the norm          exchange thread
  *                             last backward
  *
- * Clipping needs a norm of the whole gradient before anybody steps. Where the direction has
- * the gradient's norm (full) the agreed gradient is clipped; else each replica clips its
- * own before it sends any of it. */
+ * Clipping needs the norm of the whole gradient before any rank makes its step. Where the
+ * direction has the gradient's norm (full), the agreed gradient is clipped; otherwise
+ * each replica clips its own gradient before it sends any of it. */
 #include "step/schedule.h"
 
 #include "base/memory.h"
@@ -98,10 +100,10 @@ static void list_phases(const wefti_job *job, wefti_schedule *s) {
         add_phase(s, WEFTI_PHASE_COMBINE_SITES, WEFTI_GROUP_SITES);
         add_phase(s, WEFTI_PHASE_END_SITES, WEFTI_GROUP_SITES);
     }
-    /* With one exchange two phases in a row wait for others, with sites four: then only the
-     * oldest bucket may go on (comm/worker.h). */
-    /* Where sites meet, or the ranks of a replica in apply, the oldest bucket goes first:
-     * docs/architecture.md, section 5. */
+    /* With one exchange, two consecutive phases wait for other ranks; with sites, four
+     * do, and then only the oldest bucket may continue (comm/worker.h). */
+    /* Where sites meet, or the ranks of a replica exchange in apply, the oldest bucket
+     * goes first: docs/architecture.md, section 5. */
     bool by_job = wefti_job_has_sites(job) || (job->n_whole > 0 && job->S > 1);
     s->order = by_job ? WEFTI_ORDER_BY_JOB : WEFTI_ORDER_BY_PHASE;
     if (job->outside) return;                 /* the rest is the caller's */
@@ -161,14 +163,15 @@ static weft_status gather(writer *w, int u) {
     return put(w, WEFTI_OP_GATHER, u);
 }
 
-/* A unit, and the one whose table it borrows (a tied head). */
+/* Gathers a unit, and the unit whose table it borrows (a tied head). */
 static weft_status gather_for(writer *w, int u) {
     WEFT_TRY(gather(w, u));
     return gather(w, w->job->model->units[u].borrows);
 }
 
-/* Of the step's computing: a third of a micro-batch is its forward pass; the backward pass
- * goes by the parameters that it has passed. */
+/* Share of the step's computing that is done after unit u: a third of a micro-batch is
+ * its forward pass; in the backward pass the share grows with the parameters that it has
+ * passed. */
 static double share_after(const wefti_job *job, int64_t micro, int u) {
     const weft_model *model = job->model;
     int64_t left = 0;
@@ -197,7 +200,7 @@ static weft_status micro_batch(writer *w, int64_t micro) {
     return WEFT_OK;
 }
 
-/* What is left for the compute thread when the gradient is complete. */
+/* What the compute thread still has to do when the gradient is complete. */
 static weft_status clip(writer *w) {
     if (w->s->clip == WEFTI_CLIP_NONE || w->job->outside) return WEFT_OK;
     if (w->s->clip == WEFTI_CLIP_AGREED) WEFT_TRY(put(w, WEFTI_OP_WAIT, 0));

@@ -75,14 +75,15 @@ typedef struct wefti_schedule {
     int n_buckets;
 } wefti_schedule;
 
-/* Of a rank with this arrangement. */
+/* The schedule of a rank with this arrangement. */
 weft_status wefti_schedule_create(weft_ctx *ctx, const wefti_job *job,
                                   const wefti_arrangement *arrangement,
                                   wefti_schedule **out) WEFT_CHECKED;
 void wefti_schedule_destroy(weft_ctx *ctx, wefti_schedule *schedule);
 
-/* An item of the exchange thread is bucket number `item`, or from n_buckets on the mixer's
- * answer of bucket item - n_buckets, which does nothing but in WEFTI_PHASE_COMBINE. */
+/* An item of the exchange thread is bucket number `item` or, from n_buckets on, the
+ * mixer's answer of bucket item - n_buckets, which does something only in
+ * WEFTI_PHASE_COMBINE. */
 static inline bool wefti_schedule_is_answer(const wefti_schedule *s, int64_t item) {
     return item >= s->n_buckets;
 }
