@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What of the model is trained, of the sections model and adapter:
+/* Which part of the model is trained, by the sections model and adapter:
  *
  *     adapter.rank > 0     LoRA's matrices of adapter.targets, and all of adapter.save
  *     model.frozen         all but these tensors
@@ -13,7 +13,7 @@ weft_status wefti_job_adapt(weft_ctx *ctx, wefti_job *job) {
     const weft_config *c = job->config;
     int64_t rank = c->adapter.rank;
     double alpha = c->adapter.alpha > 0 ? c->adapter.alpha : (double)rank;
-    if (rank == 0 && c->adapter.init[0]) /* a run takes it from there; who plans one does not */
+    if (rank == 0 && c->adapter.init[0]) /* a run has its rank by now; a plan may not */
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "adapter.init is set, but adapter.rank is 0, expected the rank "
                              "of %s",

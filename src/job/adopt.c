@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys of a run that begins from a checkpoint, as the checkpoint's config.json says
- * them: nothing has to be repeated by hand, and nothing may be contradicted that changes
- * what the parameters compute. Each key then counts as set by "model.init". */
+/* The keys of a run that begins from a checkpoint, taken from the checkpoint's
+ * config.json: nothing has to be repeated by hand, and no key that changes what the
+ * parameters compute may be contradicted. Each of these keys then counts as set by
+ * "model.init". */
 #define _GNU_SOURCE
 #include "job/adopt.h"
 
@@ -28,7 +29,7 @@ static weft_status path_in(weft_ctx *ctx, const char *folder, const char *name,
     return WEFT_OK;
 }
 
-/* Fills in what a kind completes; a short context, so that no long table is made. */
+/* Fills in what a kind completes. The context is short, so that no long table is made. */
 static weft_status complete(weft_ctx *ctx, weft_model_config *config) {
     weft_model_config wanted = *config;
     weft_model *model;

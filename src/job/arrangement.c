@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Units in backward order, so that what becomes ready first lies first, and a bucket of
+/* Units lie in backward order, so that what is ready first lies first, and a bucket of
  * neighbouring units is one contiguous range of parameters, gradients and state.
  *
  *     units of the model      embed   block 0   block 1   block 2   head
  *     flat buffer             | head | block 2 | block 1 | block 0 | embed |
  *     buckets                 |  b0            |  b1               |  b2   |
  *
- * A bucket is closed when its message has at least mesh.min_message bytes, by the replicator's
- * own count: many small messages would each pay a latency, one large one could hide behind
- * nothing. A unit without elements, of which nothing is trained, joins a neighbour's bucket. */
+ * A bucket is closed when its message has at least mesh.min_message bytes, counted by the
+ * replicator or the mixer, whichever sends more: many small messages would each pay a
+ * latency, and one large message could not be hidden behind computing. A unit without
+ * elements, of which nothing is trained, joins the bucket of a neighbour. */
 #include "base/memory.h"
 #include "job/job.h"
 
@@ -47,8 +48,9 @@ static wefti_piece *append_unit(wefti_arrangement *a, int u, wefti_bucket *bucke
     return next;
 }
 
-/* Appends unit u's matrices that are moved as wholes, those too of which this rank has no
- * row; `at` is where its shard begins in the rank's buffers. Returns how many. */
+/* Appends the matrices of unit u that are moved as wholes, also those of which this rank
+ * has no row; `at` is where the unit's shard begins in the rank's buffers. Returns their
+ * number. */
 static int append_matrices(const wefti_job *job, const wefti_arrangement *a, int u,
                            int first, int64_t at) {
     const wefti_layout *layout = &a->layouts[u];
@@ -70,7 +72,7 @@ static int append_matrices(const wefti_job *job, const wefti_arrangement *a, int
     return n;
 }
 
-/* The larger of what replicator and mixer would send in one message. */
+/* The larger of the messages that replicator and mixer would send. */
 static int64_t message_bytes(const wefti_job *job, const wefti_bucket *bucket) {
     const wefti_replicator_config *r = &job->replicator_config;
     if (job->site_replicas == 1 && wefti_job_has_sites(job)) r = &job->site_replicator_config;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of configuring: preset and pairs of keys (config/check.c), then keys that the chosen
- * kinds do not read. A key belongs to the kinds that list it; a key that
- * no kind lists is read whatever was chosen.
+/* The end of configuring: preset and pairs of keys (config/check.c), then keys that the
+ * chosen kinds do not read. A key belongs to the kinds that list it; a key that no kind
+ * lists is always read.
  *
  *     set on the command line or by a program   refused
  *     set in a file                             refused if it is not the default: the file of
  *                                               a run has all keys
  *     set by a method's preset                  left at the default: another kind was chosen
  *
- * An optimizer that one of optimizer.groups names reads its keys, too. Adapters have no kinds, so
- * what their keys need of each other is said apart. */
+ * An optimizer that is named in optimizer.groups reads its keys, too. Adapters have no
+ * kinds, so what their keys need of each other is checked separately. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static const char *chosen(const weft_config *values, const weft_config_key *choo
     return kind;
 }
 
-/* Whether a group of tensors has that optimizer. */
+/* Whether a group of tensors uses that optimizer. */
 static bool in_groups(const weft_config *values, const char *kind) {
     for (int i = 0; i < values->optimizer.groups.n; i++) {
         const char *at = strstr(values->optimizer.groups.items[i], "optimizer=");
@@ -54,7 +54,7 @@ static bool is_in_section_of(const weft_config_key *chooser, const weft_config_k
     return chooser != key && strncmp(chooser->name, key->name, n) == 0;
 }
 
-/* The key whose choice leaves this one unread; NULL: it is read. */
+/* The key whose choice is the reason that this key is not read; NULL: it is read. */
 static const weft_config_key *unread_by(const weft_config *values,
                                         const weft_config_key *key) {
     if (!strchr(key->name, '.')) return NULL;
@@ -72,7 +72,7 @@ static const weft_config_key *unread_by(const weft_config *values,
     return NULL;
 }
 
-/* Of the types that keys of kinds have. */
+/* For the types that keys of kinds have. */
 static bool is_default(const weft_config *values, const weft_config_key *key) {
     const char *place = (const char *)values + key->offset, *text;
     wefti_value fallback = {0};
@@ -94,7 +94,7 @@ static bool is_default(const weft_config *values, const weft_config_key *key) {
     }
 }
 
-/* "demo, topk" into out. */
+/* Writes the kinds that read the key into out: "demo, topk". */
 static void name_readers(const weft_config_key *chooser, const weft_config_key *key,
                          char *out, size_t size) {
     size_t n = 0;
@@ -130,9 +130,9 @@ static weft_status check_read(weft_ctx *ctx, wefti_config *config) {
     return WEFT_OK;
 }
 
-/* Keys of adapters say something where there are adapters: new ones, or those of adapter.init,
- * which has a rank of its own. What counts is a key's value and not that it was set, for a run's
- * file has all keys. */
+/* Keys of adapters have an effect only where there are adapters: new ones, or those of
+ * adapter.init, which has a rank of its own. A key's value is tested, not whether the key
+ * was set, because a run's file has all keys. */
 static weft_status check_adapter(weft_ctx *ctx, const weft_config *c) {
     const char *said = c->adapter.alpha != 0      ? "adapter.alpha"
                        : c->adapter.dropout != 0  ? "adapter.dropout"

@@ -7,12 +7,12 @@
  *     method           states of replicator and mixer, their messages in all buffers
  *     batch            tokens and targets of a micro-batch
  *
- * Counted with the same functions that the kinds allocate by, so a run that does not fit is
- * refused with the numbers instead of being killed later. */
+ * It is counted with the functions by which the kinds allocate, so a run that does not
+ * fit is refused with the numbers instead of being killed later. */
 #include "base/memory.h"
 #include "job/job.h"
 
-/* What an allocation of n floats takes, rounding included; nothing for none. */
+/* Bytes of an allocation of n floats, rounding included; 0 if n is 0. */
 static int64_t cost(int64_t n) {
     return n > 0 ? (int64_t)wefti_alloc_cost((size_t)n * sizeof(float)) : 0;
 }
@@ -40,7 +40,7 @@ static int64_t largest_unit(const wefti_job *job) {
     return largest;
 }
 
-/* Of the units that stay: the whole model. */
+/* Bytes of the units that are kept: the whole model. */
 static int64_t kept_bytes(const wefti_job *job) {
     int64_t n_bytes = 0;
     for (int u = 0; u < job->model->n_units && job->keeps_whole; u++)

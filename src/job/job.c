@@ -12,10 +12,10 @@
  *         replica 0    replica 1      replica 2    replica 3       copies = 2, R = 4, W = 8
  *         [s0] [s1]    [s0] [s1]      [s0] [s1]    [s0] [s1]       S = 2
  *
- * A job is read-only once made; train, simulate and planner read the same one, so what is
- * predicted and what runs can not differ in who sends what to whom. It borrows the
- * configuration, and words of it (names of kinds) become pointers and numbers here once:
- * nothing behind this file compares texts. */
+ * A job is read-only once it is made. Training, simulation and planner read the same one,
+ * so prediction and run cannot differ in who sends what to whom. A job borrows the
+ * configuration. Words of it (names of kinds) become pointers and numbers here, once: no
+ * code after this file compares texts. */
 #define _GNU_SOURCE
 #include "job/job.h"
 
@@ -33,8 +33,8 @@
  * small. */
 enum { MICRO_TOKENS = 4096, MAX_MEMBERS = 1024 };
 
-/* Special ids behind the tokenizer's in a model of pairs: start of a target and padding,
- * and its end. */
+/* Special ids after the tokenizer's in a model of pairs: one for the start of a target
+ * and for padding, one for a target's end. */
 enum { PAIR_IDS = 2 };
 
 wefti_input wefti_job_input(const weft_config *config) {
@@ -42,7 +42,7 @@ wefti_input wefti_job_input(const weft_config *config) {
     return ops ? ops->input : WEFTI_INPUT_TEXT;
 }
 
-/* What follows from the rows that a kind takes. */
+/* Derives what depends on the rows that a kind of model takes. */
 static void derive_row(const weft_config *config, int64_t vocab, weft_model_config *out) {
     if (wefti_job_input(config) == WEFTI_INPUT_PAIRS) {
         out->source = config->data.source_length ? config->data.source_length
@@ -97,14 +97,14 @@ weft_model_config wefti_job_model_config(const weft_config *config, int64_t voca
 }
 
 int64_t wefti_job_vocab(const weft_config *config) {
-    /* rows of the embedding: a model of pairs has those of its special ids among them */
+    /* rows of the embedding, which include the special ids of a model of pairs */
     int64_t special = wefti_job_input(config) == WEFTI_INPUT_PAIRS ? PAIR_IDS : 0;
     if (config->model.vocab > special) return config->model.vocab - special;
     return wefti_tokenizer_ids(config->data.tokenizer, config->data.vocab);
 }
 
-/* Without batch.micro a pass takes the largest divisor of a rank's rows that has about as many
- * tokens as keep a processor busy. */
+/* Without batch.micro, a pass takes the largest divisor of a rank's rows that has at most
+ * about as many tokens as keep a processor busy. */
 static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     int64_t tokens = config->batch.tokens_per_step, unit = job->T * job->W;
@@ -133,8 +133,9 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
     return WEFT_OK;
 }
 
-/* Groups and their sizes. replicas_equal: nothing pulls differing copies together, so they are
- * kept equal; then one copy is written to a checkpoint and all are compared. */
+/* Derives the groups and their sizes. replicas_equal: there is no mixer that pulls
+ * differing copies together, so the copies are kept equal; then one copy is written to a
+ * checkpoint and all are compared. */
 static weft_status derive_mesh(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     int per_node = (int)config->mesh.ranks_per_node;
@@ -183,8 +184,8 @@ static wefti_route route_named(const char *name) {
     return wefti_is(name, "sharded") ? WEFTI_ROUTE_OWNER : WEFTI_ROUTE_AUTO;
 }
 
-/* The keys of one replicator section. With overlap the exchange thread codes alone, beside
- * computing that has all other threads. */
+/* Derives a replicator from the keys of its section. With overlap the exchange thread
+ * encodes with one thread, beside the computation, which has all other threads. */
 static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
                                      const weft_replicator_keys *keys,
                                      wefti_replicator_config *out) {
@@ -212,8 +213,8 @@ static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown replicator '%s'", keys->kind);
 }
 
-/* What is known of the wires: those that are emulated, of which the ranks of a node, or of
- * a site, share one. */
+/* What is known about the wires: the emulated ones, each of which the ranks of a node, or
+ * of a site, share. */
 static void tell_wire(wefti_job *job) {
     const weft_config *config = job->config;
     double ranks = job->copies * job->S;
@@ -228,7 +229,8 @@ static double rate_of(const void *config, int64_t step) {
     return wefti_learning_rate(config, step);
 }
 
-/* The mixer's knobs; the rate of a step is asked for when gamma falls with it. */
+/* Derives the mixer's knobs; it asks for the rate of a step if gamma falls with the
+ * rate. */
 static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     job->mixer_config = (wefti_mixer_config){
@@ -262,7 +264,7 @@ static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
     return WEFT_OK;
 }
 
-/* Most members that one ever meets. */
+/* The largest number of members that one member ever meets. */
 static int count_partners(wefti_job *job) {
     weft_topology_facts facts = weft_topology_describe(job->topology);
     int most = 0, n = (int)facts.members;
@@ -282,7 +284,7 @@ static int count_partners(wefti_job *job) {
     return most;
 }
 
-/* Members are the replicas, or with several sites the sites. */
+/* Members of the topology are the replicas or, with several sites, the sites. */
 static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     const wefti_mixer_ops *mixer = wefti_mixer_find(config->mixer.kind);
@@ -324,7 +326,7 @@ static wefti_adjust adjust_named(const char *name) {
     return wefti_is(name, "spectral") ? WEFTI_ADJUST_SPECTRAL : WEFTI_ADJUST_MATCH_RMS;
 }
 
-/* The three choices and their knobs. */
+/* Derives optimizer, replicators and mixer, and their knobs. */
 static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     job->optimizer = wefti_optimizer_find(config->optimizer.kind);
@@ -348,7 +350,7 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
         .whole_every = config->optimizer.whole_every,
     };
     WEFT_TRY(derive_replicator(ctx, job, &config->replicator, &job->replicator_config));
-    /* a step that waits for nobody's coefficients waits for nobody's status either */
+    /* a step that does not wait for coefficients does not wait for the status either */
     if (config->replicator.delay > 0) job->status_lag = WEFTI_GOSSIP_LAG;
     WEFT_TRY(derive_replicator(ctx, job, &config->site_replicator,
                                &job->site_replicator_config));
@@ -356,7 +358,8 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
     return derive_mixer(ctx, job);
 }
 
-/* A kind that always has something is not trained without a word where it was declined. */
+/* Refuses a configuration that declines what the kind always has, so that it is not
+ * trained silently. */
 static weft_status check_obeyed(weft_ctx *ctx, const wefti_job *job) {
     const weft_config *config = job->config;
     const weft_model_config *model = &job->model->config;
@@ -375,7 +378,8 @@ static weft_status check_obeyed(weft_ctx *ctx, const wefti_job *job) {
     return WEFT_OK;
 }
 
-/* The shape, checked against the tokenizer and the length of a row. */
+/* Derives the shape, checks it against the tokenizer and the length of a row, and makes
+ * the model. */
 static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     weft_model_config wanted = wefti_job_model_config(job->config, vocab);
     job->vocab = vocab;
@@ -415,7 +419,7 @@ static weft_status list_tensors(weft_ctx *ctx, wefti_job *job) {
     return WEFT_OK;
 }
 
-/* A program's own model (foreign) has no batch of ours: its rows are its own. */
+/* A program's own model (foreign) has no batch here: the program chooses its rows. */
 static weft_status derive(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     bool foreign = job->model != NULL;
     WEFT_TRY(derive_mesh(ctx, job));
@@ -428,7 +432,7 @@ static weft_status derive(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     return derive_topology(ctx, job);
 }
 
-/* Takes the model, also on failure. */
+/* Takes the model and site_first of `begun`, also on failure. */
 static weft_status create(weft_ctx *ctx, const wefti_job *begun, int64_t vocab,
                           wefti_job **out) {
     *out = NULL;

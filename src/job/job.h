@@ -11,11 +11,12 @@
 #include "replicate/replicator.h"
 #include "shard/layout.h"
 
-/* Gossip waits for neighbours only; the status of all ranks is read so much later. */
+/* Gossip waits for neighbours only; with it, the status of all ranks is read this many
+ * steps later. */
 enum { WEFTI_GOSSIP_LAG = 8, WEFTI_MAX_LAG = 8 };
 
-/* A rank keeps its status of this number of steps. It may be ahead of the slowest reader by what
- * this exceeds the lag. */
+/* A rank keeps its status of this many steps. It may be ahead of the slowest reader by as
+ * many steps as this exceeds the lag. */
 enum { WEFTI_STATUS_SLOTS = 4 * WEFTI_MAX_LAG };
 
 /* What follows from a configuration before anything runs: read-only, shared by all ranks.
@@ -29,7 +30,8 @@ typedef struct wefti_job {
     const wefti_optimizer_ops *optimizer;
     wefti_optimizer_config optimizer_config;
     wefti_optimizer_rule *rules; /* owned, [model params]: how each tensor is moved */
-    const wefti_optimizer_ops *most_states; /* of all rules' optimizers */
+    const wefti_optimizer_ops *most_states; /* the one with most states among the
+                                               rules' */
     int n_whole;                            /* tensors that are moved as whole matrices */
     wefti_replicator_config replicator_config;      /* in a site */
     wefti_replicator_config site_replicator_config; /* between sites */
@@ -38,14 +40,15 @@ typedef struct wefti_job {
     weft_neighbours *room;               /* owned; for predictions, by one thread */
     int status_lag;                      /* steps after which the ranks' status is read */
     int R, S, W;         /* replicas of the model, shards of each, ranks */
-    bool keeps_whole;    /* S > 1: gathered units stay for the rest of the step */
+    bool keeps_whole;    /* S > 1: gathered units are kept for the rest of the step */
     bool local_rows;     /* the model's tensors are this rank's rows already */
-    double loop_s;       /* of a program's own model: a step's computing; 0: not known */
+    double loop_s;       /* of a program's own model: a step's computing; 0: unknown */
     int copies, sites;   /* replicas per node; sites */
-    int *site_first;     /* owned, [sites + 1] first replicas, once a site has lost nodes; NULL:
-                            each has as many */
-    int site_replicas;   /* of the largest site: whom the replicator talks to */
-    int mixed_replicas;  /* whom the mixer talks to: the sites, or all if there is one */
+    int *site_first;     /* owned, [sites + 1] first replicas, once a site has lost nodes;
+                            NULL: all sites have as many */
+    int site_replicas;   /* of the largest site: the replicator's group */
+    int mixed_replicas;  /* the mixer's group: the sites, or all replicas if there is
+                            one */
     bool outside;        /* the caller optimizes: exchanges end with the direction */
     bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
     int threads;         /* of a rank's compute thread */
@@ -66,14 +69,14 @@ weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
                              const weft_dataset *dataset, int64_t vocab,
                              wefti_job **out) WEFT_CHECKED;
 
-/* The same with another job's text and vocabulary, for a world whose sites may differ in size:
- * `site_first` is taken, also on failure (world.h); NULL: they do not. */
+/* The same with another job's text and vocabulary, for a world whose sites may differ in
+ * size: `site_first` is taken, also on failure (world.h); NULL: they do not differ. */
 weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
                                   const weft_config *config, int *site_first,
                                   wefti_job **out) WEFT_CHECKED;
 
 /* The same for a model that is computed elsewhere (model/foreign.c): there is no batch,
- * and with several shards its tensors are the rows of one of them. `model` is taken, also
+ * and with several shards its tensors are the rows of one shard. `model` is taken, also
  * on failure. */
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
                                  weft_model *model, wefti_job **out) WEFT_CHECKED;
@@ -84,37 +87,37 @@ static inline bool wefti_job_has_sites(const wefti_job *job) {
     return job->sites > 1 || job->site_first;
 }
 
-/* How the job's ranks lie, with the wires that the configuration emulates. */
+/* How the job's ranks are arranged, with the wires that the configuration emulates. */
 wefti_world_shape wefti_job_shape(const wefti_job *job);
 
-/* The model section as a model's description; `vocab` and T fill what is 0. */
 /* Of a configuration alone: whether all nodes step along the mean of all gradients; steps
  * from one exchange of the mixer to the next. */
 bool wefti_job_averages_all(const weft_config *config);
 int64_t wefti_job_period(const weft_config *config);
 
-/* What rows a run's kind of model takes. */
+/* The kind of rows that a run's model takes. */
 wefti_input wefti_job_input(const weft_config *config);
 
-/* Positions of x that a row has: data.length, and what other kinds of row add. */
+/* Positions of x in a row: data.length, and what other kinds of rows add. */
 int64_t wefti_job_positions(const weft_config *config);
 
+/* The model section as a model's description; `vocab` and data.length fill what is 0. */
 weft_model_config wefti_job_model_config(const weft_config *config, int64_t vocab);
 
-/* The vocabulary that a run will have, as far as its text need not be read for it. */
+/* The vocabulary that a run will have, as far as it is known without reading the text. */
 int64_t wefti_job_vocab(const weft_config *config);
 
 /* Fills rules, most_states and n_whole (rules.c). */
 weft_status wefti_job_rules(weft_ctx *ctx, wefti_job *job) WEFT_CHECKED;
 
-/* Of create: the model becomes one of which a part is trained, if the configuration says
- * so (adapting.c). */
+/* Called by create: replaces the model by one of which a part is trained, if the
+ * configuration says so (adapting.c). */
 weft_status wefti_job_adapt(weft_ctx *ctx, wefti_job *job) WEFT_CHECKED;
 
 /* Whether a tensor of the model is moved as a whole matrix. */
 bool wefti_job_moves_whole(const wefti_job *job, int tensor);
 
-/* How local rank s holds unit u. */
+/* The layout of unit u on local rank s. */
 wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s);
 
 /* One rank's flat buffers: its shards of all units in backward order (head first), cut
@@ -140,8 +143,9 @@ typedef struct wefti_arrangement {
 int64_t wefti_job_wire_bytes(const wefti_job *job, const wefti_arrangement *a,
                              int replica, int64_t first, int64_t n);
 
-/* The same of all copies of the model in the first node, but for the first one with
- * `others`. Each arrangement is that of a shard: of all of a node's bytes it has one in S. */
+/* The same for all copies of the model in the first node or, with `others`, for all but
+ * the first one. An arrangement is that of one shard, so the result is that of one rank
+ * in S. */
 int64_t wefti_job_node_bytes(const wefti_job *job, const wefti_arrangement *a,
                              bool others, int64_t first, int64_t n);
 
@@ -149,14 +153,15 @@ weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_job *job, int s,
                                      wefti_arrangement **out) WEFT_CHECKED;
 void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *arrangement);
 
-/* The status of a rank, each step from every rank to every other (train/rank.h). */
+/* Bytes of a rank's status, which every rank sends to every other in each step
+ * (train/rank.h). */
 enum { WEFTI_STATUS_BYTES = 40 };
 
 /* Full-size buffers of units in flight when S > 1: a tied embedding has its own place,
  * all other units share one. */
 enum { WEFTI_PLACES = 2 };
 
-/* Floats of a rank's buffers besides its shards; 0: there is none. */
+/* Floats of a rank's buffers besides its shards; 0: the buffer does not exist. */
 typedef struct wefti_sizes {
     int64_t places[WEFTI_PLACES], largest_unit; /* S > 1 */
     int64_t output;                             /* x after a unit: [B,T,C] */

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-/* Where a step lies: x from 0 to 1 over what is left after the warm-up. */
+/* Where a step is: x from 0 to 1 over the steps after the warm-up. */
 typedef struct place {
     double x, final;
     int64_t step, warmup;

@@ -13,5 +13,6 @@
  * times optimizer.lr. */
 double wefti_learning_rate(const weft_config *config, int64_t step);
 
-/* The keys of its section that a kind of schedule alone reads; NULL: no such kind. */
+/* The keys that this kind of schedule reads and not every kind does; NULL: no such
+ * kind. */
 const char *const *wefti_learning_rate_keys(const char *kind);

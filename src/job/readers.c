@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Which keys a chosen kind reads: the kinds' own tables say it.
+/* Which keys a chosen kind reads, as the tables of the kinds say.
  *
- *     replicator.kind demo -> wefti_replicator_demo.keys -> compression_topk, ...  */
+ *     replicator.kind demo -> wefti_replicator_demo.keys -> compression_topk, ... */
 #include "job/readers.h"
 
 #include "base/text.h"
@@ -35,7 +35,7 @@ static const char *const *topology_keys(const char *kind) {
     return NULL;
 }
 
-/* Codes of several levels around a scale round. */
+/* Codes that have several levels around a scale read how to round. */
 static const char *const *codec_keys(const char *name) {
     static const char *const rounds[] = {"rounding", NULL};
     int codec = wefti_value_codec_find(name);
@@ -44,7 +44,7 @@ static const char *const *codec_keys(const char *name) {
     return ops->scaled && ops->bits > 1 ? rounds : NULL;
 }
 
-/* Of rows of texts: where a text stands, or how messages become one. */
+/* For rows of texts: where a text is found, or how messages become a text. */
 static const char *const *row_keys(const char *rows) {
     static const char *const windows[] = {"field", "column", NULL};
     static const char *const prompts[] = {"chat_template", NULL};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* How each tensor is moved: the optimizer section, and the groups of optimizer.groups over
- * it. A group is a text
+/* How each tensor is moved: the optimizer section, and the groups of optimizer.groups
+ * over it. A group is a text
  *
  *     PATTERN key=value ...         "@vectors decay=0", "*.wte.* lr=0.5 optimizer=adamw"
  *
  * whose pattern is a tensor's name with the wildcards of fnmatch(3), or one of @matrices
  * (of blocks), @tables (embeddings and heads) and @vectors. Keys: lr, a factor of
- * optimizer.lr; decay, in the place of optimizer.weight_decay; optimizer. Of several
- * groups that have a tensor the first one counts. */
+ * optimizer.lr; decay, in place of optimizer.weight_decay; optimizer. If a tensor is in
+ * several groups, the first one counts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static weft_status apply_word(weft_ctx *ctx, const char *group, const char *word
     return WEFT_OK;
 }
 
-/* The group over the rule of a tensor, if it is in it; NULL: the group is only checked. */
+/* Applies the group to the rule of a tensor, if the tensor is in it (*found). */
 static weft_status apply_group(weft_ctx *ctx, const char *group, const wefti_param *param,
                                wefti_optimizer_rule *rule, bool *found) {
     char pattern[MAX_WORD], word[MAX_WORD];
@@ -90,7 +90,8 @@ bool wefti_job_moves_whole(const wefti_job *job, int tensor) {
     return job->rules[tensor].ops->matrix && job->model->params[tensor].hidden;
 }
 
-/* What replicators of the job leave of a matrix. */
+/* Refuses what leaves a rank no whole matrices: rows of a program's own, or a replicator
+ * that moves only some rows in a step. */
 static weft_status check_covers(weft_ctx *ctx, const wefti_job *job) {
     if (job->local_rows && job->S > 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

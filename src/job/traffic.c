@@ -2,14 +2,14 @@
 /* Bytes of a step, before it runs: what the kinds say they send, between ranks that do
  * not share a node.
  *
- *     replicator    sum over rounds, buckets and members that are elsewhere
+ *     replicator    sum over rounds, buckets and members on other nodes
  *     mixer         messages of its acts in this step, by bucket and partner
  *
- * Only payload that leaves a node counts, as the backends count it: a run compares the two
- * numbers, and they are equal. */
+ * Only payload that leaves a node counts, as the backends count it: a run compares the
+ * two numbers, and they are equal. */
 #include "job/job.h"
 
-/* The first shard's stands for all: shards do not meet in these groups. */
+/* The group of the first shard stands for all: shards do not meet in these groups. */
 static wefti_members members_of(const wefti_job *job, int replica, wefti_group group) {
     wefti_world_shape shape = wefti_job_shape(job);
     return wefti_world_members(&shape, replica * job->S, group);
@@ -19,8 +19,8 @@ static int replica_of(const wefti_job *job, const wefti_members *group, int memb
     return wefti_members_at(group, member) / job->S;
 }
 
-/* How many ranks hear what this one says to a member: one, unless the member is a site that has
- * more or fewer replicas than this one's. */
+/* How many ranks receive what this rank sends to a member: one, unless the member is a
+ * site that has more or fewer replicas than this rank's site. */
 static int hearers_of(const wefti_members *group, int member) {
     int n = 0;
     if (group->per_site == 0) return 1;
