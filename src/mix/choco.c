@@ -8,13 +8,13 @@
  *                 told_ij <- told_ij + q_ij            heard_ij <- heard_ij + q_ji
  *                 x_i <- x_i + gamma sum_j W_ij (heard_ij - told_ij)
  *
- * What j adds for i is what i takes away for j, so the mean is kept whatever coding
- * loses; and what it loses stays in the next difference. Copies belong to pairs because
- * partners change from step to step. W has to be symmetric.
+ * What j adds for i is what i subtracts for j, so the mean is preserved whatever the
+ * coding loses; and what it loses remains in the next difference. Copies belong to pairs
+ * because partners change from step to step. W must be symmetric.
  *
  * Message: head (wire/frame.h), then the bucket as a dense section (wire/section.h). told
- * and heard change when the gossip round is mixed, so a run that starts between the two sends
- * the same bits again. */
+ * and heard change when the gossip round is mixed, so a run that is resumed between
+ * sending and mixing sends the same bits again. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -27,13 +27,13 @@ typedef struct choco {
     wefti_gossip gossip;
     int n_partners;
     int *partners;  /* [n_partners] ascending */
-    float *weights; /* [n_partners] of the gossip round at hand; 0: does not take part, or
-                             is lost */
-    double others;  /* their sum */
+    float *weights; /* [n_partners] of the current gossip round; 0: takes no part, or is
+                       lost */
+    double others;  /* sum of the weights */
     wefti_section *cuts; /* [n_buckets] */
 } choco;
 
-/* state array 2 k: told to partner k; 2 k + 1: heard of it */
+/* state array 2 k: told to partner k; 2 k + 1: heard of partner k */
 static const char *const *choco_states(const wefti_mixer_config *config) {
     static const char *const names[] = {
         "told.15",  "heard.15", "told.14",  "heard.14", "told.13",  "heard.13", "told.12",
@@ -132,7 +132,7 @@ static double pull(const wefti_mixer *m, int bucket, float gamma, float *x) {
     return sum;
 }
 
-/* --- what the driver asks --- */
+/* --- functions for the driver --- */
 
 static int64_t bytes(const void *mixer, const wefti_round *round, int member) {
     const wefti_mixer *m = mixer;
@@ -177,7 +177,8 @@ static weft_status finish(void *mixer, const wefti_round *round, unsigned char *
     const choco *self = m->self;
     double R = m->comm->size;
     (void)answer;
-    /* a pair of independent deviations is apart by 2 R/(R-1) of the distance */
+    /* with independent deviations, the squared difference of two replicas is on average 2
+     * R/(R-1) times the distance */
     float gamma = (float)wefti_mixer_gamma(&m->config, round->step);
     self->gossip.distances[round->bucket] = pull(m, round->bucket, gamma, round->x) *
                                             (R - 1) / (2 * self->others * R);
@@ -195,7 +196,7 @@ static wefti_driver_setup choco_driver(const wefti_mixer_config *config) {
 
 /* --- the phases --- */
 
-/* W is symmetric: who is a source is a target. */
+/* W is symmetric: every source is a target, too. */
 static wefti_round round_of(const wefti_mixer *m, int bucket, int64_t step) {
     const choco *self = m->self;
     const weft_neighbours *list = self->gossip.neighbours;
@@ -223,7 +224,7 @@ static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *pa
     return wefti_driver_receive(m->driver, &round);
 }
 
-/* Whom this rank meets in a period; all others if there is none. */
+/* Lists the ranks that this rank meets in a period; all others if there is no period. */
 static weft_status list_partners(wefti_mixer *m) {
     choco *self = m->self;
     weft_topology_facts facts = weft_topology_describe(m->config.topology);
@@ -291,7 +292,7 @@ static weft_status choco_create(wefti_mixer *m) {
     return WEFT_OK;
 }
 
-/* All replicas begin with the same parameters, and know it. */
+/* All replicas begin with the same parameters, so all copies begin with them, too. */
 static weft_status choco_prime(wefti_mixer *m, int bucket, int64_t step,
                                const float *params) {
     size_t n_bytes = (size_t)m->buckets[bucket].n_elements * sizeof(float);

@@ -6,10 +6,10 @@
  *     atc   x_i(t+1) = sum_j W_ij(t) (x_j(t) - eta u_j(t))
  *
  * awc (adapt while communicating) sends x(t+1) after the optimizer of step t and reads
- * the neighbours' x before the optimizer of step t + 1: an exchange has a whole step to
- * travel. atc (adapt then combine) sends and reads within the step. With gamma < 1 only
- * that share of the way to the mean is gone. Push-sum weights, where the topology needs
- * them: pushsum.c.
+ * the neighbours' x before the optimizer of step t + 1: an exchange has the time of a
+ * whole step. atc (adapt then combine) sends and reads within the step. With gamma < 1 a
+ * replica moves only that share of the way to the mean. Push-sum weights, where the
+ * topology needs them: pushsum.c.
  *
  * The mean of a group of k >= 3 takes two rounds. The bucket is cut into k ranges, range
  * i = [floor(n i / k), floor(n (i + 1) / k)) for the i-th member in ascending order:
@@ -17,16 +17,16 @@
  *     1  to each other member i: this rank's parameters in range i
  *     2  to every other member: the mean of this rank's own range
  *
- * so 2 (k - 1)/k copies leave each member instead of k - 1. A range is added in the order
- * of the members by one rank for all: the bits are those of one round, and the same
+ * so 2 (k - 1)/k copies leave each member instead of k - 1. One rank adds up a range for
+ * all, in the order of the members: the bits are those of a single round, and the same
  * everywhere.
  *
- * With a deadline (SALF, arXiv 2403.18375) a gossip round waits that long for its messages,
- * and the weights of those that are there are scaled to add up to one.
+ * With a deadline (SALF, arXiv 2403.18375) a gossip round waits that long for its
+ * messages, and the weights of those that have arrived are scaled to add up to one.
  *
- * Payload: the bucket's parameters, or a range of them, as f32. What is sent lies in one
- * of two buffers, so that a slow reader holds up nobody for a step; with a deadline in
- * whichever of four is free, or else nothing is sent. */
+ * Payload: the bucket's parameters, or a range of them, as f32. A message lies in one of
+ * two buffers, so that a slow reader delays no rank for a step. With a deadline it lies
+ * in any free one of PATIENT_BUFFERS; if none is free, nothing is sent. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -34,7 +34,8 @@
 #include "mix/mixers.h"
 #include "mix/pushsum.h"
 
-/* Messages of a bucket that may be under way; with a deadline they may be so for longer. */
+/* Messages of a bucket that may be in flight; with a deadline they may stay so for
+ * longer. */
 enum { BUFFERS = 2, PATIENT_BUFFERS = WEFTI_DRIVER_BUFFERS, STRIP = 1024 };
 
 typedef struct gossip {
@@ -47,7 +48,7 @@ typedef struct gossip {
     double distance; /* of the bucket that is mixed, so far */
 } gossip;
 
-/* --- before it is created --- */
+/* --- before creation --- */
 
 static int64_t whole_bytes(const wefti_bucket *bucket) {
     return WEFTI_FRAME_BYTES + bucket->n_elements * (int64_t)sizeof(float);
@@ -83,7 +84,8 @@ static int gossip_acts(const wefti_mixer_config *config, const wefti_mixer_quest
     return wefti_gossip_acts(config, q, in_two_rounds, acts);
 }
 
-/* A range has its place in the list of sources; its owner adds it up and answers. */
+/* Lists the messages of an act. Range i belongs to the i-th source, which adds it up and
+ * answers. */
 static void gossip_messages(const wefti_mixer_config *config,
                             const wefti_mixer_question *q, const wefti_mixer_act *act,
                             wefti_mixer_visit visit, void *user) {
@@ -105,17 +107,17 @@ static void gossip_messages(const wefti_mixer_config *config,
     }
 }
 
-/* Of the largest gossip round: each range has a head. */
+/* Room for the largest gossip round: each range has a head. */
 static void gossip_room(const wefti_mixer_config *config, const wefti_bucket *bucket,
                         int R, int64_t room[WEFTI_DRIVER_ROUNDS]) {
     bool means = config->average_every > 0 || config->consensus_bound > 0;
     bool groups = weft_topology_describe(config->topology).max_sources >= 3;
     int heads = means || groups ? R : 1;
     room[0] = whole_bytes(bucket) + (heads - 1) * (int64_t)WEFTI_FRAME_BYTES;
-    room[1] = 0; /* answers lie inside */
+    room[1] = 0; /* answers lie inside the messages */
 }
 
-/* After a mean of all the neighbours hold the same bits, if nothing follows it and nobody
+/* Replicas hold the same bits after a mean of all, if nothing follows it and no message
  * was late. */
 static bool gossip_agrees(const wefti_mixer_config *config, int64_t step) {
     return config->combine_last && wefti_mixer_gamma(config, step) == 1 &&
@@ -173,7 +175,7 @@ typedef struct blend {
     const float *rounded;
 } blend;
 
-/* As planned, or with push-sum weights, or with the weights of those who are there. */
+/* The weights: as planned, or of push-sum, or scaled to the sources that are there. */
 static blend choose_weights(wefti_mixer *m, int64_t step, int present) {
     gossip *self = m->self;
     const weft_neighbours *from = self->gossip.neighbours;
@@ -189,7 +191,7 @@ static blend choose_weights(wefti_mixer *m, int64_t step, int present) {
 }
 
 /* mixed[n] <- weighted mean of the sources' elements from `at` on; returns the weighted
- * sum of squared distances from it. */
+ * sum of their squared distances from it. */
 static double mean_strip(const gossip *self, const blend *how, int64_t at, int64_t n,
                          float *mixed) {
     float share = 1.0f / (float)how->n, distance[STRIP] = {0};
@@ -213,8 +215,8 @@ static double mean_strip(const gossip *self, const blend *how, int64_t at, int64
     return sum;
 }
 
-/* params <- their way to the weighted mean; returns the weighted sum of squares. Push-sum
- * weights have gamma in them. */
+/* Moves params towards the weighted mean, by gamma; returns the weighted sum of squares.
+ * Push-sum weights contain gamma already. */
 static double blend_bucket(wefti_mixer *m, const blend *how, int64_t step, int64_t n,
                            float *params) {
     float mixed[STRIP], gamma = 1;
@@ -232,7 +234,7 @@ static double blend_bucket(wefti_mixer *m, const blend *how, int64_t step, int64
     return distance;
 }
 
-/* mean[n], perhaps one of the sources, <- the mean of all that are there. */
+/* mean[n] <- the mean of all sources that are there; mean may be one of the sources. */
 static void add_up(const gossip *self, int present, int64_t n, float *mean) {
     const weft_neighbours *list = self->gossip.neighbours;
     float sum[STRIP], share = 1.0f / (float)present;
@@ -246,7 +248,7 @@ static void add_up(const gossip *self, int present, int64_t n, float *mean) {
     }
 }
 
-/* x <- x + gamma (mean - x); returns |x - mean|^2 of before. */
+/* x <- x + gamma (mean - x); returns |x - mean|^2 before the move. */
 static double pull(int64_t n, float gamma, const float *mean, float *x) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -257,7 +259,7 @@ static double pull(int64_t n, float gamma, const float *mean, float *x) {
     return sum;
 }
 
-/* --- what the driver asks --- */
+/* --- functions for the driver --- */
 
 static bool has_ranges(const wefti_round *round) {
     return round->shape == WEFTI_SHAPE_OWNER;
@@ -271,7 +273,7 @@ static int64_t bytes(const void *mixer, const wefti_round *round, int member) {
     return range_bytes(self->gossip.neighbours, member, bucket->n_elements);
 }
 
-/* Where what is said about a member begins in the bucket. */
+/* Where the range of a member begins in the bucket. */
 static int64_t start_of(const wefti_mixer *m, const wefti_round *round, int member) {
     const gossip *self = m->self;
     int64_t n = m->buckets[round->bucket].n_elements;
@@ -343,7 +345,7 @@ static wefti_driver_setup gossip_driver(const wefti_mixer_config *config) {
 
 /* --- the phases --- */
 
-/* The gossip round's neighbours are those of `step`. */
+/* The gossip round with the neighbours of `step`. */
 static wefti_round round_of(const wefti_mixer *m, int bucket, int64_t step, float *x) {
     const gossip *self = m->self;
     const weft_neighbours *list = self->gossip.neighbours;
@@ -369,13 +371,14 @@ static weft_status gossip_send(wefti_mixer *m, int bucket, int64_t step,
     return wefti_driver_send(m->driver, &round);
 }
 
-/* Nothing has come yet. Of who is lost nothing will: its weight goes to the others, and of
- * its range of a group's mean each keeps its own numbers. */
+/* Clears the sources before messages come in. Nothing comes from a member that is lost:
+ * its weight goes to the others, and in its range of a group's mean each member keeps its
+ * own numbers. */
 static void forget_sources(const gossip *self) {
     for (int i = 0; i < self->gossip.neighbours->n_sources; i++) self->sources[i] = NULL;
 }
 
-/* The second round of a mean of a group, unless it is done. */
+/* Does the second round of a group's mean, unless it is done. */
 static weft_status answer_group(wefti_mixer *m, wefti_round *round) {
     gossip *self = m->self;
     if (!has_ranges(round) || self->answered[round->bucket] == round->step)
@@ -385,7 +388,8 @@ static weft_status answer_group(wefti_mixer *m, wefti_round *round) {
     return wefti_driver_answer(m->driver, round);
 }
 
-/* Before the gradients of a step are there: answers what was sent in the step before. */
+/* Called before the gradients of a step are there: answers what was sent in the step
+ * before. */
 static weft_status gossip_answer(wefti_mixer *m, int bucket, int64_t step) {
     const gossip *self = m->self;
     if (m->config.combine_last) return WEFT_OK;

@@ -38,7 +38,7 @@ static weft_status make_known(wefti_mixer *m) {
     return WEFT_OK;
 }
 
-/* The driver with room for every bucket's messages. */
+/* Makes the driver, with room for every bucket's messages. */
 static weft_status open_driver(wefti_mixer *m) {
     wefti_driver_setup setup = m->ops->driver(&m->config);
     int64_t room[WEFTI_DRIVER_ROUNDS];
@@ -85,7 +85,7 @@ static weft_status fill(wefti_mixer *m) {
          name++, m->n_states++)
         WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(float), "mixer state",
                                &m->state[m->n_states]));
-    if (m->ops->create) WEFT_TRY(m->ops->create(m)); /* and check the knobs */
+    if (m->ops->create) WEFT_TRY(m->ops->create(m)); /* also checks the knobs */
     return m->ops->driver ? open_driver(m) : WEFT_OK;
 }
 

@@ -19,17 +19,18 @@
  *                                                        order; answer may be left out
  *
  * All buckets have passed `after` of a step before any passes `finish`, so messages that
- * after() sends travel together. answer() is called as early in a step as can be, before
- * its gradients are there: it answers what others sent in the step before. Without it
- * before() does so. Tags: wefti_comm_tag, stages WEFTI_MIXER_STAGE to 15.
+ * after() sends travel together. answer() is called as early in a step as possible,
+ * before its gradients are there: it answers what others sent in the step before. If it
+ * is left out, before() does this. Tags: wefti_comm_tag, stages WEFTI_MIXER_STAGE to 15.
  *
- * A mixer that exchanges over the driver (collectives/driver.h) says `driver` and `room`, and the
- * front makes m->driver; one that stands on a collective makes that in `create`. */
+ * A mixer that exchanges over the driver (collectives/driver.h) has `driver` and `room`,
+ * and mixer.c makes m->driver; a mixer that uses a collective makes the collective in
+ * `create`. */
 
 enum {
     WEFTI_MAX_PARTNERS =
         16, /* choco keeps two arrays for each member that it ever meets */
-    WEFTI_CONTROL_STEPS = 16 /* decisions kept; more than those under way at once */
+    WEFTI_CONTROL_STEPS = 16 /* decisions kept; more than are open at once */
 };
 
 /* The knobs, named as in the papers. Every mixer reads its own. */
@@ -38,8 +39,9 @@ typedef struct wefti_mixer_config {
     uint64_t seed;
     int64_t steps; /* of the whole run: nothing is sent that no later step would read */
 
-    /* gossip: whom to mix with, and when; members are ranks of the group. `everybody` is
-     * complete: for means of all. Borrowed, NULL for other mixers. */
+    /* gossip: which members mix with each other, and when; members are ranks of the
+     * group. `everybody` is complete: for means of all. Borrowed, NULL for other
+     * mixers. */
     const weft_topology *topology, *everybody;
     int partners;                    /* choco: most members that one ever meets */
     bool combine_last;               /* gossip: order atc, else awc */
@@ -52,15 +54,15 @@ typedef struct wefti_mixer_config {
     double consensus_bound; /* gossip: a mean of all whenever the replicas are further
                                apart (wefti_mixer_average_all); 0 = off */
     double deadline_s; /* gossip: how long a gossip round waits for messages; 0 = until
-                               they are there */
+                          they have arrived */
 
     int64_t outer_every; /* outer: inner steps between two outer ones, H */
     double outer_lr, outer_momentum;
     int64_t fragments;   /* outer: the model is synchronized in this many parts, P */
     int64_t delay;       /* outer: inner steps until what was sent is applied, tau */
-    double merge;        /* outer: share of the local parameters that stays, a */
+    double merge;        /* outer: share of the local parameters that is kept, a */
     double forget;       /* outer: share of what coding lost that is not sent later */
-    int64_t topk, chunk; /* sparse_outer: numbers sent of each run of so many */
+    int64_t topk, chunk; /* sparse_outer: topk numbers of each chunk are sent */
     wefti_value_codec values;
     bool stochastic;
 } wefti_mixer_config;
@@ -68,7 +70,7 @@ typedef struct wefti_mixer_config {
 /* What does rank `from` of R do for this bucket in this step? */
 typedef struct wefti_mixer_question {
     const wefti_bucket *bucket;
-    int number, n_buckets; /* the bucket's, of all */
+    int number, n_buckets; /* the bucket's number; of all */
     int R, from;
     int64_t step;
     weft_neighbours *room; /* to look into config.topology; NULL if there is none */
@@ -86,35 +88,38 @@ typedef struct wefti_mixer_act {
     wefti_mixer_phase phase; /* of the question's step */
     bool sends;
     int64_t
-        exchange; /* the step that names it: of the gossip round, or of an outer start */
-    int round;    /* 0, or 1: what answers round 0 */
+        exchange; /* the step that identifies it: of the gossip round, or of an outer
+                     start */
+    int round;    /* 0, or 1: the answers to round 0 */
 } wefti_mixer_act;
 
 enum { WEFTI_MIXER_ACTS = 4 };
 
-/* Of each message of an act: the other end and its payload bytes. Must not use the
- * question's room. */
+/* Called for each message of an act: the other end and its payload bytes. Must not use
+ * the question's room. */
 typedef void (*wefti_mixer_visit)(void *user, int peer, int64_t n_bytes);
 
 typedef struct wefti_mixer wefti_mixer;
 
 typedef struct wefti_mixer_ops {
     const char *name;
-    const char *const *keys; /* of its section that it reads, NULL-terminated */
-    bool coded;              /* values travel as config.values says */
-    bool meets;              /* whom config.topology says */
-    bool keeps_partners;     /* states for each member that it ever meets */
-    /* Codecs with which it is measured, the last one WEFTI_VALUE_CODECS; NULL: none. */
+    const char *const *keys; /* keys of its section that it reads, NULL-terminated */
+    bool coded;              /* values are coded as config.values says */
+    bool meets;              /* meets the members that config.topology says */
+    bool keeps_partners;     /* keeps states for each member that it ever meets */
+    /* Codecs with which the mixer is measured, ended by WEFTI_VALUE_CODECS; NULL:
+     * none. */
     const wefti_value_codec *measured;
     /* Steps from one exchange to the next; NULL: it exchanges in every step. */
     int64_t (*period)(const wefti_mixer_config *config);
-    /* What is touched where nothing is measured, as of replicators; NULL: nothing. */
+    /* Bytes that are touched, for estimates without a measurement, as with replicators;
+     * NULL: none. */
     wefti_touched (*touched)(int R);
     /* Names of the state arrays that a checkpoint must keep, NULL-terminated; each is as
      * long as the parameters. */
     const char *const *(*states)(const wefti_mixer_config *config);
-    /* What a rank does in a step, in this order; returns how many acts. What is primed
-     * before step t is what would be sent in step t - 1. */
+    /* What a rank does in a step, in this order; returns the number of acts. Priming
+     * before step t sends what step t - 1 would send. */
     int (*acts)(const wefti_mixer_config *config, const wefti_mixer_question *question,
                 wefti_mixer_act acts[WEFTI_MIXER_ACTS]);
     /* Whether the gossip round with these neighbours is a mean in two rounds; NULL: never. */
@@ -124,11 +129,12 @@ typedef struct wefti_mixer_ops {
     void (*messages)(const wefti_mixer_config *config,
                      const wefti_mixer_question *question, const wefti_mixer_act *act,
                      wefti_mixer_visit visit, void *user);
-    /* Payload of a typical message of this bucket: small ones are merged. */
+    /* Payload of a typical message of this bucket: buckets with small messages are
+     * merged. */
     int64_t (*message_bytes)(const wefti_mixer_config *config,
                              const wefti_bucket *bucket);
-    /* Over the driver: its ops, buffers, flags and deadline; the front fills in the rest.
-     * NULL: over a collective, or nothing is exchanged. */
+    /* For mixers over the driver: its ops, buffers, flags and deadline; mixer.c fills in
+     * the rest. NULL: the mixer uses a collective, or exchanges nothing. */
     wefti_driver_setup (*driver)(const wefti_mixer_config *config);
     /* Bytes that a bucket's messages of the two rounds take in the driver, heads included. */
     void (*room)(const wefti_mixer_config *config, const wefti_bucket *bucket, int R,
@@ -137,8 +143,8 @@ typedef struct wefti_mixer_ops {
      * none. */
     int64_t (*work_bytes)(const wefti_mixer_config *config, const wefti_bucket *buckets,
                           int n_buckets, int R);
-    weft_status (*create)(wefti_mixer *m); /* fills m->self; NULL: it has none */
-    /* The phases; NULL: nothing. */
+    weft_status (*create)(wefti_mixer *m); /* fills m->self; NULL: the mixer has none */
+    /* The phases; NULL: nothing to do. */
     weft_status (*prime)(wefti_mixer *m, int bucket, int64_t step, const float *params);
     weft_status (*answer)(wefti_mixer *m, int bucket, int64_t step);
     weft_status (*before)(wefti_mixer *m, int bucket, int64_t step, float *params);
@@ -166,21 +172,23 @@ struct wefti_mixer {
     const wefti_bucket *buckets;
     int n_states;
     float *state[WEFTI_MIXER_STATES]; /* owned; each [all buckets' elements] */
-    int64_t *bucket_at;               /* [n_buckets] owned; where they begin there */
-    /* [n_known] owned; what all ranks know alike and a checkpoint keeps beside the
-     * states. Changes while a step's first bucket is mixed; to be read between steps. */
+    int64_t *bucket_at;               /* [n_buckets] owned; where the buckets begin in a
+                                         state */
+    /* [n_known] owned; numbers that all ranks have in common and a checkpoint keeps
+     * beside the states. They change while a step's first bucket is mixed; read them
+     * between steps. */
     int n_known;
     double *known;
     double *control; /* in known: [WEFTI_CONTROL_STEPS], or NULL */
     double
         *weights; /* in known: [members] push-sum weights before the next gossip round, or
                           NULL where they are not needed */
-    wefti_driver *driver;       /* owned; NULL: ops->driver is */
+    wefti_driver *driver;       /* owned; NULL if ops->driver is */
     void *self;                 /* the implementation's */
-    wefti_exchange_times times; /* in all so far */
+    wefti_exchange_times times; /* sums so far */
 };
 
-/* Steps after which a mixer's exchanges begin anew; those of a topology have their own. */
+/* Steps after which a mixer's exchanges repeat; topologies have periods of their own. */
 int64_t wefti_mixer_period(const wefti_mixer_config *config);
 
 /* Bytes of working memory of a rank: messages and scratch, without states. */
@@ -196,8 +204,8 @@ weft_status wefti_mixer_create(weft_ctx *ctx, const wefti_mixer_config *config,
 void wefti_mixer_destroy(wefti_mixer *m);
 
 /* Each is collective over the group, bucket by bucket. params: the bucket's, on this
- * rank. `step` is the one under way; for prime, the next one to come. A resumed run has
- * its states and `known` back before prime. */
+ * rank. `step` is the current one; for prime, the next one. A resumed run restores its
+ * states and `known` before prime. */
 weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,
                               const float *params) WEFT_CHECKED;
 weft_status wefti_mixer_answer(wefti_mixer *m, int bucket, int64_t step) WEFT_CHECKED;
@@ -209,28 +217,28 @@ weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step,
                                float *params) WEFT_CHECKED;
 
 /* Consensus control (config.consensus_bound): decides, before anything is sent for the
- * gossip round of `step`, whether it is a mean of all. All ranks have to decide alike. At most
- * WEFTI_CONTROL_STEPS decisions are open at once; what is not decided is none. Between
- * steps. */
+ * gossip round of `step`, whether it is a mean of all. All ranks must decide alike. At
+ * most WEFTI_CONTROL_STEPS decisions are open at once; without a decision it is no mean
+ * of all. Between steps. */
 void wefti_mixer_average_all(wefti_mixer *m, int64_t step, bool all);
 
-/* The share of the way to the mean that is gone in a step (DSGD-AC, arXiv 2602.02899):
- * gamma up to step u = gamma_start of the run, then gamma (rate(t) / rate(u))^gamma_power,
- * at most gamma. */
+/* The share of the way to the mean that is made in a step (DSGD-AC, arXiv 2602.02899):
+ * gamma up to step u = gamma_start of the run, then gamma (rate(t) /
+ * rate(u))^gamma_power, at most gamma. */
 double wefti_mixer_gamma(const wefti_mixer_config *config, int64_t step);
 
-/* Whether the gossip round of `step` is a mean of all: by average_every, for which the
- * configuration alone says so, or by control. */
+/* Whether the gossip round of `step` is a mean of all: by average_every, which the
+ * configuration alone determines; or by that or control. */
 bool wefti_mixer_average_is_due(const wefti_mixer_config *config, int64_t step);
 bool wefti_mixer_averages_all(const wefti_mixer *m, int64_t step);
 
-/* For implementations: what several tables have in common. No states; messages of uncoded
- * numbers, so that how they are coded does not change which buckets there are. */
+/* For implementations: functions that several tables share. No states; messages of
+ * uncoded numbers, so that the coding does not change how buckets are cut. */
 const char *const *wefti_mixer_no_states(const wefti_mixer_config *config);
 int64_t wefti_mixer_uncoded_bytes(const wefti_mixer_config *config,
                                   const wefti_bucket *bucket);
 
-/* State array i of a bucket. */
+/* The part of state array i that belongs to a bucket. */
 float *wefti_mixer_state(const wefti_mixer *m, int i, int bucket);
 
 const wefti_mixer_ops *wefti_mixer_find(const char *kind);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* DiLoCo (arXiv 2311.08105) and Streaming DiLoCo (2501.18512). theta_i: replica i's
- * parameters; s and v: what all replicas hold alike. Every H steps, for each bucket:
+ * parameters; s and v: the same on all replicas. Every H steps, for each bucket:
  *
  *     x_i <- s - theta_i + b e_i         its change, and what coding lost of earlier ones
  *     q_i <- code(x_i)                   e_i <- x_i - q_i
@@ -8,11 +8,10 @@
  *     v <- mu v + d;  s <- s - eta (d + mu v)
  *     theta_i <- merge theta_i + (1 - merge) s
  *
- * b is mixer.feedback, 1 - config.forget. d comes of an all-reduce in two rounds
- * (collectives/all_reduce.h), whose times are in
- * outerschedule.h.
+ * b is mixer.feedback, 1 - config.forget. d comes from an all-reduce in two rounds
+ * (collectives/all_reduce.h), whose times are in outerschedule.h.
  *
- * With a delay, x is kept (state "pending", NaN while nothing is under way), so that a
+ * With a delay, x is kept (state "pending", NaN while nothing is in flight), so that a
  * resumed run can send the same once more.
  *
  * With delay 0 both rounds are in one step: finish() of a bucket answers, then waits for
@@ -30,11 +29,11 @@
 enum { START, VELOCITY, OWN_DRAWS = 0x6f757465 };
 
 typedef struct outer {
-    int error, pending; /* numbers of these state arrays; -1: there is none */
+    int error, pending; /* indices of these state arrays; -1: not used */
     wefti_all_reduce *reduce;
     float *x;           /* [all buckets' elements] what is sent, then the mean; NULL if
-                           "pending" is sent as it is */
-    int64_t *under_way; /* [n_buckets] start of the exchange under way, or -1 */
+                           "pending" itself is sent */
+    int64_t *under_way; /* [n_buckets] start of the exchange in flight, or -1 */
     double *sent_s;     /* [n_buckets] when its last message was sent */
 } outer;
 
@@ -55,12 +54,13 @@ static bool loses(const wefti_mixer_config *config) {
     return wefti_coding_loses(&coding);
 }
 
-/* Whether x needs a place of its own: coding changes it, "pending" is to stay. */
+/* Whether x needs memory of its own: there is no "pending", or coding changes x while
+ * "pending" must stay as it is. */
 static bool has_own_x(const wefti_mixer_config *config) {
     return config->delay == 0 || loses(config);
 }
 
-/* --- before it is created --- */
+/* --- before creation --- */
 
 static const char *const *outer_states(const wefti_mixer_config *config) {
     static const char *const names[2][2][5] = {
@@ -70,7 +70,7 @@ static const char *const *outer_states(const wefti_mixer_config *config) {
     return names[loses(config)][config->delay > 0];
 }
 
-/* With delay 0 all is in one step; else the answer has a step of its own. */
+/* With delay 0 everything is in one step; else the answer is sent half-way. */
 static int outer_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
                       wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
     wefti_outer_part part = {q->number, q->n_buckets};
@@ -180,12 +180,12 @@ static void outer_destroy(wefti_mixer *m) {
 
 /* --- one bucket --- */
 
-/* Its part of state array i; NULL if there is no such array. */
+/* The bucket's part of state array i; NULL if there is no such array. */
 static float *part_of(const wefti_mixer *m, int i, int bucket) {
     return i < 0 ? NULL : wefti_mixer_state(m, i, bucket);
 }
 
-/* Where what is sent lies. */
+/* Where the vector that is sent lies. */
 static float *x_of(const wefti_mixer *m, int bucket) {
     const outer *self = m->self;
     if (!self->x) return part_of(m, self->pending, bucket);
@@ -217,8 +217,8 @@ static weft_status answer(wefti_mixer *m, int bucket) {
     return WEFT_OK;
 }
 
-/* Both once more, as they were in an earlier run of the program; what they lost is in
- * "error" already. */
+/* Repeats what an earlier process of the run sent: the first round and, if it was
+ * answered, the answer. What coding lost is in "error" already. */
 static weft_status repeat(wefti_mixer *m, int bucket, int64_t start, bool answered) {
     outer *self = m->self;
     float *x = x_of(m, bucket), *pending = part_of(m, self->pending, bucket);
@@ -240,8 +240,9 @@ static void mark_idle(const wefti_mixer *m, int bucket) {
     for (int64_t i = 0; i < n && pending; i++) pending[i] = NAN;
 }
 
-/* Whether all of "pending", which there is with a delay, is under way. On another mesh buckets
- * may be others, some of whose units were under way and some not. */
+/* Whether all of "pending", which exists with a delay, is in flight. On another mesh the
+ * buckets may be different ones, and some units of a bucket may be in flight and others
+ * not. */
 static bool is_pending(const wefti_mixer *m, int bucket) {
     const outer *self = m->self;
     const float *pending = part_of(m, self->pending, bucket);
@@ -276,13 +277,13 @@ static weft_status apply(wefti_mixer *m, int bucket, float *params) {
 
 /* --- the phases --- */
 
-/* A new run begins where it is. In a resumed one what was under way is sent again, if it
- * is there: a run that would have ended before has not begun it. */
+/* A new run begins where it is. A resumed run sends again what was in flight, if it is
+ * there: a run that was to end earlier did not begin that exchange. */
 static weft_status outer_prime(wefti_mixer *m, int bucket, int64_t step,
                                const float *params) {
     int64_t n = m->buckets[bucket].n_elements;
     int64_t start = start_of(m, bucket, step - 1);
-    /* step > start, so without a delay nothing is */
+    /* step > start, so without a delay nothing is in flight */
     bool under_way = start >= 0 && step <= start + m->config.delay;
     if (under_way && is_pending(m, bucket))
         return repeat(m, bucket, start,

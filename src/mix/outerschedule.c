@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* In which steps the fragments of DiLoCo are sent and applied (docs/methods.md, outer):
- * fragment f is sent at the steps that leave f H / P modulo H, and applied `delay` steps
- * later. */
+ * fragment f is sent in steps t with (t + 1) mod H = floor(f H / P), and applied `delay`
+ * steps later. */
 #include "mix/outerschedule.h"
 
 int64_t wefti_outer_start(const wefti_mixer_config *config, wefti_outer_part part,

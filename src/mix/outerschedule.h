@@ -3,16 +3,15 @@
 
 #include "mix/mixer.h"
 
-/* When the mixer `outer` does what: arithmetic of steps alone, so the same on all ranks.
- * Bucket b of n belongs to fragment f = floor(b P / n). An exchange of it
+/* When the mixer `outer` does what: computed from step numbers alone, so the same on all
+ * ranks. Bucket b of n belongs to fragment f = floor(b P / n). An exchange of it
  *
  *     starts        in steps t with (t + 1) mod H = floor(f H / P), if the run has a step
  *                   t + tau
  *     is answered   in step t + ceil(tau / 2)
- *     is applied    in step t + tau
- */
+ *     is applied    in step t + tau */
 
-/* A bucket's place among all. */
+/* A bucket's number, and the number of all buckets. */
 typedef struct wefti_outer_part {
     int number, n_buckets;
 } wefti_outer_part;
@@ -28,6 +27,6 @@ int64_t wefti_outer_answer_step(const wefti_mixer_config *config, int64_t start)
 /* Number of fragments that have a bucket. */
 int64_t wefti_outer_fragments(const wefti_mixer_config *config, int n_buckets);
 
-/* The knobs that all outer mixers have. */
+/* Checks the knobs that all outer mixers have. */
 weft_status wefti_outer_check(weft_ctx *ctx,
                               const wefti_mixer_config *config) WEFT_CHECKED;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Push-sum (Kempe, Dobra, Gehrke 2003; for training, arXiv 1811.10792) on schedules whose
- * columns add up to one, but not their rows. x is the mass that moves, w its weight, and
- * z = x / w what is trained:
+/* Push-sum (Kempe, Dobra, Gehrke 2003; for training, arXiv 1811.10792), for schedules
+ * whose columns add up to one but whose rows do not. x is the mass that moves, w its
+ * weight, and z = x / w is what is trained:
  *
  *     x_i(t+1) = sum_j P_ij x_j(t)     w_i(t+1) = sum_j P_ij w_j(t)     w(0) = 1
  *     z_i(t+1) = sum_j r_ij z_j(t)     r_ij = P_ij w_j(t) / w_i(t+1)
  *
- * w follows from the schedule alone, so every rank computes it for all, and what travels
- * is z, as in plain gossip. sum_i w_i z_i is kept, because it is sum_i x_i; r_ij add up
- * to one over j, so z stays among what it was. P = (1 - gamma) I + gamma W. A mean of all
- * leaves w = 1 where gamma is 1. */
+ * w follows from the schedule alone, so every rank computes it for all ranks, and what is
+ * sent is z, as in plain gossip. sum_i w_i z_i is preserved, because it is sum_i x_i; the
+ * r_ij add up to one over j, so z stays within its former values. P = (1 - gamma) I +
+ * gamma W. A mean of all leaves w = 1 where gamma is 1. */
 #include "mix/pushsum.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ void wefti_pushsum_fini(wefti_mixer *m, wefti_pushsum *self) {
     WEFTI_FREE(m->ctx, self->row, self->next);
 }
 
-/* P_ij w_j of source k of the member in the room. */
+/* P_ij w_j for source k of the member whose neighbours are in `room`. */
 static double share_of(const wefti_mixer *m, const weft_neighbours *room, double gamma,
                        int k) {
     double p = gamma * room->weights[k];

@@ -15,6 +15,6 @@ weft_status wefti_pushsum_init(wefti_mixer *m, wefti_pushsum *self) WEFT_CHECKED
 void wefti_pushsum_fini(wefti_mixer *m, wefti_pushsum *self);
 
 /* The row of this rank in the gossip round of `step`, parallel to its sources, with
- * config.gamma in it. The first call for a step moves m->weights on; steps are asked for
- * one after the other. */
+ * config.gamma in it. The first call for a step advances m->weights; steps must be asked
+ * for one after the other. */
 const double *wefti_pushsum_row(wefti_mixer *m, wefti_pushsum *self, int64_t step);

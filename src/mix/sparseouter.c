@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* SparseLoCo (arXiv 2508.15706): DiLoCo whose changes are sent sparsely, and without outer
- * momentum, for what is not sent stays and is one. theta_i: replica i's parameters; s:
- * what all replicas hold alike. Every H steps, for each bucket:
+/* SparseLoCo (arXiv 2508.15706): DiLoCo whose changes are sent sparsely, and without
+ * outer momentum, because what is not sent stays and acts as one. theta_i: replica i's
+ * parameters; s: the same on all replicas. Every H steps, for each bucket:
  *
  *     e_i <- b e_i + s - theta_i
  *     q_i <- the k largest of each run of c numbers of e_i, in 2 bits each (wire/bins.h)
@@ -11,8 +11,9 @@
  *
  * b is mixer.feedback, 1 - config.forget. Fragments take turns as in outerschedule.h.
  *
- * Message of a bucket of n numbers, to all: head (wire/frame.h) | the places of the numbers of
- * each block of runs (wire/section.h), from a byte on | all numbers, by bins. */
+ * Message of a bucket of n numbers, to all: head (wire/frame.h) | the places of the
+ * numbers of each block of runs (wire/section.h), beginning with a new byte | all
+ * numbers, by bins. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -24,7 +25,8 @@
 enum { START, ERROR };
 
 typedef struct sparse_outer {
-    wefti_section cut;      /* of one run; sections of buckets differ in length alone */
+    wefti_section cut;      /* of one run; sections of buckets differ from it in length
+                               alone */
     wefti_binomials *table; /* owned, like what follows; NULL unless places need it */
     int32_t *places;        /* [numbers of the largest message], like values */
     float *values;
@@ -39,14 +41,14 @@ static const char *const *sparse_states(const wefti_mixer_config *config) {
     return names;
 }
 
-/* Of one run; only places are coded by it. */
+/* The section of one run; only places are coded with it. */
 static wefti_section section_of_run(const wefti_mixer_config *config,
                                     const wefti_binomials *table) {
     return wefti_section_sparse(1, config->topk, config->chunk, WEFTI_VALUES_F32,
                                 WEFTI_INDICES_AUTO, table);
 }
 
-/* Of a bucket of n numbers: as many runs as that takes. */
+/* The section of a bucket of n numbers: as many runs as that takes. */
 static wefti_section section_of(const wefti_section *run, int64_t n) {
     return wefti_section_of_chunks(run, (n + run->elements - 1) / run->elements);
 }
@@ -61,7 +63,7 @@ static int64_t message_of(const wefti_section *s) {
     return WEFTI_FRAME_BYTES + payload_bytes(s);
 }
 
-/* --- before it is created --- */
+/* --- before creation --- */
 
 static int sparse_acts(const wefti_mixer_config *config, const wefti_mixer_question *q,
                        wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {
@@ -109,7 +111,7 @@ static bool sparse_agrees(const wefti_mixer_config *config, int64_t step) {
            wefti_outer_start(config, (wefti_outer_part){0, 1}, step) == step;
 }
 
-/* --- what the driver asks --- */
+/* --- functions for the driver --- */
 
 static int64_t bytes(const void *mixer, const wefti_round *round, int member) {
     const wefti_mixer *m = mixer;
@@ -119,7 +121,7 @@ static int64_t bytes(const void *mixer, const wefti_round *round, int member) {
     return message_of(&s);
 }
 
-/* The k largest of every run of e[n], the last run filled up with zeros. */
+/* Chooses the k largest of every run of e[n]; the last run is filled up with zeros. */
 static void choose(const sparse_outer *self, const wefti_section *s, int64_t n,
                    const float *e) {
     for (int64_t i = 0; i < s->n_chunks; i++) {
@@ -131,7 +133,7 @@ static void choose(const sparse_outer *self, const wefti_section *s, int64_t n,
     }
 }
 
-/* x += share of what places and values say. */
+/* Adds to x, at the chosen places, `share` times the chosen values. */
 static void add_chosen(const sparse_outer *self, const wefti_section *s, int64_t n,
                        float share, float *x) {
     for (int64_t i = 0; i < s->n_values; i++) {
