@@ -10,14 +10,14 @@
  *     gather   q to all; combine the R messages in rank order
  *     owner    range j of q to rank j; it combines, and answers all; d from the R answers
  *
- * This file is what the driver asks; demo_batch.c is the arithmetic. */
+ * This file has the functions for the driver; demo_batch.c has the arithmetic. */
 #include <math.h>
 #include <stdio.h>
 
 #include "replicate/demo.h"
 #include "replicate/replicators.h"
 
-/* An empty range or answer is no message. */
+/* Bytes of a payload with its head. An empty range or answer is not sent. */
 static int64_t framed(int64_t n_bytes) {
     return n_bytes > 0 ? WEFTI_FRAME_BYTES + n_bytes : 0;
 }
@@ -44,9 +44,9 @@ static weft_status demo_create(wefti_replicator *r) {
     return wefti_demo_room_create(r);
 }
 
-/* --- what the driver asks --- */
+/* --- functions for the driver --- */
 
-/* The number of what is said about a member: with one round all is said at once. */
+/* The range that a member combines; with one round there is only one range. */
 static int range_of(const wefti_demo_bucket *b, int member) {
     return b->by_owner ? member : 0;
 }
@@ -62,7 +62,7 @@ static wefti_demo_pass pass_of(wefti_replicator *r, const wefti_round *round,
                              .d = round->x};
 }
 
-/* m <- decay m + gain g of the range, and what is sent of it out of it. */
+/* m <- decay m + gain g for the range; what is sent of it is taken out of m. */
 static weft_status demo_encode(wefti_replicator *r, const wefti_round *round, int member,
                                unsigned char *out) {
     wefti_demo_pass pass = pass_of(r, round, member);
@@ -75,7 +75,7 @@ static weft_status demo_encode(wefti_replicator *r, const wefti_round *round, in
     return wefti_demo_run(&pass, wefti_demo_send);
 }
 
-/* Coefficients wait for those of the others; an answer is put into d. */
+/* Coefficients wait until those of the others are there; an answer is put into d. */
 static weft_status demo_add(wefti_replicator *r, const wefti_round *round, int member,
                             const unsigned char *in) {
     const wefti_demo *self = r->self;

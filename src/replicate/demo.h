@@ -21,7 +21,7 @@ typedef struct wefti_demo_scratch {
     int thread;
     int32_t **indices;            /* [R][batch values] a batch's coefficients, by rank */
     float **values;               /* [R][batch values] */
-    float *chunk;                 /* the elements of one */
+    float *chunk;                 /* the elements of one chunk */
     unsigned char *states, *bits; /* of a batch's chunks */
 } wefti_demo_scratch;
 
@@ -35,7 +35,7 @@ typedef struct wefti_demo {
     wefti_demo_place *edges;
     const unsigned char **views; /* [R] the payloads of one range that count, by rank */
     wefti_demo_scratch *scratch; /* [threads] */
-    void *lists, *room;          /* what it points to */
+    void *lists, *room;          /* what scratch points to */
 } wefti_demo;
 
 /* Bytes of working memory, and that memory (r->self, made by create). */
@@ -49,7 +49,7 @@ typedef struct wefti_demo_pass {
     wefti_replicator *r;
     const wefti_demo_bucket *bucket;
     int range;
-    int counted;                   /* receiving: views */
+    int counted;                   /* receiving: number of views */
     wefti_momentum momentum;       /* sending */
     wefti_rounding rounding;       /* sending; place is the batch's */
     const float *g;                /* sending */
@@ -84,8 +84,8 @@ weft_status wefti_demo_combine(const wefti_demo_pass *pass,
                                const wefti_demo_scratch *scratch,
                                wefti_demo_batch batch) WEFT_CHECKED;
 
-/* The same in two steps: the answer from the views, and d from an answer. d is used by
- * the first one too. */
+/* The same in two steps: the answer from the views, and d from an answer. The first one
+ * uses d, too. */
 weft_status wefti_demo_answer(const wefti_demo_pass *pass,
                               const wefti_demo_scratch *scratch,
                               wefti_demo_batch batch) WEFT_CHECKED;

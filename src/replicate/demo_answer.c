@@ -9,8 +9,9 @@
  * sign: the direction itself, f32, of every element of the chunks (dense: of every
  * value).
  *
- * The combined coefficients in place of the direction would be up to R k of a chunk, and
- * uncoded: with them a rank would send more than by gather, whatever R. */
+ * If the combined coefficients were sent in place of the direction, they would be up to R
+ * k of a chunk, and uncoded: a rank would then send more than by gather, whatever R
+ * is. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -24,7 +25,7 @@ static void pack_twos(int64_t n, const unsigned char *twos, unsigned char *out) 
     for (int64_t i = 0; i < n; i++) out[i / 4] |= (unsigned char)(twos[i] << 2 * (i % 4));
 }
 
-/* False if bits behind the last number are not zero. */
+/* False if bits after the last number are not zero. */
 static bool unpack_twos(int64_t n, const unsigned char *in, unsigned char *twos) {
     for (int64_t i = 0; i < n; i++) twos[i] = in[i / 4] >> 2 * (i % 4) & 3;
     return n % 4 == 0 || in[n / 4] >> 2 * (n % 4) == 0;
@@ -34,8 +35,8 @@ static bool unpack_twos(int64_t n, const unsigned char *in, unsigned char *twos)
 typedef struct answer_block {
     const wefti_demo_part *part;
     int64_t first, n; /* its chunks or values */
-    int64_t since;    /* the same before it in its batch */
-    int64_t at;       /* its answer in the range's */
+    int64_t since;    /* those before it in its batch */
+    int64_t at;       /* where its answer begins in that of the range */
 } answer_block;
 
 static answer_block block_at(const wefti_demo_pass *pass, wefti_demo_batch batch,
@@ -136,7 +137,8 @@ static weft_status follow_dense(const wefti_demo_pass *pass,
     return WEFT_OK;
 }
 
-/* Bits of a chunk without signs, and those that fill its last byte, are zero. */
+/* Whether the bits of a chunk without signs, and those that fill up its last byte, are
+ * zero. */
 static bool bits_are_clean(const wefti_chunks *s, int state, const unsigned char *bits) {
     int64_t size = wefti_chunks_bits_bytes(s);
     if (s->elements % 8 != 0 && bits[size - 1] >> s->elements % 8 != 0) return false;

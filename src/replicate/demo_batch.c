@@ -6,14 +6,15 @@
  *               m <- m - alpha IDCT(q as it will be decoded)
  *     combine   Q <- the mean of all ranks' q;  d <- IDCT(Q), or its sign
  *
- * A dense part has its elements in place of coefficients: all are sent, by everybody. */
+ * A dense part has its elements in place of coefficients: every rank sends all of
+ * them. */
 #include <string.h>
 
 #include "replicate/demo.h"
 #include "compress/signs.h"
 #include "tensor/isa/team.h"
 
-/* The last part that begins at or before a block; the same for a batch. */
+/* The last part that begins at or before a block or, with is_batch, a batch. */
 static const wefti_demo_part *part_at(const wefti_demo_bucket *bucket, int64_t number,
                                       bool is_batch) {
     int low = 0, high = bucket->n_parts;
@@ -33,7 +34,7 @@ static int64_t batch_with(const wefti_demo_bucket *bucket, int64_t block) {
     return part->first_batch + (block - part->first.block) / part->batch_blocks;
 }
 
-/* What of a batch lies in blocks [begin, end) of the bucket. */
+/* The part of a batch that lies in blocks [begin, end) of the bucket. */
 static wefti_demo_batch batch_at(const wefti_demo_bucket *bucket, int64_t number,
                                  int64_t begin, int64_t end) {
     const wefti_demo_part *part = part_at(bucket, number, true);
@@ -99,7 +100,7 @@ static void send_dense(const wefti_demo_pass *pass, const wefti_demo_scratch *sc
     for (int64_t i = 0; i < n; i++) m[i] -= alpha * sent[i];
 }
 
-/* The caller's own choice of a part. */
+/* The caller's own choice for a part. */
 static const wefti_offer *offer_of(const wefti_demo_pass *pass,
                                    const wefti_demo_part *part) {
     const wefti_replicator *r = pass->r;

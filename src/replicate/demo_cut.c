@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Cuts a bucket: see demo_cut.h. Full blocks of a part have one length each of payload
- * and answer, so that a place is a product. The answer of a block of n chunks is, with
- * sign, a state of 2 bits per chunk and a bit per element:
+/* Cuts a bucket: see demo_cut.h. The full blocks of a part all have the same length of
+ * payload and the same length of answer, so that a place is a product. The answer of a
+ * block of n chunks is, with sign, a state of 2 bits per chunk and a bit per element:
  *
  *     ceil(n / 4) + n ceil(elements / 8) bytes       (dense: ceil(values / 4))
  *
  * and without sign an f32 per element.
  *
- * Fewer bytes: with payload P, answer A and n blocks, all ranks together send
+ * The route with fewer bytes: with payload P, answer A and n blocks, all ranks together
+ * send
  *
  *     gather: R (R - 1) (head + P)        owner: (R - 1) (P + A + 2 head min(R, n))
  *
- * A rank sends 1/R of that. On a wire of latency l and w bytes per second for each rank that
- * takes l + bytes/w by gather, and 2 l + bytes/w by owner. */
+ * A rank sends 1/R of that. On a wire of latency l and w bytes per second for each rank,
+ * this takes l + bytes/w by gather, and 2 l + bytes/w by owner. */
 #include "replicate/demo_cut.h"
 
 #include "compress/spectrum.h"
 #include "wire/frame.h"
 
-/* Dense values of a batch; coefficients of all ranks of a batch, so that they stay in
- * cache. */
+/* Dense values of a batch; most coefficients of all ranks in a batch, so that they stay
+ * in cache. */
 enum { DENSE_BATCH = 4096, MOST_VALUES = 1 << 15 };
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -121,7 +122,7 @@ wefti_demo_place wefti_demo_end(const wefti_demo_rules *rules,
     return wefti_demo_place_of(rules, &part, part.section.n_blocks);
 }
 
-/* Of a bucket whose end is known. */
+/* Where range j begins in a bucket whose end is known. */
 static wefti_demo_place edge_before(const wefti_demo_rules *rules,
                                     const wefti_bucket *bucket,
                                     const wefti_demo_place *end, int j) {
@@ -146,7 +147,7 @@ wefti_demo_place wefti_demo_edge(const wefti_demo_rules *rules,
     return edge_before(rules, bucket, &end, j);
 }
 
-/* Whether a bucket with such an end goes by its owners. */
+/* Whether a bucket with this end takes the owners' route. */
 static bool goes_by_owner(const wefti_demo_rules *rules, const wefti_demo_place *end) {
     wefti_route route = rules->config->route;
     if (rules->R == 1 || route == WEFTI_ROUTE_GATHER) return false;

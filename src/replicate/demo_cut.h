@@ -4,15 +4,16 @@
 #include "compress/chunks.h"
 #include "replicate/replicator.h"
 
-/* How demo cuts a bucket, by arithmetic on its pieces alone, so that every rank knows the
- * length of every message beforehand (docs/wire-format.md section 8):
+/* How demo cuts a bucket. The cut is computed from the bucket's pieces alone, so that
+ * every rank knows the length of every message in advance (docs/wire-format.md section
+ * 8):
  *
  *     part     a piece: coded as one section (wire/section.h), sparse or dense
- *     block    what of a section cannot be divided; numbered through the bucket
+ *     block    the smallest part of a section; numbered through the bucket
  *     range    neighbouring blocks that one rank combines: R ranges, or one
  *     batch    neighbouring blocks of one part that one thread works on at a time
  *
- * A payload is blocks one after another, an answer is an answer block for each. */
+ * A payload is a sequence of blocks, an answer has an answer block for each of them. */
 
 /* Kinds of chunks: those of matrices and those of vectors. With compression_dims = 1 all
  * are of the first kind. */
@@ -25,7 +26,7 @@ typedef struct wefti_demo_rules {
     int R;
 } wefti_demo_rules;
 
-/* What of a bucket lies before a block. */
+/* What lies before a block in its bucket. */
 typedef struct wefti_demo_place {
     int64_t block;  /* its number */
     int64_t weight; /* elements, with the padding of chunks: what combining them costs */
@@ -36,13 +37,12 @@ typedef struct wefti_demo_part {
     int64_t offset;      /* of its first element in the bucket */
     wefti_chunks chunks; /* of a sparse part; elements = 1 in a dense one */
     wefti_section section;
-    int64_t batch_blocks;   /* of a batch; the part's last one may be shorter */
-    wefti_demo_place first; /* its first block */
+    int64_t batch_blocks;   /* blocks of a batch; the part's last one may be shorter */
+    wefti_demo_place first; /* where its first block lies */
     int64_t first_batch;    /* its number in the bucket */
 } wefti_demo_part;
 
-/* Tables may be NULL where only lengths are asked for; one per kind, NULL if not needed.
- */
+/* Tables may be NULL if only lengths are asked for; one per kind, NULL if not needed. */
 wefti_demo_rules wefti_demo_rules_make(const wefti_replicator_config *config, int R,
                                        wefti_binomials *const *tables);
 
@@ -70,12 +70,12 @@ wefti_demo_place wefti_demo_end(const wefti_demo_rules *rules,
 wefti_demo_place wefti_demo_edge(const wefti_demo_rules *rules,
                                  const wefti_bucket *bucket, int j);
 
-/* Whether the bucket takes the owners' route: the configuration's word, or whichever is
- * faster on a wire of known rate and latency, or sends fewer bytes, all ranks together;
- * the same on every rank. */
+/* Whether the bucket takes the owners' route: as the configuration says, or else if that
+ * is faster on a wire of known rate and latency, or else if all ranks together send fewer
+ * bytes; the same on every rank. */
 bool wefti_demo_by_owner(const wefti_demo_rules *rules, const wefti_bucket *bucket);
 
-/* Payload bytes of a round's message: by owners, of what goes to (round 0) or comes from (round 1)
- * this owner; else of the whole bucket. */
+/* Payload bytes of a round's message. By owners: of the range that goes to (round 0) or
+ * comes from (round 1) this owner; else of the whole bucket. */
 int64_t wefti_demo_bytes_about(const wefti_demo_rules *rules, const wefti_bucket *bucket,
                                int round, int owner);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of demo: what creating takes is counted by the same sizes that it uses.
+/* The memory of demo: it is predicted from the same sizes with which it is allocated.
  *
  *     of all       parts of all pieces | edges of the ranges, R + 1 for each bucket | tables
  *     a thread     values and places of a batch, R times | a chunk | states and bits of signs
  *
- * A batch is what a thread works on at once: as many chunks as stay in cache (demo_cut.c). With
- * R ranks it holds R decoded messages beside each other. */
+ * A batch is what a thread works on at once: as many chunks as stay in cache
+ * (demo_cut.c). With R ranks it holds R decoded messages beside each other. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -55,7 +55,7 @@ static int threads_of(const wefti_replicator_config *config) {
     return config->threads > 1 ? config->threads : 1;
 }
 
-/* Which kinds of chunks there are whose indices need a table. */
+/* Which kinds of chunks occur whose indices need a table. */
 static void tables_wanted(const wefti_demo_rules *rules, const wefti_bucket *buckets,
                           int n_buckets, bool wanted[WEFTI_DEMO_KINDS]) {
     memset(wanted, 0, WEFTI_DEMO_KINDS * sizeof *wanted);

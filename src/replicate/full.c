@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* d = mean over the R nodes of g, by a direct all-reduce (collectives/all_reduce.h). With
- * f32 values it is exact to rounding. With coded values the rank keeps in e what coding loses, and
- * sends it with the next gradient (error feedback: Seide et al. 2014; in both rounds as
- * Tang et al. 2019, arXiv 1905.05957):
+ * f32 values it is exact to rounding. With coded values the rank keeps in e what coding
+ * loses, and sends it with the next gradient (error feedback: Seide et al. 2014; in both
+ * rounds as Tang et al. 2019, arXiv 1905.05957):
  *
  *     begin:   v <- g + e       send code(v)       e <- v - code(v)
  *     combine: a <- mean of code(v)     send code(a)   e <- e + R (a - code(a))
  *     end:     d <- code(a)
  *
- * the second on the one rank that adds the range. So sum of e + R d = sum of all g. */
+ * combine happens on the one rank that adds up the range. So sum of e + R d = sum of all
+ * g. */
 #include "base/memory.h"
 #include "collectives/all_reduce.h"
 #include "replicate/replicators.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Replicators against the rate at which memory is copied. The nodes take turns on one
- * thread (which has helpers), phase by phase:
+/* Replicators measured against the rate at which memory is copied. The nodes take turns
+ * on one thread (which has helpers), phase by phase:
  *
  *     copy the gradients of all nodes                      timed: the copy
  *     begin of all buckets on node 0; on nodes 1, 2, ...   timed on node 0
  *     combine likewise; end likewise                       timed on node 0
  *
- * Whatever a phase waits for was sent by the phase before, so nobody ever waits. The
+ * Whatever a phase waits for was sent by the phase before, so no node ever waits. The
  * transform alone takes the same steps on node 0, and nothing is sent.
  *
- * Parameters lie as in GPT-2 of width 384: the tables, then blocks, each a bucket, until
- * they are used up. */
+ * Parameters are laid out as in GPT-2 of width 384: the tables, then blocks, each a
+ * bucket, until there are n of them. */
 #include <weft/bench.h>
 
 #include <stdlib.h>
@@ -40,13 +40,13 @@ typedef struct wefti_gauge {
     const wefti_kernels *kernels;
     const char *only;
     int R, threads, n_buckets;
-    int64_t n, n_rounds, n_warmup, n_copies, n_measured; /* the last: at most */
+    int64_t n, n_rounds, n_warmup, n_copies, n_measured; /* n_measured: at most */
     wefti_bucket *buckets;                               /* owned, like what follows */
     wefti_piece *pieces;
     wefti_world *world;
     node *nodes;     /* [R] */
     double *figures; /* [FIGURES][n_rounds] of one replicator */
-    double *copies;  /* [n_copies] of all; room for n_measured n_rounds */
+    double *copies;  /* [n_copies] of all replicators; room for n_measured n_rounds */
 } bench;
 
 /* --- the parameters --- */
@@ -65,7 +65,7 @@ static extent extent_at(int64_t i) {
 /* The tables' bucket is the first one. */
 static int64_t bucket_of(int64_t i) { return i < 2 ? 0 : 1 + (i - 2) / 12; }
 
-/* The i-th tensor, or as many rows of it as are left, or as many elements. */
+/* The i-th tensor, or the rows of it that are left, or the elements that are left. */
 static wefti_piece piece_at(int64_t i, int64_t left) {
     extent s = extent_at(i);
     if (s.rows * s.cols > left) s.rows = left / s.cols;
@@ -159,7 +159,7 @@ static weft_status begin(wefti_replicator *r, int bucket, int64_t step, float *g
     return wefti_replicator_begin(r, bucket, step, 1e-3f, grad);
 }
 
-/* Adds the first node's seconds. */
+/* Does a phase on all nodes; adds the seconds of the first node. */
 static weft_status pass(bench *b, phase act, int64_t step, double *seconds) {
     for (int rank = 0; rank < b->R; rank++) {
         node *me = &b->nodes[rank];
@@ -172,7 +172,7 @@ static weft_status pass(bench *b, phase act, int64_t step, double *seconds) {
     return WEFT_OK;
 }
 
-/* The gradients of all nodes; returns the seconds. */
+/* Restores the gradients of all nodes; returns the seconds. */
 static double renew(const bench *b) {
     double start_s = wefti_now_s();
     for (int rank = 0; rank < b->R; rank++)
@@ -189,7 +189,7 @@ static weft_status take_step(bench *b, int64_t step, double seconds[FIGURES]) {
     return pass(b, wefti_replicator_end, step, &seconds[END]);
 }
 
-/* Seconds become figures. */
+/* Turns seconds into figures. */
 static void note(bench *b, int64_t round, double bytes, const double seconds[FIGURES]) {
     double n = (double)b->n, rest_s = seconds[COMBINE] + seconds[END];
     double step_s = seconds[BEGIN] + rest_s;
@@ -253,7 +253,7 @@ static void summarize(const bench *b, weft_replicator_speed *out) {
             *spreads[i] = spread_of(b->figures + i * b->n_rounds, b->n_rounds);
 }
 
-/* Fills b->figures. bytes: that a step has to move, per parameter. */
+/* Fills b->figures. bytes: what a step has to move, per parameter. */
 static weft_status take_measure(bench *b, const wefti_replicator_config *config,
                                 double bytes) {
     weft_status status = create_replicators(b, config);

@@ -3,8 +3,9 @@
 
 #include "replicate/replicator.h"
 
-/* Times a replicator's phases on one of R nodes that take turns on one thread, so that
- * none ever waits: what weft bench replicators prints and weft probe writes down. */
+/* Times a replicator's phases on one of R nodes that take turns on one thread, so that no
+ * node ever waits: the figures that weft bench replicators prints and weft probe writes
+ * down. */
 typedef struct wefti_gauge wefti_gauge;
 
 typedef struct wefti_gauge_config {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* PowerSGD (arXiv 1905.13727): a matrix of m x n travels as two of m x r and n x r.
+/* PowerSGD (arXiv 1905.13727): a matrix of m x n is sent as two of m x r and n x r.
  *
  *     M <- beta M + lr g            what was not sent stays in M
  *     P <- mean over the nodes of M Q          P <- its columns made orthonormal
@@ -7,9 +7,10 @@
  *     d <- P Q^T                               M <- M - d
  *
  * so the sum of all M and R d is all that went in. Vectors, and matrices that two factors
- * would not make smaller, travel whole: d is their mean, and nothing stays. A column of Q that
- * is zero, as all are at first, is drawn. Both rounds go to all (the driver's second round
- * is an answer to all): round 1 M Q, round 2 M^T P, as f32 and in the order of pieces. */
+ * would not make smaller, are sent whole: d is their mean, and nothing stays. A column of
+ * Q that is zero, as all are at first, is drawn at random. Both rounds go to all ranks
+ * (the driver's second round is an answer to all): round 1 M Q, round 2 M^T P, as f32 and
+ * in the order of pieces. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 typedef struct powersgd {
     float **p;  /* [n_buckets] in `room`: own M Q, then the mean's orthonormal columns */
     float *sum; /* [numbers of the longest message] */
-    int64_t *encoded; /* [n_buckets] step of what lies in p, or -1 */
+    int64_t *encoded; /* [n_buckets] step of the numbers in p, or -1 */
     float *room;
 } powersgd;
 
@@ -34,7 +35,8 @@ static bool is_factored(const wefti_replicator_config *config, const wefti_piece
     return p->cols > 1 && rank_of(config) * (p->rows + p->cols) < p->rows * p->cols;
 }
 
-/* Numbers of a bucket's message: of a round's factors, and of the pieces that are whole. */
+/* Numbers of a bucket's message: a round's factors, and in round 0 the pieces that are
+ * sent whole. */
 static int64_t numbers(const wefti_replicator_config *config, const wefti_bucket *bucket,
                        int round) {
     int64_t n = 0;
@@ -112,15 +114,15 @@ static void power_destroy(wefti_replicator *r) {
     WEFTI_FREE(r->ctx, self->p, self->encoded, self->sum, self->room, self);
 }
 
-/* The states begin with M; Q of a piece lies at the beginning of its part of the second
- * one, column by column. */
+/* The first state is M. Q of a piece lies at the beginning of the piece's part of the
+ * second state, column by column. */
 static const char *const *power_states(const wefti_replicator_config *config) {
     static const char *const names[] = {"momentum", "basis", NULL};
     (void)config;
     return names;
 }
 
-/* --- factors of one piece: columns one after another --- */
+/* --- factors of one piece: one column after another --- */
 
 /* out [rows, r] <- M [rows, cols] Q [cols, r] */
 static void times(const wefti_piece *p, int64_t r, const float *m, const float *q,
@@ -145,8 +147,8 @@ static void transposed_times(const wefti_piece *p, int64_t r, const float *m,
                 out[k * p->cols + j] += left[k * p->rows + i] * m[i * p->cols + j];
 }
 
-/* Gram and Schmidt, twice, in double and in one order: the same bits on every node. A column
- * that the ones before it span is 0. */
+/* The method of Gram and Schmidt, twice, in double and in one order: the same bits on
+ * every node. A column in the span of those before it becomes 0. */
 static void make_orthonormal(int64_t n, int64_t r, float *x) {
     for (int64_t k = 0; k < r; k++) {
         float *v = x + k * n;
@@ -181,7 +183,7 @@ static void draw_empty_columns(const wefti_replicator *r, const wefti_piece *p,
 
 /* --- messages --- */
 
-/* M takes the gradient in, and what this rank says to all is made. */
+/* Takes the gradient into M, and makes what this rank sends to all. */
 static void begin_bucket(wefti_replicator *r, const wefti_round *round) {
     const powersgd *self = r->self;
     const wefti_bucket *bucket = &r->buckets[round->bucket];
@@ -229,7 +231,8 @@ static weft_status power_add(wefti_replicator *r, const wefti_round *round, int 
     return WEFT_OK;
 }
 
-/* After round 1: the mean's columns into p, whole pieces into d, and M^T P for all. */
+/* After round 1: the orthonormal columns of the mean go into p, whole pieces into d, and
+ * M^T P to all. */
 static void answer_bucket(wefti_replicator *r, const wefti_round *round, float *out) {
     const powersgd *self = r->self;
     const wefti_bucket *bucket = &r->buckets[round->bucket];
@@ -253,7 +256,7 @@ static void answer_bucket(wefti_replicator *r, const wefti_round *round, float *
     }
 }
 
-/* After round 2: Q, d and what stays. */
+/* After round 2: sets Q, d and what stays in M. */
 static void end_bucket(wefti_replicator *r, const wefti_round *round) {
     const powersgd *self = r->self;
     const wefti_bucket *bucket = &r->buckets[round->bucket];
@@ -305,7 +308,7 @@ static wefti_told power_told(const wefti_replicator_config *config,
                         32.0 * (double)numbers(config, bucket, 1)};
 }
 
-/* Three products of 2 r FLOP per number, with plain loops. */
+/* Three products of 2 r FLOP per number, by plain loops. */
 static wefti_touched power_touched(const wefti_replicator_config *config, int R) {
     double rank = (double)rank_of(config);
     (void)R;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* DeMo as its published code computes it (github.com/bloc97/DeMo), for runs that have to be
- * compared with it; docs/methods.md section 9 lists where demo departs from it.
+/* DeMo as its published code computes it (github.com/bloc97/DeMo), for runs that must be
+ * compared with it; docs/methods.md section 9 lists where demo differs from it.
  *
  *     m <- beta m + lr g         q <- the k largest of each chunk of DCT(m)
  *     m <- m - IDCT(q)
@@ -8,7 +8,7 @@
  *     d <- IDCT(Q), or sign(IDCT(Q)) with sign(0) = 0
  *
  * A chunk is h x w: along each axis the largest divisor that is at most c, so that chunks
- * cover a tensor without a rest; a vector is one row. k is at most h w. Payload of a
+ * cover a tensor without remainder; a vector is one row. k is at most h w. Payload of a
  * bucket: a sparse section (wire/section.h) for each piece, in order. */
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ typedef struct public_demo {
     float *bases[MAX_CHUNK + 1]; /* of the lengths c that occur, owned: [c, c] by
                                     frequency, then the same by place */
     float *x, *y, *product;      /* [elements of a chunk, at most] */
-    uint32_t *keys;              /* the same; of a selection, or numbers of senders */
+    uint32_t *keys;              /* as long; for a selection, or for numbers of senders */
     int32_t *indices;            /* [values of a block, at most], like values */
     float *values;
     const unsigned char **views; /* [R] payloads that count, by rank */
@@ -311,7 +311,7 @@ static wefti_told public_told(const wefti_replicator_config *config,
     return t;
 }
 
-/* Products with plain loops: as long as so many bytes take. */
+/* Products by plain loops: they take as long as touching this many bytes. */
 static wefti_touched public_touched(const wefti_replicator_config *config, int R) {
     double c = (double)config->compression_chunk;
     (void)R;

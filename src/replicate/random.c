@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Each turn k = round(rate rows) rows, at least 1, drawn anew without replacement, for
- * each tensor by itself. Floyd's sampling (Bentley & Floyd, CACM 30(9), 1987): for j from
- * rows - k to rows - 1 draw t from 0..j; mark t, or j if t is marked already. One number
- * per row, and the marks are the rows in ascending order. */
+/* Each turn takes k = round(rate rows) rows, at least 1, drawn again without replacement,
+ * for each tensor separately. Floyd's sampling (Bentley & Floyd, CACM 30(9), 1987): for j
+ * from rows - k to rows - 1 draw t from 0..j; mark t, or j if t is marked already. It
+ * needs one number per row, and the marks are the rows in ascending order. */
 #include <string.h>
 
 #include "base/rng.h"
@@ -39,7 +39,7 @@ static void mark_rows(const wefti_selection *s, int64_t k, uint64_t *marks) {
     }
 }
 
-/* The first marked (or unmarked) row at or after i; `rows` if there is none. Bits behind
+/* The first marked (or unmarked) row at or after i; `rows` if there is none. Bits after
  * the last row are not marked. */
 static int64_t next_row(const uint64_t *marks, int64_t rows, int64_t i, bool marked) {
     uint64_t flip = marked ? 0 : ~0ull;
@@ -63,7 +63,8 @@ static int64_t random_choose(const wefti_selection *s, uint64_t *scratch,
     }
 }
 
-/* Expected: this turn for certain, each earlier one with probability k/rows. */
+/* The expected number: this turn for certain, each earlier one with probability
+ * k/rows. */
 static int64_t random_count(const wefti_selection *s) {
     double share = (double)random_most(s->rate, s->rows) / (double)s->rows;
     return 1 + wefti_whole_within(share * (double)s->turn, 0, s->turn);

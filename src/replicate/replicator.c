@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The front of all replicators: creation, states, steps that are left out, and the three
- * phases of those that leave their messages to the driver.
+ * phases of methods that leave their messages to the driver.
  *
  *     begin      encode; send                        every bucket, in backward order
  *     combine    with two rounds: add, answer        each phase passes the buckets in order
@@ -11,9 +11,9 @@
  *     begin, combine, end                 its own, as `full` over the all-reduce
  *     neither                             nothing is exchanged
  *
- * A step that is not due (replicator.every) only adds to the momentum, and its direction is
- * zero. Lengths of messages are counted once, when the replicator is made: a length never
- * changes afterwards, so receivers can check it. */
+ * A step that is not due (replicator.every) only adds to the momentum, and its direction
+ * is zero. Lengths of messages are counted once, when the replicator is made: a length
+ * never changes afterwards, so receivers can check it. */
 #include "replicate/replicator.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ const wefti_replicator_ops *wefti_replicator_find(const char *kind) {
     return NULL;
 }
 
-/* A direction that comes later is kept in the last state, and covers everything. */
+/* With a delay the direction waits in the last state, and it covers everything. */
 static weft_status prepare_delay(wefti_replicator *r) {
     bool fits = r->config.delay == 1 && r->ops->encode && !r->ops->cover &&
                 r->n_states == 2;
@@ -47,7 +47,7 @@ static weft_status prepare_delay(wefti_replicator *r) {
 
 /* --- over the driver --- */
 
-/* What the driver asks, passed on to the method. */
+/* The driver's functions; they call those of the method. */
 static int64_t bytes(const void *replicator, const wefti_round *round, int member) {
     const wefti_replicator *r = replicator;
     int rounds = round->bucket * WEFTI_DRIVER_ROUNDS + round->number;
@@ -75,8 +75,8 @@ static weft_status finish(void *replicator, const wefti_round *round,
 static const wefti_driver_ops driver_ops = {
     .bytes = bytes, .encode = encode, .add = add, .finish = finish};
 
-/* Of a rank's messages about a bucket: all that it sends in the first round, and its
- * answer, at most. */
+/* Room for a rank's messages about a bucket: all that it sends in the first round, and
+ * its longest answer. */
 static void message_room(const wefti_replicator_config *config,
                          const wefti_bucket *bucket, int R,
                          int64_t room[WEFTI_DRIVER_ROUNDS]) {
@@ -92,7 +92,7 @@ static void message_room(const wefti_replicator_config *config,
     }
 }
 
-/* With a delay a bucket is encoded while others may still read what was sent of it before. */
+/* With a delay a bucket is encoded while others may still read its last message. */
 static int n_buffers(const wefti_replicator_config *config) {
     return 1 + (int)config->delay;
 }
@@ -101,7 +101,8 @@ static int64_t lengths_of(int n_buckets, int R) {
     return (int64_t)n_buckets * WEFTI_DRIVER_ROUNDS * R;
 }
 
-/* The driver with room for every bucket's messages, and the table of their lengths. */
+/* Makes the driver, with room for every bucket's messages, and the table of their
+ * lengths. */
 static weft_status open_driver(wefti_replicator *r) {
     wefti_driver_setup setup = {.ctx = r->ctx,
                                 .comm = r->comm,
@@ -130,8 +131,8 @@ static weft_status open_driver(wefti_replicator *r) {
     return WEFT_OK;
 }
 
-/* One exchange of a bucket among all ranks of the group; the gradient's place becomes the
- * direction's. */
+/* One exchange of a bucket among all ranks of the group; the direction takes the place of
+ * the gradient. */
 static wefti_round round_of(const wefti_replicator *r, int bucket, int64_t step,
                             float *grad) {
     return (wefti_round){.shape = r->n_rounds[bucket] == 2 ? WEFTI_SHAPE_OWNER
@@ -161,8 +162,9 @@ int64_t wefti_replicator_work_bytes(const wefti_replicator_config *config,
 
 /* --- creation --- */
 
-/* States are flat, as long as this rank's parameters, bucket behind bucket. The method comes
- * next, for it may refuse its knobs; rounds may hang on what it has found. */
+/* States are flat, as long as this rank's parameters, one bucket after another. The
+ * method is created next, because it may refuse its knobs; the number of rounds may
+ * depend on what it has found. */
 static weft_status allocate_state(wefti_replicator *r) {
     int64_t n = 0;
     WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets, sizeof(int64_t), "replicator state",
@@ -176,7 +178,7 @@ static weft_status allocate_state(wefti_replicator *r) {
         WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float), "replicator state",
                                &r->state[r->n_states]));
     WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets, sizeof(int), "rounds", &r->n_rounds));
-    if (r->ops->create) WEFT_TRY(r->ops->create(r)); /* and check the knobs */
+    if (r->ops->create) WEFT_TRY(r->ops->create(r)); /* also checks the knobs */
     for (int b = 0; b < r->n_buckets; b++)
         r->n_rounds[b] = r->ops->rounds(&r->config, &r->buckets[b], r->comm->size);
     if (r->config.delay > 0) WEFT_TRY(prepare_delay(r));
@@ -219,7 +221,8 @@ void wefti_replicator_destroy(wefti_replicator *r) {
     WEFTI_FREE(r->ctx, r->bucket_at, r);
 }
 
-/* In the first round a rank sends about `to`, in the second its own answer. */
+/* In the first round a rank sends what `to` is in charge of, in the second its own
+ * answer. */
 int64_t wefti_replicator_wire_bytes(const wefti_replicator_config *config,
                                     const wefti_bucket *bucket, int R, int from, int to) {
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
@@ -236,7 +239,8 @@ bool wefti_replicator_is_due(const wefti_replicator_config *config, int64_t step
 
 /* --- what several kinds have in common --- */
 
-/* Bits of one of the (n choose k) sets: the least that places can take on the wire. */
+/* Bits of the number of one of the (n choose k) sets: the least that places can take on
+ * the wire. */
 double wefti_log2_choose(int64_t n, int64_t k) {
     double bits = 0;
     for (int64_t i = 1; i <= k; i++) bits += log2((double)(n - k + i) / (double)i);
@@ -338,10 +342,11 @@ void wefti_replicator_accumulate(const wefti_replicator *r, int bucket,
  *                        end:    grad <- "direction", that of t - 1
  *     step t+1   begin: take in the messages of t, ...
  *
- * The messages of t have until the bucket's gradient of t + 1 is ready, a whole step. What
- * they say depends on the gradients alone, so the directions are those without a delay, one
- * step later, bit for bit. Before a checkpoint `settle` takes in what is under way; then
- * "direction" holds what the next step applies, and nothing is lost that was sent. */
+ * The messages of t have until the bucket's gradient of t + 1 is ready, a whole step.
+ * Their contents depend on the gradients alone, so the directions are those without a
+ * delay, one step later, bit for bit. Before a checkpoint `settle` takes in what is in
+ * flight; then "direction" holds what the next step applies, and nothing that was sent is
+ * lost. */
 
 /* The state in which the direction waits for its step. */
 static float *direction_of(const wefti_replicator *r, int bucket) {

@@ -13,21 +13,21 @@
  *
  * It works on buckets: one or more neighbouring units whose shards lie one after another
  * in one flat buffer and travel in one message. A bucket is a list of pieces, the row
- * blocks of tensors that this rank holds. Each bucket passes three phases, several buckets
- * at a time, each phase in bucket order on the exchange thread:
+ * blocks of tensors that this rank holds. Each bucket passes three phases, several
+ * buckets at a time, each phase in bucket order on the exchange thread:
  *
  *     begin     encode what is sent                    send        (collectives/driver.h)
  *     combine   two rounds only: add, finish           answer
  *     end       add what came, finish: grad is the agreed direction
  *
- * A method says encode, add and finish, and the driver does the rest; or, where it stands
- * on a collective such as the all-reduce, it says what it does in the three phases. */
+ * A method has the functions encode, add and finish, and the driver does the rest; or, if
+ * it uses a collective such as the all-reduce, it has functions for the three phases. */
 
 typedef struct wefti_piece {
     int64_t rows, cols; /* a matrix block; cols = 1: a vector */
     int64_t offset;     /* of its first element in the bucket */
     bool decays;        /* weight decay applies; used by optimizers */
-    int tensor;         /* its number in the model: what is drawn differs by tensor */
+    int tensor;         /* its number in the model: random draws differ by tensor */
 } wefti_piece;
 
 typedef struct wefti_bucket {
@@ -36,7 +36,7 @@ typedef struct wefti_bucket {
     int64_t n_elements;
 } wefti_bucket;
 
-/* Which way demo's coefficients travel. */
+/* The route that demo's coefficients take. */
 typedef enum wefti_route {
     WEFTI_ROUTE_AUTO,   /* the faster one; on an unknown wire the one that sends less */
     WEFTI_ROUTE_GATHER, /* each to all: (R-1) messages sent */
@@ -56,18 +56,18 @@ typedef struct wefti_replicator_config {
     double alpha; /* share of what was sent that leaves the momentum; 1 = all */
     wefti_route route;
     double bandwidth_Bps, latency_s; /* of a rank's share of the wire, for the route; 0:
-                                        not known */
+                                        unknown */
     wefti_value_codec values;
     wefti_index_codec indices;
     bool stochastic;     /* rounding of coded values */
     int64_t dense_below; /* demo: pieces of fewer elements are sent whole */
     int64_t every;       /* replicate on steps divisible by this; full: 1 */
-    int64_t delay;       /* 1: the direction is that of the step before (delayed.h) */
+    int64_t delay;       /* 1: the direction is that of the step before (replicator.c) */
     uint64_t seed;
     int threads; /* of the codec */
 } wefti_replicator_config;
 
-/* What a step's direction covers of one piece; all else stays as it is. */
+/* What a step's direction covers of one piece; everything else stays as it is. */
 typedef struct wefti_cover_range {
     int64_t begin, n; /* elements of the piece */
 } wefti_cover_range;
@@ -79,29 +79,31 @@ typedef struct wefti_cover {
     int64_t count; /* updates of a covered element so far, this one included */
 } wefti_cover;
 
-/* What a node says about a bucket, and what is answered: lower bounds (variants.h). */
+/* What a node sends about a bucket, and what is answered: lower bounds (variants.h). */
 typedef struct wefti_told {
     double values;                  /* numbers, of config.values bits each */
-    double index_bits, answer_bits; /* of their places; of the answers to everything */
+    double index_bits, answer_bits; /* of their places; of all answers */
 } wefti_told;
 
-/* Bytes of memory read and written per parameter, that take as long as a phase does where
- * nothing is measured (simulate/costs.h). combine_peer: for each other node's message. */
+/* Bytes of memory read and written per parameter that take as long as a phase does, for
+ * use where nothing is measured (simulate/costs.h). combine_peer: for each other node's
+ * message. */
 typedef struct wefti_touched {
     double begin, combine, combine_peer, end;
 } wefti_touched;
 
-/* How much a caller that compresses by itself offers of a piece: k numbers of each of n_chunks
- * chunks of `elements`; or all of its numbers, in order, as one chunk without places. */
+/* How much of a piece is offered by a caller that compresses by itself: k numbers of each
+ * of n_chunks chunks of `elements`; or all of its numbers, in order, as one chunk without
+ * places. */
 typedef struct wefti_offer_shape {
     int64_t n_chunks, k, elements;
     bool whole;
 } wefti_offer_shape;
 
-/* What it offers: [n_chunks][k], places ascending inside a chunk. Once sent, values are what
- * the others decode. */
+/* What such a caller offers: [n_chunks][k], places ascending inside a chunk. Once they
+ * are sent, values are what the others decode. */
 typedef struct wefti_offer {
-    int32_t *places; /* not used where the piece is sent whole */
+    int32_t *places; /* not used if the piece is sent whole */
     float *values;
 } wefti_offer;
 
@@ -109,11 +111,13 @@ typedef struct wefti_replicator wefti_replicator;
 
 typedef struct wefti_replicator_ops {
     const char *name;
-    const char *const *keys; /* of its section that it reads, NULL-terminated */
-    /* For lists of variants: the method that is this kind with its usual optimizer, and the
-     * keys in which variants differ, with those values ("4/64 "). */
+    const char *const *keys; /* keys of its section that it reads, NULL-terminated */
+    /* For lists of variants: the method that has this kind with its usual optimizer; the
+     * keys in which variants differ; and a label with the values of those keys ("4/64
+     * "). */
     const char *method;
-    bool own_answers; /* what it says in the second round is of its own gradient, too */
+    bool own_answers; /* what it sends in the second round depends on its own gradient,
+                         too */
     bool is_baseline; /* compared by what it learns; its speed is in no list */
     const char *const *knobs; /* NULL: none but values */
     void (*label)(const wefti_replicator_config *config, char *out, size_t size);
@@ -134,36 +138,38 @@ typedef struct wefti_replicator_ops {
      * receives and answers, end receives). */
     int (*rounds)(const wefti_replicator_config *config, const wefti_bucket *bucket,
                   int R);
-    /* Payload bytes of a message about what rank `owner` is in charge of: in the first
-     * round each other rank sends one to the owner, in the second the owner sends one to
-     * each other rank. 0: there is none. */
+    /* Payload bytes of a message about the part that rank `owner` is in charge of: in the
+     * first round each other rank sends one to the owner, in the second the owner sends
+     * one to each other rank. 0: no message. */
     int64_t (*round_bytes)(const wefti_replicator_config *config,
                            const wefti_bucket *bucket, int R, int round, int owner);
-    /* Whether what the first round brings is worked on message by message, so that it
-     * hides behind waiting for the next; else when all is there. */
+    /* Whether messages of the first round are worked on one by one, so that this work
+     * hides behind waiting for the next one; else when all are there. */
     bool one_by_one;
     /* Bytes of working memory of a rank, without states and the driver's messages; NULL:
      * none. */
     int64_t (*work_bytes)(const wefti_replicator_config *config,
                           const wefti_bucket *buckets, int n_buckets, int R);
-    weft_status (*create)(wefti_replicator *r); /* fills r->self; NULL: it has none */
+    weft_status (*create)(wefti_replicator *r); /* fills r->self; NULL: the method has
+                                                   none */
 
-    /* Over the driver, in steps that exchange. Of its messages: */
+    /* For methods over the driver, in steps that exchange. The kinds of their
+     * messages: */
     wefti_frame_kind kinds[WEFTI_DRIVER_ROUNDS];
-    /* Writes the payload about a member (with one round: this rank). round->from is the
-     * gradient. */
+    /* Writes the payload about the part of a member (with one round: of this rank).
+     * round->from is the gradient. */
     weft_status (*encode)(wefti_replicator *r, const wefti_round *round, int member,
                           unsigned char *out);
-    /* Takes in what a member sent; with two rounds, in the second one its answer.
-     * round->x is to be the direction. */
+    /* Takes in what a member sent; in the second of two rounds, its answer. round->x
+     * becomes the direction. */
     weft_status (*add)(wefti_replicator *r, const wefti_round *round, int member,
                        const unsigned char *in);
-    /* All round->counted messages are there. answer: with two rounds, after the first: the
-     * payload to write, else NULL. Or NULL. */
+    /* Called when all round->counted messages are there. answer: after the first of two
+     * rounds, the payload to write, else NULL. May be NULL. */
     weft_status (*finish)(wefti_replicator *r, const wefti_round *round,
                           unsigned char *answer);
 
-    /* Over a collective, instead. */
+    /* For methods over a collective, instead. */
     weft_status (*begin)(wefti_replicator *r, int bucket, int64_t step, float *grad);
     weft_status (*combine)(wefti_replicator *r, int bucket, int64_t step, float *grad);
     weft_status (*end)(wefti_replicator *r, int bucket, int64_t step, float *grad);
@@ -172,8 +178,8 @@ typedef struct wefti_replicator_ops {
     wefti_cover (*cover)(const wefti_replicator *r, int bucket, int piece, int64_t step);
     void (*destroy)(wefti_replicator *r); /* NULL: nothing to do */
     const struct wefti_chooser *chooser;  /* of those that choose rows (select.h) */
-    /* What is sent of a piece, where a caller may choose it in place of encode; NULL: it
-     * may not. Encode then takes r->offers, and the momentum is the caller's. */
+    /* How much of a piece is sent, if a caller may choose it in place of encode; NULL: it
+     * may not. Encode then takes r->offers, and the caller keeps the momentum. */
     wefti_offer_shape (*offers)(const wefti_replicator_config *config,
                                 const wefti_piece *piece);
 } wefti_replicator_ops;
@@ -190,15 +196,16 @@ struct wefti_replicator {
     const wefti_bucket *buckets;
     int n_states;
     float *state[WEFTI_REPLICATOR_STATES]; /* owned; each [all buckets' elements] */
-    int64_t *bucket_at;                    /* [n_buckets] owned; where they begin there */
+    int64_t *bucket_at;                    /* [n_buckets] owned; where the buckets begin
+                                              in a state */
     float lr;                              /* of the step that began last */
     wefti_driver *driver;                  /* owned; NULL: over a collective */
     int *n_rounds;                         /* [n_buckets] owned */
     int64_t *lengths; /* [n_buckets][rounds][comm->size] owned; as round_bytes says */
     int64_t
-        *under_way; /* [n_buckets] owned, with a delay: the step whose messages are not
-                           taken in yet, or -1; else NULL */
-    wefti_exchange_times times; /* with a delay: of messages behind computing */
+        *under_way; /* [n_buckets] owned, with a delay: the step whose messages have not
+                       been taken in yet, or -1; else NULL */
+    wefti_exchange_times times; /* with a delay: of messages hidden behind computing */
     const wefti_offer *offers;  /* by tensor, borrowed; NULL: gradients are given */
     void *self;                 /* the implementation's */
 };
@@ -234,16 +241,17 @@ weft_status wefti_replicator_combine(wefti_replicator *r, int bucket, int64_t st
 weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
                                  float *grad) WEFT_CHECKED;
 
-/* Takes in what is under way, so that the states are all that a run needs to go on: before
- * they are saved, and at the end. Without a delay there is nothing. Collective, between two
- * steps. */
+/* Takes in what is in flight, so that the states are all that a run needs to continue:
+ * before they are saved, and at the end. Does nothing without a delay. Collective,
+ * between two steps. */
 weft_status wefti_replicator_settle(wefti_replicator *r) WEFT_CHECKED;
 
-/* Whether `step` exchanges anything. A step that does not moves nothing: no parameter, no
+/* Whether `step` exchanges anything. A step that does not changes no parameter and no
  * moment; the momentum keeps the gradient. */
 bool wefti_replicator_is_due(const wefti_replicator_config *config, int64_t step);
 
-/* What the direction of `step` covers of a piece, its runs ascending and apart. */
+/* What the direction of `step` covers of a piece; its runs are ascending and do not
+ * touch. */
 wefti_cover wefti_replicator_cover(const wefti_replicator *r, int bucket, int piece,
                                    int64_t step);
 
@@ -252,7 +260,7 @@ wefti_cover wefti_replicator_cover(const wefti_replicator *r, int bucket, int pi
 float wefti_replicator_gain(const wefti_replicator *r);
 
 /* For implementations: state 0 <- decay (state 0) + gain g. A step that exchanges nothing
- * does so too: a kind that can wait has its momentum there. */
+ * does this, too: a kind that can leave out steps has its momentum in state 0. */
 void wefti_replicator_accumulate(const wefti_replicator *r, int bucket, const float *g);
 
 /* For implementations: how the values of section `number` of a bucket's messages are
@@ -260,11 +268,11 @@ void wefti_replicator_accumulate(const wefti_replicator *r, int bucket, const fl
 wefti_rounding wefti_replicator_rounding(const wefti_replicator *r,
                                          const wefti_round *round, int number);
 
-/* For implementations: what several tables have in common. No states, or the one state
- * "momentum", with a delay also "direction"; one round of messages, or two; the memory of a
- * momentum that is read and written, a gradient that is read and a direction that is written;
- * alpha within 0 to 1, and with it chunks and codecs (room: the elements of which k are
- * sent). */
+/* For implementations: functions that several tables share. No states, or the one state
+ * "momentum", with a delay also "direction"; one round of messages, or two; the memory
+ * traffic of a momentum that is read and written, a gradient that is read and a direction
+ * that is written; checks that alpha is within 0 to 1, and with it chunks and codecs
+ * (room: the elements of which k are sent). */
 const char *const *wefti_replicator_no_states(const wefti_replicator_config *config);
 const char *const *wefti_replicator_momentum_state(const wefti_replicator_config *config);
 int wefti_replicator_one_round(const wefti_replicator_config *config,
@@ -279,10 +287,10 @@ wefti_replicator_check_alpha(weft_ctx *ctx,
 weft_status wefti_replicator_check_coding(const wefti_replicator *r,
                                           int64_t room) WEFT_CHECKED;
 
-/* Bits of the number of a set of k out of n. */
+/* Bits of the number of one of the (n choose k) sets. */
 double wefti_log2_choose(int64_t n, int64_t k);
 
-/* State array i of a bucket. */
+/* The part of state array i that belongs to a bucket. */
 float *wefti_replicator_state(const wefti_replicator *r, int i, int bucket);
 
 const wefti_replicator_ops *wefti_replicator_find(const char *kind);

@@ -7,9 +7,10 @@
  *     d[rows] <- mean of code(q) over all R ranks, or its sign; 0 elsewhere
  *
  * The rows of all pieces of a bucket, one after another, are one vector for the
- * all-reduce (collectives/all_reduce.h). How many they are may differ by turn, but not the vector's
- * length: what is left over at its end is 0. What coding the mean loses, its owner puts
- * back into m: m[rows] <- m[rows] + alpha R (mean - code(mean)); so nothing is lost. */
+ * all-reduce (collectives/all_reduce.h). Their number may differ from turn to turn, but
+ * not the vector's length: the rest at its end is 0. What coding the mean loses, its
+ * owner puts back into m: m[rows] <- m[rows] + alpha R (mean - code(mean)); so nothing is
+ * lost. */
 #include "replicate/select.h"
 
 #include <math.h>
@@ -22,14 +23,14 @@
 
 /* The rows that a piece's last turn chose, as elements of the piece. */
 typedef struct chosen {
-    wefti_cover_range *runs; /* borrowed from the one block of all */
+    wefti_cover_range *runs; /* borrowed from selector.runs */
     int64_t n_runs;
 } chosen;
 
 typedef struct part {
     float *vector; /* [length] */
     int64_t length;
-    chosen *pieces; /* [n_pieces] borrowed from the one block of all */
+    chosen *pieces; /* [n_pieces] borrowed from selector.chosen */
 } part;
 
 typedef struct selector {
@@ -84,7 +85,7 @@ int64_t wefti_select_round_bytes(const wefti_replicator_config *config,
     return wefti_all_reduce_round_bytes(&coding, n, R, round, owner);
 }
 
-/* Numbers of things to allocate. */
+/* Numbers of the things to allocate. */
 typedef struct sizes {
     int64_t n_pieces, n_runs, most_rows;
 } sizes;
@@ -139,7 +140,7 @@ static weft_status create_allreduce(wefti_replicator *r, selector *self) {
     return wefti_all_reduce_create(&setup, &self->allreduce);
 }
 
-/* Where each piece's runs go. */
+/* Gives each piece the place of its runs. */
 static void share_out_runs(wefti_replicator *r, selector *self) {
     wefti_cover_range *runs = self->runs;
     chosen *next = self->chosen;
@@ -196,7 +197,7 @@ static wefti_selection selection_of(const wefti_replicator_config *config,
                              .seed = config->seed};
 }
 
-/* The runs of each piece of the bucket, from rows to elements. */
+/* Chooses the runs of each piece of the bucket, and turns rows into elements. */
 static void choose(const wefti_replicator *r, int bucket, int64_t step) {
     selector *self = r->self;
     for (int i = 0; i < r->buckets[bucket].n_pieces; i++) {
@@ -211,7 +212,7 @@ static void choose(const wefti_replicator *r, int bucket, int64_t step) {
     }
 }
 
-/* Something between n elements of the bucket and the same of the vector. */
+/* An operation between n elements of the bucket and the same elements of the vector. */
 typedef void (*between)(int64_t n, float factor, float *whole, float *vector);
 
 static void copy_in(int64_t n, float factor, float *whole, float *vector) {
@@ -230,15 +231,16 @@ static void add_out(int64_t n, float factor, float *whole, float *vector) {
     for (int64_t i = 0; i < n; i++) y[i] += factor * x[i];
 }
 
-/* One thing done with what is chosen of a bucket. */
+/* One operation on what is chosen of a bucket. */
 typedef struct errand {
     between act;
     float factor;
     float *whole;       /* the bucket's */
-    wefti_range within; /* elements of the vector that it is about */
+    wefti_range within; /* elements of the vector to which it is limited */
 } errand;
 
-/* Runs the errand on the part of a run inside `within`; `at`: where the run lies. */
+/* Runs the errand on the part of a run inside `within`; `at`: where the run lies in the
+ * vector. */
 static void act_on(const errand *e, float *whole, float *vector, int64_t at, int64_t n) {
     int64_t begin = at > e->within.begin ? at : e->within.begin;
     int64_t end = at + n, limit = e->within.begin + e->within.n;
@@ -246,7 +248,7 @@ static void act_on(const errand *e, float *whole, float *vector, int64_t at, int
     if (begin < end) e->act(end - begin, e->factor, whole + (begin - at), vector + begin);
 }
 
-/* Returns the elements chosen. */
+/* Runs the errand on all runs of a bucket; returns the number of elements chosen. */
 static int64_t walk(const wefti_replicator *r, int bucket, const errand *e) {
     const selector *self = r->self;
     const part *p = &self->parts[bucket];

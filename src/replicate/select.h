@@ -3,9 +3,9 @@
 
 #include "replicate/replicator.h"
 
-/* What random, striding and slicing have in common: of a momentum, agreed rows are
- * exchanged, and as all ranks know which, no index is sent. They differ in a chooser. A
- * row is a row of a matrix, or an element of a vector (cols = 1). */
+/* What random, striding and slicing have in common: they exchange agreed rows of a
+ * momentum, and as all ranks know which rows, no index is sent. They differ in their
+ * chooser. A row is a row of a matrix, or an element of a vector (cols = 1). */
 
 /* All that a choice may depend on, so that every rank chooses alike. */
 typedef struct wefti_selection {
@@ -17,13 +17,13 @@ typedef struct wefti_selection {
 } wefti_selection;
 
 struct wefti_chooser {
-    /* Rows of one turn at most: what messages have room for. */
+    /* Most rows of one turn: messages have room for them. */
     int64_t (*most)(double rate, int64_t rows);
-    /* Writes the rows of a turn as ascending runs that do not touch, in rows; returns how
-     * many. runs has room for wefti_runs_most; scratch for a bit per row. */
+    /* Writes the rows of a turn as ascending runs that do not touch, in rows; returns the
+     * number of runs. runs has room for wefti_runs_most; scratch for a bit per row. */
     int64_t (*choose)(const wefti_selection *s, uint64_t *scratch,
                       wefti_cover_range *runs);
-    /* Turns so far, this one included, that chose a row which this turn chooses. */
+    /* How many turns so far, this one included, chose a row that this turn chooses. */
     int64_t (*count)(const wefti_selection *s);
 };
 typedef struct wefti_chooser wefti_chooser;
@@ -31,13 +31,13 @@ typedef struct wefti_chooser wefti_chooser;
 extern const wefti_chooser wefti_chooser_random, wefti_chooser_striding,
     wefti_chooser_slicing;
 
-/* Runs of one turn at most: no more than rows chosen, and with a gap between any two. */
+/* Most runs of one turn: no more than the chosen rows, and with a gap between any two. */
 int64_t wefti_runs_most(const wefti_chooser *chooser, double rate, int64_t rows);
 
 /* x rounded to a whole number, halves up, at least `low` and at most `high`. */
 int64_t wefti_whole_within(double x, int64_t low, int64_t high);
 
-/* The functions of all three (replicator.h); which rows is up to ops->chooser. */
+/* The functions that all three share (replicator.h); ops->chooser decides which rows. */
 int64_t wefti_select_round_bytes(const wefti_replicator_config *config,
                                  const wefti_bucket *bucket, int R, int round, int owner);
 int64_t wefti_select_work_bytes(const wefti_replicator_config *config,

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* signSGD with majority vote (arXiv 1802.04434, 1810.05291): a baseline of one bit and a bit.
+/* signSGD with majority vote (arXiv 1802.04434, 1810.05291): a baseline with 1.6 bits per
+ * number.
  *
  *     m <- beta m + lr g        d <- sign(sum over the nodes of sign(m)), 0 where they tie
  *
- * Nothing is taken out of m: there is no feedback of what a sign loses. beta = 0 is
- * signSGD, 0.9 signum. Signs are -1, 0 and 1, as in signs.h, five of them in a byte:
+ * Nothing is taken out of m: what a sign loses is not fed back. beta = 0 is signSGD, 0.9
+ * signum. Signs are -1, 0 and 1, as in signs.h, five of them in a byte:
  *
  *     byte = t0 + 3 t1 + 9 t2 + 27 t3 + 81 t4, t = 0: 0, 1: 1, 2: -1
  *     243: one of the five was not finite, and all are NaN for the receiver
  *
- * Round 1: rank j gets everybody's signs of its range, elements [n j/R, n (j+1)/R).
- * Round 2: its answer to all, the signs of their sum. */
+ * Round 1: rank j gets all ranks' signs of its range, elements [n j/R, n (j+1)/R). Round
+ * 2: its answer to all, the signs of their sum. */
 #include <math.h>
 #include <string.h>
 
@@ -80,7 +81,8 @@ static weft_status add_packed(weft_ctx *ctx, int64_t n, const unsigned char *in,
     return WEFT_OK;
 }
 
-/* Of the range that a member is in charge of: into m, and its signs. */
+/* For the range that a member is in charge of: takes the gradient into m, and packs the
+ * signs of m. */
 static weft_status signs_encode(wefti_replicator *r, const wefti_round *round, int member,
                                 unsigned char *out) {
     range a = range_of(r->buckets[round->bucket].n_elements, r->comm->size, member);
@@ -92,8 +94,9 @@ static weft_status signs_encode(wefti_replicator *r, const wefti_round *round, i
     return WEFT_OK;
 }
 
-/* First the sum over all of the owner's range, which is this rank's own, or that of a lost one
- * whose answer is made again; then each range's answer. */
+/* In the first round, adds up the signs of the owner's range; the owner is this rank, or
+ * a lost rank whose answer is made again. In the second round, takes the answer of each
+ * range. */
 static weft_status signs_add(wefti_replicator *r, const wefti_round *round, int member,
                              const unsigned char *in) {
     int owner = round->number == 0 ? round->party.me : member;
@@ -120,7 +123,7 @@ static wefti_told signs_told(const wefti_replicator_config *config,
     return (wefti_told){0, bits, bits};
 }
 
-/* Where nothing is measured. */
+/* Used where nothing is measured. */
 static wefti_touched signs_touched(const wefti_replicator_config *config, int R) {
     (void)config;
     return (wefti_touched){

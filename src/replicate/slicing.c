@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Turn t takes window t mod ceil(rows / w) of w = round(rate rows) rows, at least 1; the
- * last window of a period ends with the tensor. So each row comes once in a period. */
+ * last window of a period ends with the tensor. So each row is taken once in a period. */
 #include "replicate/replicators.h"
 #include "replicate/select.h"
 

@@ -8,9 +8,9 @@
  *     encode   choose -> code -> m -= alpha (what is decoded)
  *     add      decode -> d[place] += value
  *
- * Values are taken out of m as decoded, so that what coding loses stays in it. Of a caller who
- * compresses by itself (r->offers) places and values are taken, and what is decoded is given
- * back; m is the caller's then. */
+ * Values are taken out of m as they are decoded, so that what coding loses stays in m. If
+ * the caller compresses by itself (r->offers), its places and values are taken, and the
+ * decoded values are given back; m is the caller's then. */
 #include "replicate/sparse.h"
 
 #include <stdio.h>
@@ -112,7 +112,7 @@ static void add_block(const wefti_sparse *self, const block *b, float share) {
     }
 }
 
-/* The caller's own choice in place of that, and back to it what will be decoded. */
+/* Takes the caller's own choice instead, and gives back to it what will be decoded. */
 static void load_offer(const wefti_sparse *self, const block *b,
                        const wefti_offer *offer) {
     const wefti_section *s = b->section;

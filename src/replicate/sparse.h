@@ -18,12 +18,12 @@ int64_t wefti_sparse_bytes(const wefti_replicator_config *config,
 int64_t wefti_sparse_work_bytes(const wefti_replicator_config *config,
                                 const wefti_bucket *buckets, int n_buckets, int R);
 
-/* For r->self: r->config's chunks and codecs, which it checks. */
+/* Makes r->self; checks the chunks and codecs of r->config. */
 weft_status wefti_sparse_create(wefti_replicator *r) WEFT_CHECKED;
 void wefti_sparse_destroy(wefti_replicator *r);
 
-/* out <- what is chosen of the bucket's m, which loses alpha of what will be decoded; or what
- * the caller offers. */
+/* out <- what is chosen of the bucket's m, from which alpha times the decoded values is
+ * taken; or what the caller offers. */
 void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round,
                          wefti_sparse_choose choose, float *m, unsigned char *out);
 
@@ -34,7 +34,7 @@ wefti_offer_shape wefti_sparse_offers(const wefti_replicator_config *config,
 weft_status wefti_sparse_add(wefti_replicator *r, const wefti_round *round,
                              const unsigned char *in, float *d) WEFT_CHECKED;
 
-/* For the table (replicator.h). */
+/* Entries of the table (replicator.h). */
 extern const char *const wefti_sparse_keys[], *const wefti_sparse_knobs[];
 void wefti_sparse_label(const wefti_replicator_config *config, char *out, size_t size);
 wefti_told wefti_sparse_told(const wefti_replicator_config *config,

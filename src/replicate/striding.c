@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Turn t takes rows t mod s, t mod s + s, t mod s + 2 s, ... with s = round(1/rate), at
- * most `rows`: so each row comes once in s turns, and each turn has one at least. If s
- * does not divide rows, the last turns of a period have one row less. */
+ * most `rows`: so each row is taken once in s turns, and each turn takes at least one
+ * row. If s does not divide rows, the last turns of a period take one row less. */
 #include "replicate/replicators.h"
 #include "replicate/select.h"
 

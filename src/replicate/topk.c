@@ -53,7 +53,7 @@ static weft_status topk_finish(wefti_replicator *r, const wefti_round *round,
     return WEFT_OK;
 }
 
-/* Where nothing is measured. */
+/* Used where nothing is measured. */
 static wefti_touched topk_touched(const wefti_replicator_config *config, int R) {
     (void)config, (void)R;
     return (wefti_touched){.begin = 48, .combine_peer = 8, .end = 16};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The cosine transform of all buckets and its way back, without choosing, coding or sending:
- * what `weft bench replicators` shows as the transform's own cost. Chunks are worked on in
- * batches that stay in cache. */
+/* Demo's work on one node's gradient (transform.h), over all buckets, without coding or
+ * sending: what `weft bench replicators` shows as the transform's own cost. Chunks are
+ * worked on in batches that stay in cache. */
 #include "replicate/transform.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ char *wefti_transform_name(const wefti_transform_config *config, char *out, size
     return out;
 }
 
-/* Counts the batches of all buckets, and with room lists them. */
+/* Counts the batches of all buckets and, when there is room for them, lists them. */
 static void cut(wefti_transform *t, const wefti_bucket *buckets, int n_buckets) {
     const wefti_transform_config *config = &t->config;
     t->n_batches = t->n_values = t->n_elements = 0;

@@ -15,7 +15,7 @@ typedef struct wefti_transform_config {
     int64_t c, k;
 } wefti_transform_config;
 
-/* A row of the gauge's list; false past the last. threads and kernels are not set. */
+/* Row i of the gauge's list; false past the last. threads and kernels are not set. */
 bool wefti_transform_at(int i, wefti_transform_config *out);
 
 /* "transform 4/64". Returns out. */
@@ -28,7 +28,7 @@ weft_status wefti_transform_create(weft_ctx *ctx, const wefti_transform_config *
                                    wefti_transform **out) WEFT_CHECKED;
 void wefti_transform_destroy(wefti_transform *t);
 
-/* Coefficients that are kept of all elements. */
+/* Number of coefficients that are kept, over all elements. */
 int64_t wefti_transform_values(const wefti_transform *t);
 
 /* x: all buckets, one after another. begin takes the gradient in, end writes the

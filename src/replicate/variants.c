@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* R nodes; V values that a node tells, of v bits each; I bits of the sets of places that
- * they belong to; A bits of the answers to everything. A node sends, in the mean of all,
- * at least
+/* R nodes; V values that a node sends, of v bits each; I bits for the sets of places that
+ * they belong to; A bits for the answers to everything. On average over all nodes, a node
+ * sends at least
  *
  *     gather                    (R - 1) (V v + I)
  *     owner, all-reduce         (R - 1)/R (V v + I + A) */
@@ -59,7 +59,7 @@ static const knobs variants[] = {
     ROWS("slicing", INT8),
 };
 
-/* What is not in the table has the configuration's defaults. */
+/* Keys that are not in the table have the configuration's defaults. */
 bool wefti_variant_at(int i, wefti_replicator_config *out) {
     if (i < 0 || i >= (int)(sizeof variants / sizeof variants[0])) return false;
     const knobs *v = &variants[i];

@@ -3,8 +3,8 @@
 
 #include "replicate/replicator.h"
 
-/* The list of replicators with sensible knobs that is measured (gauge.c), and what each
- * has to do at the very least. Signs are on, as in FlexDeMo; full takes no notice. */
+/* The list of replicators with sensible knobs that is measured (gauge.c), and the least
+ * that each has to do. Signs are on, as in FlexDeMo; full ignores this. */
 
 /* Variant i, for one thread; false past the last. Texts live as long as the program. */
 bool wefti_variant_at(int i, wefti_replicator_config *out);
@@ -20,10 +20,10 @@ typedef struct wefti_variant_load {
     int n_buckets, R;
 } wefti_variant_load;
 
-/* What a node's step amounts to, all buckets and their messages together. */
+/* The work of a node's step, all buckets and their messages together. */
 typedef struct wefti_variant_work {
     double elements;    /* parameters */
-    double values;      /* numbers that a node has to tell: coefficients, elements */
+    double values;      /* numbers that a node has to send: coefficients, elements */
     double floor_bytes; /* gradient, state and direction, read and written once */
     double wire_bits;   /* sent by a node, the mean of all R */
     double bound_bits;  /* the same without heads, scales and whole bits */
