@@ -20,7 +20,7 @@ wefti_chunks wefti_chunks_make(int dims, int64_t c, int64_t k, int64_t rows,
                                int64_t cols);
 
 /* Where line `line` of chunk `chunk` begins in the tensor; returns how many of its c
- * elements lie there, at least 0. */
+ * elements lie in the tensor, at least 0. */
 int64_t wefti_chunks_line(const wefti_chunks *s, int64_t chunk, int64_t line,
                           int64_t *offset);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Selection by magnitude. The bits of |x| order like the numbers, so the k-th largest is
- * found by quickselect on integers; one scan in index order then takes what is above it,
- * and of what equals it the first few. For small k a sorted list of the k best is faster.
- */
+ * found by quickselect on integers. One scan in index order then takes all elements above
+ * it, and the first few of those that equal it. For small k a sorted list of the k best
+ * is faster. */
 #include "compress/selection.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static uint32_t magnitude_bits(float x) {
     return bits & 0x7fffffffu;
 }
 
-/* The k-th largest of keys by keeping the k best in order. */
+/* The k-th largest of keys, found by keeping the k best in order. */
 static uint32_t threshold_small(int64_t n, const uint32_t *keys, int64_t k) {
     uint32_t best[SMALL_K] = {0};
     for (int64_t i = 0; i < k; i++) {

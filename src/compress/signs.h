@@ -8,17 +8,17 @@
  *
  *     0: 0     1: 1     2: -1     3: not finite, decoded to NaN
  *
- * What is below WEFTI_STILL (compress/spectrum.h) counts as 0: what is left of a momentum
- * that decays has a sign for ever. Bits left over are zero. */
+ * A value below WEFTI_STILL (compress/spectrum.h) counts as 0, because what is left of a
+ * momentum that decays has a sign for ever. Unused bits are zero. */
 
 int64_t wefti_signs_bytes(int64_t n);
 
 /* out [wefti_signs_bytes(n)] */
 void wefti_signs_encode(int64_t n, const float *x, unsigned char *out);
 
-/* Bits left over that are not zero are WEFT_ERR_WIRE. */
+/* Unused bits that are not zero are WEFT_ERR_WIRE. */
 weft_status wefti_signs_decode(weft_ctx *ctx, int64_t n, const unsigned char *in,
                                float *x) WEFT_CHECKED;
 
-/* What is decoded of the encoded x. */
+/* The signs that decoding the encoded x would give. */
 void wefti_signs_of(int64_t n, const float *x, float *signs);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The front of spectrum.h: tables, scratch, and which implementation runs.
  *
- *     reference   the definition by a matrix product: kernels that are none of ours
+ *     reference   the definition by a matrix product: for kernels that are not weft's
  *     base, ...   isa/, once per instruction set, as the kernels of the run
  *
- * Of a chunk of c elements in each of `dims` directions there are, alike for all threads, the
- * matrix of the DCT, its rows ld apart, and, where c is a power of two, the turns of the fast
+ * For chunks of c elements in each of `dims` directions, all threads share the matrix of
+ * the DCT, its rows ld apart, and, if c is a power of two, the turns of the fast
  * transform: cos and sin of pi (2 i + 1) / (4 n) at [n + 2 i], n = 2, 4, .. c / 2. */
 #include "compress/spectrum_parts.h"
 
@@ -21,8 +21,9 @@ extern const wefti_spectrum_ops wefti_spectrum_ops_reference, wefti_spectrum_ops
 extern const wefti_spectrum_ops wefti_spectrum_ops_avx2, wefti_spectrum_ops_avx512;
 #endif
 
-/* By the name of the kernels, so that the user's choice of an instruction set holds here
- * too. Kernels that are none of ours have a matrix product: the definition runs on it. */
+/* Chosen by the name of the kernels, so that the user's choice of an instruction set
+ * holds here, too. Kernels that are not weft's have a matrix product, on which the
+ * definition runs. */
 static const wefti_spectrum_ops *ops_of(const wefti_kernels *kernels) {
 #if defined(__x86_64__)
     if (wefti_is(kernels->name, "avx512")) return &wefti_spectrum_ops_avx512;
@@ -78,7 +79,7 @@ static spectrum_scratch scratch_at(float *memory, const sizes *n) {
     return scratch;
 }
 
-/* The rows of a [c, c] matrix apart, to ld, with zeros between. */
+/* Moves the rows of a [c, c] matrix apart, to ld, with zeros between. */
 static void spread_rows(int64_t c, int64_t ld, float *x) {
     for (int64_t row = c - 1; row >= 0; row--) {
         memmove(x + row * ld, x + row * c, (size_t)c * sizeof *x);
@@ -135,7 +136,7 @@ void wefti_spectrum_destroy(weft_ctx *ctx, wefti_spectrum *p) {
 }
 
 /* In 1-D 64 KiB of the momentum, and of its gradient. In 2-D the chunks of a few rows of
- * them, or an even part of a very long row: whole rows of a tensor are read in one
+ * chunks, or an even part of a very long row: whole rows of a tensor are read in one
  * stream, which memory delivers faster than pieces, even if the second-level cache is too
  * small for them. */
 int64_t wefti_spectrum_batch(const wefti_chunks *s) {

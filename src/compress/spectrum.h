@@ -12,14 +12,15 @@
  * of two go through a factored transform, 64 (and 64 x 64) through the fastest paths,
  * every other one through products with the DCT's matrix.
  *
- * What comes out does not depend on how batches are cut or which thread does one. It does
- * depend on the instruction set, in the last bits. */
+ * The result does not depend on how batches are cut or on which thread does which batch.
+ * In its last bits it does depend on the instruction set. */
 
 typedef struct wefti_spectrum wefti_spectrum;
 
-/* What batches of one cut need: tables, and scratch for `threads` threads; 2 <= c <=
- * 1024. Serves every tensor cut with (dims, c), vectors under dims = 2 included. The
- * instruction set is that of `kernels`: "reference" runs the plain definition. */
+/* Makes what batches of one cut need: tables, and scratch for `threads` threads; 2 <= c
+ * <= 1024. It serves every tensor that is cut with (dims, c), including vectors under
+ * dims = 2. The instruction set is that of `kernels`: "reference" runs the plain
+ * definition. */
 weft_status wefti_spectrum_create(weft_ctx *ctx, const wefti_kernels *kernels, int dims,
                                   int64_t c, int threads,
                                   wefti_spectrum **out) WEFT_CHECKED;
@@ -27,10 +28,10 @@ void wefti_spectrum_destroy(weft_ctx *ctx, wefti_spectrum *spectrum);
 /* Bytes that create takes, rounding of the allocator included. */
 int64_t wefti_spectrum_cost(int dims, int64_t c, int threads);
 
-/* Chunks per batch that are fastest: in 1-D a multiple of 16, in 2-D whole rows of
- * chunks, or an even part of a very long row. Only advice: the calls below take any n and
- * keep nothing between them. Batches that begin elsewhere than at multiples of it cost
- * time, not truth. */
+/* The fastest number of chunks per batch: in 1-D a multiple of 16, in 2-D whole rows of
+ * chunks, or an even part of a very long row. This is only advice: the calls below take
+ * any n and keep nothing between them. Batches that begin elsewhere than at multiples of
+ * it take more time but give the same result. */
 int64_t wefti_spectrum_batch(const wefti_chunks *s);
 
 /* How the momentum takes the gradient in: m <- decay m + gain g. */
@@ -41,8 +42,8 @@ typedef struct wefti_momentum {
 /* Chunks [first, first + n) of the cut s: takes g into m, transforms, and returns the
  * s->k largest coefficients of each chunk: indices[n * k] ascending inside a chunk,
  * values[n * k]. Largest by magnitude, ties to the lower index, a NaN before everything.
- * g and m are the whole tensor's. Each chunk's part of m is touched by nobody else. g
- * NULL: m is taken as it is. */
+ * g and m are the whole tensor's. No other thread may touch the part of m that belongs to
+ * these chunks. g NULL: m is used as it is. */
 void wefti_spectrum_select(wefti_spectrum *spectrum, int thread, const wefti_chunks *s,
                            int64_t first, int64_t n, const wefti_momentum *momentum,
                            const float *g, float *m, int32_t *indices, float *values);
@@ -52,11 +53,11 @@ void wefti_spectrum_subtract(wefti_spectrum *spectrum, int thread, const wefti_c
                              int64_t first, int64_t n, float alpha,
                              const int32_t *indices, const float *values, float *m);
 
-/* What is smaller moves nothing where signs are taken. A momentum without gradient never
- * becomes 0: what was sent leaves it but for rounding, down to the smallest denormal. The
- * inverse of a few of those is mostly exact zeros, and the sign of 0 would push all of
- * them the same way in every step. 2^-63 is far below every momentum that means anything
- * and far above the denormals. */
+/* Smaller values move nothing where signs are taken. A momentum without gradient never
+ * becomes 0: what was sent is taken out of it except for rounding, down to the smallest
+ * denormal. The inverse of a few of those is mostly exact zeros, and the sign of 0 would
+ * push all of them the same way in every step. 2^-63 is far below every momentum that
+ * means anything and far above the denormals. */
 #define WEFTI_STILL 0x1p-63f
 #define WEFTI_STILL_BITS 0x20000000 /* as an integer: magnitudes compare alike */
 
@@ -70,16 +71,17 @@ typedef enum wefti_direction {
 
 /* Q <- per coefficient the mean over those of the R lists that have it with a value other
  * than 0, added in the order of the lists; d[chunks first..first+n) <- IDCT(Q).
- * indices[r], values[r]: [n * k] each. Same bits whatever n and first are cut like. */
+ * indices[r], values[r]: [n * k] each. The bits do not depend on how n and first are
+ * cut. */
 void wefti_spectrum_combine(wefti_spectrum *spectrum, int thread, const wefti_chunks *s,
                             int64_t first, int64_t n, int R,
                             const int32_t *const *indices, const float *const *values,
                             wefti_direction direction, float *d);
 
-/* What a chunk's signs are, in one byte. */
+/* The state of a chunk's signs, in one byte. */
 enum {
     WEFTI_SIGNS_ZERO,      /* every coefficient is below WEFTI_STILL: the signs are 0 */
-    WEFTI_SIGNS_BITS,      /* the chunk's bits say */
+    WEFTI_SIGNS_BITS,      /* the signs are in the chunk's bits */
     WEFTI_SIGNS_NOT_FINITE /* some coefficient is not finite: the signs are NaN */
 };
 

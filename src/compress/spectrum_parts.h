@@ -6,14 +6,14 @@
 #include "compress/spectrum.h"
 
 /* What the implementations of spectrum.h share: one table of operations per instruction
- * set and one of the plain definition; the front (spectrum.c) chooses. */
+ * set and one for the plain definition; spectrum.c chooses. */
 
 /* Lines of scratch are padded to a multiple of the widest vector. */
 enum { SPECTRUM_WIDE = 16 };
 
 /* The memory of one thread. Area: ld * SPECTRUM_WIDE, in 2-D ld * ld, and one vector
- * more, so that neighbours do not begin at the same place of a page; E: elements of a
- * chunk. */
+ * more, so that neighbouring areas do not begin at the same offset in a page; E: elements
+ * of a chunk. */
 typedef struct spectrum_scratch {
     float *a, *b;    /* [area] chunks and their coefficients */
     float *temp;     /* [8, ld, SPECTRUM_WIDE] of a transform */

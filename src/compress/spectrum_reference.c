@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The plain definition of spectrum.h, a chunk at a time: products with the matrix of the
- * DCT, selection over the whole chunk. The law for the fast implementations. */
+ * DCT, selection over the whole chunk. The fast implementations are tested against it. */
 #include "compress/spectrum_parts.h"
 
 #include <math.h>
@@ -41,7 +41,8 @@ static void select_run(const spectrum_run *run, const wefti_momentum *momentum,
     }
 }
 
-/* q[elements] <- the mean over the lists that have the coefficient, not 0. */
+/* q[elements] <- the mean over the lists that have the coefficient with a value other
+ * than 0. */
 static void mean_of(const spectrum_run *run, const spectrum_lists *lists, int64_t i,
                     float *q) {
     const wefti_chunks *s = run->s;

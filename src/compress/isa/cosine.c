@@ -4,12 +4,13 @@
  *
  * A power of two: C2(n), the unscaled DCT-II, is C2(n/2) of x_i + x_(n-1-i) for the even
  * coefficients and C4(n/2), a DCT-IV, of x_i - x_(n-1-i) for the odd ones. C4(n) turns
- * each pair (x_i, x_(n-1-i)) by the angle pi (2i+1)/4n into (u_i, w_i) and, of U =
- * C2(n/2) u and W = C2(n/2) (-1)^i w, is X_(2k) = U_k + W_(n/2-k), X_(2k-1) = U_k -
- * W_(n/2-k) (Wang 1984; Plonka & Tasche 2005). Only turns and sums of two: the error
- * stays at a few roundings of the vector's norm. The factors of the orthonormal transform
- * are in the turns that each coefficient passes first. The inverse is the transposed
- * graph; C4 is its own transpose. Up to 16 terms live in registers.
+ * each pair (x_i, x_(n-1-i)) by the angle pi (2i+1)/4n into (u_i, w_i). With U = C2(n/2)
+ * u and W = C2(n/2) (-1)^i w, its coefficients are X_(2k) = U_k + W_(n/2-k) and X_(2k-1)
+ * = U_k - W_(n/2-k) (Wang 1984; Plonka & Tasche 2005). There are only turns and sums of
+ * two numbers, so the error stays at a few roundings of the vector's norm. The factors of
+ * the orthonormal transform are in the turns that each coefficient passes first. The
+ * inverse is the transposed graph; C4 is its own transpose. Up to 16 terms are kept in
+ * registers.
  *
  * Any other length: products with the basis. */
 #include "compress/isa/leaves.h"
@@ -72,8 +73,8 @@ static void plain_terms_16(turns t, source x, terms out) {
 static void four_terms_8(turns t, source x, terms out) { four_terms(8, t, x, out); }
 static void four_terms_16(turns t, source x, terms out) { four_terms(16, t, x, out); }
 
-/* Lengths of at least 32 in memory: two stages at once, then quarters. x may be out: it
- * is read whole before. `temp` has room for 4n vectors. */
+/* Lengths of at least 32, in memory: two stages at once, then quarters. x may be out,
+ * because all of x is read first. `temp` has room for 4n vectors. */
 static void two(int64_t n, turns t, source x, terms out, float *temp);
 
 /* The odd coefficients (of n) from U and W, packed. */
@@ -122,7 +123,8 @@ static void four(int64_t n, turns t, source x, terms out, float *temp) {
     merge_terms(n, u, w, out);
 }
 
-/* The sums' sums, the sums' differences, and the turned differences; a quarter each. */
+/* Sums of the sums, differences of the sums, and the turned differences; a quarter
+ * each. */
 FLAT void split_quarter(int64_t n, int64_t i, float sign, turns t, source x, float *to) {
     int64_t half = n / 2, next = n / 4 * LANES;
     vfloat a = get(x, i), b = get(x, n - 1 - i), c = get(x, half - 1 - i),
@@ -254,7 +256,7 @@ static void back(int64_t n, turns t, source x, terms out, float *temp) {
         back_long(n, t, x, out, temp);
 }
 
-/* Two or four terms stand alone: nothing longer is cut into them. */
+/* Two or four terms are transformed only alone: no longer length is divided into them. */
 static void short_terms(int64_t n, bool is_back, turns t, source x, terms out) {
     vfloat v[4];
     for (int i = 0; i < 4; i++) v[i] = i < n ? get(x, i) : splat(0);
@@ -266,7 +268,7 @@ static void short_terms(int64_t n, bool is_back, turns t, source x, terms out) {
 }
 
 /* out_j = sum_t of factor(j, t) x_t, with factor(j, t) at f[j * ldj + t * ldt]: eight j
- * at a time, so that eight sums are on their way at once. */
+ * at a time, so that eight sums are in progress at once. */
 static void product(int64_t c, const float *f, int64_t ldj, int64_t ldt, const float *x,
                     int64_t ldx, terms out) {
     for (int64_t j = 0; j < c; j += 8) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The inverse of chunks of 64 of which few coefficients were sent, from the lists to the
- * tensor without a branch that depends on the data: of LANES chunks side by side, each
- * entry of the lists is compared with those of later lists; then each chunk is a sum of
- * few rows of the basis, in registers. */
+ * tensor without a branch that depends on the data. For LANES chunks side by side, each
+ * entry of the lists is compared with those of later lists; then each chunk is computed
+ * in registers as a sum of a few rows of the basis. */
 #include "compress/isa/steps.h"
 
 /* Entry e of chunk l of LANES. */
@@ -41,8 +41,8 @@ static void gather(const spectrum_run *run, const spectrum_lists *lists, int64_t
 /* 1 for each sender, 0 where its value is 0. */
 FLAT vfloat counted(vfloat value) { return pick(value == 0.0f, splat(0), splat(1)); }
 
-/* The first entry of a coefficient takes the mean over those that are not 0, the others
- * 0; entries of one list differ. */
+/* The first entry of a coefficient becomes the mean over its entries that are not 0, its
+ * later entries become 0. Entries of one list differ. */
 static void merge(int64_t k, entries *e) {
     vint follows[INVERT_FEW], most = splat_int(0);
     for (int64_t a = 0; a < e->n; a++) follows[a] = splat_int(0);
@@ -82,7 +82,7 @@ static int state_of(int32_t most) {
     return most >= WEFTI_STILL_BITS ? WEFTI_SIGNS_BITS : WEFTI_SIGNS_ZERO;
 }
 
-/* A whole chunk to the tensor. */
+/* Puts a whole chunk into the tensor. */
 FLAT void put_whole(int kind, float alpha, const vfloat *acc, float *to) {
     bool is_past = kind != SINK_SUBTRACT && floats_to_past(to) == 0;
     UNROLL

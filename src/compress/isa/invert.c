@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Coefficients back to chunks: the mean of what the ranks sent, then the inverse DCT.
  *
- * A coefficient adds its row of the basis to the chunk; that is how few are inverted.
- * Many are scattered into chunks side by side, which the fast inverse then turns back. In
- * a chunk of c lines the coefficients of a line make that line, and the columns are
- * inverted side by side; if there are many, lines and columns are. Which way is taken
- * follows from the cut, k and R alone, and every chunk's bits from its own coefficients:
- * all ranks find the same, however batches are cut. */
+ * Few coefficients are inverted one by one: each adds its row of the basis to the chunk.
+ * Many coefficients are scattered into chunks side by side, which the fast inverse then
+ * transforms back. In a chunk of c lines the coefficients of a line make that line, and
+ * then the columns are inverted side by side; if there are many coefficients, the fast
+ * inverse does both lines and columns. The way follows from the cut, k and R alone, and
+ * the bits of a chunk from its own coefficients alone: all ranks get the same result,
+ * however batches are cut. */
 #include "compress/isa/steps.h"
 
 /* The coefficients of one chunk. */
@@ -30,8 +31,8 @@ FLAT int state_of(uint32_t most) {
     return most >= WEFTI_STILL_BITS ? WEFTI_SIGNS_BITS : WEFTI_SIGNS_ZERO;
 }
 
-/* Sums of what the lists have of each coefficient, and of how many have it, not 0: all
- * zero between chunks. */
+/* For each coefficient the sum of its values in the lists, and the number of lists that
+ * have it with a value other than 0: all zero between chunks. */
 typedef float pair __attribute__((vector_size(8)));
 
 static void add_lists(const spectrum_lists *lists, int64_t first, int64_t k, pair *sums) {
@@ -49,8 +50,8 @@ FLAT float share_of(float senders) {
 }
 
 /* The mean of chunk i over the lists that have the coefficient, in the order in which
- * they first come. Without a branch that depends on the data: a coefficient that comes
- * again finds its sum taken, and its place is written over. */
+ * coefficients first occur. There is no branch that depends on the data: a coefficient
+ * that occurs again finds its sum already taken, and its place is overwritten. */
 static kept mean_of(const spectrum_run *run, const spectrum_lists *lists, int64_t i) {
     int64_t k = run->s->k, first = i * k, n = 0;
     if (lists->R == 1) {
@@ -77,7 +78,7 @@ static kept mean_of(const spectrum_run *run, const spectrum_lists *lists, int64_
     return (kept){n, index, value, most};
 }
 
-/* How the line of a coefficient is found: in a power of two by a shift. */
+/* How the line of a coefficient is found: for a power of two by a shift. */
 typedef struct divisor {
     uint32_t c;
     int shift;
@@ -91,7 +92,7 @@ FLAT int64_t line_of(divisor d, int32_t index) {
     return d.shift >= 0 ? (uint32_t)index >> d.shift : (uint32_t)index / d.c;
 }
 
-/* x[c][ld], zero before: each coefficient's row of the basis to its line. */
+/* x[c][ld], zero before: adds each coefficient's row of the basis to its line. */
 FLAT void add_rows(const wefti_spectrum *p, int64_t ld, const kept *q, float *x) {
     const divisor by_c = divisor_of(p);
     for (int64_t j = 0; j < q->n; j++) {
@@ -109,8 +110,8 @@ static void inverse(const wefti_spectrum *p, const float *x, float *out, float *
         WEFT_ISA_NAME(wefti_cosine_inverse)(p, x + h, p->ld, out + h, p->ld, temp);
 }
 
-/* out[c][ld] of many coefficients of a power of two: lines side by side, then columns.
- * `x` is room for another. */
+/* out[c][ld] from many coefficients, for a power of two: lines side by side, then
+ * columns. `x`: scratch for a second chunk. */
 static void invert_dense(const spectrum_run *run, const kept *q, float *x, float *out) {
     const wefti_spectrum *p = run->spectrum;
     const divisor by_c = divisor_of(p);
@@ -134,8 +135,8 @@ static void invert_sparse(const spectrum_run *run, const kept *q, float *x, floa
     inverse(p, x, out, run->scratch->temp);
 }
 
-/* Chunk i of c lines into out; x is room for another, and may be out if c is a power of
- * two and the coefficients are few. */
+/* Inverts chunk i of c lines into out. x: scratch for a second chunk; it may be out if c
+ * is a power of two and the coefficients are few. */
 static put_chunk invert_block(const spectrum_run *run, const spectrum_lists *lists,
                               int64_t i, bool is_dense, float *x, float *out) {
     kept q = mean_of(run, lists, i);
@@ -146,9 +147,10 @@ static put_chunk invert_block(const spectrum_run *run, const spectrum_lists *lis
     return (put_chunk){spectrum_window_of(run->s, run->first + i), out, state_of(q.most)};
 }
 
-/* Chunks of c lines. Where there is room for two, two that lie beside each other leave
- * together: lines of a tensor that lie a multiple of 4 KiB apart share a few places of
- * the first-level cache, and of longer pieces fewer are on their way at once. */
+/* Chunks of c lines. If there is room for two, two chunks that lie beside each other are
+ * stored together: lines of a tensor that lie a multiple of 4 KiB apart share a few
+ * places of the first-level cache, and with longer pieces fewer of them are in progress
+ * at once. */
 static void invert_blocks(const spectrum_run *run, const spectrum_lists *lists,
                           const spectrum_sink *sink) {
     const wefti_spectrum *p = run->spectrum;
@@ -190,7 +192,7 @@ static void sum_rows(const wefti_spectrum *p, const kept *q, float *out) {
     }
 }
 
-/* Chunks of one line, alone. */
+/* Chunks of one line, one at a time. */
 static void invert_alone(const spectrum_run *run, const spectrum_lists *lists,
                          const spectrum_sink *sink) {
     for (int64_t i = 0; i < run->n; i++) {
@@ -200,7 +202,8 @@ static void invert_alone(const spectrum_run *run, const spectrum_lists *lists,
     }
 }
 
-/* What the lists have of LANES chunks, side by side: sums[c][LANES], counts[c][LANES]. */
+/* What the lists have for LANES chunks, side by side: sums[c][LANES],
+ * counts[c][LANES]. */
 static void scatter_lists(const spectrum_run *run, const spectrum_lists *lists, int64_t i,
                           float *sums, float *counts) {
     int64_t k = run->s->k, count = run->n - i < LANES ? run->n - i : LANES;
@@ -216,8 +219,8 @@ static void scatter_lists(const spectrum_run *run, const spectrum_lists *lists, 
     }
 }
 
-/* sums[c][LANES] / counts where there is something; returns the largest magnitude's bits
- * of each lane. */
+/* sums[c][LANES] / counts where a count is above 1; returns the bits of the largest
+ * magnitude in each lane. */
 static vint divide(int64_t c, bool is_one, float *sums, const float *counts) {
     vint most = splat_int(0);
     for (int64_t t = 0; t < c; t++) {

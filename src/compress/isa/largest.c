@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The k coefficients of largest magnitude. The bits of |x| order like the numbers, a NaN
- * above all.
+/* The k coefficients of largest magnitude. The bits of |x| order like the numbers, with a
+ * NaN above all.
  *
- * Chunks side by side: a list of the K best of each lane, K the power of two from k on,
- * kept sorted; the next K are sorted by a network and merged into it (the larger of
- * best_i and new_(K-1-i) are the K best of both, and bitonic: Batcher 1968). Then a bit
- * per coefficient that reaches the k-th best, and of each lane the coefficients with a
- * bit. Only if several equal the k-th are there more than k: then wefti_topk decides.
+ * Chunks side by side: each lane has a sorted list of its K best keys, K the smallest
+ * power of two that is at least k. The next K keys are sorted by a network and merged
+ * into the list (the larger of best_i and new_(K-1-i) are the K best of both, and
+ * bitonic: Batcher 1968). Then each coefficient that reaches the k-th best gets a bit,
+ * and each lane's coefficients with a bit are taken. There are more than k of them only
+ * if several equal the k-th: then wefti_topk decides.
  *
- * One large chunk: the k-th largest of the maxima of some groups is a floor for the k-th
- * largest of all; among what reaches the floor, a few more than k, a key is searched for
- * that exactly k reach. */
+ * One large chunk: the k-th largest of the maxima of some groups is a lower bound for the
+ * k-th largest of all. Among the coefficients that reach the bound, a few more than k, a
+ * key is searched for that exactly k reach. */
 #include "compress/isa/steps.h"
 #include "compress/selection.h"
 
@@ -22,8 +23,8 @@ FLAT void order(vint *a, vint *b) {
     *a = top;
 }
 
-/* clean: a bitonic list into falling order. sort: any list. For n known now, so that the
- * lists stay in registers. */
+/* clean: sorts a bitonic list into falling order. sort: sorts any list. For n that the
+ * compiler knows, so that the lists stay in registers. */
 FLAT void clean_2(vint *v) { order(&v[0], &v[1]); }
 
 FLAT void clean_4(vint *v) {
@@ -47,7 +48,7 @@ FLAT void sort_4(vint *v) {
     order(&v[1], &v[2]);
 }
 
-/* Two sorted halves merged: the odd and the even ones first (Batcher 1968). */
+/* Merges two sorted halves: the odd and the even ones first (Batcher 1968). */
 FLAT void sort_8(vint *v) {
     sort_4(v);
     sort_4(v + 4);
@@ -184,7 +185,8 @@ static int64_t count_bits(int64_t n, const uint64_t *words) {
     return count;
 }
 
-/* Each term with a bit: its index, from `base` on, and value. Returns how many. */
+/* Takes each term with a bit: its index, from `base` on, and value. Returns their
+ * number. */
 FLAT int64_t take_bits(int64_t n, const uint64_t *words, const float *x, int64_t ld,
                        int32_t base, int32_t *index, float *value) {
     int64_t taken = 0;
@@ -226,8 +228,8 @@ static int64_t count_reaching(int64_t n, const float *x, int32_t least) {
     return count;
 }
 
-/* A key that k or more of n vectors' lanes reach, of [low, high): `low` is one, `high` is
- * not. Halves the range `steps` times, or until exactly k reach it. */
+/* Searches [low, high) for a key that k or more of n vectors' lanes reach: `low` is one,
+ * `high` is not. Halves the range `steps` times, or until exactly k reach the key. */
 static int64_t bisect(int64_t n, const float *x, int64_t k, int64_t low, int64_t high,
                       int steps) {
     for (; steps > 0 && high - low > 1; steps--) {
@@ -261,9 +263,9 @@ typedef struct bounds {
     int64_t low, high; /* keys; k or more reach low, none reaches high */
 } bounds;
 
-/* Of n vectors: the k-th largest of the maxima of some groups bounds the k-th largest of
- * all from below. If the number wanted makes the groups small, all are halved.
- */
+/* Bounds for the k-th largest of n vectors: the k-th largest of the maxima of some groups
+ * is a lower bound. If k is so large that groups would be too small, the bound is
+ * searched for among all keys. */
 static bounds bound_kth(int64_t n, const float *x, int64_t k, float *room) {
     int64_t lists = LISTS;
     while (lists * LANES < 2 * k) lists *= 2;
@@ -287,7 +289,7 @@ static bounds bound_kth(int64_t n, const float *x, int64_t k, float *room) {
     return b;
 }
 
-/* The k of `found` candidates, which are in order. */
+/* Takes k of `found` candidates, which are in order of index. */
 static void choose(const spectrum_run *run, int64_t found, bounds b, int32_t *indices,
                    float *values) {
     const int32_t *index = run->scratch->index;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The transforms of up to 16 terms that cosine.c is made of, in registers, in place:
+/* The transforms of up to 16 terms of which cosine.c is built, in registers, in place:
  * two_n is C2(n), four_n C4(n), back_n the transpose of C2(n). */
 
 #include "compress/isa/more.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 /* What the portable vectors lack: larger and smaller integers, a bit per lane, stores
- * past the caches, and a transposition in fewer and cheaper shuffles than strips.h has.
- */
+ * past the caches, and a transposition with fewer and cheaper shuffles than that of
+ * strips.h. */
 
 #include "tensor/isa/strips.h"
 
@@ -19,8 +19,9 @@
 #define UNROLL _Pragma("GCC unroll 64")
 #endif
 
-/* a b + c with one rounding where the set has that instruction. What stands in two places
- * that must agree is written with it: compilers choose freely what they contract. */
+/* a b + c with one rounding if the instruction set has that instruction. Code in two
+ * places that must agree to the last bit uses this function, because compilers are free
+ * in what they contract. */
 static inline vfloat multiply_add(vfloat a, vfloat b, vfloat c) {
 #if defined(__AVX512F__)
     return (vfloat)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -73,12 +74,12 @@ static inline unsigned lane_bits(vint mask) {
 #endif
 }
 
-/* Lanes whose mask is set. */
+/* Number of lanes whose mask is set. */
 static inline int count_lanes(vint mask) {
 #if defined(__POPCNT__)
     return __builtin_popcount(lane_bits(mask));
 #else
-    const uint64_t counts = 0x4332322132212110; /* of the bits of four */
+    const uint64_t counts = 0x4332322132212110; /* of the ones in 0 to 15 */
     unsigned bits = lane_bits(mask);
     int count = 0;
     for (int i = 0; i < LANES; i += 4)
@@ -95,8 +96,8 @@ static inline int32_t lane_max_int(vint v) {
     return a[0];
 }
 
-/* A vector to memory past the caches, which spares reading the line that is written. Only
- * for whole lines of the cache, in order; after the last one settle_past. */
+/* Stores a vector past the caches, which avoids reading the line that is written. Only
+ * for whole cache lines, in order; call settle_past after the last one. */
 static inline void store_past(float *p, vfloat v) {
 #if defined(__AVX512F__)
     _mm512_stream_ps(p, (__m512)v);
@@ -134,7 +135,7 @@ static inline vfloat pick_bits(unsigned bits, vfloat a, vfloat b) {
 }
 
 #if defined(__AVX512F__)
-/* Squares of 4 x 4 inside each quarter of four vectors. */
+/* Transposes the squares of 4 x 4 inside each quarter of four vectors. */
 FLAT void transpose_quarters(vfloat v[4]) {
     __m512 a = _mm512_unpacklo_ps((__m512)v[0], (__m512)v[1]),
            b = _mm512_unpackhi_ps((__m512)v[0], (__m512)v[1]),

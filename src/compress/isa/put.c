@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Where inverted chunks go: off the momentum, into the direction, or its signs into bits;
- * and the direction from bits. Lines are padded to SPECTRUM_WIDE in scratch. What is only
- * written goes past the caches, whole lines of them. */
+/* Where inverted chunks go: they are subtracted from the momentum, or put into the
+ * direction, or their signs into bits; and the direction from bits. Lines are padded to
+ * SPECTRUM_WIDE in scratch. What is only written goes past the caches, in whole cache
+ * lines. */
 #include "compress/isa/steps.h"
 
 #include <math.h>
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* n <= LANES elements. */
+/* Puts n <= LANES elements. */
 FLAT void put_part(int kind, float alpha, const float *x, int64_t n, float *to) {
     store_part(to, sunk(kind, alpha, load_part(to, n), load_part(x, n)), n);
 }
 
-/* n elements of a line. */
+/* Puts n elements of a line. */
 FLAT void put_line(int kind, float alpha, const float *x, int64_t n, float *to) {
     int64_t j = 0;
     if (kind != SINK_SUBTRACT) {
@@ -29,7 +30,7 @@ FLAT void put_line(int kind, float alpha, const float *x, int64_t n, float *to) 
     if (j < n) put_part(kind, alpha, x + j, n - j, to + j);
 }
 
-/* Chunks beside each other, line by line. */
+/* Puts chunks that lie beside each other, line by line. */
 FLAT void put_lines(int kind, const spectrum_sink *sink, const put_chunk *chunks,
                     int count, int64_t ld) {
     const float alpha = sink->alpha;
@@ -95,7 +96,7 @@ void WEFT_ISA_NAME(wefti_sink_put)(const spectrum_run *run, const spectrum_sink 
         for (int b = 0; b < count; b++) put_bits_of(run, sink, i + b, &chunks[b], ld);
 }
 
-/* n <= SPECTRUM_WIDE bits from bit `at` on, and what follows them. */
+/* n <= SPECTRUM_WIDE bits from bit `at` on; the higher bits are whatever follows them. */
 static unsigned get_bits(const unsigned char *from, int64_t at, int64_t n) {
     unsigned bits = 0;
     for (int64_t b = at / 8, shift = 0; shift < at % 8 + n; b++, shift += 8)
@@ -107,7 +108,7 @@ static void store_signs(unsigned bits, int64_t n, float *d) {
     for (int64_t j = 0; j < n; j++) d[j] = bits >> j & 1 ? -1.0f : 1.0f;
 }
 
-/* Lines that begin on a byte, to d that begins on a cache line. */
+/* For lines that begin on a byte, and d that begins on a cache line. */
 FLAT void store_whole_line(const unsigned char *bits, int64_t n, float *d) {
     const vfloat one = splat(1), minus = splat(-1);
     for (int64_t j = 0; j < n; j += SPECTRUM_WIDE) {

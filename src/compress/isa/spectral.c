@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Selection: momentum, DCT, largest; and the table of this instruction set.
  *
- * Chunks of one line go LANES at a time. Of chunks of c lines a row of them takes the
- * gradient in, in the order of memory; then each is transformed alone: its columns side
- * by side, then, turned round, its lines. */
+ * Chunks of one line are processed LANES at a time. With chunks of c lines, a row of
+ * chunks takes in the gradient in the order of memory; then each chunk is transformed
+ * alone: its columns side by side, then, transposed, its lines. */
 #include "compress/isa/steps.h"
 
-/* Asks for floats [from, to): they come in while others are transformed. */
+/* Prefetches floats [from, to): they arrive while others are transformed. */
 static void ask_for(const float *x, int64_t from, int64_t to) {
     for (int64_t i = from; i < to; i += LINE) __builtin_prefetch(x + i, 0, 3);
 }
@@ -28,14 +28,14 @@ static void select_lines(const spectrum_run *run, const intake *in, int32_t *ind
     }
 }
 
-/* Asks for LANES lines of a window. */
+/* Prefetches LANES lines of a window. */
 static void ask_for_lines(const float *m, spectrum_window w, int64_t line) {
     for (int64_t l = line; l < line + LANES && l < w.height; l++)
         ask_for(m + w.at + l * w.stride, 0, w.width);
 }
 
-/* Where the columns of a chunk are read: a whole one in the tensor, another from its copy
- * in `room`. */
+/* Where the columns of a chunk are read: in the tensor if the chunk is whole, otherwise
+ * in its copy in `room`. */
 static const float *columns_of(const spectrum_run *run, const float *m, int64_t chunk,
                                float *room, int64_t *ldx) {
     int64_t ld = run->spectrum->ld;
@@ -48,7 +48,8 @@ static const float *columns_of(const spectrum_run *run, const float *m, int64_t 
 }
 
 /* Coefficient (line f, column h) of a chunk of c lines, at [h * ld + f]. Powers of two
- * are transformed in place, so that less memory is in use. `next`: the chunk after it. */
+ * are transformed in place, so that less memory is in use. `next`: the chunk after it,
+ * which is prefetched. */
 static const float *transform_block(const spectrum_run *run, const float *m,
                                     int64_t chunk, spectrum_window next) {
     const wefti_spectrum *p = run->spectrum;
@@ -66,7 +67,7 @@ static const float *transform_block(const spectrum_run *run, const float *m,
     return out;
 }
 
-/* Chunks beside each other from chunk i of the run on. */
+/* Number of chunks that lie beside each other, from chunk i of the run on. */
 static int64_t count_beside(const spectrum_run *run, int64_t i) {
     int64_t across = run->s->across, count = across - (run->first + i) % across;
     return count < run->n - i ? count : run->n - i;

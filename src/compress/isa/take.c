@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The momentum takes the gradient in, m <- decay m + gain g, and its chunks go side by
- * side into scratch: each element of g and m is read once, m written once. */
+/* The momentum takes in the gradient, m <- decay m + gain g, and its chunks are copied
+ * side by side into scratch: each element of g and m is read once, and m is written
+ * once. */
 #include "compress/isa/steps.h"
 
 FLAT vfloat moved(const wefti_momentum *momentum, vfloat g, vfloat m) {
     return multiply_add(g, splat(momentum->gain), m * momentum->decay);
 }
 
-/* n elements of m from `at` on. */
+/* Takes g into n elements of m from `at` on. */
 static void accumulate(const intake *in, int64_t at, int64_t n) {
     const wefti_momentum momentum = in->momentum;
     const float *g = in->g + at;
@@ -21,7 +22,7 @@ static void accumulate(const intake *in, int64_t at, int64_t n) {
                    n - j);
 }
 
-/* n elements to x[ld], zeros behind them; ld is a multiple of LANES. */
+/* Copies n elements to x[ld], zeros after them; ld is a multiple of LANES. */
 static void load_line(const float *m, int64_t n, int64_t ld, float *x) {
     int64_t j = 0;
     for (; j + LANES <= n; j += LANES) store(x + j, load(m + j));
@@ -32,10 +33,10 @@ static void load_line(const float *m, int64_t n, int64_t ld, float *x) {
     for (; j < ld; j += LANES) store(x + j, splat(0));
 }
 
-/* LANES whole chunks of a multiple of LANES elements. The next ones' momentum is asked
- * for here, in the order of memory, their gradient while these are transformed
- * (spectral.c): a core has only some twenty lines under way at a time, and waits if it
- * asks for more. */
+/* LANES whole chunks of a multiple of LANES elements. The momentum of the next chunks is
+ * prefetched here, in the order of memory; their gradient is prefetched while these
+ * chunks are transformed (spectral.c). A core has only some twenty lines in flight at a
+ * time, and waits if it asks for more. */
 FLAT void take_whole(bool has_g, int64_t c, const intake *in, int64_t at, float *x) {
     const wefti_momentum momentum = in->momentum;
     for (int64_t t = 0; t < c; t += LANES) {
