@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Rounded binomial coefficients: see binomials.h.
  *
- * Numbers of several chunks are joined to one, because one alone wastes part of its last
- * bit: for 4 of 64 it would take 20 bits instead of 19.28, two take 39. */
+ * Numbers of several chunks are joined into one, because a single one wastes part of its
+ * last bit: for 4 of 64 it takes 20 bits instead of 19.28, but two joined take 39. */
 #include "wire/binomials.h"
 
 #include "base/memory.h"
@@ -11,7 +11,7 @@ __extension__ typedef unsigned __int128 uint128;
 
 enum { NARROW_PLACES = 256, MAX_ELEMENTS = 1 << 20 };
 
-/* Bits of the numbers below total^g; -1 if there are more than 2^128. */
+/* Bits of the numbers below total^g; -1 if total^g is above 2^128. */
 static int joined_bits(uint64_t total, int g) {
     uint128 largest = 0; /* total^r - 1 */
     for (int r = 0; r < g; r++) {
@@ -25,7 +25,8 @@ static int joined_bits(uint64_t total, int g) {
 
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* How much of an index is written as it is: as much as leaves 16 places per index. */
+/* How many low bits of an index are written as they are: as many as leave 16 places per
+ * index. */
 static int choose_low_bits(int64_t elements, int64_t k) {
     int bits = 0;
     while (elements >> (bits + 1) >= max64(16 * k, 128)) bits++;
@@ -64,8 +65,7 @@ static int64_t step_entries(const wefti_binomial_shape *s) {
     return s->four ? (int64_t)(wefti_rounded_value(s->total) >> WEFTI_STEP_BITS) + 1 : 0;
 }
 
-/* Between two points a line is off by about n / (8 j 4^bits), which is to be below 1/2.
- */
+/* Between two points a line is off by about n / (8 j 4^bits), which must be below 1/2. */
 static int curve_bits(int64_t places, int64_t j) {
     return (wefti_bits_for((places + 4 * j - 1) / (4 * j)) + 1) / 2;
 }
@@ -123,12 +123,12 @@ static bool make_shape(int64_t elements, int64_t k, wefti_binomial_shape *out) {
            s.number_bits <= 64 * WEFTI_NUMBER_WORDS;
 }
 
-/* The last few shapes that a thread asked for. Who only counts bytes (a prediction, of every
- * bucket, owner and round) asks for the same two or three again and again, and each takes
- * places * picked steps. What is kept is a function of (elements, k) alone, so that it makes
- * no difference to any result which thread asked for what before. */
+/* The last few shapes that a thread asked for. A caller that only counts bytes (a
+ * prediction, for every bucket, owner and round) asks for the same two or three again and
+ * again, and each takes places * picked steps. A shape is a function of (elements, k)
+ * alone, so no result depends on what a thread has asked for before. */
 typedef struct memo {
-    int next; /* to be forgotten */
+    int next; /* the entry that is replaced next */
     struct {
         bool fits;
         wefti_binomial_shape shape; /* elements 0: none */
@@ -181,20 +181,21 @@ static void fill_pairs(int64_t places, wefti_pair *pairs) {
         for (int32_t low = 0; low < high; low++) *pairs++ = (wefti_pair){low, high};
 }
 
-/* The pair of upper members (2 <= low < high) behind this one. */
+/* The pair of upper members (2 <= low < high) after this one. */
 static wefti_pair next_pair(wefti_pair p) {
     return p.low + 1 < p.high ? (wefti_pair){p.low + 1, p.high}
                               : (wefti_pair){2, p.high + 1};
 }
 
-/* The least number of a set with these upper members, and they, as in a step. */
+/* The least number of a set with these upper members, and the number of that pair, as in
+ * a step. */
 static uint32_t pair_key(const wefti_binomials *t, wefti_pair p) {
     uint64_t x = t->rows[3].values[p.low] + t->rows[4].values[p.high];
     uint64_t number = t->rows[1].values[p.low] + t->rows[2].values[p.high];
     return (uint32_t)(x << 12 | number);
 }
 
-/* Behind the last pair follows one of member `places`, whose x is the total. */
+/* After the last pair follows one with member `places`, whose x is the total. */
 static void fill_steps(const wefti_binomials *t, wefti_pair_step *steps) {
     wefti_pair here = {2, 3};
     for (int64_t at = 0; at < step_entries(&t->shape); at++) {
@@ -243,7 +244,7 @@ static void fill_rounded(int64_t places, const wefti_rounded *below, wefti_round
         row[n] = wefti_rounded_add(row[n - 1], below[n - 1]);
 }
 
-/* n, the part of the way from B(n, j) to B(n + 1, j) at which x is, and a half. */
+/* n, plus the part of the way from B(n, j) to B(n + 1, j) at which x is, plus a half. */
 static uint32_t curve_point(const wefti_rounded *row, int64_t n, wefti_rounded x) {
     uint64_t part = 0, whole = 1u << WEFTI_CURVE_FRACTION;
     if (x > row[n]) part = (x - row[n]) * whole / (row[n + 1] - row[n]);

@@ -8,9 +8,9 @@
  *
  *     B(n, 0) = 1, B(0, j) = 0 for j > 0, B(n, j) = up(B(n - 1, j) + B(n - 1, j - 1))
  *
- * where up() rounds up to 20 significant bits. B is at least the binomial coefficient and
- * more by some 2^-20 n of it, so it numbers sets just as well, and a table of it has 32
- * bits per entry however long the numbers are. */
+ * where up() rounds up to 20 significant bits. B is at least the binomial coefficient,
+ * and larger by a share of about 2^-20 n. So it numbers sets just as well, and a table of
+ * it has 32 bits per entry however long the numbers are. */
 
 enum {
     WEFTI_PICKED_MAX = 2048, /* members of a set; a larger table is over the limit */
@@ -19,9 +19,9 @@ enum {
 };
 
 /* What is numbered, for k of `elements`. Long chunks of which little is kept would need
- * large tables; there the low bits of an index are written as they are, and what is
- * numbered are the upper parts. Those ascend, but not strictly; part j plus j does, so
- * that they are a set of k of parts + k - 1. That costs less than one per cent. */
+ * large tables; for them the low bits of an index are written as they are, and the upper
+ * parts are numbered. These ascend, but not strictly; part j plus j ascends strictly, so
+ * that the sums are a set of k of parts + k - 1. That costs less than one per cent. */
 typedef struct wefti_binomial_shape {
     int64_t elements, k;
     int low_bits;   /* of an index that are not numbered */
@@ -48,9 +48,10 @@ bool wefti_binomial_shape_make(int64_t elements, int64_t k, wefti_binomial_shape
 /* Row j of the table holds B(0..places, j), and a way to the largest n with B(n, j) <= x.
  *
  * narrow (places <= 256, total < 2^63): the values as they are. near[] has an entry for
- * the leading bits of x + 1 as a double, 2^near_bits per power of two; it is n or n - 1.
- * wide: the values rounded. curve[x >> curve_shift] has n + 1/2 with WEFTI_CURVE_FRACTION
- * bits of fraction; between two points a line is near enough. */
+ * the leading bits of x + 1 as a double, 2^near_bits per power of two; the entry is n or
+ * n - 1. wide: the values rounded. curve[x >> curve_shift] has n + 1/2 with
+ * WEFTI_CURVE_FRACTION bits of fraction; between two points a straight line is accurate
+ * enough. */
 typedef struct wefti_binomial_row {
     const uint64_t *values;
     const uint8_t *near;
@@ -60,12 +61,12 @@ typedef struct wefti_binomial_row {
 } wefti_binomial_row;
 
 /* For k = 4 without low bits, with total < 2^20, so that B is exact, and joined numbers
- * of up to 64 bits: two looks find all members. pairs[p] is pair number p, B(low, 1) +
+ * of up to 64 bits: two look-ups find all members. pairs[p] is pair number p, B(low, 1) +
  * B(high, 2) = p. A set's number x is below 2^20 and a pair's below 2^12, so the least x
- * with a pair of upper members and that pair's number go into one word, x << 12 | p. It
- * is at most y << 12 | 4095 if and only if x <= y. steps[y >> WEFTI_STEP_BITS] has the
- * word of the step's least y and the one behind it; if more begin in the step, both are
- * WEFTI_CROWDED. */
+ * with a pair of upper members and that pair's number go into one word, x << 12 | p. This
+ * word is at most y << 12 | 4095 if and only if x <= y. steps[y >> WEFTI_STEP_BITS] has
+ * the word of the step's least y and the word after it; if more words begin in the step,
+ * both are WEFTI_CROWDED. */
 typedef struct wefti_pair {
     int32_t low, high;
 } wefti_pair;

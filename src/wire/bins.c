@@ -18,8 +18,8 @@ int64_t wefti_bins_bytes(int64_t n) {
     return n / WEFTI_BINS_RUN * run_bytes(WEFTI_BINS_RUN) + (rest ? run_bytes(rest) : 0);
 }
 
-/* The nearest bf16 to a finite number, ties to the even one; what would be infinite is the
- * largest. */
+/* The bf16 nearest to a finite number, ties to the even one; a number that would become
+ * infinite becomes the largest. */
 static uint32_t entry_of(double x) {
     uint32_t bits = wefti_bf16((float)x);
     return (bits & 0x7fff) < 0x7f80 ? bits : (bits & 0x8000) | 0x7f7f;

@@ -40,7 +40,7 @@ static inline void wefti_bits_write(wefti_bit_writer *w, uint64_t x, int width) 
     w->n_pending = n;
 }
 
-/* Writes what is pending; the bits left over of the last byte are zero. */
+/* Writes the pending bits; the unused bits of the last byte are zero. */
 static inline void wefti_bits_finish(wefti_bit_writer *w) {
     for (; w->n_pending > 0; w->n_pending -= 8, w->pending >>= 8)
         *w->out++ = (unsigned char)w->pending;
@@ -60,7 +60,7 @@ static inline uint64_t wefti_bits_tail(const unsigned char *in, int64_t n_bytes)
     return x;
 }
 
-/* The next `width` bits, 0 to 64; what lies behind n_bytes reads as zero. */
+/* The next `width` bits, 0 to 64; bits after n_bytes read as zero. */
 static inline uint64_t wefti_bits_read(wefti_bit_reader *r, int width) {
     int64_t byte = r->at >> 3, left = r->n_bytes - byte;
     int shift = (int)(r->at & 7);
@@ -72,7 +72,7 @@ static inline uint64_t wefti_bits_read(wefti_bit_reader *r, int width) {
     return width < 64 ? x & ((1ull << width) - 1) : x;
 }
 
-/* The `width` low bits of n numbers, 0 to 24. */
+/* Writes the `width` low bits of n numbers, 0 to 24. */
 static inline void wefti_bits_write_low(wefti_bit_writer *w, int64_t n, int width,
                                         const int32_t *numbers) {
     uint64_t mask = (1ull << width) - 1;
@@ -86,7 +86,7 @@ static inline void wefti_bits_write_low(wefti_bit_writer *w, int64_t n, int widt
     for (; i < n; i++) wefti_bits_write(w, (uint64_t)numbers[i] & mask, width);
 }
 
-/* n numbers of `width` bits, 0 to 24. */
+/* Reads n numbers of `width` bits, 0 to 24. */
 static inline void wefti_bits_read_low(wefti_bit_reader *r, int64_t n, int width,
                                        int32_t *numbers) {
     uint64_t mask = (1ull << width) - 1;

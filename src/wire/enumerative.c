@@ -5,19 +5,20 @@
  *     N = B(m_1, 1) + B(m_2, 2) + ... + B(m_k, k)
  *
  * below B(places, k). To read it, m_k is the largest n with B(n, k) <= N, and so on with
- * what remains. Because B is rounded up (wire/binomials.h), not every number is a set's:
- * one that is not leaves more than the members below can make up, and is refused.
+ * what remains. Because B is rounded up (wire/binomials.h), not every number belongs to a
+ * set: one that does not leaves more than the lower members can make up, and is refused.
  *
- * Members are the indices; or, of more than half of the elements, what is not an index;
- * or, where low bits are written as they are, index / 2^low_bits + its place among the k.
+ * Members are the indices; or, if these are more than half of the elements, the elements
+ * that are no index; or, where low bits are written as they are, index / 2^low_bits + its
+ * place among the k.
  *
  * The numbers of a group of chunks are digits, the first the lowest, of one number to the
- * base B(places, k). Behind it come the low bits of all indices of the group. */
+ * base B(places, k). After it come the low bits of all indices of the group. */
 #include "wire/enumerative.h"
 
 __extension__ typedef unsigned __int128 uint128;
 
-/* What is not in the set, ascending. */
+/* The elements that are not in the set, ascending. */
 static void complement(const wefti_binomial_shape *shape, int64_t n_set,
                        const int32_t *set, int32_t *others) {
     int64_t next = 0;
@@ -155,8 +156,8 @@ static int64_t decode_long(const wefti_binomials *t, int64_t r, wefti_bit_reader
 
 /* --- groups --- */
 
-/* Puts low bits to the members of r chunks. Returns the first one whose indices are not
- * ascending below `elements` then. */
+/* Adds the low bits to the members of r chunks. Returns the first chunk whose indices
+ * then are not ascending below `elements`. */
 static int64_t read_low(const wefti_binomial_shape *shape, int64_t r,
                         wefti_bit_reader *in, int32_t *indices) {
     int32_t low[WEFTI_PICKED_MAX];
@@ -181,7 +182,7 @@ static int64_t decode_group(const wefti_binomials *t, int64_t r, wefti_bit_reade
     return read_low(&t->shape, r, in, indices);
 }
 
-/* Several chunks, each with its low bits behind its number. */
+/* Several chunks, each with its low bits after its number. */
 static int64_t decode_chunks(const wefti_binomials *t, int64_t r, wefti_bit_reader *in,
                              int32_t *indices) {
     int64_t good = decode_long(t, r, *in, indices);

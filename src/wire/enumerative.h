@@ -9,8 +9,8 @@
 void wefti_enumerative_encode(const wefti_binomials *t, int64_t n, const int32_t *indices,
                               wefti_bit_writer *out);
 
-/* Reads them back; returns the first chunk that has no set's number, n if there is none.
- */
+/* Reads them back; returns the first chunk whose number belongs to no set, n if there is
+ * none. */
 int64_t wefti_enumerative_decode(const wefti_binomials *t, int64_t n,
                                  wefti_bit_reader *in, int32_t *indices);
 
@@ -20,8 +20,8 @@ void wefti_four_encode(const wefti_binomials *t, int64_t n, const int32_t *indic
 int64_t wefti_four_decode(const wefti_binomials *t, int64_t n, wefti_bit_reader *in,
                           int32_t *indices);
 
-/* The numbers of wide tables, as bytes: the lowest is byte WEFTI_WIDE_PAD, and those
- * before it and as many behind are zero. set[picked]. */
+/* The numbers of wide tables, as bytes: the lowest is byte WEFTI_WIDE_PAD, and the bytes
+ * before it and as many after the number are zero. set[picked]. */
 enum {
     WEFTI_WIDE_PAD = 8,
     WEFTI_WIDE_BYTES = 8 * WEFTI_NUMBER_WORDS + 2 * WEFTI_WIDE_PAD,
@@ -29,7 +29,7 @@ enum {
 };
 void wefti_wide_encode(const wefti_binomials *t, const int32_t *set,
                        unsigned char *number);
-/* Decodes n numbers, 1 or WEFTI_WIDE_LANES, of which one computes while others wait for
- * memory. Returns one that is no set's number, n if all are. */
+/* Decodes n numbers, 1 or WEFTI_WIDE_LANES: one computes while others wait for memory.
+ * Returns the first one that belongs to no set, n if there is none. */
 int wefti_wide_decode(const wefti_binomials *t, int n,
                       const unsigned char *const *numbers, int32_t *const *sets);

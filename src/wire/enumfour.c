@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers of sets of four, where B is the binomial coefficient itself and every number
- * below the total is a set's. This is the code of the usual 4 of 64, in the middle of
- * every step: one look finds the two upper members, one the two lower ones
- * (wire/binomials.h), and nothing branches on the data but for crowded steps, which are
- * rare. */
+ * below the total belongs to a set. This is the code of the usual 4 of 64, which runs in
+ * every step: one look-up finds the two upper members, one the two lower ones
+ * (wire/binomials.h), and no branch depends on the data except for crowded steps, which
+ * are rare. */
 #include <string.h>
 
 #include "wire/enumerative.h"
@@ -32,7 +32,7 @@ typedef struct four_table {
     uint64_t radix, reciprocal;
 } four_table;
 
-/* As in a step: the upper members of number x. */
+/* The word of the upper members of number x, as in a step. */
 static __attribute__((noinline)) uint32_t crowded_step(const wefti_binomials *t,
                                                        uint32_t x) {
     uint32_t high = 3, low = 2;
@@ -53,7 +53,8 @@ static inline void decode_set(const four_table *t, uint32_t x, int32_t *set) {
     memcpy(set, &t->pairs[(key - upper) >> 12], sizeof(wefti_pair));
 }
 
-/* Dividing by the radix is multiplying by its reciprocal, which is hardly ever 1 low. */
+/* Dividing by the radix is multiplying by its reciprocal; the quotient is rarely 1 too
+ * low. */
 static inline bool decode_group(const four_table *t, int64_t r, uint64_t joined,
                                 int32_t *indices) {
     for (int64_t i = 0; i < r - 1; i++) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers of sets out of a wide table, of any length. A table entry has 20 significant
- * bits, so to add or subtract one is one operation on 64 bits, and to compare the number
- * with one looks at the number's leading 20 bits.
+ * bits, so adding or subtracting one is one operation on 64 bits, and comparing the
+ * number with one needs only the number's leading 20 bits.
  *
- * A number lies in bytes, lowest first, from byte PAD on; the bytes around it are zero
- * and may be read, and the lower ones belong to entries of fewer than 20 bits. */
+ * A number lies in bytes, lowest first, from byte PAD on. The bytes around it are zero
+ * and may be read; the lower ones are used by entries of fewer than 20 bits. */
 #include "wire/enumerative.h"
 
 enum { PAD = WEFTI_WIDE_PAD };
 
-/* Where the lowest of an entry's 20 bits lies, and they, moved to a byte's boundary. */
+/* The byte in which the lowest of an entry's 20 bits lies, and the 20 bits, shifted to
+ * that byte's boundary. */
 static inline int64_t byte_of(wefti_rounded entry) {
     return (wefti_rounded_length(entry) + 8 * PAD - WEFTI_ROUNDED_BITS) / 8;
 }
@@ -19,8 +20,8 @@ static inline uint64_t bits_of(wefti_rounded entry) {
     return (uint64_t)wefti_rounded_lead(entry) << bit;
 }
 
-/* What is added up is always below B(m + 1, j), for the member m just added, and so at
- * most 12 bits longer than that entry: nothing is carried out of the eight bytes. */
+/* The sum is always below B(m + 1, j), for the member m just added, and so at most 12
+ * bits longer than that entry: no carry leaves the eight bytes. */
 void wefti_wide_encode(const wefti_binomials *t, const int32_t *set,
                        unsigned char *number) {
     memset(number, 0, (size_t)((t->shape.number_bits + 7) / 8 + 2 * PAD));
@@ -31,8 +32,9 @@ void wefti_wide_encode(const wefti_binomials *t, const int32_t *set,
     }
 }
 
-/* A number while it is read. What the members taken so far leave is below 2^(at + 64):
- * its bits from `at` on are the window's, and those below are still as they were. */
+/* A number while it is read. What remains after the members taken so far is below 2^(at +
+ * 64): its bits from `at` on are in the window, and the bits below are still
+ * unchanged. */
 typedef struct lane {
     const unsigned char *number;
     int32_t *set;
@@ -49,11 +51,12 @@ static inline void lower(lane *l, int bits) {
     l->window = l->window << bits | (below & ((1ull << bits) - 1));
 }
 
-/* What is left, rounded down. Lowers the window to where its highest bit is 1; after that
- * an entry that is not above what is left lies within. */
+/* What remains, rounded down. Lowers the window until the highest bit of what remains is
+ * its highest bit; after that an entry that is not above what remains lies within the
+ * window. */
 static inline wefti_rounded leading(lane *l) {
     int zeros = __builtin_clzll(l->window | 1);
-    /* seldom: some ten are usual */
+    /* seldom: about ten zeros are usual */
     while (zeros > 64 - WEFTI_ROUNDED_BITS && l->at > -64) {
         lower(l, l->at >= -32 ? 32 : (int)l->at + 64);
         zeros = __builtin_clzll(l->window | 1);
@@ -65,8 +68,8 @@ static inline wefti_rounded leading(lane *l) {
     return x;
 }
 
-/* The largest n with B(n, j) <= x. The curve is half a step high, so that n or n + 1 is
- * found at once, nearly always. */
+/* The largest n with B(n, j) <= x. The curve is half a step too high, so that n or n + 1
+ * is nearly always found at once. */
 static inline int64_t find(const wefti_binomial_row *row, wefti_rounded x) {
     const uint32_t *point = row->curve + (x >> row->curve_shift);
     uint64_t rise = point[1] - point[0], part = x & ((1u << row->curve_shift) - 1);
@@ -78,7 +81,7 @@ static inline int64_t find(const wefti_binomial_row *row, wefti_rounded x) {
     return n;
 }
 
-/* Takes one member; false if the number is no set's. */
+/* Takes one member; false if the number belongs to no set. */
 static inline bool take_member(const wefti_binomial_row *row, int64_t j, lane *l) {
     wefti_rounded x = leading(l);
     if (x >= row->rounded[l->limit]) return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Message head: see frame.h. Nothing of a peer's head is used before it has been
+/* Message head: see frame.h. No field of a peer's head is used before it has been
  * compared. */
 #include "wire/frame.h"
 

@@ -10,7 +10,7 @@ static void fixed_encode(const wefti_section *s, int64_t n, const int32_t *indic
     wefti_bits_write_low(out, n * s->k, wefti_bits_for(s->elements), indices);
 }
 
-/* The first of n chunks whose indices do not ascend below `elements`. Inlined for
+/* The first of n chunks whose indices are not ascending below `elements`. Inlined for
  * constant k. */
 static inline int64_t first_bad(int64_t n, int64_t k, int64_t elements,
                                 const int32_t *indices) {

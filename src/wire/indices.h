@@ -10,8 +10,8 @@ typedef struct wefti_index_ops {
     /* Writes the indices of n chunks of the section: indices[n * k]. */
     void (*encode)(const wefti_section *s, int64_t n, const int32_t *indices,
                    wefti_bit_writer *out);
-    /* Reads them back. Returns the first chunk that encode has not written, n if there is
-     * none. */
+    /* Reads them back. Returns the first chunk that encode cannot have written, n if
+     * there is none. */
     int64_t (*decode)(const wefti_section *s, int64_t n, wefti_bit_reader *in,
                       int32_t *indices);
 } wefti_index_ops;

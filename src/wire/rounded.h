@@ -5,10 +5,10 @@
 
 #include "wire/bits.h"
 
-/* A whole number with 20 significant bits in 32: length << 19 | the bits behind the
- * leading one, 0 for zero. The order of these is the order of the numbers, and a number
- * is at least a rounded one if and only if it is so rounded down: comparing long numbers
- * takes no more than comparing 32 bits. Numbers of up to 8191 bits. */
+/* A whole number with 20 significant bits in 32: length << 19 | the bits after the
+ * leading one, 0 for zero. These values order like the numbers, and a number is at least
+ * a rounded one if and only if the number rounded down is: comparing long numbers takes
+ * no more than comparing 32 bits. Numbers of up to 8191 bits. */
 typedef uint32_t wefti_rounded;
 
 enum { WEFTI_ROUNDED_BITS = 20, WEFTI_ROUNDED_ONE = 1 << 19 };
@@ -57,7 +57,7 @@ static inline wefti_rounded wefti_rounded_add(wefti_rounded a, wefti_rounded b) 
     int length = wefti_rounded_length(a), lag = length - wefti_rounded_length(b);
     uint64_t sum = (uint64_t)wefti_rounded_lead(a) << 24;
     uint64_t small = (uint64_t)wefti_rounded_lead(b) << 24;
-    sum += lag < 44 ? small >> lag : 1; /* what is cut off is not all of it */
+    sum += lag < 44 ? small >> lag : 1; /* never all of b is cut off */
     int drop = 24 + (int)(sum >> 44);
     return wefti_rounded_make(length + drop - 24, (sum + (1ull << drop) - 1) >> drop);
 }

@@ -12,7 +12,7 @@
 #include "wire/indices.h"
 #include "wire/values.h"
 
-/* At most one part in this of a block's index bits is lost in its last byte. */
+/* At most 1/SPARE_PART of a block's index bits is lost in its last byte. */
 enum { SPARE_PART = 128, SCALE_BYTES = 2 };
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -32,8 +32,8 @@ static int64_t bytes_of_block(const wefti_section *s, int64_t chunks, int64_t n)
     return values_at(s, chunks) + wefti_bit_bytes(n * s->value_ops->bits);
 }
 
-/* The fewest chunks that have enough values and lose little to whole bytes; eight groups
- * lose nothing. */
+/* The smallest number of chunks that has enough values and loses little to whole bytes;
+ * with eight groups nothing is lost. */
 static int64_t choose_block_chunks(const wefti_section *s) {
     int64_t least = s->group * s->k, bits = s->group_bits[s->group];
     int64_t n = (WEFTI_BLOCK_VALUES + least - 1) / least;
@@ -127,7 +127,7 @@ int64_t wefti_section_bytes(const wefti_section *s, int64_t first, int64_t n) {
     return bytes_before(s, first + n) - bytes_before(s, first);
 }
 
-/* Index bytes per chunk of full blocks. */
+/* Compares the index bytes per chunk of full blocks. */
 static bool is_shorter(const wefti_section *a, const wefti_section *b) {
     return wefti_bit_bytes(index_bits(a, a->block_chunks)) * b->block_chunks <
            wefti_bit_bytes(index_bits(b, b->block_chunks)) * a->block_chunks;
@@ -165,12 +165,12 @@ void wefti_section_encode(const wefti_section *s, int64_t b, const int32_t *indi
     s->value_ops->encode(&place, rounding, values, out);
 }
 
-/* The bits of the last byte behind n_bits are zero. */
+/* Whether the bits of the last byte after n_bits are zero. */
 static bool spare_is_zero(const unsigned char *in, int64_t n_bits) {
     return n_bits % 8 == 0 || in[n_bits / 8] >> (n_bits % 8) == 0;
 }
 
-/* `room`: bytes that may be read from `in` on; eight are read at once where there are. */
+/* `room`: bytes that may be read from `in` on; eight are read at once where possible. */
 static weft_status decode_indices(weft_ctx *ctx, const wefti_section *s, int64_t b,
                                   const unsigned char *in, int64_t room,
                                   int32_t *indices) {

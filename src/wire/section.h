@@ -8,14 +8,15 @@
  * A section is a row of blocks. A block holds the kept coefficients of a few chunks, with
  * one scale for all its values, and begins and ends on a byte, so blocks are coded in any
  * order, by several threads, and a message may carry any run of them. All full blocks of
- * a section have the same length, so every length is known beforehand.
+ * a section have the same length, so every length is known in advance.
  *
  *     sparse section   n_chunks chunks, k of `elements` coefficients each. A block has
  *                      block_chunks chunks, enough for WEFTI_BLOCK_VALUES values
  *     dense section    n values, WEFTI_BLOCK_VALUES per block, no indices
  *
- * Nothing that went wrong is hidden: f32 and bf16 carry what is not finite, the others
- * make all values of a block with such a one (or one of 2^100 and more) NaN. */
+ * No numerical failure is hidden: f32 and bf16 carry values that are not finite; the
+ * other codecs make all values of a block NaN that has such a value, or one of 2^100 and
+ * more. */
 enum { WEFTI_BLOCK_VALUES = 64 };
 
 #define WEFTI_CODEC(constant, name, summary) WEFTI_VALUES_##constant,
@@ -33,9 +34,9 @@ typedef enum wefti_index_codec {
 #undef WEFTI_CODEC
 
 /* How a value between two steps of an integer codec is rounded: to the nearest, or up
- * with the probability that makes the mean right, to 2^-16. That is a function of (seed,
- * step, place, number of the value in the section) alone; sections that differ in seed,
- * step or place are independent. */
+ * with the probability that makes the mean right, to 2^-16. The choice is a function of
+ * (seed, step, place, number of the value in the section) alone; sections that differ in
+ * seed, step or place are independent. */
 typedef struct wefti_rounding {
     bool stochastic;
     uint64_t seed, step, place; /* place: which section; unique within a step and rank */
@@ -53,7 +54,7 @@ typedef struct wefti_section {
     int64_t block_values, block_bytes; /* of a full block */
     int64_t n_blocks;
     const struct wefti_binomials *binomials; /* ENUMERATIVE: borrowed, else NULL */
-    /* the section's own */
+    /* internal */
     const struct wefti_value_ops *value_ops;
     const struct wefti_index_ops *index_ops;
     int group;                           /* chunks whose indices are coded together */
@@ -68,7 +69,7 @@ typedef struct wefti_binomials wefti_binomials;
 weft_status wefti_binomials_create(weft_ctx *ctx, int64_t elements, int64_t k,
                                    wefti_binomials **out) WEFT_CHECKED;
 void wefti_binomials_destroy(weft_ctx *ctx, wefti_binomials *binomials);
-/* Bytes that a table takes, in one block; some number over WEFTI_BINOMIALS_MAX_BYTES if
+/* Bytes that a table takes, in one block; some number above WEFTI_BINOMIALS_MAX_BYTES if
  * it would take more. AUTO does not choose enumerative then. */
 int64_t wefti_binomials_bytes(int64_t elements, int64_t k);
 enum { WEFTI_BINOMIALS_MAX_BYTES = 1 << 25 };
@@ -85,7 +86,8 @@ wefti_section wefti_section_sparse(int64_t n_chunks, int64_t k, int64_t elements
                                    const wefti_binomials *binomials);
 wefti_section wefti_section_dense(int64_t n_values, wefti_value_codec values);
 
-/* The same section of another number of chunks: blocks do not depend on how many there are. */
+/* The same section with another number of chunks: its blocks do not depend on that
+ * number. */
 wefti_section wefti_section_of_chunks(const wefti_section *section, int64_t n_chunks);
 
 /* Bytes of the table of binomials that its indices need (wefti_binomials_bytes); 0: none. */
@@ -106,15 +108,15 @@ void wefti_section_encode(const wefti_section *s, int64_t b, const int32_t *indi
                           float *values, const wefti_rounding *rounding,
                           unsigned char *out);
 
-/* Decodes one block from `in`, which has wefti_section_bytes(s, b, 1) bytes. Nothing but
- * ascending indices below `elements`, and bytes that encode could have written, is
- * accepted: all else is WEFT_ERR_WIRE. */
+/* Decodes one block from `in`, which has wefti_section_bytes(s, b, 1) bytes. Only
+ * ascending indices below `elements`, and bytes that encode could have written, are
+ * accepted: everything else is WEFT_ERR_WIRE. */
 weft_status wefti_section_decode(weft_ctx *ctx, const wefti_section *s, int64_t b,
                                  const unsigned char *in, int32_t *indices,
                                  float *values) WEFT_CHECKED;
 
-/* The indices of block b alone, of sparse sections whose values travel in a form of their
- * own: their bytes, coded, and read back. */
+/* For sparse sections whose values are sent in a form of their own, the indices of block
+ * b alone: their bytes, coding, and reading them back. */
 int64_t wefti_section_index_bytes(const wefti_section *s, int64_t b);
 void wefti_section_encode_indices(const wefti_section *s, int64_t b,
                                   const int32_t *indices, unsigned char *out);

@@ -6,7 +6,7 @@
 
 /* Where the values of a block are. */
 typedef struct wefti_value_place {
-    int64_t first, n; /* number of the first one in its section, and how many */
+    int64_t first, n; /* number of the first value in its section; number of values */
     int64_t at;       /* their first byte in the block; a scale is bytes 0 and 1 */
 } wefti_value_place;
 
@@ -18,7 +18,7 @@ typedef struct wefti_value_ops {
     /* [in,out] values[n]: afterwards what decode will return. */
     void (*encode)(const wefti_value_place *place, const wefti_rounding *rounding,
                    float *values, unsigned char *block);
-    /* Returns NULL, or what is there that encode does not write. */
+    /* Returns NULL, or what the block has that encode does not write. */
     const char *(*decode)(const wefti_value_place *place, const unsigned char *block,
                           float *values);
 } wefti_value_ops;
@@ -26,5 +26,6 @@ typedef struct wefti_value_ops {
 /* For this processor's instruction set; all give the same bits. */
 const wefti_value_ops *wefti_value_ops_of(wefti_value_codec codec);
 
-/* For one that it need not be the best of; NULL if the processor has not got it. */
+/* For an instruction set that need not be the best; NULL if the processor does not have
+ * it. */
 const wefti_value_ops *wefti_value_ops_for(wefti_isa isa, wefti_value_codec codec);

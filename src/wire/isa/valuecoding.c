@@ -6,13 +6,14 @@
  *     q = round(x / scale)             |q| <= limit = 127 or 7
  *     sign: scale = mean |x|, q = 1 or -1
  *
- * The receiver multiplies a bf16 (8 bits) by an integer of 7 bits: exact. The sender
- * takes the integer from a fixed-point number with 23 bits of fraction, so there is no
- * sum of products that a compiler could contract, and the bits are the same on all
- * processors and for all instruction sets this file is compiled for. Its loops are plain,
- * for the compiler to make vectors of. Nearly all blocks hold STRIP values: for them the
- * codecs of integers are compiled once more with that length as a constant (FOR_LENGTH),
- * so that loops need no remainders and what passes from one to the next stays in registers.
+ * The receiver multiplies a bf16 (8 bits) by an integer of 7 bits, which is exact. The
+ * sender takes the integer from a fixed-point number with 23 bits of fraction, so there
+ * is no sum of products that a compiler could contract, and the bits are the same on all
+ * processors and for all instruction sets for which this file is compiled. Its loops are
+ * plain, so that the compiler can vectorize them. Nearly all blocks hold STRIP values:
+ * for them the codecs of integers are compiled a second time with that length as a
+ * constant (FOR_LENGTH), so that loops need no remainders and intermediate values stay in
+ * registers.
  *
  * A value that is not finite, or of 2^100 and more, makes the scale NaN, and so all
  * values of its block at the receiver. A block whose scale would be below 2^-100 is sent
@@ -99,7 +100,7 @@ typedef struct integer_kind {
     int limit, bits;
     void (*pack)(int64_t n, const int8_t *q, unsigned char *out);
     const int8_t *(*unpack)(int64_t n, const unsigned char *in, int8_t *space);
-    const char *too_low; /* what to call -limit - 1 */
+    const char *too_low; /* what -limit - 1 is called */
 } integer_kind;
 
 /* The scale of a block whose largest magnitude is `most`: a bf16, 0 or NaN_SCALE. */
@@ -110,7 +111,7 @@ static uint32_t integer_scale(uint32_t most, int limit) {
     return scale < LEAST_SCALE ? 0 : scale;
 }
 
-/* What is wrong with a scale; `all_zero`: the bits of the values are. */
+/* What is wrong with a scale, or NULL; `all_zero`: all bits of the values are zero. */
 static const char *judge_scale(uint32_t scale, bool all_zero) {
     if (scale == 0 || scale == NAN_SCALE)
         return all_zero ? NULL : "bits that are not zero beside a scale of 0 or NaN";
@@ -138,8 +139,8 @@ static void draw(const wefti_rounding *rounding, int64_t first, int64_t n,
         random[i] = (uint16_t)wefti_get_u16(bytes + 2 * (first - 8 * from + i));
 }
 
-/* What is added to a fixed-point number before its fraction is cut: a half, or anything
- * below 1 by chance. */
+/* What is added to a fixed-point number before its fraction is cut off: a half, or a
+ * random number below 1. */
 CODEC_INLINE void roundings(const wefti_rounding *rounding, int64_t first, int64_t n,
                             int32_t *add) {
     uint16_t random[STRIP];
@@ -196,7 +197,7 @@ CODEC_INLINE void integer_encode(int64_t length, const integer_kind *kind,
     }
 }
 
-/* What was seen of a block's integers. */
+/* What was found among a block's integers. */
 typedef struct seen {
     int any, too_low;
 } seen;
@@ -227,7 +228,7 @@ CODEC_INLINE const char *integer_decode(int64_t length, const integer_kind *kind
         all.any |= s.any;
         all.too_low |= s.too_low;
     }
-    /* one NaN, whatever a processor makes of 0 times NaN */
+    /* the same NaN everywhere, whatever a processor makes of 0 times NaN */
     if (code == NAN_SCALE) fill(length, scale, values);
     return all.too_low ? kind->too_low : judge_scale(code, all.any == 0);
 }
