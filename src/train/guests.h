@@ -41,9 +41,9 @@ int64_t wefti_guests_bytes(const wefti_rank *r);
  * knows. */
 bool wefti_guests_can(const wefti_job *job);
 
-/* Number of steps over which the state is sent, so that no step takes more than a quarter
- * longer for it. 0: it is sent so fast that all ranks wait for it, or the rate is not
- * known. step_s: time of a normal step. */
+/* Number of steps over which the state is sent, chosen so that no step takes more than a
+ * quarter longer for it. 0: it is sent so fast that all ranks wait for it, or the rate is
+ * not known. step_s: time of a normal step. */
 int64_t wefti_guests_slices(int64_t n_bytes, double rate_Bps, double step_s);
 
 /* Begins a world with guests. Called before the mixer is primed. */
@@ -55,9 +55,9 @@ weft_status wefti_guests_step(wefti_rank *r, weft_mesh *mesh, int64_t step) WEFT
 
 /* What all ranks meet for after `done` steps (an evaluation, a comparison, a checkpoint)
  * is done without guests, as if they had not joined yet: no rank waits for their state,
- * and a checkpoint holds the replicas that take part. Call it with `aside` before and
- * without it after. Guests do nothing in between; afterwards all ranks have the same tags
- * again. */
+ * and a checkpoint holds the replicas that take part. Call it with aside = true
+ * before and with false after. Guests do nothing in between; afterwards all ranks have the
+ * same tags again. */
 void wefti_guests_set_aside(wefti_rank *r, int64_t done, bool aside);
 
 /* Called between steps. *ends: guests take part from the next step on, which they did not

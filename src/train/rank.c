@@ -101,7 +101,7 @@ static weft_status reserve_messages(wefti_rank *r) {
                               (WEFTI_STATUS_SLOTS + 1) * (r->job->W - 1));
 }
 
-/* Builds everything in the order of its dependences: first which elements, then their
+/* Builds everything in the order of dependence: first which elements, then their
  * memory, then what exchanges them, and the exchange thread last. */
 static weft_status build(wefti_rank *r) {
     const wefti_job *job = r->job;

@@ -7,7 +7,7 @@
 #include "step/schedule.h"
 #include "train/timeline.h"
 
-/* What every rank tells every other once per step; travels as five little-endian f64. */
+/* What every rank sends to every other rank once per step, as five little-endian f64. */
 typedef struct wefti_step_status {
     double loss_sum; /* of this rank's tokens */
     double stop;     /* asked to stop */
@@ -184,8 +184,8 @@ weft_status wefti_rank_submit(wefti_rank *r, int b) WEFT_CHECKED;
  * the replica. */
 weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) WEFT_CHECKED;
 
-/* Ends the step's timeline. The caller has read the status that this step reads, and
- * began to at begun_s (wefti_timeline_now). */
+/* Ends the step's timeline. The caller has read the status that this step reads,
+ * and began to read it at begun_s (wefti_timeline_now). */
 void wefti_rank_end(wefti_rank *r, double begun_s);
 
 /* Sends r->status to all ranks as the status of `step`. */

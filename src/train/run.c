@@ -232,7 +232,7 @@ static void control(rank_thread *t, int64_t step, const wefti_step_status *agree
         wefti_rank_control(t->slot->state, step, agreed);
 }
 
-/* Reads the status of all steps up to `step` whose status has not been read. */
+/* Reads the statuses up to `step` that have not been read yet. */
 static weft_status read_status(rank_thread *t, int64_t step) {
     for (; t->counted <= step; t->counted++) {
         wefti_step_status agreed;

@@ -34,7 +34,7 @@ struct weft_sync {
     bool skip;           /* this rank wants to skip the step */
     bool borrowed;       /* parameters and gradients are the caller's blocks */
     bool elastic;        /* continues when others are lost (sync_regroup.c) */
-    bool started;        /* membership runs, for this exchange */
+    bool started;        /* membership has been started, for this exchange */
     bool joins;          /* this process joins a run that is training (sync_join.c), */
     bool bare;           /* and has no parameters and no state yet */
     bool averaging;      /* it is in weft_sync_average */

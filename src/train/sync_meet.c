@@ -50,7 +50,7 @@ weft_status wefti_sync_hashes(weft_sync *s, uint64_t *config, uint64_t *data) {
     return wefti_alike_config(s->ctx, s->config, false, config);
 }
 
-/* --- what the program keeps beside --- */
+/* --- what the program keeps besides --- */
 
 static weft_status give_pack(weft_sync *s, const charter *all, const int64_t tags[2]) {
     wefti_comm *control = s->rank->comms.control;
