@@ -25,14 +25,14 @@ typedef enum wefti_op_kind {
     WEFTI_OP_APPLY,    /* the phase of a bucket, on this thread */
     WEFTI_OP_FINISH,   /* the same */
     WEFTI_OP_SETTLE,   /* what the step cost, over the replica */
-    WEFTI_OP_READ,     /* everybody's status of job->status_lag steps ago */
+    WEFTI_OP_READ,     /* all ranks' status of job->status_lag steps ago */
     WEFTI_OP_KINDS
 } wefti_op_kind;
 
 typedef struct wefti_op {
     wefti_op_kind kind;
     int index;
-    double share; /* BACKWARD: of the step's computing, done when it ends */
+    double share; /* BACKWARD: share of the step's computing done when it ends */
 } wefti_op;
 
 /* What the exchange thread does with a bucket. */
