@@ -3,7 +3,7 @@
 
 #include "replicate/replicator.h"
 
-/* All of them, as tables of functions; each is defined at the foot of its own file. */
+/* All of them, as tables of functions; each is defined at the end of its own file. */
 #define WEFTI_KIND(name, summary) extern const wefti_replicator_ops wefti_replicator_##name;
 #include "replicate/replicators.def"
 #undef WEFTI_KIND

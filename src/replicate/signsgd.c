@@ -10,8 +10,8 @@
  *     byte = t0 + 3 t1 + 9 t2 + 27 t3 + 81 t4, t = 0: 0, 1: 1, 2: -1
  *     243: one of the five was not finite, and all are NaN for the receiver
  *
- * Round 1: rank j gets all ranks' signs of its range, elements [n j/R, n (j+1)/R). Round
- * 2: its answer to all, the signs of their sum. */
+ * Round 1: rank j gets all ranks' signs of its range, elements [n j/R, n (j+1)/R).
+ * Round 2: its answer to all, the signs of their sum. */
 #include <math.h>
 #include <string.h>
 
