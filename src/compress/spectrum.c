@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The front of spectrum.h: tables, scratch, and which implementation runs.
  *
- *     reference   the definition by a matrix product: for kernels that are not weft's
+ *     reference   the definition by a matrix product: for all other kernels
  *     base, ...   isa/, once per instruction set, as the kernels of the run
  *
  * For chunks of c elements in each of `dims` directions, all threads share the matrix of
@@ -22,8 +22,8 @@ extern const wefti_spectrum_ops wefti_spectrum_ops_avx2, wefti_spectrum_ops_avx5
 #endif
 
 /* Chosen by the name of the kernels, so that the user's choice of an instruction set
- * holds here, too. Kernels that are not weft's have a matrix product, on which the
- * definition runs. */
+ * holds here, too. All other kernels have a matrix product, on which the definition
+ * runs. */
 static const wefti_spectrum_ops *ops_of(const wefti_kernels *kernels) {
 #if defined(__x86_64__)
     if (wefti_is(kernels->name, "avx512")) return &wefti_spectrum_ops_avx512;
