@@ -437,13 +437,15 @@ static void feed_closed(weft_mesh *mesh, int rank, wefti_evidence evidence) {
     feed(mesh, &event);
 }
 
-static void redial(weft_mesh *mesh, int rank, double now_s) {
+static bool refuses_call(weft_mesh *mesh, int rank) {
     weft_transport *t = mesh->transport;
-    wefti_elastic *e = mesh->elastic;
-    int answer = t->ops->redial ? t->ops->redial(t, mesh->peer_of[rank]) : -1;
-    if (answer == 1)
+    return t->ops->redial && t->ops->redial(t, mesh->peer_of[rank]) == 1;
+}
+
+static void redial(weft_mesh *mesh, int rank, double now_s) {
+    if (refuses_call(mesh, rank))
         feed_closed(mesh, rank, WEFTI_EVIDENCE_RESET);
-    else if (now_s - e->closed_s[rank] > closed_patience_s)
+    else if (now_s - mesh->elastic->closed_s[rank] > closed_patience_s)
         feed_closed(mesh, rank, WEFTI_EVIDENCE_CLOSED);
 }
 
@@ -458,8 +460,7 @@ static void check_copy(weft_mesh *mesh, int rank) {
             rank, weft_mesh_host_of(mesh, rank));
 }
 
-/* A connection has ended. If its rank had left and was already given up (misses), the
- * machine knows this; the place becomes free only now. */
+/* A connection has ended. Of a rank given up earlier (misses), only now the place becomes free. */
 void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     wefti_elastic *e = mesh->elastic;
     bool known = e->closed_s[rank] != 0;
@@ -556,8 +557,7 @@ static bool call_the_silent(weft_mesh *mesh) {
     for (int r = 0; r < e->size; r++) {
         bool is_silent = r != mesh->rank && !e->departed[r] && !mesh->peers[r].lost &&
                          e->closed_s[r] == 0 && wefti_member_suspects(e->member, e->id[r]);
-        if (is_silent && mesh->transport->ops->redial(mesh->transport, mesh->peer_of[r]) == 1)
-            feed_closed(mesh, r, WEFTI_EVIDENCE_RESET);
+        if (is_silent && refuses_call(mesh, r)) feed_closed(mesh, r, WEFTI_EVIDENCE_RESET);
     }
     return true;
 }

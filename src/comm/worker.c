@@ -89,8 +89,9 @@ weft_status wefti_worker_create(weft_ctx *ctx, const wefti_worker_config *config
     pthread_mutex_init(&worker->lock, NULL);
     wefti_cond_init(&worker->changed);
     if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
-        wefti_free(ctx, worker->items);
-        wefti_free(ctx, worker);
+        pthread_cond_destroy(&worker->changed);
+        pthread_mutex_destroy(&worker->lock);
+        WEFTI_FREE(ctx, worker->items, worker);
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "could not start an exchange thread");
     }
     *out = worker;

@@ -131,7 +131,7 @@ static weft_status check_charters(weft_sync *s, const charter *all, int W) {
             continue;
         return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
                              "rank %d says that it has ended %lld averages since the last "
-                             "step, expected %lld as the first rank, or one more or less",
+                             "step, expected %lld as the first rank, or up to two more or less",
                              r, (long long)n, (long long)first);
     }
     return WEFT_OK;
