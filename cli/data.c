@@ -17,13 +17,14 @@ static const char *const actions[] = {"train-tokenizer", "encode", "inspect", NU
 static const flag flags[] = {
     {"-o", "FILE", "the file to write (train-tokenizer, encode)", NULL},
     {"--tokenizer", "FILE", "bytes, or a tokenizer.json (encode, inspect)", NULL},
-    {"--vocab", "N", "ids of the new tokenizer, 1024 if not given (train-tokenizer)",
+    {"--vocab", "N", "ids of the new tokenizer (default 1024) (train-tokenizer)",
      NULL},
     {"--split", "gpt2|llama3", "splitting rule of the new tokenizer (train-tokenizer)",
      NULL},
-    {"--field", "NAME", "the field of a .jsonl file's lines that is text (not inspect)", NULL},
+    {"--field", "NAME",
+     "the field of each line of a .jsonl file that is text (not inspect)", NULL},
     {"--column", "NAME", "the column of a .csv file that is text (not inspect)", NULL},
-    {"--threads", "N", "threads that encode; otherwise one for each core (encode)", NULL},
+    {"--threads", "N", "threads that encode; default: one per core (encode)", NULL},
     {"--tokens", "N", "print the first N tokens as well (inspect)", NULL},
     {NULL, NULL, NULL, NULL}};
 
@@ -145,15 +146,14 @@ const command command_data = {
     .summary = "train a tokenizer, turn text into token shards, inspect them",
     .usage = "train-tokenizer|encode|inspect FILE ... [flags]",
     .help =
-        "train-tokenizer TEXT ... -o tokenizer.json trains byte-level BPE on at most 256 MiB of "
-        "text.\n\n"
-        "encode TEXT ... -o OUT.bin writes the tokens of texts as a shard that training "
-        "reads without encoding again; memory does not grow with the text. TEXT: .txt, .md, "
-        ".jsonl, .csv, packed (.gz, .zst) or not, a folder of them, or - for standard "
-        "input.\n\n"
-        "inspect FILE reads a shard (weft's, nanoGPT's or llm.c's) from end to end, "
-        "checks "
-        "it and says what it holds, or says what a tokenizer.json is.",
+        "train-tokenizer TEXT ... -o tokenizer.json trains byte-level BPE on at most 256 "
+        "MiB of text.\n\n"
+        "encode TEXT ... -o OUT.bin writes the tokens of texts as a shard, which training "
+        "reads without encoding it again; memory use does not grow with the text. TEXT: "
+        ".txt, .md, .jsonl or .csv, compressed (.gz, .zst) or not, a folder of them, or - "
+        "for standard input.\n\n"
+        "inspect FILE reads a whole shard (weft's, nanoGPT's or llm.c's), checks it and "
+        "describes its contents, or describes a tokenizer.json.",
     .flags = flags,
     .words = actions,
     .run = run,

@@ -13,7 +13,7 @@ enum { USUAL_LENGTH = 1024, USUAL_PAIR = 128 };
 
 static const flag flags[] = {
     {"--data", "FILE",
-     "text or token shard to evaluate on; otherwise the run's own validation text", NULL},
+     "text or token shard to evaluate on (default: the run's own validation text)", NULL},
     {"--tokens", "N",
      "at most this many tokens; 0 = all (default: as many as the run evaluated)", NULL},
     {"--length", "T",

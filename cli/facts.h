@@ -11,9 +11,10 @@
 
 /* clang-format off */
 #define CLUSTER_FLAGS                                                                    \
-    {"--cluster", "FILE", "what the machines can do, as weft probe writes it", NULL},    \
-    {"--nodes", "N", "machines with a slow wire between them", NULL},                    \
-    {"--ranks-per-node", "S", "ranks (accelerators, processes) in each", NULL},          \
+    {"--cluster", "FILE",                                                                \
+     "measured facts of the machines, as weft probe writes them", NULL},                 \
+    {"--nodes", "N", "number of nodes; the slow wire is between them", NULL},            \
+    {"--ranks-per-node", "S", "ranks (accelerators, processes) per node", NULL},         \
     {"--sites", "N", "groups of nodes with a slower wire between them", NULL},           \
     {"--link", "LINK", "wire between nodes, such as 1Gbit,100us", NULL},                 \
     {"--site-link", "LINK", "wire between sites", NULL},                                 \

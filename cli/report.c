@@ -8,7 +8,7 @@
 
 static const flag flags[] = {
     {"-o", "FILE",
-     "where to write it; otherwise RUN/report.html, or compare.html for several runs",
+     "file to write (default: RUN/report.html, or compare.html for several runs)",
      NULL},
     {"--trace", "FILE",
      "instead of a page: one step of all ranks, in the format of Chrome and Perfetto",

@@ -12,7 +12,8 @@
 static const flag flags[] = {
     {"--prompt", "TEXT", "what the model continues (default: a new line)", NULL},
     {"--tokens", "N", "tokens to write (default 200)", NULL},
-    {"--temperature", "X", "0 = always the likeliest token, 1 = as learned (default 0.8)",
+    {"--temperature", "X",
+     "0 = always the most likely token, 1 = as learned (default 0.8)",
      NULL},
     {"--top-k", "K", "choose among the K likeliest tokens; 0 = all (default 40)", NULL},
     {"--seed", "S", "seed; another one gives another text (default 1)", NULL},

@@ -11,7 +11,7 @@
 
 static const flag flags[] = {
     {"--nodes", "N", "number of nodes", NULL},
-    {"--ranks", "L", "ranks of a node that each hold a whole copy (default 1)", NULL},
+    {"--ranks", "L", "ranks per node that each hold a whole copy (default 1)", NULL},
     {"--bytes", "SIZE", "bytes of one copy, such as 100MB (default 100MB)", NULL},
     {"--links", "FILE", "YAML file with a list of links; required for measured", NULL},
     {"--seed", "S", "seed of matching and push (default 1)", NULL},
@@ -272,7 +272,7 @@ static int run(int argc, char **argv) {
 
 const command command_topology = {
     .name = "topology",
-    .summary = "print who mixes with whom, how fast they agree, and what it costs",
+    .summary = "print which nodes mix, how fast they agree, and what it costs",
     .usage = "NAME --nodes N [--ranks L] [flags]",
     .help =
         "Prints the schedule of a topology, the steps until all copies agree, the "

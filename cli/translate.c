@@ -155,7 +155,7 @@ static int run(int argc, char **argv) {
 
 const command command_translate = {
     .name = "translate",
-    .summary = "translate lines with a trained model of pairs",
+    .summary = "translate lines with a trained t5",
     .usage = "RUN [--source FILE] [--reference FILE]",
     .help = "RUN is a run folder of a t5, or any folder with its model.safetensors, "
             "config.json and tokenizer.json. Each token is the most likely one. BLEU is "

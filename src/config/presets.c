@@ -28,7 +28,7 @@
 #include "config/schema.h"
 
 const weft_choice wefti_methods[] = {
-    {"none", "no preset: the keys say everything"},
+    {"none", "no preset: only the keys count"},
     {"ddp",
      "data parallel: one rank per node with the whole model, gradients averaged in full"},
     {"fsdp", "sharded data parallel on one node: each rank holds a slice of the model"},
@@ -36,22 +36,22 @@ const weft_choice wefti_methods[] = {
     {"flexdemo",
      "hybrid: sharded inside a node, few DCT coefficients of a momentum between nodes"},
     {"async-demo",
-     "flexdemo, applied one step later: the exchange hides behind a whole step"},
+     "flexdemo, applied one step later: a whole step hides the exchange"},
     {"topk",
      "hybrid, with the largest numbers of a momentum: flexdemo without a transform"},
-    {"public-demo", "DeMo as its published code computes it, zeros, chunks and all"},
-    {"signsgd", "one bit and a bit: the majority of the signs of momenta (signum)"},
-    {"powersgd", "two thin factors of each matrix's change, as AdamW's gradient"},
-    {"random", "hybrid, with rows of the momentum drawn anew for each step"},
-    {"striding", "hybrid, with every n-th row of the momentum, each in its turn"},
+    {"public-demo", "DeMo exactly as its published code computes it, for comparisons"},
+    {"signsgd", "the majority of the signs of momenta, 1.6 bits per number (signum)"},
+    {"powersgd", "two low-rank factors of each matrix's change, as AdamW's gradient"},
+    {"random", "hybrid, with rows of the momentum drawn at random in each step"},
+    {"striding", "hybrid, with every n-th row of the momentum, shifted in each step"},
     {"slicing", "hybrid, with a moving window of rows of the momentum"},
     {"deto-adamw", "flexdemo's coefficients, without signs, as AdamW's gradient"},
-    {"dadam", "decentralized AdamW: weights mixed with neighbours, behind a whole step"},
-    {"accumadam", "dadam with AccumAdamW, whose moments change every few steps"},
-    {"diloco", "AdamW on each node, an outer step along the mean change now and then"},
-    {"streaming-diloco", "diloco in parts that take turns, hidden behind inner steps"},
+    {"dadam", "decentralized AdamW: weights mixed with neighbours during a whole step"},
+    {"accumadam", "dadam with AccumAdamW, whose moments are updated every few steps"},
+    {"diloco", "AdamW on each node; at intervals, an outer step along the mean change"},
+    {"streaming-diloco", "diloco in parts exchanged in turn while inner steps are computed"},
     {"muloco", "diloco with Muon on each node: the one to try first on a slow wire"},
-    {"sparseloco", "diloco that sends the largest changes alone, in 2 bits each: the fewest bytes"},
+    {"sparseloco", "diloco that sends only the largest changes, in 2 bits each: the fewest bytes"},
     {NULL, NULL}};
 
 /* What the methods that send a part of the momentum have in common. Where each row moves

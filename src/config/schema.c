@@ -24,25 +24,25 @@
 static const weft_choice tokenizers[] = {
     {"bytes", "each byte is a token: 256 ids, nothing to train"},
     {"bpe", "byte-level BPE with data.vocab ids, trained on data.path before the run"},
-    {"ids", "none: data.path are shards of ids below data.vocab, which stand for no text"},
+    {"ids", "no tokenizer: data.path holds shards of ids below data.vocab, without a text"},
     {NULL, NULL}};
 static const weft_choice splits[] = {
-    {"gpt2", "words with their leading space, numbers, punctuation, as GPT-2"},
+    {"gpt2", "as GPT-2: words with their leading space, numbers, punctuation"},
     {"llama3", "as Llama 3: numbers in groups of up to three digits"},
     {NULL, NULL}};
 static const weft_choice rows_of_text[] = {
-    {"windows", "data.length tokens of one long text, all of which count in the loss"},
-    {"prompts", "an example of a .jsonl, of which only the answers count in the loss"},
+    {"windows", "data.length tokens of one long text; all of them count in the loss"},
+    {"prompts", "one example of a .jsonl file; only its answers count in the loss"},
     {NULL, NULL}};
 static const weft_choice chats[] = {
-    {"auto", "the one beside the tokenizer, or in the model's folder"},
+    {"auto", "the template beside the tokenizer, or in the model's folder"},
     {"chatml", "<|im_start|>role, text, <|im_end|>: SmolLM, Yi and many more"},
     {"llama2", "[INST] text [/INST] with <<SYS>>: Llama 2 chat"},
     {"llama3", "<|start_header_id|>role<|end_header_id|>, <|eot_id|>: Llama 3"},
-    {"mistral", "[INST] text [/INST], the beginning token once: Mistral"},
+    {"mistral", "[INST] text [/INST], one beginning-of-text token: Mistral"},
     {"gemma", "<start_of_turn>user, text, <end_of_turn>: Gemma"},
     {"phi3", "<|user|>, text, <|end|>: Phi-3"},
-    {"qwen", "chatml with a system message if none is given: Qwen 2 and 2.5"},
+    {"qwen", "chatml with a default system message if none is given: Qwen 2 and 2.5"},
     {NULL, NULL}};
 static const weft_choice models[] = {
     {"gpt2", "learned positions, LayerNorm, GELU"},
@@ -52,26 +52,26 @@ static const weft_choice models[] = {
     {"qwen3", "llama with norms on each head's query and key"},
     {"olmo2", "llama with norms after the layers and on queries and keys"},
     {"olmo3", "olmo2 with a sliding window in most layers"},
-    {"gemma2", "norms on both sides of the layers, GeGLU, capped scores, windows"},
+    {"gemma2", "norms before and after the layers, GeGLU, soft-capped scores, sliding windows"},
     {"gemma3", "gemma2 with norms on each head's query and key instead of caps"},
     {"phi3", "llama with fused tensors in its files"},
-    {"gpt_neox", "LayerNorm, rotary positions, attention and feed-forward side by side"},
+    {"gpt_neox", "LayerNorm, rotary positions, attention and feed-forward in parallel"},
     {"opt", "learned positions, LayerNorm, ReLU"},
-    {"t5", "encoder and decoder of pairs, relative positions (T5 v1.1)"},
-    {"vit", "classes of images from patches"},
+    {"t5", "encoder and decoder for pairs of texts, relative positions (T5 v1.1)"},
+    {"vit", "image classification from patches"},
     {NULL, NULL}};
 static const weft_choice losses[] = {
     {"go_on",
-     "the other nodes go on where they can (docs/membership.md)"},
-    {"end", "the run ends, and resumes from its last checkpoint"},
+     "the other nodes continue if they can (docs/membership.md)"},
+    {"end", "the run ends; it can be resumed from its last checkpoint"},
     {NULL, NULL}};
 static const weft_choice partitions[] = {
-    {"pause", "more than half go on; the others wait for them, and end"},
-    {"split", "each part goes on by itself: two runs, which do not merge"},
+    {"pause", "the part with more than half continues; the others wait for it, then end"},
+    {"split", "each part continues on its own: two runs, which are never merged"},
     {NULL, NULL}};
 static const weft_choice elastic_batches[] = {
-    {"shrink", "each rank goes on with its own rows: steps take as long, of fewer rows"},
-    {"keep", "those who are left share all rows: steps are as large, and take longer"},
+    {"shrink", "each rank keeps its number of rows: steps take as long, with fewer rows"},
+    {"keep", "the remaining ranks share all rows: steps stay as large, and take longer"},
     {NULL, NULL}};
 static const weft_choice kernels[] = {
     {"auto", "the fastest set that this processor runs"},
@@ -84,19 +84,20 @@ static const weft_choice kernels[] = {
 #define WEFTI_KIND(name, summary) {#name, summary},
 static const weft_choice precisions[] = {
     {"f32", "all numbers in 32 bits"},
-    {"bf16", "factors of products, attention's too, rounded to bfloat16, all else in 32 bits"},
+    {"bf16", "operands of matrix products, attention's too, in bfloat16; all else in 32 bits"},
     {NULL, NULL}};
 static const weft_choice replicators[] = {
 #include "replicate/replicators.def"
     {NULL, NULL}};
 static const weft_choice momentum_styles[] = {
     {"sum", "m <- decay m + lr g, as DeMo was published"},
-    {"mean", "m <- decay m + (1 - decay) g, as in its newer form"},
+    {"mean", "m <- decay m + (1 - decay) g, as in DeMo's newer form"},
     {NULL, NULL}};
 static const weft_choice exchanges[] = {
-    {"auto", "the faster one on the wire of mesh.link; without one, the fewer bytes"},
-    {"all_gather", "each node's numbers go to all others: grows with the nodes"},
-    {"sharded", "each node combines a part and sends the signs: constant"},
+    {"auto", "the faster one on mesh.link; without mesh.link, the one with fewer bytes"},
+    {"all_gather", "each node sends its numbers to all others: bytes grow with the nodes"},
+    {"sharded",
+     "each node combines one range and sends the result to all: bytes stay constant"},
     {NULL, NULL}};
 #define WEFTI_CODEC(constant, name, summary) {#name, summary},
 static const weft_choice value_codecs[] = {
@@ -107,8 +108,8 @@ static const weft_choice index_codecs[] = {
     {NULL, NULL}};
 #undef WEFTI_CODEC
 static const weft_choice roundings[] = {
-    {"nearest", "to the nearest number that the codec has"},
-    {"stochastic", "up or down by chance, right on average; seeded by run.seed"},
+    {"nearest", "to the nearest value that the codec can represent"},
+    {"stochastic", "up or down at random, exact on average; seeded by run.seed"},
     {NULL, NULL}};
 static const weft_choice mixers[] = {
 #include "mix/mixers.def"
@@ -117,27 +118,27 @@ static const weft_choice topologies[] = {
 #include "topology/topologies.def"
     {NULL, NULL}};
 static const weft_choice orders[] = {
-    {"awc", "what was sent after a step is mixed in the next one: hidden"},
-    {"atc", "what was sent after a step is mixed at once: fresher, not hidden"},
+    {"awc", "what is sent after a step is mixed in during the next one: hidden"},
+    {"atc", "what is sent after a step is mixed in at once: fresher, not hidden"},
     {NULL, NULL}};
 static const weft_choice optimizers[] = {
 #include "optim/optimizers.def"
     {NULL, NULL}};
 #undef WEFTI_KIND
 static const weft_choice polynomials[] = {
-    {"quintic", "the same one five times (Jordan, torch.optim.Muon)"},
-    {"polar_express", "a better one for each of five turns"},
+    {"quintic", "the same polynomial five times (Jordan, torch.optim.Muon)"},
+    {"polar_express", "a polynomial of its own for each of five iterations: more accurate"},
     {NULL, NULL}};
 static const weft_choice adjusts[] = {
-    {"match_rms_adamw", "steps as large as AdamW's: its rate and decay fit"},
+    {"match_rms_adamw", "steps as large as AdamW's, so AdamW's learning rate and decay fit"},
     {"original", "sqrt(max(1, outputs/inputs))"},
     {"spectral", "sqrt(outputs/inputs)"},
     {NULL, NULL}};
 static const weft_choice schedules[] = {
-    {"cosine", "after the warm-up half a cosine down to schedule.final"},
-    {"linear", "after the warm-up a straight line down to schedule.final"},
-    {"inverse_sqrt", "after the warm-up lr * sqrt(warmup / step)"},
-    {"constant", "after the warm-up lr to the end"},
+    {"cosine", "after the warm-up, half a cosine down to schedule.final"},
+    {"linear", "after the warm-up, a straight line down to schedule.final"},
+    {"inverse_sqrt", "after the warm-up, lr * sqrt(warmup / step)"},
+    {"constant", "after the warm-up, lr until the end"},
     {NULL, NULL}};
 
 #define AT(key) #key, offsetof(weft_config, key)
@@ -161,9 +162,9 @@ static const weft_choice schedules[] = {
 #define REPLICATOR(section, fallback, first)                                             \
     {AT(section.kind), CHOICE, "", fallback, ONE_OF(replicators), first},                \
         {AT(section.compression_topk),           INT, "", "4", WITHIN(1, 1048576),       \
-         "demo kinds, topk: numbers sent of each chunk; powersgd: the rank"},            \
+         "demo kinds, topk: numbers sent per chunk; powersgd: the rank"},                \
         {AT(section.compression_chunk),          INT, "", "64", WITHIN(2, 1024),         \
-         "demo, topk, public_demo: length of a chunk along an axis"},                       \
+         "demo, topk, public_demo: length of a chunk along an axis"},                    \
         {AT(section.compression_rate),                                                   \
          NUMBER,                                                                         \
          "",                                                                             \
@@ -175,7 +176,7 @@ static const weft_choice schedules[] = {
          "",                                                                             \
          "0.999",                                                                        \
          WITHIN(0, 1),                                                                   \
-         "what remains of the momentum after a step"},                                   \
+         "factor that the momentum is multiplied by in each step"},                      \
         {AT(section.compression_dims),                                                   \
          INT,                                                                            \
          "",                                                                             \
@@ -187,39 +188,39 @@ static const weft_choice schedules[] = {
          "",                                                                             \
          "sum",                                                                          \
          ONE_OF(momentum_styles),                                                        \
-         "how the momentum takes the gradient in"},                                      \
+         "how the gradient is added to the momentum"},                                   \
         {AT(section.alpha),                                                              \
          NUMBER,                                                                         \
          "",                                                                             \
          "1",                                                                            \
          WITHIN(1e-6, 1),                                                                \
-         "share of what was sent that is taken out of the momentum"},                    \
+         "share of what was sent that is subtracted from the momentum"},                 \
         {AT(section.sign),                                                               \
          BOOL,                                                                           \
          "",                                                                             \
          "true",                                                                         \
          ANY,                                                                            \
-         "all but full: only the sign of the agreed direction is used"},                 \
+         "all kinds but full: only the sign of the agreed direction is used"},           \
         {AT(section.exchange),                                                           \
          CHOICE,                                                                         \
          "",                                                                             \
          "auto",                                                                         \
          ONE_OF(exchanges),                                                              \
-         "demo: which way the coefficients travel; changes no number"},                  \
+         "demo: how the nodes exchange coefficients; the results are the same"},         \
         {AT(section.values),                                                             \
          CHOICE,                                                                         \
          "",                                                                             \
          "f32",                                                                          \
          ONE_OF(value_codecs),                                                           \
-         "how numbers are coded on the wire; what is lost stays for later"},             \
+         "codec of the numbers on the wire; what coding loses is sent later"},           \
         {AT(section.indices),                                                            \
          CHOICE,                                                                         \
          "",                                                                             \
          "auto",                                                                         \
          ONE_OF(index_codecs),                                                           \
-         "demo, topk: how the places of numbers are coded; loses nothing"},              \
+         "demo, topk: codec of the indices of the numbers sent; lossless"},              \
         {AT(section.rounding),     CHOICE, "", "nearest", ONE_OF(roundings),             \
-         "how int8 and int4 round"},                                                     \
+         "how the codecs int8 and int4 round"},                                          \
         {AT(section.dense_below),                                                        \
          INT,                                                                            \
          "elements",                                                                     \
@@ -227,19 +228,19 @@ static const weft_choice schedules[] = {
          ANY,                                                                            \
          "demo: tensors with fewer elements than this are sent whole"},                  \
         {AT(section.every),        INT,    "steps", "1", FROM(1),                        \
-         "exchange only on steps divisible by this"},                                    \
+         "exchange only in steps whose number is divisible by this"},                    \
     {                                                                                    \
         AT(section.delay), INT, "steps", "0", WITHIN(0, 1),                              \
-            "demo, topk: 1 = applied a step later, hidden behind that step"              \
+            "demo, topk: 1 = apply a step later; that step hides the exchange"           \
     }
 
 const weft_config_key wefti_config_keys[] = {
     {AT(method), CHOICE, "", "none", ONE_OF(wefti_methods),
-     "a named set of keys; what you set yourself goes over it"},
+     "a named set of values for keys; keys that you set yourself override it"},
 
     {AT(run.folder), TEXT, "", "runs/weft", FROM(1),
      "where config, metrics, checkpoints and report go"},
-    {AT(run.seed), INT, "", "1", ANY, "decides initial weights, data order and dropout"},
+    {AT(run.seed), INT, "", "1", ANY, "seed of the initial weights, data order and dropout"},
     {AT(run.steps), INT, "steps", "1000", FROM(1),
      "length of the run in optimizer steps"},
     {AT(run.log_every), INT, "steps", "1", FROM(1),
@@ -252,22 +253,22 @@ const weft_config_key wefti_config_keys[] = {
      "steps between two checkpoints; 0 = only at the end"},
     {AT(run.keep), INT, "checkpoints", "3", ANY, "newest checkpoints to keep; 0 = all"},
     {AT(run.compare_every), INT, "steps", "100", ANY,
-     "steps between two checks that equal replicas are equal; 0 = never"},
+     "steps between two checks that equal replicas are still equal; 0 = never"},
     {AT(run.tensorboard), BOOL, "", "true", ANY, "also write TensorBoard event files"},
     {AT(run.prometheus), TEXT, "", "", ANY,
-     "file for the newest numbers in Prometheus' text format; empty = none"},
+     "file for the latest metrics in the Prometheus text format; empty = none"},
 
     {AT(data.path), TEXTS, "", "", ANY,
      "training data: texts, token shards, folders of them; - = standard input"},
     {AT(data.weights), NUMBERS, "", "", ANY,
-     "share of each data.path in the batches; empty = by size"},
+     "weight of each data.path in the batches; empty = by size"},
     {AT(data.validation_path), TEXTS, "", "", ANY,
      "validation data; empty = the end of the training data"},
     {AT(data.validation), NUMBER, "", "0.05", BELOW(0, 1),
      "fraction at the end of each data.path kept for validation"},
     {AT(data.length), INT, "tokens", "256", WITHIN(1, 1048576), "tokens in one sequence"},
     {AT(data.source_length), INT, "tokens", "0", WITHIN(0, 1048576),
-     "tokens of a source where rows are pairs; 0 = data.length"},
+     "tokens of a source sequence where rows are pairs; 0 = data.length"},
     {AT(data.tokenizer), TEXT, "", "bytes", ONE_OF(tokenizers),
      "bytes, bpe, or the path of a tokenizer.json or of its folder"},
     {AT(data.vocab), INT, "tokens", "1024", WITHIN(257, 4194304),
@@ -279,71 +280,71 @@ const weft_config_key wefti_config_keys[] = {
     {AT(data.column), TEXT, "", "text", ANY,
      "the column of a .csv or .tsv file that holds the text"},
     {AT(data.rows), CHOICE, "", "windows", ONE_OF(rows_of_text),
-     "what a row of a model of texts is"},
+     "what one row of a text model's batch is"},
     {AT(data.chat_template), TEXT, "", "auto", ONE_OF(chats),
-     "of prompts that are messages: a name or the path of a Jinja template"},
+     "template for prompts that are messages: a name, or the path of a Jinja file"},
 
     {AT(model.kind), CHOICE, "", "gpt2", ONE_OF(models), "the architecture"},
     {AT(model.layers), INT, "", "6", WITHIN(1, 4096), "number of blocks"},
     {AT(model.width), INT, "", "384", WITHIN(1, 1048576), "width of the residual stream"},
     {AT(model.heads), INT, "", "6", WITHIN(1, 4096),
-     "query heads; they divide the width"},
+     "query heads; a divisor of model.width unless model.head_dim is set"},
     {AT(model.kv_heads), INT, "", "0", WITHIN(0, 4096),
-     "key and value heads; they divide the heads; 0 = as many as heads"},
+     "key and value heads, a divisor of model.heads; 0 = model.heads"},
     {AT(model.head_dim), INT, "", "0", WITHIN(0, 65536),
-     "columns of a head; 0 = width / heads"},
+     "width of one head; 0 = model.width / model.heads"},
     {AT(model.ffn), INT, "", "0", WITHIN(0, 4194304),
-     "hidden width of the feed-forward layers; 0 = the kind's own"},
+     "hidden width of the feed-forward layers; 0 = the kind's default"},
     {AT(model.norm_eps), NUMBER, "", "0", WITHIN(0, 1),
-     "added to the variance in norms; 0 = the kind's own"},
+     "epsilon added to the variance in norms; 0 = the kind's default"},
     {AT(model.rope_theta), NUMBER, "", "0", ANY,
-     "base of the rotary positions; 0 = the kind's own"},
+     "base of the rotary positions; 0 = the kind's default"},
     {AT(model.rope_scaling), TEXT, "", "", WITHIN(0, 127),
      "how rotary frequencies change for longer texts, such as 'linear factor=2'"},
     {AT(model.rope_local_theta), NUMBER, "", "0", FROM(0),
-     "base of the rotary positions in layers with a window; 0 = as in the others"},
+     "rotary base in the layers with a sliding window; 0 = model.rope_theta"},
     {AT(model.rope_share), NUMBER, "", "0", WITHIN(0, 1),
-     "share of a head's columns that is rotated; 0 = all"},
+     "share of a head's columns that are rotated; 0 = all"},
     {AT(model.window), INT, "tokens", "0", WITHIN(0, 16777216),
-     "how many tokens a token attends to, itself included; 0 = all before it"},
+     "number of tokens a token attends to, itself included; 0 = all before it"},
     {AT(model.window_period), INT, "layers", "0", WITHIN(0, 4096),
-     "distance between layers that ignore model.window; 0 = none"},
+     "every n-th layer ignores model.window; 0 = no layer does"},
     {AT(model.query_scale), NUMBER, "", "0", FROM(0),
-     "scores are divided by its root; 0 = the columns of a head"},
+     "attention scores are divided by its square root; 0 = the width of a head"},
     {AT(model.attention_cap), NUMBER, "", "0", FROM(0),
-     "scores are bounded smoothly to this size; 0 = not"},
+     "attention scores are soft-capped at this value; 0 = no cap"},
     {AT(model.logit_cap), NUMBER, "", "0", FROM(0),
-     "logits are bounded smoothly to this size; 0 = not"},
+     "logits are soft-capped at this value; 0 = no cap"},
     {AT(model.dropout), NUMBER, "", "0", BELOW(0, 1),
      "probability of dropping an activation"},
     {AT(model.tied), AUTO_BOOL, "", "auto", ANY,
-     "the head uses the token embedding; auto = as the kind does"},
+     "the output head shares the token embedding; auto = the kind's default"},
     {AT(model.qk_norm), AUTO_BOOL, "", "auto", ANY,
-     "norms on queries and keys; auto = as the kind does"},
+     "norms on queries and keys; auto = the kind's default"},
     {AT(model.attention_bias), AUTO_BOOL, "", "auto", ANY,
-     "biases of the attention's products; auto = as the kind does"},
+     "biases in the attention's projections; auto = the kind's default"},
     {AT(model.mlp_bias), AUTO_BOOL, "", "auto", ANY,
-     "biases of the feed-forward's products; auto = as the kind does"},
+     "biases in the feed-forward layers; auto = the kind's default"},
     {AT(model.init_std), NUMBER, "", "0", WITHIN(0, 10),
-     "spread of the initial weights; 0 = the kind's own"},
+     "standard deviation of initial weights (t5: a factor); 0 = the kind's default"},
     {AT(model.decoder_layers), INT, "", "0", WITHIN(0, 4096),
-     "blocks of a t5's decoder; model.layers counts its encoder's; 0 = as many"},
+     "t5: blocks of the decoder; the encoder has model.layers; 0 = as many"},
     {AT(model.buckets), INT, "", "0", WITHIN(0, 4096),
-     "buckets of a t5's relative positions; 0 = 32"},
+     "t5: buckets of the relative positions; 0 = 32"},
     {AT(model.distance), INT, "tokens", "0", WITHIN(0, 1048576),
-     "distance from which on a t5's positions share a bucket; 0 = 128"},
+     "t5: distance from which all positions share the last bucket; 0 = 128"},
     {AT(model.image), INT, "pixels", "0", WITHIN(0, 2048),
-     "side of a vit's images, which are scaled to it; 0 = as they are"},
+     "vit: side that the images are scaled to; 0 = the side that they have"},
     {AT(model.patch), INT, "pixels", "0", WITHIN(0, 2048),
-     "side of a vit's patches; it divides the image's side"},
+     "vit: side of a patch; a divisor of the image's side"},
     {AT(model.channels), INT, "", "0", WITHIN(0, 4),
-     "channels of a vit's images: 1 grey, 3 colour; 0 = as they are"},
+     "vit: channels of the images: 1 = grey, 3 = colour; 0 = as many as they have"},
     {AT(model.vocab), INT, "tokens", "0", WITHIN(0, 4194304),
      "rows of the embedding; 0 = as many as the tokenizer needs"},
     {AT(model.context), INT, "tokens", "0", WITHIN(0, 1048576),
      "longest sequence the model can take; 0 = data.length"},
     {AT(model.precision), CHOICE, "", "f32", ONE_OF(precisions),
-     "of the numbers that the matrix products multiply"},
+     "precision of the operands of matrix products"},
     {AT(model.recompute), BOOL, "", "false", ANY,
      "compute activations twice instead of keeping them: less memory, more time"},
     {AT(model.init), TEXT, "", "", ANY,
@@ -352,108 +353,109 @@ const weft_config_key wefti_config_keys[] = {
      "tensors that are not trained: patterns, @matrices, @tables or @vectors"},
 
     {AT(adapter.rank), INT, "", "0", WITHIN(0, 4096),
-     "rank of LoRA's matrices, which alone are trained; 0 = no adapters"},
+     "rank of the LoRA matrices; only they are trained; 0 = no adapters"},
     {AT(adapter.alpha), NUMBER, "", "0", WITHIN(0, 1e6),
-     "an adapter's product is scaled by alpha / rank; 0 = alpha is the rank"},
+     "an adapter's output is scaled by alpha / rank; 0 = the same as the rank"},
     {AT(adapter.dropout), NUMBER, "", "0", BELOW(0, 1),
      "probability of dropping an input of an adapter, as PEFT's lora_dropout"},
     {AT(adapter.targets), TEXTS, "", "", ANY,
-     "modules that get an adapter: names or patterns; empty = all of the blocks"},
+     "modules with an adapter: names or patterns; empty = all those of the blocks"},
     {AT(adapter.save), TEXTS, "", "", ANY,
-     "modules trained whole beside the adapters, as PEFT's modules_to_save"},
+     "modules trained in full beside the adapters, as PEFT's modules_to_save"},
     {AT(adapter.init), TEXT, "", "", ANY,
-     "folder of an adapter in PEFT's format to go on from; empty = a new one"},
+     "folder of an adapter in PEFT's format to start from; empty = a new one"},
 
     {AT(batch.tokens_per_step), INT, "tokens", "16384", FROM(1),
      "tokens of all ranks together in one optimizer step"},
     {AT(batch.rows_per_step), INT, "sequences", "0", WITHIN(0, 1073741824),
-     "sequences, pairs or images in a step; 0 = by batch.tokens_per_step"},
+     "sequences, pairs or images per step; 0 = from batch.tokens_per_step"},
     {AT(batch.micro), INT, "sequences", "0", WITHIN(0, 1048576),
-     "sequences per rank and forward pass; 0 = about 4096 tokens' worth"},
+     "sequences per rank and forward pass; 0 = those of about 4096 tokens"},
 
     {AT(mesh.nodes), INT, "", "1", WITHIN(1, 1024),
-     "nodes: the slow links are between them"},
+     "number of nodes; the slow links are between nodes"},
     {AT(mesh.ranks_per_node), INT, "ranks", "1", WITHIN(1, 1024),
-     "ranks in a node; they share one sharded copy of the model"},
+     "ranks per node; together they hold one sharded copy of the model"},
     {AT(mesh.shards), INT, "ranks", "0", WITHIN(0, 1024),
-     "ranks that share one copy of the model; 0 = all of a node"},
+     "ranks that hold one sharded copy of the model; 0 = all ranks of a node"},
     {AT(mesh.keep_whole), BOOL, "", "false", ANY,
-     "ranks gather each unit once a step and keep it; changes no number"},
+     "ranks gather each unit once per step and keep it; the results are the same"},
     {AT(mesh.sites), INT, "", "1", WITHIN(1, 1024),
-     "groups of nodes with slower links between them; they divide the nodes"},
+     "groups of nodes with slower links between them; a divisor of mesh.nodes"},
     {AT(mesh.threads), INT, "threads", "0", WITHIN(0, 4096),
-     "threads of each rank; 0 = the cores divided by the ranks"},
+     "threads per rank; 0 = the cores divided by the ranks"},
     {AT(mesh.link), LINK, "", "none", ANY,
      "emulated wire between nodes when all ranks run in one process"},
     {AT(mesh.site_link), LINK, "", "none", ANY,
-     "the same between sites; the nodes of a site share it"},
+     "emulated wire between sites; the nodes of a site share it"},
     {AT(mesh.compute_time), NUMBER, "seconds", "0", WITHIN(0, 3600),
-     "emulation: computing a step takes each rank at least so long"},
+     "emulation: each rank computes at least this long in a step"},
     {AT(mesh.straggler_time), NUMBER, "seconds", "0", WITHIN(0, 3600),
-     "emulation: in each step one rank, drawn by chance, stops for so long"},
+     "emulation: added to mesh.compute_time for one random rank in each step"},
     {AT(mesh.overlap), BOOL, "", "true", ANY,
-     "exchange one unit while the next one computes; changes no number"},
+     "exchange one unit while the next one is computed; the results are the same"},
     {AT(mesh.min_message), BYTES, "bytes", "64kB", WITHIN(0, 1073741824),
-     "small units are merged on the wire up to this size; coded values round by it"},
+     "units are merged into messages of at least this size; it affects rounding"},
     {AT(mesh.kernels), CHOICE, "", "auto", ONE_OF(kernels),
-     "which compute kernels to use"},
+     "set of compute kernels"},
     {AT(mesh.timeout), NUMBER, "seconds", "60", WITHIN(0, 86400),
-     "a process that gives no sign of life for so long is given up; 0 = never"},
+     "a process that shows no sign of life for this long is given up; 0 = never"},
     {AT(mesh.on_loss), CHOICE, "", "go_on", ONE_OF(losses),
-     "when a process is lost while the run trains"},
+     "what happens when a process is lost while the run trains"},
     {AT(mesh.join_steps), INT, "steps", "-1", WITHIN(-1, 4096),
-     "in so many the state of who joins comes; 0: others wait; -1: by the link"},
+     "a joiner gets its state over this many; 0 = others wait; -1 = by the link"},
     {AT(mesh.key), TEXT, "", "", ANY,
-     "file of the run's key (weft key new); empty = WEFT_KEY_FILE, or none"},
+     "file with the run's key (weft key new); empty = WEFT_KEY_FILE, or no key"},
     {AT(mesh.run), TEXT, "", "", ANY,
-     "name of the run, the same on all machines; the key opens no other run"},
+     "name of the run, the same on all machines; keeps runs with one key apart"},
     {AT(mesh.encrypt), BOOL, "", "true", ANY,
-     "false: without a key, bytes cross the network as they are"},
+     "false: allow unencrypted connections between machines when there is no key"},
     {AT(mesh.cert), TEXT, "", "", ANY,
-     "file of this process's certificate, in place of a key"},
-    {AT(mesh.cert_key), TEXT, "", "", ANY, "file of that certificate's own key"},
+     "file with this process's certificate, instead of a key"},
+    {AT(mesh.cert_key), TEXT, "", "", ANY, "file with the private key of that certificate"},
     {AT(mesh.ca), TEXT, "", "", ANY,
-     "file of the authority that signed all certificates"},
+     "file with the certificate of the authority that signed all certificates"},
     {AT(mesh.memory_limit), BYTES, "bytes", "0", ANY,
-     "refuse a run that needs more memory; 0 = what the machine has free"},
+     "refuse a run that needs more memory; 0 = the machine's free memory"},
 
     {AT(elastic.silence), NUMBER, "seconds", "1", WITHIN(1, 3600),
-     "a process that nobody hears for so long is gone on without"},
+     "the others continue without a process that none of them hears for this long"},
     {AT(elastic.patience), NUMBER, "seconds", "0", WITHIN(0, 86400),
-     "so long others wait for one that lives and does not send; 0 = 5 steps, >= 30 s"},
+     "wait for a process that lives but does not send; 0 = 5 steps, at least 30 s"},
     {AT(elastic.partition), CHOICE, "", "pause", ONE_OF(partitions),
-     "what the parts of a network do that do not hear each other"},
+     "what the parts of a run do when the network between them is cut"},
     {AT(elastic.pause), NUMBER, "seconds", "600", WITHIN(1, 604800),
-     "so long processes that are too few wait for the others before they end"},
+     "time that a part without a quorum waits for the others before it ends"},
     {AT(elastic.witness), TEXT, "", "", ANY,
-     "HOST[:PORT] of weft witness, which says which half of a cut run goes on"},
+     "HOST[:PORT] of weft witness, which decides which half of a cut run continues"},
     {AT(elastic.batch), CHOICE, "", "shrink", ONE_OF(elastic_batches),
-     "what becomes of the rows of a step when processes go or come"},
+     "what happens to the rows of a step when processes leave or join"},
 
     REPLICATOR(replicator, "full",
-               "what the nodes tell each other about their gradients"),
-    REPLICATOR(site_replicator, "none", "what sites tell each other, after their nodes"),
+               "what the nodes send each other of their gradients"),
+    REPLICATOR(site_replicator, "none",
+               "what the sites send each other, after the exchange inside each site"),
 
     {AT(mixer.kind), CHOICE, "", "none", ONE_OF(mixers),
-     "how nodes (with several sites: sites) pull their parameters together"},
+     "how nodes (with several sites: sites) keep their parameters close"},
     {AT(mixer.topology), CHOICE, "", "aer", ONE_OF(topologies),
-     "gossip: who mixes with whom, and when; see weft topology"},
+     "gossip: which nodes mix with which, and when; see weft topology"},
     {AT(mixer.links), TEXT, "", "", ANY,
-     "gossip: file with the list of links for the topology measured"},
+     "gossip: file with a list of links, for mixer.topology=measured"},
     {AT(mixer.order), CHOICE, "", "awc", ONE_OF(orders),
      "gossip: whether the exchange is hidden behind a step"},
     {AT(mixer.gamma), NUMBER, "", "1", WITHIN(0, 1),
-     "gossip: share of the way to the neighbours' mean that is gone"},
+     "gossip: share of the way to the neighbours' mean taken in each step"},
     {AT(mixer.gamma_power), NUMBER, "", "0", WITHIN(0, 100),
-     "gossip: gamma falls with this power of the rate (DSGD-AC); 0 = it stays"},
+     "gossip: gamma falls as this power of the learning rate (DSGD-AC); 0 = constant"},
     {AT(mixer.gamma_start), NUMBER, "", "0.5", WITHIN(0, 1),
      "gossip: share of the run after which gamma falls"},
     {AT(mixer.average_every), INT, "steps", "0", ANY,
-     "gossip: steps between two exact means of all nodes; 0 = never"},
+     "gossip: steps between two exact means over all nodes; 0 = never"},
     {AT(mixer.consensus_bound), NUMBER, "", "0", ANY,
-     "gossip: while the replicas are further apart all nodes meet; 0 = off"},
+     "gossip: mean over all nodes while replicas are further apart; 0 = off"},
     {AT(mixer.deadline), NUMBER, "seconds", "0", WITHIN(0, 3600),
-     "gossip: neighbours that are so late are left out; 0 = never"},
+     "gossip: neighbours later than this are left out; 0 = never"},
     {AT(mixer.outer_every), INT, "steps", "500", FROM(1),
      "outer kinds: steps between two outer steps (H)"},
     {AT(mixer.outer_lr), NUMBER, "", "0.7", WITHIN(0, 1000),
@@ -461,21 +463,21 @@ const weft_config_key wefti_config_keys[] = {
     {AT(mixer.outer_momentum), NUMBER, "", "0.9", BELOW(0, 1),
      "outer: Nesterov momentum of the outer step"},
     {AT(mixer.fragments), INT, "", "1", WITHIN(1, 1024),
-     "outer kinds: parts of the model that take turns; 1 = all at once"},
+     "outer kinds: parts of the model, exchanged in turn; 1 = all at once"},
     {AT(mixer.delay), INT, "steps", "0", ANY,
-     "outer: steps that an exchange may take, hidden behind the inner steps"},
+     "outer: steps that an exchange may take while inner steps continue"},
     {AT(mixer.merge), NUMBER, "", "0", WITHIN(0, 1),
-     "outer kinds: share of a node's own parameters that stays at an outer step"},
+     "outer kinds: weight that a node's own parameters keep at an outer step"},
     {AT(mixer.feedback), NUMBER, "", "1", WITHIN(0, 1),
-     "outer kinds: share of what was not sent that is sent later (feedback)"},
+     "outer kinds: share of what was not sent that is kept for later (error feedback)"},
     {AT(mixer.compression_topk), INT, "", "64", WITHIN(1, 1048576),
-     "sparse_outer: numbers sent of each run"},
+     "sparse_outer: numbers sent per chunk"},
     {AT(mixer.compression_chunk), INT, "", "4096", WITHIN(2, 1048576),
-     "sparse_outer: length of a run"},
+     "sparse_outer: length of a chunk"},
     {AT(mixer.values), CHOICE, "", "f32", ONE_OF(value_codecs),
-     "how changes of parameters are coded on the wire; the loss is kept"},
+     "codec of parameter changes on the wire; what coding loses is sent later"},
     {AT(mixer.rounding), CHOICE, "", "nearest", ONE_OF(roundings),
-     "how int8 and int4 round"},
+     "how the codecs int8 and int4 round"},
 
     {AT(optimizer.kind), CHOICE, "", "adamw", ONE_OF(optimizers),
      "how the agreed direction changes the parameters"},
@@ -488,24 +490,24 @@ const weft_config_key wefti_config_keys[] = {
     {AT(optimizer.eps), NUMBER, "", "1e-8", WITHIN(1e-30, 1),
      "all but sgd: added to the root of the second moment"},
     {AT(optimizer.accumulate), INT, "steps", "0", WITHIN(0, 1048576),
-     "accum_*: steps between two changes of the moments; 0 = half the replicas"},
+     "accum_*: steps between two updates of the moments; 0 = half the replicas"},
     {AT(optimizer.momentum), NUMBER, "", "0.95", BELOW(0, 1),
      "muon: decay of the momentum"},
     {AT(optimizer.nesterov), BOOL, "", "true", ANY, "muon: Nesterov's momentum"},
     {AT(optimizer.polynomial), CHOICE, "", "quintic", ONE_OF(polynomials),
      "muon: how matrices are made orthogonal"},
     {AT(optimizer.adjust), CHOICE, "", "match_rms_adamw", ONE_OF(adjusts),
-     "muon: scale of a matrix's step by its shape"},
+     "muon: how a matrix's step is scaled by its shape"},
     {AT(optimizer.rows), NUMBER, "", "1", WITHIN(1e-6, 1),
-     "muon: share of a matrix's rows that moves in a step (Dion2); 1 = all"},
+     "muon: share of a matrix's rows updated in a step (Dion2); 1 = all"},
     {AT(optimizer.whole_every), INT, "steps", "1", FROM(1),
-     "muon: ranks turn their own rows alone in all but every n-th step (MuonBP)"},
+     "muon: each n-th step turns whole matrices, the others each rank's rows (MuonBP)"},
     {AT(optimizer.groups), TEXTS, "", "", ANY,
-     "tensors moved otherwise: 'PATTERN lr=0.5 decay=0 optimizer=adamw', a list"},
+     "other settings for some tensors: 'PATTERN lr=0.5 decay=0 optimizer=adamw'"},
     {AT(optimizer.weight_decay), NUMBER, "", "0.1", WITHIN(0, 1000),
-     "decay of matrices per step, as a factor of the learning rate"},
+     "weight decay of matrices; a step multiplies it by the learning rate"},
     {AT(optimizer.clip), NUMBER, "", "1", ANY,
-     "largest norm of the gradient of all parameters; 0 = no limit"},
+     "largest norm of the gradient over all parameters; 0 = no limit"},
 
     {AT(schedule.kind), CHOICE, "", "cosine", ONE_OF(schedules),
      "the learning rate over time"},
@@ -524,14 +526,14 @@ static const struct {
     {"run", "How long, how often, and where the results go."},
     {"data", "What the model learns from."},
     {"model", "What is trained."},
-    {"adapter", "LoRA: small matrices beside frozen ones; PEFT reads what is saved."},
+    {"adapter", "LoRA: small trained matrices beside frozen ones, saved in PEFT's format."},
     {"batch", "How much data goes into one step."},
-    {"mesh", "Which ranks there are and what lies between them."},
-    {"elastic", "What a run does whose processes are lost or come (mesh.on_loss)."},
+    {"mesh", "Which ranks there are, and the links between them."},
+    {"elastic", "What a run does when processes are lost or join (mesh.on_loss)."},
     {"replicator", "Gradient side: what crosses the wire between nodes."},
     {"site_replicator", "The same between sites, if mesh.sites is more than 1."},
-    {"mixer", "Parameter side: how differing replicas are pulled together."},
-    {"optimizer", "How parameters move."},
+    {"mixer", "Parameter side: how replicas that differ are kept close."},
+    {"optimizer", "How parameters are updated."},
     {"schedule", "The learning rate over the steps."},
 };
 enum { N_SECTIONS = sizeof sections / sizeof sections[0] };

@@ -468,7 +468,7 @@ const wefti_model_ops wefti_model_qwen2 = {
     .attention_bias = true,
 };
 const wefti_model_ops wefti_model_qwen3 = {
-    KIND(qwen3, "qwen3", "Qwen 3: as llama, each head's query and key normed (2025)"),
+    KIND(qwen3, "qwen3", "Qwen 3: as llama, norms on each head's query and key (2025)"),
     .qk_norm = true,
 };
 const wefti_model_ops wefti_model_olmo2 = {
@@ -482,7 +482,7 @@ const wefti_model_ops wefti_model_olmo3 = {
 };
 const wefti_model_ops wefti_model_gemma2 = {
     KIND(gemma2, "gemma2",
-         "Gemma 2: norms on both sides, GeGLU, capped scores, windows (2024)"),
+         "Gemma 2: norms on both sides, GeGLU, soft-capped scores, windows (2024)"),
     .tied = true,
 };
 const wefti_model_ops wefti_model_gemma3 = {
@@ -493,11 +493,11 @@ const wefti_model_ops wefti_model_gemma3 = {
     .qk_norm = true,
 };
 const wefti_model_ops wefti_model_phi3 = {
-    KIND(phi3, "phi3", "Phi-3: as llama, q|k|v and gate|up one tensor in files (2024)"),
+    KIND(phi3, "phi3", "Phi-3: as llama, q|k|v and gate|up fused in its files (2024)"),
 };
 const wefti_model_ops wefti_model_neox = {
     KIND(neox, "gpt_neox",
-         "GPT-NeoX, Pythia: LayerNorm, branches side by side, GELU (2022)"),
+         "GPT-NeoX, Pythia: LayerNorm, parallel branches, GELU (2022)"),
     .attention_bias = true,
     .mlp_bias = true,
 };
