@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line of one command: flags with and without a value, words, and "--". */
+/* Parses the command line of one command: flags with and without a value, operands, and "--". */
 #include "args.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static int unknown_flag(const command *c, const char *text, size_t n) {
                        c->name);
 }
 
-/* Takes the flag at argv[*i] and its argument. */
+/* Parses the flag at argv[*i] and its argument. */
 static int take_flag(args *out, int argc, char **argv, int *i) {
     const char *text = argv[*i];
     size_t n = strcspn(text, "=");

@@ -5,7 +5,7 @@
 
 enum { MAX_FLAGS = 64, MAX_GIVEN = 128 };
 
-/* A command line taken apart; everything is borrowed from argv. */
+/* A parsed command line. All strings are borrowed from argv. */
 typedef struct args {
     const command *command;
     const char
@@ -13,15 +13,14 @@ typedef struct args {
     struct {
         int flag;
         const char *value;
-    } given[MAX_GIVEN]; /* in the order of the command line, repeated ones as well */
+    } given[MAX_GIVEN]; /* in the order of the command line; repeated flags are kept */
     int n_given;
-    char **operands; /* what is not a flag, in order */
+    char **operands; /* the arguments that are not flags, in order */
     int n_operands;
 } args;
 
-/* Takes a command line apart: "--flag value", "--flag=value"; "--" ends the flags.
- * Operands move to the front of argv. Returns CODE_OK, or CODE_USAGE after saying what is
- * wrong. */
+/* Parses a command line: "--flag value" or "--flag=value"; "--" ends the flags. Moves the
+ * operands to the front of argv. Returns CODE_OK, or CODE_USAGE after saying what is wrong. */
 int args_parse(const command *c, int argc, char **argv, args *out);
 
 /* The value of a flag ("" for one without argument), or NULL if it was not given. */
@@ -31,13 +30,14 @@ bool args_has(const args *a, const char *name);
 /* The k-th value of a flag that may be given several times, or NULL past the last. */
 const char *args_nth(const args *a, const char *name, int k);
 
-/* The value of a flag as a whole number inside [min, max], *out unchanged if not given.
- * Returns CODE_OK, or CODE_USAGE after saying what is wrong. */
+/* Reads the value of a flag as a whole number in [min, max]. *out is unchanged if the
+ * flag was not given. Returns CODE_OK, or CODE_USAGE after saying what is wrong. */
 int args_int(const args *a, const char *name, long long min, long long max,
              long long *out);
-/* The same for a number. */
+/* The same for a floating-point number. */
 int args_number(const args *a, const char *name, double min, double max, double *out);
 
-/* Refuses more operands than `max`, naming the first one too many, and fewer than `min`.
+/* Refuses fewer operands than `min`, and more than `max`; the message names the first
+ * excess one.
  */
 int args_expect(const args *a, int min, int max);

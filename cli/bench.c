@@ -102,7 +102,8 @@ static void print_json(results *s, const weft_train_result *r) {
            (long long)s->wire_bytes);
 }
 
-/* A run of `steps` steps; the learning rate's warm-up must not outlast them. */
+/* Sets the run's length to `steps` steps. The warm-up of the learning rate must not be
+ * longer. */
 static weft_status shorten(weft_ctx *ctx, weft_config *config, long long steps) {
     char assignment[64];
     snprintf(assignment, sizeof assignment, "run.steps=%lld", steps);
@@ -188,7 +189,7 @@ static int run_optimizers(weft_ctx *ctx, const args *a, long long steps,
     return status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
 }
 
-/* Which of the words read a flag; of the others it would be a silent mistake. */
+/* Refuses a flag that the given kind of benchmark does not read, instead of ignoring it. */
 static int check_flags(const args *a, const char *word) {
     static const struct {
         const char *flag, *words;

@@ -3,7 +3,7 @@
  * 2009) as SVG:
  *
  *     x   FLOP per byte that has to pass between the cache and memory
- *     y   FLOP per second; no kernel whose numbers lie in memory can be above
+ *     y   FLOP per second; no kernel that reads its numbers from memory can be above
  *         min(peak, x * stream), which is drawn as a line
  *     a dot's area is the kernel's share of the step */
 #include "bench_kernels.h"
@@ -138,7 +138,8 @@ static void draw_limits(FILE *f, const weft_kernel_speeds *s, const axes *a) {
             WIDTH - RIGHT - 4, y_of(a, s->peak_flops) - 6, s->peak_flops / 1e9);
 }
 
-/* The names stand in the order of their shares, the longest first, each with its number. */
+/* Lists the kernels in order of their share of the step, the longest first, each with its
+ * number. */
 static void draw_kernels(FILE *f, const weft_kernel_speeds *s, const axes *a) {
     int row = 0;
     for (int i = 0; i < s->n_kernels && row < 22; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* weft bench replicators: the library's figures, and beside them how much of its exchange
- * each replicator hides in a short run of training. */
+/* weft bench replicators: the figures that the library measures, and the share of its
+ * exchange that each replicator hides in a short training run. */
 #include "bench_replicators.h"
 
 #include <stdio.h>
@@ -15,11 +15,12 @@ enum { MAX_OPERANDS = 64, NOTHING_HIDDEN = -1 }; /* -1: nothing is exchanged */
 
 /* --- the hidden share --- */
 
-/* The operands of a training run: those that may be overridden, the user's, the rest. */
+/* The operands of a training run: first those that the user may override, then the
+ * user's, then the rest. */
 typedef struct operands {
     char *items[MAX_OPERANDS];
     int n;
-    char text[1024]; /* of those that are not the user's */
+    char text[1024]; /* the texts of the operands that the user did not give */
     size_t used;
 } operands;
 
@@ -46,7 +47,7 @@ static weft_status add_number(weft_ctx *ctx, operands *o, const char *key, long 
     return add(ctx, o, operand);
 }
 
-/* Words with a space between them. */
+/* Adds words that are separated by spaces. */
 static weft_status add_words(weft_ctx *ctx, operands *o, const char *words) {
     char word[128];
     for (; *words; words += strspn(words, " ")) {
@@ -66,10 +67,10 @@ static bool has_file(const args *a) {
 
 typedef struct training {
     long long steps, warmup, nodes;
-    double exchange_s, wait_s; /* of the steps that count */
+    double exchange_s, wait_s; /* of the measured steps */
 } training;
 
-/* A run file says what a step is; without one it is two sequences per node. */
+/* A run file sets the size of a step; without one a step is two sequences per node. */
 static weft_status collect(weft_ctx *ctx, const args *a, const training *t,
                            const char *keys, operands *o) {
     *o = (operands){.n = 0};
@@ -106,7 +107,7 @@ static weft_status train(weft_ctx *ctx, const args *a, training *t, const char *
     return status;
 }
 
-/* What the program prints. */
+/* All that the program prints. */
 typedef struct sheet {
     weft_replicator_speeds speeds;
     bool has_hidden;
@@ -128,7 +129,7 @@ static weft_status train_each(weft_ctx *ctx, const args *a, const training *like
 
 /* --- printing --- */
 
-/* What the wire carries beyond the bound, in per cent; nothing if it carries nothing. */
+/* Bits on the wire beyond the entropy bound, in per cent; 0 if nothing is sent. */
 static double excess(const weft_replicator_speed *r) {
     return r->bound_bits > 0 ? 100 * (r->wire_bits / r->bound_bits - 1) : 0;
 }

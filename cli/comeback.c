@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Coming in again after the others have gone on without this process.
+/* Joining the run again after the others have dropped this process.
  *
  *     n-th time within ten minutes of the one before:  waits 2^(n-1) s, 60 s at most
  *
- * A process whose link comes and goes costs the others a second each time that it is lost, so it
- * comes back more and more seldom, and not more than --returns times. Who has trained for ten
- * minutes begins to count anew. The count goes from start to start in the environment. */
+ * Each time that a process with an unstable link is lost costs the others a second. So
+ * the waits grow longer, and there are at most --returns of them. After ten minutes of
+ * training the count starts again from zero. An environment variable passes the count
+ * from one start to the next. */
 #define _GNU_SOURCE
 #include "comeback.h"
 
@@ -24,7 +25,8 @@ static const double trained_s = 600;
 
 static double now_s(void) {
     struct timespec t;
-    clock_gettime(CLOCK_BOOTTIME, &t); /* a lid that is shut is time, too */
+    clock_gettime(CLOCK_BOOTTIME, &t); /* this clock also runs while the machine is
+                                          suspended */
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -36,7 +38,7 @@ int comeback_init(comeback *c, const args *given) {
     return args_int(given, "--returns", 0, MOST_RETURNS, &c->most);
 }
 
-/* What said how this process began does not hold any more. */
+/* Whether a flag or variable said how this process began; it is not valid for the restart. */
 static bool is_of_the_beginning(const char *name) {
     static const char *const names[] = {"--join", "--listen", "--resume"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -44,7 +46,8 @@ static bool is_of_the_beginning(const char *name) {
     return false;
 }
 
-/* The command line of one that joins; NULL: no memory, or it reads what can be read only once. */
+/* The command line of a process that joins. NULL: no memory, or the training text comes
+ * from stdin, which can be read only once. */
 static char **command_line(const args *a, const char *doors) {
     size_t most = 6 + 2 * (size_t)a->n_given + (size_t)a->n_operands;
     union {
@@ -74,7 +77,7 @@ static char **command_line(const args *a, const char *doors) {
     return argv;
 }
 
-/* Until the time is over, or somebody wants the process to end. */
+/* Waits until the time is over, or until `should_stop` asks the process to end. */
 static bool wait_for(int seconds, bool (*should_stop)(void *user)) {
     double until_s = now_s() + seconds;
     const struct timespec pause = {.tv_nsec = 50000000};
@@ -82,7 +85,7 @@ static bool wait_for(int seconds, bool (*should_stop)(void *user)) {
     return !should_stop(NULL);
 }
 
-/* Starts the program anew; returns if that fails. */
+/* Executes the program again; returns only if that fails. */
 static void begin_anew(const comeback *c, int n, const char *doors) {
     char count[16];
     char **argv = command_line(c->given, doors);

@@ -9,14 +9,15 @@ enum { CODE_OK = 0, CODE_FAILED = 1, CODE_USAGE = 2 };
 /* A flag of a command; tables of flags end with a NULL name. */
 typedef struct flag {
     const char *name;        /* "--nodes" */
-    const char *placeholder; /* of its argument, "N"; NULL: it stands alone. FILE, FOLDER,
-                                RUN and alternatives "a|b" are completed as such */
+    const char *placeholder; /* of its argument, "N"; NULL: the flag takes no argument.
+                                FILE, FOLDER, RUN and alternatives "a|b" control the shell
+                                completion */
     const char *doc;
-    const char *key; /* the configuration key that it is short for, or NULL */
+    const char *key; /* the configuration key that the flag sets, or NULL */
 } flag;
 
-/* A subcommand: one constant at the foot of its own file and one line in registry.c.
- * Help, man page and completion are made from it. */
+/* A subcommand: one constant at the end of its own file and one line in registry.c. The
+ * help, the man page and the completion scripts are generated from it. */
 typedef struct command {
     const char *name;
     const char *summary; /* one line, no full stop */
@@ -24,8 +25,9 @@ typedef struct command {
     const char *help;    /* paragraphs separated by empty lines; wrapped when printed */
     const flag *flags;   /* or NULL */
     const char *const
-        *words;            /* what its first operand can be, NULL-terminated; or NULL */
-    const char *words_key; /* or these are the choices of this configuration key */
+        *words;            /* possible values of the first operand, NULL-terminated; or
+                              NULL */
+    const char *words_key; /* or: the values are the choices of this configuration key */
     bool configures;       /* takes [run.yaml] [key=value ...] */
     /* argv[0] is the command's name; returns the exit code. */
     int (*run)(int argc, char **argv);

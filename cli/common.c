@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What all commands share: the context with its log, exit codes, the configuration from file,
- * flags and overrides. */
+/* Shared by all commands: the context with its log, exit codes, and the configuration
+ * from files, flags and overrides. */
 #include "common.h"
 
 #include <errno.h>
@@ -70,8 +70,8 @@ static bool ends_in(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Whether an operand is data to train on and no run file: a folder, or a file named like one
- * of text or tokens. */
+/* Whether an operand is training data rather than a run file: a folder, or a file whose
+ * name ends as one of text or tokens. */
 static bool is_data(const char *operand) {
     static const char *const ends[] = {".txt", ".md",  ".jsonl", ".ndjson", ".csv",
                                        ".tsv", ".bin", ".gz",    ".zst",    NULL};
@@ -83,7 +83,7 @@ static bool is_data(const char *operand) {
     return false;
 }
 
-/* `weft train my.txt` is data.path=my.txt; several of them are a list. */
+/* `weft train my.txt` sets data.path=my.txt; several such operands form a list. */
 static weft_status set_data(weft_ctx *ctx, const args *a, weft_config *config) {
     char list[8192] = "data.path=[";
     size_t n = strlen(list);
@@ -105,7 +105,7 @@ static weft_status set_data(weft_ctx *ctx, const args *a, weft_config *config) {
 }
 
 static weft_status read_operands(weft_ctx *ctx, const args *a, weft_config *config) {
-    for (int i = 0; i < a->n_operands; i++) { /* a later file goes over an earlier one */
+    for (int i = 0; i < a->n_operands; i++) { /* a later file overrides an earlier one */
         const char *operand = a->operands[i];
         if (strchr(operand, '='))
             WEFT_TRY(weft_config_set(ctx, config, operand));
@@ -125,7 +125,7 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
 
 static const char *text_or_null(const char *text) { return text[0] ? text : NULL; }
 
-/* PORT: a run that this process begins alone. */
+/* Opens a mesh for a run that this process starts alone; others join it at PORT. */
 static weft_status begin_mesh(weft_ctx *ctx, const char *text,
                               const weft_mesh_security *security, weft_mesh **out) {
     char *rest;
@@ -136,8 +136,8 @@ static weft_status begin_mesh(weft_ctx *ctx, const char *text,
     return weft_mesh_begin(ctx, (int)port, security, out);
 }
 
-/* The configuration is read for its keys' sake only: it is complete once the mesh says
- * where the ranks run. */
+/* The configuration is read only for the keys of the section mesh that concern security.
+ * It is complete only when the mesh knows where the ranks run. */
 weft_status security_of_args(weft_ctx *ctx, const args *a, weft_config **config,
                              weft_mesh_security *out) {
     *out = (weft_mesh_security){0};
@@ -202,7 +202,8 @@ int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code) {
     _exit(code);
 }
 
-/* Descriptions are small: what is longer is something else, or a device that never ends. */
+/* Files of configuration are small. A longer one is something else, or a device without
+ * an end. */
 enum { LARGEST_FILE = 64 << 20 };
 
 /* Appends a file to *text; *n and *room are its bytes and what is allocated. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a completion script for bash: the words come from the tables of commands and
- * keys, the logic is fixed. Bash cuts "key=value" into three words at the '='; the script
+/* Prints a completion script for bash. The words come from the tables of commands and
+ * keys; the logic is fixed. Bash cuts "key=value" into three words at the '='; the script
  * puts the key back together. */
 #include <string.h>
 
@@ -115,13 +115,13 @@ static bool is_path(const char *placeholder) {
            strcmp(placeholder, "RUN") == 0;
 }
 
-/* "a|b" as words. */
+/* Prints "a|b" as separate words. */
 static void put_alternatives(const char *text) {
     for (; *text; text++) putchar(*text == '|' ? ' ' : *text);
 }
 
-/* What follows a flag: the choices of its key, its alternatives, FILE, FOLDER, RUN,
- * or VALUE for the rest. */
+/* Prints the possible arguments of each flag: the choices of its key, its alternatives,
+ * FILE, FOLDER, RUN, or VALUE for all others. */
 static void put_arguments(void) {
     fputs("_weft_argument() {\n    case $1 in\n", stdout);
     for (int i = 0; commands[i]; i++) {

@@ -11,8 +11,8 @@
 
 enum { MOST_MEANING = 70 };
 
-/* The first sentence of a description in quotes, with what both shells would read escaped;
- * ':' ends a word for zsh. */
+/* Prints the first sentence of a description inside quotes, and escapes what the shells
+ * would interpret. In zsh ':' ends a word. */
 static void put_meaning(const char *text, bool zsh) {
     for (int i = 0; text[i] && i < MOST_MEANING && strncmp(text + i, ". ", 2) != 0; i++) {
         if (text[i] == '\'')
@@ -24,7 +24,7 @@ static void put_meaning(const char *text, bool zsh) {
     }
 }
 
-/* What a flag's argument can be. */
+/* Kinds of a flag's argument. */
 typedef enum argument { NO_ARGUMENT, A_FILE, A_FOLDER, WORDS, A_VALUE } argument;
 
 static argument argument_of(const flag *f) {
@@ -46,7 +46,7 @@ static void put_words(const flag *f) {
             printf("%s%s", c == key->choices ? "" : " ", c->name);
 }
 
-/* Calls back for each value that a key can have. */
+/* Calls `put` for each value that a key can have. */
 static void each_choice(const weft_config_key *key,
                         void (*put)(const char *key, const char *value,
                                     const char *doc)) {
@@ -119,7 +119,7 @@ void completion_fish(void) {
 
 /* ---- zsh ---- */
 
-/* A word of an array: ':' would end it. */
+/* Prints one word of an array, with ':' escaped, which would end the word. */
 static void zsh_entry(const char *word, const char *meaning) {
     fputs("        '", stdout);
     for (; *word; word++) printf("%s%c", *word == ':' ? "\\" : "", *word);
@@ -133,7 +133,7 @@ static void zsh_choice(const char *key, const char *value, const char *doc) {
     zsh_entry(value, doc);
 }
 
-/* case of commands: their flags and words. */
+/* Prints the cases for commands: their flags and words. */
 static void zsh_commands(void) {
     for (int i = 0; commands[i]; i++) {
         const command *c = commands[i];
@@ -147,7 +147,7 @@ static void zsh_commands(void) {
     }
 }
 
-/* case of "command --flag": what follows. */
+/* Prints the cases for "command --flag": the possible arguments. */
 static void zsh_arguments(void) {
     for (int i = 0; commands[i]; i++)
         for (const flag *f = commands[i]->flags; f && f->name; f++) {

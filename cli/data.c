@@ -39,7 +39,7 @@ static weft_shard_texts texts_of(const args *a, int threads) {
                               .threads = threads};
 }
 
-/* Trains on text and saves; says on stdout what there is now. */
+/* Trains a tokenizer on text, saves it, and prints a summary on stdout. */
 static weft_status train_tokenizer(weft_ctx *ctx, const args *a, int64_t vocab) {
     const char *out = args_value(a, "-o"), *split = args_value(a, "--split");
     char shown[PATH_MAX];
@@ -90,7 +90,7 @@ static weft_status inspect(weft_ctx *ctx, const args *a, int64_t n_tokens) {
     return status;
 }
 
-/* The numbers among the flags. */
+/* The flags with numeric values. */
 typedef struct numbers {
     long long vocab, threads, tokens;
 } numbers;
@@ -104,7 +104,7 @@ static int read_numbers(const args *a, numbers *out) {
     return code;
 }
 
-/* Whether the action is one, and has its files. */
+/* Checks that the action exists and that its files are given. */
 static int check(const args *a) {
     if (a->n_operands == 0) return args_expect(a, 1, 1);
     const char *action = a->operands[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft doctor`: what would keep a run from going well on these machines. */
+/* `weft doctor`: finds problems of these machines that would disturb a run. */
 #define _POSIX_C_SOURCE 200809L
 #include <ctype.h>
 #include <stdio.h>
@@ -32,14 +32,14 @@ typedef struct visit {
     weft_mesh *mesh;      /* the processes started together, or NULL */
     weft_rank_facts *all; /* of the ranks */
     int n_ranks;
-    bool leads; /* rank 0 alone looks for peers and prints */
+    bool leads; /* true on rank 0, which alone contacts the peers and prints */
     weft_findings findings;
     bool json, quiet, strict;
 } visit;
 
-/* ---- who else there is ---- */
+/* ---- other machines ---- */
 
-/* A name may be followed by ":2" or " slots=2". */
+/* Adds the name of a machine, which may be followed by ":2" or " slots=2". */
 static int add_peer(visit *v, const char *name, size_t n) {
     if (v->n_peers == WEFT_DOCTOR_PEERS)
         return usage_error("more than %d other machines", WEFT_DOCTOR_PEERS);
@@ -83,8 +83,9 @@ static int add_file(visit *v, const char *path) {
 
 /* ---- what is printed ---- */
 
-/* Of a large mesh only the first machines that are well are shown: how many findings of
- * the same topic and severity come before this one, and how many there are. */
+/* Of a large mesh only the first machines without a problem are shown. Counts how many
+ * findings of the same topic and severity come before this one, and how many there are in
+ * all. */
 enum { SHOWN = 4 };
 
 static void count_likes(const weft_findings *all, int64_t i, int64_t *before,
@@ -232,7 +233,7 @@ static int read_flags(const args *a, visit *v, long long *port, double *timeout_
     return code;
 }
 
-/* Started by mpirun, every process takes part. */
+/* Under mpirun every process takes part: gathers the facts of all. */
 static weft_status meet(weft_ctx *ctx, const args *a, visit *v) {
     WEFT_TRY(mesh_of_args(ctx, a, &v->mesh));
     weft_mesh_facts facts = {.rank = 0, .size = 1};

@@ -29,7 +29,8 @@ static const flag flags[] = {
 
 extern const command command_eval;
 
-/* The template of prompts; a folder without one will do as long as no messages come. */
+/* Opens the chat template for prompts. A folder without a template is accepted as long as
+ * no prompt consists of messages. */
 static weft_status open_chat(weft_ctx *ctx, const weft_inference *inference,
                              const char *name, weft_chat **out) {
     weft_status status = weft_inference_chat(ctx, inference, "auto", out);
@@ -39,7 +40,8 @@ static weft_status open_chat(weft_ctx *ctx, const weft_inference *inference,
                                      : weft_inference_chat(ctx, inference, name, out);
 }
 
-/* What a run was trained on says which text it did not see. */
+/* Opens the validation text of a run. The run's training data decides which text it has
+ * not seen. */
 static weft_status open_run_data(weft_ctx *ctx, const char *run,
                                  const weft_inference *inference, weft_dataset **dataset,
                                  int64_t *T, int64_t *max_tokens) {
@@ -54,7 +56,8 @@ static weft_status open_run_data(weft_ctx *ctx, const char *run,
                              "%s is not a run folder (no config.yaml); give --data FILE",
                              run);
     WEFT_TRY(weft_config_create(ctx, &config));
-    weft_ctx_set_sink(ctx, NULL, NULL); /* warnings were given when it was trained */
+    weft_ctx_set_sink(ctx, NULL, NULL); /* the run printed its warnings when it was
+                                           trained */
     weft_chat *chat = NULL;
     weft_status status = weft_config_load(ctx, config, path);
     if (status == WEFT_OK) status = weft_config_finish(ctx, config);
@@ -124,7 +127,8 @@ static weft_status open_data(weft_ctx *ctx, const args *a,
     return status;
 }
 
-/* What a text's loss is per byte, and the share of right classes, where there is such. */
+/* Prints the loss of a text also per byte, and the share of correct classes, where these
+ * exist. */
 static void print_loss(bool json, double loss, int64_t n, double bytes_per_token,
                        double accuracy) {
     char more[80] = "";

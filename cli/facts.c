@@ -33,7 +33,8 @@ enum { N_NAMES = sizeof names / sizeof names[0] };
 
 /* ---- this machine's rate ---- */
 
-/* A few steps of the run's model, on as many tokens as keep the kernels busy. */
+/* Size of the measurement: a few steps of the run's model, with enough tokens per step to
+ * keep the kernels busy. */
 enum { MEASURED_TOKENS = 4096, MEASURED_STEPS = 8, SKIPPED_STEPS = 1 };
 
 typedef struct speed {
@@ -90,7 +91,7 @@ static weft_status measure_here(weft_ctx *ctx, const weft_config *run, double *f
     return status;
 }
 
-/* "5min" in seconds. */
+/* Converts "5min" to seconds. */
 int parse_time(const char *name, const char *text, double *out) {
     static const struct {
         const char *name;
@@ -197,7 +198,7 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_config *run,
         const char *value = args_value(a, name);
         if (value) WEFT_TRY(weft_cluster_set(ctx, cluster, names[i], value));
     }
-    /* nobody said how many nodes: as many as can be in the sites that were asked for */
+    /* the number of nodes was not given: use one that the given number of sites divides */
     bool guessed = !args_has(a, "--cluster") && !args_has(a, "--nodes");
     if (guessed && cluster->nodes % cluster->sites != 0)
         WEFT_TRY(set_number(ctx, cluster, "nodes", (double)cluster->sites));

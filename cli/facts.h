@@ -6,8 +6,8 @@
 
 #include "args.h"
 
-/* Facts about a cluster on a command line: --cluster FILE, and one flag for each fact
- * that is typed more often. */
+/* Facts about a cluster on a command line: --cluster FILE, and a flag for each fact that
+ * is often given by hand. */
 
 /* clang-format off */
 #define CLUSTER_FLAGS                                                                    \
@@ -36,25 +36,25 @@
     {"--wire-jitter", "TIME", "mean delay beyond the latency, such as 5ms", NULL}
 /* clang-format on */
 
-/* The value of a flag such as "5min" in seconds; *out unchanged without text. Returns
- * CODE_OK, or CODE_USAGE after saying what is wrong. */
+/* Converts the value of a flag, such as "5min", to seconds. *out is unchanged if text is
+ * NULL. Returns CODE_OK, or CODE_USAGE after saying what is wrong. */
 int parse_time(const char *name, const char *text, double *out);
 
-/* What --failures is, and that flags which hold for failures alone have it beside them:
- * --restart, --roll-back, with `saves` --save too; returns as above. */
+/* Checks the value of --failures, and that the flags which need it come with it:
+ * --restart, --roll-back, and with `saves` also --save. Returns as above. */
 int check_failures(const args *a, bool saves);
 
-/* "8h,30%": how long of a day, and the share of its rate that the wire carries then; returns as
- * above. */
+/* Parses "8h,30%": the busy time of a day, and the share of the wire's rate that is left
+ * then. Returns as above. */
 int parse_busy(const char *name, const char *text, double *busy_s, double *busy_share);
 
-/* The cluster of a command line; what it does not say comes from the run (finished):
- * nodes, if it has one only `nodes` of them, and ranks per node. [out] *out owned by the
- * caller (weft_cluster_destroy). */
+/* The cluster of a command line. Facts that it lacks come from the finished run: the
+ * number of nodes (`nodes`, if the run has only one) and the ranks per node. [out] *out
+ * owned by the caller (weft_cluster_destroy). */
 weft_status cluster_of_args(weft_ctx *ctx, const args *a, const weft_config *run,
                             int64_t nodes, weft_cluster **out) WEFT_CHECKED;
 
-/* The cluster that the threads of this process are: the run's mesh on this machine, its
- * links those of the run. [out] as above. */
+/* The cluster that the threads of this process form: the run's mesh on this machine, with
+ * the links of the run. [out] as above. */
 weft_status cluster_here(weft_ctx *ctx, const weft_config *run,
                          weft_cluster **out) WEFT_CHECKED;

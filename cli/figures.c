@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers as people read them, with a unit that fits. */
+/* Formats numbers for people, with a suitable unit. */
 #include "figures.h"
 
 #include <math.h>

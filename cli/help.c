@@ -33,7 +33,7 @@ void help_overview(FILE *out) {
     print_wrapped(out, 11, WIDTH, help_exit_codes);
 }
 
-/* A name in its column, and wrapped text beside it. */
+/* Prints a name in its column, and wrapped text beside it. */
 static void print_entry(FILE *out, const char *name, int column, const char *text) {
     int n = (int)strlen(name);
     if (n + 4 > column)

@@ -5,13 +5,13 @@
 
 #include "command.h"
 
-/* What `weft --help` says. */
+/* Prints the output of `weft --help`. */
 void help_overview(FILE *out);
 
-/* What `weft COMMAND --help` says: the command's own words, its flags, and for a command
- * that configures every key with type, unit and default. */
+/* Prints the output of `weft COMMAND --help`: the command's own text, its flags, and, for
+ * a command that takes a configuration, every key with its type, unit and default. */
 void help_command(FILE *out, const command *c);
 
-/* The words at the end of the overview and of the man page. */
+/* Texts at the end of the overview and of the man page. */
 extern const char *const help_exit_codes;
 extern const char *const help_config_layers;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft data inspect` of a tokenizer and of tokens. */
+/* `weft data inspect` for a tokenizer and for token shards. */
 #include "inspect.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 #include <weft/shard_file.h>
 
-/* The bytes of a token, quoted; what is not printable as \xNN. */
+/* Prints the bytes of a token in quotes; bytes that are not printable as \xNN. */
 static void print_bytes(const char *bytes, int64_t n) {
     fputs(" \"", stdout);
     for (int64_t i = 0; i < n; i++) {

@@ -4,10 +4,10 @@
 #include <weft/ctx.h>
 #include <weft/tokenizer.h>
 
-/* Checks a token shard and prints what it holds and its first n_tokens tokens, as text
- * too if a tokenizer is given. */
+/* Checks a token shard, prints a summary of it and its first n_tokens tokens. If a
+ * tokenizer is given, the tokens are also printed as text. */
 weft_status inspect_shard(weft_ctx *ctx, const char *path,
                           const weft_tokenizer *tokenizer, int64_t n_tokens) WEFT_CHECKED;
 
-/* Prints what a tokenizer.json is. */
+/* Prints a summary of a tokenizer.json. */
 weft_status inspect_tokenizer(weft_ctx *ctx, const char *path) WEFT_CHECKED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft key new`: 32 random bytes as hex, for mesh.key. The file that it is
- * written to becomes the owner's alone. */
+/* `weft key new`: 32 random bytes as hex, for mesh.key. The output file becomes
+ * accessible only to its owner. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static const char *const actions[] = {"new", NULL};
 
 extern const command command_key;
 
-/* A file that the shell has opened for us is made the owner's alone. */
+/* Makes the file that the shell has opened as stdout accessible only to its owner. */
 static int protect_output(void) {
     struct stat info;
     if (fstat(STDOUT_FILENO, &info) != 0 || !S_ISREG(info.st_mode)) return CODE_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft list`: the kinds of everything that has kinds. */
+/* `weft list`: the available kinds of models, methods, optimizers and so on. */
 #include <string.h>
 
 #include <weft/model.h>

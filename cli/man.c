@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints weft(1) in roff, man macros, from the tables of commands and keys. */
+/* Prints weft(1) in roff with the man macros, from the tables of commands and keys. */
 #include <string.h>
 
 #include <weft/version.h>
@@ -9,7 +9,7 @@
 
 extern const command command_man;
 
-/* Text that roff must not read as requests or escapes. */
+/* Prints text, escaped so that roff reads no requests or escapes in it. */
 static void put_n(const char *text, size_t n) {
     for (size_t i = 0; i < n; i++) {
         bool line_start = i == 0 || text[i - 1] == '\n';
@@ -27,7 +27,7 @@ static void put_n(const char *text, size_t n) {
 
 static void put(const char *text) { put_n(text, strlen(text)); }
 
-/* An empty line becomes a paragraph break. */
+/* Prints text in which an empty line becomes a paragraph break. */
 static void put_paragraphs(const char *text) {
     while (*text) {
         const char *end = strstr(text, "\n\n");

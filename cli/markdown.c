@@ -31,7 +31,7 @@ static const char *const rules =
     "name the "
     "line. `weft config run.yaml --origins` shows every value and where it came from.";
 
-/* Text for a table cell. */
+/* Prints text for a table cell. */
 static void put_cell(FILE *out, const char *text) {
     fputs(" ", out);
     for (; *text; text++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft merge`: an adapter and its base as one model. */
+/* `weft merge`: writes an adapter and its base model as one model. */
 #include <limits.h>
 #include <stdio.h>
 

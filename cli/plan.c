@@ -65,7 +65,7 @@ typedef struct request {
     int n_measured;
     weft_inference_of_facts inferred;
     shape model;
-    long long top, pick; /* pick 0: the choice */
+    long long top, pick; /* pick 0: write the choice */
 } request;
 
 /* ---- the command line ---- */
@@ -81,7 +81,8 @@ static int read_tokens(const args *a, const char *name, double *out) {
     return CODE_OK;
 }
 
-/* The place of the flag's value among the words, which its table has as alternatives. */
+/* Reads the value of a flag that is one of `words`. [out] *out is the index of the word;
+ * the words are the alternatives in the table of flags. */
 static int read_word(const args *a, const char *name, const char *words, int *out) {
     const char *text = args_value(a, name);
     size_t n = text ? strlen(text) : 0;
@@ -102,7 +103,7 @@ static bool is_framework(const char *name) {
     return false;
 }
 
-/* "ddp,fsdp" becomes "ddp fsdp"; the same one twice is one. */
+/* Adds a framework to the list: "ddp,fsdp" becomes "ddp fsdp". A repeated name counts once. */
 static int add_framework(request *r, const char *name) {
     char padded[40], all[132];
     if (strcmp(name, "weft") == 0) return CODE_OK;
@@ -158,7 +159,7 @@ static int read_failures(const args *a, request *r) {
     return code == CODE_OK ? check_failures(a, true) : code;
 }
 
-/* A flag that nothing reads would be a silent mistake. */
+/* Refuses a flag that nothing would read, instead of ignoring it. */
 static int check_readers(const args *a, const request *r) {
     static const char *const theirs[] = {"--collective", "--precision"};
     bool others = r->frameworks[0] || args_has(a, "--measured");
@@ -175,7 +176,7 @@ static int check_readers(const args *a, const request *r) {
     return usage_error("--site-link is the wire between sites, but there is no --sites");
 }
 
-/* One line that counts, on a terminal only. */
+/* Shows a counter on one line, only on a terminal. */
 static void show_progress(void *user, int64_t done, int64_t all) {
     (void)user;
     fprintf(stderr, "\rpredicting %lld of %lld%s", (long long)done, (long long)all,
@@ -235,7 +236,7 @@ static void put_head(const request *r, const weft_advice *a) {
     printf("\n");
 }
 
-/* Steps to a loss, over those of one node. */
+/* Formats the number of steps to a loss, relative to one node. */
 static const char *steps_text(const weft_candidate *c, char *out, size_t size) {
     if (!c->learning.changes[0])
         snprintf(out, size, "same");
@@ -278,7 +279,7 @@ static void put_wide_row(const weft_advice *a, int64_t i) {
            c->usable ? "" : "; unusable: ", c->problem);
 }
 
-/* 80 columns. */
+/* Prints the header of the table, which has 80 columns. */
 static void put_names(void) {
     printf("%4s %-18s %5s %8s %6s %6s %4s %7s %8s\n", "", "method", "nodes", "step",
            "steps", "faster", "+-", "bound", "sent");
@@ -303,7 +304,7 @@ static void put_row(const weft_advice *a, int64_t i) {
                           : "-");
 }
 
-/* Why rows have no room, by that of them which needs least. */
+/* Explains why rows do not fit into memory, by the row that needs the least. */
 static void put_problem(const weft_advice *a) {
     const weft_candidate *least = NULL;
     char line[256];
@@ -321,7 +322,7 @@ static void put_problem(const weft_advice *a) {
     print_wrapped(stdout, 4, 80, line);
 }
 
-/* The choice first, whatever its place. */
+/* Prints the table. The choice is in the first row, whatever its rank. */
 static void put_table(const request *r, const weft_advice *a) {
     bool wide = args_has(r->a, "--wide");
     long long hidden = 0;
@@ -342,7 +343,7 @@ static void put_table(const request *r, const weft_advice *a) {
 
 enum { ALTERNATIVES = 3 };
 
-/* The next three methods, with the rate of the wire from which each is worth it. */
+/* Prints the next three methods, and the rate of the wire from which each is worth using. */
 static void put_alternatives(const weft_advice *a) {
     char rate[32], steps[COLUMN];
     int n = 0;
@@ -362,7 +363,7 @@ static void put_alternatives(const weft_advice *a) {
     if (n > 0) putchar('\n');
 }
 
-/* The advice wrapped, paragraph by paragraph. */
+/* Prints the advice, wrapped paragraph by paragraph. */
 static void put_words(const char *text) {
     enum { WIDTH = 80 };
     char paragraph[4096];
@@ -370,7 +371,7 @@ static void put_words(const char *text) {
         end = strstr(text, "\n\n");
         if (!end) end = text + strlen(text);
         snprintf(paragraph, sizeof paragraph, "%.*s", (int)(end - text), text);
-        if (*text == ' ') /* lines to type */
+        if (*text == ' ') /* a command line, printed as it is */
             printf("%s\n", paragraph);
         else
             print_wrapped(stdout, 0, WIDTH, paragraph);
@@ -447,7 +448,7 @@ static weft_status show(weft_ctx *ctx, const request *r, const weft_advice *a) {
     return WEFT_OK;
 }
 
-/* What was measured, and what follows from it. */
+/* Reads the measured steps of --measured and fits the facts to them. */
 static weft_status take_measured(weft_ctx *ctx, request *r) {
     const char *text;
     for (; (text = args_nth(r->a, "--measured", r->n_measured)); r->n_measured++) {

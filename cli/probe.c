@@ -33,7 +33,7 @@ typedef struct scale {
     double factor;
 } scale;
 
-/* In the order of size; the last that is not larger than the value is taken. */
+/* Scales in ascending order; the last one that is not larger than the value is used. */
 static const scale scales[] = {{"s", "ns", 1e-9},
                                {"s", "us", 1e-6},
                                {"s", "ms", 1e-3},
@@ -64,7 +64,8 @@ static const char *value_text(const weft_probe_figure *f, char *out, size_t size
     return out;
 }
 
-/* How far the halves are apart; a share by itself, everything else by its value. */
+/* Formats the difference between the two halves: of a share the difference itself, of any
+ * other figure the difference relative to its value. */
 static const char *deviation_text(const weft_probe_figure *f, char *out, size_t size) {
     double apart = fabs(f->second - f->first);
     bool share = f->unit[0] == '\0';
@@ -131,7 +132,7 @@ static void say_part(void *user, const char *what) {
     progress_note("", line);
 }
 
-/* Before a minute is spent on it. */
+/* Checks the output folder before a minute of measuring. */
 static weft_status check_folder(weft_ctx *ctx, const char *path) {
     char folder[4096];
     struct stat about;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* On a terminal one line is drawn over and over, elsewhere a line is printed now and then:
+/* On a terminal one line is redrawn; elsewhere a line is printed at intervals:
  *
  *     train 120/500 24% [====>            ]  loss 3.2140  42s left  10.7k tok/s  wire ...
  *
- * The bar keeps its width while the run goes on, so that it does not jump. The words behind it
- * are listed by importance and printed as long as they fit. stderr's lock keeps lines of
- * several threads whole. */
+ * The bar keeps its width during the run, so that it does not jump. The words after it
+ * are in order of importance, and are printed as long as they fit. The lock of stderr
+ * keeps the lines of several threads intact. */
 #include "progress.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ static const char *short_time(double s, char *out, size_t out_size) {
     return out;
 }
 
-/* Appends a word if it fits into the width; later words may still fit. */
+/* Appends a word if it fits into the width. If it does not, later words may still fit. */
 static void add(char *line, int width, const char *word) {
     size_t used = strlen(line), n = strlen(word);
     if (!word[0] || (int)(used + 2 + n) > width) return;
@@ -83,7 +83,8 @@ static void add_wire(char *line, int width, const progress_state *p) {
     add(line, width, word);
 }
 
-/* " [=====>    ]", wider on a wider terminal; nothing in a file or where there is no room. */
+/* Appends " [=====>    ]", wider on a wider terminal; nothing in a file or without enough
+ * room. */
 static void append_bar(char *line, int width, const progress_state *p) {
     size_t used = strlen(line);
     int n = (width - 56) / 2;
@@ -154,8 +155,9 @@ void progress_begin(int64_t total) {
     now.printed_s = -1e9;
 }
 
-/* A terminal is redrawn ten times a second. A file gets a line for each tenth of the way,
- * and between those one after 5 s, later more rarely, at last one in a minute. */
+/* Whether it is time to print. A terminal is redrawn ten times per second. A file gets a
+ * line at each tenth of the run, and between these one after 5 s, then more rarely,
+ * finally one per minute. */
 static bool is_time(const progress_state *p) {
     double at = seconds(), since = at - now.printed_s;
     if (now.terminal) return since >= 0.1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft sample`: text that continues a prompt, byte by byte as it is made; with --chat
- * (sample_chat.c) the answers of a conversation. */
+/* `weft sample`: writes text that continues a prompt, byte by byte as it is generated;
+ * with --chat (sample_chat.c) the answers of a conversation. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static const flag flags[] = {
 
 extern const command command_sample;
 
-/* What the model continues, written before its first byte; NULL: written. */
+/* Writes the prompt before the model's first byte, once: *prompt becomes NULL. */
 static void write_prompt(const char **prompt) {
     if (*prompt) fputs(*prompt, stdout);
     *prompt = NULL;
@@ -52,7 +52,7 @@ static weft_status sample_text(weft_ctx *ctx, weft_inference *inference,
     weft_status status = weft_inference_sample(ctx, inference, prompt, n_bytes, options,
                                                write_bytes, &prompt);
     if (status != WEFT_OK) return status;
-    write_prompt(&prompt); /* the model had nothing to add */
+    write_prompt(&prompt); /* the model generated nothing */
     putchar('\n');
     return WEFT_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft sample --chat`: a conversation with a model. What is asked and answered is a list of
- * messages, which a chat template writes as the prompt of the next answer:
+/* `weft sample --chat`: a conversation with a model. Questions and answers form a list of
+ * messages; a chat template turns it into the prompt of the next answer:
  *
  *     --prompt TEXT    one question, one answer
  *     standard input   each line is a question; the conversation grows until its end
@@ -22,14 +22,15 @@ typedef struct talk {
     json_t *messages; /* owned */
     char *answer;     /* [n], owned */
     size_t n, room;
-    bool failed; /* no memory for it */
+    bool failed; /* no memory for the answer */
 } talk;
 
 static weft_status no_memory(weft_ctx *ctx) {
     return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for a conversation");
 }
 
-/* Bytes that are no text in UTF-8 are left out of what the model is told that it said. */
+/* Adds a message to the conversation. A text that is not valid UTF-8 is added as an empty
+ * message. */
 static weft_status say(talk *t, const char *role, const char *text, size_t n) {
     json_t *content = json_stringn(text, n);
     if (!content) content = json_string("");
@@ -54,11 +55,12 @@ static bool take_bytes(void *user, const char *bytes, int64_t n_bytes) {
     return fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0;
 }
 
-/* The model's next answer, written as it is made and added to the conversation. */
+/* Generates the model's next answer, writes it as it is generated, and adds it to the
+ * conversation. */
 static weft_status answer(talk *t) {
     char *messages = json_dumps(t->messages, 0), *prompt = NULL;
     t->n = 0;
-    /* the library loses a name of which there is no memory, and does not say so */
+    /* without memory for a name, the library omits it and reports no error */
     if (messages && strlen(messages) != json_dumpb(t->messages, NULL, 0, 0)) {
         free(messages);
         messages = NULL;
@@ -78,7 +80,7 @@ static weft_status answer(talk *t) {
                              : status;
 }
 
-/* Questions from standard input until it ends. */
+/* Answers questions from standard input until it ends. */
 static weft_status answer_lines(talk *t) {
     char *line = NULL;
     size_t room = 0;

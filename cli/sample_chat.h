@@ -5,6 +5,6 @@
 
 #include "common.h"
 
-/* Answers --prompt, or each line of standard input, as an assistant does. */
+/* Generates the assistant's answer to --prompt, or to each line of standard input. */
 weft_status sample_chat(weft_ctx *ctx, const args *a, weft_inference *inference,
                         const weft_sample_options *options) WEFT_CHECKED;

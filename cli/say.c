@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Words for a terminal: sentences without control characters, the likeliest word for a misspelt
- * one, wrapped text. */
+/* Text for a terminal: messages without control characters, the most likely word for a
+ * misspelt one, wrapped text. */
 #include "say.h"
 
 #include <stdarg.h>
@@ -42,7 +42,8 @@ const char *nearest_word(const char *word, const char *const *words, int n) {
         while (front < shorter && word[front] == words[i][front]) front++;
         while (back < shorter - front && word[a - 1 - back] == words[i][b - 1 - back])
             back++;
-        /* what is not common is short: two letters or a third of the word, less than half
+        /* the differing part must be short: two letters or a third of the word, and less
+         * than half
          */
         size_t differs = longer - front - back, allowed = longer / 3 > 2 ? longer / 3 : 2;
         if (differs > allowed || 2 * differs >= longer || front + back <= best_common)

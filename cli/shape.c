@@ -35,7 +35,7 @@ static weft_status count_of(weft_ctx *ctx, const args *a, const char *name,
                          "%s is '%.60s', expected a number such as 63M", name, text);
 }
 
-/* The step of a checkpoint's folder "step-00000100"; -1: it is something else. */
+/* The step of a checkpoint's folder such as "step-00000100"; -1: not a checkpoint's name. */
 static long step_of(const char *name) {
     static const char before[] = "step-";
     size_t n = sizeof before - 1;
@@ -44,7 +44,8 @@ static long step_of(const char *name) {
     return fits ? strtol(name + n, NULL, 10) : -1;
 }
 
-/* The config.json of a run's newest checkpoint, or `file` as it is. */
+/* Sets `file` to the config.json of a run's newest checkpoint; leaves it unchanged if
+ * there is none. */
 static void look_into_run(const char *path, char *file, size_t size) {
     char folder[1000];
     long newest = -1;
@@ -59,7 +60,7 @@ static void look_into_run(const char *path, char *file, size_t size) {
     closedir(dir);
 }
 
-/* A file, or the config.json in a folder, which may be a run's. */
+/* Loads a file, or the config.json in a folder, which may be a run folder. */
 static weft_status load(weft_ctx *ctx, const char *path, weft_shape *out) {
     char file[1100], *text;
     struct stat info;
@@ -74,7 +75,7 @@ static weft_status load(weft_ctx *ctx, const char *path, weft_shape *out) {
     return status;
 }
 
-/* The model's own FLOP per token, by what it consists of. */
+/* The FLOP per token of the run's own model, computed from its parts. */
 static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) {
     weft_model_config wanted = {.kind = run->model.kind,
                                 .vocab = run->model.vocab > 0 ? run->model.vocab : 256,

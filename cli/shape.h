@@ -5,7 +5,7 @@
 
 #include "args.h"
 
-/* A model that is planned and need not be one of weft's. */
+/* The model to plan for, which need not be one that weft can train. */
 
 /* clang-format off */
 #define SHAPE_FLAGS                                                                      \
@@ -16,7 +16,7 @@
 /* clang-format on */
 
 typedef struct shape {
-    char note[256];    /* what is read otherwise than it is; "" = nothing */
+    char note[256];    /* what of the file was interpreted differently; "" = nothing */
     double flop_share; /* FLOP of a token over those of the run's model */
 } shape;
 

@@ -49,7 +49,7 @@ enum { MOST_NODES = 65536, MOST_STEPS = 10000000 };
 
 /* ---- the command line ---- */
 
-/* "1%,2": a share and a factor. */
+/* Parses "1%,2": a share and a factor. */
 static int parse_slow(const char *name, const char *text, double *share, double *factor) {
     char *end;
     if (!text) return CODE_OK;
@@ -142,7 +142,7 @@ static void print_text(const weft_simulation *x) {
     print_row("restart", l->restart_s, x, "from failures until all go on");
 }
 
-/* JSON has no word for what is not a number. */
+/* Prints a number; JSON has no representation of numbers that are not finite. */
 static void print_number(const char *name, double value) {
     if (isfinite(value))
         printf(", \"%s\": %.9g", name, value);
@@ -187,7 +187,8 @@ static weft_status read_cluster(weft_ctx *ctx, const args *a, weft_cluster **out
     return WEFT_OK;
 }
 
-/* The cluster's ranks per node are those of the run: what a node has is shared by them.
+/* Sets the cluster's ranks per node to those of the run, which share the node's
+ * resources.
  */
 static weft_status fit(weft_ctx *ctx, const args *a, const weft_config *config,
                        weft_cluster *cluster) {
@@ -197,7 +198,7 @@ static weft_status fit(weft_ctx *ctx, const args *a, const weft_config *config,
     return weft_cluster_set(ctx, cluster, "ranks-per-node", text);
 }
 
-/* Without --nodes and mesh.nodes those of cluster.yaml are played. */
+/* The number of nodes to simulate: without --nodes and mesh.nodes that of cluster.yaml. */
 static int64_t nodes_of(const args *a, const weft_config *config,
                         const weft_cluster *cluster, int64_t asked) {
     bool said = asked > 0 || config->mesh.nodes > 1 || !args_has(a, "--cluster");
@@ -214,7 +215,8 @@ static weft_status simulate(weft_ctx *ctx, const args *a,
     if (status == WEFT_OK) status = shape_of_args(ctx, a, config, &model);
     if (status == WEFT_OK) status = read_cluster(ctx, a, &cluster);
     if (status == WEFT_OK) status = fit(ctx, a, config, cluster);
-    if (status == WEFT_OK) cluster->rank_flops /= model.flop_share; /* after fit: it sets it */
+    if (status == WEFT_OK) cluster->rank_flops /= model.flop_share; /* after fit(), which sets
+                                                                       rank_flops */
     if (status == WEFT_OK)
         options->nodes = nodes_of(a, config, cluster, options->nodes);
     if (status == WEFT_OK) status = weft_simulate(ctx, config, cluster, options, &result);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft topology`: who mixes with whom, how fast a mean spreads, and what it sends. */
+/* `weft topology`: which nodes mix with which, how fast a mean spreads, and what is sent. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,12 +27,12 @@ enum { MOST_STEPS = 16, SAMPLE = 8, MAX_PRINTED = 100000 };
 typedef struct request {
     weft_topology_config config;
     weft_links links; /* items owned by the context */
-    long long steps;  /* 0: decide */
+    long long steps;  /* 0: one period, at most 16 */
 } request;
 
 /* ---- the command line ---- */
 
-/* "100MB" as a number of bytes. */
+/* Parses "100MB" to a number of bytes. */
 static int parse_bytes(const char *text, int64_t *out) {
     static const struct {
         const char *name;

@@ -121,7 +121,8 @@ static void show_plan(const view *v, const weft_run_summary *s) {
                 count_text((double)s->parameters, real, sizeof real));
 }
 
-/* The run goes on without its plan.json if that cannot be written. */
+/* Starts the comparison with the plan. If plan.json cannot be written the run continues
+ * without it. */
 static void start_plan(const view *v, const weft_run_summary *s) {
     if (!v->watch) return;
     show_plan(v, s);
@@ -214,8 +215,8 @@ static void show_against_plan(weft_watch *watch) {
            100 * (o.measured_s / o.planned_s - 1));
 }
 
-/* The two losses side by side, and whether their distance can be overfitting: not before some of
- * the training text came a second time. */
+/* Prints the training loss beside the validation loss, and whether the difference can be
+ * overfitting. It cannot before some of the training text was used a second time. */
 static void show_training_loss(const weft_config *config, const view *v,
                                const weft_train_result *r) {
     double sum = 0;
@@ -265,14 +266,16 @@ static void show_result(const weft_config *config, const weft_train_result *r,
     printf("run folder       %s\n", plain_text(config->run.folder, folder, sizeof folder));
 }
 
-/* Settings that make the BLAS library choose slower kernels than the processor has. */
+/* Warns of environment variables that make the BLAS library choose slower kernels than
+ * the processor supports. */
 static void warn_of_environment(void) {
     char sentence[384];
     if (weft_doctor_blas_trap((const char *const *)environ, sentence, sizeof sentence)[0])
         fprintf(stderr, "weft: warning: %s\n", sentence);
 }
 
-/* A mesh tears down a rank that fails here; all do the same, so all fail alike. */
+/* Makes the watch of --plan. All ranks of a mesh do the same work here, so either all
+ * succeed or all fail. */
 static weft_status make_watch(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
                               const weft_config *config, weft_watch **out) {
     const char *path = args_value(a, "--plan");
@@ -302,8 +305,8 @@ static void show_end(const args *a, const weft_config *config,
                plain_text(config->run.folder, folder, sizeof folder));
 }
 
-/* Whether the run goes on without somebody: who asked for quiet has to hear of it all the same, for
- * a part of the machines now does nothing. */
+/* Whether a message says that the run continues without some processes. It is printed
+ * even with --quiet, since some of the machines are then idle. */
 static bool tells_of_loss(const char *sentence) {
     static const char word[] = "lost ";
     return strncmp(sentence, word, sizeof word - 1) == 0;
@@ -367,7 +370,8 @@ static void show_replay(const char *folder, const weft_replay_result *r) {
     printf("\n");
 }
 
-/* In this process alone, with the configuration of the folder: nothing else is said. */
+/* Replays a run in this process alone, with the configuration in its folder. No other
+ * operands are allowed. */
 static int replay(const args *a, const char *folder) {
     weft_ctx *ctx = program_context();
     view v = {.json = args_has(a, "--json"), .quiet = args_has(a, "--quiet"), .ctx = ctx};

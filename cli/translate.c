@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft translate`: the lines of a file, translated by a trained model of pairs, and their
- * BLEU where there are references. */
+/* `weft translate`: translates the lines of a file with a trained t5, and computes BLEU
+ * if there are reference translations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +22,9 @@ static const flag flags[] = {
 
 extern const command command_translate;
 
-/* Lines of a file, each with its NUL. */
+/* Lines of a file, each with a terminating NUL. */
 typedef struct lines {
-    char **items; /* owned, and each */
+    char **items; /* owned, also each item */
     int64_t n, room;
     weft_ctx *ctx; /* borrowed */
 } lines;
@@ -34,7 +34,7 @@ static void lines_free(lines *l) {
     free(l->items);
 }
 
-/* Takes the text, also on failure. */
+/* Appends a line. Takes ownership of the text, also on failure. */
 static weft_status keep_line(weft_ctx *ctx, lines *l, char *text) {
     if (text && l->n == l->room) {
         l->room = 2 * l->room + 64;
@@ -69,7 +69,8 @@ static weft_status read_lines(weft_ctx *ctx, const char *path, lines *l) {
     return status;
 }
 
-/* What the run was trained with; a folder of somebody else's has no such file. */
+/* Sets the lengths that the run was trained with. A folder that weft did not write has no
+ * file with them. */
 static weft_status lengths_of(weft_ctx *ctx, const char *run, int64_t wanted,
                               weft_translate_options *out) {
     char path[4096];
@@ -91,7 +92,7 @@ static weft_status lengths_of(weft_ctx *ctx, const char *run, int64_t wanted,
     return status;
 }
 
-/* A translation is one line: what would end it becomes a space. */
+/* Keeps a translation as one line: characters that would end the line become spaces. */
 static bool keep(void *user, int64_t i, const char *text) {
     lines *l = user;
     char *copy = strdup(text);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft tune`: trains trials in processes of its own, as the search says (weft/tune.h).
+/* `weft tune`: trains trials in child processes, as the search decides (weft/tune.h).
  *
  *     parent   next -> fork -> ... poll the pipes -> report        one job per process
  *     child    train up to the job's step, write the outcome into its pipe, exit
  *
- * A child ignores Ctrl-C, which the terminal sends to all; the parent asks it to stop
- * (SIGTERM: it saves first), and kills it at the second signal. Where the system can, a
- * child dies with its parent, however that ends. */
+ * A child ignores Ctrl-C, which the terminal sends to all processes. The parent asks it
+ * to stop (SIGTERM: the child saves first), and kills it at the second signal. Where the
+ * system supports it, a child dies with its parent, however the parent ends. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #include <sys/prctl.h>
@@ -48,7 +48,8 @@ static const flag flags[] = {
 
 extern const command command_tune;
 
-/* What a child tells: one write, shorter than a pipe's atomic size. */
+/* The message of a child to the parent: a single write, below the size up to which pipes
+ * write atomically. */
 typedef struct outcome {
     weft_status status;
     double loss, seconds;
@@ -56,7 +57,7 @@ typedef struct outcome {
 } outcome;
 
 typedef struct running {
-    pid_t pid; /* 0: this place is free */
+    pid_t pid; /* 0: this slot is free */
     int pipe;
     weft_tune_job job;
 } running; /* a job in a process of its own */
@@ -70,7 +71,7 @@ typedef struct search {
     int n_jobs, threads;
     running jobs[MOST_JOBS];
     weft_status
-        status; /* of the first job that failed for another reason than its loss */
+        status; /* of the first job that failed for a reason other than its loss */
 } search;
 
 static volatile sig_atomic_t n_signals; /* in the parent */
@@ -88,9 +89,9 @@ static void ask_to_stop(int number) {
 
 /* --- a child --- */
 
-/* Where a child stops: at the step of its job, once that was evaluated. What came out is put
- * beside the run first: a search that dies before it has written its journal finds it there,
- * when the run itself is past that step. */
+/* Where a child stops: at the step of its job, after the evaluation of that step. The
+ * result is first written beside the run. If the search dies before it has written its
+ * journal, it finds the result there, although the run itself is already past that step. */
 typedef struct trial_run {
     int64_t steps;
     double loss, seconds;
@@ -136,8 +137,8 @@ static weft_status set_int(weft_ctx *ctx, weft_config *config, const char *key,
     return weft_config_set(ctx, config, assignment);
 }
 
-/* The configuration of a job: that of the search with the trial's keys; the folder, the seed
- * and when it evaluates are the search's. */
+/* Makes the configuration of a job: that of the search, with the keys of the trial. The
+ * search sets the folder, the seed, and when to evaluate. */
 static weft_status configure(const search *s, weft_ctx *ctx, const weft_tune_job *job,
                              weft_config *config, trial_run *run) {
     char folder[PATH_ROOM + 64];
@@ -184,7 +185,7 @@ static weft_status train_job(const search *s, weft_ctx *ctx, const weft_tune_job
     return status;
 }
 
-/* Never returns. */
+/* Runs the child process. Never returns. */
 static void be_child(const search *s, const weft_tune_job *job, int pipe, pid_t parent) {
     outcome out = {.status = WEFT_ERR_MEMORY, .loss = NAN};
     weft_ctx *ctx;
@@ -210,7 +211,7 @@ static void set_action(int number, void (*handler)(int)) {
     sigaction(number, &action, NULL);
 }
 
-/* Signals are blocked but for the moments in which the parent waits: none is missed. */
+/* Blocks signals. They are unblocked only while the parent waits, so that none is missed. */
 static void block_signals(sigset_t *before) {
     sigset_t both;
     sigemptyset(&both);
@@ -230,7 +231,7 @@ static weft_status start(search *s, running *place, const weft_tune_job *job,
                          const sigset_t *before) {
     int ends[2];
     pid_t parent = getpid();
-    fflush(NULL); /* or the child's exit would print it again */
+    fflush(NULL); /* otherwise the child's exit would print buffered output again */
     if (pipe(ends) != 0) return fail_errno(s->ctx, "make a pipe");
     pid_t pid = fork();
     if (pid == 0) {
@@ -264,7 +265,8 @@ static void say(const search *s, const weft_tune_job *job, const outcome *out) {
     fputc('\n', stderr);
 }
 
-/* A loss that is not finite is a result; anything else that went wrong ends the search. */
+/* Takes the outcome of a job. A loss that is not finite is a result; any other failure
+ * ends the search. */
 static weft_status take(search *s, const weft_tune_job *job, const outcome *out) {
     if (out->status != WEFT_OK && out->status != WEFT_ERR_NUMERIC)
         return weft_ctx_fail(s->ctx, out->status, "trial %d: %s", job->trial,
@@ -275,7 +277,8 @@ static weft_status take(search *s, const weft_tune_job *job, const outcome *out)
     return WEFT_OK;
 }
 
-/* A child has ended, or told what came out and is about to. */
+/* Collects the outcome of a child that has ended, or has sent its outcome and is about to
+ * end. */
 static void collect(search *s, running *place) {
     outcome out = {0};
     ssize_t n;
@@ -308,7 +311,7 @@ static void signal_all(const search *s, int number) {
         if (s->jobs[i].pid) kill(s->jobs[i].pid, number);
 }
 
-/* Until a child has something to tell, or a signal came. */
+/* Waits until a child has sent something or a signal has arrived. */
 static void wait_for_one(search *s, const sigset_t *before) {
     fd_set ready;
     int most = 0;
@@ -323,7 +326,7 @@ static void wait_for_one(search *s, const sigset_t *before) {
         if (s->jobs[i].pid && FD_ISSET(s->jobs[i].pipe, &ready)) collect(s, &s->jobs[i]);
 }
 
-/* Fills free places with jobs, as long as there are any. */
+/* Starts jobs in the free slots, as long as there are any. */
 static void start_jobs(search *s, const sigset_t *before) {
     weft_tune_job job;
     for (int i = 0; i < s->n_jobs && s->status == WEFT_OK && n_signals == 0; i++) {
@@ -333,7 +336,7 @@ static void start_jobs(search *s, const sigset_t *before) {
     }
 }
 
-/* On a signal or a failure the children are asked to stop once, and killed at the next. */
+/* After a signal or a failure asks the children to stop, once; kills them at the next signal. */
 static void hush(const search *s, int *asked) {
     bool stop = n_signals > 0 || s->status != WEFT_OK;
     if (stop && *asked == 0) signal_all(s, SIGTERM);
@@ -354,7 +357,7 @@ static void go_through(search *s) {
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-/* --- what came out --- */
+/* --- results --- */
 
 static int n_tried(const search *s) {
     int n = 0;
@@ -410,7 +413,8 @@ static weft_status show(const search *s, bool json) {
 
 /* --- the command --- */
 
-/* Threads of a job; without --jobs and mesh.threads each core has one job. */
+/* Sets the number of jobs and the threads of each. Without --jobs and mesh.threads each
+ * core has one job. */
 static void share_cores(search *s, const weft_config *config, long long asked) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     long long ranks = config->mesh.nodes * config->mesh.ranks_per_node;
@@ -435,7 +439,7 @@ static int read_numbers(const args *a, weft_tune_setup *setup, long long *jobs) 
     return code;
 }
 
-/* Without --trials: 12 points, where a key has a range. */
+/* The number of trials without --trials: 12 if any key has a range. */
 static int default_trials(const weft_tune_setup *setup) {
     if (setup->n_trials > 0) return setup->n_trials;
     for (int i = 0; i < setup->n_keys; i++)
@@ -443,7 +447,8 @@ static int default_trials(const weft_tune_setup *setup) {
     return 0;
 }
 
-/* Runs of another search, whose journal is gone, would be taken for this one's. */
+/* Refuses a folder with the runs of another search but without its journal: those runs
+ * would be mistaken for this search's. */
 static weft_status check_folder(const search *s) {
     char path[PATH_ROOM + 32];
     int n_entries = 0;

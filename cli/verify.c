@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft verify`: whether everything in a run folder is as it was written. */
+/* `weft verify`: checks that the files of a run folder are intact. */
 #include <weft/verify.h>
 
 #include <limits.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Makes threads that wait sleep after a while instead of spinning; to be called first, with the
- * arguments of main. Returns if nothing is to do. */
+/* Makes waiting threads sleep after a while instead of spinning. Must be called first in
+ * main, with its arguments. Returns if there is nothing to do; otherwise the program
+ * restarts itself. */
 void threads_sleep(char **argv);

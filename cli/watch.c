@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft watch`: follows runs while they go on, in a browser or in the terminal.
+/* `weft watch`: follows runs while they train, in a browser or in the terminal.
  *
  *     metrics.jsonl, ... of each RUN  --(weft_report_data)-->  one JSON object
  *          |                                                     |          |
@@ -56,7 +56,7 @@ unsigned long long watch_stamp(const watched *w) {
     return stamp;
 }
 
-/* The end by a signal, between two looks; no call is restarted. */
+/* Signals end the program between two reads of the runs. Interrupted calls are not restarted. */
 static void catch_signals(void) {
     struct sigaction action = {.sa_handler = ask_to_end};
     sigemptyset(&action.sa_mask);

@@ -13,15 +13,15 @@ typedef struct watched {
     double every_s;
 } watched;
 
-/* A number that changes when a file that the page is made of does. */
+/* A number that changes whenever a file that the page shows changes. */
 unsigned long long watch_stamp(const watched *w);
 
-/* Serves the page on port of 127.0.0.1 (0: a free one) until a signal comes. */
+/* Serves the page on `port` of 127.0.0.1 (0: any free port) until a signal arrives. */
 int watch_serve(const watched *w, int port);
 
-/* Prints each run in a few lines, anew when something changed, until a signal comes;
- * `once`: one time. */
+/* Prints each run in a few lines, and again whenever something has changed, until a
+ * signal arrives. `once`: prints one time and returns. */
 int watch_text(const watched *w, bool once);
 
-/* Sleeps; false: a signal asks for the end. */
+/* Sleeps. Returns false if a signal asks the program to end. */
 bool watch_sleep(double seconds);

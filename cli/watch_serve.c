@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The page of `weft watch`, by libmicrohttpd, on 127.0.0.1 only:
  *
- *     GET /           the page with the data of now
- *     GET /data.json  the data; 304 where they are those that the browser has (ETag)
+ *     GET /           the page with the current data
+ *     GET /data.json  the data; 304 if the browser has the current version (ETag)
  *
- * Who asks under another host name is refused: a page from elsewhere whose name was made to
- * lead here (DNS rebinding) would send its own. */
+ * A request with another host name is refused. A page of another site whose name was made
+ * to resolve to this address (DNS rebinding) would send that site's name. */
 #include "watch.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@
 
 #include <weft/report.h>
 
-/* What one answer was made of; the server's one thread calls for them in turn. */
+/* State of the server. It is used only by the server's single thread. */
 typedef struct server {
     const watched *w;
     char *text[2]; /* the page, the data; owned, NULL: not made for this stamp */
@@ -120,7 +120,8 @@ int watch_serve(const watched *w, int port) {
             port, errno ? strerror(errno) : "not allowed");
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon,
                                                            MHD_DAEMON_INFO_BIND_PORT);
-    weft_ctx_set_sink(w->ctx, NULL, NULL); /* damage is in the answers, once each */
+    weft_ctx_set_sink(w->ctx, NULL, NULL); /* damaged files are reported in the answers
+                                              instead */
     printf("http://127.0.0.1:%d/\n", info ? info->port : port);
     fflush(stdout);
     while (watch_sleep(3600)) continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `weft watch --text`: a run in seven lines or eight, and one for each node.
+/* `weft watch --text`: prints a run in seven or eight lines, and one line for each node.
  *
  *     runs/a  flexdemo                      step 1200/5000 24%   12m03s, 38m left
  *       loss 3.2140   validation 3.3010, best 3.2980
@@ -24,13 +24,13 @@
 
 enum { CURVE = 48 };
 
-/* A number of an object, NAN where it is not there. */
+/* A number of a JSON object, NAN if it is absent. */
 static double number(const json_t *object, const char *name) {
     const json_t *value = json_object_get(object, name);
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* The value of "  steps: 5000" or "method: x" in a configuration as weft writes it. */
+/* Reads the value of " steps: 5000" or "method: x" in a configuration written by weft. */
 static bool setting(const char *config, const char *line_start, char *out, size_t size) {
     size_t n = strlen(line_start);
     for (const char *line = config; line; line = strchr(line, '\n')) {
@@ -53,7 +53,8 @@ static double steps_of(const char *config) {
     return strtod(word, NULL);
 }
 
-/* Means of the finite numbers of CURVE equal parts. Returns how many parts have one. */
+/* Computes the mean of the finite numbers in each of CURVE equal parts. Returns how many
+ * parts have one. */
 static int parts_of(const json_t *column, double mean[CURVE]) {
     size_t n = json_array_size(column);
     int used = 0, parts = n < CURVE ? (int)n : CURVE;
@@ -151,7 +152,7 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
                time_text(number(prediction, "high_step_s"), c, sizeof c));
 }
 
-/* The last change of who takes part, and how many there were. */
+/* Prints the last change of membership, and the number of changes. */
 static void print_views(const json_t *views) {
     const json_t *view, *last = NULL;
     char stall[32];
@@ -243,7 +244,7 @@ int watch_text(const watched *w, bool once) {
         if (status != WEFT_OK && (once || shown == 0))
             return program_fail(w->ctx, status);
         shown = stamp;
-        weft_ctx_set_sink(w->ctx, NULL, NULL); /* of damage one warning is enough */
+        weft_ctx_set_sink(w->ctx, NULL, NULL); /* one warning about damage is enough */
     } while (!once && watch_sleep(w->every_s));
     return CODE_OK;
 }

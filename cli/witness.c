@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* weft witness: decides which half of a cut run goes on, until it is stopped. Every vote is in its
- * file before anybody hears of it, so it may be killed at any time. */
+/* weft witness: decides which half of a cut run continues; runs until it is stopped.
+ * Every vote is written to its file before it is sent, so the witness may be killed at
+ * any time. */
 #include <stdio.h>
 #include <stdlib.h>
 
