@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Text that grows in memory, numbers with the fewest digits that read back, JSON strings. The
- * first failure is kept, so that a page is written without a check per word. */
+/* Text that grows in memory, numbers with the fewest digits that read back to the same
+ * value, JSON strings. The first failure is kept in the buffer, so that a caller can
+ * write a whole page and check once. */
 #include "base/buffer.h"
 #include "base/text.h"
 
@@ -21,7 +22,7 @@ void wefti_buffer_fini(weft_ctx *ctx, wefti_buffer *buffer) {
 
 void wefti_buffer_reserve(weft_ctx *ctx, wefti_buffer *buffer, int64_t n_bytes) {
     if (buffer->status != WEFT_OK) return;
-    if (n_bytes < buffer->capacity - buffer->n) return; /* one byte stays for the NUL */
+    if (n_bytes < buffer->capacity - buffer->n) return; /* one byte is reserved for the NUL */
     int64_t more = buffer->capacity ? buffer->capacity : 256;
     while (more <= buffer->n + n_bytes) more *= 2;
     buffer->status = wefti_grow(ctx, &buffer->bytes, buffer->n, more, 1, "text");
@@ -57,7 +58,7 @@ void wefti_buffer_print(weft_ctx *ctx, wefti_buffer *buffer, const char *format,
 
 /* ---- numbers ---- */
 
-/* Puts what printf wrote, with a point where the locale has something else. */
+/* Appends a number that printf wrote, with a point in place of the locale's decimal mark. */
 static void put_number(weft_ctx *ctx, wefti_buffer *buffer, const char *text) {
     while (*text) {
         size_t plain = strspn(text, "+-0123456789e.");
@@ -95,7 +96,7 @@ void wefti_buffer_short(weft_ctx *ctx, wefti_buffer *buffer, double value) {
 
 /* ---- escapes ---- */
 
-/* Bytes of the UTF-8 character at `text`; 0 if there is none. */
+/* Number of bytes of the UTF-8 character at `text`; 0 if they are not valid UTF-8. */
 static int character_length(const unsigned char *text) {
     if (text[0] < 0x80) return 1;
     int n = text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Little-endian numbers in bytes, whatever the machine. */
+/* Little-endian numbers in bytes, on any machine. */
 
 /* Compilers turn a memcpy into one instruction, but not always a loop over bytes. */
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The monotonic clock in seconds; sleeping and waiting until a time of it. The clock on the wall
- * may be set, so only what people read takes it. */
+/* The monotonic clock in seconds, and sleeping and waiting until a time of that clock. The
+ * wall clock may be changed at any time, so it is used only for times that people read. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 

@@ -9,10 +9,11 @@ double wefti_now_s(void);
 /* Sleeps until the monotonic clock reads `when_s`; returns at once if it is past. */
 void wefti_sleep_until_s(double when_s);
 
-/* Seconds since 1970, of the clock on the wall. */
+/* Seconds since 1970 by the wall clock. */
 double wefti_unix_now_s(void);
 
-/* A condition whose timed waits follow the monotonic clock; 0, or what pthread_cond_init says. */
+/* Initializes a condition whose timed waits use the monotonic clock. Returns 0, or the
+ * error of pthread_cond_init. */
 int wefti_cond_init(pthread_cond_t *condition);
 
 /* Waits for the condition, at most until the monotonic clock reads `when_s` (INFINITY: without

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The context of a rank: its sentence and its log, and the only malloc of the library.
+/* The context of a rank: its error message, its log, and the only malloc of the library.
  *
  *     block    | header, 64 bytes: n_bytes | n_bytes, zeroed | up to a whole cache line or page |
  *
- * Each block carries its size, so that bytes held can be counted and what a block takes can be
- * said beforehand (wefti_alloc_cost). Large blocks begin on a huge page. The first failure's
- * sentence stays until it is cleared. Tests let the k-th allocation fail. */
+ * Each block stores its size, so that the bytes held can be counted; what a block will take
+ * is known in advance (wefti_alloc_cost). Large blocks begin on a huge page. The message of
+ * the first failure is kept until it is cleared. Tests can make the k-th allocation fail. */
 #define _GNU_SOURCE
 #include <weft/ctx.h>
 
@@ -30,7 +30,7 @@ struct weft_ctx {
     void *sink_user;
     atomic_llong allocations;
     atomic_llong bytes_held;
-    atomic_llong fail_in; /* allocations until the staged failure; < 0: none */
+    atomic_llong fail_in; /* allocations until a test's simulated failure; < 0: none */
     bool (*stop)(void *); /* or NULL (stop.h) */
     void *stop_user;
 };
@@ -87,8 +87,9 @@ void weft_ctx_clear(weft_ctx *ctx) {
     pthread_mutex_unlock(&ctx->lock);
 }
 
-/* Names of files and texts of others stand in sentences, which terminals show: no control
- * character but newline and tab gets there, so that none can move the cursor or set colours. */
+/* Messages contain names of files and texts from elsewhere, and terminals show them. So
+ * all control characters but newline and tab are removed: none can move the cursor or set
+ * colours. */
 static void make_plain(char *text) {
     for (char *line = text; line; text = line) {
         line = strpbrk(text, "\n\t");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Files as a crash leaves them: a file is written beside its place, synced and renamed, and
- * its folder is synced, so that a reader finds the old content or the new one. Every failure
- * names the path and the system's reason. */
+/* Files that survive a crash: a file is written under a temporary name, synced and
+ * renamed, and its folder is synced. So a reader finds either the old content or the new.
+ * Every error message names the path and the system's reason. */
 #define _GNU_SOURCE
 #include "base/file.h"
 
@@ -92,12 +92,12 @@ weft_status wefti_file_sync_parent(weft_ctx *ctx, const char *path) {
     int error = fsync(fd) == 0 ? 0 : errno;
     close(fd);
     errno = error;
-    /* EINVAL: a file system that can not sync folders */
+    /* EINVAL: the file system cannot sync folders */
     return error == 0 || error == EINVAL ? WEFT_OK : fail_errno(ctx, "sync", parent);
 }
 
-/* A device or a pipe (/dev/null, /dev/full) is written to: a file renamed over it would take
- * it from everybody. */
+/* Whether the path is a device or a pipe (/dev/null, /dev/full). Those are written to
+ * directly: a file renamed over one would replace it for all processes. */
 static bool is_special(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);

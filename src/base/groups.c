@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the control groups above this process allow: of version 1 (one hierarchy for each
- * controller) and 2. A limit counts wherever on the way to the root it is the smallest;
- * in a container the group's own path is often not to be seen, and its root is looked at.
+/* The limits of the control groups that contain this process: of version 1 (one hierarchy for
+ * each controller) and 2. The limit that counts is the smallest one on the path to the root. In
+ * a container the group's own path is often not visible; then the root of the hierarchy is read.
  */
 #include "base/groups.h"
 
@@ -28,7 +28,7 @@ static bool listed(const char *list, const char *controller) {
     return false;
 }
 
-/* Lines "number:controllers:path" of /proc/self/cgroup. */
+/* Reads the lines "number:controllers:path" of /proc/self/cgroup. */
 static void read_place(const char *root, group_place *place) {
     char path[4096], line[PATH_ROOM + 256];
     memset(place, 0, sizeof *place);
@@ -51,7 +51,8 @@ static void read_place(const char *root, group_place *place) {
     if (file) fclose(file);
 }
 
-/* The number in base + group + "/" + name, -1 if it is not there or says "max". */
+/* The number in the file base + group + "/" + name; -1 if the file is missing or contains
+ * "max". */
 static int64_t group_number(const char *root, const char *base, const char *group,
                             const char *name) {
     char path[PATH_ROOM + 256];
@@ -61,7 +62,7 @@ static int64_t group_number(const char *root, const char *base, const char *grou
     return wefti_lone_number(root, path);
 }
 
-/* Cuts the last part of a path off; false at the root. */
+/* Removes the last part of a path; returns false at the root. */
 static bool go_up(char *group) {
     char *slash = strrchr(group, '/');
     if (!slash || !group[0] || wefti_is(group, "/")) return false;
@@ -69,7 +70,8 @@ static bool go_up(char *group) {
     return true;
 }
 
-/* Pages of files that the kernel gives up first: counted as used, and free all the same.
+/* Cached pages of files, which the kernel releases first: they are counted as used, but
+ * are available.
  */
 static int64_t cached_bytes(const char *root, const char *base, const char *group,
                             const char *key) {
@@ -98,7 +100,7 @@ static void memory_limits(const char *root, const char *base, const char *start,
     wefti_set_text(group, sizeof group, start);
     do {
         int64_t limit = group_number(root, base, group, names->limit);
-        if (limit <= 0 || limit >> 30 >= UNLIMITED_GiB) continue; /* version 1's "none" */
+        if (limit <= 0 || limit >> 30 >= UNLIMITED_GiB) continue; /* "no limit" in version 1 */
         if (limits->memory_bytes >= 0 && limits->memory_bytes <= limit) continue;
         limits->memory_bytes = limit;
         limits->memory_used_bytes = group_number(root, base, group, names->used);

@@ -3,10 +3,10 @@
 
 #include <stdint.h>
 
-/* What the control groups above this process allow; -1: nothing is said. */
+/* The limits of the control groups that contain this process; -1: no limit known. */
 typedef struct wefti_group_limits {
-    int64_t memory_bytes;      /* the smallest on the way to the root */
-    int64_t memory_used_bytes; /* in that group, without cached pages of files */
+    int64_t memory_bytes;      /* the smallest on the path to the root */
+    int64_t memory_used_bytes; /* used in that group, without cached pages of files */
     double cpu_quota;          /* cores */
 } wefti_group_limits;
 

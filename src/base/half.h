@@ -5,17 +5,17 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The two number types of 16 bits, beside the f32 that weft computes with:
+/* The two 16-bit number types, compared with the f32 that weft computes in:
  *
  *              sign   exponent   fraction
  *     f32      31     30 .. 23   22 .. 0
  *     bf16     15     14 .. 7     6 .. 0     the upper half of an f32
  *     f16      15     14 .. 10    9 .. 0     IEEE half: bias 15 instead of 127
  *
- * To 16 bits a number is rounded to the nearest, of two equally near ones to the even. Adding
- * 0x7fff and the last bit that stays carries into it exactly if the rest is above its middle,
- * or at it and that bit is set; a carry out of the fraction is the next exponent, as it should
- * be. What is not a number stays one. Widening is exact. */
+ * Conversion to 16 bits rounds to nearest, ties to even. Adding 0x7fff plus the last bit
+ * that is kept carries into that bit exactly if the rest is above half, or is half and
+ * the bit is set. A carry out of the fraction gives the next exponent, which is correct.
+ * A NaN stays a NaN. Widening is exact. */
 
 static inline uint32_t wefti_f32_bits(float x) {
     uint32_t bits;
@@ -29,7 +29,7 @@ static inline float wefti_f32_of_bits(uint32_t bits) {
     return x;
 }
 
-/* Without a branch, so that compilers make vectors of loops over it. */
+/* Without a branch, so that compilers can vectorize loops over it. */
 static inline uint16_t wefti_bf16(float x) {
     uint32_t bits = wefti_f32_bits(x), cut = bits >> 16;
     uint32_t rounded = (bits + 0x7fff + (cut & 1)) >> 16;
@@ -40,8 +40,8 @@ static inline float wefti_f32_of_bf16(uint32_t half) {
     return wefti_f32_of_bits(half << 16);
 }
 
-/* Below 2^-14 an f16 is a multiple of 2^-24; what rounds up to 2^-14 carries over. From half
- * a step above the largest, 65504, on it is infinite. */
+/* Below 2^-14 an f16 is a multiple of 2^-24; what rounds up to 2^-14 carries over. A
+ * value of at least half a step above the largest, 65504, becomes infinite. */
 static inline uint16_t wefti_f16(float x) {
     uint32_t bits = wefti_f32_bits(x), sign = bits >> 16 & 0x8000;
     float size = fabsf(x);

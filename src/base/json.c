@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading JSON when memory is short: which failure is damage, and which text was read whole.
+/* Reading JSON when memory is short: tells damaged text from a lack of memory, and makes
+ * sure that a text was read completely.
  *
- * The library gathers each token in a buffer that grows. Where it cannot grow, a byte of the token
- * is left out and the library goes on: the text is read with another name or number in it, or
- * called invalid. So the buffer has to grow in a place where a lost byte is seen:
+ * The JSON library collects each token in a buffer that grows. If the buffer cannot grow,
+ * the library drops a byte of the token and continues: the text is read with a wrong name
+ * or number in it, or is reported as invalid. So the buffer must grow at a place where a
+ * lost byte is noticed:
  *
  *     ["xxx...x",  the text  ]      the first string is longer than every token of the text
  *
- * and only if all of it arrived, the second value is what the text says. A text that was not taken
- * is read once more, for by then there may be memory again; its error, which is to name the text's
- * own lines and columns, comes from reading it alone. */
+ * and only if the first string is complete is the second value that of the text. A text that
+ * was rejected is read once more, since there may be memory again by then. Its error message
+ * must name lines and columns of the text itself, so it comes from reading the text alone. */
 #include "base/json.h"
 
 #include <string.h>
 
 enum {
     SMALL_TOKEN = 13
-}; /* with its quotes it fits into the buffer of 16 as it begins */
+}; /* with its quotes it fits into the buffer's initial 16 bytes */
 
 typedef enum mark { OF_A_TOKEN, PARTS, QUOTE, ESCAPE } mark;
 
-/* The most bytes of the text that can be one token: between two quotes, or between two of the
- * marks that part tokens. */
+/* Upper bound on the bytes of a single token of the text: between two quotes, or between
+ * two of the characters that separate tokens. */
 static size_t longest_token(const char *text, size_t n) {
     static const unsigned char marks[256] = {
         [' '] = PARTS, ['\t'] = PARTS, ['\r'] = PARTS, ['\n'] = PARTS,
@@ -29,7 +31,7 @@ static size_t longest_token(const char *text, size_t n) {
         ['{'] = PARTS, ['}'] = PARTS,  ['"'] = QUOTE,  ['\\'] = ESCAPE};
     size_t most = 0, begin = 0, i = 0;
     bool quoted = false;
-    for (; i < n; i++) { /* once through what may be megabytes: few steps for each byte */
+    for (; i < n; i++) { /* one pass over possibly megabytes: few operations per byte */
         unsigned char m = marks[(unsigned char)text[i]];
         if (m == OF_A_TOKEN || (m == PARTS && quoted)) continue;
         if (m == ESCAPE) {
@@ -43,15 +45,16 @@ static size_t longest_token(const char *text, size_t n) {
     return begin < n && n - begin > most ? n - begin : most;
 }
 
-/* What the library is given piece by piece: an opening, `n_guard` letters, a separator, the text
- * and an end. */
+/* The input that the library gets piece by piece: an opening, `n_guard` letters, a
+ * separator, the text and an end. */
 typedef struct guarded {
     const char *text;
     size_t n, n_guard, at;
 } guarded;
 
-/* Copies what of a part of n bytes, which begins at `*begin` of the whole, lies at g->at and has
- * room; the part's letters are `from`, or x where that is NULL. */
+/* One part of the input has n bytes and begins at `*begin` of the whole. Copies its bytes
+ * from position g->at on, as many as have room. The bytes of the part are `from`, or the
+ * letter x if `from` is NULL. */
 static size_t give_part(guarded *g, size_t *begin, const char *from, size_t n, char *out,
                         size_t room) {
     size_t inside = g->at - *begin, copied = 0;
@@ -78,7 +81,7 @@ static size_t give(void *buffer, size_t room, void *user) {
     return n + give_part(g, &begin, "]", 1, out + n, room - n);
 }
 
-/* Whether there is as much memory as the text takes. */
+/* Whether memory of the size of the text can be allocated. */
 static bool has_memory(size_t n) {
     json_malloc_t allocate;
     json_free_t release;
@@ -88,9 +91,10 @@ static bool has_memory(size_t n) {
     return probe != NULL;
 }
 
-/* The text's value if nothing was lost of it, else NULL. The buffer grows when it holds one byte
- * less than a power of two; the string's last quote must not be that byte, for without it the
- * library would read on behind the buffer: 13 * 2^j + 1 is none of these, nor 13 * 2^j. */
+/* The value of the text if no byte of it was lost, else NULL. The buffer grows when it
+ * holds one byte less than a power of two. The closing quote of the first string must not
+ * be that byte, since without it the library would read past the end of the buffer;
+ * neither 13 * 2^j + 1 nor 13 * 2^j is such a size. */
 static json_t *load_guarded(const char *text, size_t n, size_t longest, size_t flags) {
     size_t room = 2 * SMALL_TOKEN;
     while (room < longest + 4) room *= 2;
@@ -121,7 +125,7 @@ json_t *wefti_json_load(const char *text, int64_t n, size_t flags, json_error_t 
     if (!value) value = load_once(text, (size_t)n, flags);
     if (value) return value;
     value = json_loadb(text, (size_t)n, flags, error);
-    if (value && error) { /* it is good: the others had no memory */
+    if (value && error) { /* the text is valid: the earlier attempts had no memory */
         memset(error, 0, sizeof *error);
         error->text[sizeof error->text - 1] = (char)json_error_out_of_memory;
     }
@@ -139,7 +143,7 @@ weft_status wefti_json_blame(const json_error_t *error, weft_status blame) {
     return blame;
 }
 
-/* A text that is read, and what a failure says of it. */
+/* A text to read, and how an error message names it. */
 typedef struct source {
     const char *what, *where, *text;
     int64_t n;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A JSON value as text. The JSON library hands out its text piece by piece, and the pieces go
- * into a growing buffer: so the memory is counted like all other, and a test can make it fail. The
- * library's own json_dumps loses a name for which its buffer cannot grow, without a word; no other
- * file may call it. What is escaped, and how numbers look, `flags` say (json_dumps). */
+/* Writes a JSON value as text. The JSON library delivers its text piece by piece, and the
+ * pieces go into a growing buffer, so that this memory is counted like all other and
+ * tests can make it fail. The library's own json_dumps silently drops a name for which
+ * its buffer cannot grow, so no other file may call it. `flags` control escapes and the
+ * format of numbers, as in json_dumps. */
 #include "base/jsontext.h"
 
 #include "base/buffer.h"
@@ -23,7 +24,7 @@ weft_status wefti_json_text(weft_ctx *ctx, const json_t *value, size_t flags, ch
     output o = {.ctx = ctx};
     *text = NULL;
     *n_bytes = 0;
-    /* the library goes on behind a name that was not taken, and says that all is well */
+    /* the library continues after a name that could not be stored, and reports success */
     if (!value || json_dump_callback(value, put, &o, flags) != 0 ||
         o.text.status != WEFT_OK) {
         wefti_buffer_fini(ctx, &o.text);

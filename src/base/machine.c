@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What this process may use of the machine: memory that is free for it (its control group's
- * limit counts), memory that it holds, its processor time, cores that it may run on. */
+/* The resources of the machine that this process may use: free memory (within the limits
+ * of its control groups), the memory that it holds, its processor time, and the cores
+ * that it may run on. */
 #define _GNU_SOURCE
 #include "base/machine.h"
 
@@ -46,8 +47,8 @@ int wefti_machine_cores(void) {
     return n > 0 ? (int)n : 1;
 }
 
-/* /proc/stat: "cpu  user nice system idle iowait irq softirq steal ...", in clock ticks; what
- * guests took is in user already. */
+/* /proc/stat: "cpu user nice system idle iowait irq softirq steal ...", in clock ticks;
+ * the time of guests is already part of user. */
 void wefti_machine_busy(const char *root, double *busy_s, double *all_s) {
     enum { COUNTS = 8, IDLE = 3, IOWAIT = 4 };
     char line[512];
@@ -63,7 +64,8 @@ void wefti_machine_busy(const char *root, double *busy_s, double *all_s) {
     *busy_s = (all - (double)t[IDLE] - (double)t[IOWAIT]) / ticks_per_s;
 }
 
-/* Whether bytes of the interface are counted at another one, or never leave the machine. */
+/* Whether the bytes of an interface never leave the machine, or are also counted at
+ * another interface. */
 static bool stays_here(const char *name) {
     static const char *const kinds[] = {"veth", "docker", "br-", "virbr", "vnet", "tap"};
     if (strcmp(name, "lo") == 0) return true;

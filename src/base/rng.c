@@ -38,8 +38,8 @@ void wefti_rng_pair(uint64_t seed, uint32_t stream, uint64_t step, uint64_t inde
 enum { LANES = 8 };
 
 #if defined(__SSE2__)
-/* A number of 32 bits lies in the lower half of 64; what the upper half holds does not
- * matter, because a multiplication does not look at it. */
+/* Each 32-bit number is in the lower half of 64 bits. The upper half may hold anything,
+ * because the multiplication ignores it. */
 static inline void philox_round(__m128i c[4], __m128i k0, __m128i k1) {
     __m128i a = _mm_mul_epu32(c[0], _mm_set1_epi64x(0xD2511F53));
     __m128i b = _mm_mul_epu32(c[2], _mm_set1_epi64x(0xCD9E8D57));

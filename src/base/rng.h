@@ -4,7 +4,8 @@
 #include <stdint.h>
 
 /* Counter-based randomness: a pure function of (seed, stream, step, index), Philox4x32-10
- * (Salmon et al., SC'11). A stream is one use of randomness; streams never share numbers.
+ * (Salmon et al., SC'11). A stream is one use of randomness; different streams never
+ * share numbers.
  */
 typedef enum wefti_rng_stream {
     WEFTI_STREAM_INIT = 1, /* parameter initialization; step = parameter number */
@@ -25,8 +26,7 @@ typedef enum wefti_rng_stream {
 void wefti_rng_pair(uint64_t seed, uint32_t stream, uint64_t step, uint64_t index,
                     uint64_t out[2]);
 
-/* n pairs: those of the indices first, first + 1, ... Several times as fast as one by
- * one.
+/* n pairs, of the indices first, first + 1, ... Several times as fast as n single calls.
  */
 typedef struct wefti_rng_run {
     uint64_t seed;

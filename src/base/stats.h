@@ -3,10 +3,11 @@
 
 #include <stdint.h>
 
-/* Of samples without NAN. Each sorts them in place, ascending; NAN if there are none. */
+/* Statistics of samples without NAN. Each function sorts the samples in place, ascending,
+ * and returns NAN if there are none. */
 
-/* The sample at share q of the way from the least (0) to the greatest (1), between two of
- * them in proportion. */
+/* The quantile q, from the smallest sample (0) to the largest (1), interpolated linearly
+ * between two samples. */
 double wefti_quantile(double *values, int64_t n, double q);
 
 /* The middle one, or the mean of the middle two. */

@@ -5,14 +5,14 @@
 
 #include <weft/ctx.h>
 
-/* What takes long before a run's first step (a pipe that nobody writes to) asks now and then
- * whether it is still wanted.
+/* Cancellation of work that takes long before a run's first step (such as reading a pipe
+ * that is never written to): it asks at intervals whether it should stop.
  *
- *     the one who waits    wefti_stop_asked(ctx)
- *     the one who began    wefti_stop_watch(ctx, asked, user), and NULL when that is over
+ *     the long work    wefti_stop_asked(ctx)
+ *     its caller       wefti_stop_watch(ctx, asked, user), and NULL when the work is over
  *
  * Set it while no other thread uses the context. */
 void wefti_stop_watch(weft_ctx *ctx, bool (*asked)(void *user), void *user);
 
-/* Whether the caller wants an end; false if nobody watches. */
+/* Whether the caller wants to stop; false if no function was set. */
 bool wefti_stop_asked(const weft_ctx *ctx);

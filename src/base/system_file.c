@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Small files that describe the machine (/proc, /sys), below a root that tests can choose;
- * what is not there or malformed is "unknown", never an error. */
+/* Small files that describe the machine (/proc, /sys), below a root that tests can
+ * choose. A file that is missing or malformed means "unknown"; it is never an error. */
 #define _GNU_SOURCE
 #include "base/system_file.h"
 

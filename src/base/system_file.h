@@ -8,10 +8,11 @@
 /* Files that the system writes, such as /proc/loadavg; root: "" or NULL, or a folder that
  * has a /proc and a /sys of its own (tests). */
 
-/* Copies text, cut to fit, without a newline at its end. */
+/* Copies text, truncated to fit, without its final newline. */
 void wefti_set_text(char *out, size_t size, const char *text);
 
-/* The first line of a file below root, "" if there is none; returns whether there is. */
+/* Reads the first line of a file below root, "" if there is none. Returns whether there
+ * is one. */
 bool wefti_first_line(const char *root, const char *path, char *out, size_t size);
 
 /* The whole number at the beginning of a file below root, or -1. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Text to numbers and back: quantities with units ("100Mbit", "10ms", "64kB"), the nearest of
- * some words by edit distance, sizes and names as people read them. */
+/* Conversion of text to numbers and back: quantities with units ("100Mbit", "10ms",
+ * "64kB"), the nearest of some words by edit distance, sizes in a readable form, texts
+ * that are safe to print. */
 #define _GNU_SOURCE
 #include "base/text.h"
 
@@ -150,7 +151,7 @@ const char *wefti_nearest(const char *word, const char *const *candidates, size_
     return best;
 }
 
-/* Those of one byte, and those of Unicode's second row: C2 80 to C2 9F. */
+/* Control characters have one byte, or are those from U+0080 to U+009F: C2 80 to C2 9F. */
 char *wefti_text_plain(char *text) {
     unsigned char before = 0;
     for (char *c = text; *c; c++) {

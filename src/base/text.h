@@ -24,9 +24,9 @@ typedef enum wefti_quantity {
  * number with a known unit. A time needs its unit unless it is 0. */
 bool wefti_parse_quantity(const char *text, wefti_quantity unit, double *out);
 
-/* strtod, and what printf wrote of numbers, with a point in every locale: a program that embeds
- * weft may have set one whose numbers have a comma. The second works in place on a text whose
- * only other words are names, and returns it. */
+/* Numbers with a decimal point in every locale: a program that embeds weft may have set one
+ * with a decimal comma. The first is strtod. The second replaces the decimal mark in a text
+ * that printf wrote, in place, and returns it; the text may contain only numbers and names. */
 double wefti_strtod(const char *text, char **end);
 char *wefti_with_point(char *text);
 
@@ -39,8 +39,8 @@ int wefti_edit_distance(const char *a, const char *b);
 /* The candidate nearest to `word`, or NULL if none is near enough to be a likely typo. */
 const char *wefti_nearest(const char *word, const char *const *candidates, size_t n);
 
-/* Makes a text from elsewhere fit to be printed: control characters become '?'. In place;
- * returns it. */
+/* Makes a text from outside safe to print: control characters become '?'. Works in place
+ * and returns the text. */
 char *wefti_text_plain(char *text);
 
 /* "3.4 MB", "120 B": writes into out (at least 24 bytes) and returns it. */
