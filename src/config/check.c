@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of configuring: the method's preset goes under what was set explicitly, then
- * keys are checked against each other:
+/* The last stage of configuring: applies the method's preset below all values that were
+ * set explicitly, then checks keys against each other:
  *
- *     rate       that of the optimizer and the model's width, where nobody names one
- *     method     what it needs of the mesh
+ *     rate       the default of the optimizer at the model's width, if no rate is set
+ *     method     its requirements on the mesh
  *     data       weights and paths; the tokenizer's name
  *     model      heads divide the width, key and value heads the heads; the context holds a row
  *     mesh       shards divide the ranks of a node, sites the nodes
  *     batch      every rank has the same number of sequences, every pass the same of those
- *     drift      of one pair of copies exactly one kind takes care: replicator or mixer
+ *     drift      exactly one kind keeps each pair of copies close: replicator or mixer
  *     replicator a chunk holds what is sent of it
- *     mixer      delay and fragments fit between two outer steps; a run of numbers holds what
- *                is sent of it
+ *     mixer      delay and fragments fit between two outer steps; a chunk holds what is sent
+ *                of it
  *
- * What a single value may be, the table of keys says (schema.c); what needs the kinds' own
- * tables is checked above this room (job/finish.c). A sentence names the line of the key that
- * it is about, and if that one was not set, of the other. */
+ * The range of a single value is in the table of keys (schema.c). Checks that need the kinds'
+ * own tables are made above this folder (job/finish.c). An error message names the line of
+ * the key that it is about or, if that key was not set, the line of the other key. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,8 @@ static const wefti_origin *origin_of(const wefti_config *config, const char *nam
     return &config->origins[wefti_config_key_index(wefti_config_key_find(name))];
 }
 
-/* Refuses a pair of keys; the line is that of the first of them that stands in a file. */
+/* Refuses a pair of keys. The message has the line of the first of the two keys that was
+ * set in a file. */
 static weft_status refuse(weft_ctx *ctx, const wefti_config *config, const char *about,
                           const char *other, const char *format, ...) WEFT_PRINTF(5, 6);
 
@@ -47,7 +48,7 @@ static weft_status refuse(weft_ctx *ctx, const wefti_config *config, const char 
 
 /* -- the preset -- */
 
-/* Another method may have been chosen before: its row goes first. */
+/* Removes the preset of a method that was chosen before. */
 static weft_status clear_preset(weft_ctx *ctx, wefti_config *config) {
     for (const weft_config_key *key = wefti_config_keys; key->name; key++)
         if (config->origins[wefti_config_key_index(key)].layer == WEFTI_LAYER_METHOD)
@@ -55,7 +56,8 @@ static weft_status clear_preset(weft_ctx *ctx, wefti_config *config) {
     return WEFT_OK;
 }
 
-/* The method's row, in the layer above the defaults and below all that a user says. */
+/* Applies the method's row, in the layer above the defaults and below everything that the
+ * user sets. */
 static weft_status apply_preset(weft_ctx *ctx, wefti_config *config) {
     const char *name, *value;
     wefti_origin origin = {WEFTI_LAYER_METHOD, 0, NULL};
@@ -68,7 +70,8 @@ static weft_status apply_preset(weft_ctx *ctx, wefti_config *config) {
     return WEFT_OK;
 }
 
-/* Without text the model may be a program's own (weft/sync.h), whose width is not known here. */
+/* Sets the default learning rate. Without data.path the model may be that of another
+ * program (weft/sync.h), whose width is not known here. */
 static weft_status apply_rate(weft_ctx *ctx, wefti_config *config) {
     char text[32];
     wefti_origin origin = {WEFTI_LAYER_METHOD, 0, NULL};
@@ -117,7 +120,7 @@ static weft_status check_data(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
-/* A misspelt "bytes" would otherwise be looked for as a file. */
+/* Without this check a misspelt "bytes" would be opened as a file. */
 static weft_status check_tokenizer(weft_ctx *ctx, const wefti_config *config) {
     const char *tokenizer = config->values.data.tokenizer;
     char shown[80];
@@ -131,7 +134,7 @@ static weft_status check_tokenizer(weft_ctx *ctx, const wefti_config *config) {
         wefti_shown(tokenizer, shown, sizeof shown));
 }
 
-/* What every kind of model needs; a kind's own conditions are in its file. */
+/* Requirements of every kind of model. A kind's own conditions are in its file. */
 static weft_status check_model(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     if (c->model.head_dim == 0 && c->model.width % c->model.heads != 0)
@@ -149,7 +152,7 @@ static weft_status check_model(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
-/* Groups of ranks are of one size: shards in a node, nodes in a site. */
+/* All groups of a level have the same size: shards in a node, nodes in a site. */
 static weft_status check_mesh(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     long long ranks = c->mesh.nodes * c->mesh.ranks_per_node;
@@ -170,9 +173,9 @@ static weft_status check_mesh(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
-/* Every rank has the same number of sequences in a step, and every pass the same of
- * those. */
-/* Where both parts go on there is nothing to decide. */
+/* Every rank has the same number of sequences in a step, and every pass the same number
+ * of these. */
+/* With partition=split both parts continue, so there is nothing for a witness to decide. */
 static weft_status check_elastic(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     if (!c->elastic.witness[0] || !wefti_is(c->elastic.partition, "split")) return WEFT_OK;
@@ -212,7 +215,7 @@ static weft_status check_batch(weft_ctx *ctx, const wefti_config *config) {
 
 static bool is_none(const char *kind) { return wefti_is(kind, "none"); }
 
-/* Replicas per node and the replicas of a site. */
+/* Number of replicas in a node, and in a site. */
 static int64_t copies_per_node(const weft_config *c) {
     return c->mesh.shards ? c->mesh.ranks_per_node / c->mesh.shards : 1;
 }
@@ -221,7 +224,7 @@ static int64_t copies_per_site(const weft_config *c) {
     return c->mesh.nodes / c->mesh.sites * copies_per_node(c);
 }
 
-/* Replicas that nothing pulls together are not one model. */
+/* Refuses a run in which nothing keeps the replicas together: they would not be one model. */
 static weft_status check_drift(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     bool mixed = !is_none(c->mixer.kind), sites = c->mesh.sites > 1;
@@ -253,7 +256,8 @@ static weft_status check_drift(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
-/* What is applied a step later has one round of messages, and one group that agrees. */
+/* An exchange that is applied one step later can have only one round of messages, and
+ * only one group that agrees. */
 static weft_status check_delay(weft_ctx *ctx, const wefti_config *config,
                                const char *name, const weft_replicator_keys *keys) {
     char about[64], other[64];
@@ -310,7 +314,7 @@ static weft_status check_mixer(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
-/* What runs, and of which few people want the result. */
+/* Warns of configurations that are valid, but whose result is rarely wanted. */
 static void warn(weft_ctx *ctx, const weft_config *c) {
     if (c->schedule.warmup > c->run.steps)
         weft_ctx_log(
@@ -326,7 +330,7 @@ weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(apply_preset(ctx, config));
     WEFT_TRY(apply_rate(ctx, config));
     (void)wefti_link_parse(values->mesh.link, &values->mesh.bandwidth_Bps,
-                           &values->mesh.latency_s); /* checked when it was set */
+                           &values->mesh.latency_s); /* checked when the key was set */
     (void)wefti_link_parse(values->mesh.site_link, &values->mesh.site_bandwidth_Bps,
                            &values->mesh.site_latency_s);
     WEFT_TRY(check_method(ctx, config));
@@ -335,7 +339,8 @@ weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(check_model(ctx, config));
     WEFT_TRY(check_mesh(ctx, config));
     WEFT_TRY(check_elastic(ctx, config));
-    /* Without text there may be a program's own model and batch (weft/sync.h). */
+    /* Without data.path the model and the batch may be those of another program
+     * (weft/sync.h). */
     if (values->data.path.n > 0) WEFT_TRY(check_batch(ctx, config));
     WEFT_TRY(check_drift(ctx, config));
     WEFT_TRY(check_one(ctx, config, "replicator", &values->replicator));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A configuration with the same values, each from the same layer. */
+/* Copies a configuration: the same values, each from the same layer. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -10,7 +10,7 @@ static const wefti_config *whole(const weft_config *config) {
     return (const wefti_config *)(const void *)config;
 }
 
-/* The items of a list one after another, each with its NUL. */
+/* Packs the items of a list one after another, each with its NUL. */
 static weft_status pack(weft_ctx *ctx, const weft_config_key *key, const char *place,
                         char **packed, int *n) {
     weft_texts texts = {0};

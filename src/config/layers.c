@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration object: values, and for each the layer that gave it. Every way in
- * ends in wefti_config_assign, which checks the value and then asks who spoke before:
+/* The configuration object: values, and for each value the layer that set it. All
+ * functions that set values end in wefti_config_assign, which checks the value and then
+ * compares its layer with that of the present value:
  *
  *     default < method < model < file < command line
  *
  *     weft_config_create      all defaults
  *     weft_config_load        a file (yaml.c)            weft_config_set   an override
- *     weft_config_finish      the method's row goes under what was set (check.c)
- *     wefti_config_suggest    what the checkpoint of model.init says
+ *     weft_config_finish      applies the method's row below the values set (check.c)
+ *     wefti_config_suggest    a value of the checkpoint of model.init
  *
- * A value of a lower layer is checked as well, and then dropped: a bad line in a file is a
- * fault even if the command line overrides it. The order of the ways in therefore changes
- * nothing, but for two values of one layer, of which the later one stays.
+ * A value of a lower layer is checked too, and then dropped: a bad line in a file is an
+ * error even if the command line overrides it. So the order of these calls does not
+ * matter, except for two values of the same layer: the later one is kept.
  *
- * A text that a key owns is freed when the next value comes; a list is one block, its pointers
- * in front and its texts behind them, so that one free gives all of it back. */
+ * The text of a key is freed when a new value replaces it. A list is one block with its
+ * pointers first and its texts after them, so that one free releases all of it. */
 #include "config/layers.h"
 
 #include <stdio.h>
@@ -141,7 +142,7 @@ static weft_status store(weft_ctx *ctx, wefti_config *config, const weft_config_
 
 /* -- checking -- */
 
-/* A choice that has another name now, or the one that is a typo away. */
+/* The choice that a text probably means: one that was renamed, or one that differs by a typo. */
 static const char *guess_choice(const weft_config_key *key, const char *text) {
     const char *names[32];
     char assignment[160];
@@ -155,8 +156,9 @@ static const char *guess_choice(const weft_config_key *key, const char *text) {
     return wefti_nearest(text, names, n);
 }
 
-/* "run.yaml:3: mesh.nodes is 'two', expected a whole number from 1 to 1024", and for a choice
- * what was probably meant. text NULL: a list where one value belongs. */
+/* Fails with a message such as "run.yaml:3: mesh.nodes is 'two', expected a whole number
+ * from 1 to 1024"; for a choice it adds what was probably meant. text NULL: a list was
+ * given instead of one value. */
 static weft_status fail_value(weft_ctx *ctx, const weft_config_key *key,
                               const wefti_origin *origin, const char *text) {
     char prefix[300], shown[80], expected[300];
@@ -212,7 +214,7 @@ weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
     return status;
 }
 
-/* The layers of a file and of the command line are the user's; the ones below are weft's. */
+/* The layers of files and of the command line belong to the user; the lower ones to weft. */
 bool wefti_config_given(const weft_config *config, const char *name) {
     const wefti_config *whole = (const wefti_config *)(const void *)config;
     int index = wefti_config_key_index(wefti_config_key_find(name));
@@ -271,9 +273,9 @@ void weft_config_destroy(weft_ctx *ctx, weft_config *values) {
 
 /* -- overrides -- */
 
-/* One item of a list in brackets, from `from`: what is between quotes, or what is before the
- * next comma without the blanks around it. Copies it to `to` with a NUL; returns what follows
- * the item's comma, or NULL if it was the last one. */
+/* Reads one item of a list in brackets, beginning at `from`: the text between quotes, or
+ * the text before the next comma without surrounding blanks. Copies it to `to` with a
+ * NUL. Returns the text after the item's comma, or NULL if the item was the last one. */
 static char *take_item(char *from, char **to) {
     while (*from == ' ') from++;
     if (*from == '"') {
@@ -290,8 +292,8 @@ static char *take_item(char *from, char **to) {
     return last ? NULL : from + 1;
 }
 
-/* Cuts the text of a list at its commas, in place: a,b or, as YAML writes it, [a, "b, c"].
- * The items stand one after another, each with its NUL. */
+/* Splits the text of a list at its commas, in place: a,b or, as in YAML, [a, "b, c"]. The
+ * items then follow one another, each with its NUL. */
 static int split_list(char *text) {
     size_t length = strlen(text);
     int n = 0;

@@ -4,10 +4,10 @@
  *     links:
  *       - {from: 0, to: 1, latency: 10ms, bandwidth: 100Mbit}
  *
- * A link goes one way, so two nodes may have two. All four fields have to be there: a missing
- * latency taken for 0 would make the worst link the best one. Other sections of the file are
- * skipped, whatever they hold; so the list may stand in cluster.yaml or in a file of its own,
- * and in any of its documents. */
+ * A link has one direction, so two nodes may have two links. All four fields are
+ * required: with a missing latency read as 0 the worst link would be the best. Other
+ * sections of the file are skipped, whatever they contain. So the list may be in
+ * cluster.yaml or in a separate file, and in any document of it. */
 #include <weft/topology.h>
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ static weft_status take_node(reader *r, const char *field, int64_t *out) {
     return valid ? WEFT_OK : fail_value(r, field, "the number of a node: 0, 1, ...");
 }
 
-/* The value at hand is that of fields[index]. */
+/* The current value is that of fields[index]. */
 static weft_status take_value(reader *r, int index, weft_link *link) {
     if (index == 0) return take_node(r, fields[0], &link->from);
     if (index == 1) return take_node(r, fields[1], &link->to);
@@ -91,7 +91,7 @@ static weft_status fail_field(reader *r) {
         guess ? guess : "", guess ? "'?)" : "");
 }
 
-/* One field of a link; the event at hand is its name. */
+/* Reads one field of a link; the current event is its name. */
 static weft_status read_field(reader *r, bool *given, weft_link *link) {
     int index = is_scalar(r) ? field_index(scalar(r)) : -1;
     if (!is_scalar(r))
@@ -152,7 +152,7 @@ static weft_status read_list(reader *r) {
     }
 }
 
-/* The outermost mapping; the event at hand is its start. */
+/* Reads the outermost mapping; the current event is its start. */
 static weft_status read_sections(reader *r) {
     bool found = false;
     for (;;) {

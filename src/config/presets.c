@@ -8,18 +8,18 @@
  *     dadam      none                 adamw       gossip
  *     diloco     none                 adamw       outer
  *
- * A method is nothing but the keys it sets; what the user sets explicitly goes over it, and no
- * code asks for a method's name. Papers: FlexDeMo arXiv 2502.06728, DeMo 2411.19870.
+ * A method is only the keys that it sets. Keys that the user sets explicitly override it,
+ * and no code tests a method's name. Papers: FlexDeMo arXiv 2502.06728, DeMo 2411.19870.
  *
- * A row without a rate has one that falls with the model's width:
+ * A row without a learning rate gets one that falls with the model's width:
  *
  *     lr(width) = min(6e-4 * 768 / width, 4e-3)      adam, adamw, accum_adam, accum_adamw
  *                 4 lr(width)                        muon
  *
- * From 768 on that is within a third of most rates published for GPT-3's sizes (arXiv
- * 2005.14165, table 2.1); the bound and muon's factor are measured at widths 96 and 192
- * (docs/methods-compared.md). Weights that were trained before (model.init) are to be kept
- * near: there the bound is 6e-4. */
+ * From width 768 on this is within a third of most rates published for the sizes of GPT-3
+ * (arXiv 2005.14165, table 2.1). The bound and muon's factor were measured at widths 96
+ * and 192 (docs/methods-compared.md). Pretrained weights (model.init) should change
+ * little: there the bound is 6e-4. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,8 +54,8 @@ const weft_choice wefti_methods[] = {
     {"sparseloco", "diloco that sends only the largest changes, in 2 bits each: the fewest bytes"},
     {NULL, NULL}};
 
-/* What the methods that send a part of the momentum have in common. Where each row moves
- * in few steps only, it moves further. */
+/* Common to the methods that send a part of the momentum. Where each row moves only in a
+ * few of the steps, the learning rate is larger. */
 #define DECOUPLED(method, kind, lr)                                                      \
     {method, "replicator.kind", kind}, {method, "replicator.sign", "true"},              \
         {method, "optimizer.kind", "sgd"}, {method, "optimizer.lr", lr},                 \
@@ -128,14 +128,14 @@ static const struct {
                 {"sparseloco", "mixer.feedback", "0.95"},
                 {NULL, NULL, NULL}};
 
-enum { RATE_WIDTH = 768 }; /* that the key's own default belongs to */
+enum { RATE_WIDTH = 768 }; /* width for which the key's default is meant */
 static const double rate_there = 6e-4, rate_bound = 4e-3, muon_factor = 4;
 
 const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size) {
     const char *kind = c->optimizer.kind;
     double rate = rate_there * RATE_WIDTH / (double)c->model.width;
     if (wefti_is(kind, "sgd"))
-        return NULL; /* the direction's scale decides, not the width */
+        return NULL; /* the scale of the direction matters, not the width */
     double bound = c->model.init[0] ? rate_there : rate_bound;
     if (rate > bound) rate = bound;
     if (wefti_is(kind, "muon")) rate *= muon_factor;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of keys and values in earlier versions, and what they are called today. A file
- * that was written for an earlier version is refused with the new name, because a key that
- * is accepted under two names is documented under one and searched for under the other. */
+/* Names of keys and values in earlier versions, with their present names. A file that was
+ * written for an earlier version is refused with the new name, because a key that is
+ * accepted under two names is documented under one and searched for under the other. */
 #include "config/renamed.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A configuration as YAML text that reads back to the same values: one "key: value" in
- * each line, texts quoted where YAML could take them for something else. */
+/* Writes a configuration as YAML text that reads back to the same values: one "key:
+ * value" per line, with texts in quotes where YAML could read them as something else. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@
 
 typedef struct text {
     weft_ctx *ctx;
-    wefti_buffer *out; /* the first failure is kept in it */
+    wefti_buffer *out; /* keeps the first failure */
 } text;
 
 static void put(text *t, const char *words) { wefti_buffer_text(t->ctx, t->out, words); }
 
-/* Whether a YAML reader could take the word for a truth value or for nothing. */
+/* Whether a YAML reader could read the word as a boolean or as null. */
 static bool is_reserved(const char *words) {
     static const char *const reserved[] = {"true", "false", "yes", "no", "on",
                                            "off",  "null",  "y",   "n"};
@@ -32,7 +32,8 @@ static bool is_reserved(const char *words) {
     return false;
 }
 
-/* Safe without quotes for any reader: a name or a path of letters, digits and few signs.
+/* Whether a text needs no quotes for any reader: a name or a path of letters, digits and
+ * a few other characters.
  */
 static bool is_plain(const char *words) {
     bool path = words[0] == '/' || !strncmp(words, "./", 2) || !strncmp(words, "../", 3);
@@ -57,7 +58,7 @@ static void put_text(text *t, const char *words) {
     for (int n; *words; words += n) {
         uint32_t code = 0;
         n = wefti_utf8_decode(words, (int64_t)strlen(words), &code);
-        if (n == 0) n = 1; /* a value is UTF-8, so never */
+        if (n == 0) n = 1; /* never happens, since a value is valid UTF-8 */
         if (code == '"' || code == '\\')
             wefti_buffer_print(t->ctx, t->out, "\\%c", (char)code);
         else if (is_printable(code))
@@ -140,7 +141,7 @@ static void put_value(text *t, const weft_config_key *key, const weft_config *va
     }
 }
 
-/* The text of an origin without what could end a comment. */
+/* Appends the text of an origin, without characters that could end a comment. */
 static void put_origin(text *t, const wefti_config *config, const weft_config_key *key) {
     char shown[256];
     const wefti_origin *origin = &config->origins[wefti_config_key_index(key)];
@@ -195,7 +196,7 @@ static void put_all(text *t, const wefti_config *config, weft_config_notes notes
     }
 }
 
-/* The text is the configuration's from now on. */
+/* Hands the text over to the configuration, which owns it from then on. */
 static weft_status keep(weft_ctx *ctx, wefti_config *config, wefti_buffer *out,
                         const char **words) {
     *words = NULL;

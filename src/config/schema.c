@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The one table of configuration keys. Reading, overrides, errors, help, documentation,
- * completion and the man page are all made from it. Each row:
+/* The single table of configuration keys. Reading, overrides, errors, help,
+ * documentation, completion and the man page are all generated from it. Each row:
  *
  *     AT(section.key)   its name, and its place in weft_config by offsetof
  *     type              INT BYTES NUMBER BOOL AUTO_BOOL TEXT CHOICE LINK TEXTS NUMBERS
@@ -8,13 +8,13 @@
  *     default           as text, read by the same parser as a user's value
  *     bounds            ANY, FROM(min), WITHIN(min, max), BELOW(min, max), ONE_OF(choices):
  *                       smallest and largest value, whether the largest is excluded, choices;
- *                       of a text its length
+ *                       for a text they bound its length
  *     meaning           one line, 11 to 79 characters, in docs and help
  *
- * A key is found by walking the table: there are fewer than two hundred, and it is read when a
- * run is configured, never in a step. Choices of kinds that live in other rooms come from one
- * list for each of them (the .def files), so a new kind is a choice as soon as it is listed.
- * AUTO_BOOL is -1 where the kind of model decides. */
+ * A key is found by a linear search: there are fewer than two hundred, and they are read
+ * only when a run is configured, never in a step. The choices of kinds that other folders
+ * implement come from one list per folder (the .def files), so a new kind is a choice as
+ * soon as it is listed. AUTO_BOOL is -1 where the kind of model decides. */
 #include "config/schema.h"
 
 #include <string.h>
@@ -80,7 +80,7 @@ static const weft_choice kernels[] = {
     {"avx2", "x86-64 with AVX2 and FMA"},
     {"avx512", "x86-64 with AVX-512"},
     {NULL, NULL}};
-/* The kinds that other folders have: their lists, made into choices. */
+/* The kinds that other folders implement: their lists, converted to choices. */
 #define WEFTI_KIND(name, summary) {#name, summary},
 static const weft_choice precisions[] = {
     {"f32", "all numbers in 32 bits"},
@@ -158,7 +158,7 @@ static const weft_choice schedules[] = {
 #define TEXTS WEFT_KEY_TEXTS
 #define NUMBERS WEFT_KEY_NUMBERS
 
-/* The keys of one replicator; `first` says between whom. */
+/* The keys of one replicator section; `first` is the description of its key kind. */
 #define REPLICATOR(section, fallback, first)                                             \
     {AT(section.kind), CHOICE, "", fallback, ONE_OF(replicators), first},                \
         {AT(section.compression_topk),           INT, "", "4", WITHIN(1, 1048576),       \

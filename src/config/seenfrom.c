@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Relative paths of a configuration that weft wrote, read from another folder.
+/* Relative paths in a configuration that weft wrote, when it is read from another folder.
  *
  *     # relative paths are seen from /home/me/work        first line of config.yaml
  *
- * A run is started in one folder and resumed, evaluated or sampled in another. A relative path that
- * the file gives is taken as it stands where it leads to something, so that a run folder can be
- * moved along with its data; else below the folder of that line, if it leads to something there. */
+ * A run is started in one folder and resumed, evaluated or sampled in another. A relative
+ * path in the file is used unchanged if it exists, so that a run folder can be moved
+ * together with its data. Otherwise it is taken relative to the folder in that first
+ * line, if it exists there. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <stdio.h>
@@ -26,12 +27,12 @@ void wefti_config_put_folder(weft_ctx *ctx, wefti_buffer *out) {
     char here[PATH_MAX];
     if (!getcwd(here, sizeof here) || here[0] != '/') return;
     for (const char *c = here; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) return; /* does not fit into a comment */
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) return; /* a comment cannot contain it */
     wefti_buffer_print(ctx, out, "%s%s\n", line_start, here);
 }
 
-/* Below `folder`, where the text is a relative path that leads nowhere from here and to something
- * from there; else the text itself. */
+/* Returns the path below `folder` if the text is a relative path that exists there and
+ * not from the current folder; else the text itself. */
 static const char *seen_from(const weft_config_key *key, const char *folder, const char *text,
                              char *out) {
     bool word = key->choices && wefti_choice_find(key->choices, text);

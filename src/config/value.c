@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* From a typed text to a value of its key, and the sentence that says which values it
- * takes.
+/* Converts a typed text to a value of its key, and describes in words which values a key
+ * accepts.
  *
- *     INT        12, 16k, 1e6 as long as nothing is lost      BYTES   64kB, 4MiB
+ *     INT        12, 16k, 1e6 if it is a whole number         BYTES   64kB, 4MiB
  *     NUMBER     1e-3                                         BOOL    true yes on, false no off
- *     CHOICE     one of the names; stored as the table's own text, which nobody frees
+ *     CHOICE     one of the names; stored as the table's own text, which is never freed
  *     LINK       none, or RATE,LATENCY
  *     TEXT       any UTF-8 of a length within the bounds
  *
- * A number is written with the fewest digits that read back to the same bits, so that a
- * configuration that was saved and loaded is the same one. */
+ * A number is written with the fewest digits that read back to the same bits, so that
+ * saving and loading a configuration does not change it. */
 #include "config/value.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static bool in_bounds(const weft_config_key *key, double x) {
     return x >= key->min && (key->max_excluded ? x < key->max : x <= key->max);
 }
 
-/* A whole number: "12", "16k", and also "1e6" or "0.5M" as long as nothing is lost. */
+/* Parses a whole number: "12", "16k", and also "1e6" or "0.5M" if the value is whole. */
 static bool parse_whole(const char *text, wefti_quantity unit, int64_t *out) {
     if (unit == WEFTI_UNIT_COUNT && wefti_parse_int(text, out)) return true;
     double x;
@@ -50,7 +50,8 @@ static bool parse_bool(const char *text, int64_t *out) {
     return false;
 }
 
-/* Bytes that are no text would end in a file of ours, which others could not read. */
+/* Accepts only valid UTF-8. Other bytes would get into a file that weft writes, and other
+ * programs could not read it. */
 static bool parse_text(const weft_config_key *key, const char *text, const char **out) {
     *out = text;
     return in_bounds(key, (double)strlen(text)) && wefti_is_utf8(text);
@@ -62,7 +63,7 @@ static bool parse_choice(const weft_config_key *key, const char *text, const cha
     return choice != NULL;
 }
 
-/* "100Mbit,10ms": both have a unit, so they can not be taken for each other. */
+/* "100Mbit,10ms": both parts have a unit, so they cannot be mistaken for each other. */
 bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s) {
     *bandwidth_Bps = *latency_s = 0;
     if (wefti_is(text, "none")) return true;
@@ -77,7 +78,7 @@ bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s
            wefti_parse_quantity(comma, WEFTI_UNIT_TIME, latency_s) && *latency_s >= 0;
 }
 
-/* One text, by the type of its key. */
+/* Parses one text according to the type of its key. */
 bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value *out) {
     double bandwidth_Bps, latency_s;
     *out = (wefti_value){0, 0, text};
@@ -104,7 +105,7 @@ bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value
     return false;
 }
 
-/* 17 digits always read back; fewer mostly do. */
+/* 17 digits always read back to the same value; usually fewer are enough. */
 void wefti_number_text(double number, char *out, size_t out_size) {
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(out, out_size, "%.*g", digits, number);
@@ -119,7 +120,7 @@ const char *wefti_shown(const char *text, char *out, size_t out_size) {
         out[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? '?' : text[n];
     if (text[n]) {
         while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
-            n--; /* not inside a letter */
+            n--; /* not inside a UTF-8 character */
         memcpy(out + n, "...", 3);
         n += 3;
     }

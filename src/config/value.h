@@ -3,15 +3,15 @@
 
 #include <weft/config.h>
 
-/* One typed text, read as its key wants it. */
+/* The value of one typed text, according to the type of its key. */
 typedef struct wefti_value {
     int64_t integer;  /* INT, BYTES, BOOL, AUTO_BOOL */
     double number;    /* NUMBER, NUMBERS */
     const char *text; /* CHOICE: static; TEXT, TEXTS, LINK: the typed text itself */
 } wefti_value;
 
-/* Reads one text (an item of a list, or the whole value). False if it is not a value of
- * the key: wrong type or unit, out of bounds, unknown choice. */
+/* Parses one text (an item of a list, or the whole value). Returns false if it is not a
+ * value of the key: wrong type or unit, out of bounds, unknown choice. */
 bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value *out);
 
 /* "100Mbit,10ms" -> bytes per second and seconds; "none" -> 0, 0. */
@@ -22,6 +22,6 @@ bool wefti_key_is_list(const weft_config_key *key);
 /* Writes a number so that it reads back to the same bits, as short as that allows. */
 void wefti_number_text(double number, char *out, size_t out_size);
 
-/* A copy fit for an error sentence: control characters become '?', long texts are cut.
- * Returns out. */
+/* Makes a copy for an error message: control characters become '?', long texts are
+ * truncated. Returns out. */
 const char *wefti_shown(const char *text, char *out, size_t out_size);

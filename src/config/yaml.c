@@ -8,9 +8,9 @@
  *       nodes: 2                    and its keys
  *     data: {path: [a.txt, b.txt]}  the same in one line
  *
- * Nothing nests deeper, so nothing here recurses. Every key ends in wefti_config_assign with
- * its line, and a key or section that comes twice is refused with the line of the first: of
- * two values that contradict each other none is silently taken. */
+ * Nothing is nested deeper, so nothing here recurses. Every key is passed to
+ * wefti_config_assign with its line. A key or section that is given twice is refused, with
+ * the line of the first: of two values that contradict each other none is silently used. */
 #include <stdio.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ static const char *prefix_of(const reader *r, int line, char *out, size_t out_si
     return wefti_origin_prefix(&origin, out, out_size);
 }
 
-/* Notes that something was given in this line; refuses the second time. */
+/* Records that something was given in this line; refuses it the second time. */
 static weft_status first_time(reader *r, const char *name, int line, int *first_line) {
     if (*first_line)
         return wefti_yaml_fail(&r->yaml, line, "'%s' is given twice, first in line %d",
@@ -68,7 +68,7 @@ static weft_status pack_scalar(reader *r) {
     return WEFT_OK;
 }
 
-/* The items of a list, packed one behind the other as wefti_typed wants them. */
+/* Reads the items of a list, packed one after another as wefti_typed requires. */
 static weft_status read_list(reader *r, const weft_config_key *key,
                              const wefti_origin *origin) {
     wefti_typed typed = {"", 0, true};
@@ -94,7 +94,7 @@ static weft_status fail_mapping(reader *r, const weft_config_key *key) {
                            weft_config_key_values(key, expected, sizeof expected));
 }
 
-/* Reads the value of a key; `line` is the key's. */
+/* Reads the value of a key; `line` is the line of the key. */
 static weft_status read_value(reader *r, const char *name, int line) {
     char prefix[300];
     const weft_config_key *key = wefti_config_key_find(name);
@@ -113,7 +113,7 @@ static weft_status read_value(reader *r, const char *name, int line) {
     return wefti_config_assign(r->ctx, r->config, key, &origin, &typed);
 }
 
-/* Takes the name of the key at hand, behind "section." if there is a section. */
+/* Reads the name of the current key, and puts "section." before it if there is a section. */
 static weft_status take_name(reader *r, const char *section, char *name) {
     char prefix[300], shown[80];
     if (type_of(r) != YAML_SCALAR_EVENT)
@@ -126,7 +126,7 @@ static weft_status take_name(reader *r, const char *section, char *name) {
         wefti_shown(scalar(r), shown, sizeof shown), NULL);
 }
 
-/* The keys of a section; the event at hand is its name. An empty section is none. */
+/* Reads the keys of a section; the current event is its name. An empty section has no keys. */
 static weft_status read_section(reader *r, const char *section) {
     char name[NAME_BYTES];
     WEFT_TRY(next(r));
@@ -145,7 +145,8 @@ static weft_status read_section(reader *r, const char *section) {
     }
 }
 
-/* A name that is neither: whether a mapping follows tells which of the two was meant. */
+/* Fails for a name that is neither a key nor a section. If a mapping follows, a section
+ * was meant. */
 static weft_status fail_not_section(reader *r, const char *name, int line) {
     char prefix[300];
     prefix_of(r, line, prefix, sizeof prefix);
@@ -157,7 +158,7 @@ static weft_status fail_not_section(reader *r, const char *name, int line) {
                                      wefti_config_key_guess(name));
 }
 
-/* One entry of the outermost mapping: a section, or a key written in full. */
+/* Reads one entry of the outermost mapping: a section, or a key written in full. */
 static weft_status read_entry(reader *r) {
     char name[NAME_BYTES];
     int index, line = line_of(r);
@@ -170,7 +171,7 @@ static weft_status read_entry(reader *r) {
     return fail_not_section(r, name, line);
 }
 
-/* One document: its outermost mapping, or nothing at all. */
+/* Reads one document: its outermost mapping, or nothing at all. */
 static weft_status read_document(reader *r) {
     WEFT_TRY(next(r));
     if (wefti_yaml_is_blank(&r->yaml)) return next(r);

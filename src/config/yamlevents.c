@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* YAML as a flat row of libyaml's events, each with the line where it began:
+/* YAML as a flat sequence of libyaml's events, each with the line where it began:
  *
  *     a: [1, 2]     ->  stream start, document start, mapping start, scalar a,
  *                       sequence start, scalar 1, scalar 2, sequence end,
  *                       mapping end, document end, stream end
  *
- * Anchors, aliases and tags are refused: with them a file of a few lines could stand for
- * gigabytes, or for a type that nobody here reads. So is a zero byte in a value, because every
- * later reader takes a value for a C string. Nothing recurses, so no file can be too deep. */
+ * Anchors, aliases and tags are refused: with them a file of a few lines could expand to
+ * gigabytes, or request a type that weft does not read. A zero byte in a value is refused too,
+ * because values are used as C strings later. Nothing recurses, so no file can be too deep. */
 #include "config/yamlevents.h"
 
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static weft_status fail_memory(const wefti_yaml *y) {
                          wefti_shown(y->path, shown, sizeof shown));
 }
 
-/* libyaml gives no line for bytes that are not text, only how far it had read. */
+/* For bytes that are not text libyaml reports no line, only how far it had read. */
 static int line_of_problem(const wefti_yaml *y) {
     const yaml_parser_t *p = &y->parser;
     if (p->error != YAML_READER_ERROR) return (int)p->problem_mark.line + 1;
@@ -71,7 +71,7 @@ static weft_status fail_syntax(const wefti_yaml *y) {
                          p->context ? p->context : "");
 }
 
-/* What may stand in front of a value: &anchor and !tag. */
+/* Whether a value has an &anchor or a !tag. */
 static void marks_of(const yaml_event_t *e, bool *anchor, bool *tag) {
     *anchor = e->type == YAML_ALIAS_EVENT;
     *tag = false;

@@ -9,7 +9,8 @@
 
 static int64_t first_row(int64_t rows, int S, int s) { return rows * s / S; }
 
-/* Of rank r; as a split asks (collectives/collectives.h). */
+/* Floats in the shard of rank r, in the form that a split needs
+ * (collectives/collectives.h). */
 static int64_t shard_floats(const void *of, int r) {
     const wefti_layout *layout = of;
     int64_t n = 0;
