@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* AccumAdam (arXiv 2410.11998), for replicas whose own gradients are noisy because each
- * sees a small batch: every step moves the parameters, but the moments take in only the
- * mean gradient of K steps. With M = b1 m and V = b2 v stored, step s from 1 and
- * k = ceil(s/K):
+/* AccumAdam (arXiv 2410.11998), for replicas whose own gradients are noisy because each sees a
+ * small batch: every step updates the parameters, but the moments are updated only with the
+ * mean gradient of K steps. With M = b1 m and V = b2 v stored, step s from 1 and k = ceil(s/K):
  *
  *     g <- g + lambda p,  a <- a + g/K
  *     p <- p - lr (m' / (1-b1^k)) / (sqrt(v' / (1-b2^k)) + eps),
  *          m' = M + (1-b1) g,  v' = V + (1-b2) g^2
  *     if K divides s:  M <- b1 (M + (1-b1) a),  V <- b2 (V + (1-b2) a^2),  a <- 0
  *
- * With K = 1 a is g, so M = b1 m' and V = b2 v': that is Adam. State a is then never
- * touched.
+ * With K = 1 a is g, so M = b1 m' and V = b2 v', which is Adam. The state a is then not used.
  *
  * Bytes per parameter: g, p, M, V, a are read and p, a written, 28; the last step of a
- * period writes M and V too. So 28 + 8/K in the mean, and 28 for K = 1, as Adam. */
+ * period also writes M and V. So the mean is 28 + 8/K, and 28 for K = 1, as for Adam. */
 #include "optim/moments.h"
 #include "optim/optimizers.h"
 

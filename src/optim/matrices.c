@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* See matrices.h. In a bucket the matrices lie by owner, so that what goes to one owner is
- * one run of u:
+/* See matrices.h. In a bucket the matrices are sorted by owner, so that the rows for one
+ * owner are one contiguous range of u:
  *
  *     u        [owner 0's matrices: my rows][owner 1's: my rows]...    message to owner j: run j
  *     whole    my matrices, each with the rows of rank 0, 1, ...       turned here
  *     answer   [rank 0's rows of all my matrices][rank 1's]...         message to rank j: run j
  *
- * Owners are dealt out in the order of the bucket, each matrix to the rank with the least
- * to turn so far. How many rows of whom take part follows from the shapes alone, so every
- * length is known beforehand. */
+ * Owners are assigned in the order of the bucket: each matrix goes to the rank with the
+ * least work so far. The number of rows of each rank that take part depends only on the
+ * shapes, so every length is known in advance. */
 #include "optim/matrices.h"
 
 #include <string.h>
 
 #include "base/memory.h"
 
-/* Of more ranks the first ones own all: so few matrices has a bucket. */
+/* With more ranks than this the first ones own all matrices: a bucket has only few of them. */
 enum { MOST_OWNERS = 64, GATHERED = 0, ANSWERED = 1 };
 
 typedef struct entry {
     int owner;
-    int64_t u_at, whole_at; /* floats; whole_at: among the owner's */
+    int64_t u_at, whole_at; /* offsets in floats; whole_at: among the owner's matrices */
 } entry;
 
 struct wefti_matrices {
@@ -35,10 +35,10 @@ struct wefti_matrices {
     float *u, *whole, *answer, *scratch;
     double *sizes;
     int32_t *rows;
-    int64_t answered_tag; /* of answers that peers may still read; -1: none */
+    int64_t answered_tag; /* tag of the answers that peers may still read; -1: none */
 };
 
-/* The largest of what any bucket needs, in items. */
+/* The largest needs of any bucket, in items. */
 typedef struct needs {
     int64_t matrices, u, rows, sizes, whole, scratch;
 } needs;
@@ -51,14 +51,14 @@ static int64_t rows_of(const wefti_matrix_list *list, int i, int S, int s) {
     return list->rules[i]->ops->matrix->count(&list->rules[i]->config, n);
 }
 
-/* Rows of ranks [0, s) that take part. */
+/* Number of rows of the ranks [0, s) that take part. */
 static int64_t rows_before(const wefti_matrix_list *list, int i, int S, int s) {
     int64_t n = 0;
     for (int r = 0; r < s; r++) n += rows_of(list, i, S, r);
     return n;
 }
 
-/* The owner of matrix i, whose FLOP are added to the owner's load. */
+/* Chooses the owner of matrix i and adds the matrix's FLOP to the owner's load. */
 static int deal_one(const wefti_matrix_list *list, int i, int S,
                     double load[MOST_OWNERS]) {
     const wefti_matrix *m = &list->matrices[i];
@@ -70,7 +70,7 @@ static int deal_one(const wefti_matrix_list *list, int i, int S,
     return owner;
 }
 
-/* The owner of each matrix, and where it lies; [n] entries. */
+/* Assigns each matrix its owner and its place; [n] entries. */
 static void deal(const wefti_matrix_list *list, int S, int s, entry *entries) {
     double load[MOST_OWNERS] = {0};
     int64_t at = 0;
@@ -94,7 +94,8 @@ static void need(needs *n, const wefti_matrix_list *list, int S, int s) {
         int64_t all = rows_before(list, i, S, S), part = m->cols / m->parts;
         u += rows_of(list, i, S, s) * m->cols;
         rows += m->n_rows;
-        whole += all * m->cols; /* as if it owned all: whoever owns what */
+        whole += all * m->cols; /* as if this rank owned all matrices: an upper bound for
+                                   any assignment */
         n->sizes = most(n->sizes, m->n_rows);
         n->scratch = most(n->scratch, wefti_orthogonal_scratch(all, part) +
                                           (m->parts > 1 ? all * part : 0));
@@ -169,7 +170,7 @@ void wefti_matrices_destroy(wefti_matrices *w) {
                w->sizes, w->rows, w);
 }
 
-/* Turns [rows, cols] of `parts` matrices beside each other. */
+/* Orthogonalizes `parts` matrices that are adjacent in [rows, cols]. */
 static void turn(const wefti_matrices *w, const wefti_optimizer_rule *rule, int parts,
                  int64_t rows, int64_t cols, float *u) {
     const wefti_matrix_ops *ops = rule->ops->matrix;
@@ -194,7 +195,8 @@ static bool is_whole(const wefti_matrices *w, const wefti_optimizer_rule *rule,
     return w->S > 1 && rule->ops->matrix->is_whole(&rule->config, count);
 }
 
-/* Directions into momenta; what no other rank has to see is turned at once. */
+/* Adds the directions to the momenta. Where each rank orthogonalizes only its own rows in
+ * this step, that is done here. */
 static void take(wefti_matrices *w, const wefti_matrix_list *list,
                  const wefti_matrices_step *step) {
     int32_t *rows = w->rows;
@@ -216,7 +218,7 @@ static void take(wefti_matrices *w, const wefti_matrix_list *list,
     }
 }
 
-/* Floats that rank s has in the meeting matrices of an owner. */
+/* Floats of rank s in the matrices of an owner that are gathered whole in this step. */
 static int64_t floats_of(const wefti_matrices *w, const wefti_matrix_list *list,
                          int64_t count, int owner, int s) {
     int64_t n = 0;
@@ -226,7 +228,8 @@ static int64_t floats_of(const wefti_matrices *w, const wefti_matrix_list *list,
     return n;
 }
 
-/* Copies rank s's rows of this rank's matrices between whole matrices and one run. */
+/* Copies rank s's rows of this rank's matrices between the whole matrices and a
+ * contiguous range. */
 static void move_rows(const wefti_matrices *w, const wefti_matrix_list *list,
                       int64_t count, int s, const float *from, float *to) {
     for (int i = 0; i < list->n; i++) {
@@ -244,8 +247,8 @@ static void move_rows(const wefti_matrices *w, const wefti_matrix_list *list,
     }
 }
 
-/* Where a run of u or an owner's answer begins. All matrices of one owner meet or none:
- * one configuration key decides. */
+/* Start of an owner's range in u, or of its answer. Either all matrices of an owner are
+ * gathered whole in a step or none: one configuration key decides. */
 static float *run_of(const wefti_matrices *w, const wefti_matrix_list *list, int owner) {
     for (int i = 0; i < list->n; i++)
         if (w->entries[i].owner == owner) return w->u + w->entries[i].u_at;

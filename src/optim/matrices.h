@@ -4,16 +4,17 @@
 #include "comm/comm.h"
 #include "optim/optimizer.h"
 
-/* Matrices whose rows lie on the S ranks of a shard group, moved by an optimizer that
- * needs them whole. Each matrix has an owner among the ranks: it gets all rows that take
- * part in the step, turns them, and gives every rank its own back. Two messages between
- * any two ranks and bucket; with S = 1 there are none. The group is this object's alone. */
+/* Matrices whose rows are spread over the S ranks of a shard group, updated by an
+ * optimizer that needs whole matrices. Each matrix has an owner among the ranks: it
+ * receives all rows that take part in the step, orthogonalizes them, and sends every rank
+ * its rows back. There are two messages between any two ranks per bucket; none with S =
+ * 1. No other object may use the group. */
 
-/* How a tensor is moved. */
+/* How a tensor is updated. */
 typedef struct wefti_optimizer_rule {
     const wefti_optimizer_ops *ops;
     wefti_optimizer_config config;
-    double lr; /* factor of the step's */
+    double lr; /* factor of the step's learning rate */
 } wefti_optimizer_rule;
 
 /* The matrices of one bucket; all borrowed. */
@@ -29,7 +30,7 @@ typedef struct wefti_matrices wefti_matrices;
 int64_t wefti_matrices_bytes(const wefti_matrix_list *buckets, int n_buckets, int S,
                              int s);
 
-/* FLOP of rank s in a step that sees whole matrices. */
+/* FLOP of rank s in a step that orthogonalizes whole matrices. */
 double wefti_matrices_flop(const wefti_matrix_list *bucket, int S, int s);
 
 /* Not collective. `comm` NULL: S = 1. */
@@ -38,7 +39,7 @@ weft_status wefti_matrices_create(weft_ctx *ctx, const wefti_kernels *kernels,
                                   int n_buckets, wefti_matrices **out) WEFT_CHECKED;
 void wefti_matrices_destroy(wefti_matrices *self);
 
-/* What a step works on: whole flat buffers. */
+/* The data of a step: whole flat buffers. */
 typedef struct wefti_matrices_step {
     int64_t number; /* of the step, for tags */
     wefti_optimizer_step step;
@@ -46,8 +47,8 @@ typedef struct wefti_matrices_step {
     float *p, *state; /* the optimizer's first */
 } wefti_matrices_step;
 
-/* Moves the matrices of a bucket. Collective over the group, buckets in the same order on
- * every rank. Adds the squares of the change of this rank's rows to *moved. */
+/* Updates the matrices of a bucket. Collective over the group, buckets in the same order
+ * on every rank. Adds the squares of the change of this rank's rows to *moved. */
 weft_status wefti_matrices_apply(wefti_matrices *self, int bucket,
                                  const wefti_matrices_step *step,
                                  double *moved) WEFT_CHECKED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimizers against the memory's own rate. A round: the two streams, then `accumulate`
- * steps (a whole period) of every optimizer, all on the same arrays. */
+/* Measures optimizers relative to the rate of the memory. A round consists of two streams,
+ * then `accumulate` steps (a whole period) of every optimizer, all on the same arrays. */
 #include <weft/bench.h>
 
 #include <stdlib.h>
@@ -29,8 +29,8 @@ static double scale_rate(const bench *b) {
     return 8.0 * ARRAYS * (double)b->n / (wefti_now_s() - begin);
 }
 
-/* The last array is the mean gradient, which the optimizers do not read when a period
- * opens: only that one may change here. */
+/* The last array is the mean gradient, which the optimizers do not read at the beginning
+ * of a period. So only that array may be changed here. */
 static double update_rate(const bench *b) {
     double begin = wefti_now_s();
     for (int i = 0; i < ARRAYS - 1; i++)
@@ -63,7 +63,7 @@ static void measure(bench *b, int n_optimizers) {
     }
 }
 
-/* Row by row: an optimizer's medians, with its share of the round's better stream. */
+/* Computes the medians of each optimizer, and its share of the faster stream of the round. */
 static void summarize(bench *b, weft_optimizer_speeds *out) {
     int64_t n = b->n_rounds;
     double *scale = b->rate, *update = b->rate + n, *spare = b->rate + (ROWS - 1) * n;
@@ -111,7 +111,7 @@ static weft_status check(weft_ctx *ctx, const weft_bench_optimizers_options *o) 
     return WEFT_OK;
 }
 
-/* Those that move each element by itself; the others come last in the registry. */
+/* Whether an optimizer updates each element separately. The others are last in the registry. */
 static bool is_measured(int i) {
     return wefti_optimizer_registry[i] && !wefti_optimizer_registry[i]->matrix;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernels work with beta rounded to f32. So the corrections 1 - beta^t are of that
- * beta too: a constant gradient then moves a parameter by lr in every step, which for
- * beta = 0.999 would else be off by 1e-5. */
+/* The kernels use beta rounded to f32, so the corrections 1 - beta^t use the rounded
+ * value too. Then a constant gradient moves a parameter by lr in every step; otherwise
+ * that would be off by 1e-5 for beta = 0.999. */
 #include "optim/moments.h"
 
 #include <math.h>

@@ -13,20 +13,21 @@
  *     spectral          sqrt(fan_out/fan_in)
  *
  * Two cheaper forms. With a share `rows` below 1 (Dion2, arXiv 2512.16928) the momentum
- * is a sum, and of each rank's rows only the largest by their L1 norm are turned and move;
- * those alone decay afterwards:
+ * is a sum, and of each rank's rows only the largest by their L1 norm are orthogonalized
+ * and updated; the momentum of only these rows decays afterwards:
  *
  *     m <- m + g      u <- m[chosen]      m[chosen] <- b m[chosen]
  *
- * With whole_every = P (MuonBP) each rank turns its own rows as if they were the matrix,
- * and all of them together in every P-th step only. Both may be combined. */
+ * With whole_every = P (MuonBP) each rank orthogonalizes its own rows as if they were the
+ * matrix; only in every P-th step the whole matrix is orthogonalized. Both forms can be
+ * combined. */
 #include <math.h>
 #include <string.h>
 
 #include "optim/moments.h"
 #include "optim/optimizers.h"
 
-/* Everything but hidden matrices: AdamW. */
+/* Updates everything but hidden matrices, with AdamW. */
 static void muon_apply(const wefti_optimizer_config *config, const wefti_kernels *kernels,
                        const wefti_optimizer_step *step, const wefti_span *span,
                        const float *d, float *p, float *const *state, double *moved) {
@@ -41,7 +42,7 @@ static bool muon_is_whole(const wefti_optimizer_config *config, int64_t count) {
     return (count - 1) % config->whole_every == 0;
 }
 
-/* All rows: u <- the momentum with the direction in it. */
+/* All rows take part: u <- the momentum, updated with the direction. */
 static void take_all(const wefti_optimizer_config *config, float grad_scale,
                      const float *d, float *m, wefti_turned *t) {
     float b = (float)config->momentum, gain = (1 - b) * grad_scale;
@@ -53,8 +54,8 @@ static void take_all(const wefti_optimizer_config *config, float grad_scale,
     for (int64_t r = 0; r < t->n; r++) t->rows[r] = (int32_t)r;
 }
 
-/* rows <- the n largest of n_rows sizes, ascending; of equal ones the first. A row is in
- * if fewer than n come before it. */
+/* rows <- the indices of the n largest of n_rows sizes, ascending; of equal ones the
+ * first. A row is chosen if fewer than n rows rank before it. */
 static void choose(int64_t n_rows, const double *sizes, int64_t n, int32_t *rows) {
     int64_t found = 0;
     for (int64_t r = 0; r < n_rows && found < n; r++) {

@@ -3,7 +3,7 @@
 
 #include "optim/optimizer.h"
 
-/* All of them, as tables of functions; each is defined at the foot of its own file. */
+/* All optimizers, as tables of functions; each is defined at the end of its own file. */
 #define WEFTI_KIND(name, summary) extern const wefti_optimizer_ops wefti_optimizer_##name;
 #include "optim/optimizers.def"
 #undef WEFTI_KIND

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Newton-Schulz iteration with an odd polynomial of degree 5. With X = U S V^T each turn
+/* Newton-Schulz iteration with an odd polynomial of degree 5. With X = U S V^T each iteration
  *
  *     A <- X X^T      B <- b A + c A A      X <- a X + B X
  *
- * maps every singular value s to a s + b s^3 + c s^5 and leaves U and V alone. A wide
- * matrix is iterated as it is and a tall one transposed, so that A is the smaller square.
- * First X is divided by its Frobenius norm: then no singular value is above 1.
+ * maps every singular value s to a s + b s^3 + c s^5 and does not change U and V. A tall
+ * matrix is transposed first, so that A is the smaller square. First X is divided by its
+ * Frobenius norm: then no singular value is above 1.
  *
- * quintic: Jordan's coefficients, also torch.optim.Muon's, go for steepness at 0; what
- * was between 0.003 and 1 ends between 0.68 and 1.14. polar: the Polar Express of Amsel et
- * al., a polynomial of its own in each turn; the norm gets 2 % and 1e-6 of safety. */
+ * quintic: Jordan's coefficients, also those of torch.optim.Muon, maximize the slope at
+ * 0; singular values from 0.003 to 1 end between 0.68 and 1.14. polar: the Polar Express
+ * of Amsel et al., a different polynomial in each iteration; the norm has a safety margin
+ * of 2 % and 1e-6. */
 #include "optim/orthogonal.h"
 
 #include <math.h>

@@ -2,11 +2,11 @@
 /* Alternating exponential ring (arXiv 2410.11998), for any number N of nodes.
  *
  * Its rounds are those of fold.c: for N = 2^k the pairs (j, j + 2^i), as published, which
- * leave the exact mean. Of a round's two steps a pair spends one on A, the mean inside
- * each node, and one on B, which mixes both nodes; of the pairs counted over all rounds
- * the even ones do A first, the odd ones B first, so that in each step about half of the
- * pairs use the wire. B after A and A after B leave the same: both nodes uniform inside,
- * and mixed. */
+ * produce the exact mean. A round has two steps. Each pair spends one of them on A, the
+ * mean inside each node, and the other on B, which mixes the two nodes. With the pairs
+ * counted over all rounds, the even ones do A first and the odd ones B first, so that in
+ * each step about half of the pairs use the wire. Both orders have the same result: both
+ * nodes uniform inside, and mixed. */
 #include "base/memory.h"
 #include "topology/fold.h"
 #include "topology/kinds.h"
@@ -16,7 +16,8 @@ typedef struct aer {
     bool *crosses_first; /* [rounds * N] owned: B before A */
 } aer;
 
-/* Counts the pairs of all rounds, by rounds and then by their lower node. */
+/* Decides the order of A and B for each pair, with the pairs counted by rounds and then
+ * by their lower node. */
 static void take_turns(aer *a) {
     bool odd = false;
     for (int round = 0; round < a->fold.rounds; round++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a schedule does, from its matrices: P(t) = W(t-1) .. W(0) row by row, and the mean
- * of W(t) over the steps. Disagreement = |P - 1 1^T/n| / sqrt(n-1) (Frobenius), 1 at the
- * start. With push-sum weights row i of P is divided by its sum first. Disagreement is
- * gone all at once if it falls from above 1e-6 to 1e-12 in one step. */
+/* Analyses a schedule by its matrices: P(t) = W(t-1) .. W(0) row by row, and the mean of
+ * W(t) over the steps. Disagreement = |P - 1 1^T/n| / sqrt(n-1) (Frobenius), 1 at the
+ * start. With push-sum weights row i of P is divided by its sum first. A schedule is
+ * exact if the disagreement falls from above 1e-6 to 1e-12 in one step. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum { SAMPLE_STEPS = 512 };
 
-/* Multiplications and steps that looking for 1e-6 may take. */
+/* Limits on the multiplications and steps of the search for 1e-6. */
 static const double most_work = 3e8;
 static const int64_t most_steps = 1000000;
 
@@ -51,7 +51,7 @@ static void analyst_fini(weft_ctx *ctx, analyst *a) {
 
 /* ---- matrices ---- */
 
-/* What row i of the product has to be divided by: its push-sum weight, (P 1)_i. */
+/* The divisor of row i of the product: its push-sum weight, (P 1)_i. */
 static double weight_of_row(const analyst *a, int64_t i) {
     double sum = 0;
     if (!a->t->facts.push_sum) return 1;
@@ -72,7 +72,7 @@ static double disagreement(const analyst *a) {
     return sqrt(sum / (double)(a->n - 1));
 }
 
-/* Row i of the next product, from the neighbours at hand. */
+/* Computes row i of the next product from the current neighbours. */
 static void multiply_row(analyst *a, int64_t i) {
     int64_t n = a->n;
     double *row = a->next + i * n;
@@ -85,7 +85,7 @@ static void multiply_row(analyst *a, int64_t i) {
     a->multiplications += (double)a->near->n_sources * (double)n;
 }
 
-/* The product after `step` more; notes when 1e-6 and the exact mean are reached. */
+/* Completes the product of one more step; records when 1e-6 and the exact mean are reached. */
 static void finish_product(analyst *a, int64_t step) {
     weft_topology_analysis *out = a->out;
     double *kept = a->product, before = a->left;
@@ -117,8 +117,8 @@ static bool spans_nodes(const analyst *a) {
            wefti_topology_node(a->t, g->sources[g->n_sources - 1]);
 }
 
-/* A ring through the group in ascending order enters and leaves each of its nodes once;
- * the first member of a node in the group stands for it. */
+/* Counts bytes of a group. A ring through the group in ascending order enters and leaves
+ * each of its nodes once; the first member of a node in the group represents the node. */
 static void count_group(analyst *a) {
     const weft_neighbours *g = a->near;
     int node = wefti_topology_node(a->t, g->sources[g->self]);
@@ -140,7 +140,7 @@ static void count_copies(analyst *a, int64_t member) {
     }
 }
 
-/* The slowest link to a source; notes pairs of nodes that the links lack. */
+/* Finds the slowest link to a source; records pairs of nodes for which no link is listed. */
 static double slowest_link(analyst *a, int64_t member, double slowest_s) {
     int64_t N = a->t->facts.nodes, node = wefti_topology_node(a->t, (int)member);
     for (int k = 0; k < a->near->n_sources; k++) {
@@ -195,7 +195,8 @@ static void look_at_step(analyst *a, int64_t step) {
     finish_product(a, step);
 }
 
-/* Goes on until 1e-6 is reached, or computes when from how much a period leaves. */
+/* Continues until 1e-6 is reached, or extrapolates from the disagreement that is left
+ * after one period. */
 static void look_further(analyst *a) {
     weft_topology_analysis *out = a->out;
     int64_t step = out->steps;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The first steps as SVG, one panel each: members on a circle, nodes told apart by
- * colour, a pair as a chord, a larger group as a filled polygon, a one-way link as an
- * arrow. What stays inside a node is thin. All coordinates are whole numbers of a tenth
- * of a pixel. */
+/* Draws the first steps as SVG, one panel each: members on a circle, nodes distinguished by
+ * colour, a pair as a chord, a larger group as a filled polygon, a one-way link as an arrow.
+ * Lines inside a node are thin. All coordinates are whole numbers of tenths of a pixel. */
 #include <math.h>
 
 #include "base/buffer.h"
@@ -23,7 +22,7 @@ typedef struct drawing {
     const weft_topology *t;
     weft_neighbours *near;
     int panels, dot; /* radius of a member */
-    int x0, y0;      /* centre of the panel at hand */
+    int x0, y0;      /* centre of the current panel */
 } drawing;
 
 typedef struct point {
@@ -58,7 +57,7 @@ static bool hears(const weft_neighbours *g, int member) {
     return false;
 }
 
-/* Links to targets; one that goes both ways is drawn once and without an arrow. */
+/* Draws the links to targets; a link in both directions is drawn once and without an arrow. */
 static void draw_links(weft_ctx *ctx, wefti_buffer *out, const drawing *d, int member) {
     point a = place(d, member, RADIUS);
     for (int k = 0; k < d->near->n_targets; k++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One-peer exponential graph (Ying et al. arXiv 2110.13363), period ceil(log2 n).
- * n a power of two: step i pairs j with j XOR 2^i; after all bits everyone has the mean.
- * Any other n: in step i member j hears j - 2^i mod n and sends to j + 2^i mod n,
- * W = (I + P)/2 with a permutation P: columns add up to one as rows do, but no number of
- * steps gives the mean exactly (entries of a product are k/2^steps, never 1/n). */
+/* One-peer exponential graph (Ying et al. arXiv 2110.13363), period ceil(log2 n). n a
+ * power of two: step i pairs j with j XOR 2^i; after all bits everyone has the mean. Any
+ * other n: in step i member j receives from j - 2^i mod n and sends to j + 2^i mod n, W =
+ * (I + P)/2 with a permutation P. Columns and rows add up to one, but no number of steps
+ * gives the mean exactly (entries of a product are k/2^steps, never 1/n). */
 #include "topology/kinds.h"
 
 static bool is_power_of_two(int64_t n) { return (n & (n - 1)) == 0; }

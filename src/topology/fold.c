@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The exact mean by pairs, for every N = 2^k m, m odd.
+/* The exact mean by steps of pairs, for every N = 2^k m, m odd.
  *
- * Rounds 0..k-1 pair node j with j XOR 2^i and take means: then 2^k neighbouring nodes
- * agree, and there are m blocks of them. Equal places in the blocks do the following
- * among themselves. Write m = 2^p1 + 2^p2 + ... with falling exponents and cut the blocks
- * into groups of these sizes, in order.
+ * Rounds 0..k-1 pair node j with j XOR 2^i and take means. Then 2^k neighbouring nodes
+ * agree, and there are m such blocks. The nodes with the same place in their blocks then
+ * do the following among themselves. Write m = 2^p1 + 2^p2 + ... with falling exponents
+ * and cut the blocks into groups of these sizes, in order.
  *   - p1 rounds: each group takes its own mean by XOR pairs. Now each group is uniform.
  *   - Round p1 + g, g = 0, 1, ...: group g (P blocks, all at a) crosses with all later
  *     blocks (Q < P of them, mean b), one partner each; both move towards the other by
@@ -26,7 +26,7 @@ typedef struct block_group {
     int start, size, index;
 } block_group;
 
-/* The group that holds `block`, or, if that comes first, the one of that index. */
+/* The group that contains `block`, or the group with the given index if that comes first. */
 static block_group find_group(int m, int block, int index) {
     block_group g = {0, 1 << wefti_log2_down(m), 0};
     while (block >= g.start + g.size && g.index < index) {
@@ -41,7 +41,8 @@ static wefti_fold_pair meet_by_bit(int block, int bit, int size) {
     return (wefti_fold_pair){1 << bit < size ? block ^ (1 << bit) : -1, 0.5};
 }
 
-/* Group g and all later blocks; `block` is one of them. */
+/* The pair of `block` when group g crosses with all later blocks; `block` is in one of
+ * the two. */
 static wefti_fold_pair cross(int m, block_group g, int block) {
     int later = m - g.start - g.size, partner = -1;
     if (block >= g.start + g.size)
@@ -51,8 +52,8 @@ static wefti_fold_pair cross(int m, block_group g, int block) {
     return (wefti_fold_pair){partner, (double)g.size / (g.size + later)};
 }
 
-/* Among the m blocks, in round r of 2 p1 + 1. A group that comes before the one that
- * crosses has crossed. */
+/* The pair of a block among the m blocks, in round r of 2 p1 + 1. Groups before the one
+ * that crosses have already crossed. */
 static wefti_fold_pair meet_blocks(int m, int p1, int block, int r) {
     int crossing = r - p1;
     if (crossing < 0) return meet_by_bit(block, r, find_group(m, block, m).size);

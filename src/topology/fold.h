@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Rounds of disjoint pairs after which N nodes, whatever N is, have their exact mean. */
+/* Rounds of disjoint pairs after which N nodes have their exact mean, for any N. */
 
-/* Whom a node meets in a round. The two take x <- (1 - weight) x + weight x_partner. */
+/* The partner of a node in a round. Both set x <- (1 - weight) x + weight x_partner. */
 typedef struct wefti_fold_pair {
-    int partner; /* -1: nobody */
+    int partner; /* -1: none */
     double weight;
 } wefti_fold_pair;
 
@@ -16,5 +16,6 @@ typedef struct wefti_fold {
 
 wefti_fold wefti_fold_make(int N);
 
-/* Whom `node` meets in round 0..rounds-1; the partner's answer is the same. */
+/* The partner of `node` in round 0..rounds-1. The same call for the partner returns
+ * `node`, with the same weight. */
 wefti_fold_pair wefti_fold_meet(const wefti_fold *fold, int node, int round);

@@ -2,9 +2,9 @@
 /* Largest eigenvalue of A = D^T D, D = M - 1 1^T / n, by repeated squaring: with
  * B_0 = A, f_k = |B_k| (Frobenius) and B_{k+1} = (B_k / f_k)^2,
  *     log lambda = sum_k log f_k / 2^k,
- * the power method with 2^k steps after k squarings, without a starting vector that might
- * miss the eigenvector, and unharmed by equal eigenvalues. When f_k stays as it is, the
- * rest of the sum is a geometric series. */
+ * which is the power method with 2^k steps after k squarings. It needs no starting
+ * vector, which might miss the eigenvector, and it works with equal eigenvalues. When f_k
+ * no longer changes, the rest of the sum is a geometric series. */
 #include "topology/gap.h"
 
 #include <math.h>
@@ -44,10 +44,10 @@ double wefti_second_singular_value(int64_t n, const double *M, double *work) {
     for (int k = 0; k < MAX_SQUARINGS; k++, share /= 2) {
         double before = f;
         f = norm(n, A);
-        if (f < 1e-26) return 0; /* rounding of an exact mean */
+        if (f < 1e-26) return 0; /* only the rounding of an exact mean */
         log_lambda += share * log(f);
         if (k > 0 && fabs(f - before) < 1e-14) {
-            log_lambda += share * log(f); /* f again and again: 1/2 + 1/4 + ... */
+            log_lambda += share * log(f); /* f no longer changes: 1/2 + 1/4 + ... */
             break;
         }
         for (int64_t i = 0; i < n * n; i++) A[i] /= f;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounds of pairs by what they are worth.
+/* Rounds of pairs, chosen by their gain.
  *
- * Row u of X says how much node u holds of every node's starting value, X = I at first.
- * If u and v take their mean, the squared distance of all rows from their mean falls by
- * |X_u - X_v|^2 / 2. A round takes as long as its slowest link. So for each limit c_min
- * 2^k on the cost, a matching is built of the links within it, the largest gain first
- * (then the cheaper link, then the lower nodes), and the limit with the largest gain per
- * second wins; ties go to the lower limit. Nodes behind cheap links mix until they agree
- * so well that a dear link is worth its time. It ends when 1 % of the squared distance is
- * left, or after 4 N rounds, but not before the links used connect all nodes.
+ * Row u of X has the share of every node's starting value in node u; X = I at first. If u
+ * and v take their mean, the squared distance of all rows from their mean falls by |X_u -
+ * X_v|^2 / 2. A round takes as long as its slowest link. So for each limit c_min 2^k on the
+ * cost, a matching is built of the links within it, the largest gain first (then the
+ * cheaper link, then the lower nodes), and the limit with the largest gain per second wins;
+ * ties go to the lower limit. Nodes with cheap links between them mix until they agree so
+ * well that an expensive link is worth its time. The search ends when 1 % of the squared
+ * distance is left, or after 4 N rounds, but not before the used links connect all nodes.
  *
- * X is in fixed point and the gains are whole numbers: every machine gets the same
- * rounds, whatever its compiler makes of floating point. */
+ * X is in fixed point and the gains are whole numbers, so that every machine computes the
+ * same rounds, however its compiler treats floating point. */
 #include <math.h>
 #include <string.h>
 
@@ -32,7 +32,8 @@ typedef struct greedy {
     edge *edges;     /* [n_edges] owned */
     int32_t *x;      /* [N * N] owned, X in units of 2^-24 */
     int *now, *best; /* [N] owned, partners of a round */
-    int *part; /* [N] owned, by the links used: a node of the same part, or itself */
+    int *part; /* [N] owned; union-find of the parts that used links connect: a node of
+                  the same part, or itself */
     int n_parts;
     double cheapest_s, dearest_s;
 } greedy;
@@ -100,7 +101,8 @@ static void swap_edges(edge *a, edge *b) {
     *b = kept;
 }
 
-/* Heap sort with the worst edge on top: the best one ends first. */
+/* Restores the heap below i. The heap sort has the worst edge on top, so the best one
+ * ends up first. */
 static void sift(edge *heap, int64_t n, int64_t i) {
     for (int64_t child = 2 * i + 1; child < n; child = 2 * i + 1) {
         if (child + 1 < n && is_better(&heap[child], &heap[child + 1])) child++;
@@ -183,7 +185,7 @@ static weft_status take_edges(weft_ctx *ctx, greedy *g, const double *cost_s) {
     for (int u = 0; u < N; u++)
         for (int v = u + 1; v < N; v++) {
             double cost = fmax(cost_s[(int64_t)u * N + v],
-                               1e-12); /* none is for nothing */
+                               1e-12); /* no link has cost 0 */
             if (isinf(cost)) continue;
             g->edges[n++] = (edge){u, v, cost, 0};
             g->cheapest_s = fmin(g->cheapest_s, cost);

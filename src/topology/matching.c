@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A random matching in every step, a function of (seed, step) alone, all matchings
- * equally likely. Each member draws a 64-bit key; in the order of their keys the first
- * and the second are a pair, the third and the fourth, and so on; with n odd the last one
- * is left over. The partner is the next lower or the next higher key, so one pass over
- * the members finds it without memory. Equal keys: the lower member first. */
+/* A random matching in every step, which depends only on (seed, step); all matchings are
+ * equally likely. Each member draws a 64-bit key. In the order of the keys the first and
+ * the second member are a pair, the third and the fourth, and so on; with n odd the last
+ * one has no partner. The partner has the next lower or the next higher key, so one pass
+ * over the members finds it without memory. Equal keys: the lower member first. */
 #include "base/rng.h"
 #include "topology/kinds.h"
 
@@ -21,7 +21,7 @@ static weft_status matching_create(weft_ctx *ctx, weft_topology *t,
 
 typedef struct ticket {
     uint64_t key;
-    int member; /* -1: nobody */
+    int member; /* -1: none */
 } ticket;
 
 static bool is_before(ticket a, ticket b) {

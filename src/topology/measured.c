@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Pairs of nodes that prefer cheap links, from a table of costs. Two schedules are made:
- * the rounds of fold.c with the nodes in cheap places, which end with the exact mean, and
- * greedy rounds, which can do without dear links, but leave a tenth of the disagreement.
- * Two periods of the greedy one leave a hundredth; if that takes less time than one
- * period of the other, it is taken. Only whole numbers and sums in a fixed order decide,
- * so that every machine comes to the same schedule. */
+ * the rounds of fold.c with the nodes assigned to places so that the links are cheap, which
+ * end with the exact mean; and greedy rounds, which can avoid expensive links but leave a
+ * tenth of the disagreement. Two periods of the greedy schedule leave a hundredth; it is
+ * chosen if they take less time than one period of the other. The choice uses only whole
+ * numbers and sums in a fixed order, so that every machine finds the same schedule. */
 #include "base/memory.h"
 #include "topology/kinds.h"
 #include "topology/rounds.h"
@@ -50,7 +50,7 @@ static weft_status measured_create(weft_ctx *ctx, weft_topology *t,
     t->self = rounds;
     t->facts.max_sources = t->facts.nodes > 1 ? 2 * L : L;
     t->facts.max_targets = t->facts.max_sources - 1;
-    t->facts.exact = true; /* of a single node */
+    t->facts.exact = true; /* with a single node */
     return t->facts.nodes > 1 ? decide(ctx, t, rounds) : WEFT_OK;
 }
 

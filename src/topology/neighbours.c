@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The lists of a member: filled in by a kind in any order, then put in order here.
+/* The lists of a member's neighbours. A kind fills them in any order; they are sorted here.
  *
- * Weights in f32 lie on the grid of 2^-24, on which every sum of weights up to one is
- * exact. Others' weights are rounded to it and the own one is what is left of 1. Equal
- * weights round equally, so where the double weights are symmetric or the same for every
- * member, columns add up to exactly one as rows do. Kinds that need push-sum weights have
- * rows of another sum; their weights lie on the grid as they are. */
+ * Weights in f32 are multiples of 2^-24; every sum of such weights up to one is exact. The
+ * weights of the neighbours are rounded to multiples, and the member's own weight is the
+ * rest up to 1. Equal weights round equally. So where the weights in double are symmetric
+ * or the same for every member, columns add up to exactly one, as rows do. In kinds that
+ * need push-sum weights rows have other sums; their weights are multiples already. */
 #include <math.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ void wefti_pair_nodes(const weft_topology *t, int member, wefti_fold_pair met,
         return;
     }
     out->group = true;
-    for (int half = 0; half < 2; half++) { /* the lower node first: already in order */
+    for (int half = 0; half < 2; half++) { /* the lower node first, so that the list is sorted */
         int at = (half == 0) == (node < met.partner) ? node : met.partner;
         for (int j = at * L; j < (at + 1) * L; j++) {
             wefti_hear(out, j, (at == node ? 1 - met.weight : met.weight) / L);

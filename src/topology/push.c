@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Every member sends to one other in every step, drawn by (seed, step, member) alone, all
- * others equally likely, and keeps half of what it has:
+/* In every step every member sends to one other and keeps half of its value. The receiver
+ * depends only on (seed, step, member); all others are equally likely:
  *
  *     W_jj = 1/2      W_ij = 1/2 if j sends to i
  *
- * Columns add up to one. Rows do not: a member is heard by one, but hears none, one or
- * several. So plain averaging would draw everybody towards those who happen to be heard
- * often; push-sum weights (weft/topology.h: push_sum) take that out. With two members
- * both hear the other, and W is the mean. */
+ * Columns add up to one. Rows do not: a member sends to one other, but receives from
+ * none, one or several. So plain averaging would pull all members towards those that
+ * happen to be heard often; push-sum weights (weft/topology.h: push_sum) correct that.
+ * With two members each hears the other, and W is the mean. */
 #include "base/rng.h"
 #include "topology/kinds.h"
 

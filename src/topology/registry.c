@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of functions of each kind that topologies.def names, and what it is, in its
- * order. */
+/* The table of functions and the summary of each kind in topologies.def, in the same order. */
 #include "topology/kinds.h"
 
 #define WEFTI_KIND(name, summary) &wefti_topology_##name,

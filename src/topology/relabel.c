@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Which node takes which place in the rounds of fold.c, so that the sum over rounds of
- * the slowest link's cost is small, and among equal sums that of all links. Two first
- * guesses: the nodes in their own order, and a chain in which each node is followed by
- * the one that is cheapest to reach from it; each is improved by swapping two places as
- * long as that helps, for a limited number of trials. Ties go to the earlier. */
+/* Assigns nodes to places in the rounds of fold.c so that the sum over rounds of the slowest
+ * link's cost is small and, among equal sums, the sum over all links. There are two initial
+ * assignments: the nodes in their own order, and a chain in which each node is followed by
+ * the node that is cheapest to reach from it. Each is improved by swapping two places as
+ * long as that helps, for a limited number of trials. Ties go to the earlier assignment. */
 #include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "topology/rounds.h"
 
-/* Pairs that the trials of one guess may look at. */
+/* Limit on the pairs that the trials of one initial assignment examine. */
 enum { MOST_WORK = 40000000 };
 
-/* Stands for a link that does not exist, so that fewer of them is still an improvement.
+/* Cost of a link that does not exist; finite, so that fewer such links still count as an
+ * improvement.
  */
 static const double missing_s = 1e18;
 
@@ -30,7 +31,7 @@ typedef struct price {
     double slowest_s, all_s;
 } price;
 
-/* By more than what the order of additions makes of equal sums. */
+/* Less by more than the rounding error that the order of additions causes. */
 static bool is_less(double a, double b) { return a < b * (1 - 1e-9); }
 
 static bool is_cheaper(price a, price b) {
@@ -83,7 +84,7 @@ static price improve(relabelling *r) {
     return now;
 }
 
-/* Place by place, the node that is cheapest to reach from the one before. */
+/* Fills place after place with the node that is cheapest to reach from the previous one. */
 static void chain(relabelling *r) {
     int N = r->fold.N;
     for (int place = 0; place + 1 < N; place++) {
@@ -119,7 +120,7 @@ static weft_status relabelling_init(weft_ctx *ctx, relabelling *r) {
     return WEFT_OK;
 }
 
-/* The pairs of places as pairs of nodes. */
+/* Converts the pairs of places to pairs of nodes. */
 static weft_status write_rounds(weft_ctx *ctx, relabelling *r, wefti_rounds *out) {
     int N = r->fold.N;
     WEFT_TRY(wefti_alloc_n(ctx, (int64_t)r->fold.rounds * N, sizeof(wefti_fold_pair),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One peer at a time round a ring: step t pairs (t, t+1), (t+2, t+3), ... mod n. With n
- * even that is (0,1)(2,3).. and (1,2)..(n-1,0) in turns; with n odd one member is left
- * over, another one in each of n steps, so that every link of the ring is used equally.
+/* One peer per step on a ring: step t pairs (t, t+1), (t+2, t+3), ... mod n. With n even these
+ * are (0,1)(2,3).. and (1,2)..(n-1,0) alternately. With n odd one member has no partner, a
+ * different one in each of n steps, so that every link of the ring is used equally.
  */
 #include "topology/kinds.h"
 
@@ -11,7 +11,8 @@ static weft_status ring_create(weft_ctx *ctx, weft_topology *t,
     (void)config;
     int64_t n = t->facts.members;
     t->facts.period = n <= 2 ? 1 : n % 2 == 0 ? 2 : n;
-    t->facts.exact = n <= 2 || n == 4; /* of 4, both steps are all bits of a number */
+    t->facts.exact = n <= 2 || n == 4; /* with 4 members the pairs of two steps give the
+                                          exact mean */
     t->facts.max_sources = n < 2 ? 1 : 2;
     t->facts.max_targets = n < 2 ? 0 : 1;
     return WEFT_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Groups of nodes, round by round: the form in which every topology states its period. */
+/* Pairs of nodes, round by round: the form in which the topology `measured` stores its
+ * period. */
 #include "topology/rounds.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Every member hears those 1, 2, 4, ... < n before it in every step, all with weight
- * 1/(d+1), d = ceil(log2 n). The matrix is a circulant, so columns add up to one as rows
- * do. For n <= 3 this is the complete graph. */
+/* In every step every member hears the members at distances 1, 2, 4, ... < n before it,
+ * all with weight 1/(d+1), d = ceil(log2 n). The matrix is circulant, so columns add up
+ * to one as rows do. For n <= 3 this is the complete graph. */
 #include "topology/kinds.h"
 
 static weft_status static_exponential_create(weft_ctx *ctx, weft_topology *t,

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The front: checks the configuration, turns links into costs, and hands over to the
- * kind.
+/* The public functions: they check the configuration, convert links to costs, and call the kind.
  *
  *     member = node * ranks + rank                nodes * ranks members in all
  *     cost   = latency + copy_bytes / bandwidth   of two nodes: the dearer direction
  *
- * A kind fills in the facts (period, largest numbers of neighbours) when it is created; who meets
- * whom is then a function of (member, step) alone (neighbours.c). */
+ * A kind fills in the facts (period, largest numbers of neighbours) when it is created.
+ * The neighbours then depend only on (member, step) (neighbours.c). */
 #include "topology/topology.h"
 
 #include <math.h>
@@ -86,7 +85,8 @@ static weft_status check_link(weft_ctx *ctx, const weft_link *link, int64_t N) {
     return WEFT_OK;
 }
 
-/* The dearer direction counts; one that is listed alone counts for both. */
+/* The cost of a pair is that of the more expensive direction. If only one direction is
+ * listed, it counts for both. */
 static weft_status take_links(weft_ctx *ctx, weft_topology *t,
                               const weft_topology_config *c) {
     int64_t N = c->nodes;

@@ -5,13 +5,14 @@
 
 #include "topology/fold.h"
 
-/* A kind of schedule: a constant table at the foot of its own file and a line in
- * registry.c. */
+/* A kind of schedule: a constant table at the end of its own file and a line in
+ * topologies.def. */
 typedef struct wefti_topology_ops {
     const char *name;
-    const char *const *keys; /* of section mixer that it alone reads; NULL: none */
-    /* Checks what is special about the kind and fills in t->facts (period, directed,
-     * exact, max_...) and t->self. On failure destroy is called. */
+    const char *const *keys; /* keys of the section mixer that only this kind reads; NULL:
+                                none */
+    /* Checks the conditions of the kind and fills in t->facts (period, directed, exact,
+     * max_...) and t->self. On failure destroy is called. */
     weft_status (*create)(weft_ctx *ctx, weft_topology *t,
                           const weft_topology_config *config);
     /* Lists sources with their weights and targets, in any order, with the functions
@@ -19,7 +20,7 @@ typedef struct wefti_topology_ops {
     void (*neighbours)(const weft_topology *t, int member, int64_t step,
                        weft_neighbours *out);
     void (*destroy)(weft_ctx *ctx,
-                    weft_topology *t); /* of t->self; NULL: nothing to do */
+                    weft_topology *t); /* destroys t->self; NULL: nothing to do */
 } wefti_topology_ops;
 
 struct weft_topology {
@@ -28,9 +29,9 @@ struct weft_topology {
     uint64_t seed;
     int64_t copy_bytes;
     double *cost_s; /* [nodes * nodes] owned: seconds for one copy over the link between
-                       two nodes, the dearer direction; INFINITY: not listed. NULL without
-                       links */
-    void *self;     /* the kind's, owned */
+                       two nodes, in the more expensive direction; INFINITY: not listed.
+                       NULL without links */
+    void *self;     /* the kind's own data, owned */
 };
 
 extern const wefti_topology_ops *const wefti_topology_registry[]; /* NULL-terminated */
@@ -44,20 +45,21 @@ static inline int wefti_topology_node(const weft_topology *t, int member) {
     return member / (int)t->facts.ranks;
 }
 
-/* ---- what a kind fills in ---- */
+/* ---- functions for kinds to fill in neighbours ---- */
 
-/* `source` is heard with that weight. */
+/* Adds a source with its weight. */
 void wefti_hear(weft_neighbours *out, int source, double weight);
 
-/* `target` hears the member. */
+/* Adds a target, which hears the member. */
 void wefti_reach(weft_neighbours *out, int target);
 
-/* The member and a partner take their mean; a partner of -1 or itself: it is left alone.
+/* The member and its partner take their mean. With partner -1 or the member itself
+ * nothing is mixed.
  */
 void wefti_pair(weft_neighbours *out, int member, int partner);
 
-/* The member's node takes the mean of its members; if it meets another node, it then
- * takes (1 - weight) of its own mean and `weight` of the other's. */
+/* The member's node takes the mean of its members; if it has a partner node, it then
+ * takes (1 - weight) of its own mean and `weight` of the partner's. */
 void wefti_pair_nodes(const weft_topology *t, int member, wefti_fold_pair met,
                       weft_neighbours *out);
 

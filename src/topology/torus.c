@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A grid of a x b = n members that closes in both directions, a the largest divisor of n
- * with a <= b; n prime is a ring. A side of 1 has no neighbours, a side of 2 one, a
- * longer one two. All members have the same number d of neighbours, so every weight is
- * 1/(d+1) (Metropolis) and the matrix is symmetric. 1 x 2 and 1 x 3 are complete. */
+/* A grid of a x b = n members that wraps around in both directions; a is the largest
+ * divisor of n with a <= b, so with n prime it is a ring. Along a side of length 1 a
+ * member has no neighbours, along a side of 2 one, along a longer one two. All members
+ * have the same number d of neighbours, so every weight is 1/(d+1) (Metropolis) and the
+ * matrix is symmetric. 1 x 2 and 1 x 3 are complete. */
 #include "topology/kinds.h"
 
 static int sides(int n, int *b) {
@@ -26,8 +27,8 @@ static weft_status torus_create(weft_ctx *ctx, weft_topology *t,
     return WEFT_OK;
 }
 
-/* The neighbours along one side; `at` is the member's place on it, `stride` the distance
- * of two places in member numbers. */
+/* Adds the neighbours along one side; `at` is the member's place on it, `stride` the
+ * difference of the member numbers of two adjacent places. */
 static void hear_along(int side, int at, int stride, int member, double weight,
                        weft_neighbours *out) {
     for (int k = 0; k < degree(side); k++) {
