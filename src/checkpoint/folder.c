@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder of checkpoints. The names say the state:
+/* A folder of checkpoints. The names show the state:
  *
  *   step-N.partial   being written
  *   step-N           complete
@@ -7,9 +7,8 @@
  *   step-N.damaged   was complete, and a resumed run found it changed
  *   step-N.removed   being removed
  *
- * Each change of state is one rename of one folder, so a crash leaves every folder in a
- * state, and the states `complete` are never entered before everything in the folder is
- * synced. */
+ * Each change of state is one rename of one folder, so after a crash every folder is in
+ * one of these states. A folder becomes complete only after everything in it is synced. */
 #define _GNU_SOURCE
 #include "checkpoint/folder.h"
 
@@ -51,7 +50,7 @@ static weft_status rename_folder(weft_ctx *ctx, const char *from, const char *to
     return wefti_file_sync_parent(ctx, to);
 }
 
-/* ---- what is there ---- */
+/* ---- scanning ---- */
 
 typedef struct found {
     int64_t step;
@@ -65,7 +64,7 @@ typedef struct found_list {
     int64_t n, capacity;
 } found_list;
 
-/* Is it exactly a name that path_of makes? */
+/* Whether it is exactly a name that path_of makes. */
 static bool parse_name(const char *name, found *out) {
     char again[64];
     if (strncmp(name, "step-", 5) != 0) return false;
@@ -80,7 +79,7 @@ static bool parse_name(const char *name, found *out) {
     return false;
 }
 
-/* A complete checkpoint has its index. */
+/* Whether the checkpoint has its index, as complete ones do. */
 static bool has_index(const char *checkpoints, const char *name) {
     char path[PATH_MAX];
     struct stat info;
@@ -116,7 +115,8 @@ static int compare_found(const void *left, const void *right) {
     return (a->state > b->state) - (a->state < b->state);
 }
 
-/* A folder that does not exist has no checkpoints. `damaged_too`: those without an index. */
+/* Lists the checkpoints of a folder; a missing folder has none. `damaged_too`: also those
+ * without an index. */
 static weft_status scan(weft_ctx *ctx, const char *checkpoints, bool damaged_too,
                         found_list *list) {
     *list = (found_list){0};
@@ -234,8 +234,8 @@ static weft_status remove_one(weft_ctx *ctx, const char *checkpoints, found item
     return wefti_file_remove_tree(ctx, to);
 }
 
-/* Is this folder one to remove, when `step` was just committed and `n_newer` complete
- * checkpoints of other steps come after it? */
+/* Whether this folder is to be removed, after `step` was just committed, if `n_newer`
+ * complete checkpoints of other steps are newer. */
 static bool is_surplus(const found_list *list, int64_t i, int64_t step, int64_t keep,
                        int64_t n_newer) {
     found item = list->items[i];
@@ -262,8 +262,8 @@ static weft_status prune(weft_ctx *ctx, const char *checkpoints, int64_t step,
     return status;
 }
 
-/* The checkpoint is on the disk: what goes wrong from here on must not stop a training
- * run. */
+/* Removes old checkpoints. The new one is already on the disk, so a failure here must not
+ * stop the run. */
 static weft_status prune_or_warn(weft_ctx *ctx, const char *checkpoints, int64_t step,
                                  int64_t keep) {
     bool had_message = weft_ctx_message(ctx)[0] != '\0';
@@ -301,7 +301,7 @@ static weft_status compare_names(weft_ctx *ctx, const char *path,
                 "%s is not complete: its index.json lists %s, which is not there", path,
                 want);
         if (order > 0)
-            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, /* somebody put it there */
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, /* not a file of weft */
                                  "%s has a file that its index.json does not list: %s",
                                  path, have);
     }
@@ -346,7 +346,7 @@ static weft_status read_index(weft_ctx *ctx, const char *path, int64_t *step,
     return status;
 }
 
-/* A folder that carries the name of a step holds that step. */
+/* Checks that a folder named after a step contains that step. */
 static weft_status check_name(weft_ctx *ctx, const char *path, int64_t step) {
     const char *slash = strrchr(path, '/');
     found item;
@@ -371,7 +371,7 @@ weft_status wefti_checkpoint_verify(weft_ctx *ctx, const char *path, char **layo
     return status;
 }
 
-/* ---- the newest whole one ---- */
+/* ---- the newest intact checkpoint ---- */
 
 static bool lacks_index(const char *path) {
     char index[PATH_MAX + 16];
@@ -387,7 +387,7 @@ static int compare_newest(const void *left, const void *right) {
     return (a->state > b->state) - (a->state < b->state);
 }
 
-/* Damage is noted in the item and is no failure. */
+/* Damage is recorded in the item and is not a failure. */
 static weft_status try_found(weft_ctx *ctx, const char *path, found *item,
                              char **layout_json) {
     weft_status status = wefti_checkpoint_verify(ctx, path, layout_json);
@@ -419,13 +419,13 @@ static weft_status find_whole(weft_ctx *ctx, const char *checkpoints, found_list
         if (*layout_json) break;
         if (!newest) newest = item;
     }
-    list->n = *layout_json ? i + 1 : 0; /* the one found is the last */
+    list->n = *layout_json ? i + 1 : 0; /* the intact one is the last */
     if (*layout_json || !newest) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "no checkpoint in %s is whole: %s",
                          checkpoints, newest->why);
 }
 
-/* Says what is wrong with those that are newer than the one found. */
+/* Warns of the damaged checkpoints that are newer than the intact one. */
 static weft_status pass_over(weft_ctx *ctx, const char *checkpoints, bool set_aside,
                              const found_list *list) {
     for (int64_t i = 0; i < list->n; i++) {

@@ -7,7 +7,7 @@
  * `<run>/checkpoints`. It is written as `step-<N>.partial`, its files are synced,
  * `index.json` (format version, step, caller's JSON, and for each file its size and
  * XXH3-128) is written last, then the folder is renamed and the parent synced: a crash at
- * any instant leaves complete checkpoints complete. One writer (a process, a thread) per
+ * any time leaves complete checkpoints complete. Only one writer (process or thread) per
  * folder of checkpoints. docs/file-formats.md */
 
 /* Makes an empty step-<N>.partial (an old one is removed). [out] path: PATH_MAX bytes. */
@@ -19,8 +19,8 @@ weft_status wefti_checkpoint_begin(weft_ctx *ctx, const char *checkpoints, int64
  * 2^63-1) embedded under "layout", syncs, renames to step-<N> (replacing an older folder
  * of the same step; while that happens, the older one is step-<N>.old), then removes the
  * oldest complete checkpoints beyond `keep` (keep <= 0: keeps all; this one is always
- * kept) and what earlier crashes left. On failure the partial folder stays as it is; an
- * old checkpoint that can not be removed is only a warning in the log. */
+ * kept) and the remains of earlier crashes. On failure the partial folder is left
+ * unchanged; an old checkpoint that cannot be removed is only a warning in the log. */
 weft_status wefti_checkpoint_commit(weft_ctx *ctx, const char *checkpoints, int64_t step,
                                     const char *layout_json, int64_t keep) WEFT_CHECKED;
 
@@ -29,18 +29,19 @@ weft_status wefti_checkpoint_commit(weft_ctx *ctx, const char *checkpoints, int6
 weft_status wefti_checkpoint_latest(weft_ctx *ctx, const char *checkpoints, int64_t *step,
                                     char *path) WEFT_CHECKED;
 
-/* Finds the newest checkpoint that wefti_checkpoint_verify finds whole. Each newer one that
- * is damaged is passed over with a warning in the log and, with `set_aside` (of the
- * folder's one writer), renamed to step-<N>.damaged, which the next checkpoint of that
- * step or a later one removes. *step = -1 if there is none at all; that all are damaged
- * is the newest one's failure. [out] path: PATH_MAX; *layout_json as of verify, or NULL. */
+/* Finds the newest checkpoint that wefti_checkpoint_verify accepts. Newer ones that are
+ * damaged are skipped with a warning in the log. With `set_aside` (only for the single writer
+ * of the folder) they are renamed to step-<N>.damaged, which the next checkpoint of that step
+ * or a later one removes. *step = -1 if there is no checkpoint; if all are damaged it fails
+ * with the error of the newest. [out] path: PATH_MAX; *layout_json as in verify, or NULL. */
 weft_status wefti_checkpoint_find_whole(weft_ctx *ctx, const char *checkpoints,
                                         bool set_aside, int64_t *step, char *path,
                                         char **layout_json) WEFT_CHECKED;
 
 /* Checks index.json, that exactly its files are there, and every file's size and hash:
- * any flipped byte in any file is found and named (WEFT_ERR_FORMAT; a file more than it
- * lists is somebody's: WEFT_ERR_CONFIG). [out] *layout_json owned by the caller
- * (wefti_free): the values as given and in that order, not always in that spelling. */
+ * any changed byte in any file is found, and the message names the file (WEFT_ERR_FORMAT;
+ * a file that is not listed was put there by someone else: WEFT_ERR_CONFIG). [out]
+ * *layout_json owned by the caller (wefti_free): the values as given and in the same
+ * order, but not always in the same notation. */
 weft_status wefti_checkpoint_verify(weft_ctx *ctx, const char *path,
                                     char **layout_json) WEFT_CHECKED;

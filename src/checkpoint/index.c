@@ -7,8 +7,8 @@
  *    "index_xxh3_128": "32 hex digits"
  *   }
  *
- * The last value is the hash of all bytes before the quote that opens its key. The bytes
- * from that quote on have one form only, so a change of any byte of the file shows. */
+ * The last value is the hash of all bytes before the quote that opens its key. The bytes from
+ * that quote on have only one valid form, so a change of any byte of the file is detected. */
 #include "checkpoint/index.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ static weft_status dump(weft_ctx *ctx, const json_t *root, char **text, int64_t 
         *text = NULL;
         return no_memory(ctx);
     }
-    n -= 2; /* the closing "\n}" comes again in the tail */
+    n -= 2; /* the tail writes the closing "\n}" again */
     memcpy(*text + n, joint, sizeof joint);
     n += sizeof joint - 1;
     make_tail(*text, n, *text + n);

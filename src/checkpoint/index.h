@@ -3,8 +3,7 @@
 
 #include "checkpoint/listing.h"
 
-/* index.json: what a checkpoint consists of, and a hash of itself.
- * docs/file-formats.md */
+/* index.json: the files of a checkpoint, and a hash of the index itself. docs/file-formats.md */
 
 /* Builds the text. [out] *text owned by the caller (wefti_free). */
 weft_status wefti_index_encode(weft_ctx *ctx, int64_t step, const char *layout_json,

@@ -3,16 +3,16 @@
  *
  *     lease: host, pid, boot of the machine, run, view, token, beat        locked by its owner
  *
- *     lock refused                              somebody writes: refused
- *     lock got, the owner's boot is ours        the owner is gone: the kernel gives the lock of a
- *                                               living process to nobody
- *     no locks here, the owner's boot is ours   its process is looked for
- *     else (another machine)                    gone if five beats do not come
+ *     lock refused                              another process writes: refused
+ *     locked, the owner's boot is ours          the owner is gone: the kernel never grants the
+ *                                               lock of a live process to another
+ *     no locks here, the owner's boot is ours   checks whether its process exists
+ *     else (another machine)                    gone if five beats are missing
  *
- * Whoever takes a lease over renames its own, locked file over the old one. So an owner that was
- * only asleep writes its next beat into a file without a name, and finds another token under
- * the name before it writes anything else. A view of the same run replaces an earlier one
- * without waiting: the members have agreed on it. */
+ * A process that takes over a lease renames its own, locked file over the old one. So an
+ * owner that was only suspended writes its next beat into a file without a name, and
+ * finds another token under the name before it writes anything else. A view of the same
+ * run replaces an earlier one without waiting, since the members have agreed on it. */
 #define _GNU_SOURCE
 #include "checkpoint/lease.h"
 
@@ -38,10 +38,10 @@
 
 enum { TEXT_BYTES = 512, PATIENCE_BEATS = 5, TRIES = 64, BUSY_TRIES = 6 };
 
-/* What a lease says of its owner. */
+/* The data of a lease about its owner. */
 typedef struct owner {
     char host[64], boot[40], since[32];
-    long long pid, started, space; /* process, its start, its space of process numbers */
+    long long pid, started, space; /* process number, start time, PID namespace */
     unsigned long long run, token;
     long long view, beat;
     double beat_s;
@@ -49,7 +49,7 @@ typedef struct owner {
 
 struct wefti_lease {
     char path[PATH_MAX];
-    weft_ctx *ctx; /* borrowed; frees */
+    weft_ctx *ctx; /* borrowed; used to free this struct */
     owner mine;
     int fd;
     atomic_bool lost;
@@ -70,7 +70,8 @@ static const char form[] =
     "weft-lease 1\nhost %s\npid %lld %lld %lld\nboot %s\nsince %s\n"
     "run %llx\nview %lld\ntoken %llx\nevery %s\nbeat %lld\n";
 
-/* Always of one length, so that a beat changes a few bytes of one write. */
+/* Writes the text of a lease. Its length is constant, so that a beat is one write that
+ * changes a few bytes. */
 static void write_text(const owner *o, char *text) {
     char every[32];
     snprintf(every, sizeof every, "%.3f", o->beat_s);
@@ -95,7 +96,7 @@ static bool parse_text(const char *text, owner *out) {
            out->beat_s <= 60;
 }
 
-/* [out] text: TEXT_BYTES + 1, with zeros behind what is there. */
+/* [out] text: TEXT_BYTES + 1, filled up with zeros. */
 static bool read_text(int fd, char *text) {
     ssize_t n = pread(fd, text, TEXT_BYTES, 0);
     size_t got = n > 0 ? (size_t)n : 0;
@@ -103,8 +104,8 @@ static bool read_text(int fd, char *text) {
     return n >= 0;
 }
 
-/* What is under the name now; opened anew, for a file system of the network shows others'
- * changes at an open. False: nothing is there. */
+/* Reads the file that has the name now. It is opened again, because a network file system
+ * shows the changes of other machines only after an open. False: there is no file. */
 static bool read_path(const char *path, char *text) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     memset(text, 0, TEXT_BYTES + 1);
@@ -114,10 +115,11 @@ static bool read_path(const char *path, char *text) {
     return true;
 }
 
-/* ---- who is who ---- */
+/* ---- identity of processes ---- */
 
-/* Start of a process in the kernel's ticks, -1 if there is none: the 22nd field, 20th
- * behind the name in brackets, which may hold anything. */
+/* Start time of a process in the kernel's clock ticks, -1 if there is no such process:
+ * the 22nd field of its stat file, the 20th after the name in brackets, which may contain
+ * any character. */
 static long long start_of(long long pid) {
     char path[64], text[1024];
     long long start = -1;
@@ -162,8 +164,8 @@ static weft_status describe_self(weft_ctx *ctx, const wefti_lease_claim *claim,
 
 typedef enum hold { HELD_BY_OTHER, LOCKED, NO_LOCKS } hold;
 
-/* A lock of the open file, not of the process: a second run of this process is refused as
- * well. */
+/* Takes a lock of the open file, not of the process, so that a second run in this process
+ * is refused too. */
 static hold lock_file(int fd) {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     while (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
@@ -173,7 +175,7 @@ static hold lock_file(int fd) {
     return LOCKED;
 }
 
-/* Is the open file the one under the name? */
+/* Whether the open file is the one that has the name. */
 static bool is_named(int fd, const char *path) {
     struct stat open_one, named;
     int again = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -197,7 +199,7 @@ static weft_status put_text(weft_ctx *ctx, const wefti_lease *l, int fd,
 
 typedef enum verdict { MINE, AGAIN, BUSY, TAKEN } verdict;
 
-/* The first lease of a folder. */
+/* Creates the first lease of a folder. */
 static weft_status create_first(weft_ctx *ctx, wefti_lease *l, verdict *v) {
     int fd = open(l->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     *v = AGAIN;
@@ -214,7 +216,7 @@ static weft_status create_first(weft_ctx *ctx, wefti_lease *l, verdict *v) {
     return status;
 }
 
-/* Puts a locked file of this process in the place of a lease whose owner is gone. */
+/* Replaces the lease of an owner that is gone by a locked file of this process. */
 static weft_status replace(weft_ctx *ctx, wefti_lease *l, verdict *v) {
     char aside[PATH_MAX + 32], text[TEXT_BYTES + 1];
     owner now;
@@ -232,7 +234,8 @@ static weft_status replace(weft_ctx *ctx, wefti_lease *l, verdict *v) {
     }
     status = wefti_file_sync_parent(ctx, l->path);
     if (!locks)
-        wefti_sleep_until_s(wefti_now_s() + l->mine.beat_s); /* the last one wins */
+        wefti_sleep_until_s(wefti_now_s() + l->mine.beat_s); /* if several replace it, the
+                                                                last one wins */
     *v = MINE;
     if (!locks && (!read_path(l->path, text) || !parse_text(text, &now) ||
                    now.token != l->mine.token))
@@ -244,7 +247,7 @@ static weft_status replace(weft_ctx *ctx, wefti_lease *l, verdict *v) {
     return status;
 }
 
-/* Whether no sign of life comes from an owner that can not be looked at. */
+/* Whether an owner on another machine shows no sign of life. */
 static bool is_silent(weft_ctx *ctx, const wefti_lease *l, const owner *other,
                       const char *text) {
     double beat_s = other->beat_s >= 0.01 ? other->beat_s : l->mine.beat_s;
@@ -264,7 +267,8 @@ static bool is_silent(weft_ctx *ctx, const wefti_lease *l, const owner *other,
 
 static bool is_gone(weft_ctx *ctx, const wefti_lease *l, hold held, const owner *other,
                     const char *text) {
-    if (held == LOCKED && text[0] == '\0') return true; /* killed before it wrote */
+    if (held == LOCKED && text[0] == '\0') return true; /* the owner was killed before it
+                                                           wrote */
     bool here = wefti_is(other->boot, l->mine.boot);
     if (here && held == LOCKED) return true;
     if (here && other->space == l->mine.space && l->mine.started >= 0) {
@@ -278,7 +282,7 @@ static bool outranks(const owner *mine, const owner *other) {
     return mine->run == other->run && mine->view > other->view;
 }
 
-/* One look at the file under the name. */
+/* Examines the file under the name once. */
 static weft_status try_once(weft_ctx *ctx, wefti_lease *l, owner *other, verdict *v) {
     char text[TEXT_BYTES + 1];
     int fd = open(l->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -327,7 +331,8 @@ static weft_status acquire(weft_ctx *ctx, wefti_lease *l) {
         WEFT_TRY(try_once(ctx, l, &other, &v));
         if (v == MINE) return WEFT_OK;
         if (v == TAKEN || (v == BUSY && ++busy >= BUSY_TRIES)) break;
-        wefti_sleep_until_s(wefti_now_s() + 0.05); /* it may be on its way out or in */
+        wefti_sleep_until_s(wefti_now_s() + 0.05); /* another process may just be giving
+                                                      back or creating it */
     }
     return refuse(ctx, l, &other);
 }
@@ -354,7 +359,7 @@ static void *beat_on(void *user) {
         }
         l->mine.beat++;
         write_text(&l->mine, text);
-        (void)!pwrite(l->fd, text, TEXT_BYTES, 0); /* a full disk is for others to tell */
+        (void)!pwrite(l->fd, text, TEXT_BYTES, 0); /* a full disk is reported elsewhere */
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
@@ -364,7 +369,7 @@ static weft_status start_beating(weft_ctx *ctx, wefti_lease *l) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all,
-                    &before); /* signals are for the caller's threads */
+                    &before); /* signals are delivered to the caller's threads */
     int error = pthread_create(&l->thread, NULL, beat_on, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     l->beating = error == 0;

@@ -2,10 +2,11 @@
 /* The files of a checkpoint folder and their hashes (XXH3-128, seed 0, canonical
  * big-endian hex: the number that `xxhsum -H2` prints).
  *
- * Names are relative to the folder and sorted, so that two listings can be compared line by
- * line on any machine. Links and devices do not belong into a checkpoint and are refused, when
- * listing and again when opening: between the two a name may have become something else. Where the
- * caller asks for it, what was hashed is synced: then an index speaks of bytes that are on disk. */
+ * Names are relative to the folder and sorted, so that two listings can be compared line
+ * by line on any machine. Links and devices do not belong in a checkpoint. They are
+ * refused when listing, and again when opening, because a name may refer to something
+ * else by then. If the caller asks for it, hashed files are synced, so that an index
+ * describes bytes that are on disk. */
 #define _GNU_SOURCE
 #include "checkpoint/listing.h"
 
@@ -132,7 +133,7 @@ void wefti_hash_text(const void *data, size_t n_bytes, char out[WEFTI_HASH_TEXT]
     hash_to_text(XXH3_128bits(data, n_bytes), out);
 }
 
-/* Counts and hashes what is read, in pieces: a file may be larger than memory. */
+/* Counts and hashes the bytes of a file, in blocks, since a file may be larger than memory. */
 static weft_status hash_open_file(weft_ctx *ctx, int fd, const char *path,
                                   XXH3_state_t *hasher, wefti_listed_file *file) {
     char *buffer;
@@ -153,7 +154,7 @@ static weft_status hash_open_file(weft_ctx *ctx, int fd, const char *path,
     return status;
 }
 
-/* Opens what is a regular file, without following a link or waiting for a pipe's other end. */
+/* Opens a regular file, without following links or waiting for the other end of a pipe. */
 static weft_status open_regular(weft_ctx *ctx, const char *path, int *fd) {
     struct stat info;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);

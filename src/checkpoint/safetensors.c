@@ -6,10 +6,10 @@
  *
  *     row r of a tensor begins at   8 + n + tensor.begin + r cols (bytes of a number)
  *
- * Writers fill their rows with pwrite and never touch a byte of another's, so all ranks write
- * one file at once without asking each other. Written is F32 alone; F16 and BF16 are widened
- * when they are read. A header longer than the file, or than any that is made for use, is
- * refused before memory for it is taken. */
+ * Writers fill their rows with pwrite and never touch another writer's bytes, so all
+ * ranks write one file at the same time without synchronization. Only F32 is written; F16
+ * and BF16 are widened when they are read. A header longer than the file, or longer than
+ * any realistic one, is refused before memory for it is allocated. */
 #define _GNU_SOURCE
 #include "checkpoint/safetensors.h"
 
@@ -31,7 +31,7 @@ struct wefti_safetensors {
     char *path; /* owned */
     int fd;
     bool writable;
-    int64_t data_begin; /* bytes before the data */
+    int64_t data_begin; /* offset of the data in the file, in bytes */
     wefti_safetensors_header header;
 };
 
@@ -234,7 +234,7 @@ static void decode_half(const unsigned char *bytes, int64_t n, bool brain, float
     }
 }
 
-/* Whether these rows are there, and of a type that can be computed with. */
+/* Checks that these rows exist and have a type that can be converted to f32. */
 static weft_status check_rows(weft_ctx *ctx, const wefti_safetensors *file, int index,
                               int64_t row_begin, int64_t n_rows) {
     if (index < 0 || index >= file->header.n)

@@ -55,7 +55,8 @@ static weft_status no_memory(weft_ctx *ctx, const char *where) {
 
 /* ---- encode ---- */
 
-/* Why a text did not become part of the header: it is not UTF-8, or there was no memory. */
+/* Fails because a text could not be added to the header: it is not UTF-8, or there was no
+ * memory. */
 static weft_status not_taken(weft_ctx *ctx, const char *where, const char *what,
                              const char *text) {
     if (wefti_is_utf8(text)) return no_memory(ctx, where);
@@ -63,7 +64,7 @@ static weft_status not_taken(weft_ctx *ctx, const char *where, const char *what,
                          text, where);
 }
 
-/* The same of a pair of metadata, which its key names. */
+/* The same for a pair of metadata; the message names its key. */
 static weft_status metadata_not_taken(weft_ctx *ctx, const char *where, const char *key,
                                       const char *value) {
     if (!wefti_is_utf8(key) || wefti_is_utf8(value))
@@ -73,7 +74,7 @@ static weft_status metadata_not_taken(weft_ctx *ctx, const char *where, const ch
                          where);
 }
 
-/* Whether the dimensions, where there are more than two, hold rows x columns. */
+/* Whether the dimensions, if there are more than two, match rows x columns. */
 static bool has_dims(const wefti_tensor_spec *spec) {
     int64_t n = 1;
     if (spec->ndim <= 2) return spec->ndim == 2 || spec->cols == 1;
@@ -82,8 +83,8 @@ static bool has_dims(const wefti_tensor_spec *spec) {
     return spec->rows > 0 && n % spec->rows == 0 && n / spec->rows == spec->cols;
 }
 
-/* Whether a tensor can be written: a name of its own, one to four dimensions, and as many bytes
- * as a file can have. */
+/* Checks that a tensor can be written: it has a unique name, one to four dimensions, and
+ * no more bytes than a file can have. */
 static weft_status check_spec(weft_ctx *ctx, const char *where,
                               const wefti_tensor_spec *spec, int64_t *n_bytes) {
     if (!spec->name || !spec->name[0] || wefti_is(spec->name, "__metadata__"))
@@ -139,7 +140,7 @@ static weft_status add_metadata(weft_ctx *ctx, const char *where, json_t *root,
     return WEFT_OK;
 }
 
-/* Tensors lie in the order in which they are given, without gaps. */
+/* Adds the tensors, which are stored in the given order without gaps. */
 static weft_status add_tensors(weft_ctx *ctx, const char *where, json_t *root,
                                const wefti_tensor_spec *specs, int n,
                                int64_t *data_bytes) {
@@ -163,7 +164,8 @@ static weft_status add_tensors(weft_ctx *ctx, const char *where, json_t *root,
     return WEFT_OK;
 }
 
-/* The text, padded with blanks to a multiple of 8, so that the numbers behind it are aligned. */
+/* Writes the text, padded with blanks to a multiple of 8, so that the numbers after it
+ * are aligned. */
 static weft_status dump_padded(weft_ctx *ctx, const char *where, const json_t *root,
                                char **text, int64_t *n_text) {
     size_t n = json_dumpb(root, NULL, 0, JSON_COMPACT);
@@ -200,7 +202,7 @@ weft_status wefti_safetensors_header_encode(weft_ctx *ctx, const char *where,
 
 /* ---- decode ---- */
 
-/* Strings under strings, as the format says. */
+/* Reads the metadata: an object of strings, as the format requires. */
 static weft_status take_metadata(weft_ctx *ctx, const char *where, json_t *value,
                                  wefti_safetensors_header *out) {
     if (!json_is_object(value))
@@ -217,8 +219,9 @@ static weft_status take_metadata(weft_ctx *ctx, const char *where, json_t *value
     return WEFT_OK;
 }
 
-/* Types that are known but not computed with are kept: such a tensor may lie in a file beside
- * those that are wanted. Its size must be known, or the places could not be checked. */
+/* Reads the type. Types of known size that cannot be converted are accepted, since such a
+ * tensor may be in a file beside the wanted ones. The size must be known, or the offsets
+ * could not be checked. */
 static weft_status read_dtype(weft_ctx *ctx, const char *where, const json_t *entry,
                               wefti_safetensors_tensor *t) {
     const json_t *value = json_object_get(entry, "dtype");
@@ -237,7 +240,7 @@ static weft_status read_dtype(weft_ctx *ctx, const char *where, const json_t *en
     return WEFT_OK;
 }
 
-/* A whole number >= 0 out of an array; -1 if it is something else. */
+/* A whole number >= 0 from an array; -1 if the item is something else. */
 static int64_t whole(const json_t *array, size_t i) {
     const json_t *value = json_array_get(array, i);
     return json_is_integer(value) && json_integer_value(value) >= 0
@@ -245,8 +248,9 @@ static int64_t whole(const json_t *array, size_t i) {
                : -1;
 }
 
-/* More than two dimensions become rows x (all the others). Every product is checked: a shape is
- * a claim of the file, and its bytes must not wrap around to a small number. */
+/* More than two dimensions become rows x (all the others). Every product is checked for
+ * overflow, since the file may claim any shape, and its size must not wrap around to a
+ * small number. */
 static weft_status read_shape(weft_ctx *ctx, const char *where, const json_t *entry,
                               wefti_safetensors_tensor *t) {
     const json_t *shape = json_object_get(entry, "shape");
@@ -277,7 +281,7 @@ static weft_status read_shape(weft_ctx *ctx, const char *where, const json_t *en
     return WEFT_OK;
 }
 
-/* A place must have exactly the bytes that shape and type say. */
+/* Reads the offsets. Their range must have exactly the bytes that follow from shape and type. */
 static weft_status read_offsets(weft_ctx *ctx, const char *where, const json_t *entry,
                                 wefti_safetensors_tensor *t) {
     const json_t *offsets = json_object_get(entry, "data_offsets");
@@ -336,7 +340,7 @@ static weft_status read_entries(weft_ctx *ctx, const char *where, json_t *root,
     return WEFT_OK;
 }
 
-/* By place in the data; tensors without bytes keep the order of the header's text. */
+/* Order by position in the data; tensors without bytes keep the order of the header's text. */
 static int compare_places(const void *left, const void *right) {
     const wefti_safetensors_tensor *a = left, *b = right;
     if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
@@ -344,8 +348,8 @@ static int compare_places(const void *left, const void *right) {
     return (a->order > b->order) - (a->order < b->order);
 }
 
-/* Sorted by place, the tensors tile the data: no gap, no overlap, no rest. So reading a row can
- * not leave the file, and no two names share bytes. */
+/* Checks that the tensors, sorted by position, cover the data: no gap, no overlap, no
+ * rest. So reading a row cannot go beyond the file, and no two names share bytes. */
 static weft_status check_places(weft_ctx *ctx, const char *where, int64_t data_bytes,
                                 wefti_safetensors_header *out) {
     qsort(out->tensors, (size_t)out->n, sizeof *out->tensors, compare_places);

@@ -22,7 +22,7 @@ typedef struct wefti_safetensors_tensor {
     char *name;             /* owned */
     const char *dtype_name; /* static */
     wefti_safetensors_dtype dtype;
-    int order;              /* place in the header's text */
+    int order;              /* position in the header's text */
     int64_t begin, n_bytes; /* bytes, counted from the first byte of the data */
 } wefti_safetensors_tensor;
 

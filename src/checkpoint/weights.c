@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A model's tensors in one file or several. The index of several is a JSON object:
+/* A model's tensors in one file or several. The index names of several files is a JSON object:
  *
  *     {"metadata": {...}, "weight_map": {"<tensor>": "<file beside the index>", ...}}
  *
- * Each tensor must be in the file that the map names, and in no other; a file that the
- * map does not name is not looked at. */
+ * Each tensor must be in the file that the map names, and in no other. Files that the map
+ * does not name are ignored. */
 #define _GNU_SOURCE
 #include "checkpoint/weights.h"
 
@@ -24,8 +24,8 @@ static const char index_name[] = "model.safetensors.index.json";
 static const char adapter_name[] = "adapter_model.safetensors";
 
 struct wefti_weights {
-    char path[PATH_MAX]; /* of the one file, or of the index */
-    const char *one;     /* name of the one file */
+    char path[PATH_MAX]; /* path of the single file, or of the index */
+    const char *one;     /* name of the single file */
     int n;
     char (*names)[NAME_MAX + 1]; /* [MAX_FILES], owned; of several files */
     wefti_safetensors **files;   /* [n], owned */
@@ -45,7 +45,7 @@ bool wefti_weights_here(const char *folder) {
 
 /* ---- the index ---- */
 
-/* The number of the file of that name, added if it is new; -1: no more room. */
+/* The number of the file with that name, which is added if it is new; -1: no more room. */
 static int file_named(wefti_weights *w, const char *name) {
     for (int i = w->n - 1; i >= 0; i--)
         if (wefti_is(w->names[i], name)) return i;
@@ -78,7 +78,8 @@ static weft_status list_files(weft_ctx *ctx, wefti_weights *w, const json_t *map
     return WEFT_OK;
 }
 
-/* Every tensor lies where the map says, and nothing else lies there. */
+/* Checks that every tensor is in the file that the map says, and that the files contain
+ * no other tensors. */
 static weft_status check_map(weft_ctx *ctx, wefti_weights *w, const json_t *map) {
     const char *tensor;
     json_t *value;
@@ -160,7 +161,7 @@ static weft_status open_one(weft_ctx *ctx, const char *folder, const char *one,
         return WEFT_OK;
     }
     weft_status closed = wefti_weights_close(ctx, w);
-    (void)closed; /* the first failure is the one to tell */
+    (void)closed; /* the first failure is reported */
     return status;
 }
 
@@ -196,7 +197,7 @@ int wefti_weights_find(const wefti_weights *w, const char *name) {
     return -1;
 }
 
-/* The file of a tensor; its number in there goes to *index. */
+/* The file of a tensor; *index becomes the tensor's number in that file. */
 static const wefti_safetensors *file_of(const wefti_weights *w, int *index) {
     int i = 0;
     while (i + 1 < w->n && *index >= w->first[i + 1]) i++;

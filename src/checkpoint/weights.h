@@ -4,17 +4,17 @@
 #include "checkpoint/safetensors.h"
 
 /* The tensors of a model folder in Hugging Face layout: those of model.safetensors, or of
- * the files that model.safetensors.index.json lists. Tensors are numbered through all of
- * them. Read-only. */
+ * the files that model.safetensors.index.json lists. Tensors are numbered consecutively
+ * over all files. Read-only. */
 typedef struct wefti_weights wefti_weights;
 
-/* Whether the folder holds either file. */
+/* Whether the folder contains either file. */
 bool wefti_weights_here(const char *folder);
 
 /* [out] *out owned by the caller; NULL on failure. */
 weft_status wefti_weights_open(weft_ctx *ctx, const char *folder,
                                wefti_weights **out) WEFT_CHECKED;
-/* The same of adapter_model.safetensors. */
+/* The same for adapter_model.safetensors. */
 weft_status wefti_weights_open_adapter(weft_ctx *ctx, const char *folder,
                                        wefti_weights **out) WEFT_CHECKED;
 weft_status wefti_weights_close(weft_ctx *ctx, wefti_weights *weights) WEFT_CHECKED;
@@ -23,7 +23,7 @@ int wefti_weights_count(const wefti_weights *weights);
 /* Index of the tensor of that name, or -1. */
 int wefti_weights_find(const wefti_weights *weights, const char *name);
 const wefti_tensor_spec *wefti_weights_spec(const wefti_weights *weights, int index);
-/* For sentences: the one file, or the index. Borrowed. */
+/* The path for error messages: of the single file, or of the index. Borrowed. */
 const char *wefti_weights_path(const wefti_weights *weights);
 
 /* As wefti_safetensors_read_rows. */

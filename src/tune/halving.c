@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Asynchronous successive halving. steps_k of rung k = ceil(budget / eta^(last - k)).
  *
- * What is next, the first of these that there is:
+ * The next job is the first of these that exists:
  *
  *     1  another seed of a trial that is at the last rung
  *     2  from the highest rung down: the best trial among the best floor(n / eta) of the n
- *        that have ended there, if it has not gone on yet
+ *        that have ended there, if it has not been promoted yet
  *     3  a trial that has not begun
- *     4  nothing runs, and nobody is at the last rung: the best of the highest rung that
- *        anybody ended goes on, so that a search always ends with a whole run
+ *     4  no job runs, and no trial is at the last rung: the best trial of the highest rung
+ *        that has ended is promoted, so that a search always ends with a whole run
  *
- * A failed trial counts among the n and never goes on. Ties go to the lower trial. */
+ * A failed trial counts among the n and is never promoted. Ties go to the lower trial. */
 #include "tune/halving.h"
 
 #include <math.h>
@@ -45,7 +45,7 @@ int wefti_halving_ended(const wefti_halving *h, int trial) {
     return all ? t->rung : t->rung - (t->rung >= 0);
 }
 
-/* --- going on --- */
+/* --- promotion --- */
 
 static bool has_ended(const wefti_halving *h, int trial, int rung) {
     return wefti_halving_ended(h, trial) >= rung;
@@ -57,7 +57,7 @@ static bool is_better(const wefti_halving *h, int a, int b, int rung) {
     return x < y || (x == y && a < b);
 }
 
-/* How many of those that have ended a rung are better there. */
+/* The number of trials that have ended a rung with a better score. */
 static int place_of(const wefti_halving *h, int trial, int rung) {
     int place = 0;
     for (int i = 0; i < h->n_trials; i++)
@@ -65,7 +65,7 @@ static int place_of(const wefti_halving *h, int trial, int rung) {
     return place;
 }
 
-/* The best trial that stands at the end of a rung and is among the `quota` best; -1. */
+/* The best trial that waits at the end of a rung and is among the `quota` best there; or -1. */
 static int candidate(const wefti_halving *h, int rung, int quota) {
     for (int i = 0, best = -1;; i++) {
         if (i == h->n_trials) return best;
@@ -90,7 +90,7 @@ static void enter(wefti_halving *h, int trial, int rung) {
     memset(t->has, 0, sizeof t->has);
 }
 
-/* Whether a job is given and not reported. */
+/* Whether any job was issued and has not been reported. */
 static bool runs(const wefti_halving *h) {
     for (int i = 0; i < h->n_trials; i++)
         if (h->trials[i].issued > h->trials[i].ended) return true;
@@ -121,9 +121,9 @@ static int who_moves(const wefti_halving *h) {
 
 /* --- jobs --- */
 
-/* A seed of the trial's rung that is neither given nor reported; those come in order. */
+/* A seed of the trial's rung that was neither issued nor reported. Seeds are issued in order. */
 static int open_seed(const wefti_trial *t, int n_jobs) {
-    int given = t->issued - t->ended; /* the first ones that are not there */
+    int given = t->issued - t->ended; /* the first seeds without a result were issued */
     for (int s = 0; s < n_jobs; s++) {
         if (t->has[s]) continue;
         if (given-- <= 0) return s;
@@ -152,7 +152,7 @@ bool wefti_halving_next(wefti_halving *h, weft_tune_job *job) {
     return give(h, trial, job);
 }
 
-/* Mean and standard deviation of the losses that are there. */
+/* Computes the mean and standard deviation of the losses that were reported. */
 static void score(wefti_trial *t, int n_jobs) {
     double sum = 0, squares = 0;
     int n = 0;

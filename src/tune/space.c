@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The points that a search tries, as a function of their number alone.
+/* The points that a search tries. A point depends only on its number.
  *
  *     lists only     point i is the i-th of the grid, the last key fastest
  *     else           u_ij = frac(1/2 + i a_j),  a_j = p^-(j+1),  p^(d+1) = p + 1
  *
- * for d keys: Roberts's sequence, whose first n points are spread evenly for every n, so that
- * few trials cover the space and more of them fill its gaps. u = 1/2 is the first point. A
- * range takes low (high/low)^u where both are above 0, else low + (high - low) u, in three
- * digits or as a whole number; a list takes the item of number floor(u n). */
+ * for d keys: Roberts's sequence. Its first n points are spread evenly for every n, so few
+ * trials cover the space and further ones fill its gaps. The first point is u = 1/2. The value
+ * of a range is low (high/low)^u if both ends are above 0, else low + (high - low) u, with
+ * three digits or as a whole number. The value of a list is the item number floor(u n). */
 #include "tune/space.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static bool is_whole(const weft_config_key *key) {
     return key->type == WEFT_KEY_INT || key->type == WEFT_KEY_BYTES;
 }
 
-/* Keys whose values are one word, which a layer can write as it is. */
+/* Whether the values of a key are single words, which can be written unchanged. */
 static bool is_plain(const weft_config_key *key) {
     return is_whole(key) || key->type == WEFT_KEY_NUMBER || key->type == WEFT_KEY_BOOL ||
            key->type == WEFT_KEY_AUTO_BOOL || key->type == WEFT_KEY_CHOICE;
@@ -55,7 +55,8 @@ static weft_status find_key(weft_ctx *ctx, const wefti_space *space, const char 
     return WEFT_OK;
 }
 
-/* Sets the key once, for its own sentence about a value that it cannot take. */
+/* Sets the key once on `scratch`, so that an invalid value fails with the key's own error
+ * message. */
 static weft_status try_value(weft_ctx *ctx, const weft_config_key *key, const char *value,
                              weft_config *scratch) {
     char assignment[160];
@@ -103,7 +104,7 @@ static weft_status read_list(weft_ctx *ctx, wefti_axis *axis, const char *text,
     }
 }
 
-/* The two ends of a range, or a list. */
+/* Reads the two ends of a range, or a list. */
 static weft_status read_values(weft_ctx *ctx, wefti_axis *axis, const char *values,
                                weft_config *scratch) {
     char low[WEFTI_SPACE_TEXT];
@@ -154,13 +155,13 @@ int64_t wefti_space_grid(const wefti_space *space) {
     return points;
 }
 
-/* The item of an axis at the i-th point of the grid. */
+/* The index of an axis's item at the i-th point of the grid. */
 static int grid_item(const wefti_space *space, int64_t i, int axis) {
     for (int a = space->n_axes - 1; a > axis; a--) i /= space->axes[a].n_items;
     return (int)(i % space->axes[axis].n_items);
 }
 
-/* The root p of p^(d+1) = p + 1 by its fixed point p = (1 + p)^(1/(d+1)). */
+/* The root p of p^(d+1) = p + 1, by fixed-point iteration of p = (1 + p)^(1/(d+1)). */
 static double root_of(int d) {
     double p = 2;
     for (int turn = 0; turn < 64; turn++) p = pow(1 + p, 1.0 / (d + 1));
@@ -181,7 +182,7 @@ static void range_value(const wefti_axis *axis, double u, char *out) {
     }
     snprintf(out, WEFTI_SPACE_TEXT, "%.3g", x);
     wefti_with_point(out);
-    double rounded = wefti_strtod(out, NULL); /* rounding may leave the range */
+    double rounded = wefti_strtod(out, NULL); /* rounding may give a value outside the range */
     if (rounded >= low && rounded <= high) return;
     snprintf(out, WEFTI_SPACE_TEXT, "%.9g", x);
     wefti_with_point(out);

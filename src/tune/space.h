@@ -19,12 +19,12 @@ typedef struct wefti_space {
     wefti_axis axes[WEFTI_SPACE_KEYS];
 } wefti_space;
 
-/* Adds the axis of "section.key=LOW..HIGH" or "section.key=A,B,C". Every value is tried on
- * `scratch`, so that one that the key cannot take is refused before anything is trained. */
+/* Adds the axis of "section.key=LOW..HIGH" or "section.key=A,B,C". Every value is tried
+ * on `scratch`, so that an invalid one is refused before anything is trained. */
 weft_status wefti_space_add(weft_ctx *ctx, wefti_space *space, const char *text,
                             weft_config *scratch) WEFT_CHECKED;
 
-/* Points of the grid, or 0 where a key has a range. */
+/* Number of points of the grid, or 0 if any key has a range. */
 int64_t wefti_space_grid(const wefti_space *space);
 
 /* The value of an axis at the i-th point, as it is typed. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A search over keys: the space, the halving and the journal together.
+/* A search over keys: combines the space, the halving and the journal.
  *
- * The journal is FOLDER/journal.tsv. It opens with what the search is,
+ * The journal is FOLDER/journal.tsv. It begins with a description of the search,
  *
  *     # weft tune 1, trials 12, seeds 3, budget 300, eta 3, rungs 3, configuration 9c21...
  *     # optimizer.lr=1e-4..1e-2
  *
- * and then has a line for each job that was reported: trial, rung, seed, steps, loss (in as
- * many digits as give the same number back, "nan" where it failed), seconds. A last line
- * without its end was being written when the program died, and does not count. */
+ * and then has a line for each reported job: trial, rung, seed, steps, loss (with enough
+ * digits to read back the same number; "nan" if the job failed), seconds. A last line
+ * without a newline was being written when the program died, and is ignored. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ struct weft_tune {
     bool is_open;
 };
 
-/* --- what is searched --- */
+/* --- the space of the search --- */
 
 static weft_status check_sizes(weft_ctx *ctx, const weft_tune_setup *s) {
     if (s->n_keys < 1)
@@ -91,7 +91,7 @@ static weft_status list_values(weft_tune *t) {
     return WEFT_OK;
 }
 
-/* Whether a run can have these keys together. */
+/* Checks that a run can have these values together. */
 static weft_status try_trial(weft_tune *t, int trial, const weft_config *base) {
     weft_config *config;
     WEFT_TRY(weft_config_copy(t->ctx, base, &config));
@@ -101,8 +101,9 @@ static weft_status try_trial(weft_tune *t, int trial, const weft_config *base) {
     return status;
 }
 
-/* While rates rise the largest one is ahead, whatever becomes of it: trials are compared when
- * they have had as many steps after the warm-up as in it. */
+/* The first step at which trials can be compared. During the warm-up the trial with the
+ * largest learning rate is ahead, however it ends; so the first comparison comes after as
+ * many steps behind the warm-up as it has. */
 static int64_t first_fair(const weft_config *base) { return 2 * base->schedule.warmup; }
 
 static void say_rungs(const weft_tune *t, const weft_config *base, int most) {
@@ -157,7 +158,7 @@ static weft_status describe(weft_tune *t, const weft_tune_setup *s, weft_config 
     return t->head.status;
 }
 
-/* One line of a job; false: it is none. */
+/* Parses the line of a job; false: the line is invalid. */
 static bool parse(const char *line, weft_tune_job *job, double *loss, double *seconds) {
     char word[40];
     long long steps;
@@ -192,7 +193,8 @@ static weft_status replay(weft_tune *t, const char *path, char *text) {
     return WEFT_OK;
 }
 
-/* Whether a file is empty or a beginning of the first lines: its search died with it. */
+/* Whether a file is empty or has only a part of the first lines: its search died while it
+ * wrote them. */
 static bool is_unbegun(const weft_tune *t, const char *text, int64_t n_bytes) {
     return n_bytes < t->head.n && memcmp(text, t->head.bytes, (size_t)n_bytes) == 0;
 }
@@ -210,7 +212,7 @@ static weft_status take_text(weft_tune *t, const char *path, char *text,
                          path, wefti_text_plain(text), wefti_text_plain(t->head.bytes));
 }
 
-/* Takes what is there, and cuts a torn last line off. */
+/* Reads the lines of the journal, and truncates the file before an incomplete last line. */
 static weft_status read_journal(weft_tune *t, const char *path, bool *fresh) {
     char *text;
     int64_t n_bytes;
@@ -300,7 +302,7 @@ weft_status weft_tune_report(weft_tune *t, const weft_tune_job *job, double loss
     return WEFT_OK;
 }
 
-/* --- looking --- */
+/* --- looking at trials --- */
 
 int weft_tune_trials(const weft_tune *t) { return t->halving.n_trials; }
 
@@ -327,7 +329,7 @@ static weft_tune_look look_at(const weft_tune *t, int trial) {
     return look;
 }
 
-/* By rung, then loss, then number; a failed one is behind all that are well. */
+/* Order of trials: by rung, then loss, then number; failed trials come last. */
 static bool is_before(const weft_tune *t, int a, int b) {
     weft_tune_look x = look_at(t, a), y = look_at(t, b);
     bool well = x.steps > 0 && isfinite(x.loss), also = y.steps > 0 && isfinite(y.loss);
@@ -347,7 +349,7 @@ weft_tune_look weft_tune_place(const weft_tune *t, int place) {
     return (weft_tune_look){.trial = -1};
 }
 
-/* --- what comes of it --- */
+/* --- the result --- */
 
 weft_status weft_tune_set(weft_tune *t, int trial, weft_config *config) {
     char assignment[160];
@@ -359,7 +361,7 @@ weft_status weft_tune_set(weft_tune *t, int trial, weft_config *config) {
     return WEFT_OK;
 }
 
-/* Keys of one section stand together, under its name, where the first of them is. */
+/* Writes the keys of one section together, under its name, at the place of the first of them. */
 static void put_section(weft_tune *t, wefti_buffer *out, int trial, int first) {
     const char *name = weft_tune_key(t, first), *dot = strchr(name, '.');
     int n = dot ? (int)(dot - name) + 1 : 0;
