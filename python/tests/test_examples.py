@@ -81,6 +81,48 @@ def test_t5_translates_numbers(tmp_path):
     assert figures(run_example("t5_translation.py", 2, "--steps", "60", *files)) < 2.6
 
 
+def by_lightning(folder):
+    """A LightningModule whose configure_optimizers returns weft's; 12 batches are 6 steps, then the
+    same from the checkpoint after the first epoch."""
+    import lightning
+    rank = int(os.environ["RANK"])
+    data = torch.randn(24, 8, generator=torch.Generator().manual_seed(rank))
+
+    class Net(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.net = torch.nn.Linear(8, 4)
+
+        def training_step(self, rows):
+            return torch.nn.functional.cross_entropy(self.net(rows), rows[:, :4].argmax(1))
+
+        def configure_optimizers(self):
+            self.inside = weft.Optimizer(self, method="flexdemo", lr=1e-2, accumulate=2,
+                                         overlap=False)
+            return self.inside
+
+    def fit(epochs, **named):
+        model = Net()
+        trainer = lightning.Trainer(
+            max_epochs=epochs, accelerator="cpu", devices=1, accumulate_grad_batches=2,
+            gradient_clip_val=1.0, logger=False, enable_progress_bar=False,
+            enable_model_summary=False, enable_checkpointing=False, default_root_dir=folder)
+        trainer.fit(model, torch.utils.data.DataLoader(data, batch_size=4), **named)
+        trainer.save_checkpoint(f"{folder}/{rank}.{epochs}")
+        model.inside.close()
+        return model.inside.report.step, [p.detach() for p in model.parameters()]
+    fit(1)
+    return fit(2), fit(2, ckpt_path=f"{folder}/{rank}.1")
+
+
+def test_lightning(tmp_path):
+    pytest.importorskip("lightning")
+    found = [once for rank in run(by_lightning, 2, str(tmp_path)) for once in rank]
+    assert all(steps == 6 for steps, _ in found), found
+    assert all(torch.equal(p, q) for _, values in found for p, q in zip(values, found[0][1]))
+
+
 def readme_lines():
     """The README's loop, as it stands there, around a model of one's own."""
     text = (ROOT / "README.md").read_text()

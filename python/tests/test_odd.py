@@ -12,6 +12,7 @@ from models import batch, flat, loss_of, net
 from ranks import run
 
 import weft_sync.torch as weft
+from weft_sync.device import DeviceOptimizer
 
 Parameter = torch.nn.Parameter
 
@@ -424,6 +425,33 @@ def test_an_optimizer_that_computes_the_loss_itself_is_refused():
     model = net()
     with pytest.raises(weft.Error, match="LBFGS computes the loss several times"):
         optimizer(model, torch.optim.LBFGS(model.parameters()))
+
+
+@pytest.mark.parametrize("make", [weft.Optimizer, DeviceOptimizer])
+def test_closures_are_called_and_their_loss_returned(make):
+    """By place, as torch.optim's loops do, and by name, as Lightning does."""
+    found = []
+    for way in ("loss", "place", "name"):
+        model = net()
+        opt = make(model, method="flexdemo", lr=1e-2)
+
+        def closure(model=model, opt=opt):
+            assert torch.is_grad_enabled()
+            opt.zero_grad()
+            loss = loss_of(model, 0, len(losses))
+            loss.backward()
+            return loss
+
+        losses = []
+        for _ in range(3):
+            said = {"loss": lambda: opt.step(closure()), "place": lambda: opt.step(closure),
+                    "name": lambda: opt.step(closure=closure)}[way]()
+            losses.append(said.loss if way == "loss" else said.item())
+            assert opt.report.loss == losses[-1]
+        found.append((losses, flat(model)))
+        opt.close()
+    for losses, values in found[1:]:
+        assert losses == found[0][0] and torch.equal(values, found[0][1])
 
 
 def averaging():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a loop hands to ``step``: a loss as a tensor or a number, a closure as torch.optim takes it,
-or nothing."""
+"""What a loop hands to ``step``: a loss as a tensor or a number, a closure as torch.optim takes it
+(by place, or as ``closure=``, which Lightning does), or nothing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 import torch
 
 
-def called(loss: Any) -> tuple[Any, Any]:
+def called(loss: Any, closure: Any = None) -> tuple[Any, Any]:
     """Of a closure what it returned, as torch.optim wants it back (None: there was none), and
     the loss, still where it lies."""
-    if not callable(loss):
+    if closure is None and callable(loss):
+        closure = loss
+    if closure is None:
         return None, loss
     with torch.enable_grad():
-        found = loss()
+        found = closure()
     return found, found
 
 

@@ -131,8 +131,9 @@ class Place:
             else own.shape != self.shape or own.dtype != self.dtype
         if moved:
             raise Error("argument", f"'{self.name}' was moved, converted or replaced after the "
-                        "optimizer was created (model.to, load_state_dict(assign=True), a second "
-                        "optimizer?); create the optimizer last")
+                        "optimizer was created (model.to, load_state_dict(assign=True), a framework "
+                        "that wraps it for several processes, a second optimizer?); create the "
+                        "optimizer last")
         if self.in_place or own._version == self.seen:
             return
         self.seen = own._version

@@ -362,13 +362,14 @@ class DeviceOptimizer(torch.optim.Optimizer):
             self._pending.popleft().hand_over(self._sync, self._storage)
 
     @torch.no_grad()
-    def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None) -> Any:
+    def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None,
+             closure: Callable[[], Any] | None = None) -> Any:
         """Ends the step, as Optimizer.step does."""
-        closure, loss = called(loss)
+        returned, loss = called(loss, closure)
         with _plain(self._tensors):
-            return self._step(closure, loss)
+            return self._step(returned, loss)
 
-    def _step(self, closure: Any, loss: Any) -> Any:
+    def _step(self, returned: Any, loss: Any) -> Any:
         for t in self._tensors:
             if not t.ready:
                 self._send(t)
@@ -387,7 +388,7 @@ class DeviceOptimizer(torch.optim.Optimizer):
         self._turn, self._opened = self._turn + 1, False
         for t in self._tensors:
             t.p.grad, t.backwards, t.ready = None, 0, False
-        return self.report if closure is None else closure
+        return self.report if returned is None else returned
 
     def _as_grad(self, t: _Tensor, direction: torch.Tensor) -> torch.Tensor | None:
         if self.inner is None:

@@ -338,22 +338,25 @@ class Optimizer(torch.optim.Optimizer):
         for place in self._places:
             if place.changed():
                 raise Error("argument", "a gradient was changed after its exchange had begun "
-                            "(clipped, unscaled or zeroed?); create the optimizer with "
-                            "overlap=False, or clip by weft: optimizer_clip=1.0")
+                            "(clipped, unscaled or zeroed? or averaged by DDP around the model?); "
+                            "create the optimizer with overlap=False, or clip by weft: "
+                            "optimizer_clip=1.0; leave DDP over all processes out")
 
     @torch.no_grad()
-    def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None) -> Any:
+    def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None,
+             closure: Callable[[], Any] | None = None) -> Any:
         """Ends the step: waits for the exchange, optimizes, mixes. ``loss`` is this rank's
-        own, as a number or a tensor; the report has the mean of all ranks'. A closure is
-        called first, as in torch.optim, and its loss is returned instead of the report."""
-        closure, loss = called(loss)
+        own, as a number or a tensor; the report has the mean of all ranks'. A closure, first or
+        by name, is called before, as in torch.optim, and its loss is returned instead of the
+        report."""
+        returned, loss = called(loss, closure)
         try:
             if self._left is None:
                 self._step(number(loss))
         except LeftBehind as error:
             self._leave(error)
         self._return()
-        return self.report if closure is None else closure
+        return self.report if returned is None else returned
 
     def _step(self, value: float | None) -> None:
         self._look()
