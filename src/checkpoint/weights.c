@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A model's tensors in one file or several. The index names of several files is a JSON object:
+/* A model's tensors in one file or several. The index of several files is a JSON object:
  *
  *     {"metadata": {...}, "weight_map": {"<tensor>": "<file beside the index>", ...}}
  *
@@ -27,7 +27,7 @@ struct wefti_weights {
     char path[PATH_MAX]; /* path of the single file, or of the index */
     const char *one;     /* name of the single file */
     int n;
-    char (*names)[NAME_MAX + 1]; /* [MAX_FILES], owned; of several files */
+    char (*names)[NAME_MAX + 1]; /* [MAX_FILES], owned; names of several files */
     wefti_safetensors **files;   /* [n], owned */
     int *first;                  /* [n + 1], owned: number of a file's first tensor */
 };

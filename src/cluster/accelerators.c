@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Common accelerators: peak rates of their data sheets (16-bit products, dense, f32 sums) and
- * what training of large models has been reported to reach of them. Where no report is
- * named, 25 to 45 % is assumed. Small batches reach less: say --launch, or what was measured
- * (weft_cluster_anchor). */
+/* Common accelerators: peak rates of their data sheets (16-bit products, dense, f32 sums)
+ * and the share of them that training of large models is reported to reach. Where no
+ * report is named, 25 to 45 % is assumed. Small batches reach less: give --launch, or a
+ * measured step (weft_cluster_anchor). */
 #include <math.h>
 #include <string.h>
 

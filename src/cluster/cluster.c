@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Facts about machines and links: created with what a data sheet leaves open set to
- * "unknown", copied, destroyed. Reading, writing and setting facts: clusterread.c,
+/* Facts about machines and links: creating (facts that a data sheet does not have are
+ * "unknown"), copying, destroying. Reading, writing and setting facts: clusterread.c,
  * clusterwrite.c, clusterset.c, by the table in facts.c.
  *
- * A cluster comes from a file that a probe wrote, from a command line, or from both: what is
- * said later goes over it. Its lists (units, codecs, optimizers, pairs, steps) are arrays of
- * their own, each owned, and grown only through weft_cluster_resize. */
+ * A cluster comes from a file that a probe wrote, from a command line, or from both:
+ * later values override earlier ones. Its lists (units, codecs, optimizers, pairs, steps)
+ * are separate arrays; each is owned, and grows only through weft_cluster_resize. */
 #include <weft/cluster.h>
 
 #include <string.h>

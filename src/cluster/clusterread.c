@@ -3,9 +3,10 @@
  *
  *     file --events--> section by its name --> fact by its name --> its place in weft_cluster
  *
- * Nothing nests deeper than a list of mappings, so nothing here recurses. Lists grow by
- * doubling up to a bound, because the file is not trusted to be small. When all is read, what
- * facts say together is checked (wefti_cluster_fault), with the line of their section. */
+ * Nothing is nested deeper than a list of mappings, so nothing here recurses. Lists grow
+ * by doubling up to a bound, because the file is not trusted to be small. At the end the
+ * consistency of the facts is checked (wefti_cluster_fault); an error names the line of
+ * their section. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ static weft_status fail_unknown(reader *r, const char *what, const char *const *
                            guess ? "'?)" : "");
 }
 
-/* The event at hand is the value. */
+/* Reads a value, which is the current event. */
 static weft_status take_value(reader *r, const wefti_fact *fact, void *item) {
     char shown[80], expected[160];
     if (!is_scalar(r))
@@ -72,7 +73,7 @@ static int fact_index(const wefti_fact_section *section, const char *name) {
     return -1;
 }
 
-/* One field of a mapping; the event at hand is its name. */
+/* Reads one field of a mapping; the current event is its name. */
 static weft_status read_field(reader *r, const wefti_fact_section *section, bool *given,
                               void *item) {
     const char *names[WEFTI_MOST_FACTS];
@@ -90,7 +91,7 @@ static weft_status read_field(reader *r, const wefti_fact_section *section, bool
     return take_value(r, &section->facts[i], item);
 }
 
-/* The event at hand is the start of the mapping. */
+/* Reads a mapping; the current event is its start. */
 static weft_status read_mapping(reader *r, const wefti_fact_section *section,
                                 void *item) {
     bool given[WEFTI_MOST_FACTS] = {false};
@@ -112,7 +113,8 @@ static weft_status read_mapping(reader *r, const wefti_fact_section *section,
     return WEFT_OK;
 }
 
-/* Room for one more item; *out is it. The room doubles, so that it is seldom moved. */
+/* Adds an item to a list; *out points to it. The capacity doubles, so that items are
+ * seldom moved. */
 static weft_status add_item(reader *r, weft_cluster_list list, int64_t *room,
                             void **out) {
     wefti_fact_items at = wefti_facts_of(r->cluster, list);
@@ -127,7 +129,7 @@ static weft_status add_item(reader *r, weft_cluster_list list, int64_t *room,
     return WEFT_OK;
 }
 
-/* The event at hand is the start of the list. */
+/* Reads a list; the current event is its start. */
 static weft_status read_list(reader *r, const wefti_fact_section *section) {
     int64_t room = 0;
     if (type_of(r) != YAML_SEQUENCE_START_EVENT)
@@ -151,7 +153,7 @@ static const wefti_fact_section *section_named(const char *name) {
     return NULL;
 }
 
-/* The event at hand is the section's name. */
+/* Reads a section; the current event is its name. */
 static weft_status read_section(reader *r) {
     const char *names[WEFTI_FACT_SECTIONS];
     int n = 0;

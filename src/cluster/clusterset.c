@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Facts as typed on a command line: --link 1Gbit,1ms, --node-flops 20T, --memory 64GB, ...
- * Each has a setter with its bounds; a text that is none of its values is refused with what
- * was expected. A letter without a unit behind a link's rate means bits, as on its plug. */
+/* Facts as typed on a command line: --link 1Gbit,1ms, --node-flops 20T, --memory 64GB,
+ * ... Each fact has a setter with its bounds; an invalid text is refused, with the
+ * expected values in the message. A prefix without a unit in a link's rate means bits, as
+ * in the names of links (1G, 10G). */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@ struct setter {
     const char *expected;
     size_t offset;          /* in the cluster */
     wefti_quantity unit;    /* of a number */
-    double low, high, most; /* of a number; of a whole number `most` */
+    double low, high, most; /* bounds of a number; of a whole number `most` */
 };
 
 static bool set_int(const setter *s, wefti_cluster *c, const char *text) {
@@ -33,19 +34,19 @@ static bool set_number(const setter *s, wefti_cluster *c, const char *text) {
     if (!wefti_parse_quantity(text, s->unit, &value) || value < s->low || value > s->high)
         return false;
     bool rate = s->unit == WEFTI_UNIT_RATE || s->unit == WEFTI_UNIT_WORK;
-    if (rate && !(value >= 1)) return false; /* 0 stands for "not known" inside */
+    if (rate && !(value >= 1)) return false; /* in memory 0 means "not known" */
     memcpy((char *)c + s->offset, &value, sizeof value);
     return true;
 }
 
-/* "1G" of a link is 1 Gbit/s, as on its plug. */
+/* Adds the unit "bit" to a link's rate without one: "1G" is 1 Gbit/s. */
 static void name_bits(const char *text, char *out, size_t size) {
     size_t n = strcspn(text, ",");
     bool bare = n > 0 && strchr("kMGT", text[n - 1]);
     snprintf(out, size, "%.*s%s%s", (int)n, text, bare ? "bit" : "", text + n);
 }
 
-/* "25Gbit", or "25Gbit,20us". */
+/* Parses "25Gbit" or "25Gbit,20us". */
 static bool set_link(const setter *s, wefti_cluster *c, const char *typed) {
     char text[128];
     double rate_Bps, latency_s = 0;
@@ -60,7 +61,7 @@ static bool set_link(const setter *s, wefti_cluster *c, const char *typed) {
     return true;
 }
 
-/* "1%,2s": how often, how long. */
+/* Parses "1%,2s": how often, and for how long. */
 static bool set_stall(const setter *s, wefti_cluster *c, const char *text) {
     char share[64];
     double often, stall_s;
@@ -135,7 +136,7 @@ const char *weft_cluster_setting(int i, const char **expected) {
     return setters[i].name;
 }
 
-/* What was typed for a whole node, or for one rank last, holds. */
+/* The value that was set last is kept: that of a whole node, or that of one rank. */
 static void share_out(wefti_cluster *c, const char *name) {
     double ranks = (double)c->facts.ranks_per_node;
     if (wefti_is(name, "rank-flops")) c->node_flops = 0;

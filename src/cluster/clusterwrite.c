@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cluster.yaml as people read it: comments on what the numbers are, every number with its
- * unit and as many digits as give the same bits back. */
+/* Writes cluster.yaml in a readable form: comments explain the numbers, and every number
+ * has its unit and enough digits to read back to the same bits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void put(writer *w, const char *text) {
     wefti_buffer_text(w->ctx, &w->text, text);
 }
 
-/* In single quotes, which YAML reads as they are but for a quote in them. */
+/* Writes a text in single quotes, in which YAML interprets nothing but the quote itself. */
 static void put_quoted(writer *w, const char *text) {
     char piece[2] = "";
     put(w, "'");
@@ -93,8 +93,8 @@ static void put_section(writer *w, const wefti_fact_section *section, weft_clust
     }
 }
 
-/* Whether what is in memory is what the file may hold: it is read back before it is
- * written. */
+/* Checks that a value in memory is valid in the file: it is converted to text and parsed
+ * again before it is written. */
 static weft_status check_value(weft_ctx *ctx, const wefti_fact_section *section,
                                const wefti_fact *fact, const void *item) {
     char text[64], expected[160], copy[512] = {0};

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of cluster.yaml: each fact with its name, place in weft_cluster, unit and bounds.
- * Reading, writing, setting and the error sentences come from the same row.
+/* The table of cluster.yaml: each fact with its name, place in weft_cluster, unit and
+ * bounds. Reading, writing, setting and the error messages use the same row.
  *
  *     section   one value        rank_flops: 20GFLOP/s
  *               a mapping        wire: {bandwidth: 100Mbit, latency: 1ms}
  *               a list           pairs: [{from: 0, to: 1, bandwidth: 10Mbit}, ...]
  *
- * Quantities are written with their unit and read with any that fits. Bounds are what a sane
- * machine can not exceed: a fact outside of them is a misread unit, and would make every
- * prediction wrong without a word. A fact that is 0 or missing is unknown, unless it is NEEDED:
- * an entry of a list means nothing without those. */
+ * Quantities are written with their unit and read with any suitable unit. The bounds are
+ * values that no real machine exceeds: a fact beyond them has a wrong unit, and would
+ * silently make every prediction wrong. A fact that is 0 or missing is unknown, unless it
+ * is NEEDED: without such a fact an entry of a list has no meaning. */
 #include "cluster/facts.h"
 
 #include <math.h>
@@ -210,7 +210,7 @@ wefti_fact_items wefti_facts_of(weft_cluster *c, weft_cluster_list list) {
     return all[list];
 }
 
-/* Texts are shown to people later, so they hold nothing that can not be printed. */
+/* Texts are printed later, so they may contain only printable characters. */
 static bool parse_text(const wefti_fact *fact, const char *text, char *out) {
     char shown[512];
     size_t n = strlen(text);
@@ -239,7 +239,7 @@ bool wefti_fact_parse(const wefti_fact *fact, const char *text, void *item) {
     return true;
 }
 
-/* What a written number carries, in the unit that it has in memory. */
+/* The unit of a written number: the one that the number has in memory. */
 static const char *base_unit(wefti_quantity unit) {
     switch (unit) {
     case WEFTI_UNIT_BYTES: return "B";
@@ -287,7 +287,8 @@ void wefti_fact_expected(const wefti_fact *fact, char *out, size_t out_size) {
              base_unit(fact->unit)[0] ? " " : "", base_unit(fact->unit));
 }
 
-/* What is said of a machine is a factor of what is said of all, so that has to be there. */
+/* The facts of single machines are relative to those of all machines, so the latter must
+ * be known. */
 static bool machine_fault(const weft_cluster *c, char *sentence, size_t size) {
     for (int64_t i = 0; i < c->n_machines; i++) {
         const weft_machine *m = &c->machines[i];

@@ -5,9 +5,9 @@
 
 #include "base/text.h"
 
-/* One table of what cluster.yaml holds, for reading, writing and checking: the file is a
- * list of sections, a section is a value, a mapping of fields, a list of mappings, or a
- * list of numbers. */
+/* A single table of the contents of cluster.yaml, for reading, writing and checking. The
+ * file is a list of sections; a section is a value, a mapping of fields, a list of
+ * mappings, or a list of numbers. */
 
 typedef enum wefti_fact_type {
     WEFTI_FACT_TEXT,    /* char[room] */
@@ -34,7 +34,7 @@ typedef enum wefti_fact_shape {
 typedef struct wefti_fact_section {
     const char *name;
     wefti_fact_shape shape;
-    const char *doc; /* what stands above it in the file */
+    const char *doc; /* comment above it in the file */
     const wefti_fact *facts;
     int n_facts;
     size_t offset;          /* of a mapping in the cluster */
@@ -44,7 +44,7 @@ typedef struct wefti_fact_section {
 enum { WEFTI_FACT_SECTIONS = 30, WEFTI_MOST_FACTS = 10 };
 extern const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS];
 
-/* Where a list lies, how many items it has, and how big one is. */
+/* The place of a list, its number of items, and the size of one item. */
 typedef struct wefti_fact_items {
     void **items;
     int64_t *n;
@@ -52,23 +52,23 @@ typedef struct wefti_fact_items {
 } wefti_fact_items;
 wefti_fact_items wefti_facts_of(weft_cluster *cluster, weft_cluster_list list);
 
-/* Reads one value; false if it is not one: wrong type or unit, out of bounds, too long.
+/* Parses one value. Returns false if it is invalid: wrong type or unit, out of bounds, too long.
  */
 bool wefti_fact_parse(const wefti_fact *fact, const char *text, void *item);
 
-/* Writes it so that it reads back to the same bits; out: 64 bytes, not for texts. */
+/* Writes a value so that it reads back to the same bits; out: 64 bytes. Not for texts. */
 void wefti_fact_text(const wefti_fact *fact, const void *item, char *out,
                      size_t out_size);
 
 /* "a time such as 20us, from 0 to 3600 s". */
 void wefti_fact_expected(const wefti_fact *fact, char *out, size_t out_size);
 
-/* The section whose numbers do not fit the others (nodes and sites, links), or NULL; why
- * not, in a sentence. */
+/* The section whose numbers contradict others (nodes and sites, links), or NULL.
+ * `sentence` becomes the reason. */
 const char *wefti_cluster_fault(const weft_cluster *c, char *sentence, size_t size);
 
-/* A cluster as it lies in memory. What a node has as a whole is kept as typed, so that it
- * does not matter whether the number of its ranks is set before or after. */
+/* A cluster in memory. Values of a whole node are kept as typed, so that the number of
+ * ranks per node can be set before or after them. */
 typedef struct wefti_cluster {
     weft_cluster facts; /* first member */
     double node_flops, node_flops_bf16, node_memory;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Brings ranks' facts together, and compares their clocks.
+/* Gathers the facts of all ranks, and compares their clocks.
  *
  *     rank 0   <- question     answer: its time t0 ->      r asked at a, heard at b:
  *     rank r   at a                          at b          offset = (a + b)/2 - t0,
- *                                                          error <= (b - a)/2  */
+ *                                                          error <= (b - a)/2 */
 #include "doctor/collect.h"
 
 #include <math.h>

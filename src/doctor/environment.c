@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings of the environment that change how a run goes, and what a launcher says. */
+/* Environment variables that affect a run, and the variables of launchers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void number(const char *const *environment, const char *name, int64_t *ou
     if (end != value && n >= 0) *out = n;
 }
 
-/* Names of the launcher's variables: rank, ranks, ranks on this machine. */
+/* Reads the launcher's variables: rank, number of ranks, number of ranks on this machine. */
 static void ask_launcher(const char *const *e, weft_rank_facts *facts) {
     static const char *const launchers[][4] = {
         {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
@@ -46,7 +46,7 @@ static void ask_launcher(const char *const *e, weft_rank_facts *facts) {
     }
 }
 
-/* All settings of Open MPI's own that the launcher did not make itself, in one line. */
+/* Lists all settings of Open MPI that its launcher did not make itself, in one line. */
 static void list_mca(const char *const *environment, weft_rank_facts *facts) {
     static const char prefix[] = "OMPI_MCA_";
     static const char *const launchers[] = {"orte_", "ess", "pmix", "initial_wdir",

@@ -5,8 +5,8 @@
 
 #include "base/system_file.h"
 
-/* The parts of weft_doctor_examine, each in its own file. What they cannot find out stays
- * -1 or "". */
+/* The parts of weft_doctor_examine, each in its own file. Facts that they cannot find out
+ * remain -1 or "". */
 void wefti_examine_machine(const char *root, weft_rank_facts *facts);
 void wefti_examine_network(const weft_doctor_options *options, weft_rank_facts *facts);
 void wefti_examine_software(weft_ctx *ctx, weft_rank_facts *facts);

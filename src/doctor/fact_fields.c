@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of a rank's facts, and what is made from it: bytes for other ranks, JSON.
+/* The table of a rank's facts, and its two uses: encoding as bytes for other ranks, and as JSON.
  *
  * Bytes: the magic "WFD1", then each field in the order of the table: texts at their full
  * size, numbers as 8 bytes little-endian. */
@@ -102,7 +102,7 @@ size_t weft_doctor_facts_bytes(void) {
     return n;
 }
 
-/* Every field that is no text is made of 8-byte words. */
+/* Every field that is not a text consists of 8-byte words. */
 void weft_doctor_facts_encode(const weft_rank_facts *facts, void *bytes) {
     unsigned char *out = bytes;
     memcpy(out, magic, MAGIC);
@@ -146,7 +146,8 @@ weft_status weft_doctor_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
     return WEFT_OK;
 }
 
-/* Texts come from files and the environment; what is no UTF-8 is shown as '?'. */
+/* Texts come from files and the environment; bytes that are not ASCII become '?' if the
+ * text is not valid UTF-8. */
 static json_t *text_value(const char *text) {
     char plain[512];
     json_t *value = json_string(text);

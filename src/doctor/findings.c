@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the judges of all topics have in common: writing a finding down, and telling ranks of
+/* Shared by the judges of all topics: recording a finding, and distinguishing ranks of
  * one machine from ranks of several. */
 #include <stdarg.h>
 #include <stdio.h>

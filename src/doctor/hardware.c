@@ -65,7 +65,7 @@ static void examine_cores(weft_rank_facts *facts) {
         if (CPU_ISSET(cpu, &set)) facts->cpus[cpu / 64] |= 1ull << cpu % 64;
 }
 
-/* The kernel knows whether a time service steers the clock. */
+/* Asks the kernel whether a time service synchronizes the clock. */
 static void examine_clock(weft_rank_facts *facts) {
     struct timex state = {.modes = 0};
     int answer = adjtimex(&state);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From facts to findings: each judge_<topic>.c looks at one topic, and what they have in
- * common is findings.c.
+/* From facts to findings: each judge_<topic>.c examines one topic; shared functions are
+ * in findings.c.
  *
  *     collect.c    facts of this rank           examine.c   facts about named peers
  *                        |                                |
@@ -10,10 +10,11 @@
  *                        v
  *     findings     ok, note, warning, error; each with its topic, rank, sentence and advice
  *
- * Judging reads facts only, no machine: so a test can state any cluster, and every finding has
- * one. Severity says what to do: an error keeps a run from starting or makes it wrong, a
- * warning makes it slow, a note is worth knowing. With one machine much of the network is a
- * note that would be an error between several. Findings come worst first. */
+ * Judging reads only facts, not the machine, so that tests can describe any cluster, and
+ * every finding has a test. The severity tells how serious a finding is: an error
+ * prevents a run from starting or makes its result wrong, a warning makes it slow, a note
+ * is worth knowing. On a single machine many findings about the network are notes that
+ * would be errors between several. Findings are sorted by severity, the worst first. */
 #include "doctor/judge.h"
 
 #include "base/memory.h"
@@ -29,7 +30,7 @@ const char *weft_severity_name(weft_severity severity) {
     return "error";
 }
 
-/* Worst first, otherwise as found: insertion keeps the order. */
+/* Sorts the worst first; insertion sort keeps the order of equal ones. */
 static void sort(weft_findings *f) {
     for (int64_t i = 1; i < f->n; i++) {
         weft_finding moving = f->items[i];

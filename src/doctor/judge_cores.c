@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads against cores, machine by machine: pinning, control groups, other load.
+/* Compares threads with cores, for each machine: pinning, control groups, other load.
  *
  *     usable cores    the union of what the host's ranks may run on, less than all if pinned
  *     threads         ranks of the host times the computing threads of each
  *
- * More threads than cores take turns, and a barrier then costs a time slice; two processes that
- * share cores while others lie idle do so as well. A quota of a control group is the same in
- * disguise: all cores are seen, and a share of them is given. */
+ * If there are more threads than cores they run alternately, and a barrier then costs a time
+ * slice. The same happens when two processes share cores while other cores are idle, and with a
+ * quota of a control group: the process sees all cores, but gets only a share of their time. */
 #include <stdio.h>
 #include <string.h>
 
 #include "doctor/judge.h"
 
 typedef struct host_cores {
-    int64_t ranks, threads; /* of all its processes; threads decided by weft count 1 */
+    int64_t ranks, threads; /* of all processes of the host; a number of threads that weft
+                               chooses counts as 1 */
     int64_t usable;         /* cores that at least one process may use */
     uint64_t cpus[WEFT_DOCTOR_CPU_WORDS];
 } host_cores;
@@ -24,7 +25,7 @@ static int64_t count(const uint64_t cpus[WEFT_DOCTOR_CPU_WORDS]) {
     return n;
 }
 
-/* Threads of a process; where the configuration leaves it open, one for each rank. */
+/* Threads of a process; one for each rank if the configuration does not set their number. */
 static int64_t threads_of(const weft_rank_facts *f) {
     int64_t each = f->threads > 0 ? f->threads : 1;
     return f->process_ranks * each;
@@ -38,7 +39,8 @@ static host_cores sum_host(const wefti_judge *j, int64_t first) {
         h.threads += threads_of(&j->ranks[r]);
         for (int w = 0; w < WEFT_DOCTOR_CPU_WORDS; w++) h.cpus[w] |= j->ranks[r].cpus[w];
     }
-    if (j->n_ranks == 1 && j->ranks[0].ranks_here > 1) { /* launched, not gathered */
+    if (j->n_ranks == 1 && j->ranks[0].ranks_here > 1) { /* started by a launcher, but
+                                                            facts were not gathered */
         h.ranks *= j->ranks[0].ranks_here;
         h.threads *= j->ranks[0].ranks_here;
     }
@@ -47,7 +49,7 @@ static host_cores sum_host(const wefti_judge *j, int64_t first) {
     return h;
 }
 
-/* Two processes that share all their cores, which are too few for both. */
+/* Judges pairs of processes that share all their cores, when these are too few for both. */
 static void judge_sharing(wefti_judge *j, int64_t first) {
     for (int64_t a = first; a < j->n_ranks; a++)
         for (int64_t b = a + 1; wefti_same_host(j, first, a) && b < j->n_ranks; b++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings of the environment that slow a run down or keep it from starting:
+/* Environment variables that slow a run down or prevent it from starting:
  *
  *     OPENBLAS_CORETYPE, OPENBLAS_L2_SIZE    kernels of an older processor: half the speed
- *     OMP_NUM_THREADS, OMP_PROC_BIND         threads that weft gives out itself, or cores that
+ *     OMP_NUM_THREADS, OMP_PROC_BIND         threads that weft assigns itself, or cores that
  *                                            several ranks are bound to
- *     UCX_TLS, OMPI_MCA_btl                  lists of ways that leave out the one to others
+ *     UCX_TLS, OMPI_MCA_btl                  lists of transports without the one to other hosts
  *     OMPI_MCA_btl_tcp_if_include            an interface that this machine does not have
  *
- * Such a variable is set once in a profile and forgotten, and nothing about it fails aloud. */
+ * Such a variable is set once in a profile and forgotten, and it causes no error message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "doctor/judge.h"
 
-/* OpenBLAS's names of processors, and the instructions that their kernels use. */
+/* OpenBLAS's names of processor types, and the instructions that their kernels use. */
 typedef struct core_type {
     const char *name;
     int level; /* as weft_rank_facts.instructions */
@@ -133,7 +133,8 @@ static bool has_interface(const char *list, const char *name, size_t n) {
     return false;
 }
 
-/* Networks such as 10.0.0.0/24 are left to Open MPI. */
+/* Judges the interfaces that are named for Open MPI. Networks such as 10.0.0.0/24 are not
+ * checked. */
 static void judge_interfaces(wefti_judge *j, int64_t r) {
     const weft_rank_facts *f = &j->ranks[r];
     const char *item = f->mca_interface;

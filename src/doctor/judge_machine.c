@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory, swap, frequency, clock.
  *
- *     memory     what all ranks of the host need, beside what is free or what its control group
- *                allows, whichever is less: a run that is killed later is told so before
- *     swap       pages that are out already: training touches all of its memory in every step
- *     governor   a processor kept slow
- *     clock      hosts whose clocks differ: times in logs can not be compared
+ *     memory     the needs of all ranks of the host, against the free memory or the limit of its
+ *                control group, whichever is less: warns of a run that would be killed later
+ *     swap       pages that are swapped out: training uses all of its memory in every step
+ *     governor   a processor that is kept at a low frequency
+ *     clock      hosts whose clocks differ: times in logs cannot be compared
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "doctor/judge.h"
 
-/* What a process can have without swapping or hitting the control group's limit. */
+/* Memory that a process can use without swapping or reaching the control group's limit. */
 static int64_t free_memory(const weft_rank_facts *f) {
     int64_t free = f->memory_available_bytes;
     int64_t used = f->memory_limit_used_bytes > 0 ? f->memory_limit_used_bytes : 0;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Names, interfaces, other machines: whether ranks on different hosts can reach each other.
  *
- *     name        what a host is called resolves to an address of one of its interfaces, and not
- *                 to loopback: others are told this name and would reach themselves
- *     interface   there is a way out; which one is taken where there are several
- *     bridges     docker0 and its like have one address everywhere
- *     hosts       no address twice, packets of one size, links of one speed
- *     peer        answers, refuses, is silent, unreachable or unknown: five causes, five advices
+ *     name        the name of a host resolves to an address of one of its interfaces, and not
+ *                 to loopback: other hosts use this name and would reach themselves
+ *     interface   there is a route out; which interface is used if there are several
+ *     bridges     docker0 and similar ones have the same address on every host
+ *     hosts       no address twice, one packet size, one link speed
+ *     peer        answers, refuses, is silent, unreachable or unknown: advice for each case
  *
- * A message library that picks the wrong interface does not fail, it hangs; therefore these
- * findings name the setting that pins it down. */
+ * A message library that picks the wrong interface does not fail but hangs, so these
+ * findings name the setting that selects the interface. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "doctor/judge.h"
 
-/* host_resolves: 0 no address, 1 loopback, 2 an address of its own, 3 of another machine. */
+/* Judges host_resolves: 0 no address, 1 loopback, 2 an address of this machine, 3 one of
+ * another machine. */
 static void judge_name(wefti_judge *j, int64_t r) {
     const weft_rank_facts *f = &j->ranks[r];
     weft_severity bad = j->several ? WEFT_FINDING_ERROR : WEFT_FINDING_NOTE;
@@ -48,7 +49,7 @@ static void judge_name(wefti_judge *j, int64_t r) {
                    f->host, f->host_address);
 }
 
-/* Through which interface the default route goes, and what else there is. */
+/* Judges which interface the default route uses, and which others there are. */
 static void judge_interface(wefti_judge *j, int64_t r) {
     const weft_rank_facts *f = &j->ranks[r];
     char speed[48] = "";
@@ -61,7 +62,7 @@ static void judge_interface(wefti_judge *j, int64_t r) {
                    f->n_interfaces == 0 ? "none but loopback is up"
                                         : "there is no route");
     else if (wefti_is(f->interface, "lo"))
-        return; /* said with the peer that leads there */
+        return; /* reported with the peer that is reached through it */
     else
         wefti_find(j, WEFT_FINDING_OK, "interface", r, NULL,
                    "%s reaches others through %s, address %s, MTU %lld%s",
@@ -74,8 +75,8 @@ static void judge_interface(wefti_judge *j, int64_t r) {
                    wefti_place(j, r), (long long)f->n_interfaces, f->interfaces);
 }
 
-/* docker0 and its like have the same address on every machine, which Open MPI takes for a
- * way between them. */
+/* docker0 and similar interfaces have the same address on every machine, which Open MPI
+ * mistakes for a connection between them. */
 static void judge_bridges(wefti_judge *j) {
     static const char *const names[] = {"docker0 ", "virbr0 ", "lxcbr0 ", "podman0 ",
                                         "cni0 "};
@@ -95,8 +96,8 @@ static void judge_bridges(wefti_judge *j) {
     }
 }
 
-/* Pairs of hosts: two of one address are an error, different packets and speeds are said once,
- * against the first host. */
+/* Compares pairs of hosts: two with the same address are an error; different packet sizes
+ * and speeds are reported once, relative to the first host. */
 static void compare_hosts(wefti_judge *j) {
     for (int64_t a = 0; a < j->n_ranks; a++)
         for (int64_t b = a + 1; b < j->n_ranks; b++) {
@@ -129,8 +130,8 @@ static void compare_hosts(wefti_judge *j) {
         }
 }
 
-/* What came back when a peer was called. A refusal is good news about the way: something there
- * answered, though nobody listens. Silence is a firewall, or a machine that is off. */
+/* Judges the result of connecting to a peer. A refusal shows that the route works: the machine
+ * answered, although no process listens. Silence means a firewall, or a machine that is off. */
 static void judge_answer(wefti_judge *j, const weft_peer_facts *p) {
     char advice[384];
     long long port = (long long)p->port;
@@ -175,10 +176,10 @@ static void judge_answer(wefti_judge *j, const weft_peer_facts *p) {
                "the name %s has no address: %s", p->name, p->error);
 }
 
-/* A peer that was named on the command line. */
+/* Judges a peer that was named on the command line. */
 static void judge_peer(wefti_judge *j, const weft_peer_facts *p) {
     if (p->loopback && wefti_is(p->name, j->ranks[0].host))
-        return; /* judge_name has said it */
+        return; /* judge_name has reported it */
     if (!p->loopback) judge_answer(j, p);
     if (p->loopback)
         wefti_find(j, WEFT_FINDING_ERROR, "peer", -1,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the run finds: the same configuration and text everywhere, room in its folder.
+/* The conditions of the run: the same configuration and text everywhere, room in its folder.
  *
- *     counts      as many ranks on each host as on the first: a mesh is nodes x ranks
- *     runs        one configuration for all (by its hash), one text
+ *     counts      the same number of ranks on each host: a mesh is nodes x ranks
+ *     runs        the same configuration (by its hash) and the same text for all
  *     data        the files are there and can be read
  *     folder      can be written, has room for the checkpoints that will be kept, survives a
  *                 restart; shared between hosts, or not
@@ -108,7 +108,7 @@ static void judge_sharing(wefti_judge *j) {
     }
 }
 
-/* A mesh is nodes x ranks_per_node, the same number on each. */
+/* A mesh is nodes x ranks_per_node, with the same number of ranks on each node. */
 static void judge_counts(wefti_judge *j) {
     int64_t first = 0;
     for (int64_t r = 0; r < j->n_ranks; r++) first += wefti_same_host(j, 0, r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Versions, binaries, libraries, instruction sets: what must be the same everywhere.
+/* Versions, binaries, libraries, instruction sets: these should be the same everywhere.
  *
- *     weft, its binary, MPI         another one may not understand the others: an error
- *     BLAS, instruction sets        another one rounds differently, or is slower: a warning
+ *     weft, its binary, MPI         different ones may be incompatible: an error
+ *     BLAS, instruction sets        different ones round differently, or are slower: a warning
  *
  * Each fact is compared with rank 0's, and the first rank that differs is named. */
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names, interfaces, and the way to other machines. */
+/* Names, interfaces, and routes to other machines. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "base/text.h"
 #include "doctor/examine.h"
 
-/* An address of nobody (RFC 5737): the way to it is the way to the world. */
+/* An address that no machine has (RFC 5737): the route to it is the default route. */
 static const char nobody[] = "192.0.2.1";
 
 static bool is_loopback(const struct sockaddr *address) {
@@ -41,7 +41,7 @@ static void address_text(const struct sockaddr *address, char *out, size_t size)
         out[0] = '\0';
 }
 
-/* The interface that has this address; "" if none has. */
+/* Finds the interface that has this address; "" if none has it. */
 static void interface_of(const char *address, char *out, size_t size) {
     struct ifaddrs *all;
     char text[NI_MAXHOST];
@@ -68,8 +68,8 @@ static int64_t mtu_of(const char *interface) {
     return mtu;
 }
 
-/* Which interface and own address packets take: asked of the kernel by connecting a
- * datagram socket, which sends nothing. Returns errno or 0. */
+/* Finds the interface and source address of packets to an address. It connects a datagram
+ * socket, which sends nothing, and asks the kernel. Returns errno or 0. */
 static int route_of(const struct sockaddr *to, socklen_t n, char *interface,
                     size_t interface_size, char *source, size_t source_size,
                     int64_t *path_mtu) {
@@ -138,7 +138,8 @@ static const char *other_host(const weft_mesh *mesh) {
     return NULL;
 }
 
-/* The way to the others: to the host named, else to the world, else the only interface.
+/* Chooses the interface to the other machines: that of the route to the named host, else
+ * that of the default route, else the only interface.
  */
 static void choose_interface(const weft_doctor_options *options, weft_rank_facts *facts) {
     char path[64];
@@ -153,7 +154,7 @@ static void choose_interface(const weft_doctor_options *options, weft_rank_facts
     }
     if (!facts->interface[0]) return;
     facts->mtu = mtu_of(facts->interface);
-    /* a virtual interface claims a speed that says nothing */
+    /* the speed that a virtual interface reports is meaningless */
     snprintf(path, sizeof path, "/sys/class/net/%s/device", facts->interface);
     if (access(path, F_OK) != 0) return;
     snprintf(path, sizeof path, "/sys/class/net/%s/speed", facts->interface);
@@ -161,7 +162,8 @@ static void choose_interface(const weft_doctor_options *options, weft_rank_facts
     if (facts->speed_Mbit <= 0) facts->speed_Mbit = -1;
 }
 
-/* An own address counts more than loopback, and that more than a foreign one. */
+/* Resolves the host's own name. An address of this machine takes precedence over
+ * loopback, and loopback over an address of another machine. */
 static void resolve_host(weft_rank_facts *facts) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_INET}, *found;
     char text[NI_MAXHOST], interface[IF_NAMESIZE];
@@ -187,7 +189,7 @@ void wefti_examine_network(const weft_doctor_options *options, weft_rank_facts *
 
 /* ---- another machine ---- */
 
-/* Opens a connection; *round_trip_s is how long the other side took to answer. */
+/* Opens a connection; *round_trip_s is the time until the answer. */
 static int knock(const struct addrinfo *to, double until_s, double *round_trip_s) {
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return errno;
@@ -218,7 +220,8 @@ static weft_peer_answer answer_of(int error) {
     }
 }
 
-/* Three times, because the first has to find the neighbour's hardware address too. */
+/* Connects three times, because the first time also includes the search for the
+ * neighbour's hardware address. */
 static void knock_thrice(const struct addrinfo *to, double until_s,
                          weft_peer_facts *out) {
     enum { TIMES = 3 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a configured run needs of this machine, and what it finds there. */
+/* The needs of a configured run on this machine, and what is available. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
@@ -22,7 +22,7 @@
 enum { HEAD_BYTES = 1 << 20 };
 
 typedef struct file_system {
-    long magic; /* as statfs says */
+    long magic; /* as statfs returns it */
     const char *name;
     bool shared;
 } file_system;
@@ -41,7 +41,7 @@ static const file_system file_systems[] = {
     {0x2fc12fc1, "zfs", false},
 };
 
-/* The nearest folder that exists, of a path whose end may still have to be made. */
+/* The nearest existing parent folder of a path that may not exist yet. */
 static void nearest_folder(const char *path, char *out) {
     struct stat info;
     wefti_set_text(out, PATH_MAX, path);
@@ -77,7 +77,8 @@ static void examine_folder(const char *path, weft_rank_facts *facts) {
     }
 }
 
-/* Sizes and heads in the order of the list; the first that is missing is named. */
+/* Hashes the sizes and the beginnings of the texts in the order of the list; records the
+ * first one that is missing. */
 static void examine_texts(const weft_texts *paths, weft_rank_facts *facts) {
     for (int i = 0; i < paths->n; i++) {
         struct stat info;
@@ -95,7 +96,7 @@ static void examine_texts(const weft_texts *paths, weft_rank_facts *facts) {
     }
 }
 
-/* Ids of the tokenizer as far as they are known before the text is read. */
+/* The number of ids of the tokenizer, if it is known before the text is read. */
 static int64_t vocabulary(weft_ctx *ctx, const weft_config *config) {
     weft_tokenizer *tokenizer = NULL;
     int64_t n = wefti_tokenizer_ids(config->data.tokenizer, config->data.vocab);
@@ -108,7 +109,7 @@ static int64_t vocabulary(weft_ctx *ctx, const weft_config *config) {
     return n;
 }
 
-/* Checkpoints that lie in the folder at once, the one being written included. */
+/* The largest number of checkpoints in the folder at a time, including the one being written. */
 static int64_t checkpoints(const weft_config *config) {
     int64_t every = config->run.save_every, keep = config->run.keep;
     int64_t all = every > 0 ? config->run.steps / every + 1 : 1;

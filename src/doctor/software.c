@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What runs: versions of weft and its libraries, hashes of program and library. A library
- * is asked only if it is in the process already, by the name of its function. */
+/* The software in use: versions of weft and its libraries, hashes of program and library. A
+ * library is asked for its version only if it is already loaded, by the name of its function. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -38,7 +38,8 @@ uint64_t wefti_digest_file(const char *path, int64_t most, uint64_t seed) {
 
 uint64_t wefti_digest_text(const char *text) { return XXH3_64bits(text, strlen(text)); }
 
-/* A function of a loaded library as a pointer to a function: C knows no cast for it. */
+/* Stores the address of a function of a loaded library. C has no cast from an object
+ * pointer to a function pointer, so the bytes are copied. */
 static bool find_function(const char *name, void *function, size_t size) {
     void *found = dlsym(RTLD_DEFAULT, name);
     memcpy(function, &found, size);
@@ -46,7 +47,7 @@ static bool find_function(const char *name, void *function, size_t size) {
 }
 
 static void ask_mpi(weft_rank_facts *facts) {
-    enum { ROOM = 8192 + 1 }; /* the longest text that an MPI library may answer with */
+    enum { ROOM = 8192 + 1 }; /* the longest text that an MPI library may return */
     int (*version)(char *text, int *length);
     char text[ROOM] = "";
     int length = 0;
@@ -54,7 +55,7 @@ static void ask_mpi(weft_rank_facts *facts) {
     if (version(text, &length) != 0) return;
     for (char *c = text; *c; c++)
         if (*c == '\t') *c = ' ';
-    text[strcspn(text, ",\n")] = '\0'; /* who compiled it and when follows */
+    text[strcspn(text, ",\n")] = '\0'; /* the rest says who compiled it and when */
     wefti_set_text(facts->mpi, sizeof facts->mpi, text);
 }
 
