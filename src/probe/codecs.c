@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Codecs on one thread of every rank, as many at once as there are cores: the configured
- * replicators and the standard variants (replicate/gauge.h), in a small group and in one
- * as large as the configured. From R1 to R2 members the time grows by combine_peer_s for
- * each:
+/* Measures codecs on one thread of every rank, on as many ranks at once as there are
+ * cores: the configured replicators and the standard variants (replicate/gauge.h), in a
+ * small group and in one of the configured size. From R1 to R2 members the time grows by
+ * combine_peer_s per member:
  *
  *     peer = (combine + end at R2 - the same at R1) / (R2 - R1), at least 0
  *
- * and what is left of combine and end at R2 is the same for any group. */
+ * and the rest of combine and end at R2 does not depend on the size of the group. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,27 +32,28 @@ typedef struct wanted {
 typedef struct codecs {
     wefti_prober *p;
     int n, members[2];
-    int64_t parameters; /* of the next measurement, and where it goes: */
+    int64_t parameters; /* of the next measurement; its results go here: */
     double *figures;
-    double spent_s; /* by the last one */
+    double spent_s; /* by the last measurement */
     wanted of[MAX_CODECS];
 } codecs;
 
-/* --- which --- */
+/* --- which codecs --- */
 
 static void want(codecs *c, const wefti_replicator_config *config) {
     wanted next = {.config = *config};
     if (wefti_is(config->kind, "none") || c->n == MAX_CODECS) return;
     next.config.threads = 1;
     next.config.every = 1;
-    next.config.delay = 0; /* the same work, another step's */
+    next.config.delay = 0; /* a delay means the same work in another step */
     wefti_variant_name(&next.config, next.name, sizeof next.name);
     for (int i = 0; i < c->n; i++)
         if (wefti_is(c->of[i].name, next.name)) return;
     c->of[c->n++] = next;
 }
 
-/* The configured ones first: of two with the same name they stay. */
+/* Lists the codecs. The configured ones come first: of two codecs with the same name the
+ * first is kept. */
 static void list_codecs(codecs *c) {
     const wefti_job *job = c->p->setup->job;
     wefti_replicator_config config;
@@ -64,9 +65,9 @@ static void list_codecs(codecs *c) {
     c->members[1] = members < 3 ? 4 : members > MOST_MEMBERS ? MOST_MEMBERS : members;
 }
 
-/* --- how long --- */
+/* --- durations --- */
 
-/* Of each half and codec: the phases in the small and in the large group. */
+/* Figures of each half and codec: the phases in the small and in the large group. */
 enum { HALVES = 2, PHASES = 3, FIGURES = 2 * PHASES };
 
 static int64_t most_parameters(const codecs *c) {
@@ -80,7 +81,7 @@ static int64_t most_parameters(const codecs *c) {
     return n > MOST ? MOST : n < 4096 ? 4096 : n;
 }
 
-/* figures [codecs][FIGURES] of one of the two groups. */
+/* Measures figures [codecs][FIGURES] in one of the two groups. */
 static weft_status measure_group(const codecs *c, int group) {
     wefti_gauge *gauge;
     wefti_gauge_config config = {.kernels = c->p->setup->job->kernels,
@@ -110,7 +111,7 @@ static weft_status measure_groups(void *user) {
     return WEFT_OK;
 }
 
-/* As many parameters as the time allows; a trial says what one costs. */
+/* Chooses as many parameters as the time allows; a trial measures the time of one parameter. */
 static weft_status choose_parameters(codecs *c, double seconds) {
     double most = (double)most_parameters(c), least = most < TRIAL ? most : TRIAL;
     c->parameters = (int64_t)least;
@@ -118,13 +119,13 @@ static weft_status choose_parameters(codecs *c, double seconds) {
     double each_s = HALVES * wefti_prober_turns(c->p) * c->spent_s / least;
     double fits = each_s > 0 ? seconds / each_s : most;
     double n = fits > most ? most : fits < least ? least : fits;
-    n = -n; /* the least of all ranks */
+    n = -n; /* the minimum over all ranks */
     WEFT_TRY(wefti_prober_agree(c->p, &n));
     c->parameters = (int64_t)-n;
     return WEFT_OK;
 }
 
-/* --- what follows --- */
+/* --- results --- */
 
 static double not_below_zero(double x) { return x > 0 ? x : 0; }
 
@@ -134,7 +135,8 @@ static weft_codec_seconds codec_of(const codecs *c, const double *figures) {
     double combine = (large[1] - small[1]) / more, end = (large[2] - small[2]) / more;
     weft_codec_seconds s = {.begin_s = large[0],
                             .combine_peer_s = not_below_zero(combine + end)};
-    double kept = s.combine_peer_s > 0 ? others : 0; /* what the peers took of each */
+    double kept = s.combine_peer_s > 0 ? others : 0; /* the part of it that grew with the
+                                                        peers */
     s.combine_s = not_below_zero(large[1] - kept * combine);
     s.end_s = not_below_zero(large[2] - kept * end);
     return s;
@@ -144,7 +146,7 @@ static double sum_of(const weft_codec_seconds *s, int others) {
     return s->begin_s + s->combine_s + others * s->combine_peer_s + s->end_s;
 }
 
-/* Medians over the ranks: all [ranks][HALVES][codecs][FIGURES]. */
+/* Computes medians over the ranks from all [ranks][HALVES][codecs][FIGURES]. */
 static void take_medians(const codecs *c, int i, const wefti_samples *all, double *spare,
                          double medians[3][FIGURES]) {
     for (int f = 0; f < FIGURES; f++) {

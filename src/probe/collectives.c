@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Collectives over the replicas of a site, one per node, from a common start: the
- * all-reduce of `full`, an all-gather, both ways between two, and a step's worth of
- * all-reduces that overlap as the buckets of a step do. Other ranks rest. What is kept is
- * the time of a rank, over all ranks and rounds.
+/* Measures collectives over the replicas of a site, one per node, from a common start:
+ * the all-reduce of `full`, an all-gather, an exchange in both directions between two,
+ * and the all-reduces of a whole step, which overlap as the buckets of a step do. Other
+ * ranks are idle. The samples are the times of a rank, over all ranks and rounds.
  *
- * Over sockets those of a step also say what a byte takes the processor: with u the
- * processor time of a process in a round and s the bytes that it sent in it,
+ * Over sockets the all-reduces of a step also give the processor time per byte: with u
+ * the processor time of a process in a round and s the bytes that it sent in that round,
  *
  *     collective_cpu = median over the processes and rounds of u / s
  *
- * if a round sends LEAST_SENT bytes or more: of less, what a message costs whatever its
- * length would be taken for the bytes' part. Threads of one process only pass pointers, and
- * MPI waits by spinning: neither says what sockets take, and nothing is written. */
+ * if a round sends at least LEAST_SENT bytes: with fewer, the fixed cost of a message would
+ * be attributed to its bytes. Threads of one process only pass pointers, and MPI waits by
+ * spinning. Neither shows the cost of sockets, so nothing is recorded for them. */
 #include <math.h>
 #include <stdio.h>
 
@@ -23,7 +23,8 @@
 
 enum { SIZES = 5, LEAST_BYTES = 1 << 10, MOST_BYTES = LEAST_BYTES << 12, ROUNDS = 6 };
 enum { LEAST_SENT = 256 << 10 };
-static const double MOST_CPU_S = 1e-3; /* of a byte, as cluster.yaml takes it */
+static const double MOST_CPU_S = 1e-3; /* per byte, the largest value that cluster.yaml
+                                          accepts */
 enum { MOST_GATHERED = 1 << 26, BUCKETS = 4, BUCKET_ROUNDS = 3 };
 
 typedef enum pattern { ALL_REDUCE, ALL_GATHER, PAIR, STEP, PATTERNS } pattern;
@@ -33,12 +34,12 @@ static const char *const names[PATTERNS] = {"all-reduce", "all-gather", "pair",
 
 typedef struct tester {
     wefti_prober *p;
-    wefti_comm *comm; /* NULL: this rank rests */
+    wefti_comm *comm; /* NULL: this rank is idle */
     wefti_all_reduce *reduce;
     char *mine, *all; /* [MOST_BYTES], [gathered_bytes]; owned, like reduce */
     int64_t gathered_bytes;
     int64_t step_bytes; /* of a STEP, in BUCKETS */
-    int64_t n_done;     /* makes the tags */
+    int64_t n_done;     /* counter for the tags */
     int members;
 } tester;
 
@@ -72,7 +73,7 @@ static weft_status pair(tester *t, int64_t n_bytes) {
     return wefti_comm_await(t->comm, tag);
 }
 
-/* From a common start. NAN: this rank has no part in it. */
+/* Runs a pattern once, from a common start. *seconds is NAN if this rank takes no part. */
 static weft_status run_once(tester *t, pattern what, int size, double *seconds) {
     WEFT_TRY(wefti_prober_meet(t->p));
     t->n_done++;
@@ -90,15 +91,15 @@ static weft_status run_once(tester *t, pattern what, int size, double *seconds) 
     return WEFT_OK;
 }
 
-/* Seconds that the messages of an all-reduce need on the interfaces. */
+/* The least time that the messages of an all-reduce need on the interfaces. */
 static double least_s(const tester *t, const weft_link_facts *wire, int64_t n_bytes) {
     double n = t->members;
     return 2 * ((n - 1) / n * (double)n_bytes / wire->bandwidth_Bps + wire->latency_s);
 }
 
-/* How much longer those of a step took until the last rank had all of it: the more
- * messages one after the other, the less their senders keep in step, so that several meet
- * at one receiver; buffers overflow, acknowledgements queue behind bulk. */
+/* Records how much longer the all-reduces of a step took until the last rank was done.
+ * With many messages in a row the senders lose step, so that several send to the same
+ * receiver; buffers overflow, and acknowledgements queue behind data. */
 static void note_incast(const tester *t, double seconds) {
     weft_link_facts *wire = t->p->result ? &t->p->result->cluster->wire : NULL;
     if (!wire || t->members < 3 || wire->bandwidth_Bps <= 0) return;
@@ -127,8 +128,9 @@ static weft_status note(tester *t, pattern what, int64_t n_bytes, const double *
     return wefti_prober_append(t->p, WEFT_CLUSTER_COLLECTIVES, &c);
 }
 
-/* Larger and larger messages, as long as a few rounds of the next one fit into what is
- * left of the time: it takes three times as long while latency rules, then eight times.
+/* Measures larger and larger messages, as long as a few rounds of the next size fit into
+ * the remaining time. The next size is expected to take three times as long while the
+ * latency dominates, then eight times.
  */
 static weft_status measure_pattern(tester *t, pattern what, double seconds) {
     enum { MOST = 50 };
@@ -142,7 +144,7 @@ static weft_status measure_pattern(tester *t, pattern what, double seconds) {
                     bytes_of(size) * t->members <= t->gathered_bytes;
         WEFT_TRY(wefti_prober_agree(t->p, &over_s));
         if (!fits || (size > 0 && over_s > 0)) break;
-        WEFT_TRY(run_once(t, what, size, &times[0])); /* warm */
+        WEFT_TRY(run_once(t, what, size, &times[0])); /* warm-up */
         double start_s = wefti_now_s();
         WEFT_TRY(run_once(t, what, size, &times[0]));
         round_s = wefti_now_s() - start_s;
@@ -155,8 +157,8 @@ static weft_status measure_pattern(tester *t, pattern what, double seconds) {
     return WEFT_OK;
 }
 
-/* As many bytes as a rank's share of the model has, or the half, a quarter ... of it that
- * fits into the time. */
+/* Chooses the bytes of a step: a rank's share of the model, or a half, a quarter ... of
+ * it that fits into the time. */
 static weft_status choose_step(tester *t, double seconds) {
     wefti_prober *p = t->p;
     int64_t n_bytes = p->rank->arrangement->n_elements * (int64_t)sizeof(float);
@@ -189,7 +191,7 @@ static double sent_bytes(const tester *t) {
     return sum;
 }
 
-/* each [n]: of this process, processor time over the bytes that it sent, round by round. */
+/* Records the processor time per byte. each [n]: this process's value in each round. */
 static weft_status note_processor(tester *t, const double *each, int64_t n) {
     wefti_samples s = {0};
     weft_status status = wefti_prober_gather(t->p, each, n, &s);
@@ -203,8 +205,8 @@ static weft_status note_processor(tester *t, const double *each, int64_t n) {
     return status;
 }
 
-/* One round of a step's all-reduces: how long until the last rank has all of it, and what a
- * byte took this process' processor (NAN: too few were sent). */
+/* Runs one round of a step's all-reduces. Measures the time until the last rank is done,
+ * and the processor time of this process per byte (NAN: too few bytes were sent). */
 static weft_status step_round(tester *t, double *mine_s, double *last_s, double *cpu_s) {
     double cpu_before_s = wefti_process_cpu_s();
     double sent_before = t->comm ? sent_bytes(t) : 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Computing, on all ranks at once: waking, matrix products, copying, and steps of the
- * configured model of which each unit is timed where it is run.
+/* Measures computing, on all ranks at once: waking up, matrix products, copying, and
+ * steps of the configured model, in which each unit is timed in place.
  *
- *     wake      how late a thread is back from a sleep
+ *     wake      how late a thread wakes up from a sleep
  *     rate      FLOP per second of matrix products
- *     memory    bytes per second of a copy that no cache holds
+ *     memory    bytes per second of a copy that fits into no cache
  *     steps     forward and backward of each unit; computing of a step, for the jitter
  *
- * All ranks measure at the same time, because in a run they compute at the same time: caches,
- * memory and clock are shared, and one rank alone would be faster than any is in a run. */
+ * All ranks measure at the same time, because in a run they compute at the same time: they share
+ * caches, memory and clock rate, and a single rank alone would be faster than in a run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static weft_status gather_rate(wefti_prober *p, const char *name, const char *un
 
 /* --- waking --- */
 
-/* All ranks sleep at once, to be woken about together. */
+/* All ranks sleep at the same time, so that they wake up at about the same time. */
 static weft_status measure_waking(wefti_prober *p, double *median) {
     enum { TIMES = 40 };
     double late[TIMES];
@@ -107,8 +107,8 @@ weft_status wefti_probe_rates(wefti_prober *p, double seconds) {
 
 /* --- steps --- */
 
-/* Rows of a step's samples: the step, what is left of it, and of each kind of unit the
- * mean forward and backward of one micro-batch. */
+/* Rows of a step's samples: the whole step, the rest outside of the units, and for each
+ * kind of unit the mean forward and backward time of one micro-batch. */
 enum { STEP, REST, UNITS, KINDS = 3, ROWS = UNITS + 2 * KINDS };
 
 static const char *const kind_names[KINDS] = {
@@ -120,7 +120,7 @@ static int64_t units_of(const weft_model *model, int kind) {
     return n;
 }
 
-/* A step's figures from the clock. */
+/* Reads the figures of a step from the rank's clock. */
 static void read_clock(const wefti_rank *r, double step_s, double *row, int64_t stride) {
     const weft_model *model = r->job->model;
     double inside_s = r->clock->shard_s, of[2 * KINDS] = {0};
@@ -151,8 +151,8 @@ static weft_status take_step(wefti_rank *r, int64_t step, double *seconds) {
     return wefti_rank_read_status(r, step, &agreed);
 }
 
-/* A few steps to warm up, whose last tells how many there may be; rows [ROWS][*n],
- * allocated here. */
+/* Runs a few warm-up steps, the last of which determines how many steps fit into the
+ * time, then the measured steps. rows [ROWS][*n] is allocated here. */
 static weft_status take_steps(wefti_prober *p, double seconds, double **rows,
                               int64_t *n) {
     enum { WARMUP = 2 };
@@ -191,7 +191,7 @@ static weft_status note_jitter(wefti_prober *p, wefti_samples *s) {
     return WEFT_OK;
 }
 
-/* The jitter's samples: the first rank's. */
+/* Keeps the samples for the jitter: those of the first rank. */
 static weft_status keep_steps(wefti_prober *p, const wefti_samples *s) {
     if (!p->result) return WEFT_OK;
     weft_cluster *c = p->result->cluster;
@@ -200,8 +200,8 @@ static weft_status keep_steps(wefti_prober *p, const wefti_samples *s) {
     return WEFT_OK;
 }
 
-/* Where ranks share cores, the median of a short thing is that of the undisturbed ones:
- * so all parts are stretched until they add up to the median step. */
+/* Where ranks share cores, most short intervals are undisturbed, and so is their median.
+ * So all parts are scaled until they add up to the median step. */
 static double stretch_of(const wefti_prober *p, const double medians[ROWS]) {
     double sum = medians[REST];
     for (int i = 0; i < 2 * KINDS; i++)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Links by pingpong. The members of a class are the ranks of a node (local), the first
- * ranks of the nodes of a site (wire), the first ranks of the sites (site); they are
- * paired anew in every round as in a tournament, and all pairs play at once:
+/* Measures links by ping-pong. The members of a class are the ranks of a node (local),
+ * the first ranks of the nodes of a site (wire), or the first ranks of the sites (site).
+ * Each round has other pairs, as in a tournament, and all pairs measure at the same time:
  *
- *     sweep    one round, messages of 0 bytes up to what the link carries in the time:
- *              half of each return is latency + bytes / bandwidth, fitted
- *     pairs    all rounds, an empty and a long message: which pairs differ
- *     cost     many empty messages in a row: what a processor is busy with one
- *     flows    one member to 1, 2, 4 others at once: what its interface carries */
+ *     sweep    one round, messages from 0 bytes up to what fits into the time: fits
+ *              latency + bytes / bandwidth to half of each round trip
+ *     pairs    all rounds, an empty and a long message: finds pairs that differ
+ *     cost     many empty messages in a row: processor time per message
+ *     flows    one member to 1, 2, 4 others at once: the rate of its interface */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "probe/prober.h"
 
-static const double most_long_s = 0.25; /* that a long message may take */
+static const double most_long_s = 0.25; /* limit for a long message */
 enum {
     LONG_BYTES = 1 << 20,
     MAX_SIZES = 9, /* 0, 256 B, 1 kB ... MAX_BYTES */
@@ -29,7 +29,7 @@ enum {
 /* A rank's place among the members of a class. */
 typedef struct lane {
     const char *name;
-    int n, index;      /* members; -1: this rank is none */
+    int n, index;      /* number of members; this rank's place, -1: not a member */
     int first, stride; /* member i is world rank first + i stride */
 } lane;
 
@@ -40,7 +40,7 @@ typedef struct prober {
     int64_t tags[BURST];
     int64_t bytes[MAX_SIZES];
     int n_sizes;
-    double empty_s, longest_s; /* what the shortest and the longest message takes */
+    double empty_s, longest_s; /* time of the shortest and of the longest message */
 } prober;
 
 static lane lane_of(const wefti_prober *p, wefti_link_class class) {
@@ -58,12 +58,12 @@ static lane lane_of(const wefti_prober *p, wefti_link_class class) {
                   per_site};
 }
 
-/* --- whom with --- */
+/* --- partners --- */
 
 static int rounds_of(const lane *l) { return l->n + l->n % 2 - 1; }
 
-/* Each meets each in rounds_of rounds; -1: nobody. In round 0 of the last one, if n is
- * even, and else nobody, is the partner of member 0. */
+/* The partner in a round, -1: none. In rounds_of rounds every member is paired with every other.
+ * In round 0 the partner of member 0 is the last member if n is even, else it has none. */
 static int partner_of(const lane *l, int round) {
     int even = l->n + l->n % 2, turn = even - 1, partner;
     if (l->index < 0 || l->n < 2) return -1;
@@ -78,7 +78,7 @@ static int partner_of(const lane *l, int round) {
 
 static int rank_of(const lane *l, int member) { return l->first + member * l->stride; }
 
-/* --- one message there and back --- */
+/* --- one round trip --- */
 
 static weft_status hear(const prober *b, int rank, int64_t tag, int64_t n_bytes) {
     const void *view;
@@ -87,7 +87,7 @@ static weft_status hear(const prober *b, int rank, int64_t tag, int64_t n_bytes)
     return WEFT_OK;
 }
 
-/* Half of the time; NAN for all but the first of the pair. */
+/* Measures half of a round trip; NAN for all but the first member of the pair. */
 static weft_status ping(const prober *b, int partner, int64_t n_bytes, double *half_s) {
     int64_t tag = b->tags[0];
     wefti_comm *comm = b->p->comm;
@@ -103,7 +103,7 @@ static weft_status ping(const prober *b, int partner, int64_t n_bytes, double *h
     return wefti_comm_await(comm, tag);
 }
 
-/* The slowest pair's median of a few. Collective. */
+/* The median of a few round trips of the slowest pair. Collective. */
 static weft_status try_size(const prober *b, int round, int64_t n_bytes, double *half_s) {
     double of[3];
     for (int i = 0; i < 3; i++)
@@ -112,9 +112,9 @@ static weft_status try_size(const prober *b, int round, int64_t n_bytes, double 
     return wefti_prober_agree(b->p, half_s);
 }
 
-/* Sizes up to one that takes `most_s`, or three latencies, without which a rate is not to
- * be seen; and beyond what passes at once through buffers on the way, unless that takes
- * too long. */
+/* Chooses sizes up to one that takes `most_s`, or three latencies, since a rate cannot be
+ * measured with less. The largest size also exceeds what buffers on the path pass at
+ * once, unless that takes too long. */
 static weft_status choose_sizes(prober *b, double most_s) {
     double half_s;
     int64_t n_bytes = 0;
@@ -201,10 +201,10 @@ static weft_status measure_sweep(const prober *b, double seconds, weft_link_fact
 enum { PAIR_TIMES = 6, HALVES = 2 };
 
 typedef struct pair_times {
-    double empty_s[HALVES], long_s[HALVES]; /* the least of each half; NAN: no pair */
+    double empty_s[HALVES], long_s[HALVES]; /* the minimum of each half; NAN: no pair */
 } pair_times;
 
-/* out[rounds]: this rank's pairs, of which it is the first. */
+/* Measures the pairs of which this rank is the first member: out[rounds]. */
 static weft_status measure_pairs(const prober *b, int64_t long_bytes, pair_times *out) {
     for (int round = 0; round < rounds_of(&b->lane); round++) {
         int partner = partner_of(&b->lane, round);
@@ -222,7 +222,7 @@ static weft_status measure_pairs(const prober *b, int64_t long_bytes, pair_times
     return WEFT_OK;
 }
 
-/* Latency and rate of a pair by one half, 0: not seen. */
+/* Latency and rate of a pair by one half of the samples; 0: not measurable. */
 static weft_link_pair pair_of(const pair_times *t, int half, int64_t long_bytes) {
     double extra_s = t->long_s[half] - t->empty_s[half];
     return (weft_link_pair){.latency_s = t->empty_s[half],
@@ -242,7 +242,7 @@ typedef struct pair_table {
     double *spare; /* [ranks rounds] */
 } pair_table;
 
-/* The median over all pairs of what an empty, or a long, message takes in the first half.
+/* The median over all pairs of the time of an empty, or a long, message in the first half.
  */
 static double median_of(const pair_table *table, bool is_long) {
     int64_t n = 0;
@@ -254,7 +254,7 @@ static double median_of(const pair_table *table, bool is_long) {
     return wefti_quantile(table->spare, n, 0.5);
 }
 
-/* Writes down the pairs of which both halves say that they differ. */
+/* Records the pairs that differ according to both halves. */
 static weft_status list_pairs(const prober *b, const pair_table *table) {
     const wefti_job *job = b->p->setup->job;
     int per_node = job->copies * job->S;
@@ -269,7 +269,7 @@ static weft_status list_pairs(const prober *b, const pair_table *table) {
         weft_link_pair one = pair_of(t, 0, table->long_bytes),
                        two = pair_of(t, 1, table->long_bytes);
         if (one.bandwidth_Bps <= 0 || two.bandwidth_Bps <= 0) continue;
-        lane seen = b->lane; /* the pair's first, in its own site */
+        lane seen = b->lane; /* the first member of the pair, in its own site */
         int site = job->W / job->sites;
         seen.first = rank - rank % site;
         seen.index = (rank - seen.first) / seen.stride;
@@ -304,8 +304,8 @@ static weft_status gather_pairs(const prober *b, const pair_times *mine,
     return status;
 }
 
-/* With the longest message that the time allows, or that takes up to two latencies to
- * transfer, without which the rate of a pair would not show. */
+/* Compares pairs with the longest message that the time allows, or one that takes up to
+ * two latencies to transfer, since the rate of a pair could not be measured with less. */
 static weft_status compare_pairs(const prober *b, const weft_link_facts *link,
                                  double seconds) {
     int rounds = rounds_of(&b->lane);
@@ -324,10 +324,10 @@ static weft_status compare_pairs(const prober *b, const weft_link_facts *link,
     return status;
 }
 
-/* --- what a message costs --- */
+/* --- cost of a message --- */
 
-/* A burst from the first of a pair to the second: each adds what a message costs it. The
- * last message is awaited first, so that the others are there. */
+/* Sends a burst from the first member of a pair to the second; each measures its cost per
+ * message. The receiver waits for the last message first, so that all others have arrived. */
 static weft_status burst(const prober *b, int partner, bool sender, double *cost_s) {
     wefti_comm *comm = b->p->comm;
     int rank = rank_of(&b->lane, partner);
@@ -345,7 +345,7 @@ static weft_status burst(const prober *b, int partner, bool sender, double *cost
     return WEFT_OK;
 }
 
-/* Both ways: the mean of sending and receiving. */
+/* Measures both directions: the mean of sending and receiving. */
 static weft_status measure_cost(const prober *b, int64_t rounds, double *costs) {
     int partner = partner_of(&b->lane, 1);
     for (int64_t i = 0; i < rounds; i++) {
@@ -376,7 +376,7 @@ static weft_status note_cost(const prober *b, double seconds, weft_link_facts *l
 
 /* --- flows --- */
 
-/* Member 0's rate to k others at once; NAN for all others. */
+/* Measures member 0's rate to k others at the same time; NAN for all other members. */
 static weft_status fan_out(const prober *b, int k, int64_t n_bytes, double latency_s,
                            double *Bps) {
     wefti_comm *comm = b->p->comm;
@@ -422,7 +422,7 @@ static weft_status measure_flows(const prober *b, int k, const weft_link_facts *
     return status;
 }
 
-/* Where several flows carry more than one, the link's rate is theirs. */
+/* If several flows together are faster than one, their rate is that of the link. */
 static weft_status compare_flows(const prober *b, double seconds, weft_link_facts *link,
                                  int64_t *flows) {
     double Bps[3] = {0, 0, 0};
@@ -438,7 +438,7 @@ static weft_status compare_flows(const prober *b, double seconds, weft_link_fact
     return WEFT_OK;
 }
 
-/* --- all of a class --- */
+/* --- all tests of a class --- */
 
 static weft_status measure_class(prober *b, double seconds, weft_link_facts *link,
                                  int64_t *flows) {

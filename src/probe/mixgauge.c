@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Mixers on one thread of a rank, as many ranks at once as there are cores: R members of
- * a private mesh take turns, phase by phase, so that what a phase waits for was sent in
- * the phase before and nobody waits.
+/* Measures mixers on one thread of a rank, on as many ranks at once as there are cores. R
+ * members of a private mesh take turns, phase by phase, so that the messages of a phase
+ * were sent in the phase before and no member waits.
  *
- *     gossip, choco   all meet in every step:   begin = after, peer = answer and before
- *     outer           begins, is answered and applied in three steps in a row: begin =
- *                     after, combine = after, end = finish
+ *     gossip, choco   an exchange in every step:   begin = after, peer = answer and before
+ *     outer           start, answer and end of an exchange are in three successive steps:
+ *                     begin = after, combine = after, end = finish
  *
- * From a group of 2 to one of 4 what is heard costs combine_s once and combine_peer_s for
- * each other member. */
+ * The figures of groups of 2 and 4 members give combine_s, the cost of receiving once,
+ * and combine_peer_s, that for each other member. */
 #include "probe/mixgauge.h"
 
 #include <math.h>
@@ -27,15 +27,15 @@ enum { BEGIN, COMBINE, END, PHASES };
 enum {
     PERIOD = 3,
     DELAY = 2
-}; /* of outer: start, answer and end in steps of their own */
+}; /* outer: start, answer and end are in different steps */
 
 typedef struct variant {
     const wefti_mixer_ops *kind;
     wefti_value_codec values;
 } variant;
 
-/* The i-th of those that the kinds' tables list, and behind them what is configured, if it is
- * none of them; false if there is none. */
+/* The i-th variant: first those in the tables of the kinds, then the configured one if it
+ * is not among them. Returns false after the last. */
 static bool variant_at(const wefti_job *job, int i, variant *out) {
     variant own = {wefti_mixer_find(job->mixer_config.kind), job->mixer_config.values};
     bool is_new = own.kind->measured && own.kind->coded;
@@ -67,7 +67,7 @@ static char *name_of(const variant *v, char *out, size_t size) {
 /* --- the members --- */
 
 typedef struct member {
-    wefti_comm *comm; /* owned, like all of it */
+    wefti_comm *comm; /* owned, like all members */
     wefti_mixer *mixer;
     float *params; /* [n] */
 } member;
@@ -152,7 +152,7 @@ static weft_status finish(wefti_mixer *m, int64_t step, float *params) {
     return wefti_mixer_finish(m, 0, step, params);
 }
 
-/* Of all members; the mean is added. */
+/* Runs a phase on all members and adds the mean time. */
 static weft_status pass(gauge *g, phase act, int64_t step, double *seconds) {
     double start_s = wefti_now_s();
     for (int r = 0; r < g->R; r++)
@@ -161,7 +161,8 @@ static weft_status pass(gauge *g, phase act, int64_t step, double *seconds) {
     return WEFT_OK;
 }
 
-/* Which figure a phase belongs to: with outer the answer is an `after`, too. */
+/* Runs a step and adds the time of each phase to its figure. With outer the answer is an
+ * `after`, too. */
 static weft_status take_step(gauge *g, int64_t step, double seconds[PHASES]) {
     int64_t period = wefti_mixer_period(&g->config);
     bool answers = period > 1 && step % period == 0;
@@ -171,8 +172,8 @@ static weft_status take_step(gauge *g, int64_t step, double seconds[PHASES]) {
     return pass(g, finish, step, &seconds[END]);
 }
 
-/* Seconds per parameter and exchange, the medians of a few periods after two, in which
- * every buffer was used once. */
+/* Measures seconds per parameter and exchange: the medians of a few periods, after two
+ * for warm-up in which every buffer is used once. */
 static weft_status take_steps(gauge *g, double seconds[PHASES]) {
     enum { PERIODS = 5, WARMUP = 2 };
     double of[PHASES][PERIODS], period[PHASES] = {0};
@@ -256,7 +257,7 @@ static weft_status note(wefti_prober *p, const variant *v, const double *figures
     return wefti_prober_note(p, &figure);
 }
 
-/* Medians over the ranks. */
+/* Records medians over the ranks. */
 static weft_status note_all(wefti_prober *p, int n_variants, const double *mine) {
     int64_t stride = 2 * PHASES * n_variants, n = HALVES * stride;
     wefti_samples all = {0};
@@ -277,7 +278,7 @@ static weft_status note_all(wefti_prober *p, int n_variants, const double *mine)
     return status;
 }
 
-/* As many parameters as the time allows. */
+/* Chooses as many parameters as the time allows. */
 static weft_status choose_parameters(mixers *m, double seconds) {
     m->n = TRIAL;
     WEFT_TRY(wefti_prober_in_turn(m->p, measure_all, m));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The probe: prepare, one thread for each rank of this process (train/rank_threads.h), results.
+/* The probe: preparation, one thread for each rank of this process
+ * (train/rank_threads.h), results.
  */
 #define _GNU_SOURCE
 #include <weft/probe.h>
@@ -35,8 +36,8 @@ typedef struct probe {
 
 /* --- before --- */
 
-/* A run's preparation checks what a run checks: memory, batch, that all ranks have the
- * same configuration; and says how many threads a rank has. */
+/* Prepares as a run does, which checks memory, batch, and that all ranks have the same
+ * configuration, and determines the number of threads of a rank. */
 static weft_status make_plans(probe *p, weft_config *config) {
     int64_t vocab = wefti_job_vocab(config);
     WEFT_TRY(wefti_prepare_bench(p->ctx, p->mesh, config, &p->prepared));
@@ -53,7 +54,7 @@ static weft_status make_plans(probe *p, weft_config *config) {
     return WEFT_OK;
 }
 
-/* Who measured what, where and when. */
+/* Fills in the description: what was measured, where and when. */
 static weft_status describe(const probe *p, weft_cluster *c) {
     time_t now = time(NULL);
     struct tm utc;

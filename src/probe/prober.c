@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the parts of the probe have in common: agreeing, gathering, writing down.
+/* Shared by the parts of the probe: agreeing, gathering, recording.
  *
- * How often something is measured hangs on how long it took, which differs from rank to rank;
- * so ranks agree (the slowest says how often) before they do something collective that many
- * times. What was measured is gathered by all, so that all compute the same figures and take
- * the same way through the rest of the probe; rank 0 writes them down. */
+ * The number of measurements depends on how long one takes, which differs between ranks.
+ * So ranks agree on the number (that of the slowest) before they run a collective
+ * operation that many times. Every rank gathers all samples, so that all compute the same
+ * figures and make the same decisions in the rest of the probe; rank 0 records them. */
 #define _GNU_SOURCE
 #include "probe/prober.h"
 

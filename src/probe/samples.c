@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Robust figures of noisy samples.
  *
- * Jitter: c = the seconds that rank r computed in a step, m_r = its median.
+ * Jitter: c = the compute time of rank r in a step in seconds, m_r = its median.
  *
  *     spread   of log(c / m_r): half the distance of its 16 and 84 % quantiles
  *     stall    where log(c / m_r) > 5 spread and c > 1.2 m_r; its length c - m_r
@@ -31,7 +31,8 @@ void wefti_samples_fini(weft_ctx *ctx, wefti_samples *s) {
     *s = (wefti_samples){0};
 }
 
-/* [*begin, *end) of the samples of a rank. One sample alone is in both halves. */
+/* The range [*begin, *end) of a rank's samples in that part. A single sample is in both
+ * halves. */
 static void range_of(const wefti_samples *s, wefti_sample_half part, int64_t *begin,
                      int64_t *end) {
     *begin = part == WEFTI_SECOND_HALF ? s->n / 2 : 0;
@@ -61,7 +62,7 @@ double wefti_samples_rank_median(wefti_samples *s, int rank, wefti_sample_half p
 
 /* --- a link --- */
 
-/* A line that is further off than this is none. */
+/* A fit with a larger residual is not a straight line. */
 static const double most_bent = 0.1;
 
 /* Root of the mean squared relative error. */
@@ -87,9 +88,9 @@ static double mean_at(int n, const double *bytes, const double *seconds, double 
     return used > 0 ? sum / used : (double)NAN;
 }
 
-/* A link that lets a little through at once, whatever its rate (a token bucket, buffers
- * on the way), is no straight line. What long messages cost then is the slope between the
- * two longest sizes, and the latency is that of the empty one. */
+/* A link that passes a small amount at once, whatever its rate (a token bucket, buffers
+ * on the path), does not give a straight line. Then the time per byte is the slope
+ * between the two longest sizes, and the latency is that of the empty message. */
 static bool fit_ends(int n, const double *bytes, const double *seconds,
                      wefti_link_fit *fit) {
     double longest = 0, second = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a rank measures, in which order, and which share of the time each part has. Steps have
- * a large share, because jitter is a matter of rare ones.
- * The model that computes is the run's, without anything that is exchanged or slowed down on
- * purpose: what the wire and the codecs take is measured apart. */
+/* The measurements of a rank, their order, and the share of the time that each part gets.
+ * Steps get a large share, because rare slow steps determine the jitter. The model is
+ * that of the run, without exchange and emulated slowness: the times of the wire and the
+ * codecs are measured separately. */
 #include "probe/prober.h"
 
 weft_status wefti_probe_calm_config(weft_ctx *ctx, const weft_config *config,
@@ -20,7 +20,7 @@ weft_status wefti_probe_calm_config(weft_ctx *ctx, const weft_config *config,
 
 typedef struct part {
     const char *name;
-    double share; /* of the seconds */
+    double share; /* share of the total time */
     weft_status (*measure)(wefti_prober *p, double seconds);
 } part;
 
