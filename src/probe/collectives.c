@@ -224,7 +224,7 @@ static weft_status measure_step(tester *t, double seconds) {
     double times[MOST], cpu_s[MOST], last_s, start_s = wefti_now_s();
     int64_t rounds;
     WEFT_TRY(choose_step(t, seconds));
-    WEFT_TRY(run_once(t, STEP, 0, &times[0])); /* warm */
+    WEFT_TRY(run_once(t, STEP, 0, &times[0])); /* warm-up */
     double round_s = wefti_now_s() - start_s;
     WEFT_TRY(wefti_prober_rounds(t->p, round_s, seconds - round_s, BUCKET_ROUNDS, MOST,
                                  &rounds));

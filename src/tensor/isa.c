@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Which of the compiled instruction sets may run here: the processor must have it and the
- * operating system must save its registers; the compiler's builtin asks for both. The
- * lists are those of the compile options in CMakeLists.txt. */
+/* Finds which of the compiled instruction sets can be used here: the processor must
+ * support it and the operating system must save its registers. The compiler's builtin
+ * checks both. The lists match the compile options in CMakeLists.txt. */
 #include "tensor/isa.h"
 
 #include <stdbool.h>

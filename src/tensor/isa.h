@@ -2,7 +2,7 @@
 #pragma once
 
 /* Files in an isa/ folder are compiled once per instruction set (CMakeLists.txt:
- * weft_isa_sources) with WEFT_ISA = base, avx2 or avx512. Their public names carry it:
+ * weft_isa_sources) with WEFT_ISA = base, avx2 or avx512. Their public names contain it:
  * WEFT_ISA_NAME(wefti_kernels) is wefti_kernels_avx2. Everything else in them is static. */
 #define WEFT_ISA_PASTE2(name, isa) name##_##isa
 #define WEFT_ISA_PASTE(name, isa) WEFT_ISA_PASTE2(name, isa)

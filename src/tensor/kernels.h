@@ -5,17 +5,17 @@
 #include <stdint.h>
 
 /* The kernel table: everything that touches tensor memory. One table per device and
- * instruction set; the reference table is the law that the others are tested against.
+ * instruction set; the reference table defines the results that the others are tested against.
  *
- * All tensors are f32 and row-major. Shapes: B sequences, T positions, N = B*T rows,
- * C width, H query heads, K key/value heads (H % K == 0), D head width, V vocabulary.
- * "dy" is the gradient of the loss with respect to y. A gradient of a parameter is always
- * ADDED to its buffer; whether a gradient of an activation is added or stored is said at
- * each kernel. Kernels trust their arguments, allocate nothing and use the OpenMP thread
+ * All tensors are f32 and row-major. Shapes: B sequences, T positions, N = B*T rows, C
+ * width, H query heads, K key/value heads (H % K == 0), D head width, V vocabulary. "dy" is
+ * the gradient of the loss with respect to y. A gradient of a parameter is always ADDED to
+ * its buffer; the comment of each kernel says whether a gradient of an activation is added
+ * or stored. Kernels trust their arguments, allocate nothing and use the OpenMP thread
  * count of the calling thread. For a fixed table and thread count they are deterministic.
  */
 
-/* Consts of one step of Adam (Kingma & Ba 2015). Weight decay is coupled (a part of the
+/* Constants of one step of Adam (Kingma & Ba 2015). Weight decay is coupled (added to the
  * gradient), decoupled (Loshchilov & Hutter 2019: AdamW), or 0. */
 typedef struct wefti_adam_step {
     float lr, beta1, beta2, eps;
@@ -25,15 +25,15 @@ typedef struct wefti_adam_step {
     float grad_scale;  /* the gradient is multiplied by this first (clipping) */
 } wefti_adam_step;
 
-/* Consts of one step of AccumAdam (arXiv 2410.11998): where in its period of K steps it
- * lies. With K = 1 it both opens and closes its period. */
+/* Constants of one step of AccumAdam (arXiv 2410.11998), and its position in its period
+ * of K steps. With K = 1 a step both opens and closes its period. */
 typedef struct wefti_accum_step {
-    wefti_adam_step adam; /* t counts periods, the one under way included */
+    wefti_adam_step adam; /* t counts periods, including the current one */
     float share;          /* 1/K */
     bool opens, closes;
 } wefti_accum_step;
 
-/* Where the queries, keys and values of attention lie: row n of q starts at q + n*ld_q.
+/* The layout of the queries, keys and values of attention: row n of q starts at q + n*ld_q.
  */
 typedef struct wefti_attention_shape {
     int64_t B, T, H, K, D;
@@ -41,14 +41,14 @@ typedef struct wefti_attention_shape {
     int64_t ld_o;        /* floats between consecutive rows of the output (>= H*D) */
     float scale;         /* multiplies q.k; 1/sqrt(D) */
     int64_t window; /* query i sees the keys above i - window, itself included; 0: all */
-    float cap;      /* scores are cap tanh(score / cap), after scaling; 0: as they are */
+    float cap;      /* scores are cap tanh(score / cap), after scaling; 0: no cap */
     /* Attention that is not causal: each query sees all keys. */
     bool all;
     int64_t n_rows;        /* of k and v in a sequence; 0: T */
-    const int32_t *n_keys; /* [B] so many of them are there, at least 1; NULL: all */
+    const int32_t *n_keys; /* [B] number of these rows that are present, at least 1; NULL: all */
     /* A bias of relative positions, causal or not: score(i, j) += bias[h][i - j + Tk - 1]
      * with Tk rows of k; rows of wefti_attention_bias_row floats, the rest of them 0. */
-    bool biased; /* says it where there is no buffer yet: attention_scratch */
+    bool biased; /* true with a bias, also before there is a buffer (for attention_scratch) */
     const float *bias;
     float *dbias; /* backward: the gradient is ADDED */
 } wefti_attention_shape;
@@ -58,8 +58,8 @@ static inline int64_t wefti_attention_rows(const wefti_attention_shape *s) {
     return s->all && s->n_rows > 0 ? s->n_rows : s->T;
 }
 
-/* Floats from one head's bias to the next: one per distance of a query and a key, and room
- * for a vector that begins at the last of them. */
+/* Floats from one head's bias to the next: one for each distance between a query and a
+ * key, and room for a vector that begins at the last of these. */
 static inline int64_t wefti_attention_bias_row(const wefti_attention_shape *s) {
     return s->T + wefti_attention_rows(s) + 64;
 }
@@ -68,16 +68,17 @@ typedef struct wefti_kernels wefti_kernels;
 
 struct wefti_kernels {
     const char *name;
-    /* The same table but for gemm, head_loss and attention, whose products take numbers
-     * rounded to bfloat16 (to nearest even) and are summed in f32. Everything else, so the
-     * master weights, moments, norms and softmax, stays in f32. A bf16 table names itself. */
+    /* The same table, except that the products of gemm, head_loss and attention use
+     * numbers rounded to bfloat16 (to nearest even), summed in f32. Everything else, such
+     * as the master weights, moments, norms and softmax, is in f32. In a bf16 table this
+     * points to the table itself. */
     const wefti_kernels *bf16;
-    /* This processor multiplies bf16 by instructions of its own; else the products above
-     * take f32's time. */
+    /* Whether this processor has instructions for products of bf16. Without them the
+     * products above take as long as in f32. */
     bool (*multiplies_bf16)(void);
 
-    /* C[M,N] = alpha * op(A)[M,K] * op(B)[K,N] + beta * C; op is transposition when ta,
-     * tb (A is then stored [K,M], B [N,K]). beta = 0 ignores what C held. */
+    /* C[M,N] = alpha * op(A)[M,K] * op(B)[K,N] + beta * C; op is transposition when ta, tb
+     * (A is then stored [K,M], B [N,K]). beta = 0 ignores the previous contents of C. */
     void (*gemm)(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha,
                  const float *A, int64_t lda, const float *B, int64_t ldb, float beta,
                  float *C, int64_t ldc);
@@ -138,10 +139,10 @@ struct wefti_kernels {
                  const float *cos_sin, bool inverse, float *x);
 
     /* Attention, grouped queries: o = softmax(scale q k^T + bias) v, causal (the lower
-     * triangle), or of all keys that are there; k and v may be another sequence's.
-     * lse[B,H,T] (log of the sum of exponentials) is saved. Never stores T x T for all
-     * heads. backward needs o and lse; dq, dk, dv are STORED with the strides of q, k, v;
-     * `d_o` has o's stride. scratch: attention_scratch(shape, threads) floats. */
+     * triangle), or over all keys that are present; k and v may belong to another
+     * sequence. lse[B,H,T] (log of the sum of exponentials) is saved. Never stores T x T
+     * for all heads. backward needs o and lse; dq, dk, dv are STORED with the strides of
+     * q, k, v; `d_o` has o's stride. scratch: attention_scratch(shape, threads) floats. */
     int64_t (*attention_scratch)(const wefti_attention_shape *s, int threads);
     void (*attention_forward)(const wefti_attention_shape *s, const float *q,
                               const float *k, const float *v, float *o, float *lse,
@@ -186,12 +187,11 @@ struct wefti_kernels {
      *      - lr (m / correction1) / (sqrt(v / correction2) + eps) */
     double (*adam)(int64_t n, const wefti_adam_step *s, const float *g, float *p,
                    float *m, float *v);
-    /* M = beta1 m and V = beta2 v are stored; a is the period's mean gradient so far.
-     * p takes adam's step with m = M + (1 - beta1) g' and v = V + (1 - beta2) g'^2;
-     * a <- a + g'/K, but what a held is not read if the step opens the period.
-     * If it closes the period: M <- beta1 (M + (1 - beta1) a),
-     * V <- beta2 (V + (1 - beta2) a^2), then a <- 0; if not, M and V are only read.
-     * A step that opens and closes leaves a alone. */
+    /* M = beta1 m and V = beta2 v are stored; a is the period's mean gradient so far. p takes
+     * adam's step with m = M + (1 - beta1) g' and v = V + (1 - beta2) g'^2; a <- a + g'/K,
+     * but the previous contents of a are not read if the step opens the period. If it closes
+     * the period: M <- beta1 (M + (1 - beta1) a), V <- beta2 (V + (1 - beta2) a^2), then a <-
+     * 0; if not, M and V are only read. A step that opens and closes does not use a. */
     double (*accum_adam)(int64_t n, const wefti_accum_step *s, const float *g, float *p,
                          float *m, float *v, float *a);
     /* p <- (1 - lr decay) p - lr grad_scale d */
@@ -199,7 +199,7 @@ struct wefti_kernels {
                   float *p);
 };
 
-/* The plain table: loops as in the mathematics, double accumulation where it matters. */
+/* The reference table: plain loops as in the formulas, with sums in double where it matters. */
 extern const wefti_kernels wefti_kernels_reference;
 
 /* The fastest table this processor can run, or the one named "reference", "base", "avx2",

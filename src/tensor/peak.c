@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The peak of a table: its instruction set's loop (isa/peak.c), all threads at once.
+/* Measures the peak of a table: the loop of its instruction set (isa/peak.c), on all
+ * threads at once.
  *
  *     rounds double until a run takes `seconds`; flops = threads * flop of a run / time */
 #include "tensor/peak.h"

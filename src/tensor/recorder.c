@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A table whose kernels do another table's work and note it.
+/* A table whose kernels call those of another table and record the calls.
  *
  *     note(kernel): calls += 1, seconds += end - begin, flop += ..., bytes += ...
  *
- * A kernel has no argument that could carry the recorder, so the thread carries it: with what
- * wire/binomials.c keeps, the one variable of the library that is not constant and not the
- * caller's. Nothing but wefti_recorder_begin and _end touches it, and only `weft bench kernels`
- * calls those. */
+ * A kernel has no argument for the recorder, so it is a variable of the thread. Besides
+ * the one in wire/binomials.c this is the only variable of the library that is neither
+ * constant nor owned by a caller. Only wefti_recorder_begin and _end set it, and only
+ * `weft bench kernels` calls those. */
 #include "tensor/recorder.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void note(const char *kernel, const char *shape, double seconds, double f
     r->bytes += 4 * floats;
 }
 
-/* The body of a kernel: the call, and what it is worth. */
+/* The body of a kernel: the call, and its FLOP and floats. */
 #define NOTED(kernel_, flop_, floats_, ...)                                              \
     do {                                                                                 \
         double begin = wefti_now_s();                                                    \
@@ -46,7 +46,7 @@ static void note(const char *kernel, const char *shape, double seconds, double f
         note(#kernel_, "", wefti_now_s() - begin, (double)(flop_), (double)(floats_));   \
     } while (0)
 
-/* The same of a kernel that returns a sum. */
+/* The same for a kernel that returns a sum. */
 #define NOTED_SUM(kernel_, flop_, floats_, ...)                                          \
     do {                                                                                 \
         double begin = wefti_now_s(), sum = current->under->kernel_(__VA_ARGS__);        \
@@ -116,7 +116,7 @@ static void rmsnorm_backward(int64_t N, int64_t C, int64_t ld, const float *x,
           dgain);
 }
 
-/* An activation of n numbers and its gradient. */
+/* The kernels of an activation of n numbers and of its gradient. */
 #define ACTIVATION(name_, forward_flop, backward_flop)                                   \
     static void name_##_forward(int64_t n, const float *x, float *y) {                   \
         NOTED(name_##_forward, forward_flop *n, 2 * n, n, x, y);                         \
@@ -130,7 +130,7 @@ ACTIVATION(gelu, 8, 16)
 ACTIVATION(gelu_erf, 4, 9)
 ACTIVATION(relu, 1, 1)
 
-/* A gate beside what it lets through: N rows of 2F. */
+/* The kernels of a gated activation: N rows of 2F, gate and up. */
 #define GATE(name_, forward_flop, backward_flop)                                         \
     static void name_##_forward(int64_t N, int64_t F, const float *gu, float *y) {       \
         NOTED(name_##_forward, forward_flop *N *F, 3 * N * F, N, F, gu, y);              \
@@ -149,8 +149,8 @@ static void rope(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
     NOTED(rope, 3 * n, 2 * n, B, T, n_heads, D, ld, cos_sin, inverse, x);
 }
 
-/* Pairs of a query and a key that it sees, of all heads; a window's first rows count as
- * full ones. */
+/* Number of pairs of a query and a key that it sees, over all heads; the first rows of a
+ * window count as full ones. */
 static double attention_pairs(const wefti_attention_shape *s) {
     double T = (double)s->T, keys = (double)wefti_attention_rows(s);
     double mean = s->all ? keys : (T + 1) / 2;
@@ -158,7 +158,7 @@ static double attention_pairs(const wefti_attention_shape *s) {
     return (double)(s->B * s->H) * T * mean;
 }
 
-/* Floats of q or o, and of k or v. */
+/* Floats of `queries` arrays such as q or o, and of `keys` arrays such as k or v. */
 static double attention_floats(const wefti_attention_shape *s, double queries,
                                double keys) {
     return (double)(s->B * s->D) * ((double)(s->H * s->T) * queries +

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reference table: each kernel as its definition reads, with sums in double. It is
- * slow and single-threaded on purpose; the fast tables are tested against it. */
+/* The reference table: each kernel follows its definition literally, with sums in double.
+ * It is slow and single-threaded on purpose; the fast tables are tested against it. */
 #include "tensor/reference.h"
 
 #include <math.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The pieces of wefti_kernels_reference that lie in other files than its table. Their
- * meaning, shapes and what is stored or added: tensor/kernels.h. */
+/* The kernels of wefti_kernels_reference that are not in the file of its table. Their
+ * meaning, their shapes, and whether results are stored or added: tensor/kernels.h. */
 
 #include "base/half.h"
 #include "tensor/kernels.h"
 
-/* The nearest bfloat16 as an f32; not a number stays the one it is. */
+/* The nearest bfloat16 as an f32; a NaN is unchanged. */
 static inline float wefti_reference_bf16(float x) {
     return isnan(x) ? x : wefti_f32_of_bf16(wefti_bf16(x));
 }

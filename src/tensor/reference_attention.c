@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention, one head at a time; causal: query i sees keys 0..i, with a window the last of
- * them; else all keys that are there:
+/* Attention, one head at a time; causal: query i sees keys 0..i, with a window only the
+ * last of these; else all keys that are present:
  *   s_ij = scale q_i.k_j + bias_(i-j), lse_i = log sum_j exp s_ij
  *   p_ij = exp(s_ij - lse_i), o_i = sum_j p_ij v_j
  *   dp_ij = do_i.v_j, ds_ij = p_ij (dp_ij - do_i.o_i) scale
@@ -15,7 +15,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* What a factor of a product becomes first. */
+/* The rounding of a factor before a product. */
 typedef double rounding(double x);
 
 static double exact(double x) { return x; }
@@ -33,13 +33,14 @@ int64_t wefti_reference_attention_scratch(const wefti_attention_shape *s, int th
     return 2 * s->T * wefti_attention_rows(s);
 }
 
-/* The keys that query i of sequence b sees end before this one. */
+/* The end of the keys that query i of sequence b sees (exclusive). */
 static int64_t end_key(const wefti_attention_shape *s, int64_t b, int64_t i) {
     if (!s->all) return i + 1;
     return s->n_keys ? s->n_keys[b] : wefti_attention_rows(s);
 }
 
-/* The bias of head h, so that [i - j] is that of query i and key j; NULL without one. */
+/* The bias of head h, as a pointer p such that p[i - j] is the bias of query i and key j;
+ * NULL without one. */
 static const float *bias_of(const wefti_attention_shape *s, int64_t h) {
     if (!s->bias) return NULL;
     return s->bias + h * wefti_attention_bias_row(s) + wefti_attention_rows(s) - 1;
@@ -107,7 +108,8 @@ static void forward(rounding *factor, const wefti_attention_shape *s, const floa
     }
 }
 
-/* p_ij and ds_ij of a row, zeros where a key is not seen; the bias's gradient. */
+/* Computes p_ij and ds_ij of a row, zeros where a key is not seen, and the gradient of
+ * the bias. */
 static void probabilities(const wefti_attention_shape *s, const row *r, const float *q,
                           const float *k, const float *v, const float *o, double lse,
                           const float *d_o, float *p, float *ds) {

@@ -88,7 +88,7 @@ static void rmsnorm_backward_row(int64_t C, const float *x, const float *gain, d
 void wefti_reference_rmsnorm_backward(int64_t N, int64_t C, int64_t ld, const float *x,
                                       const float *gain, const float *rstd,
                                       const float *dy, float *dx, float *dgain) {
-    for (int64_t c = 0; c < C; c++) { /* first, for dx may be dy */
+    for (int64_t c = 0; c < C; c++) { /* first, because dx may be dy */
         double sum = 0;
         for (int64_t n = 0; n < N; n++)
             sum += (double)dy[n * ld + c] * (double)x[n * ld + c] * (double)rstd[n];

@@ -35,7 +35,7 @@ static inline vfloat gelu_slope(vfloat x) {
     return s + near * du * (s * (e * s));
 }
 
-/* The normal distribution at x. Its tail is exp(-x^2 / 2) times a polynomial in t =
+/* The cumulative normal distribution at x. Its tail is exp(-x^2 / 2) times a polynomial in t =
  * 1 / (1 + p |x| / sqrt 2) (Abramowitz & Stegun 7.1.26, absolute error 1.5e-7 / 2). */
 static inline vfloat normal(vfloat x) {
     vfloat z = pick(x > 0.0f, x, -x) * 0.70710678f;
@@ -176,7 +176,7 @@ void WEFT_ISA_NAME(wefti_swiglu_forward)(int64_t N, int64_t F, const float *gu,
     }
 }
 
-/* The gradients of gate and up in place of themselves. */
+/* Replaces gate and up by their gradients. */
 static inline void swiglu_slopes(vfloat dy, vfloat *gate, vfloat *up) {
     vfloat s = sigmoid(*gate), silu = *gate * s;
     vfloat dgate = dy * *up * (s + silu * (1.0f - s));

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Causal attention without the T x T matrix (after Dao et al. 2022), PAIR = 2 LANES
- * queries against all their past keys at a time. Scores are kept transposed, as strips
- * [key][query lane]: the product of key strips and query strips leaves them so, the
- * softmax runs down the keys with a query per lane, and a strip is again a factor of the
- * next product.
+/* Causal attention without the T x T matrix (after Dao et al. 2022), PAIR = 2 LANES queries
+ * against all their past keys at a time. Scores are kept transposed, as strips [key][query
+ * lane]: the product of key strips and query strips produces this form, the softmax iterates
+ * over the keys with one query per lane, and a strip can be a factor of the next product.
  *   forward:  s = scale k q^T, p = exp(s - max), o = p^T v / sum, lse = max + log sum
  *   backward: p = exp(s - lse), dp = v do^T, ds = p (dp - do.o) scale,
  *             dq = ds^T k, dk += ds q, dv += p do
- * With a window the scores of keys that have passed are -infinity; with a cap scores are
- * cap tanh(score / cap), and ds gets the slope 1 - (score / cap)^2.
- * Where all keys are seen, and may be another sequence's, nothing is hidden and a pair of
- * strips meets all of them. A bias depends on query - key alone: the lanes of a key's row
- * are consecutive queries, so they find it side by side; its gradient is kept per task and
- * added up in the order of sequences.
- * Scratch grows with T, not T^2.
- * With factors rounded to bf16 the same, of rounded copies (attention_bf16.c has it by
- * instructions of the processor). */
+ * With a window the scores of keys before it are -infinity; with a cap scores are cap
+ * tanh(score / cap), and ds gets the slope 1 - (score / cap)^2. If queries see all keys,
+ * which may belong to another sequence, nothing is masked and each pair of strips
+ * processes all keys. A bias depends only on query - key. The lanes of a key's row are
+ * consecutive queries, so their biases are adjacent in memory. The gradient of the bias
+ * is kept per task and added up in the order of sequences. Scratch grows with T, not T^2.
+ * With factors rounded to bf16 the work is the same, on rounded copies (attention_bf16.c
+ * does it with instructions of the processor). */
 #include "tensor/isa/attention.h"
 #include "tensor/isa/bf16.h"
 
 /* A thread's scratch: strips of the sequence, of a pair, and the scores of a pair. */
 typedef struct strips {
-    float *columns; /* of v forward, of k backward: lines are D, terms are keys */
+    float *columns; /* of v in the forward pass, of k in the backward: lines are D, terms
+                       are keys */
     float *q_queries, *d_o_queries;
     float *q_columns, *d_o_columns;
     float *p, *ds;          /* two strips, lines are queries, terms are keys */
@@ -29,7 +28,7 @@ typedef struct strips {
     float *k_rows, *v_rows; /* rounded copies, rows of D */
 } strips;
 
-/* Divides a thread's scratch; `n_floats` is what it needs. */
+/* Divides a thread's scratch; `n_floats` becomes the size that it needs. */
 static strips divide_scratch(const wefti_attention_shape *s, bool rounds, float *scratch,
                              int64_t *n_floats) {
     int64_t Tk = wefti_attention_rows(s), D = whole_strips(s->D), at = 0;
@@ -58,19 +57,20 @@ static strips strips_of(const head *h, float *scratch) {
     return divide_scratch(h->s, h->way->rounds, scratch, &n_floats);
 }
 
-/* n floats, a multiple of LANES. */
+/* Rounds n floats, a multiple of LANES, to bf16. */
 static void round_all(int64_t n, float *x) {
     for (int64_t i = 0; i < n; i += LANES) store(x + i, round_bf16(load(x + i)));
 }
 
-/* Strips, rounded where the way says so. */
+/* Packs strips, rounded if h->way rounds. */
 static void pack(const head *h, bool rows, const float *x, int64_t ld, int64_t lines,
                  int64_t terms, float *to) {
     pack_strips(rows, x, ld, lines, terms, to);
     if (h->way->rounds) round_all(whole_strips(lines) * terms, to);
 }
 
-/* The head's keys and values side by side and rounded; the room holds a whole vector. */
+/* Copies the head's keys or values to contiguous rows, rounded; `rows` has room for a
+ * whole vector after the end. */
 static void copy_keys(const head *h, const float *x, float *rows) {
     int64_t D = h->s->D;
     for (int64_t key = 0; key < h->n_keys; key++)
@@ -78,7 +78,7 @@ static void copy_keys(const head *h, const float *x, float *rows) {
     round_all(h->n_keys * D, rows);
 }
 
-/* The head as its products see it. */
+/* The head with the data that its products use: rounded copies if h->way rounds. */
 static head seen(const head *h, const strips *w) {
     head other = *h;
     if (!h->way->rounds) return other;
@@ -88,7 +88,8 @@ static head seen(const head *h, const strips *w) {
     return other;
 }
 
-/* Asks for the rows that the next tile reads: too far apart to be foreseen. */
+/* Prefetches the rows that the next tile reads: they are too far apart for the hardware
+ * prefetcher. */
 static inline void prefetch_rows(const float *x, int64_t ld, int64_t D) {
     for (int i = 0; i < TILE_ROWS; i++)
         for (int64_t d = 0; d < D; d += 16) __builtin_prefetch(x + i * ld + d);
@@ -150,7 +151,8 @@ static void scattered_sums(const head *h, const strips *w, const float *pair,
     }
 }
 
-/* Scores of the queries first + lane become exp(score - maximum); the sum of each. */
+/* Replaces the scores of the queries first + lane by exp(score - maximum); returns the
+ * sum of each. */
 static vfloat softmax_strip(const head *h, int64_t first, int64_t keys, float *strip,
                             vfloat *maximum) {
     vfloat top = largest(h, first, keys, strip), sum = {0};

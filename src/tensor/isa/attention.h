@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* What the ways to attend have in common: a head of a sequence as a value, the scores that
- * masks, windows, caps and biases change, and how heads are divided among threads.
+/* Shared by the implementations of attention (f32, rounded, bf16): a head of a sequence
+ * as a value, the changes of scores by masks, windows, caps and biases, and the division
+ * of heads among threads.
  *
- * A task of the forward is a head of a sequence; of the backward a key/value head, whose dk
- * and dv one thread sums over query heads in ascending and queries in descending order:
- * results do not depend on who takes which task. */
+ * A task of the forward pass is a head of a sequence. A task of the backward pass is a
+ * key/value head: one thread sums its dk and dv over query heads in ascending and queries
+ * in descending order. So results do not depend on which thread runs which task. */
 #include "tensor/isa/parts.h"
 #include "tensor/isa/strips.h"
 #include "tensor/isa/team.h"
@@ -26,19 +27,19 @@ typedef struct head {
     const float *q, *k, *v, *o, *d_o, *lse;
     float *dq, *dk, *dv;
     int64_t ld_k;      /* between rows of k, and of v */
-    int64_t n_keys;    /* that are there */
+    int64_t n_keys;    /* keys that are present */
     const float *bias; /* [query - key]; NULL without one */
-    float *dbias;      /* likewise, of this task */
+    float *dbias;      /* the same layout, of this task */
 } head;
 
-/* How a thread works on a head; its scratch is its own. */
+/* An implementation: how a thread works on a head. Every thread has its own scratch. */
 struct attention_way {
-    bool rounds; /* factors of products become bf16 first */
-    /* Floats of scratch of a thread, a multiple of 16. */
+    bool rounds; /* factors of products are rounded to bf16 first */
+    /* Floats of scratch per thread, a multiple of 16. */
     int64_t (*room)(const wefti_attention_shape *s, bool rounds);
     void (*forward)(const head *h, float *scratch, float *o, float *lse);
-    /* Once for a key/value head, before its pairs of query strips; `fresh` is the first of
-     * them to reach dk and dv. */
+    /* take_keys is called once for a key/value head, before backward for each of its
+     * pairs of query strips; `fresh` is true for the first pair that writes dk and dv. */
     void (*take_keys)(const head *h, float *scratch);
     void (*backward)(const head *h, float *scratch, int64_t pair, bool fresh);
 };
@@ -52,7 +53,8 @@ static inline int64_t seen_keys(const head *h, int64_t end) {
     return h->s->all ? h->n_keys : end;
 }
 
-/* Row h of a table of biases, from which query - key counts; NULL without one. */
+/* Row h of a table of biases, as a pointer that is indexed by query - key; NULL without a
+ * table. */
 static inline const float *bias_row(const wefti_attention_shape *s, const float *table,
                                     int64_t h) {
     if (!table) return NULL;
@@ -63,20 +65,21 @@ static inline int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n :
 
 static inline int64_t whole_strips(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-/* Takes n floats, rounded up to 64 bytes, of what *at counts; NULL when only counting. */
+/* Takes n floats, rounded up to 64 bytes, of the scratch at *at, and advances *at.
+ * Without scratch it only counts and returns NULL. */
 static inline float *take(float *scratch, int64_t *at, int64_t n) {
     float *here = scratch == NULL ? NULL : scratch + *at;
     *at += (n + 15) / 16 * 16;
     return here;
 }
 
-/* Scores of one key, -infinity where the lane's query, first + lane, comes before it. */
+/* The scores of one key, -infinity in lanes whose query, first + lane, is before the key. */
 static inline vfloat causal(vfloat score, int64_t key, int64_t first) {
     const vint lane = {LANES_COUNT};
     return pick(lane < (int32_t)(key - first), splat(-INFINITY), score);
 }
 
-/* The largest score of each of the queries first + lane; hides the keys after them. */
+/* The largest score of each of the queries first + lane; masks the keys after them. */
 static inline vfloat largest(const head *h, int64_t first, int64_t keys,
                              float *strip) {
     vfloat top = load(strip);
@@ -90,8 +93,8 @@ static inline vfloat largest(const head *h, int64_t first, int64_t keys,
     return top;
 }
 
-/* Caps scores of the queries first + lane, adds their biases, and hides the keys that
- * their windows have passed. */
+/* Caps the scores of the queries first + lane, adds their biases, and masks the keys
+ * before their windows. */
 static inline void narrow_strip(const head *h, int64_t first, int64_t keys,
                                 float *strip) {
     const wefti_attention_shape *s = h->s;
@@ -128,13 +131,13 @@ static inline vfloat query_deltas(const head *h, int64_t first, int64_t rows) {
     return load(delta);
 }
 
-/* The slope of a capped score; 0 where it is hidden. */
+/* The slope of a capped score; 0 where it is masked. */
 static inline vfloat cap_slope(vfloat score, float cap) {
     vfloat share = larger(score, splat(-cap)) / cap;
     return 1.0f - share * share;
 }
 
-/* Gradients of keys that are not there. */
+/* Sets the gradients of keys that are not present to 0. */
 static inline void clear_keys(const head *h) {
     size_t n_bytes = (size_t)h->s->D * sizeof(float);
     for (int64_t key = h->n_keys; key < wefti_attention_rows(h->s); key++) {
@@ -143,7 +146,7 @@ static inline void clear_keys(const head *h) {
     }
 }
 
-/* dbias += the tasks' own, in the order of the sequences. */
+/* dbias += the gradients of the tasks, in the order of the sequences. */
 static inline void add_biases(const wefti_attention_shape *s, const float *own) {
     int64_t n = s->H * wefti_attention_bias_row(s);
     for (int64_t b = 0; b < s->B; b++)
@@ -160,7 +163,7 @@ static inline int attention_team(const wefti_attention_shape *s) {
     return team_size(s->B * s->H * s->T * wefti_attention_rows(s));
 }
 
-/* Task `task` of the forward. */
+/* Runs task `task` of the forward pass. */
 static inline void forward_task(const attention_way *way, const wefti_attention_shape *s,
                                 int64_t task, const float *q, const float *k,
                                 const float *v, float *o, float *lse, float *scratch) {
@@ -185,7 +188,7 @@ static inline void attend_forward(const attention_way *way,
         forward_task(way, s, task, q, k, v, o, lse, scratch);
 }
 
-/* What a task of the backward reads and writes: all of it, as the kernel was given it. */
+/* The arguments of the backward kernel, which its tasks read and write. */
 typedef struct backward_work {
     const attention_way *way;
     const wefti_attention_shape *s;
@@ -220,7 +223,8 @@ static inline void backward_task(const backward_work *w, int64_t task, float *sc
     }
 }
 
-/* The tasks' gradients of the bias lie at the beginning of the scratch. */
+/* Runs the backward pass. The tasks' gradients of the bias are at the beginning of the
+ * scratch. */
 static inline void attend_backward(backward_work *w, float *scratch) {
     const wefti_attention_shape *s = w->s;
     int64_t n_own = s->dbias ? s->B * s->H * wefti_attention_bias_row(s) : 0;
@@ -236,7 +240,7 @@ static inline void attend_backward(backward_work *w, float *scratch) {
 /* attention.c: products of numbers rounded to bf16 and kept as f32 */
 extern const attention_way WEFT_ISA_NAME(wefti_attention_rounded);
 
-/* The three kernels of a way. */
+/* The three kernels of an implementation. */
 #define ATTENTION_KERNELS(suffix, way)                                                   \
     int64_t WEFT_ISA_NAME(wefti_attention_scratch##suffix)(                              \
         const wefti_attention_shape *s, int threads) {                                   \

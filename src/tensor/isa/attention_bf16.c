@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention whose products take numbers rounded to bf16, by the instructions of AVX-512 BF16;
- * where the processor lacks them, attention.c does the same with the rounded numbers as f32.
- * The order of work is attention.c's, PAIR queries against all their keys at a time, and so
- * are masks and the gradient of a bias. What a product multiplies are pairs (bf16.h):
+/* Attention whose products use numbers rounded to bf16, with the instructions of AVX-512
+ * BF16. On processors without them attention.c does the same with the rounded numbers as
+ * f32. The order of work is that of attention.c, PAIR queries against all their keys at a
+ * time; so are masks and the gradient of a bias. Products multiply pairs (bf16.h):
  *
  *     scores, dp    rows of k, v: pairs of d           strips of queries: pairs of d
  *     o, dq         strips of p, ds: pairs of keys     strips of v, k: pairs of keys
  *     dv, dk        rows of p, ds: pairs of queries    strips of do, q: pairs of queries
  *
  * Sums, scores, exponentials and their sums are f32. p of the forward is exp(score - largest),
- * rounded before it is divided by its sum; do.o is of the numbers as they are. */
+ * rounded before it is divided by its sum; do.o uses the numbers without rounding. */
 #include "tensor/isa/attention.h"
 #include "tensor/isa/bf16.h"
 
@@ -23,7 +23,8 @@ typedef struct pairs {
     int64_t n_key_pairs;               /* of all keys */
     int64_t size;                      /* floats of a strip of scores */
     uint32_t *k_rows, *v_rows;         /* [keys][row] */
-    uint32_t *columns;                 /* of v forward, of k backward: [D / 16][KP][16] */
+    uint32_t *columns;                 /* of v in the forward pass, of k in the backward:
+                                          [D / 16][KP][16] */
     uint32_t *q_strips, *d_o_strips;   /* [2][DP][16]: lines are queries */
     uint32_t *q_columns, *d_o_columns; /* [D / 16][pairs of queries][16] */
     uint32_t *by_keys;                 /* [2][KP][16] p forward, ds backward */
@@ -37,7 +38,7 @@ static uint32_t *take_pairs(float *scratch, int64_t *at, int64_t n) {
     return (uint32_t *)(void *)take(scratch, at, n);
 }
 
-/* Divides a thread's scratch; `n_floats` is what it needs. */
+/* Divides a thread's scratch; `n_floats` becomes the size that it needs. */
 static pairs divide(const wefti_attention_shape *s, float *scratch, int64_t *n_floats) {
     int64_t keys = whole_strips(wefti_attention_rows(s)), D = whole_strips(s->D), at = 0;
     pairs w = {.row = whole_strips(pairs_of(s->D)), .n_key_pairs = keys / 2};
@@ -68,7 +69,7 @@ static int64_t room(const wefti_attention_shape *s, bool rounds) {
 static pairs pairs_in(const head *h, float *scratch) {
     int64_t n_floats;
     pairs w = divide(h->s, scratch, &n_floats);
-    w.n_key_pairs = pairs_of(h->n_keys); /* those that are there lie without gaps */
+    w.n_key_pairs = pairs_of(h->n_keys); /* keys that are present, without gaps */
     return w;
 }
 
@@ -154,8 +155,8 @@ NATIVE static void scattered_sums(const head *h, const uint32_t *rows, int64_t k
     }
 }
 
-/* exp(x) of x <= 0, or a little above: 2^n times a polynomial of what is left, whose relative
- * error is 1e-7; below 2^-149 it is 0, and not a number stays that. */
+/* exp(x) for x <= 0, or slightly above: 2^n times a polynomial of the remainder, with
+ * relative error 1e-7. Below 2^-149 the result is 0; a NaN remains a NaN. */
 NATIVE_INLINE vfloat exp_of(vfloat y) {
     __m512 t = (__m512)(y * 0x1.715476p0f); /* log2 e */
     __m512 x = _mm512_max_ps(_mm512_set1_ps(-200), t);
@@ -233,7 +234,7 @@ NATIVE static void take_keys(const head *h, float *scratch) {
     pack_column_pairs(h->k, s->ld_kv, s->D, h->n_keys, w.columns);
 }
 
-/* What the gradients of the queries first + lane need beside their scores. */
+/* Values that the gradients of the queries first + lane need besides their scores. */
 typedef struct slopes {
     int64_t first, rows, past; /* past: keys that all lanes see */
     vfloat lse, delta;         /* delta: do.o */

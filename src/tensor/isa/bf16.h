@@ -3,8 +3,8 @@
 
 /* Numbers rounded to bfloat16 (8 bits of significand, to nearest even), as factors of products.
  *
- * Where the processor has AVX-512 BF16 they are kept as pairs of neighbouring terms, which one
- * instruction multiplies and adds to 16 sums; it takes denormal numbers for 0:
+ * Where the processor has AVX-512 BF16 they are kept as pairs of neighbouring terms,
+ * which one instruction multiplies and adds to 16 sums; it treats denormal numbers as 0:
  *
  *     strip of lines    strip[pair * 16 + line]   term 2 pair | term 2 pair + 1
  *     rows              row[pair]                 where rows are rows in memory: rounded only
@@ -38,7 +38,7 @@ NATIVE static inline void pack_row_pairs(const float *x, int64_t ld, int64_t lin
         vfloat rows[LANES];
         for (int i = 0; i < LANES; i++) {
             const float *at = x + i * ld + t;
-            if (LANES + i < lines) { /* too far apart for the processor to foresee */
+            if (LANES + i < lines) { /* too far apart for the hardware prefetcher */
                 __builtin_prefetch(at + LANES * ld);
                 __builtin_prefetch(at + LANES * ld + LANES);
             }
@@ -57,9 +57,9 @@ NATIVE static inline void pack_row_pairs(const float *x, int64_t ld, int64_t lin
 
 enum {
     AT_ONCE = 8
-}; /* strips that are written side by side: one for each way of a cache */
+}; /* strips that are written at the same time: one for each way of a cache */
 
-/* 0 16 1 17 ...: two rows of 16 numbers beside each other become 16 pairs. */
+/* 0 16 1 17 ...: the order in which two rows of 16 numbers become 16 pairs. */
 NATIVE_INLINE __m512i pair_order(void) {
     const __m512i low = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2,
                                          1, 0);
@@ -108,8 +108,8 @@ NATIVE static inline void pack_pairs(bool rows, const float *x, int64_t ld, int6
         pack_row_pairs(x + l * ld, ld, lines - l, terms, (uint32_t *)strips + l * pairs);
 }
 
-/* Rows, each rounded at its own place, `step` pairs from one to the next; those from `lines`
- * to `whole` are 0. */
+/* Packs rows, each rounded separately, `step` pairs from one to the next; the rows from
+ * `lines` to `whole` are 0. */
 NATIVE static inline void pack_pair_rows(const float *x, int64_t ld, int64_t lines,
                                          int64_t terms, int64_t whole, int64_t step,
                                          uint32_t *packed) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums, scalings and biases: bound by memory, so each is one pass in as wide loads as
- * there are. bias_grad divides the columns, sum_squares a fixed number of segments: both
- * have the same order of additions for any thread count. */
+/* Sums, scalings and biases. They are limited by memory, so each is one pass with the
+ * widest loads. bias_grad divides the columns, sum_squares a fixed number of segments:
+ * both have the same order of additions for any thread count. */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products through CBLAS, or by plain loops where there is none, with our own
- * division of labour (product.h): each part of the grid is one serial call. CBLAS counts
- * in int: what is larger is cut in halves until it fits; rows that lie too far apart for
- * an int are cut until there is one. */
+/* Matrix products through CBLAS, or by plain loops without it, divided among the threads
+ * by weft itself (product.h): each part of the grid is one serial call. CBLAS counts in
+ * int: larger products are halved until they fit; if the distance of rows exceeds an int,
+ * a product is divided until it has one row. */
 #include "tensor/isa/parts.h"
 #include "tensor/isa/product.h"
 
@@ -12,7 +12,7 @@
 #include <limits.h>
 
 #ifdef WEFT_BLAS
-/* A stride that CBLAS can be told; that of a single row is never used. */
+/* A stride that fits into CBLAS's int; that of a single row is never used. */
 static int stride(int64_t ld, int64_t least) { return (int)(ld < INT_MAX ? ld : least); }
 
 static void call(const product *p) {
@@ -23,7 +23,8 @@ static void call(const product *p) {
                 stride(p->ldb, columns_b), p->beta, p->C, stride(p->ldc, p->N));
 }
 #else
-/* For programs that only exchange what they compute elsewhere (weft/sync.h). */
+/* Without CBLAS: plain loops, for programs that compute elsewhere and use weft only for
+ * the exchange (weft/sync.h). */
 static void call(const product *p) {
     for (int64_t m = 0; m < p->M; m++) {
         float *c = p->C + m * p->ldc;

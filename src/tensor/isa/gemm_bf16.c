@@ -4,23 +4,23 @@
  *
  *     C[M,N] = alpha round(op(A))[M,K] round(op(B))[K,N] + beta C
  *
- * Several threads take patches of C, each the next one when it is free.
+ * Several threads take patches of C; each takes the next patch when it is free.
  *
  * A block of B and a few rows of A are rounded while they are packed on the thread's stack; a
  * tile of C lives in registers for all terms of a block:
  *
- *     for terms by TERMS            sums of a number of C: always in this order, so that its
- *       for columns by COLUMNS      bits depend on K alone, never on the threads or on what
- *         for rows by ROWS          else the product holds
+ *     for terms by TERMS            each number of C is summed in this order, so its bits
+ *       for columns by COLUMNS      depend only on K, never on the threads or on the rest
+ *         for rows by ROWS          of the product
  *           pack A
  *           pack B, the first time
  *           all tiles
  *
- * So B, whose packing is the dearer one, is packed once, and stays in the second-level cache
- * while all rows of A pass it. B becomes strips of 16 columns (strips.h).
+ * So B, whose packing is more expensive, is packed once, and stays in the second-level cache
+ * while all rows of A are multiplied with it. B becomes strips of 16 columns (strips.h).
  *
- * Where the processor has AVX-512 BF16 numbers are kept as pairs of neighbouring terms, which
- * one instruction multiplies and adds to 16 sums; it takes denormal numbers for 0:
+ * Where the processor has AVX-512 BF16 numbers are kept as pairs of neighbouring terms,
+ * which one instruction multiplies and adds to 16 sums; it treats denormal numbers as 0:
  *
  *     strip of B    strip[pair * 16 + column]   term 2 pair | term 2 pair + 1
  *     rows of A     row[pair]                   where A's rows are rows in memory: rounded only
@@ -46,7 +46,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-/* ROWS rows of p from row m on, or as many as there are. */
+/* ROWS rows of p from row m on, or fewer at the end. */
 static product rows_of(const product *p, int64_t m) {
     return part_of(p, (span){m, least(m + ROWS, p->M)}, (span){0, p->N});
 }
@@ -139,14 +139,15 @@ NATIVE_INLINE void pair_tile(int64_t pairs, const uint32_t *a, int64_t step, int
     }
 }
 
-/* Memory that will be packed next: rows of `width` floats, asked for a few at a time while
- * tiles are multiplied, because the processor does not foresee where a row begins. */
+/* Memory that will be packed next: rows of `width` floats, prefetched a few at a time while
+ * tiles are multiplied, because the hardware prefetcher cannot predict where a row begins. */
 typedef struct ahead {
     const float *x;
     int64_t ld, width, rows, at_once; /* rows that are left; rows at a time */
 } ahead;
 
-/* What a factor's lines x terms are in memory, all of it within `times` calls of ask. */
+/* The memory of a factor's lines x terms, to be prefetched completely within `times`
+ * calls of ask. */
 static ahead ahead_of(bool rows, const float *x, int64_t ld, span lines, int64_t terms,
                       int64_t times) {
     int64_t n = lines.end - lines.begin;
@@ -182,7 +183,7 @@ NATIVE_INLINE void multiply_panel(const product *p, bool by_rows, const uint32_t
     }
 }
 
-/* The panel's number of strips as a constant. */
+/* Calls multiply_panel with the number of strips as a constant. */
 NATIVE_INLINE void multiply_strips(const product *p, bool by_rows, const uint32_t *a,
                                    const uint32_t *b, ahead next[2]) {
     if (p->N > 2 * LANES)
@@ -203,8 +204,8 @@ NATIVE static void multiply_columns_panel(const product *p, const uint32_t *a,
     multiply_strips(p, false, a, b, next);
 }
 
-/* The first rows of A meet each panel of B just after it was packed, and meanwhile the next
- * panel is asked for; in all panels the next rows of A are. */
+/* The first rows of A are multiplied with each panel of B just after it was packed, while
+ * the next panel is prefetched. In all panels the next rows of A are prefetched too. */
 static void multiply_pairs(const product *p, void *a, void *b) {
     enum { PANEL = PAIR_STRIPS * LANES };
     int64_t pairs = (p->K + 1) / 2, panels = (p->N + PANEL - 1) / PANEL;
@@ -253,14 +254,14 @@ static void multiply_blocks(const product *whole) {
     } while ((k += how->terms) < whole->K);
 }
 
-/* What a thread takes at a time: so many rows and columns of C, multiples of 16. */
+/* The part of C that a thread takes at a time: rows and columns, multiples of 16. */
 typedef struct patch {
     int64_t rows, columns;
 } patch;
 
-/* Multiplications until all patches are done: those of a thread's share, packing the rows and
- * columns of each patch (PACKING multiplications per element), and a quarter of a patch while
- * which the others wait for the last one. */
+/* Cost in multiplications until all patches are done: those of a thread's share, packing
+ * the rows and columns of each patch (PACKING multiplications per element), and a quarter
+ * of a patch during which the others wait for the last thread. */
 static double patches_cost(const product *p, patch size, int t) {
     enum { PACKING = 32 };
     double rows = (double)least(size.rows, p->M),
@@ -280,8 +281,9 @@ static patch cheapest_patch(const product *p, int t) {
     return best;
 }
 
-/* Whoever is free takes the next patch: a thread that another program displaces holds up the
- * others for one patch, not for its share. The bits are the same whoever computes them. */
+/* A thread that is free takes the next patch. So a thread that another program preempts
+ * delays the others by one patch, not by its whole share. The bits do not depend on which
+ * thread computes a patch. */
 static void multiply_patches(const product *p, int t) {
     patch size = cheapest_patch(p, t);
     int64_t down = parts(p->M, size.rows), across = parts(p->N, size.columns);

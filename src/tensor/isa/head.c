@@ -3,10 +3,10 @@
  *   l = x w^T, loss = log sum exp l - l[target]
  *   g = grad_scale (softmax(l) - onehot(target)) in place, dx = g w, dw += g^T x
  * With a cap l becomes cap tanh(l / cap), and g gets the slope 1 - (l / cap)^2; l is
- * found again in its exponential, and what that has lost in rounding to 0 has no gradient.
- * The blocks are as many and as equal as their budget of floats allows. Each block reads all
- * of w twice and adds to all of dw, which takes longer beside products in bf16: their budget is
- * four times as large (256 MiB). */
+ * recovered from its exponential; where that was rounded to 0 there is no gradient. The
+ * number of blocks is the smallest that the budget of floats allows, and they are of
+ * nearly equal size. Each block reads all of w twice and adds to all of dw, which weighs
+ * more when products are in bf16: so their budget is four times as large (256 MiB). */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Vectors of the instruction set that the including file is compiled for, as the
- * compilers' portable vector extension: LANES floats that add and multiply like one.
- * Reductions over lanes have a fixed order, so results depend on the instruction set but
- * never on the run. */
+/* Vectors of the instruction set that the including file is compiled for, as the compilers'
+ * portable vector extension: LANES floats with the arithmetic of one. Reductions over lanes
+ * have a fixed order, so results depend on the instruction set but never on the run. */
 
 #include <stdint.h>
 #include <string.h>
@@ -64,13 +63,14 @@ static inline float lane_sum(vfloat v) {
     return a[0];
 }
 
-/* Where mask is all ones a, where it is 0 b. */
+/* a where mask is all ones, b where it is 0. */
 static inline vfloat pick(vint mask, vfloat a, vfloat b) {
     return (vfloat)((mask & (vint)a) | (~mask & (vint)b));
 }
 
-/* a > b ? a : b, and a < b ? a : b: b where one of them is not a number. What x86 calls max
- * and min does just this; of a comparison and pick the compilers make three times as much. */
+/* a > b ? a : b, and a < b ? a : b; the result is b if one of them is a NaN. The
+ * instructions max and min of x86 do exactly this; for a comparison and pick the
+ * compilers emit three times as many instructions. */
 #if defined(__AVX512F__)
 static inline vfloat larger(vfloat a, vfloat b) {
     return (vfloat)_mm512_max_ps((__m512)a, (__m512)b);
@@ -119,8 +119,8 @@ static inline vfloat interleave_high(vfloat a, vfloat b) {
 
 /* exp(x), |x| <= 87.3: 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2; exp(r) = 1 + r +
  * r^2 q(r) with q the minimax polynomial of degree 4 (relative error 3.2e-9; in all below
- * 2 ulp). Adding 1.5 * 2^23 rounds to an integer that lies in the low bits; ln 2 is split
- * so that n ln2_high is exact; 2^n is made of its exponent. */
+ * 2 ulp). Adding 1.5 * 2^23 rounds to an integer in the low bits; ln 2 is split so that n
+ * ln2_high is exact; 2^n is built from its exponent. */
 static inline vfloat exp_lanes(vfloat x) {
     const vfloat round = splat(0x1.8p23f);
     const float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
@@ -135,7 +135,7 @@ static inline vfloat exp_lanes(vfloat x) {
     return ((r + r * r * q) + 1.0f) * (vfloat)power;
 }
 
-/* exp(x) of x <= 0; 0 below -87, where the denormal numbers are near. */
+/* exp(x) for x <= 0; the result is 0 below -87, where the denormal numbers begin. */
 static inline vfloat exp_falling(vfloat x) {
     const vint gone = x < -87.0f;
     return (vfloat)(~gone & (vint)exp_lanes(larger(splat(-87.0f), x)));

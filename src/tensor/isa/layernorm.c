@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* LayerNorm, n = (x - mean) rstd, y = n gain + bias; h = dy gain,
- * dx += rstd (h - mean(h) - n mean(h n)). Rows are divided among the threads, but the
- * columns for the parameters' gradients, whose rows are added in ascending order. */
+/* LayerNorm, n = (x - mean) rstd, y = n gain + bias; h = dy gain, dx += rstd (h - mean(h)
+ * - n mean(h n)). Rows are divided among the threads. For the gradients of the parameters
+ * the columns are divided, and rows are added in ascending order. */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
@@ -109,7 +109,7 @@ void WEFT_ISA_NAME(wefti_layernorm_backward)(int64_t N, int64_t C, const float *
                                              const float *gain, const float *mean,
                                              const float *rstd, const float *dy,
                                              float *dx, float *dgain, float *dbias) {
-    enum { ROWS = 16 }; /* at a time: their sum stays in registers, they in the cache */
+    enum { ROWS = 16 }; /* at a time: their sum stays in registers, the rows in the cache */
     parameter_grads g = {C, x, mean, rstd, dy, dgain, dbias};
     int t = team_size(N * C);
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)

@@ -2,9 +2,9 @@
 /* Optimizer steps in one pass over memory, as defined in tensor/kernels.h; plain loops,
  * whose square root and division the compilers vectorize. Bytes per parameter, read and
  * written: sgd 12, adam 28, accum_adam 28, where it closes a period 36, with K = 1 always
- * 28. (What opens a period does not read a, but a store brings its line in all the same.)
- * The changes of p pass through a small buffer on their way to the sum of their squares,
- * which is taken over a fixed number of segments: the same for any thread count. */
+ * 28. (A step that opens a period does not read a, but a store loads its cache line all the
+ * same.) The changes of p pass through a small buffer on their way to the sum of their
+ * squares, which is taken over a fixed number of segments: the same for any thread count. */
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
@@ -13,11 +13,11 @@
 
 enum { RUN = 512, SEGMENTS = 64 };
 
-/* What the loops need of a step, so that nothing is divided per element twice. */
+/* Constants of a step, computed once so that the loops divide as little as possible. */
 typedef struct numbers {
     float scale, coupled;       /* g' = scale g + coupled p */
-    float beta1, beta2;         /* what remains of a moment */
-    float new1, new2;           /* and what a gradient adds to it */
+    float beta1, beta2;         /* share of a moment that is kept */
+    float new1, new2;           /* factor of the gradient that is added */
     float shrink, rate;         /* p <- (1 - shrink) p - rate ... */
     float inverse2, eps, share; /* 1/correction2; 1/K */
 } numbers;
@@ -59,8 +59,8 @@ static float run_squares(int64_t n, const float *x) {
     return lane_sum(a + b) + rest;
 }
 
-/* Runs `run` over elements i..i+n of the pass, at most RUN at a time, and sums the
- * squares of what it leaves in `change`. */
+/* Calls `run` for the elements i..i+n of the pass, at most RUN at a time, and sums the
+ * squares of the numbers that it stores in `change`. */
 static inline double over_segments(int64_t n, const pass *w,
                                    void (*run)(const pass *w, int64_t i, int64_t n,
                                                float *change)) {
@@ -85,7 +85,7 @@ static inline float gradient(numbers s, float g, float p) {
     return s.scale * g + s.coupled * p;
 }
 
-/* What a parameter with these moments loses. */
+/* The amount that is subtracted from a parameter with these moments. */
 static inline float adam_step(numbers s, float p, float m, float v) {
     return s.shrink * p + s.rate * m / (sqrtf(v * s.inverse2) + s.eps);
 }
@@ -111,15 +111,15 @@ double WEFT_ISA_NAME(wefti_adam)(int64_t n, const wefti_adam_step *s, const floa
     return over_segments(n, &w, adam_run);
 }
 
-/* `opens` and `closes` are constants where this is called, so nothing is decided inside
- * the loop, and what is not read or written costs nothing. */
+/* `opens` and `closes` are constants at each call, so there are no branches inside the
+ * loop, and arrays that are not needed are not accessed. */
 static inline void accum_loop(int64_t n, numbers s, bool opens, bool closes,
                               const float *restrict g, float *restrict p,
                               float *restrict m, float *restrict v, float *restrict a,
                               float *restrict change) {
     for (int64_t i = 0; i < n; i++) {
         float grad = gradient(s, g[i], p[i]);
-        float mean = grad; /* of a period of one step */
+        float mean = grad; /* the mean of a period of one step */
         if (!opens || !closes) mean = (opens ? 0 : a[i]) + s.share * grad;
         change[i] = adam_step(s, p[i], m[i] + s.new1 * grad, v[i] + s.new2 * grad * grad);
         p[i] -= change[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The pieces of a fast table, one file per family; table.c collects them. Their meaning,
- * shapes and what is stored or added: tensor/kernels.h. */
+/* The kernels of a fast table, one file per family; table.c collects them. Their meaning,
+ * their shapes, and whether results are stored or added: tensor/kernels.h. */
 
 #include "tensor/isa.h"
 #include "tensor/kernels.h"

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Multiply-adds that touch nothing but registers: SUMS independent sums, more than the
- * latency of an addition times the additions that begin in a cycle.
+/* Multiply-adds in registers only: SUMS independent sums, more than the latency of an
+ * addition times the additions that start per cycle.
  *
  *     f32     sum += a * b, LANES numbers at a time     2 LANES FLOP
  *     bf16    sum += a0 b0 + a1 b1 (vdpbf16ps)           4 LANES FLOP
  *
- * The sums live in scalars by name: an array of them would be kept in memory by some
- * compilers, and the loop would measure that. They begin at different numbers: of equal sums
- * the compiler computes one, and the loop would measure that one's latency. An empty
- * instruction hides the factors from the compiler, which would otherwise compute a round
- * once. */
+ * The sums are named variables: some compilers would keep an array in memory, and the loop
+ * would measure that. They start with different values: of equal sums the compiler would
+ * compute only one, and the loop would measure its latency. An empty assembler instruction
+ * hides the factors from the compiler, which would otherwise compute a round only once. */
 #include "tensor/isa/peaks.h"
 
 #include "tensor/isa.h"
@@ -28,9 +27,9 @@ static double multiply_adds(int64_t rounds) {
     vfloat a = splat(0.999f), b = splat(0.5f), total = splat(0);
     EACH(DECLARE_SUM)
     for (int64_t r = 0; r < rounds; r++) {
-        __asm__ volatile("" : : : "memory"); /* a round is a round */
+        __asm__ volatile("" : : : "memory"); /* keeps the compiler from merging rounds */
         EACH(ADD_PRODUCT)
-        b = -b; /* so that the sums stay small and no two rounds are alike */
+        b = -b; /* so that the sums stay small and successive rounds differ */
     }
     EACH(TOTAL)
     volatile float kept = lane_sum(total);

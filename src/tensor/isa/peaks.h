@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The loops of the instruction sets (peak.c): so many rounds of independent multiply-adds
- * in registers, with the instructions for bf16 if asked for and there; returns their FLOP. */
+/* The loops of the instruction sets (peak.c): `rounds` rounds of independent multiply-adds in
+ * registers, with the instructions for bf16 if requested and available. Returns their FLOP. */
 double wefti_peak_base(int64_t rounds, bool bf16);
 #if defined(__x86_64__)
 double wefti_peak_avx2(int64_t rounds, bool bf16);

@@ -32,7 +32,7 @@ static inline product part_of(const product *p, span m, span n) {
     return part;
 }
 
-/* Terms k of each sum; all but the first add to what is there. */
+/* Terms k of each sum; all parts but the first add to C. */
 static inline product terms_of(const product *p, span k) {
     product part = *p;
     part.K = k.end - k.begin;
@@ -42,9 +42,8 @@ static inline product terms_of(const product *p, span k) {
     return part;
 }
 
-/* Rows of the grid of t parts that costs least: the multiplications of a part, and
- * packing its rows and columns, which costs as much as some 32 multiplications per
- * element. */
+/* Number of rows of the cheapest grid of t parts. The cost is the multiplications of a part,
+ * plus packing its rows and columns, which costs about 32 multiplications per element. */
 static inline int grid_rows(int64_t M, int64_t N, int t) {
     int best = 1;
     double least = 0;
@@ -60,7 +59,7 @@ static inline int grid_rows(int64_t M, int64_t N, int t) {
     return best;
 }
 
-/* Calls `multiply` for each part, a thread each. */
+/* Calls `multiply` for each part, each on a thread of its own. */
 static inline void multiply_divided(const product *p, void (*multiply)(const product *)) {
     int t = (double)p->M * (double)p->N * (double)p->K < 1e6 ? 1 : team_max();
     int rows = grid_rows(p->M, p->N, t), columns = t / rows;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Matrix products from strips. A strip holds LANES lines of a matrix side by side, term
- * after term: strip[term * LANES + line]. The lines are rows of the left factor or
- * columns of the right one, the terms are what is summed over. A tile is TILE_ROWS rows
- * of the left factor against two strips of the right one, and lives in registers. */
+/* Matrix products from strips. A strip holds LANES lines of a matrix, interleaved term by
+ * term: strip[term * LANES + line]. The lines are rows of the left factor or columns of
+ * the right one, the terms are the index of the sum. A tile is TILE_ROWS rows of the left
+ * factor times two strips of the right one, and is kept in registers. */
 
 #include "tensor/isa/lanes.h"
 
@@ -27,8 +27,8 @@ STRIPS_INLINE void transpose(vfloat rows[LANES]) {
     }
 }
 
-/* One strip of lines that are rows: line l at x + l * ld. The rows of the next strip are
- * asked for meanwhile: they lie too far apart for the processor to foresee. */
+/* Packs one strip of lines that are rows: line l at x + l * ld. Meanwhile the rows of the
+ * next strip are prefetched: they are too far apart for the hardware prefetcher. */
 static inline void pack_rows(const float *x, int64_t ld, int64_t lines, int64_t terms,
                              float *strip) {
     int64_t t = 0;
@@ -61,8 +61,8 @@ static inline void pack_columns(const float *x, int64_t ld, int64_t lines, int64
     }
 }
 
-/* All strips of lines x terms; the lines that the last strip lacks are 0. The lines are
- * rows of x[lines, terms], or columns of x[terms, lines]. */
+/* Packs all strips of lines x terms; lines beyond the end of the last strip are 0. The
+ * lines are rows of x[lines, terms], or columns of x[terms, lines]. */
 static inline void pack_strips(bool rows, const float *x, int64_t ld, int64_t lines,
                                int64_t terms, float *strips) {
     if (!rows) {
@@ -115,7 +115,7 @@ STRIPS_INLINE void tile_store_part(tile acc, int64_t rows, int64_t columns, floa
     }
 }
 
-/* c[rows, columns] = tile + beta c, as far as c reaches. */
+/* c[rows, columns] = tile + beta c, limited to the size of c. */
 STRIPS_INLINE void tile_store(tile acc, int64_t rows, int64_t columns, float beta,
                               float *c, int64_t ldc) {
     if (rows >= TILE_ROWS && columns >= TILE_COLUMNS)

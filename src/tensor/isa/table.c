@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The fast tables of one instruction set: products of numbers as they are, and rounded to
- * bf16. */
+/* The fast tables of one instruction set: with products in f32, and with factors rounded
+ * to bf16. */
 #include "tensor/isa/parts.h"
 
 #define NAME_TEXT2(isa) #isa

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* How a kernel divides its work among the threads of the rank: into as many contiguous
- * slices as threads are worth using, a pure function of the size and thread count. */
+/* How a kernel divides its work among the threads of the rank: into contiguous slices,
+ * one for each thread that is worth using. Their number depends only on the size and the
+ * thread count. */
 
 #include <stdint.h>
 
@@ -30,7 +31,7 @@ static inline int team_rank(void) {
 #endif
 }
 
-/* Threads for `work` cheap elements: waking one costs about as much as 16384 of them. */
+/* Threads for `work` cheap elements: waking a thread costs about as much as 16384 elements. */
 static inline int team_size(int64_t work) {
     int64_t worth = 1 + work / 16384;
     int most = team_max();
