@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Which parameters a model has of which a part is trained, and how the whole one is made
- * of them before a unit runs:
+/* The parameters of a model that is trained in part, and how the parameters of the whole
+ * model are computed from them before a unit runs:
  *
  *     forward    W = W0 + s B A          into scratch; the whole model's own forward with W
  *     backward   the whole model's own backward gives dW;
  *                dB += s dW A^T          dA += s B^T dW
  *
- * That is LoRA's gradient to rounding, for every architecture and fused tensors alike. It
- * costs 2 r products for each element of W, little beside the 6 N of a pass over N tokens.
- * With dropout the inputs of adapters are not those of W0, so there is no one W: the pass then
- * has W0 and the products beside it (wefti_side), in training alone,
+ * Up to rounding that is LoRA's gradient, for every architecture, also with fused tensors.
+ * It costs 2 r products for each element of W, which is little compared with the 6 N of a
+ * pass over N tokens. With dropout the inputs of adapters differ from those of W0, so there
+ * is no single W. Then the pass has W0 and separate products (wefti_side), in training only,
  *
  *     forward    y = x W0^T + drop(x) D^T    D = s B A       two products instead of one
  *     backward   dD = dy^T drop(x), from which dA and dB as above; dx = dy W0 + drop(dy D)
  *
- * A parameter that is trained whole takes the base's place as it is, with dW for its gradient.
- * A unit of which all is trained, or nothing, is passed through without a copy. Below the
- * lowest unit with something to train no backward is computed, and of a token matrix that
- * is frozen no gradient. */
+ * A parameter that is trained in full replaces that of the base, and its gradient is dW.
+ * A unit that is trained completely, or not at all, is used without a copy. No backward
+ * pass is computed below the lowest unit with a trained parameter, and no gradient of a
+ * frozen token matrix. */
 #include "model/adapted.h"
 
 #include <math.h>

@@ -3,13 +3,13 @@
  *
  *     peft_type "LORA", r, lora_alpha    W = W0 + lora_alpha / r B A; / sqrt(r): use_rslora
  *     target_modules                     names or last parts of names of modules
- *     modules_to_save                    the same of modules that are trained whole
- *     init_lora_weights                  some ways to begin change the base, too: refused
+ *     modules_to_save                    the same for modules that are trained in full
+ *     init_lora_weights                  initializations that also change the base: refused
  *     lora_dropout                       of the adapters' inputs, in training
  *     base_model_name_or_path            the model that it belongs to
  *
- * Reading takes the modules from the tensors, not from here, so patterns need no second
- * meaning. Keys that would change what is computed are refused unless they are off. */
+ * When reading, the modules are taken from the tensors, not from this file, so its patterns need
+ * not be interpreted. Keys that would change the computation are refused unless they are off. */
 #include "model/adapterjson.h"
 
 #include <jansson.h>
@@ -32,8 +32,8 @@ static bool is_off(const json_t *value) {
     return json_is_array(value) && json_array_size(value) == 0;
 }
 
-/* How the matrices began matters where the base was changed with them: PiSSA, OLoRA and others
- * take their product out of W0, and PEFT does so again whenever it loads the adapter. */
+/* Refuses initializations that also changed the base: PiSSA, OLoRA and others subtract
+ * the initial product from W0, and PEFT does so again whenever it loads the adapter. */
 static weft_status check_beginning(weft_ctx *ctx, const json_t *root, const char *path) {
     static const char *const harmless[] = {"gaussian", "orthogonal", "eva"};
     const char *name = json_string_value(json_object_get(root, "init_lora_weights"));
@@ -143,7 +143,7 @@ static const char *last_part(const char *module) {
     return dot ? dot + 1 : module;
 }
 
-/* Whether all modules of the whole model that end so have an adapter. */
+/* Whether all modules of the whole model whose names end in `last` have an adapter. */
 static bool all_have(const weft_model *model, const char *last) {
     const weft_model *whole = wefti_model_whole(model);
     char module[WEFTI_MODULE_NAME];
@@ -162,7 +162,8 @@ static bool holds(const json_t *list, const char *text) {
     return false;
 }
 
-/* The last parts of names where they say it, else whole names; each once. False: no memory. */
+/* Lists the modules: the last part of the name if it is unambiguous, else the whole name;
+ * each once. False: no memory. */
 static bool list_modules(const weft_model *model, json_t *list, bool *transposed) {
     const weft_model *whole = wefti_model_whole(model);
     char module[WEFTI_MODULE_NAME];
@@ -180,7 +181,7 @@ static bool list_modules(const weft_model *model, json_t *list, bool *transposed
     return fine;
 }
 
-/* Whole names of the modules that are trained whole, each once; null: there are none. */
+/* Full names of the modules that are trained in full, each once; null: there are none. */
 static json_t *saved_modules(const weft_model *model) {
     const weft_model *whole = wefti_model_whole(model);
     char module[WEFTI_MODULE_NAME];
@@ -197,7 +198,7 @@ static json_t *saved_modules(const weft_model *model) {
     }
     if (fine && json_array_size(list) > 0) return list;
     json_decref(list);
-    return fine ? json_null() : NULL; /* which packing takes for no memory */
+    return fine ? json_null() : NULL; /* NULL means no memory when the object is packed */
 }
 
 static json_t *task_of(const weft_model *model) {

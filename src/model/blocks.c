@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A decoder's blocks, with the norms where a family has them; a(.) is attention, m(.) the
- * feed-forward, n and p norms:
+/* The blocks of a decoder, with the norms in the places of each family; a(.) is
+ * attention, m(.) the feed-forward, n and p norms:
  *
  *     before      h = x + drop(a(n1 x))       y = h + drop(m(n2 h))        llama
  *     after       h = x + drop(n1 a(x))       y = h + drop(n2 m(h))        olmo2
@@ -106,7 +106,7 @@ static void both_norms_backward(const wefti_decoder_view *f) {
     f->k->accumulate(f->N * f->C, b, dy);
 }
 
-/* ---- the branches side by side ---- */
+/* ---- parallel branches ---- */
 
 static void parallel_forward(const wefti_decoder_view *f) {
     float *a = f->w.a, *b = f->w.b, *y = f->pass->y;
@@ -156,7 +156,7 @@ void wefti_decoder_logits(const weft_model *model, const wefti_pass *pass, float
     wefti_head_logits(model, pass, f.w.a, out);
 }
 
-/* ---- the front ---- */
+/* ---- entry points ---- */
 
 static const struct {
     void (*forward)(const wefti_decoder_view *f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading a Hugging Face config.json. Keys that change the mathematics are read or, where
- * weft has no such thing, refused; other keys are passed over. */
+/* Reading a Hugging Face config.json. Keys that change the computation are read or, if
+ * weft does not support them, refused; other keys are ignored. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 #include "model/families.h"
 #include "model/rotary.h"
 
-/* The first failure sticks; later reads give their fallback. */
+/* Keeps the first failure; later reads return their default. */
 typedef struct reader {
     weft_ctx *ctx;
-    const char *where; /* for sentences */
+    const char *where; /* for error messages */
     const json_t *root;
     weft_status status;
 } reader;
@@ -65,7 +65,7 @@ static const char *read_text(reader *r, const char *key, const char *fallback) {
     return fallback;
 }
 
-/* ---- what weft has no other choice of ---- */
+/* ---- keys with a single supported value ---- */
 
 static void expect_text(reader *r, const char *key, const char *expected) {
     const char *found = read_text(r, key, expected);
@@ -83,7 +83,7 @@ static void expect_bool(reader *r, const char *key, bool expected) {
 
 /* ---- rotary positions ---- */
 
-/* A sub-object whose first failure goes to the reader it came from. */
+/* A reader of a sub-object; its first failure is passed on to the outer reader. */
 static reader inside(const reader *r, const json_t *object) {
     return (reader){r->ctx, r->where, object, WEFT_OK};
 }
@@ -104,7 +104,7 @@ static wefti_rope_rule rule_named(reader *r, const char *type) {
     return WEFTI_ROPE_DEFAULT;
 }
 
-/* yarn's attention factor, which some files give as a ratio of two scales. */
+/* Reads yarn's attention factor, which some files give as a ratio of two scales. */
 static double read_attention(reader *r, double factor) {
     double all = read_number(r, "mscale_all_dim", 0), one = read_number(r, "mscale", 0);
     double given = read_number(r, "attention_factor", 0);
@@ -134,7 +134,7 @@ static void read_share(reader *r, const char *key, double usual, weft_model_conf
     c->rope_share = share == 1 ? 0 : share;
 }
 
-/* One object for all layers. */
+/* Reads one object for all layers. */
 static void read_rope_object(reader *r, const json_t *rope, weft_model_config *c) {
     reader inner = inside(r, rope);
     c->rope_theta = read_number(&inner, "rope_theta", c->rope_theta);
@@ -144,7 +144,7 @@ static void read_rope_object(reader *r, const json_t *rope, weft_model_config *c
     end_inside(r, &inner);
 }
 
-/* An object for each type of layer. */
+/* Reads one object for each type of layer. */
 static void read_rope_pair(reader *r, const json_t *rope, weft_model_config *c) {
     const json_t *local = json_object_get(rope, "sliding_attention");
     read_rope_object(r, json_object_get(rope, "full_attention"), c);
@@ -155,8 +155,8 @@ static void read_rope_pair(reader *r, const json_t *rope, weft_model_config *c) 
     end_inside(r, &inner);
 }
 
-/* rope_theta and rope_scaling, or in newer files rope_parameters with all of it inside;
- * layers with a window may have their own. */
+/* Reads rope_theta and rope_scaling, or in newer files rope_parameters, which contains
+ * both; layers with a window may have their own. */
 static void read_rope(reader *r, const wefti_traits *t, weft_model_config *c) {
     bool local = (t->knows & WEFTI_KNOWS_LOCAL) != 0;
     const json_t *old = find(r, "rope_scaling"), *new = find(r, "rope_parameters");
@@ -184,8 +184,8 @@ static void read_rope(reader *r, const wefti_traits *t, weft_model_config *c) {
 
 /* ---- windows ---- */
 
-/* Whether the list of layer types is that of a window in every layer but each p-th (p = 0:
- * in every one); *all: in none. */
+/* Whether the list of layer types has a window in every layer but each p-th (p = 0: in
+ * every layer); *all: no layer has one. */
 static bool has_period(const json_t *types, int64_t p, bool *all) {
     size_t n = json_array_size(types), full = 0, fits = 0;
     for (size_t i = 0; i < n; i++) {
@@ -216,7 +216,7 @@ static void read_layer_types(reader *r, const json_t *types, weft_model_config *
 
 static void read_window(reader *r, const wefti_traits *t, weft_model_config *c) {
     bool slides = true;
-    bool said = json_object_get(r->root, "sliding_window") != NULL; /* null is said */
+    bool said = json_object_get(r->root, "sliding_window") != NULL; /* null counts as given */
     const json_t *types = find(r, "layer_types");
     if (!(t->knows & WEFTI_KNOWS_WINDOW)) return;
     if (strncmp(t->model_type, "qwen", 4) == 0)
@@ -324,7 +324,7 @@ static void read_opt(reader *r, const wefti_traits *t, weft_model_config *c) {
 
 /* Only the second form of T5: a gated feed-forward. */
 static void read_t5(reader *r, weft_model_config *c) {
-    enum { ANY_LENGTH = 1 << 20 }; /* its positions have no table */
+    enum { ANY_LENGTH = 1 << 20 }; /* there is no table of its positions */
     c->vocab = read_int(r, "vocab_size");
     c->context = ANY_LENGTH;
     c->width = read_int(r, "d_model");
@@ -338,7 +338,8 @@ static void read_t5(reader *r, weft_model_config *c) {
     c->norm_eps = read_number(r, "layer_norm_epsilon", 1e-6);
     c->init_std = read_number(r, "initializer_factor", 1);
     c->dropout = read_number(r, "dropout_rate", 0.1);
-    /* What transformers 5 saves says "tied" of all; a head of its own is not scaled there. */
+    /* Files of transformers 5 say "tied" for all models; in a model with a separate head
+     * the outputs are not scaled. */
     bool tied = read_bool(r, "tie_word_embeddings", true);
     c->tied = read_bool(r, "scale_decoder_outputs", tied);
     if (c->tied && !tied)

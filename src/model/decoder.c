@@ -5,7 +5,7 @@
  *     ffn         down(silu(gate x) * (up x)), or down(gelu(up x))
  *     norm        RMSNorm, its gain perhaps 1 + the parameter; or LayerNorm
  *
- * Where the norms stand is the business of blocks.c. */
+ * The places of the norms are in blocks.c. */
 #include "model/decoder.h"
 
 #include <math.h>
@@ -90,7 +90,7 @@ static scratch_sizes lay_scratch(wefti_decoder_view *f, float *base) {
     return (scratch_sizes){room.used, ffn.used, attention.used};
 }
 
-/* Whether the block of that unit sees a window only. */
+/* Whether the block of that unit has a sliding window. */
 static bool has_window(const weft_model *model, int unit) {
     const weft_model_config *c = &model->config;
     if (c->window <= 0) return false;
@@ -147,7 +147,7 @@ wefti_decoder_view wefti_decoder_frame(const weft_model *model, int unit,
 
 /* ---- parameters ---- */
 
-/* Where the parameter of a role lies in the unit's buffer; -1: there is none. */
+/* Offset of a role's parameter in the unit's buffer; -1: there is none. */
 static int64_t offset(const wefti_decoder_view *f, wefti_role role) {
     if (role == WEFTI_HEAD_NORM) return f->p[0].offset;
     int i = f->model->roles[role];
@@ -164,7 +164,8 @@ static float *grad(const wefti_decoder_view *f, wefti_role role) {
     return at < 0 || !f->pass->grads ? NULL : f->pass->grads + at;
 }
 
-/* The product with the matrices that begin with a role's and have `out` rows together. */
+/* The product with adjacent matrices, the first of which has the given role; together
+ * they have `out` rows. */
 static wefti_linear linear(const wefti_decoder_view *f, wefti_role role, wefti_role bias,
                            int64_t out) {
     int i = f->model->roles[role];
@@ -226,8 +227,8 @@ void wefti_decoder_norm_backward(const wefti_decoder_view *f, wefti_role role,
 
 /* ---- the attention branch ---- */
 
-/* The norms of queries or keys, `heads` heads from column `at` of rows of qkv: of each
- * head, or of all of them together. */
+/* Applies the norms of queries or keys to `heads` heads from column `at` of the rows of
+ * qkv: to each head, or to all heads together. */
 static void qk_norm(const wefti_decoder_view *f, wefti_role role, int64_t heads,
                     int64_t at, float *rstd) {
     bool each = f->traits->head_qk_norm;
@@ -262,8 +263,8 @@ static void rotate(const wefti_decoder_view *f, bool back, float *qk) {
         f->k->rope(B, T, 1, R, f->ld, table, back, qk + h * f->D);
 }
 
-/* Norms (with qk_norm, into scratch) and rotates queries and keys; returns where they
- * are. */
+/* Normalizes (with qk_norm, into scratch) and rotates queries and keys; returns the
+ * buffer that contains them. */
 static float *turn(const wefti_decoder_view *f) {
     const weft_model_config *c = &f->model->config;
     float *qk = f->s.qkv;
@@ -276,7 +277,7 @@ static float *turn(const wefti_decoder_view *f) {
     return qk;
 }
 
-/* The way back of turn, on dq|dk in place. */
+/* The backward pass of turn, on dq|dk in place. */
 static void turn_backward(const wefti_decoder_view *f, float *dqk) {
     const weft_model_config *c = &f->model->config;
     rotate(f, true, dqk);
@@ -322,7 +323,7 @@ static void activate(const wefti_decoder_view *f) {
     }
 }
 
-/* ds in f->w.s becomes dgu. */
+/* Converts ds in f->w.s to dgu. */
 static void activate_backward(const wefti_decoder_view *f) {
     int64_t n = f->N * f->F;
     const float *gu = f->s.gu, *ds = f->w.s;
@@ -334,7 +335,7 @@ static void activate_backward(const wefti_decoder_view *f) {
     }
 }
 
-/* The product into s.gu: gate and up, or up alone. */
+/* The product into s.gu: gate and up, or only up. */
 static wefti_linear inner(const wefti_decoder_view *f) {
     bool gated = wefti_activation_is_gated(f->traits->activation);
     return linear(f, gated ? WEFTI_GATE : WEFTI_UP,

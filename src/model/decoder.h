@@ -4,35 +4,35 @@
 #include "model/families.h"
 
 /* The branches of a decoder's blocks, of all families: attention with rotary positions or
- * without, feed-forward gated or plain, norms. What a call works on is a view: parameters,
- * what is saved for the backward, scratch. A model may have biases, norms of queries and
- * keys, windows: what is not there has no parameter. */
+ * without, feed-forward gated or plain, norms. A call works on a view: parameters,
+ * activations saved for the backward pass, scratch. A model may have biases, norms of
+ * queries and keys, windows; a part that it does not have has no parameter. */
 
 typedef struct wefti_decoder_saved {
     float *qkv; /* [N,(H+2K)D] rotated; with qk_norm as the product gave it */
     float *o;   /* [N,HD] attention's output */
     float *lse; /* [B,H,T] */
     float *gu;  /* [N,2F] gate|up, or [N,F] */
-    float *mid; /* [N,C] between the branches; norms after: attention branch before its */
-    float *out1; /* [N,C] norms on both sides: attention branch before its second */
-    float *out;  /* [N,C] norms after: feed-forward branch before its */
+    float *mid; /* [N,C] between the branches; norms after: attention branch before its norm */
+    float *out1; /* [N,C] norms on both sides: attention branch before its second norm */
+    float *out;  /* [N,C] norms after: feed-forward branch before its norm */
     float *stats1, *stats2, *post1, *post2; /* of norms: [N], LayerNorm [2][N] */
     float *rstd_q, *rstd_k;                 /* [N], of each head [H][N] and [K][N] */
 } wefti_decoder_saved;
 
 typedef struct wefti_decoder_scratch {
-    float *a, *b, *c;  /* [N,C] for the block; c: branches side by side */
-    float *n;          /* [N,C] of a LayerNorm's backward */
+    float *a, *b, *c;  /* [N,C] for the block; c: parallel branches */
+    float *n;          /* [N,C] for the backward pass of a LayerNorm */
     float *gain;       /* [max(C,D)] 1 + a norm's parameter */
     float *stats;      /* of the head's norm */
     float *rest;       /* where the sets below begin; the head's kernel scratch */
     float *s, *dgu;    /* feed-forward: [N,F], and as gu */
     float *d_o, *dqkv; /* attention: [N,HD], [N,(H+2K)D] */
-    float *qk;         /* [N,(H+2K)D] with qk_norm: normed and rotated queries and keys */
+    float *qk;         /* [N,(H+2K)D] with qk_norm: normalized and rotated queries and keys */
     float *attention;  /* kernel scratch */
 } wefti_decoder_scratch;
 
-/* What one call works on; borrows model and pass. */
+/* The data of one call; borrows model and pass. */
 typedef struct wefti_decoder_view {
     const weft_model *model;
     const wefti_traits *traits;
@@ -52,7 +52,7 @@ wefti_decoder_view wefti_decoder_frame(const weft_model *model, int unit,
 
 bool wefti_activation_is_gated(wefti_activation activation);
 
-/* Of the ops table. */
+/* Functions of the ops table. */
 int64_t wefti_decoder_saved_floats(const weft_model *model, int unit, int64_t B,
                                    int64_t T);
 int64_t wefti_decoder_scratch_floats(const weft_model *model, int64_t B, int64_t T,
@@ -61,7 +61,7 @@ void wefti_decoder_forward(const weft_model *model, int unit, const wefti_pass *
 void wefti_decoder_backward(const weft_model *model, int unit, const wefti_pass *pass);
 void wefti_decoder_logits(const weft_model *model, const wefti_pass *pass, float *out);
 
-/* The norm of that role of x[N,C]; dx is STORED and may be dy. */
+/* The norm with that role, applied to x[N,C]; dx is STORED and may be dy. */
 void wefti_decoder_norm(const wefti_decoder_view *f, wefti_role role, const float *x,
                         float *y, float *stats);
 void wefti_decoder_norm_backward(const wefti_decoder_view *f, wefti_role role,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* config.json in the form that Hugging Face's classes read: numbers with the fewest digits
- * that give the same bits back. */
+/* Writes config.json in the form that Hugging Face's classes read: numbers have the
+ * fewest digits that read back to the same bits. */
 #include "model/describe.h"
 #include "base/text.h"
 
@@ -14,8 +14,8 @@
 #include "model/families.h"
 #include "model/rotary.h"
 
-/* The fewest digits, from 15, that give a number back exactly when read: people's decimal
- * numbers need no more, and 17 are always enough. */
+/* The fewest digits, at least 15, with which a number reads back exactly. Numbers that
+ * people write in decimal need no more than 15, and 17 are always enough. */
 static int digits_of(double value) {
     char text[32];
     for (int digits = 15; digits < 17; digits++) {
@@ -66,7 +66,7 @@ static void put_bool(writer *w, const char *key, bool value) {
 
 static void put_null(writer *w, const char *key) { put(w, key, json_null()); }
 
-/* What Hugging Face finds its class by. */
+/* Begins with the keys by which Hugging Face finds the class. */
 static writer begin(const char *type, const char *architecture) {
     writer w = {json_object(), false};
     put_text(&w, "model_type", type);
@@ -76,7 +76,7 @@ static writer begin(const char *type, const char *architecture) {
     return w;
 }
 
-/* Writes the object into a string of ours, and lets go of it. */
+/* Writes the object into a string of this library, and releases the object. */
 static weft_status print_json(weft_ctx *ctx, const weft_model *model, writer *w,
                               char **out) {
     size_t flags = JSON_INDENT(2) | JSON_ENSURE_ASCII;
@@ -90,7 +90,7 @@ static weft_status print_json(weft_ctx *ctx, const weft_model *model, writer *w,
         status = wefti_alloc(ctx, n_bytes + 2, "the model's config.json", out);
     json_t *root = w->root;
     if (status == WEFT_OK && json_dumpb(root, *out, n_bytes, flags) != n_bytes) {
-        wefti_free(ctx, *out); /* writing takes memory too */
+        wefti_free(ctx, *out); /* writing needs memory too */
         *out = NULL;
         status = weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the config.json");
     }
@@ -120,8 +120,8 @@ weft_status wefti_describe_gpt2(weft_ctx *ctx, const weft_model *model, char **j
     return print_json(ctx, model, &w, json);
 }
 
-/* The ids behind the tokenizer's are the last two: start of a target, which pads too, and
- * end. */
+/* The last two ids come after those of the tokenizer: the start of a target, which is
+ * also the padding, and the end. */
 weft_status wefti_describe_t5(weft_ctx *ctx, const weft_model *model, char **json) {
     const weft_model_config *c = &model->config;
     writer w = begin("t5", "T5ForConditionalGeneration");
@@ -146,7 +146,7 @@ weft_status wefti_describe_t5(weft_ctx *ctx, const weft_model *model, char **jso
     return print_json(ctx, model, &w, json);
 }
 
-/* Classes without names get HF's: LABEL_0 and on; num_labels is what counts. */
+/* Classes without names get those of HF: LABEL_0 and so on; only num_labels matters. */
 weft_status wefti_describe_vit(weft_ctx *ctx, const weft_model *model, char **json) {
     const weft_model_config *c = &model->config;
     char key[32], label[48];
@@ -187,7 +187,7 @@ static writer begin_decoder(const weft_model *model) {
     return begin(t->model_type, t->architecture);
 }
 
-/* rope_type and what belongs to it; theta = 0: kept beside it. */
+/* rope_type and its parameters; theta = 0: rope_theta is a separate key. */
 static json_t *rope_json(const wefti_rope_scaling *s, double theta) {
     static const char *const types[] = {"default", "linear", "llama3", "yarn"};
     json_t *rope = json_object();
@@ -212,8 +212,8 @@ static json_t *rope_json(const wefti_rope_scaling *s, double theta) {
     return NULL;
 }
 
-/* In the older form; where layers differ, in the newer one too, for the older one of some
- * classes does not say it all. */
+/* Writes the older form; if layers differ also the newer one, because in some classes the
+ * older form cannot express that. */
 static void put_rope(writer *w, const weft_model_config *c,
                      const wefti_rope_scaling *scaling) {
     const wefti_rope_scaling bare = {.rule = WEFTI_ROPE_DEFAULT};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The families of decoders: LLaMA (Touvron et al. 2023) and those that differ from it in
- * where norms stand, in their activation, windows, caps and biases. Names and [out,in]
+/* The families of decoders: LLaMA (Touvron et al. 2023), and others that differ from it
+ * in the places of norms, in activation, windows, caps and biases. Names and [out,in]
  * shapes are those of Hugging Face's classes. */
 #include "model/families.h"
 
@@ -82,7 +82,7 @@ static const wefti_traits qwen3 = {
     LLAMA_PLACES,
 };
 
-/* The numbers of the OLMo 2 paper; queries and keys are always normed. */
+/* The numbers of the OLMo 2 paper; queries and keys are always normalized. */
 static const wefti_traits olmo2 = {
     .model_type = "olmo2",
     .architecture = "Olmo2ForCausalLM",
@@ -241,7 +241,7 @@ unsigned wefti_traits_wanted(const weft_model_config *c) {
     return wanted;
 }
 
-/* Refuses the first extra that the family's config.json cannot say. */
+/* Refuses the first extra that the family's config.json cannot express. */
 static weft_status check_extras(weft_ctx *ctx, const wefti_traits *t,
                                 const weft_model_config *c) {
     static const char *const keys[] = {
@@ -295,7 +295,8 @@ weft_status wefti_families_check(weft_ctx *ctx, const wefti_traits *t,
     if (c->ffn == 0) c->ffn = default_ffn(t, c->width);
     if (c->norm_eps == 0) c->norm_eps = t->norm_eps;
     if (c->rope_theta == 0) c->rope_theta = t->rope_theta;
-    /* A file that leaves these two out means its family's own, so the numbers are said. */
+    /* A file without these two keys would mean the family's defaults, so they are always
+     * written. */
     if (c->rope_local_theta == 0 && t->knows & WEFTI_KNOWS_LOCAL)
         c->rope_local_theta = c->rope_theta;
     if (c->query_scale == 0 && t->knows & WEFTI_KNOWS_QUERY_SCALE)
@@ -366,7 +367,7 @@ static void add_vectors(wefti_block_specs *l) {
     if (t->post2) add(l, WEFTI_POST2, t->post2, ".weight", C, 0, gain, 0);
 }
 
-/* Says that a parameter is rows of one tensor with others. */
+/* Records that a parameter shares a tensor with others, of which it is some rows. */
 static void place(weft_model *model, int unit, wefti_role role, const char *name,
                   const char *end, wefti_place where) {
     int i = model->roles[role];
@@ -410,9 +411,9 @@ void wefti_families_block(weft_model *model, wefti_block_specs *block) {
     add_vectors(block);
 }
 
-/* Initial values: N(0, std), gains as if 1, biases 0. Where norms stand before the
- * branches alone, their last products are scaled by 1/sqrt(2L) as GPT-2 does; with norms
- * behind them all matrices are drawn alike, as in the OLMo 2 paper. */
+/* Initial values: N(0, std), gains as if 1, biases 0. If norms are only before the branches,
+ * the last products of the branches are scaled by 1/sqrt(2L), as in GPT-2; with norms after
+ * the branches all matrices have the same distribution, as in the OLMo 2 paper. */
 static weft_status layout(weft_ctx *ctx, weft_model *model) {
     const weft_model_config *c = &model->config;
     const wefti_traits *t = model->ops->traits;

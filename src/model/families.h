@@ -3,9 +3,9 @@
 
 #include "model/units.h"
 
-/* What tells one family of decoders from another: where norms stand, which norm and
- * activation, which extras it knows, and under which names Hugging Face's classes keep its
- * parameters. */
+/* The differences between families of decoders: the places of norms, the kind of norm and
+ * activation, the supported extras, and the names of the parameters in Hugging Face's
+ * classes. */
 
 typedef enum wefti_norm_place {
     WEFTI_NORM_BEFORE,  /* h = x + a(n1 x),      y = h + m(n2 h) */
@@ -21,7 +21,7 @@ typedef enum wefti_activation {
     WEFTI_RELU
 } wefti_activation;
 
-/* What a family's config.json can say; other values of these keys are refused. */
+/* What a family's config.json can express; other values of these keys are refused. */
 enum {
     WEFTI_KNOWS_WINDOW = 1,
     WEFTI_KNOWS_PERIOD = 2, /* layers with and without a window */
@@ -36,8 +36,8 @@ enum {
     WEFTI_KNOWS_SCALING = 1024 /* rope_scaling */
 };
 
-/* A block's parameters by what they do, in the order of the unit's table: q|k|v, gate|up
- * and their biases are neighbours, so that one product serves each. */
+/* The roles of a block's parameters, in the order of the unit's table: q|k|v, gate|up and
+ * their biases are adjacent, so that one product computes each group. */
 typedef enum wefti_role {
     WEFTI_NORM1,
     WEFTI_Q,
@@ -71,16 +71,16 @@ struct wefti_traits {
     wefti_activation activation;
     bool layer_norm;     /* else RMSNorm */
     bool gain_plus_one;  /* a norm's gain is 1 + its parameter */
-    bool head_qk_norm;   /* qk_norm works on each head; else on all of a row */
+    bool head_qk_norm;   /* qk_norm is applied to each head; else to a whole row */
     bool o_without_bias; /* attention_bias leaves o out */
     bool always_qk_norm, always_bias, always_mlp_bias;
-    bool scaled_embedding;  /* by the root of the width */
+    bool scaled_embedding;  /* by the square root of the width */
     bool rotary;            /* else a table of positions */
     int64_t first_position; /* row of position 0 there */
-    bool sees_all;          /* each position sees all; else those before it */
+    bool sees_all;          /* each position sees all; else only those before it */
     unsigned knows;
     double norm_eps, rope_theta; /* defaults */
-    double json_norm_eps;        /* where config.json does not say it */
+    double json_norm_eps;        /* default if config.json does not have it */
     int64_t period;              /* of layers without a window, likewise; 0: none */
     const char *block_prefix, *embed, *positions, *norm, *head;
     const char *names[WEFTI_DOWN + 1]; /* of the block's, without ".weight" */
@@ -89,7 +89,7 @@ struct wefti_traits {
     bool heads_interleaved;            /* fused_qkv is q0 k0 v0 q1 k1 v1 ... */
 };
 
-/* A block's parameters, with the names that the specs borrow. */
+/* The parameters of a block, with the names that the specs borrow. */
 enum { WEFTI_MAX_NAME = 64 };
 typedef struct wefti_block_specs {
     weft_model *model;
@@ -98,10 +98,10 @@ typedef struct wefti_block_specs {
     char names[WEFTI_ROLES][WEFTI_MAX_NAME];
 } wefti_block_specs;
 
-/* Fills *block as the traits of the model's kind say, and the model's roles. */
+/* Fills *block and the model's roles according to the traits of the model's kind. */
 void wefti_families_block(weft_model *model, wefti_block_specs *block);
 
-/* Completes and checks what kinds with traits share. */
+/* Completes and checks the settings that kinds with traits have in common. */
 weft_status wefti_families_check(weft_ctx *ctx, const wefti_traits *traits,
                                  weft_model_config *config) WEFT_CHECKED;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of a model configuration's fields: to compare two, and to write one down as
- * keys. */
+/* The table of a model configuration's fields: for comparing two configurations, and for
+ * writing one as keys. */
 #include "model/fields.h"
 #include "base/text.h"
 

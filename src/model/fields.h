@@ -17,16 +17,16 @@ typedef struct wefti_field {
     const char *name; /* NULL ends the table */
     size_t offset;
     wefti_field_type type;
-    bool free; /* a run may choose it anew: the same parameters compute the same */
+    bool free; /* a run may change it: parameters keep their meaning */
 } wefti_field;
 
 extern const wefti_field wefti_model_fields[];
 
-/* Whether two models have the same value there. */
+/* Whether two models have the same value of the field. */
 bool wefti_field_same(const wefti_field *field, const weft_model_config *a,
                       const weft_model_config *b);
 
-/* The value as a configuration takes it; writes into out and returns it. */
+/* The value as text for a configuration; writes to out and returns it. */
 const char *wefti_field_text(const wefti_field *field, const weft_model_config *config,
                              char *out, size_t out_size);
 

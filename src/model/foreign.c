@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A model that somebody else computes: named tensors, a unit each, and nothing to run. */
+/* A model that another program computes: named tensors, each of which is a unit; it
+ * cannot be run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ static weft_status check_tensor(weft_ctx *ctx, const wefti_foreign_tensor *t, in
         t->name, (long long)t->rows, (long long)t->cols);
 }
 
-/* Matrices of a program's own model are hidden unless their name says that they are a
+/* Whether a matrix is a hidden one: all are, unless their name shows that they are a
  * table or a head. */
 static bool is_hidden(const wefti_foreign_tensor *t) {
     static const char *const words[] = {"embed", "wte", "wpe", "head"};

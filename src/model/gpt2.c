@@ -49,7 +49,7 @@ typedef struct scratch {
     float *attention;   /* kernel scratch */
 } scratch;
 
-/* What one call works on. */
+/* The data of one call. */
 typedef struct frame {
     const weft_model *model;
     const wefti_pass *pass;
@@ -154,7 +154,8 @@ static int64_t saved_floats(const weft_model *model, int unit, int64_t B, int64_
     return lay_saved(model, B, T, NULL, &s);
 }
 
-/* Returns the floats before `wide`, and lays `attention` behind it. */
+/* Divides the scratch; returns the number of floats before `wide`, and places `attention`
+ * after it. */
 static int64_t lay_scratch(const weft_model *model, int64_t B, int64_t T, float *base,
                            scratch *w, int64_t *wide_floats) {
     int64_t N = B * T, C = model->config.width, F = model->config.ffn;
@@ -266,7 +267,7 @@ static void block_forward(const frame *f) {
     k->accumulate(f->N * f->C, s->h, y);
 }
 
-/* dy becomes dh. */
+/* Converts dy to dh. */
 static void ffn_backward(const frame *f) {
     const wefti_kernels *k = f->k;
     const saved *s = &f->s;
@@ -283,7 +284,7 @@ static void ffn_backward(const frame *f) {
                           grad(f, LN2_W), grad(f, LN2_B));
 }
 
-/* dy, which holds dh, becomes dx. */
+/* Converts dy, which contains dh, to dx. */
 static void attention_backward(const frame *f) {
     const wefti_kernels *k = f->k;
     const saved *s = &f->s;

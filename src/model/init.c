@@ -38,7 +38,7 @@ void wefti_model_init_rows(const weft_model *model, uint64_t seed, int unit, int
     uint64_t number = (uint64_t)(p - model->params);
     int64_t begin = row_begin * p->cols, end = begin + n_rows * p->cols;
     const float *saved = wefti_model_saved_values(model, unit, param);
-    if (saved) { /* what is trained whole beside adapters begins as the base is */
+    if (saved) { /* a module trained in full beside adapters starts with the base's values */
         memcpy(out, saved + begin, (size_t)(end - begin) * sizeof *out);
         return;
     }

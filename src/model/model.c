@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The front of the models: finds the kind, checks what every kind needs, builds the
- * tables.
+/* The common part of the models: finds the kind, checks the requirements of every kind,
+ * builds the tables.
  *
- *     configuration --> sizes that are whole, within limits, and fit together
- *                   --> what was left to the kind: flags, sizes of 0
+ *     configuration --> checks: sizes are whole, within limits, and consistent
+ *                   --> values that the kind decides: flags, sizes of 0
  *                   --> units with their tensors: embedding, blocks, head
  *
  * The kind's own functions do forward and backward, unit by unit (model.h). */
@@ -15,7 +15,7 @@
 
 #include "base/memory.h"
 
-/* Limits far above any model, so that no product of sizes leaves int64_t. */
+/* Limits far above any model, so that no product of sizes overflows int64_t. */
 enum {
     CONTEXT_MAX = 1 << 24,
     LAYERS_MAX = 10000,
@@ -75,7 +75,7 @@ static weft_status check_not_negative(weft_ctx *ctx, const char *key, double val
         "model.%s is %g, expected a positive number, or 0 for the default", key, value);
 }
 
-/* Keys that other kinds of row have. */
+/* Refuses keys that belong to other kinds of rows. */
 static weft_status check_input(weft_ctx *ctx, const weft_model_config *c) {
     wefti_input input = wefti_model_find(c->kind)->input;
     const struct {
@@ -139,7 +139,7 @@ static void settle(int *flag, bool usual) {
     if (*flag < 0) *flag = usual;
 }
 
-/* What was left to the kind. */
+/* Sets the flags that the kind decides. */
 static void settle_flags(const wefti_model_ops *ops, weft_model_config *c) {
     settle(&c->tied, ops->tied);
     settle(&c->qk_norm, ops->qk_norm);

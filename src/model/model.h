@@ -6,16 +6,15 @@
 #include "tensor/kernels.h"
 
 /* A model is an ordered list of units: the embedding, each block, the head. A unit is the
- * grain of everything: gathered before use, reduce-scattered after its backward,
- * exchanged while the next unit's backward runs, recomputed when activations are not
- * kept.
+ * granularity of all operations: it is gathered before use, reduce-scattered after its backward,
+ * exchanged while the next unit's backward runs, recomputed when activations are not kept.
  *
  *     tokens[B,T] -> unit 0 -> x[B,T,C] -> unit 1 -> ... -> x[B,T,C] -> unit L+1 -> loss
  */
 
 typedef enum wefti_unit_kind { WEFTI_EMBED, WEFTI_BLOCK, WEFTI_HEAD } wefti_unit_kind;
 
-/* What a row is: how many tokens, positions of x and targets it has.
+/* The kinds of rows, with their numbers of tokens, positions of x, and targets.
  *
  *     text     T tokens                           T positions        T targets
  *     pairs    source and target, T together      T                  those of the target
@@ -26,13 +25,13 @@ typedef enum wefti_input {
     WEFTI_INPUT_IMAGES
 } wefti_input;
 
-/* The dimensions that a tensor has in files, where they are not rows and columns. */
+/* The dimensions of a tensor in files, if they differ from rows and columns. */
 typedef struct wefti_dims {
     int n; /* 0: as the parameter */
     int64_t dims[4];
 } wefti_dims;
 
-/* Where a parameter lies in files: row r of it is row start + r / run * stride + r % run
+/* The place of a parameter in files: its row r is row start + r / run * stride + r % run
  * of the tensor of that name, which other parameters may share. */
 typedef struct wefti_place {
     char name[96];                    /* Hugging Face's */
@@ -40,8 +39,8 @@ typedef struct wefti_place {
     wefti_dims shape;
 } wefti_place;
 
-/* The row of the tensor where row `row` of a parameter lies; so many rows, at most `most`,
- * follow each other there too: [out] n. */
+/* The row of the tensor that contains row `row` of a parameter. [out] n: number of rows,
+ * at most `most`, that are consecutive there too. */
 int64_t wefti_place_row(const wefti_place *place, int64_t row, int64_t most, int64_t *n);
 
 /* One parameter of a unit. Sharded along its first dimension. */
@@ -51,9 +50,9 @@ typedef struct wefti_param {
     int ndim;           /* 1 or 2 */
     int64_t rows, cols; /* cols = 1 when ndim == 1 */
     bool decays;        /* weight decay applies (matrices only) */
-    bool hidden; /* a matrix of a product inside a block: neither table nor vector */
+    bool hidden; /* a matrix of a product inside a block, neither table nor vector */
     bool cols_are_outputs; /* of that product; else its rows are */
-    int parts; /* equal matrices beside each other in the columns: 3 for q, k and v */
+    int parts; /* equal matrices, adjacent in the columns: 3 for q, k and v */
     float init_mean; /* initial value = init_mean + init_std * N(0,1) */
     float init_std;
     int64_t offset; /* of its first element in the unit's flat buffer */
@@ -69,9 +68,9 @@ typedef struct wefti_unit {
     bool lent;          /* another unit borrows it */
 } wefti_unit;
 
-/* How inputs of adapters are dropped while they are trained (adapted.c): a product with a matrix
- * W that has an adapter is x W^T + drop(x) D^T, with the adapter's product in D instead of in W.
- * Both flat buffers have the unit's layout. */
+/* Dropout of the inputs of adapters in training (adapted.c): a product with a matrix W
+ * that has an adapter is x W^T + drop(x) D^T, with the adapter's product in D instead of
+ * in W. Both flat buffers have the unit's layout. */
 typedef struct wefti_side {
     const float *products; /* D where there is an adapter, 0 elsewhere */
     const bool *has;       /* [params of the unit] an adapter */
@@ -79,12 +78,11 @@ typedef struct wefti_side {
     float *room;           /* as long as the largest input of a product */
 } wefti_side;
 
-/* Everything one call of forward or backward sees. Pointers are borrowed for the call. In
- * training the head's forward does nothing: its backward computes loss and gradients in
- * one go. Otherwise its forward computes the loss. Backward takes the pass of the forward
- * before it, with the same x; it leaves params, x and saved as they were (forward over
- * the same pass refills saved bit for bit). saved and scratch start at multiples of 64
- * bytes. */
+/* The arguments of one call of forward or backward. Pointers are borrowed for the call. In
+ * training the head's forward does nothing: its backward computes loss and gradients together.
+ * Otherwise its forward computes the loss. Backward gets the pass of the preceding forward,
+ * with the same x; it does not change params, x and saved (forward over the same pass fills
+ * saved with the same bits again). saved and scratch start at multiples of 64 bytes. */
 typedef struct wefti_pass {
     const wefti_kernels *kernels;
     int64_t B, T;        /* T <= config.context */
@@ -106,7 +104,7 @@ typedef struct wefti_pass {
     float grad_scale;       /* multiplies the summed loss before differentiation */
     double *loss_sum;       /* head: sum of the tokens' losses is ADDED */
     const wefti_side *side; /* NULL: nothing is dropped before an adapter */
-    bool frozen_table; /* backward of the head: its token matrix takes no gradient */
+    bool frozen_table; /* backward of the head: no gradient of its token matrix */
     double *hits; /* forward of an image's head: right classes are ADDED; may be NULL */
 } wefti_pass;
 
@@ -115,8 +113,8 @@ typedef struct wefti_adapted wefti_adapted; /* model/adapted.h */
 
 enum { WEFTI_MAX_ROLES = 24 };
 
-/* What a model kind implements: one constant per kind at the foot of its file, one line
- * in registry.c. */
+/* What a model kind implements: one constant per kind at the end of its file, one line in
+ * registry.c. */
 typedef struct wefti_model_ops {
     const char *name;
     const char *summary;
@@ -140,7 +138,7 @@ typedef struct wefti_model_ops {
     /* Hugging Face config.json text; [out] owned by the caller (wefti_free). */
     weft_status (*describe_json)(weft_ctx *ctx, const weft_model *model, char **json);
     const wefti_traits *traits; /* of the kinds in families.c; else NULL */
-    /* What a configuration that does not say it has. */
+    /* Values for a configuration that does not set them. */
     bool tied, qk_norm, attention_bias, mlp_bias;
 } wefti_model_ops;
 
@@ -154,15 +152,15 @@ struct weft_model {
     int64_t n_elements;         /* all units */
     float *tables;              /* owned; read-only tables of the kind (RoPE), or NULL */
     int roles[WEFTI_MAX_ROLES]; /* of a block's parameters (decoder.h); -1: not there */
-    float embed_scale;          /* of the embedding's rows; 0: as they are */
+    float embed_scale;          /* factor of the embedding's rows; 0: none */
     int64_t first_position;     /* row of the position table */
     wefti_adapted *adapted;     /* owned; of a model that is trained in part, or NULL */
-    /* Frees what `adapted` is, or NULL. */
+    /* Frees `adapted`; or NULL. */
     void (*fini)(weft_ctx *ctx, weft_model *model);
 };
 
-/* Of a row of `length` (data.length): positions of x, T below; of a row of T positions:
- * tokens and targets. */
+/* Positions of x (T below) for a row of `length` (data.length); tokens and targets of a
+ * row of T positions. */
 int64_t wefti_model_positions(const weft_model_config *config, int64_t length);
 int64_t wefti_model_row_tokens(const weft_model *model, int64_t T);
 int64_t wefti_model_row_targets(const weft_model *model, int64_t T);
@@ -174,18 +172,19 @@ void wefti_model_init_rows(const weft_model *model, uint64_t seed, int unit, int
                            int64_t row_begin, int64_t n_rows, float *out);
 
 /* Logits [B*T,V] of rows x [B,T,C] of the head's input: final norm and product with the
- * token matrix. Of pass it reads kernels, B, T, params, borrowed, x and scratch. Sampling
- * asks for one row: B = T = 1 and x = the last position. */
+ * token matrix. It reads kernels, B, T, params, borrowed, x and scratch of pass. Sampling
+ * needs one row: B = T = 1 and x = the last position. */
 void wefti_model_logits(const weft_model *model, const wefti_pass *pass, float *logits);
 
-/* A tensor of a model that is computed elsewhere. */
+/* A tensor of a model that another program computes. */
 typedef struct wefti_foreign_tensor {
     const char *name;
     int64_t rows, cols;
     bool decays;
 } wefti_foreign_tensor;
 
-/* A model of tensors alone, a unit each; it can not be run (foreign.c). */
+/* A model that consists only of tensors, each of which is a unit; it cannot be run
+ * (foreign.c). */
 weft_status wefti_model_foreign(weft_ctx *ctx, const wefti_foreign_tensor *tensors, int n,
                                 weft_model **out) WEFT_CHECKED;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Texts that name parameters:
  *
- *     @matrices, all-linear           those of products inside blocks; the second is PEFT's name
+ *     @matrices, all-linear           matrices of products inside blocks; the second is PEFT's name
  *     *.layers.[01].*                 fnmatch over the parameter's name
  *     q_proj, self_attn.q_proj        the last parts of a module's name (targets)
  *     lm_head, norm                   the end of a module's name, whatever is before it, as PEFT
@@ -33,11 +33,11 @@ const char *wefti_param_adapter_name(const wefti_param *param) {
                                                       : param->file.name;
 }
 
-/* Whether the module of the tensor of that name is meant. */
+/* Whether a pattern matches the module of the tensor with that name. */
 static bool names_module(const char *pattern, const char *tensor) {
     char module[WEFTI_MODULE_NAME];
     snprintf(module, sizeof module, "%s", tensor);
-    char *dot = strrchr(module, '.'); /* behind it: weight or bias */
+    char *dot = strrchr(module, '.'); /* after it: weight or bias */
     if (dot) *dot = '\0';
     size_t n = strlen(module), m = strlen(pattern);
     return (n >= m && same(module + n - m, pattern)) || fnmatch(pattern, module, 0) == 0;

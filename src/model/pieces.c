@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What units of several models are made of: linear maps in both layouts, dropout, embedding,
- * head and loss, each as a forward and backward pair.
+/* Building blocks of the units of several models: linear maps in both layouts, dropout,
+ * embedding, head and loss, each as a pair of forward and backward.
  *
  *     [in,out]: y = x W     [out,in]: y = x W^T     with a side: + drop(x) D or D^T
  *     loss = mean over N of -log softmax(y)[target] */
@@ -13,7 +13,7 @@ static void drop_side(const wefti_kernels *k, const wefti_linear *l, float *x) {
     k->dropout(l->N * l->in, side->rate, side->seed, side->step, side->first, x);
 }
 
-/* The input as the side sees it. */
+/* The input of the side's product, with dropout. */
 static const float *dropped(const wefti_kernels *k, const wefti_linear *l, const float *x) {
     memcpy(l->side.room, x, (size_t)(l->N * l->in) * sizeof *x);
     drop_side(k, l, l->side.room);
@@ -60,7 +60,7 @@ void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const 
     k->accumulate(l->N * l->in, l->side.room, dx);
 }
 
-/* A number of its own for each (step, parameter), under a seed that no other dropout has. */
+/* Every (step, parameter) has a number of its own, with a seed that no other dropout uses. */
 wefti_linear_side wefti_side_of(const weft_model *model, int unit, const wefti_pass *pass,
                                 int param, int64_t out) {
     const wefti_param *p = &model->units[unit].params[param];
@@ -85,14 +85,14 @@ static bool drops(const weft_model *model, const wefti_pass *pass) {
     return pass->training && model->config.dropout > 0;
 }
 
-/* A number of its own for each (step, unit, site); rows count through the global batch.
+/* Every (step, unit, site) has a number of its own; rows are counted through the global batch.
  */
 static void mask(const weft_model *model, int unit, wefti_drop_site site,
                  const wefti_pass *pass, float *x) {
     uint64_t sites = (uint64_t)model->n_units * WEFTI_DROP_THIRD;
     uint64_t place = (uint64_t)unit * WEFTI_DROP_THIRD + (uint64_t)site;
     uint64_t seed = pass->seed;
-    if (site == WEFTI_DROP_THIRD) { /* which few kinds have: a seed of its own */
+    if (site == WEFTI_DROP_THIRD) { /* which few kinds have: it has a seed of its own */
         place -= WEFTI_DROP_THIRD;
         seed ^= (uint64_t)1 << 63;
     }

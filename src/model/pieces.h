@@ -5,18 +5,18 @@
 
 #include "model/model.h"
 
-/* The pieces that several kinds of model are made of, each a forward and a backward. */
+/* The building blocks of several kinds of model, each a forward and a backward. */
 
 /* The second product of a matrix with an adapter whose inputs are dropped. The mask of an element
  * is a function of (seed, step, first + its index). */
 typedef struct wefti_linear_side {
-    const float *w; /* laid out as the matrix; NULL: there is none */
+    const float *w; /* in the layout of the matrix; NULL: there is none */
     float rate;
     uint64_t seed, step, first;
     float *room; /* [N,in] */
 } wefti_linear_side;
 
-/* A product with a matrix, and a bias where b is not NULL, for N rows. */
+/* A product of N rows with a matrix, and a bias if b is not NULL. */
 typedef struct wefti_linear {
     int64_t N, in, out;
     bool in_out; /* W is [in,out] and y = x W (Hugging Face Conv1D); else W is [out,in]
@@ -26,20 +26,21 @@ typedef struct wefti_linear {
     wefti_linear_side side;
 } wefti_linear;
 
-/* The side of a product whose matrices are parameter `param` of the unit and, where its outputs
- * are more than that has, those behind it. Their masks are one: they read the same input. */
+/* The side of a product whose matrices are parameter `param` of the unit and, if it has
+ * more outputs than that one, the following parameters. They share one mask, because they
+ * read the same input. */
 wefti_linear_side wefti_side_of(const weft_model *model, int unit, const wefti_pass *pass,
                                 int param, int64_t out);
 
 /* y[N,out] STORED. */
 void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const float *x,
                           float *y);
-/* dx[N,in] STORED; it must not be dy, but may be x. With a side, dw is of its matrix, and the
- * first one takes no gradient. */
+/* dx[N,in] STORED; it must not be dy, but may be x. With a side, dw is the gradient of
+ * the side's matrix, and the first matrix gets no gradient. */
 void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const float *x,
                            const float *dy, float *dx);
 
-/* Parameter i of a unit, and its gradient (NULL where none is asked for). */
+/* Parameter i of a unit, and its gradient (NULL if none is requested). */
 static inline const float *wefti_unit_param(const wefti_unit *unit,
                                             const wefti_pass *pass, int i) {
     return pass->params + unit->params[i].offset;
@@ -63,8 +64,8 @@ typedef enum wefti_drop_site {
 void wefti_drop(const weft_model *model, int unit, wefti_drop_site site,
                 const wefti_pass *pass, float *x);
 
-/* The gradient of what went into the dropout: pass->dy itself without dropout, else
- * `copy`, filled with pass->dy and masked. */
+/* The gradient of the dropout's input: pass->dy itself without dropout, else `copy`,
+ * which becomes pass->dy with the mask applied. */
 const float *wefti_drop_gradient(const weft_model *model, int unit, wefti_drop_site site,
                                  const wefti_pass *pass, float *copy);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Rotary positions and how their frequencies are changed for longer texts. Pair i of R/2
- * turns by t w_i at position t, w_i = theta^(-2i/R); with a factor s, of texts of length L:
+/* Rotary positions, and the changes of their frequencies for longer texts. Pair i of R/2
+ * is rotated by t w_i at position t, w_i = theta^(-2i/R). With a factor s and original
+ * texts of length L:
  *
  *     linear   w / s
  *     llama3   w, where a turn takes less than L/high tokens; w / s, where more than L/low;
- *              between them mixed linearly in L w / 2 pi     (Llama 3.1)
- *     yarn     w before pair `low`, w / s behind pair `high`, between them mixed linearly
- *              in i; the pairs that make fast and slow turns in L tokens; cosines and sines
- *              times 0.1 ln s + 1                            (Peng et al. 2023) */
+ *              between them interpolated linearly in L w / 2 pi     (Llama 3.1)
+ *     yarn     w before pair `low`, w / s after pair `high`, between them interpolated
+ *              linearly in i; `low` and `high` are the pairs that make fast and slow turns
+ *              in L tokens; cosines and sines times 0.1 ln s + 1    (Peng et al. 2023) */
 #include "model/rotary.h"
 #include "base/text.h"
 
@@ -103,14 +104,14 @@ void wefti_rope_scaling_text(const wefti_rope_scaling *s, char *out, size_t out_
 /* ---- frequencies ---- */
 
 static double llama3(const wefti_rope_scaling *s, double w) {
-    double turns = s->original * w / two_pi; /* in a text of the first length */
+    double turns = s->original * w / two_pi; /* in a text of the original length */
     if (turns > s->high) return w;
     if (turns < s->low) return w / s->factor;
     double share = (turns - s->low) / (s->high - s->low);
     return (1 - share) * w / s->factor + share * w;
 }
 
-/* The pair, as a real number, that makes so many turns in a text of the first length. */
+/* The pair, as a real number, that makes `turns` turns in a text of the original length. */
 static double pair_of(const wefti_rope_scaling *s, double turns, double theta,
                       int64_t R) {
     return (double)R * log(s->original / (turns * two_pi)) / (2 * log(theta));

@@ -5,19 +5,20 @@
  *               y = g + drop(ffn(n2 g))
  *     self, cross = o(softmax(q k^T + bias) v)       ffn = wo(gelu(wi_0 x) * (wi_1 x))
  *     loss = cross-entropy(n(y_L) W^T), W the head's own, or C^-1/2 times the embedding
- * Norms are RMSNorm, scores are not divided by the root of D, and nothing has a bias vector.
- * A self-attention's bias is a number per head and bucket of key - query, one table per
- * stack, which HF keeps in its first block; the cross-attention has none.
+ * Norms are RMSNorm, scores are not divided by the root of D, and nothing has a bias
+ * vector. The bias of a self-attention is a number per head and bucket of key - query.
+ * There is one table per stack, which HF stores in the stack's first block; the
+ * cross-attention has none.
  *
  * A row has Ts source tokens and Td target tokens, T = Ts + Td, and x holds the encoder's
  * rows of all sequences, then the decoder's:
  *
  *     x[B,T,C] = [B,Ts,C] encoder | [B,Td,C] decoder
  *
- * so the two stacks are one list of units: an encoder's block leaves the decoder's rows as
- * they are, and a decoder's block hands the encoder's rows on, whose gradient grows in dy by
- * what its cross-attention read. Tokens below 0 pad the source; nobody attends to them. The
- * tables of biases lie in the embedding's unit, which all blocks borrow. */
+ * So the two stacks are a single list of units. A block of the encoder does not change the
+ * decoder's rows. A block of the decoder passes the encoder's rows on, and its
+ * cross-attention adds to their gradient in dy. Tokens below 0 pad the source and are masked
+ * in attention. The tables of biases are in the embedding's unit, which all blocks borrow. */
 #include <math.h>
 #include <string.h>
 
@@ -26,13 +27,13 @@
 #include "model/pieces.h"
 #include "model/units.h"
 
-/* Parameters of the embedding's unit, of a block (the first nine of both stacks; then the
- * decoder's others, or the norm behind the last encoder block), and of the head. */
+/* Parameters of the embedding's unit, of a block (the first nine are those of both stacks; then
+ * the others of the decoder, or the norm after the last encoder block), and of the head. */
 enum { SHARED, ENCODER_BIAS, DECODER_BIAS, N_EMBED };
 enum { N1, Q, K, V, O, N2, WI0, WI1, WO, BOTH, NX = BOTH, XQ, XK, XV, XO, N_DECODER };
 enum { LAST_NORM = BOTH, N_ENCODER_LAST };
 
-/* What one attention keeps for its backward. */
+/* The activations that one attention saves for its backward pass. */
 typedef struct kept {
     float *qkv; /* self: [N,3HD] q|k|v; cross: [Nd,HD] q */
     float *kv;  /* cross: [Ns,2HD] k|v of the encoder's rows */
@@ -44,7 +45,7 @@ typedef struct saved {
     kept self, cross;
     float *h, *g; /* [N,C] between the branches; g of the decoder's blocks */
     float *gu;    /* [N,2F] */
-    float *z;     /* [N,C] before the norm behind the last encoder block */
+    float *z;     /* [N,C] before the norm after the last encoder block */
     float *rstd1, *rstd2, *rstd3; /* [N] */
 } saved;
 
@@ -62,7 +63,7 @@ typedef struct scratch {
     float *attention;
 } scratch;
 
-/* What one call works on: the rows of one stack. */
+/* The data of one call: the rows of one stack. */
 typedef struct frame {
     const weft_model *model;
     const wefti_unit *unit;
@@ -108,8 +109,8 @@ static weft_status check(weft_ctx *ctx, weft_model_config *c) {
 
 static double root(double x) { return 1 / sqrt(x); }
 
-/* The nine parameters that blocks of both stacks begin with; `ffn` is the number that the
- * feed-forward has among HF's layers of a block. */
+/* The first nine parameters of the blocks of both stacks; `ffn` is the number of the
+ * feed-forward among HF's layers of a block. */
 #define BLOCK_SPECS(ffn)                                                                 \
     [N1] = {"layer.0.layer_norm.weight", C, 0, 1, 0},                                    \
     [Q] = {"layer.0.SelfAttention.q.weight", HD, C, 0, f * root((double)(C * D))},       \
@@ -148,9 +149,9 @@ static void add_blocks(weft_model *model) {
                                            decoder, N_DECODER, 0});
 }
 
-/* Initial values as Mesh TensorFlow's T5: they stand for the divisions that its scores and
- * products do without; the embedding has unit variance. A head of its own gets C^-1/2, so
- * that the first losses are near log V (Hugging Face draws it with unit variance). */
+/* Initial values as in the T5 of Mesh TensorFlow: they replace the scaling that its scores
+ * and products lack; the embedding has unit variance. A separate head gets C^-1/2, so that
+ * the first losses are near log V (Hugging Face initializes it with unit variance). */
 static weft_status layout(weft_ctx *ctx, weft_model *model) {
     const weft_model_config *c = &model->config;
     int64_t C = c->width, n = c->layers + c->decoder_layers;
@@ -179,9 +180,10 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
 
 /* ---- relative positions ---- */
 
-/* The bucket of a distance key - query: half of the buckets are for keys ahead where both
- * directions are seen; of a direction's, half are for one distance each, the rest grow as
- * its logarithm up to `most`. The arithmetic is in float, as HF's. */
+/* The bucket of a distance key - query: if both directions are seen, half of the buckets
+ * are for keys after the query. Of the buckets of a direction, half are for a single
+ * distance each; the others cover ranges that grow logarithmically up to `most`. The
+ * arithmetic is in float, as in HF. */
 static int64_t bucket_of(int64_t ahead, bool both, int64_t buckets, int64_t most) {
     int64_t first = 0, far = ahead < 0 ? -ahead : ahead;
     if (both) {
@@ -202,7 +204,7 @@ static int64_t bias_offset(const frame *f) {
     return f->model->units[0].params[f->encoder ? ENCODER_BIAS : DECODER_BIAS].offset;
 }
 
-/* The table of the stack as the kernel reads it: by head and query - key. */
+/* Expands the table of the stack for the kernel: indexed by head and query - key. */
 static void spread_bias(const frame *f, int64_t T, int64_t row) {
     const weft_model_config *c = &f->model->config;
     const float *table = f->pass.borrowed + bias_offset(f);
@@ -214,7 +216,7 @@ static void spread_bias(const frame *f, int64_t T, int64_t row) {
     }
 }
 
-/* The table's gradient += that of the spread one. */
+/* The table's gradient += the gradient of the expanded table. */
 static void gather_bias(const frame *f, int64_t T, int64_t row) {
     const weft_model_config *c = &f->model->config;
     float *table = f->pass.borrowed_grads + bias_offset(f);
@@ -229,8 +231,8 @@ static void gather_bias(const frame *f, int64_t T, int64_t row) {
 
 static int64_t max2(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Source positions of rows of T; a row that has no place for them (a short context, to
- * look at a configuration) is halved. */
+/* Source positions of rows of T; a row without room for them (a short context, when a
+ * configuration is examined) is divided in halves. */
 static int64_t source_of(const weft_model *model, int64_t T) {
     int64_t Ts = model->config.source;
     return Ts > 0 && Ts < T ? Ts : T / 2;
@@ -271,7 +273,7 @@ static int64_t saved_floats(const weft_model *model, int u, int64_t B, int64_t T
     return lay_saved(model, u, B, T, NULL, &s);
 }
 
-/* Attention of a stack's rows to themselves; the bias without its buffers. */
+/* The self-attention of a stack's rows; the bias has no buffers yet. */
 static wefti_attention_shape self_shape(const weft_model *model, int64_t B, int64_t T,
                                         bool encoder) {
     const weft_model_config *c = &model->config;
@@ -311,8 +313,8 @@ static int64_t attention_floats(const weft_model *model, int64_t B, int64_t T,
                 k->attention_scratch(&cross, threads));
 }
 
-/* Lays all but the kernels' scratch, which begins at w->attention for an attention and at
- * w->wide for the head; returns the floats before it: [0] and [1]. */
+/* Divides everything but the kernels' scratch, which begins at w->attention for an
+ * attention and at w->wide for the head. [out] before: the floats before these two. */
 static void lay_scratch(const weft_model *model, int64_t B, int64_t T, float *base,
                         scratch *w, int64_t before[2]) {
     const weft_model_config *c = &model->config;
@@ -345,7 +347,8 @@ static int64_t scratch_floats(const weft_model *model, int64_t B, int64_t T, int
     return max2(before[0] + attention_floats(model, B, T, threads, k), before[1] + head);
 }
 
-/* Source tokens of each sequence: those before the first that pads, one at least. */
+/* Number of source tokens of each sequence: those before the first padding token, at
+ * least one. */
 static void count_keys(const wefti_pass *pass, int64_t Ts, int32_t *n_keys) {
     for (int64_t b = 0; b < pass->B; b++) {
         const int32_t *row = pass->tokens + b * pass->T;
@@ -396,7 +399,7 @@ static float *grad(const frame *f, int i) {
     return wefti_unit_grad(f->unit, &f->pass, i);
 }
 
-/* The product of N rows with n matrices beside each other, from parameter i on. */
+/* The product of N rows with n adjacent matrices, from parameter i on. */
 static wefti_linear linear(const frame *f, int64_t N, int i, int n) {
     const wefti_param *p = &f->unit->params[i];
     return (wefti_linear){
@@ -407,7 +410,7 @@ static void norm(const frame *f, int i, const float *x, float *y, float *rstd) {
     f->k->rmsnorm_forward(f->N, f->C, f->C, f->eps, x, param(f, i), y, rstd);
 }
 
-/* dy += the norm's gradient of d; d is lost. */
+/* dy += the norm's gradient of d; d is overwritten. */
 static void norm_backward(const frame *f, int i, const float *x, const float *rstd,
                           float *d) {
     f->k->rmsnorm_backward(f->N, f->C, f->C, x, param(f, i), rstd, d, d, grad(f, i));
@@ -460,7 +463,7 @@ static void cross_forward(const frame *f, const float *x, float *y) {
     wefti_linear_forward(f->k, &out, s->o, y);
 }
 
-/* dx may be d; the encoder's rows get their part too. */
+/* dx may be d. The gradient of the encoder's rows is added to, too. */
 static void cross_backward(const frame *f, const float *x, const float *d, float *dx) {
     const kept *s = &f->s.cross;
     float *dq = f->w.wide, *dkv = f->w.enc;
@@ -498,7 +501,8 @@ static void drop(const frame *f, wefti_drop_site site) {
     wefti_drop(f->model, f->u, site, &f->pass, f->pass.y);
 }
 
-/* What follows the last attention, whose sum with its input is `h`. */
+/* The rest of a block after the last attention; `h` is the sum of that attention and its
+ * input. */
 static void end_forward(const frame *f, const float *h) {
     float *y = f->pass.y;
     norm(f, N2, h, f->w.a, f->s.rstd2);
@@ -562,7 +566,7 @@ static void block_backward(const frame *f) {
 
 /* ---- the embedding ---- */
 
-/* The tokens in the order of the rows of x; what pads takes id 0, which nobody reads. */
+/* The tokens in the order of the rows of x; padding gets id 0, whose row is never used. */
 static void order_ids(const frame *f, const wefti_pass *pass) {
     int32_t *to = f->w.ids;
     for (int stack = 0; stack < 2; stack++)
@@ -573,7 +577,7 @@ static void order_ids(const frame *f, const wefti_pass *pass) {
             }
 }
 
-/* Dropout of both stacks' rows, each with masks of its own. */
+/* Dropout of the rows of both stacks, with different masks. */
 static void drop_both(const frame *f, const wefti_pass *pass, float *x) {
     wefti_pass part = *pass;
     part.T = f->Ts;
@@ -648,8 +652,8 @@ static void backward(const weft_model *model, int u, const wefti_pass *pass) {
     }
 }
 
-/* A block's products see the rows of its stack; its attention, of HD columns, the pairs of
- * them. k and v of a cross-attention are of the encoder's rows. */
+/* The products of a block process the rows of its stack; its attention, of HD columns, processes
+ * the pairs of rows. k and v of a cross-attention are computed from the encoder's rows. */
 static double unit_flop(const weft_model *model, int u, int64_t T) {
     const weft_model_config *c = &model->config;
     const wefti_unit *unit = &model->units[u];

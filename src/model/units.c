@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A model as an ordered list of units with their parameters: names, shapes, offsets in the
- * unit's flat buffer, and the FLOP that a token costs. */
+/* A model as an ordered list of units with their parameters: names, shapes, offsets in
+ * the unit's flat buffer, and the FLOP per token. */
 #include "model/units.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void add_param(weft_model *model, wefti_unit *unit, const wefti_param_spe
     unit->n_params++;
 }
 
-/* A parameter is named as its spec, in a block with the unit's prefix and number before. */
+/* Names a parameter like its spec; in a block the unit's prefix and number come first. */
 static void name_param(wefti_param *p, const wefti_unit_spec *unit, const char *name) {
     if (unit && unit->prefix)
         snprintf(p->name, sizeof p->name, "%s%d.%s", unit->prefix, unit->number, name);
@@ -99,11 +99,10 @@ double wefti_unit_matrices(const wefti_unit *unit) {
 }
 
 /* A product with a matrix of n elements costs 2n FLOP per token forward and 4n backward
- * (one product for dx, one for dW): 6n, over a block's matrices and the head's [V,C],
- * tied or not; the embedding's lookup is no product. Attention, counted causally: token t
- * meets t+1 keys, (T+1)/2 on average; q.k and p.v cost 4 H D FLOP per key forward, twice
- * that backward: 12 H D (T+1)/2 in each block. What a kernel computes twice, or computes and masks,
- * is not counted. */
+ * (one product for dx, one for dW): 6n, over a block's matrices and the head's [V,C], tied
+ * or not; the embedding's lookup is not a product. Causal attention: token t sees t+1 keys,
+ * (T+1)/2 on average; q.k and p.v cost 4 H D FLOP per key forward, twice that backward: 12
+ * H D (T+1)/2 in each block. Values that a kernel recomputes or masks are not counted. */
 double wefti_units_flop(const weft_model *model, int u, int64_t T) {
     const weft_model_config *c = &model->config;
     double columns = (double)(c->heads * c->head_dim), keys = ((double)T + 1) / 2;

@@ -3,12 +3,12 @@
 
 #include "model/model.h"
 
-/* The parameter tables that every kind of model builds, and the cutting of flat buffers.
+/* The parameter tables that every kind of model builds, and the division of flat buffers.
  */
 
-/* One parameter as a kind writes it down. */
+/* The description of one parameter by a kind. */
 typedef struct wefti_param_spec {
-    const char *name;   /* in a block: what follows "<prefix><block number>." */
+    const char *name;   /* in a block: the part after "<prefix><block number>." */
     int64_t rows, cols; /* cols = 0: a vector */
     double init_mean, init_std;
 } wefti_param_spec;
@@ -25,7 +25,7 @@ typedef struct wefti_model_spec {
 weft_status wefti_units_build(weft_ctx *ctx, weft_model *model,
                               const wefti_model_spec *spec) WEFT_CHECKED;
 
-/* A unit as kinds with more than one sort of block write it down; see wefti_units_add. */
+/* The description of a unit by kinds with more than one type of block; see wefti_units_add. */
 typedef struct wefti_unit_spec {
     wefti_unit_kind kind;
     const char *name;   /* "block"; with a number "block.3" */
@@ -36,8 +36,8 @@ typedef struct wefti_unit_spec {
     int borrows; /* -1: none */
 } wefti_unit_spec;
 
-/* Room for so many units and parameters; then the units one after another. append gives
- * the last one a parameter more, whose name is taken as it stands. */
+/* begin allocates room for n_units units and n_params parameters; add then appends one
+ * unit at a time. append adds a parameter to the last unit; its name is used unchanged. */
 weft_status wefti_units_begin(weft_ctx *ctx, weft_model *model, int64_t n_units,
                               int64_t n_params) WEFT_CHECKED;
 void wefti_units_add(weft_model *model, const wefti_unit_spec *spec);
@@ -49,8 +49,8 @@ double wefti_unit_matrices(const wefti_unit *unit);
 /* The unit_flop of a causal decoder; see units.c. */
 double wefti_units_flop(const weft_model *model, int unit, int64_t T);
 
-/* Cuts a flat buffer into aligned pieces. With base = NULL it only counts, so that the
- * same function says how large a buffer must be and where its pieces lie. */
+/* Divides a flat buffer into aligned parts. With base = NULL it only counts, so that the
+ * same function computes the size of a buffer and the places of its parts. */
 typedef struct wefti_room {
     float *base;  /* borrowed, or NULL */
     int64_t used; /* floats taken so far */

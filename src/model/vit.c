@@ -4,10 +4,10 @@
  *     blocks as a decoder's with norms before the branches, LayerNorm, GELU by the error
  *     function and biases, but each position sees all
  *     loss = cross-entropy(Wc LN(x_L)[0] + bc)
- * An image of I x I pixels in Ch channels is cut into (I/P)^2 patches, row by row; a patch
- * is [Ch,P,P], so Wp is a row of HF's convolution. A row's tokens are its pixels [Ch,I,I],
- * bytes that become 2 v / 255 - 1; it has one target, its class. The head reads the class
- * position alone, so it and its gradient touch B rows of x. */
+ * An image of I x I pixels in Ch channels is cut into (I/P)^2 patches, row by row; a
+ * patch is [Ch,P,P], so Wp is a row of HF's convolution. A row's tokens are its pixels
+ * [Ch,I,I], bytes that become 2 v / 255 - 1; it has one target, its class. The head reads
+ * only the class position, so it and its gradient use B rows of x. */
 #include <string.h>
 
 #include "model/decoder.h"
@@ -49,8 +49,9 @@ typedef struct frame {
     int64_t patches, values;      /* of an image; of a patch */
     float *cut;                   /* [B patches, values] */
     float *flat;                  /* [B patches, C] */
-    float *x, *xn, *dxn, *dx;     /* [B,C] the class rows; normed, with a 1: [B,C+1] */
-    float *w, *dw;                /* [V,C+1] the head's matrix and bias side by side */
+    float *x, *xn, *dxn, *dx;     /* [B,C] the class rows; normalized, with a 1: [B,C+1] */
+    float *w, *dw;                /* [V,C+1] the head's matrix with its bias as the last
+                                     column */
     float *mean, *rstd;           /* [B] */
     float *logits;                /* [B,V] */
     float *rest;                  /* kernel scratch */
@@ -107,7 +108,8 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
 
 /* ---- buffers ---- */
 
-/* Scratch of the embedding, or of the head; returns its floats before the kernels'. */
+/* Divides the scratch of the embedding, or of the head; returns the number of floats
+ * before the kernels' scratch. */
 static int64_t lay(frame *f, bool head, float *base) {
     int64_t B = f->B, C = f->C, V = f->V;
     wefti_room room = {base, 0};
@@ -168,7 +170,7 @@ static float *grad(const frame *f, int i) { return wefti_unit_grad(f->unit, f->p
 
 /* ---- the embedding ---- */
 
-/* One patch of an image whose pixels are [Ch,I,I]. */
+/* Copies one patch of an image whose pixels are [Ch,I,I]. */
 static void cut_patch(const frame *f, const int32_t *pixels, int64_t patch, float *out) {
     int64_t side = f->I / f->P, y0 = patch / side * f->P, x0 = patch % side * f->P;
     for (int64_t c = 0; c < f->Ch; c++)
@@ -221,11 +223,12 @@ static void embed_backward(const frame *f) {
 
 /* ---- the head ---- */
 
-/* The class rows, normed and with a 1 behind them; the head's matrix with its bias there. */
+/* Prepares the class rows, normalized and followed by a 1, and the head's matrix followed
+ * by its bias. */
 static void head_input(const frame *f) {
     int64_t C = f->C;
     size_t row = (size_t)C * sizeof(float);
-    float *normed = f->dx; /* free until the gradient is there */
+    float *normed = f->dx; /* free until the gradient is computed */
     for (int64_t b = 0; b < f->B; b++)
         memcpy(f->x + b * C, f->pass->x + b * f->T * C, row);
     f->k->layernorm_forward(f->B, C, (float)f->model->config.norm_eps, f->x,
@@ -245,7 +248,8 @@ static void head_logits(const frame *f, float *out) {
     f->k->gemm(false, true, f->B, f->V, in, 1, f->xn, in, f->w, in, 0, out, f->V);
 }
 
-/* Images whose class has the largest logit; of equal ones the first. */
+/* The number of images whose class has the largest logit; of equal logits the first one
+ * counts. */
 static double count_hits(const frame *f) {
     double hits = 0;
     head_logits(f, f->logits);
@@ -272,7 +276,7 @@ static void head_forward(const frame *f) {
     if (f->pass->hits) *f->pass->hits += count_hits(f);
 }
 
-/* The gradient of the matrix and bias that lie side by side, to where they belong. */
+/* Adds the gradient of the joined matrix and bias to the gradients of the two. */
 static void split_gradient(const frame *f) {
     for (int64_t v = 0; v < f->V; v++) {
         f->k->accumulate(f->C, f->dw + v * (f->C + 1), grad(f, HEAD_W) + v * f->C);
@@ -283,7 +287,7 @@ static void split_gradient(const frame *f) {
 static void head_backward(const frame *f) {
     int64_t C = f->C;
     size_t row = (size_t)C * sizeof(float);
-    float *dy = f->pass->dy, *d = f->xn; /* d [B,C]: xn is read no more */
+    float *dy = f->pass->dy, *d = f->xn; /* d [B,C]: xn is no longer needed */
     memset(f->dw, 0, (size_t)(f->V * (C + 1)) * sizeof(float));
     head_input(f);
     head_loss(f, f->dxn);
@@ -322,7 +326,7 @@ static void backward(const weft_model *model, int u, const wefti_pass *pass) {
     }
 }
 
-/* The patches' product has no gradient of its input; the head sees one position. */
+/* The product of the patches computes no gradient of its input; the head uses one position. */
 static double unit_flop(const weft_model *model, int u, int64_t T) {
     const weft_model_config *c = &model->config;
     double C = (double)c->width, all = 6 * wefti_unit_matrices(&model->units[u]);
