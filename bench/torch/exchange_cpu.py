@@ -97,7 +97,7 @@ def measure(size, method):
     said = [process.communicate()[0] for process in ranks]
     if any(process.returncode for process in ranks):
         sys.exit(f"{method}: a rank failed")
-    return [float(word) for word in said[0].split()]
+    return [float(word) for word in said[0].splitlines()[-1].split()]  # detonation prints, too
 
 
 def main(size, rounds, methods):

@@ -4,6 +4,7 @@ what is refused."""
 
 import ctypes
 import os
+import socket
 import types
 import warnings
 
@@ -258,12 +259,56 @@ def test_machines_apart_have_seats_by_their_numbers(joined, env):
         joined(0)
 
 
+def test_what_is_no_number_or_address_is_told(joined, env):
+    env(WEFT_PORT="many")
+    with pytest.raises(weft.Error, match="WEFT_PORT is 'many', expected a number from 0 on"):
+        joined(0)
+    for wrong in (":29", "a:", "a", "a:-1", ""):
+        with pytest.raises(ValueError):
+            _world.address_of(wrong)
+    both = "[fd00::1]:1,[fd00::2]"
+    assert _world.address_of(f"{both}:29") == (both, 29) and _world.address_of("[::1]:2") == ("::1", 2)
+
+
+def test_a_machine_apart_counts_the_processes_of_its_own_torch(joined, env, monkeypatch):
+    env(WEFT_NODES="2", WEFT_NODE="1", WEFT_MASTER="a:1", RANK="9", WORLD_SIZE="10")
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 2)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 3)
+    assert joined(0).seat == (1 * 3 + 2, 6)
+
+
+def test_who_comes_does_so_in_turns_where_several_have_a_torch_together(joined, env, monkeypatch):
+    """The turns are gloo's: not of one process, not of a leader, and not without torch.distributed."""
+    initialized, turns = [True], []
+
+    def of_machine(n):
+        return types.SimpleNamespace(in_turn=lambda enter: [enter(), turns.append(n)][0])
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: initialized[0])
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: int(os.environ["WORLD_SIZE"]))
+    monkeypatch.setattr(_together, "of_machine", of_machine)
+    env(WEFT_JOIN="a:1", WORLD_SIZE="3")
+    assert _world.apart() and joined(0).more == {"join": ("a", 1)} and turns == [3]
+    joined(0, leaders=3)
+    initialized[0] = False
+    joined(0)
+    initialized[0] = True
+    env(WORLD_SIZE="1")
+    joined(0)
+    assert turns == [3]
+    monkeypatch.undo()
+    assert not _world.apart()
+
+
 def test_a_launchers_processes_have_its_numbers(joined, env, monkeypatch):
     monkeypatch.setattr(_world, "seat", lambda: (5, 8, "store"))
     env(MASTER_ADDR="node1", WEFT_PORT="29700", LOCAL_RANK="3")
     assert joined(0).seat == (5, 8, "node1", "store", "weft/0")
     assert joined(0).more == {"port": 29703} and joined(1).more == {"port": 0}
     assert joined(2, leaders=4).seat == (1, 2, "node1", "store", "weft/2")
+    env(MASTER_ADDR="")  # torch.distributed may have come by a file
+    assert joined(0).seat[2] == socket.gethostname()
 
 
 def test_a_mesh_that_was_left_is_joined_anew(joined, monkeypatch):
@@ -328,6 +373,28 @@ def test_slurms_tasks_are_torchruns(env):
     _world.read_slurm()
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     assert [os.environ[name] for name in names] == ["4", "6", "1", "3", "gpu2", "23456"]
+
+
+TASK = {"SLURM_STEP_NUM_TASKS": "6", "SLURM_PROCID": "4"}
+
+
+def test_what_slurm_does_not_say(env):
+    env(**TASK, SLURM_STEP_TASKS_PER_NODE="4,2")  # another number on each node
+    _world.read_slurm()
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    assert [os.environ.get(name) for name in names] == ["4", "6", "0", None, "127.0.0.1", "20000"]
+
+
+def test_what_is_set_already_is_not_slurms(env):
+    for own in ("RANK", "WORLD_SIZE"):
+        env(**TASK, **{own: "1"})
+        _world.read_slurm()
+        assert os.environ[own] == "1" and "MASTER_PORT" not in os.environ
+        del os.environ[own]
+    own = {"LOCAL_RANK": "9", "LOCAL_WORLD_SIZE": "8", "MASTER_ADDR": "me", "MASTER_PORT": "7"}
+    env(**own, SLURM_LOCALID="1", SLURM_STEP_TASKS_PER_NODE="6", SLURM_STEP_NODELIST="a")
+    _world.read_slurm()
+    assert {name: os.environ[name] for name in own} == own and os.environ["RANK"] == "4"
 
 
 def test_names_and_shapes_as_libweft_takes_them():
