@@ -454,6 +454,28 @@ def test_closures_are_called_and_their_loss_returned(make):
         assert losses == found[0][0] and torch.equal(values, found[0][1])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_loop_with_mix_is_not_changed(dtype):
+    """Micro-batches, gradients that are dropped, set to zero and clipped: as torch alone."""
+    alone = net().to(dtype)
+    inside = copy.deepcopy(alone)
+    both = [(m, torch.optim.AdamW(m.parameters(), lr=1e-2)) for m in (alone, inside)]
+    with weft.Mix(inside, both[1][1], method="diloco", mixer_outer_every=100) as mix:
+        for t in range(6):
+            for model, inner in both:
+                loss_of(model, 5, t).backward()
+                inner.zero_grad(set_to_none=t % 2 == 0)
+                for part in range(3):
+                    loss_of(model, part, t).backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+                inner.step()
+                if t % 3:
+                    inner.zero_grad()
+                else:
+                    model.zero_grad()
+            assert torch.equal(flat(alone), flat(inside)) and mix.steps == t + 1
+
+
 def averaging():
     """A copy of the weights' averages is the program's own, and in the way of nothing."""
     from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn

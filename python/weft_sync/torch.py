@@ -163,8 +163,9 @@ class Optimizer(torch.optim.Optimizer):
         if self._node is not None:
             return self._stay_behind_ddp()
         self._publish()
-        self._handles = [place.p.register_post_accumulate_grad_hook(
-            lambda _p, place=place: self._arrived(place)) for place in self._places]
+        if self._listens:
+            self._handles = [place.p.register_post_accumulate_grad_hook(
+                lambda _p, place=place: self._arrived(place)) for place in self._places]
 
     # --- coming back ---
 
@@ -526,6 +527,7 @@ class Optimizer(torch.optim.Optimizer):
             packed["inner"] = self.inner.state_dict()
         return packed
 
+    _listens = True  # to autograd: gradients are taken as they are there
     _resumed = 0
     _step_supports_amp_scaling = True  # a GradScaler leaves skipping, and its scale, to us
 
@@ -571,10 +573,17 @@ class Optimizer(torch.optim.Optimizer):
                 f"{sum(p.shape.numel() for p in self._places)} parameters)")
 
 
+class _Quiet(Optimizer):
+    """Takes gradients when its caller's optimizer steps. Until then they are the loop's own, which
+    may add to them, clip and drop them as it likes: none is exchanged."""
+
+    _listens = False
+
+
 class Mix:
     """Gossip or DiLoCo around a torch optimizer that steps by itself, and a loop that is not
-    changed: copies are mixed when ``optimizer.step()`` is called. Use as a context, or call
-    ``close``.
+    changed, with as many backward passes per step as it has: copies are mixed when
+    ``optimizer.step()`` is called. Use as a context, or call ``close``.
 
         with weft.Mix(model, optimizer, method="diloco", mixer_outer_every=100):
             for x, y in loader:
@@ -584,7 +593,7 @@ class Mix:
 
     def __init__(self, model: Any, optimizer: torch.optim.Optimizer, *, method: str = "diloco",
                  **named: Any):
-        self.weft = Optimizer(model, optimizer, method=method, overlap=False, **named)
+        self.weft = _Quiet(model, optimizer, method=method, overlap=False, **named)
         if self.weft._config.number("replicator.kind") != "none":
             self.weft.close()
             raise Error("config", f"method {method} exchanges gradients in each step; "
