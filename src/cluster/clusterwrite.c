@@ -41,8 +41,17 @@ static void put_value(writer *w, const wefti_fact *fact, const void *item) {
     put(w, text);
 }
 
+/* What is said or left out, but never 0 (facts.c). */
+static bool is_left_out(const wefti_fact *fact, const void *item) {
+    double value;
+    if (fact->type != WEFTI_FACT_QUANTITY || fact->needed || fact->low <= 0) return false;
+    memcpy(&value, (const char *)item + fact->offset, sizeof value);
+    return value == 0;
+}
+
 static void put_mapping(writer *w, const wefti_fact_section *section, const void *item) {
     for (int i = 0; i < section->n_facts; i++) {
+        if (is_left_out(&section->facts[i], item)) continue;
         put(w, i ? ", " : "{");
         put(w, section->facts[i].name);
         put(w, ": ");
@@ -102,6 +111,7 @@ static weft_status check_value(weft_ctx *ctx, const wefti_fact_section *section,
     wefti_fact moved = *fact;
     moved.offset = 0;
     bool is_text = fact->type == WEFTI_FACT_TEXT;
+    if (is_left_out(fact, item)) return WEFT_OK;
     if (is_text && !memchr(at, 0, fact->room))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "%s: %s has no end", section->name,
                              fact->name);

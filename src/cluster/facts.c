@@ -9,7 +9,9 @@
  * Quantities are written with their unit and read with any suitable unit. The bounds are
  * values that no real machine exceeds: a fact beyond them has a wrong unit, and would
  * silently make every prediction wrong. A fact that is 0 or missing is unknown, unless it
- * is NEEDED: without such a fact an entry of a list has no meaning. */
+ * is NEEDED: without such a fact an entry of a list has no meaning. A fact that is SAID is
+ * left out where it is 0, and a 0 in its place is refused: a machine that computes nothing
+ * does not equal the others. */
 #include "cluster/facts.h"
 
 #include <math.h>
@@ -37,6 +39,11 @@ enum { MOST_MACHINES = 4096 };
 #define QUANTITY(type, name, member, unit, high)                                         \
     {                                                                                    \
         name, WEFTI_FACT_QUANTITY, WEFTI_UNIT_##unit, offsetof(type, member), 0, 0,      \
+            high, false                                                                  \
+    }
+#define SAID(type, name, member, unit, low, high)                                        \
+    {                                                                                    \
+        name, WEFTI_FACT_QUANTITY, WEFTI_UNIT_##unit, offsetof(type, member), 0, low,    \
             high, false                                                                  \
     }
 #define NEEDED(type, name, member, unit, low, high)                                      \
@@ -92,10 +99,10 @@ static const wefti_fact pairs[] = {
     NEEDED(weft_link_pair, "bandwidth", bandwidth_Bps, RATE, 1e-3, 1e18)};
 static const wefti_fact machines[] = {
     NEEDED_INT(weft_machine, "node", node, 0, 1e6),
-    QUANTITY(weft_machine, "rank_flops", rank_flops, WORK, 1e21),
-    QUANTITY(weft_machine, "memory", memory_bytes, BYTES, 1e18),
-    QUANTITY(weft_machine, "bandwidth", bandwidth_Bps, RATE, 1e18),
-    QUANTITY(weft_machine, "up", up_Bps, RATE, 1e18)};
+    SAID(weft_machine, "rank_flops", rank_flops, WORK, 1e-3, 1e21),
+    SAID(weft_machine, "memory", memory_bytes, BYTES, 1, 1e18),
+    SAID(weft_machine, "bandwidth", bandwidth_Bps, RATE, 1e-3, 1e18),
+    SAID(weft_machine, "up", up_Bps, RATE, 1e-3, 1e18)};
 static const wefti_fact jitter[] = {
     QUANTITY(weft_jitter, "spread", spread, SHARE, 10),
     QUANTITY(weft_jitter, "drift", drift, SHARE, 10),
@@ -172,7 +179,7 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
     VALUE("flows", flows, "streams at once at which the wire was measured"),
     LIST("links", pairs, PAIRS, "pairs of nodes that differ from the rest, one way"),
     LIST("machines", machines, MACHINES,
-         "machines that differ from the rest; what is 0 or left out is as of all: of a "
+         "machines that differ from the rest; what is left out is as of all: of a "
          "rank\n# rank_flops and memory, of the interface bandwidth (in) and up (out)"),
     MAPPING("jitter", jitter, jitter,
             "how computing varies: spread of a step and drift of a rank (of the "

@@ -118,6 +118,8 @@ weft_status wefti_yaml_skip(wefti_yaml *y) {
 }
 
 weft_status wefti_yaml_begin(wefti_yaml *y, const char *data, int64_t n_bytes) {
+    static const char mark[] = "\xEF\xBB\xBF"; /* U+FEFF, as some editors begin a file */
+    if (n_bytes >= 3 && memcmp(data, mark, 3) == 0) data += 3, n_bytes -= 3;
     y->data = data;
     memset(&y->event, 0, sizeof y->event);
     if (!yaml_parser_initialize(&y->parser)) return fail_memory(y);

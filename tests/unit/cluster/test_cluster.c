@@ -18,9 +18,7 @@
 static weft_ctx *ctx;
 static const char path[] = "cluster.yaml";
 
-static int set_up(void **state) {
-    return weft_ctx_create(&ctx) == WEFT_OK ? 0 : -1;
-}
+static int set_up(void **state) { return weft_ctx_create(&ctx) == WEFT_OK ? 0 : -1; }
 
 static int tear_down(void **state) {
     weft_ctx_destroy(ctx);
@@ -288,6 +286,9 @@ static void bad_machines_are_refused(void **state) {
         {"machines:\n  - {rank_flops: 1G}\n", "an entry without node"},
         {"machines:\n  - {node: -1}\n", "node is '-1'"},
         {"machines:\n  - {node: 0, up: 5}\n", "up is '5'"},
+        {"rank_flops: 1G\nmachines:\n  - {node: 0, rank_flops: 0}\n",
+         "rank_flops is '0'"},
+        {"machines:\n  - {node: 0, bandwidth: 0Mbit}\n", "bandwidth is '0Mbit'"},
         {"machines:\n  - {node: 0, uplink: 5Mbit}\n", "unknown key of machines 'uplink'"},
         {"machines: {node: 0}\n", "machines is not a list"},
         {"wire: {loss: 95%}\n", "loss is '95%'"}};

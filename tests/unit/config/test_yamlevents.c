@@ -8,13 +8,9 @@
 
 static weft_ctx *ctx;
 
-static int begin(void **state) {
-    return weft_ctx_create(&ctx) == WEFT_OK ? 0 : -1;
-}
+static int begin(void **state) { return weft_ctx_create(&ctx) == WEFT_OK ? 0 : -1; }
 
-static int end(void **state) {
-    return ctx_end(ctx);
-}
+static int end(void **state) { return ctx_end(ctx); }
 
 static wefti_yaml reader(bool lenient) {
     return (wefti_yaml){
@@ -51,6 +47,17 @@ static void events_come_in_the_order_of_the_text_with_their_lines(void **state) 
     assert_int_equal(lines[3], 2);
     assert_int_equal(lines[5], 3);
     assert_int_equal(lines[6], 4);
+}
+
+/* Some editors begin a file with U+FEFF. */
+static void a_byte_order_mark_is_no_text(void **state) {
+    static const char text[] = "\xEF\xBB\xBF"
+                               "a: 1\nb: 2\n";
+    yaml_event_type_t types[16];
+    int lines[16];
+    assert_ok(ctx, walk(text, sizeof text - 1, false, types, lines));
+    assert_int_equal(types[3], YAML_SCALAR_EVENT);
+    assert_int_equal(lines[5], 2);
 }
 
 /* The text is refused with exactly this sentence and status. */
@@ -128,6 +135,7 @@ static void nothing_behind_a_key_is_blank_and_a_quoted_nothing_is_not(void **sta
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_come_in_the_order_of_the_text_with_their_lines),
+        cmocka_unit_test(a_byte_order_mark_is_no_text),
         cmocka_unit_test(what_no_file_of_ours_needs_is_refused_with_its_line),
         cmocka_unit_test(a_lenient_reader_takes_anchors_and_tags_but_no_zero_byte),
         cmocka_unit_test(a_value_is_skipped_whole_however_deep),
