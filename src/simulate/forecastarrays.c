@@ -28,13 +28,17 @@ weft_status wefti_forecast_spread(weft_ctx *ctx, weft_config *config, int64_t no
     return WEFT_OK;
 }
 
+/* Of a cycle that has settled; of the whole run where it ends before one has: its last step sends
+ * nothing that no later step would read. */
 double wefti_forecast_bytes(const wefti_timed *timed) {
     const wefti_job *job = timed->job;
-    int64_t n = wefti_forecast_cycle(job), all = 0;
+    int64_t n = wefti_forecast_cycle(job), first = 4 * n, all = 0;
+    int64_t run = job->config->run.steps;
+    if (first + n >= run) first = 0, n = run;
     for (int shard = 0; shard < job->S; shard++)
         for (int copy = 0; copy < job->copies; copy++)
             all += wefti_job_wire_bytes(job, timed->shards[shard].arrangement, copy,
-                                        4 * n, n);
+                                        first, n);
     return (double)all / (double)n;
 }
 

@@ -69,6 +69,23 @@ static weft_prediction of(int nodes, int ranks, const char *keys,
     return with_incast(nodes, ranks, keys, typed, 0);
 }
 
+/* A run that ends after a few rounds sends what train says beforehand, nothing in its last step. */
+static void short_runs_send_what_they_send(void **state) {
+    static const char *const runs[] = {
+        "method=dadam optimizer.clip=0 run.steps=8",
+        "method=dadam optimizer.clip=0 run.steps=9",
+        "method=diloco mixer.outer_every=10 run.steps=20",
+        "method=diloco mixer.outer_every=10 run.steps=50",
+        "method=streaming-diloco mixer.outer_every=10 run.steps=20",
+        "method=sparseloco mixer.outer_every=10 run.steps=30"};
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        weft_prediction p = of(2, 1, runs[i], facts);
+        if (fabs(p.wire_bytes / (double)p.wire_bytes_step - 1) > 0.02)
+            fail_msg("%s: %.0f bytes a step, and %lld beforehand", runs[i], p.wire_bytes,
+                     (long long)p.wire_bytes_step);
+    }
+}
+
 /* Whatever the method: steps take time, parts are parts, and what the engine sends is
  * what the plan says (with several copies per node the plan counts one of them). */
 static void check_kind(int nodes, int ranks, const char *keys) {
@@ -444,6 +461,7 @@ static void without_memory_it_is_an_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(short_runs_send_what_they_send),
         cmocka_unit_test(every_kind_is_predicted),
         cmocka_unit_test(sites_are_predicted),
         cmocka_unit_test(messages_that_meet_at_an_interface_queue),
