@@ -69,6 +69,24 @@ static void fit_block(reader *r, weft_shape *s, double block) {
                               r->where, block, (long long)m->width);
 }
 
+/* A file whose heads say no width of their own divides the model's among them. */
+static void check_heads(reader *r, int64_t width, int64_t heads, bool own_width) {
+    if (r->status != WEFT_OK || own_width || width % heads == 0) return;
+    r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
+                              "%s: %lld heads and a width of %lld, expected a number of "
+                              "heads that divides it",
+                              r->where, (long long)heads, (long long)width);
+}
+
+/* Groups of heads that share keys and values are of one size. */
+static void check_groups(reader *r, int64_t heads, int64_t groups) {
+    if (r->status != WEFT_OK || heads % groups == 0) return;
+    r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
+                              "%s: %lld heads and %lld heads of keys, expected a number "
+                              "that divides the heads",
+                              r->where, (long long)heads, (long long)groups);
+}
+
 /* Heads that weft can have: they divide the width into even parts, groups divide them. */
 static void fit_heads(weft_model_config *m, int64_t heads, int64_t groups) {
     bool even = m->width % heads == 0 && m->width / heads % 2 == 0;
@@ -86,6 +104,8 @@ static void read_gated(reader *r, weft_shape *s) {
     int64_t K = read_count(r, "num_key_value_heads", NULL, H);
     int64_t F = read_count(r, "intermediate_size", NULL, -1);
     int64_t D = read_count(r, "head_dim", NULL, m->width >= H ? m->width / H : 1);
+    check_heads(r, m->width, H, json_is_integer(json_object_get(r->root, "head_dim")));
+    check_groups(r, H, K);
     int64_t E = read_count(r, "num_local_experts", "num_experts", 1);
     int64_t used = read_count(r, "num_experts_per_tok", NULL, E);
     m->tied = read_flag(r, "tie_word_embeddings", strncmp(s->family, "gemma", 5) == 0);
@@ -121,6 +141,11 @@ static void read_plain(reader *r, weft_shape *s) {
     m->context = read_count(r, gpt2 ? "n_positions" : "max_position_embeddings", NULL,
                             2048);
     m->tied = read_flag(r, "tie_word_embeddings", strcmp(s->family, "gpt_neox") != 0);
+    /* embeddings narrower than the model, with a product before and behind its blocks (opt) are
+     * read as fewer rows of its width: as many parameters, and as much to compute */
+    int64_t P = read_count(r, "word_embed_proj_dim", NULL, m->width);
+    if (P < m->width) m->vocab = m->vocab * P / m->width + 2 * P;
+    check_heads(r, m->width, H, false);
     fit_heads(m, H, H);
     m->kv_heads = 0;
     m->ffn = F;
@@ -145,6 +170,7 @@ static void read_vit(reader *r, weft_shape *s) {
     fit_heads(m, H, H);
     m->kv_heads = 0;
     m->tied = true;
+    check_heads(r, m->width, H, false);
     s->tokens = patch <= side ? side / patch * (side / patch) + 1 : 1;
     m->context = s->tokens;
     double C = (double)m->width;
@@ -269,14 +295,15 @@ weft_status weft_shape_apply(weft_ctx *ctx, const weft_shape *shape,
     int64_t context = plain && m->context > T ? m->context : T;
     char keys[512], word[64];
     const char *at = keys;
-    snprintf(keys, sizeof keys,
-             "model.kind=%s model.layers=%lld model.width=%lld model.heads=%lld "
-             "model.kv_heads=%lld model.ffn=%lld model.vocab=%lld model.context=%lld "
-             "model.tied=%s model.head_dim=%lld model.decoder_layers=%lld data.length=%lld",
-             m->kind, (long long)m->layers, (long long)m->width, (long long)m->heads,
-             (long long)m->kv_heads, (long long)m->ffn, (long long)m->vocab,
-             (long long)(pairs ? 0 : context), m->tied ? "true" : "false",
-             (long long)m->head_dim, (long long)m->decoder_layers, (long long)T);
+    snprintf(
+        keys, sizeof keys,
+        "model.kind=%s model.layers=%lld model.width=%lld model.heads=%lld "
+        "model.kv_heads=%lld model.ffn=%lld model.vocab=%lld model.context=%lld "
+        "model.tied=%s model.head_dim=%lld model.decoder_layers=%lld data.length=%lld",
+        m->kind, (long long)m->layers, (long long)m->width, (long long)m->heads,
+        (long long)m->kv_heads, (long long)m->ffn, (long long)m->vocab,
+        (long long)(pairs ? 0 : context), m->tied ? "true" : "false",
+        (long long)m->head_dim, (long long)m->decoder_layers, (long long)T);
     for (int n = 0; sscanf(at, " %63s%n", word, &n) == 1; at += n)
         WEFT_TRY(weft_config_set(ctx, config, word));
     WEFT_TRY(weft_config_set(ctx, config, "model.init="));

@@ -8,13 +8,9 @@
 
 static weft_ctx *ctx;
 
-static int begin(void **state) {
-    return room_begin(&ctx);
-}
+static int begin(void **state) { return room_begin(&ctx); }
 
-static int end(void **state) {
-    return ctx_end(ctx);
-}
+static int end(void **state) { return ctx_end(ctx); }
 
 typedef struct example {
     const char *json;
@@ -95,6 +91,10 @@ static const example examples[] = {
      "\"num_hidden_layers\":24,\"num_attention_heads\":32,\"ffn_dim\":8192,"
      "\"max_position_embeddings\":2048}",
      1315.8e6, 1},
+    {"{\"model_type\":\"opt\",\"vocab_size\":50272,\"hidden_size\":1024,"
+     "\"num_hidden_layers\":24,\"num_attention_heads\":16,\"ffn_dim\":4096,"
+     "\"max_position_embeddings\":2048,\"word_embed_proj_dim\":512}",
+     331.2e6, 1},
     {"{\"model_type\":\"bert\",\"vocab_size\":30522,\"hidden_size\":1024,"
      "\"num_hidden_layers\":24,\"num_attention_heads\":16,"
      "\"intermediate_size\":4096,\"max_position_embeddings\":512}",
@@ -184,6 +184,21 @@ static void files_that_are_no_models_are_refused(void **state) {
     refuses("{\"model_type\":\"t5\",\"vocab_size\":8,\"d_model\":8,\"num_heads\":1,"
             "\"d_kv\":4,\"d_ff\":8,\"num_layers\":4000000}",
             "4000000 layers, expected at most 4096");
+    refuses("{\"model_type\":\"llama\",\"vocab_size\":8,\"hidden_size\":64,\"num_hidden_"
+            "layers\":2,"
+            "\"num_attention_heads\":5,\"intermediate_size\":96}",
+            "5 heads and a width of 64, expected a number of heads that divides it");
+    refuses(
+        "{\"model_type\":\"llama\",\"vocab_size\":8,\"hidden_size\":64,\"num_hidden_"
+        "layers\":2,"
+        "\"num_attention_heads\":4,\"num_key_value_heads\":3,\"intermediate_size\":96}",
+        "4 heads and 3 heads of keys, expected a number that divides the heads");
+    refuses("{\"model_type\":\"gpt2\",\"vocab_size\":8,\"n_embd\":64,\"n_layer\":2,\"n_"
+            "head\":7}",
+            "7 heads and a width of 64");
+    refuses("{\"model_type\":\"vit\",\"hidden_size\":64,\"num_hidden_layers\":2,"
+            "\"num_attention_heads\":6}",
+            "6 heads and a width of 64");
     weft_shape s;
     assert_int_not_equal(weft_shape_of_size(ctx, 1e9, 0, &s), WEFT_OK);
     assert_int_not_equal(weft_shape_of_size(ctx, NAN, 4, &s), WEFT_OK);
