@@ -448,6 +448,16 @@ static weft_status show(weft_ctx *ctx, const request *r, const weft_advice *a) {
     return WEFT_OK;
 }
 
+/* An accelerator that was named: how well computing is known, and what it cannot exceed. */
+static void take_sheet(request *r, const char *name) {
+    const weft_accelerator *a;
+    for (int i = 0; name && (a = weft_accelerator_at(i)); i++) {
+        if (strcmp(a->name, name) != 0) continue;
+        r->options.computing = WEFT_KNOWN_SHEET;
+        r->options.peak_flops = a->peak_flops;
+    }
+}
+
 /* Reads the measured steps of --measured and fits the facts to them. */
 static weft_status take_measured(weft_ctx *ctx, request *r) {
     const char *text;
@@ -462,9 +472,11 @@ static weft_status take_measured(weft_ctx *ctx, request *r) {
     if (r->n_measured == 0) return WEFT_OK;
     WEFT_TRY(weft_cluster_anchor(ctx, r->run, &r->options, r->measured, r->n_measured,
                                  r->cluster, &r->inferred));
-    for (int i = 0; i < r->n_measured; i++)
-        *(r->measured[i].nodes == 1 ? &r->options.computing
-                                    : &r->options.wire) = WEFT_KNOWN_MEASURED;
+    r->options.measured = r->measured;
+    r->options.n_measured = r->n_measured;
+    r->options.inferred = &r->inferred;
+    r->options.computing = r->inferred.computing;
+    r->options.wire = r->inferred.wire;
     return WEFT_OK;
 }
 
@@ -475,9 +487,9 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     WEFT_TRY(cluster_of_args(ctx, r->a, r->run, 2, &r->cluster));
     const char *flops = args_value(r->a, "--node-flops");
     if (flops && strcmp(flops, "here") == 0) r->options.computing = WEFT_KNOWN_MEASURED;
-    if (!flops && args_has(r->a, "--accelerator"))
-        r->options.computing = WEFT_KNOWN_SHEET;
+    if (!flops) take_sheet(r, args_value(r->a, "--accelerator"));
     r->cluster->rank_flops /= r->model.flop_share;
+    r->options.peak_flops /= r->model.flop_share;
     if (r->options.shares && r->cluster->n_machines == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--shares is given, but all machines are alike, expected a "

@@ -120,6 +120,10 @@ typedef struct weft_advice {
     weft_range *ranges; /* ascending, without gaps, over all bandwidths */
     int64_t n_ranges;
     char *text; /* the advice, paragraphs separated by empty lines */
+    const struct weft_measurement *measured; /* those of the options, borrowed */
+    int n_measured;
+    const struct weft_inference_of_facts
+        *inferred; /* of the options, borrowed, or NULL */
 } weft_advice;
 
 typedef struct weft_advise_options {
@@ -132,6 +136,11 @@ typedef struct weft_advise_options {
     weft_precision precision;   /* of those frameworks */
     weft_known computing, wire; /* where these facts come from; those of a probe are
                                    measured */
+    double peak_flops;          /* of a rank, by its data sheet; 0: not known */
+    const struct weft_measurement *measured; /* [n_measured] told with the advice */
+    int n_measured;
+    const struct weft_inference_of_facts *inferred; /* what weft_cluster_anchor inferred
+                                                       from them; or NULL */
     double failure_s;           /* mean time between failures of a node; 0: none fails */
     double restart_s, save_s; /* until all nodes continue; time that all nodes stop for a
                                  checkpoint */
@@ -211,13 +220,16 @@ WEFT_API weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
 typedef struct weft_inference_of_facts {
     double rank_flops, launch_s;
     double given_Bps, wire_Bps; /* 0: not given; not measured */
-    char text[400];
+    weft_known computing, wire; /* how well they are known now */
+    char text[600];
 } weft_inference_of_facts;
 
 /* Fits the cluster's computing and the rate of its wire to measurements, so that the model
  * predicts what was measured. Computing comes from steps on one node (two batch sizes show
- * what a pass costs apart from its tokens), the wire from steps on several nodes. Fills in
- * `predicted_s` and `seconds`. */
+ * what a pass costs apart from its tokens), the wire from steps on several nodes. Without a
+ * step on one node, and with computing not given or taken from a data sheet
+ * (options.computing), the wire is taken as given and computing follows from the steps on
+ * several nodes. Fills in `predicted_s` and `seconds`. */
 WEFT_API weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
                                          const weft_advise_options *options,
                                          weft_measurement *measured, int n,

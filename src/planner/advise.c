@@ -141,25 +141,35 @@ static bool is_free(const weft_config *config) {
     return wefti_replicator_find(config->replicator.kind)->keeps_norm;
 }
 
-static void compare_configs(const weft_config *run, const weft_config *other,
-                            comparison *c) {
+/* The run with the recipe's keys. */
+static weft_status recipe_config(weft_ctx *ctx, const comparison *c, weft_config **out) {
+    char settings[320];
+    snprintf(settings, sizeof settings, "mesh.sites=%lld %s",
+             (long long)c->a->run->mesh.sites, c->recipe->settings);
+    return wefti_advise_config(ctx, c->a->run, settings, true, out);
+}
+
+static weft_status optimizer_task(weft_ctx *ctx, void *user, int64_t i) {
+    comparison *c = user;
+    const weft_config *run = c->a->run;
+    weft_config *other;
+    (void)i;
+    weft_status status = recipe_config(ctx, c, &other);
+    if (status != WEFT_OK) return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
     if (is_free(run) && is_free(other) &&
         !wefti_is(other->optimizer.kind, run->optimizer.kind))
         snprintf(c->other, sizeof c->other, "%s", other->optimizer.kind);
+    weft_config_destroy(ctx, other);
+    return WEFT_OK;
 }
 
-static weft_status compare_task(weft_ctx *ctx, void *user, int64_t i) {
+static weft_status same_task(weft_ctx *ctx, void *user, int64_t i) {
     comparison *c = user;
-    const weft_config *run = c->a->run;
     const char *text, *own_text;
-    char settings[320];
     weft_config *own = NULL, *other = NULL;
     (void)i;
-    snprintf(settings, sizeof settings, "mesh.sites=%lld %s", (long long)run->mesh.sites,
-             c->recipe->settings);
-    weft_status status = wefti_advise_config(ctx, run, settings, true, &other);
-    if (status == WEFT_OK) compare_configs(run, other, c);
-    if (status == WEFT_OK) status = weft_config_copy(ctx, run, &own);
+    weft_status status = recipe_config(ctx, c, &other);
+    if (status == WEFT_OK) status = weft_config_copy(ctx, c->a->run, &own);
     if (status == WEFT_OK)
         status = weft_config_text(ctx, own, WEFT_CONFIG_BARE, &own_text);
     if (status == WEFT_OK) status = weft_config_text(ctx, other, WEFT_CONFIG_BARE, &text);
@@ -172,14 +182,15 @@ static weft_status compare_task(weft_ctx *ctx, void *user, int64_t i) {
 
 static weft_status is_own(wefti_adviser *a, const wefti_recipe *recipe, bool *same) {
     comparison c = {.a = a, .recipe = recipe};
-    WEFT_TRY(wefti_advise_each(a, 1, compare_task, &c));
+    WEFT_TRY(wefti_advise_each(a, 1, same_task, &c));
     *same = c.same;
     return WEFT_OK;
 }
 
 /* Whether one node may learn so by itself: to code its own sum for nobody is no gain. */
 static bool is_alone(const wefti_recipe *recipe) {
-    return recipe->main && recipe->learning.measured && recipe->learning.per_doubling <= 0;
+    return recipe->main && recipe->learning.measured &&
+           recipe->learning.per_doubling <= 0;
 }
 
 weft_status wefti_advise_own(wefti_adviser *a) {
@@ -199,7 +210,7 @@ static weft_status compare_optimizers(wefti_adviser *a, const wefti_recipe *reci
     comparison c = {.a = a, .recipe = recipe};
     why[0] = '\0';
     if (!wefti_config_given(a->run, "optimizer.kind")) return WEFT_OK;
-    WEFT_TRY(wefti_advise_each(a, 1, compare_task, &c));
+    WEFT_TRY(wefti_advise_each(a, 1, optimizer_task, &c));
     if (c.other[0])
         snprintf(why, 160, "its optimizer is %s, and the run says optimizer.kind=%s",
                  c.other, a->run->optimizer.kind);
@@ -461,6 +472,9 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
     if (advice->tokens <= 0)
         advice->tokens = (double)run->run.steps * (double)advice->tokens_per_step;
     advice->wire = cluster->sites > 1 ? *site : *wire;
+    advice->measured = a->options.measured;
+    advice->n_measured = a->options.n_measured;
+    advice->inferred = a->options.inferred;
     return WEFT_OK;
 }
 

@@ -175,6 +175,29 @@ static json_t *left_out(const weft_advice *a, bool *ok) {
     return rows;
 }
 
+/* Steps that were measured, as they are predicted with what follows from them. */
+static json_t *measured(const weft_advice *a, bool *ok) {
+    json_t *rows = json_array();
+    for (int i = 0; i < a->n_measured; i++) {
+        json_t *row = json_object();
+        text(row, "text", a->measured[i].text, ok);
+        integer(row, "nodes", a->measured[i].nodes, ok);
+        real(row, "seconds", a->measured[i].seconds, ok);
+        real(row, "predicted_s", a->measured[i].predicted_s, ok);
+        append(rows, row, ok);
+    }
+    return rows;
+}
+
+static json_t *inferred(const weft_inference_of_facts *found, bool *ok) {
+    json_t *object = json_object();
+    real(object, "rank_flops", found->rank_flops, ok);
+    real(object, "launch_s", found->launch_s, ok);
+    real(object, "wire_Bps", found->wire_Bps > 0 ? found->wire_Bps : (double)NAN, ok);
+    text(object, "text", found->text, ok);
+    return object;
+}
+
 static json_t *wire(const weft_link_facts *link, bool *ok) {
     json_t *object = json_object();
     real(object, "bandwidth_Bps", link->bandwidth_Bps, ok);
@@ -200,6 +223,9 @@ static json_t *whole(const weft_advice *a, bool *ok) {
     wefti_json_put(object, "curves", curves(a, ok), ok);
     wefti_json_put(object, "ranges", ranges(a, ok), ok);
     wefti_json_put(object, "left_out", left_out(a, ok), ok);
+    wefti_json_put(object, "measured", measured(a, ok), ok);
+    wefti_json_put(object, "inferred",
+                   a->inferred ? inferred(a->inferred, ok) : json_null(), ok);
     text(object, "advice", a->text ? a->text : "", ok);
     return object;
 }

@@ -5,6 +5,11 @@
  *     one node        find f with  T(f) = t           T falls with the rate of computing f
  *     two batches     t = a + b tokens:  a spread over the layers as launch, f from the rest
  *     several nodes   find b with  T(b) = t           T falls with the wire's rate b
+ *     and no other    find f with  T(f) = t, the wire as it was said
+ *
+ * The last is one equation for two unknowns, so it is said what would tell them apart: a step
+ * on one node. Where a data sheet is there and f is not within a twentieth and the whole of
+ * its peak, the label of the wire is what is wrong: then f is the data sheet's, and b is found.
  *
  * T is the model that predicts the candidates, so what it leaves out is in f and b as well.
  * Both are found by halving in logarithms; several measurements give the geometric mean, and
@@ -131,6 +136,15 @@ typedef struct solver {
     double memory; /* the most that a rank of what was measured is predicted to need */
 } solver;
 
+/* "64k tokens" may be 65536: the nearest number that all ranks can share in whole sequences, if it
+ * is within a twentieth. */
+static int64_t whole_sequences(const wefti_adviser *a, const weft_measurement *m,
+                               int64_t ranks_per_node) {
+    double unit = (double)(m->nodes * ranks_per_node * wefti_advise_length(a));
+    double nearest = unit * round(m->tokens / unit);
+    return (int64_t)(fabs(nearest - m->tokens) <= 0.05 * m->tokens ? nearest : m->tokens);
+}
+
 /* The step that the model predicts for what was measured, and the memory that it asks for. */
 static weft_status predict(weft_ctx *ctx, solver *s, const weft_measurement *m,
                            double *step_s) {
@@ -146,7 +160,8 @@ static weft_status predict(weft_ctx *ctx, solver *s, const weft_measurement *m,
                   : 1;
     if (m->tokens > 0)
         snprintf(tokens, sizeof tokens, "batch.tokens_per_step=%lld",
-                 (long long)m->tokens / (s->a.options.batch_per_rank ? m->nodes : 1));
+                 (long long)whole_sequences(&a, m, c.ranks_per_node) /
+                     (s->a.options.batch_per_rank ? m->nodes : 1));
     WEFT_TRY(wefti_advise_config(ctx, s->a.run, tokens, false, &run));
     a.run = run;
     const wefti_framework *framework = wefti_framework_find(m->method);
@@ -278,6 +293,70 @@ static weft_status solve_wire(weft_ctx *ctx, solver *s, int *n_used) {
     return WEFT_OK;
 }
 
+/* ---- steps on several nodes, and none on one ---- */
+
+/* Shares of a peak between which training computes, small batches and f32 included; and what
+ * is beyond any rank, where no peak is known. */
+static const double slowest_share = 0.05, beyond_flops = 1e16;
+
+/* Computing from one step on several nodes, between these rates; a rate outside of them if it
+ * is not there. */
+static weft_status solve_behind(weft_ctx *ctx, solver *s, const weft_measurement *m,
+                                double low, double high) {
+    double *rate = &s->a.cluster.rank_flops, step_s, wanted_s = seconds_of(s, m);
+    *rate = high;
+    WEFT_TRY(predict(ctx, s, m, &step_s));
+    if (step_s > wanted_s) {
+        *rate = INFINITY;
+        return WEFT_OK;
+    }
+    *rate = low;
+    WEFT_TRY(predict(ctx, s, m, &step_s));
+    if (step_s < wanted_s) {
+        *rate = 0;
+        return WEFT_OK;
+    }
+    return halve(ctx, s, m, rate, low, high);
+}
+
+/* What is said of computing that cannot be, with a data sheet beside it. */
+static void take_sheet(solver *s, double flops, double sheet, char *out, size_t size) {
+    snprintf(out, size,
+             "with the wire as it was said a rank would compute %s of its peak of %.3g "
+             "TFLOP/s, so computing is taken from its data sheet, %.3g TFLOP/s",
+             flops > 0 ? "more than the whole" : "less than a twentieth",
+             s->a.options.peak_flops / 1e12, sheet / 1e12);
+    s->a.cluster.rank_flops = sheet;
+}
+
+/* Sets computing; `out` is why it is the data sheet's, or empty. */
+static weft_status solve_several(weft_ctx *ctx, solver *s, double sheet, char *out,
+                                 size_t size) {
+    double peak = sheet > 0 ? s->a.options.peak_flops : 0, sum = 0;
+    for (int i = 0; i < s->n; i++) {
+        const weft_measurement *m = &s->all[i];
+        WEFT_TRY(solve_behind(ctx, s, m, peak > 0 ? slowest_share * peak : 1e3,
+                              peak > 0 ? peak : beyond_flops));
+        double found = s->a.cluster.rank_flops;
+        bool there = found > 0 && isfinite(found);
+        if (!there && peak > 0) {
+            take_sheet(s, found, sheet, out, size);
+            return WEFT_OK;
+        }
+        if (!there)
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_ARGUMENT,
+                "--measured '%s': %s, expected the rate that the wire really "
+                "carries (--link), --accelerator, or a step on 1 node beside it",
+                m->text,
+                found > 0 ? "exchanging alone takes longer with the wire as it was said"
+                          : "no machine takes so long for the tokens of a step");
+        sum += log(found);
+    }
+    s->a.cluster.rank_flops = exp(sum / s->n);
+    return WEFT_OK;
+}
+
 /* ---- what was inferred, in words ---- */
 
 static void say(const solver *s, double given_Bps, int n_one, int n_wire,
@@ -285,8 +364,7 @@ static void say(const solver *s, double given_Bps, int n_one, int n_wire,
     char carried[32], given[32], launch[32];
     const weft_cluster *c = &s->a.cluster;
     double rate = s->a.cluster.sites > 1 ? c->site.bandwidth_Bps : c->wire.bandwidth_Bps;
-    size_t used = 0;
-    out->text[0] = '\0';
+    size_t used = strlen(out->text);
     if (n_one > 0)
         used += (size_t)snprintf(
             out->text, sizeof out->text, "a rank computes %.3g TFLOP/s%s%s",
@@ -320,6 +398,25 @@ static void say(const solver *s, double given_Bps, int n_one, int n_wire,
                  "link's own rate and at others on it (weft doctor, weft probe)");
 }
 
+/* With computing from steps on several nodes: what a step on one node would tell. */
+static weft_status say_alone(weft_ctx *ctx, solver *s, weft_inference_of_facts *out) {
+    weft_measurement one = s->all[0];
+    char alone[32];
+    double step_s;
+    if (s->a.options.batch_per_rank) one.tokens /= (double)one.nodes;
+    one.nodes = 1;
+    one.method[0] = '\0';
+    WEFT_TRY(predict(ctx, s, &one, &step_s));
+    snprintf(
+        out->text, sizeof out->text,
+        "with the wire as it was said a rank computes %.3g TFLOP/s, and one node alone "
+        "takes %s for such a step%s: measure that, too, for if it takes less, the wire "
+        "carries less than was said, and more nodes gain less",
+        s->a.cluster.rank_flops / 1e12, wefti_seconds_text(step_s, alone, sizeof alone),
+        s->a.options.batch_per_rank ? "'s share" : "");
+    return WEFT_OK;
+}
+
 /* What was measured had room, so an estimate that it has none (of f32, as weft trains) is
  * wrong for the precision of that loop, and memory is not judged. */
 static void judge_memory(const solver *s, weft_cluster *cluster,
@@ -338,7 +435,7 @@ static weft_status anchor(weft_ctx *ctx, solver *solved, weft_cluster *cluster,
                           weft_inference_of_facts *out) {
     solver s = *solved;
     weft_measurement *measured = s.all;
-    int n_one, n_wire, n = s.n;
+    int n_one, n_wire = 0, n = s.n;
     s.a.options.steps = 16;
     s.a.options.busy_s = 0;  /* what was measured is taken for a quiet hour */
     s.a.cluster.n_units = 0; /* what was measured of units holds for another computer */
@@ -346,16 +443,32 @@ static weft_status anchor(weft_ctx *ctx, solver *solved, weft_cluster *cluster,
     if (given_Bps <= 0) wire_of(&s)->bandwidth_Bps = 1e9;
     if (s.a.cluster.rank_flops <= 0) s.a.cluster.rank_flops = 1e12;
     WEFT_TRY(solve_computing(ctx, &s, &n_one));
-    if (n_one == 0 && cluster->rank_flops <= 0)
+    bool several = n_one == 0 && (cluster->rank_flops <= 0 ||
+                                  s.a.options.computing == WEFT_KNOWN_SHEET);
+    if (several && given_Bps <= 0 && cluster->rank_flops <= 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--measured says nothing of one node, expected such as \"1 "
-                             "node: 0.52 s\" beside it, or --node-flops");
-    WEFT_TRY(solve_wire(ctx, &s, &n_wire));
+                             "node: 0.52 s\" beside it, or --link or --node-flops");
+    if (several && given_Bps > 0) {
+        WEFT_TRY(
+            solve_several(ctx, &s, cluster->rank_flops, out->text, sizeof out->text));
+        several = !out->text[0];
+    }
+    if (!several) WEFT_TRY(solve_wire(ctx, &s, &n_wire));
     for (int i = 0; i < n; i++) {
         WEFT_TRY(predict(ctx, &s, &measured[i], &measured[i].predicted_s));
         measured[i].seconds = seconds_of(&s, &measured[i]);
     }
-    say(&s, given_Bps, n_one, n_wire, out);
+    if (several)
+        WEFT_TRY(say_alone(ctx, &s, out));
+    else
+        say(&s, given_Bps, n_one, n_wire, out);
+    out->computing = n_one > 0 ? WEFT_KNOWN_MEASURED
+                     : several ? WEFT_KNOWN_TYPED
+                               : s.a.options.computing;
+    out->wire = n_wire == 0                          ? s.a.options.wire
+                : out->computing == WEFT_KNOWN_SHEET ? WEFT_KNOWN_SHEET
+                                                     : WEFT_KNOWN_MEASURED;
     judge_memory(&s, cluster, out);
     out->rank_flops = s.a.cluster.rank_flops;
     out->launch_s = s.a.cluster.launch_s;

@@ -391,10 +391,15 @@ static void count_memory(const walk *k, weft_prediction *out) {
     out->memory_bytes = (int64_t)bytes;
 }
 
+/* Out of an interface: by levels a node sends its sum once; along a tree its N-1 edges between
+ * nodes carry everything both ways. */
 static void count_wire(const walk *k, weft_prediction *out) {
     const wefti_framework *f = k->c->framework;
-    double N = k->all.nodes, W = N * k->all.ranks,
-           P = (double)k->c->job->model->n_elements;
+    weft_collective kind = k->c->collective;
+    double N = k->all.nodes, P = (double)k->c->job->model->n_elements;
+    bool levels = kind == WEFT_COLLECTIVE_HIERARCHICAL ||
+                  (kind == WEFT_COLLECTIVE_TREE && !f->shards_optimizer);
+    double W = levels ? N : N * k->all.ranks;
     double passes = (double)k->c->job->n_micro, bytes = 0, rounds = k->all.gloo ? 2 : 1;
     if (N > 1 && f->in_node)
         bytes = 2 * (N - 1) / N * P * k->w.sent_gradient;

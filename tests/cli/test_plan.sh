@@ -199,7 +199,7 @@ refuses_like "launch is '30', expected .*" "$weft" plan run.yaml "${facts[@]}" -
 refuses_like "jitter is '-5%', expected .*" "$weft" plan run.yaml "${facts[@]}" --jitter -5%
 refuses_like "stall is '1%', expected .*" "$weft" plan run.yaml "${facts[@]}" --stall 1%
 refuses_like ".*--measured says nothing of one node.*" \
-    "$weft" plan run.yaml --link 1Gbit --measured "2 nodes: 1 s"
+    "$weft" plan run.yaml --measured "2 nodes: 1 s"
 no_files none.yaml one.svg run/none
 
 # -- units as people write them
@@ -223,11 +223,25 @@ assert abs(one / 0.1 - 1) < 0.01, one
 assert abs(ddp["prediction"]["mean_step_s"] / 0.3 - 1) < 0.01
 assert any(x["framework"] == "fsdp" for x in c) and ddp["learning"]["same"]
 assert all(0 < x["error"] < 1 for x in c)
+m, found = a["measured"], a["inferred"]
+assert [x["text"] for x in m] == ["1 node: 100 ms", "2 nodes, ddp: 0.3 s"] and m[1]["seconds"] == 0.3
+assert all(abs(x["predicted_s"] / x["seconds"] - 1) < 0.01 for x in m)
+assert abs(found["wire_Bps"] / a["wire"]["bandwidth_Bps"] - 1) < 1e-6 and "your wire carries" in found["text"]
 PY
 expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --measured "1 node: 100 ms" \
     --measured "2 nodes, ddp: 0.3 s"
 grep -q "^measured 1 node: 100 ms: predicted 100 ms" out || fail "measured: $(sed -n 3p out)"
 grep -q "^so       a rank computes" out || fail "nothing is inferred"
+# two nodes alone: computing behind the wire as it was said; a data sheet tells a wire that is not
+expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --nodes 3 --measured "2 nodes, ddp: 0.3 s"
+tr -s "\n " " " <out | grep -q "with the wire as it was said a rank computes [0-9.e-]* TFLOP/s, and one node alone takes" ||
+    fail "two nodes alone: $(sed -n 4,6p out)"
+grep -qE "^ *[0-9]+\*? +ddp +2 +300 ms " out || fail "ddp on 2: $(grep ddp out)"
+expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --measured "2 nodes, ddp: 0.3 s" --accelerator A100
+tr -s "\n " " " <out | grep -q "less than a twentieth of its peak of 312 TFLOP/s, .*; your wire carries " ||
+    fail "two nodes and a data sheet: $(sed -n 4,7p out)"
+refuses_like ".*exchanging alone takes longer with the wire as it was said, expected .*" \
+    "$weft" plan run.yaml --link 1Mbit,1ms --measured "2 nodes, ddp: 0.3 s"
 expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --accelerator A100 --framework ddp --precision mixed
 expect 0 "$weft" plan run.yaml "${facts[@]}" --batch per-rank batch.micro=64 --json
 python3 - out <<'PY' || fail "a batch per rank"

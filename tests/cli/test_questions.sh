@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The six questions of docs/planning.md: each command is run as it stands there, and its answer, the
+# The seven questions of docs/planning.md: each command is run as it stands there, and its answer, the
 # paragraph in front of the table, is the one that stands below it, its numbers within 3 %.
 weft=$1
 source_dir=$2
@@ -10,15 +10,15 @@ empty_here
 ln -s "$source_dir/examples" examples
 
 # number, command (its lines joined) and answer of each question
-awk '/^## /{inside = /^## Six questions/; next} !inside {next}
+awk '/^## /{inside = /^## Seven questions/; next} !inside {next}
     /^    weft plan/ {n++; where = "command"}
     /^    / && where == "command" {sub(/^ +/, ""); sub(/ *\\$/, ""); command[n] = command[n] $0 " "}
     /^> / {where = "answer"; sub(/^> /, ""); answer[n] = answer[n] $0 " "}
     END {for (i = 1; i <= n; i++) print command[i] > ("command" i)
          for (i = 1; i <= n; i++) print answer[i] > ("answer" i)}' "$source_dir/docs/planning.md"
-[[ -s command6 && ! -e command7 ]] || fail "not six questions in docs/planning.md"
+[[ -s command7 && ! -e command8 ]] || fail "not seven questions in docs/planning.md"
 # a sanitizer makes a plan ten times slower, and looks at the same code in one of them
-questions="1 2 3 4 5 6"
+questions="1 2 3 4 5 6 7"
 ldd "$weft" | grep -qE "lib(a|t|ub)san" && questions=6
 for i in $questions; do
     read -r command <"command$i"

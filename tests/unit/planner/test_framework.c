@@ -87,6 +87,31 @@ static void collectives_take_what_their_formulas_say(void **state) {
     assert_true(wefti_framework_all_reduce(&c, n) == 0);
 }
 
+/* Out of an interface: by levels a node sends a sum once, through a ring what its ranks carry. */
+static void bytes_are_what_their_formulas_say(void **state) {
+    static const struct {
+        const char *name;
+        weft_collective kind;
+        double times; /* all parameters in f32 */
+    } cases[] = {{"ddp", WEFT_COLLECTIVE_RING, 2 * 7.0 / 8},
+                 {"ddp", WEFT_COLLECTIVE_HIERARCHICAL, 2 * 3.0 / 4},
+                 {"ddp", WEFT_COLLECTIVE_TREE, 2 * 3.0 / 4},
+                 {"zero1", WEFT_COLLECTIVE_RING, 3 * 7.0 / 8},
+                 {"zero1", WEFT_COLLECTIVE_HIERARCHICAL, 3 * 3.0 / 4},
+                 {"fsdp", WEFT_COLLECTIVE_HIERARCHICAL, 3 * 3.0 / 4},
+                 {"fsdp", WEFT_COLLECTIVE_TREE, 3 * 7.0 / 8}, /* no trees of gathers */
+                 {"hsdp", WEFT_COLLECTIVE_RING, 2 * 3.0 / 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_framework_case c = of(cases[i].name, 4, 2);
+        weft_prediction p;
+        c.collective = cases[i].kind;
+        wefti_framework_predict(&c, &p);
+        double passes = cases[i].name[0] == 'f' ? (double)job->n_micro : 1;
+        is_near(p.wire_bytes,
+                cases[i].times * passes * 4 * (double)job->model->n_elements);
+    }
+}
+
 static void one_rank_only_computes(void **state) {
     static const char *const names[] = {"ddp",   "ddp-after", "zero1",
                                         "zero2", "fsdp",      "hsdp"};
@@ -313,6 +338,82 @@ static void a_wire_that_does_not_show_stays_as_it_was(void **state) {
     assert_true(found.wire_Bps > 0 && cluster->wire.bandwidth_Bps == found.wire_Bps);
 }
 
+/* A step on two nodes alone: computing comes back with the wire as it was said, and it is said what
+ * one node would take. The same step predicts more nodes as the facts would. */
+static void two_nodes_alone_tell_computing_behind_the_wire(void **state) {
+    weft_inference_of_facts found;
+    cluster->nodes = 2;
+    cluster->rank_flops = 3e10;
+    wefti_adviser a = {
+        .ctx = ctx, .run = run, .cluster = *cluster, .options = {.steps = 16}};
+    weft_candidate two = {
+        .nodes = 2, .ranks_per_node = 1, .sites = 1, .framework = "ddp"};
+    weft_prediction p;
+    assert_ok(ctx, wefti_advise_predict(ctx, &a, &two, 0, &p));
+    weft_measurement m = {.nodes = 2, .method = "ddp", .seconds = p.mean_step_s};
+    double wire_Bps = cluster->wire.bandwidth_Bps;
+    cluster->rank_flops = 0;
+    assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, &m, 1, cluster, &found));
+    assert_true(fabs(cluster->rank_flops / 3e10 - 1) < 1e-3);
+    assert_true(cluster->wire.bandwidth_Bps == wire_Bps && found.wire_Bps == 0);
+    assert_true(found.computing == WEFT_KNOWN_TYPED && found.wire == WEFT_KNOWN_TYPED);
+    assert_non_null(strstr(found.text, "and one node alone takes "));
+    assert_true(fabs(m.predicted_s / p.mean_step_s - 1) < 1e-3);
+    /* a shorter step than the wire alone has no such answer */
+    m.seconds = p.mean_step_s / 1e4;
+    cluster->rank_flops = 0;
+    weft_ctx_clear(ctx);
+    assert_int_not_equal(weft_cluster_anchor(ctx, run, NULL, &m, 1, cluster, &found),
+                         WEFT_OK);
+    assert_non_null(strstr(weft_ctx_message(ctx), "exchanging alone takes longer"));
+}
+
+/* With a data sheet: within a twentieth and the whole of its peak it is as without one; slower or
+ * faster than that the wire is what differs from its label. */
+static void a_data_sheet_tells_a_slow_wire_from_slow_computing(void **state) {
+    weft_inference_of_facts found;
+    const double sheet = 3e10, peak = 1e11;
+    cluster->nodes = 2;
+    weft_candidate two = {
+        .nodes = 2, .ranks_per_node = 1, .sites = 1, .framework = "ddp"};
+    weft_advise_options options = {.computing = WEFT_KNOWN_SHEET, .peak_flops = peak};
+    static const double carried[] = {1, 0.01};
+    for (int i = 0; i < 2; i++) {
+        weft_prediction p;
+        double label_Bps = cluster->wire.bandwidth_Bps;
+        wefti_adviser a = {
+            .ctx = ctx, .run = run, .cluster = *cluster, .options = {.steps = 16}};
+        a.cluster.rank_flops = i ? sheet : 0.2 * peak;
+        a.cluster.wire.bandwidth_Bps *= carried[i];
+        assert_ok(ctx, wefti_advise_predict(ctx, &a, &two, 0, &p));
+        weft_measurement m = {.nodes = 2, .method = "ddp", .seconds = p.mean_step_s};
+        cluster->rank_flops = sheet;
+        assert_ok(ctx, weft_cluster_anchor(ctx, run, &options, &m, 1, cluster, &found));
+        assert_true(fabs(cluster->rank_flops / a.cluster.rank_flops - 1) < 1e-3);
+        assert_true(fabs(cluster->wire.bandwidth_Bps / a.cluster.wire.bandwidth_Bps - 1) <
+                    0.01);
+        assert_true(found.computing == (i ? WEFT_KNOWN_SHEET : WEFT_KNOWN_TYPED));
+        assert_true(!strstr(found.text, "less than a twentieth of its peak") == !i);
+        cluster->wire.bandwidth_Bps = label_Bps;
+    }
+}
+
+/* Tokens that people round are taken for whole sequences, others are refused. */
+static void rounded_tokens_are_whole_sequences(void **state) {
+    weft_inference_of_facts found;
+    weft_measurement m = {.nodes = 1, .seconds = 1, .tokens = 250}; /* 8 of 32 are 256 */
+    assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, &m, 1, cluster, &found));
+    double flops = found.rank_flops;
+    m.tokens = 256;
+    assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, &m, 1, cluster, &found));
+    assert_true(found.rank_flops == flops);
+    m.tokens = 80;
+    weft_ctx_clear(ctx);
+    assert_int_not_equal(weft_cluster_anchor(ctx, run, NULL, &m, 1, cluster, &found),
+                         WEFT_OK);
+    assert_non_null(strstr(weft_ctx_message(ctx), "is 80, expected a multiple of"));
+}
+
 static void refuses(const char *text, const char *sentence) {
     weft_measurement m;
     weft_ctx_clear(ctx);
@@ -336,7 +437,7 @@ static void what_is_no_measurement_is_refused(void **state) {
                      fast[] = {{.nodes = 1, .seconds = 1},
                                {.nodes = 2, .seconds = 1e-6, .text = "x"}};
     cluster->nodes = 2;
-    cluster->rank_flops = 0;
+    cluster->rank_flops = cluster->wire.bandwidth_Bps = 0;
     weft_ctx_clear(ctx);
     assert_int_not_equal(weft_cluster_anchor(ctx, run, NULL, &only, 1, cluster, &found),
                          WEFT_OK);
@@ -386,6 +487,10 @@ int main(void) {
         TEST(measurements_are_read_as_people_write_them),
         TEST(anchors_bring_back_the_facts),
         TEST(a_wire_that_does_not_show_stays_as_it_was),
+        TEST(bytes_are_what_their_formulas_say),
+        TEST(rounded_tokens_are_whole_sequences),
+        TEST(two_nodes_alone_tell_computing_behind_the_wire),
+        TEST(a_data_sheet_tells_a_slow_wire_from_slow_computing),
         TEST(what_is_no_measurement_is_refused),
         TEST(accelerators_are_known_by_name),
         TEST(launching_is_there_in_every_pass),
