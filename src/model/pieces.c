@@ -3,61 +3,105 @@
  * embedding, head and loss, each as a pair of forward and backward.
  *
  *     [in,out]: y = x W     [out,in]: y = x W^T     with a side: + drop(x) D or D^T
- *     loss = mean over N of -log softmax(y)[target] */
+ *     loss = mean over N of -log softmax(y)[target]
+ *
+ * A product may be of several matrices that read the same x (q, k and v), one behind the other in
+ * its outputs. Of the side each has a mask of its own, as if it were a product alone. */
 #include "model/pieces.h"
 
 #include <string.h>
 
-static void drop_side(const wefti_kernels *k, const wefti_linear *l, float *x) {
+/* Outputs [at, at + n) of a product; of its side the matrix i has them. */
+typedef struct part {
+    int i;
+    int64_t at, n;
+} part;
+
+static const part before_the_first = {.i = -1};
+
+static part whole(const wefti_linear *l) { return (part){.n = l->out}; }
+
+/* The next matrix with an adapter; false behind the last. */
+static bool next_part(const wefti_linear *l, part *p) {
     const wefti_linear_side *side = &l->side;
-    k->dropout(l->N * l->in, side->rate, side->seed, side->step, side->first, x);
+    if (!side->w) return false;
+    do {
+        p->i++;
+        p->at += p->n;
+        if (p->at >= l->out) return false;
+        const wefti_param *matrix = &side->matrices[p->i];
+        p->n = matrix->cols_are_outputs ? matrix->cols : matrix->rows;
+    } while (!side->has[p->i]);
+    return true;
 }
 
-/* The input of the side's product, with dropout. */
-static const float *dropped(const wefti_kernels *k, const wefti_linear *l, const float *x) {
+/* Where the part begins in an array with the layout of the matrix. */
+static int64_t begin(const wefti_linear *l, part p) {
+    return l->in_out ? p.at : p.at * l->in;
+}
+
+static void drop_side(const wefti_kernels *k, const wefti_linear *l, part p, float *x) {
+    const wefti_linear_side *side = &l->side;
+    k->dropout(l->N * l->in, side->rate, side->seed, side->step + (uint64_t)p.i,
+               side->first, x);
+}
+
+/* The input of a part's side product, with that part's dropout. */
+static const float *dropped(const wefti_kernels *k, const wefti_linear *l, part p,
+                            const float *x) {
     memcpy(l->side.room, x, (size_t)(l->N * l->in) * sizeof *x);
-    drop_side(k, l, l->side.room);
+    drop_side(k, l, p, l->side.room);
     return l->side.room;
 }
 
 /* y = beta y + x W */
-static void product(const wefti_kernels *k, const wefti_linear *l, const float *x,
+static void product(const wefti_kernels *k, const wefti_linear *l, part p, const float *x,
                     const float *w, float beta, float *y) {
-    k->gemm(false, !l->in_out, l->N, l->out, l->in, 1.0f, x, l->in, w,
-            l->in_out ? l->out : l->in, beta, y, l->out);
+    k->gemm(false, !l->in_out, l->N, p.n, l->in, 1.0f, x, l->in, w + begin(l, p),
+            l->in_out ? l->out : l->in, beta, y + p.at, l->out);
 }
 
 /* dx = dy W^T */
-static void product_backward(const wefti_kernels *k, const wefti_linear *l,
+static void product_backward(const wefti_kernels *k, const wefti_linear *l, part p,
                              const float *dy, const float *w, float *dx) {
-    k->gemm(false, l->in_out, l->N, l->in, l->out, 1.0f, dy, l->out, w,
+    k->gemm(false, l->in_out, l->N, l->in, p.n, 1.0f, dy + p.at, l->out, w + begin(l, p),
             l->in_out ? l->out : l->in, 0.0f, dx, l->in);
+}
+
+/* [in,out]: dW += x^T dy     [out,in]: dW += dy^T x */
+static void matrix_gradient(const wefti_kernels *k, const wefti_linear *l, part p,
+                            const float *x, const float *dy) {
+    float *dw = l->dw + begin(l, p);
+    if (l->in_out)
+        k->gemm(true, false, l->in, p.n, l->N, 1.0f, x, l->in, dy + p.at, l->out, 1.0f,
+                dw, l->out);
+    else
+        k->gemm(true, false, p.n, l->in, l->N, 1.0f, dy + p.at, l->out, x, l->in, 1.0f,
+                dw, l->in);
 }
 
 void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const float *x,
                           float *y) {
-    product(k, l, x, l->w, 0.0f, y);
-    if (l->side.w) product(k, l, dropped(k, l, x), l->side.w, 1.0f, y);
+    product(k, l, whole(l), x, l->w, 0.0f, y);
+    for (part p = before_the_first; next_part(l, &p);)
+        product(k, l, p, dropped(k, l, p, x), l->side.w, 1.0f, y);
     if (l->b) k->bias_add(l->N, l->out, l->b, y);
 }
 
-/* [in,out]: dW += x^T dy, dx = dy W^T.   [out,in]: dW += dy^T x, dx = dy W.
- * With a side: dD of drop(x) instead of dW, and dx += drop(dy D). */
+/* dW as above, dx = dy W^T or dy W. With a side: dD of drop(x) instead of dW, and
+ * dx += drop(dy D). */
 void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const float *x,
                            const float *dy, float *dx) {
-    if (l->side.w) x = dropped(k, l, x);
-    if (l->in_out)
-        k->gemm(true, false, l->in, l->out, l->N, 1.0f, x, l->in, dy, l->out, 1.0f, l->dw,
-                l->out);
-    else
-        k->gemm(true, false, l->out, l->in, l->N, 1.0f, dy, l->out, x, l->in, 1.0f, l->dw,
-                l->in);
+    if (!l->side.w) matrix_gradient(k, l, whole(l), x, dy);
+    for (part p = before_the_first; next_part(l, &p);)
+        matrix_gradient(k, l, p, dropped(k, l, p, x), dy);
     if (l->b) k->bias_grad(l->N, l->out, dy, l->db);
-    product_backward(k, l, dy, l->w, dx);
-    if (!l->side.w) return;
-    product_backward(k, l, dy, l->side.w, l->side.room);
-    drop_side(k, l, l->side.room);
-    k->accumulate(l->N * l->in, l->side.room, dx);
+    product_backward(k, l, whole(l), dy, l->w, dx); /* from here on x may be gone */
+    for (part p = before_the_first; next_part(l, &p);) {
+        product_backward(k, l, p, dy, l->side.w, l->side.room);
+        drop_side(k, l, p, l->side.room);
+        k->accumulate(l->N * l->in, l->side.room, dx);
+    }
 }
 
 /* Every (step, parameter) has a number of its own, with a seed that no other dropout uses. */
@@ -72,13 +116,15 @@ wefti_linear_side wefti_side_of(const weft_model *model, int unit, const wefti_p
         covered += p[i].cols_are_outputs ? p[i].cols : p[i].rows;
     }
     if (!any) return (wefti_linear_side){0};
-    return (wefti_linear_side){
-        .w = pass->side->products + p->offset,
-        .rate = pass->side->rate,
-        .seed = pass->seed ^ (uint64_t)1 << 62,
-        .step = pass->step * (uint64_t)model->n_params + (uint64_t)(p - model->params),
-        .first = pass->row * (uint64_t)(pass->T * in),
-        .room = pass->side->room};
+    return (wefti_linear_side){.w = pass->side->products + p->offset,
+                               .matrices = p,
+                               .has = pass->side->has + param,
+                               .rate = pass->side->rate,
+                               .seed = pass->seed ^ (uint64_t)1 << 62,
+                               .step = pass->step * (uint64_t)model->n_params +
+                                       (uint64_t)(p - model->params),
+                               .first = pass->row * (uint64_t)(pass->T * in),
+                               .room = pass->side->room};
 }
 
 static bool drops(const weft_model *model, const wefti_pass *pass) {

@@ -7,10 +7,12 @@
 
 /* The building blocks of several kinds of model, each a forward and a backward. */
 
-/* The second product of a matrix with an adapter whose inputs are dropped. The mask of an element
- * is a function of (seed, step, first + its index). */
+/* The second product of matrices whose adapters have dropout on their inputs. The i-th of them
+ * masks an element by a function of (seed, step + i, first + its index). */
 typedef struct wefti_linear_side {
-    const float *w; /* in the layout of the matrix; NULL: there is none */
+    const float *w;              /* in the layout of the matrices; NULL: there is none */
+    const wefti_param *matrices; /* of the product, in the order of its outputs */
+    const bool *has;             /* [matrices] whether it has an adapter */
     float rate;
     uint64_t seed, step, first;
     float *room; /* [N,in] */
@@ -26,9 +28,8 @@ typedef struct wefti_linear {
     wefti_linear_side side;
 } wefti_linear;
 
-/* The side of a product whose matrices are parameter `param` of the unit and, if it has
- * more outputs than that one, the following parameters. They share one mask, because they
- * read the same input. */
+/* The side of a product whose matrices are parameter `param` of the unit and, if it has more
+ * outputs than that one, the following parameters. */
 wefti_linear_side wefti_side_of(const weft_model *model, int unit, const wefti_pass *pass,
                                 int param, int64_t out);
 

@@ -112,7 +112,7 @@ static void adapters_of_other_rows(void **state) {
  * differences' truncation (halving the step made the error a 16th): hence a smaller scale. */
 static wefti_adapting dropping(double rate, wefti_adapting what) {
     what.dropout = rate;
-    what.scale = 1;
+    what.scale = 0.5;
     return what;
 }
 

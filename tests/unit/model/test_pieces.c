@@ -165,10 +165,70 @@ static void without_dropout_a_gradient_is_not_copied(void **state) {
     assert_ptr_equal(wefti_drop_gradient(&model, 1, WEFTI_DROP_FIRST, &pass, copy), dy);
 }
 
+/* x as matrix number i of a side reads it. */
+static void drop_as(const wefti_linear_side *side, int i, const float *x, float *out) {
+    memcpy(out, x, N * IN * sizeof *x);
+    wefti_kernels_reference.dropout(N * IN, side->rate, side->seed,
+                                    side->step + (uint64_t)i, side->first, out);
+}
+
+/* Of the matrices with rows 0 and 1, 2, 3 and 4 the second has no adapter. Each other one is a
+ * product of its own with a mask of its own: y = drop_i(x) D_i^T, dD_i = dy_i^T drop_i(x),
+ * dx = sum over i of drop_i(dy_i D_i). */
+static void matrices_beside_each_other_have_masks_of_their_own(void **state) {
+    (void)state;
+    static const wefti_param matrices[] = {
+        {.rows = 2, .cols = IN}, {.rows = 1, .cols = IN}, {.rows = 2, .cols = IN}};
+    static const bool has[] = {true, false, true};
+    static const int begins[] = {0, 2, 3, OUT};
+    float x[N * IN], zero[IN * OUT] = {0}, d[IN * OUT], y[N * OUT], dy[N * OUT];
+    float dx[N * IN], dw[IN * OUT] = {0}, room[N * IN], seen[3][N * IN], kept[3][N * IN];
+    float ones[N * IN];
+    wefti_linear_side side = {.w = d,
+                              .matrices = matrices,
+                              .has = has,
+                              .rate = 0.5f,
+                              .seed = 7,
+                              .step = 30,
+                              .first = 12,
+                              .room = room};
+    wefti_linear l = {.N = N, .in = IN, .out = OUT, .w = zero, .dw = dw, .side = side};
+    fill(0, N * IN, x);
+    fill(1, IN * OUT, d);
+    fill(3, N * OUT, dy);
+    for (int i = 0; i < N * IN; i++) ones[i] = 1;
+    for (int i = 0; i < 3; i++) {
+        drop_as(&side, i, x, seen[i]);
+        drop_as(&side, i, ones, kept[i]);
+    }
+    assert_memory_not_equal(kept[0], kept[2], sizeof ones);
+    wefti_linear_forward(&wefti_kernels_reference, &l, x, y);
+    wefti_linear_backward(&wefti_kernels_reference, &l, x, dy, dx);
+    double back[N * IN] = {0};
+    for (int m = 0; m < 3; m++)
+        for (int o = begins[m]; o < begins[m + 1]; o++) {
+            double gradient[IN] = {0};
+            for (int n = 0; n < N; n++) {
+                double sum = 0, from = (double)dy[n * OUT + o];
+                for (int i = 0; i < IN && has[m]; i++) {
+                    double input = (double)seen[m][n * IN + i],
+                           product = (double)d[o * IN + i];
+                    sum += input * product;
+                    gradient[i] += input * from;
+                    back[n * IN + i] += (double)kept[m][n * IN + i] * from * product;
+                }
+                assert_near(y[n * OUT + o], sum);
+            }
+            for (int i = 0; i < IN; i++) assert_near(dw[o * IN + i], gradient[i]);
+        }
+    for (int i = 0; i < N * IN; i++) assert_near(dx[i], back[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_multiplies_by_either_layout),
         cmocka_unit_test(linear_gradient_may_take_the_place_of_x),
+        cmocka_unit_test(matrices_beside_each_other_have_masks_of_their_own),
         cmocka_unit_test(every_place_of_every_step_has_a_mask_of_its_own),
         cmocka_unit_test(a_gradient_meets_the_mask_of_its_forward),
         cmocka_unit_test(without_dropout_a_gradient_is_not_copied),
