@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sniff.h"
 #include "config/value.h"
 
 int wefti_yaml_line(const wefti_yaml *y) { return (int)y->event.start_mark.line + 1; }
@@ -61,10 +62,15 @@ static int line_of_problem(const wefti_yaml *y) {
     return line;
 }
 
+/* Of a file that is no text at all its kind says more than a line of it. */
 static weft_status fail_syntax(const wefti_yaml *y) {
     char shown[256];
     const yaml_parser_t *p = &y->parser;
+    const char *kind = wefti_sniff(y->data, y->n_bytes);
     if (p->error == YAML_MEMORY_ERROR) return fail_memory(y);
+    if (kind)
+        return weft_ctx_fail(y->ctx, WEFT_ERR_FORMAT, "%s is %s, expected text in YAML",
+                             wefti_shown(y->path, shown, sizeof shown), kind);
     return weft_ctx_fail(y->ctx, WEFT_ERR_FORMAT, "%s:%d: not valid YAML: %s%s%s",
                          wefti_shown(y->path, shown, sizeof shown), line_of_problem(y),
                          p->problem ? p->problem : "unreadable", p->context ? ", " : "",
@@ -121,6 +127,7 @@ weft_status wefti_yaml_begin(wefti_yaml *y, const char *data, int64_t n_bytes) {
     static const char mark[] = "\xEF\xBB\xBF"; /* U+FEFF, as some editors begin a file */
     if (n_bytes >= 3 && memcmp(data, mark, 3) == 0) data += 3, n_bytes -= 3;
     y->data = data;
+    y->n_bytes = n_bytes;
     memset(&y->event, 0, sizeof y->event);
     if (!yaml_parser_initialize(&y->parser)) return fail_memory(y);
     yaml_parser_set_encoding(&y->parser, YAML_UTF8_ENCODING);

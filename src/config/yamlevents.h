@@ -14,6 +14,7 @@ typedef struct wefti_yaml {
     weft_ctx *ctx;
     const char *path;  /* as errors name it; borrowed */
     const char *data;  /* borrowed */
+    int64_t n_bytes;   /* of data */
     weft_status blame; /* status of a failure where the text is YAML, but not what was
                           expected */
     bool lenient; /* accepts anchors, aliases and tags: for sections that are skipped */

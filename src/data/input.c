@@ -23,9 +23,9 @@
 
 #include "base/buffer.h"
 #include "base/memory.h"
+#include "base/sniff.h"
 #include "base/stop.h"
 #include "base/text.h"
-#include "data/sniff.h"
 #include "data/syserror.h"
 
 enum { RAW_BYTES = 1 << 16, HEAD_BYTES = 1 << 14 };

@@ -15,8 +15,8 @@
 
 #include "base/bytes.h"
 #include "base/memory.h"
+#include "base/sniff.h"
 #include "data/shardlayout.h"
-#include "data/sniff.h"
 #include "data/syserror.h"
 #include "data/tokenfile.h"
 #include "token/ids.h"

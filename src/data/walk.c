@@ -38,10 +38,12 @@ static weft_status add(const walker *w, const char *path, const char *name) {
     return WEFT_OK;
 }
 
-/* A file, a link to a file, or a folder; anything else is passed over. */
+/* A file, a link to a file, or a folder; anything else is passed over, and what is gone since
+ * it was listed, such as a file that an editor keeps for a moment. */
 static weft_status visit(const walker *w, const char *path, const char *name, int depth) {
     struct stat info;
-    if (lstat(path, &info) != 0) return wefti_fail_errno(w->ctx, "stat", path);
+    if (lstat(path, &info) != 0)
+        return errno == ENOENT ? WEFT_OK : wefti_fail_errno(w->ctx, "stat", path);
     if (S_ISDIR(info.st_mode)) return walk_folder(w, path, depth + 1);
     if (S_ISLNK(info.st_mode) && (stat(path, &info) != 0 || S_ISDIR(info.st_mode)))
         return WEFT_OK;
@@ -65,8 +67,8 @@ static weft_status list(const walker *w, const char *path, DIR *folder, int dept
 
 static weft_status walk_folder(const walker *w, const char *path, int depth) {
     if (depth > DEEPEST)
-        return weft_ctx_fail(w->ctx, WEFT_ERR_FILE,
-                             "%s lies more than %d folders deep", path, DEEPEST);
+        return weft_ctx_fail(w->ctx, WEFT_ERR_FILE, "%s lies more than %d folders deep",
+                             path, DEEPEST);
     DIR *folder = opendir(path);
     if (!folder) return wefti_fail_errno(w->ctx, "open", path);
     weft_status status = list(w, path, folder, depth);
@@ -81,12 +83,11 @@ static int by_name(const void *a, const void *b) {
     return strcmp(x, y);
 }
 
-weft_status wefti_walk_folder(weft_ctx *ctx, const char *path, bool (*wanted)(const char *),
-                              wefti_walk *walk) {
+weft_status wefti_walk_folder(weft_ctx *ctx, const char *path,
+                              bool (*wanted)(const char *), wefti_walk *walk) {
     walker w = {ctx, wanted, walk};
     WEFT_TRY(walk_folder(&w, path, 0));
-    if (walk->n > 0)
-        qsort(walk->paths, (size_t)walk->n, sizeof *walk->paths, by_name);
+    if (walk->n > 0) qsort(walk->paths, (size_t)walk->n, sizeof *walk->paths, by_name);
     return WEFT_OK;
 }
 

@@ -174,7 +174,13 @@ static void only_utf8_is_read(void **state) {
     static const char utf16[] = "\xff\xfer\0u\0n\0:\0\n\0";
     write_file("run.yaml", utf16, sizeof utf16 - 1);
     assert_refused(f, weft_config_load(f->ctx, f->c, "run.yaml"), WEFT_ERR_FORMAT,
-                   "run.yaml:1: not valid YAML: invalid leading UTF-8 octet");
+                   "run.yaml is text in UTF-16 or UTF-32 (convert it by iconv -t UTF-8), "
+                   "expected text in YAML");
+    static const char program[] = "\x7f"
+                                  "ELF\2\1\1\0\0\0";
+    write_file("run.yaml", program, sizeof program - 1);
+    assert_refused(f, weft_config_load(f->ctx, f->c, "run.yaml"), WEFT_ERR_FORMAT,
+                   "run.yaml is a program or library (ELF), expected text in YAML");
     assert_ok(f, load_text(f, "\xef\xbb\xbfrun:\n  steps: 12\n"));
     assert_int_equal(f->c->run.steps, 12);
 }

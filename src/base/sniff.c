@@ -2,7 +2,7 @@
 /* What a file is that is not text, by the marks that formats put at fixed places. The marks
  * are those of the formats' own specifications. A file without a known mark that holds a NUL
  * byte is "a binary file": no text in UTF-8 needs one. */
-#include "data/sniff.h"
+#include "base/sniff.h"
 
 #include <stddef.h>
 #include <string.h>
