@@ -62,9 +62,9 @@ typedef struct weft_dataset_config {
     const char *field;       /* of .jsonl: name of the field with the text; NULL:
                                 "text" */
     const char *column;      /* of .csv and .tsv: name of the column; the same */
-    const char *room_folder; /* where the ids of a large text are stored, in a file
+    const char *room_folder; /* where the ids of large texts are stored, in a file
                                 without a name; NULL: they stay in memory */
-    int64_t room_bytes;      /* ids of a text that stay in memory, in bytes; 0: 256 MiB */
+    int64_t room_bytes;      /* ids of all texts that stay in memory, in bytes; 0: 256 MiB */
     const weft_chat *chat;   /* for prompts that are messages; NULL: there are none */
 } weft_dataset_config;
 

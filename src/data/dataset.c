@@ -16,7 +16,12 @@
 #include "data/exampleset.h"
 #include "data/windows.h"
 
-enum { BLOCK_TOKENS = 4096, SAMPLE_TOKENS = 1 << 20, SOURCES_SHOWN = 3 };
+enum {
+    BLOCK_TOKENS = 4096,
+    SAMPLE_TOKENS = 1 << 20,
+    SOURCES_SHOWN = 3,
+    ROOM_BYTES = 256 << 20 /* of ids in memory */
+};
 
 static weft_status check_config(weft_ctx *ctx, const weft_dataset_config *c) {
     if (c->n_paths < 1)
@@ -64,11 +69,12 @@ static weft_status open_sources(weft_ctx *ctx, weft_dataset *d,
                                 const weft_dataset_config *c,
                                 const weft_tokenizer *tokenizer) {
     int more = c->n_validation_paths > 0 ? c->n_validation_paths : 0;
+    wefti_id_limit limit = {.folder = c->room_folder,
+                            .bytes_left = c->room_bytes > 0 ? c->room_bytes : ROOM_BYTES};
     wefti_source_wish wish = {.encoding = {.tokenizer = tokenizer,
                                            .fields = {c->field, c->column},
                                            .threads = c->threads},
-                              .room_folder = c->room_folder,
-                              .room_bytes = c->room_bytes};
+                              .limit = &limit};
     WEFT_TRY(wefti_alloc_n(ctx, (int64_t)c->n_paths + more, sizeof *d->sources,
                            "data sources", &d->sources));
     for (int s = 0; s < c->n_paths + more; s++) {

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* A source is one path of data.path as a sequence of tokens, whatever it is on disk:
  *
- *     text file   encoded once when opened    2 or 4 bytes per token in memory; above 256 MiB
- *                                             of them in a file of the run's folder
+ *     text file   encoded once when opened    2 or 4 bytes per token, in memory as far as the
+ *                                             limit of all texts goes (data/idstore.h)
  *     token shard read where it lies          0
  *     folder      all of them below it, in order of their paths
  *
- * Token `at` lies in the file whose range holds it; a read may span several files. */
+ * Token `at` lies in the file whose range holds it; a read may span several files. The texts of
+ * a folder share one store, so that a thousand of them need no thousand files for what is much. */
 #define _GNU_SOURCE
 #include "data/source.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,8 +24,6 @@
 #include "base/text.h"
 #include "data/shardlayout.h"
 #include "data/syserror.h"
-
-enum { ROOM_BYTES = 256 << 20, BLOCK_IDS = 4096 };
 
 static bool ends_in(const char *name, const char *suffix) {
     size_t n = strlen(name), m = strlen(suffix);
@@ -53,88 +50,34 @@ bool wefti_source_is_shard(const char *path) {
 
 /* A text that is being encoded. */
 typedef struct keeper {
-    wefti_token_file *file;
-    const wefti_source_wish *wish;
+    wefti_id_store *store;
+    wefti_id_limit *limit;
     XXH3_state_t hash;
 } keeper;
-
-static int64_t room_bytes(const keeper *k) {
-    return k->wish->room_bytes > 0 ? k->wish->room_bytes : ROOM_BYTES;
-}
-
-/* As mkostemp wants it: six letters that it chooses. */
-static const char spill_name[] = "tokens." "XX" "XX" "XX";
-
-/* A file that is gone when it is closed, also if the process is killed. */
-static weft_status open_spill(weft_ctx *ctx, keeper *k) {
-    char path[PATH_MAX];
-    wefti_token_file *f = k->file;
-    WEFT_TRY(wefti_file_mkdirs(ctx, k->wish->room_folder));
-    int n = snprintf(path, sizeof path, "%s/%s", k->wish->room_folder, spill_name);
-    if (n >= (int)sizeof path)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s",
-                             k->wish->room_folder);
-    f->spill.width = f->width;
-    f->spill.fd = mkostemp(path, O_CLOEXEC);
-    if (f->spill.fd < 0) return wefti_fail_errno(ctx, "create", path);
-    unlink(path);
-    WEFT_TRY(wefti_file_pwrite(ctx, f->spill.fd, path, f->room, f->n_tokens * f->width, 0));
-    wefti_free(ctx, f->room);
-    f->room = NULL;
-    f->capacity = 0;
-    return WEFT_OK;
-}
-
-static weft_status spill_ids(weft_ctx *ctx, keeper *k, const int32_t *ids, int64_t n) {
-    unsigned char block[BLOCK_IDS * 4];
-    wefti_token_file *f = k->file;
-    for (int64_t at = 0; at < n; at += BLOCK_IDS) {
-        int64_t part = n - at < BLOCK_IDS ? n - at : BLOCK_IDS;
-        wefti_tokens_encode(ids + at, f->width, part, block);
-        WEFT_TRY(wefti_file_pwrite(ctx, f->spill.fd, "the run folder's tokens", block,
-                                   part * f->width, (f->n_tokens + at) * f->width));
-    }
-    return WEFT_OK;
-}
-
-static weft_status store_ids(weft_ctx *ctx, wefti_token_file *f, const int32_t *ids,
-                             int64_t n) {
-    WEFT_TRY(wefti_reserve(ctx, &f->room, &f->capacity, f->n_tokens, n, (size_t)f->width,
-                           "the tokens of a text"));
-    wefti_tokens_encode(ids, f->width, n, f->room + f->n_tokens * f->width);
-    return WEFT_OK;
-}
 
 /* Takes the next ids. */
 static weft_status keep_ids(weft_ctx *ctx, void *user, const int32_t *ids, int64_t n) {
     keeper *k = user;
-    wefti_token_file *f = k->file;
-    bool much = k->wish->room_folder && (f->n_tokens + n) * f->width > room_bytes(k);
     XXH3_64bits_update(&k->hash, ids, (size_t)n * sizeof *ids);
-    if (much && f->spill.fd < 0) WEFT_TRY(open_spill(ctx, k));
-    WEFT_TRY(f->spill.fd < 0 ? store_ids(ctx, f, ids, n) : spill_ids(ctx, k, ids, n));
-    f->n_tokens += n;
-    return WEFT_OK;
+    return wefti_ids_add(ctx, k->store, k->limit, ids, n);
 }
 
-static weft_status open_text(weft_ctx *ctx, wefti_token_file *f, const char *path,
-                             const wefti_source_wish *wish, uint64_t *hash) {
-    int64_t vocab = weft_tokenizer_vocab(wish->encoding.tokenizer);
-    keeper k = {.file = f, .wish = wish};
-    f->width = vocab <= WEFTI_SHARD_VOCAB_16 ? 2 : 4;
+static weft_status open_text(weft_ctx *ctx, wefti_source *s, wefti_token_file *f,
+                             const char *path, const wefti_source_wish *wish,
+                             uint64_t *hash) {
+    keeper k = {.store = &s->texts, .limit = wish->limit};
     XXH3_64bits_reset(&k.hash);
+    f->first = s->texts.n;
     WEFT_TRY(wefti_encode_file(ctx, &wish->encoding, path, keep_ids, &k));
     *hash = XXH3_64bits_digest(&k.hash);
-    if (f->spill.fd >= 0) return WEFT_OK;
-    WEFT_TRY(wefti_grow(ctx, &f->room, f->n_tokens, f->n_tokens, (size_t)f->width,
-                        "the tokens of a text"));
-    f->capacity = f->n_tokens;
+    f->n_tokens = s->texts.n - f->first;
     return WEFT_OK;
 }
 
-static weft_status open_any(weft_ctx *ctx, wefti_token_file *f, const char *path,
-                            const wefti_source_wish *wish, uint64_t *hash) {
-    if (!wefti_source_is_shard(path)) return open_text(ctx, f, path, wish, hash);
+static weft_status open_any(weft_ctx *ctx, wefti_source *s, wefti_token_file *f,
+                            const char *path, const wefti_source_wish *wish,
+                            uint64_t *hash) {
+    if (!wefti_source_is_shard(path)) return open_text(ctx, s, f, path, wish, hash);
     WEFT_TRY(weft_shard_open(ctx, path, wish->encoding.tokenizer, &f->shard));
     f->n_tokens = weft_shard_tokens(f->shard);
     *hash = wefti_shard_checksum(f->shard);
@@ -147,9 +90,8 @@ static weft_status add_file(weft_ctx *ctx, wefti_source *s, const char *path,
     WEFT_TRY(wefti_reserve(ctx, &s->files, &s->files_capacity, s->n_files, 1,
                            sizeof *s->files, "data files"));
     wefti_token_file *f = &s->files[s->n_files++];
-    f->spill.fd = -1;
     f->start = s->n_tokens;
-    WEFT_TRY(open_any(ctx, f, path, wish, &hash[1]));
+    WEFT_TRY(open_any(ctx, s, f, path, wish, &hash[1]));
     s->n_tokens += f->n_tokens;
     s->hash = XXH3_64bits(hash, sizeof hash);
     return WEFT_OK;
@@ -197,8 +139,8 @@ static weft_status gather(weft_ctx *ctx, void *user, const char *text, int64_t n
     return g->text->status;
 }
 
-static weft_status gather_file(weft_ctx *ctx, const char *path, const wefti_fields *fields,
-                               gathering *g) {
+static weft_status gather_file(weft_ctx *ctx, const char *path,
+                               const wefti_fields *fields, gathering *g) {
     if (wefti_source_is_shard(path) || g->text->n >= g->most) return WEFT_OK;
     return wefti_documents_read(ctx, path, fields, gather, g);
 }
@@ -233,6 +175,7 @@ weft_status wefti_source_open(weft_ctx *ctx, wefti_source *s, const char *path,
     wefti_walk files = {0};
     struct stat info;
     wefti_source_wish each = *wish;
+    wefti_ids_init(&s->texts, weft_tokenizer_vocab(wish->encoding.tokenizer));
     WEFT_TRY(wefti_strdup(ctx, path, &s->path));
     s->folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     weft_status status = wefti_source_files(ctx, path, &files);
@@ -241,31 +184,18 @@ weft_status wefti_source_open(weft_ctx *ctx, wefti_source *s, const char *path,
                              wefti_text_layout_of(files.paths[k]) != WEFTI_TEXT_PLAIN;
         status = add_file(ctx, s, files.paths[k], &each);
     }
+    if (status == WEFT_OK) status = wefti_ids_trim(ctx, &s->texts);
     s->n_skipped = files.n_skipped;
     wefti_walk_fini(ctx, &files);
     return status;
 }
 
 void wefti_source_close(weft_ctx *ctx, wefti_source *s) {
-    for (int64_t k = 0; k < s->n_files; k++) {
-        weft_shard_close(ctx, s->files[k].shard);
-        wefti_tokens_close(ctx, &s->files[k].spill);
-        wefti_free(ctx, s->files[k].room);
-    }
+    for (int64_t k = 0; k < s->n_files; k++) weft_shard_close(ctx, s->files[k].shard);
+    if (s->path) wefti_ids_close(ctx, &s->texts);
     wefti_free(ctx, s->files);
     wefti_free(ctx, s->path);
     *s = (wefti_source){0};
-}
-
-static void read_file(const wefti_token_file *f, int64_t start, int64_t n, int32_t *ids) {
-    if (f->shard) {
-        weft_shard_read(f->shard, start, n, ids);
-        return;
-    }
-    if (f->spill.fd >= 0)
-        wefti_tokens_read(&f->spill, start, n, ids);
-    else
-        wefti_tokens_decode(f->room + start * f->width, f->width, n, ids);
 }
 
 /* The file that holds token `at`. */
@@ -286,7 +216,10 @@ void wefti_source_read(const wefti_source *s, int64_t start, int64_t n, int32_t 
         const wefti_token_file *f = &s->files[k];
         int64_t offset = start - f->start, part = f->n_tokens - offset;
         if (part > n) part = n;
-        read_file(f, offset, part, ids);
+        if (f->shard)
+            weft_shard_read(f->shard, offset, part, ids);
+        else
+            wefti_ids_read(&s->texts, f->first + offset, part, ids);
         start += part;
         ids += part;
         n -= part;

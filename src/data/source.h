@@ -5,18 +5,15 @@
 #include <weft/tokenizer.h>
 
 #include "base/buffer.h"
+#include "data/idstore.h"
 #include "data/textfile.h"
-#include "data/tokenfile.h"
 #include "data/walk.h"
 
-/* The tokens of one file: a shard on disk, or text that was encoded when it was opened, in
- * memory or, if that is much, in a file without a name. */
+/* The tokens of one file: a shard on disk, or text that was encoded when it was opened. */
 typedef struct wefti_token_file {
-    weft_shard *shard;       /* owned; or NULL and: */
-    unsigned char *room;     /* n_tokens little-endian numbers of `width` bytes; owned */
-    wefti_token_place spill; /* the same in a file, if its descriptor is not -1 */
-    int width;               /* 2 or 4 */
-    int64_t n_tokens, capacity;
+    weft_shard *shard; /* owned; or NULL: */
+    int64_t first;     /* place of its first token in the source's texts */
+    int64_t n_tokens;
     int64_t start; /* place of its first token in the source */
 } wefti_token_file;
 
@@ -26,15 +23,15 @@ typedef struct wefti_source {
     wefti_token_file *files; /* [n_files], owned */
     int64_t n_files, files_capacity;
     int64_t n_tokens, n_skipped;
-    uint64_t hash; /* of all ids: two sources with one hash are the same */
+    wefti_id_store texts; /* of those files that are no shards */
+    uint64_t hash;        /* of all ids: two sources with one hash are the same */
     bool folder;
 } wefti_source;
 
 /* What opening wants to know. */
 typedef struct wefti_source_wish {
     wefti_encoding encoding;
-    const char *room_folder; /* for ids that do not stay in memory; NULL: they do */
-    int64_t room_bytes;      /* ids of a text in memory; 0: chosen */
+    wefti_id_limit *limit; /* of all texts that are opened with it */
 } wefti_source_wish;
 
 /* Opens a file or a folder (the files in it that wefti_source_files lists). A file is a

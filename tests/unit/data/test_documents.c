@@ -12,11 +12,12 @@
 #include <weft/shard_file.h>
 
 #include "base/buffer.h"
-#include "data/sniff.h"
+#include "base/sniff.h"
 #include "data/source.h"
 
 /* Documents as one text, each followed by '|'. */
-static weft_status join(weft_ctx *ctx, void *user, const char *text, int64_t n, bool ends) {
+static weft_status join(weft_ctx *ctx, void *user, const char *text, int64_t n,
+                        bool ends) {
     wefti_buffer *b = user;
     wefti_buffer_put(ctx, b, text, n);
     if (ends) wefti_buffer_text(ctx, b, "|");
@@ -27,14 +28,13 @@ static void assert_documents(weft_ctx *ctx, const char *path, const wefti_fields
                              const char *expected) {
     static const wefti_fields usual = {NULL, NULL};
     wefti_buffer b = {0};
-    assert_ok(ctx,
-              wefti_documents_read(ctx, path, fields ? fields : &usual, join, &b));
+    assert_ok(ctx, wefti_documents_read(ctx, path, fields ? fields : &usual, join, &b));
     assert_string_equal(b.bytes, expected);
     wefti_buffer_fini(ctx, &b);
 }
 
-static void assert_no_documents(weft_ctx *ctx, const char *path, const wefti_fields *fields,
-                                const char *words) {
+static void assert_no_documents(weft_ctx *ctx, const char *path,
+                                const wefti_fields *fields, const char *words) {
     static const wefti_fields usual = {NULL, NULL};
     wefti_buffer b = {0};
     assert_refused(ctx,
@@ -52,14 +52,16 @@ static void lines_give_one_field(void **state) {
     static const wefti_fields body = {.field = "body"};
     put_text(ctx, "a.jsonl",
              "{\"text\": \"one\\ntwo\", \"body\": \"x\"}\n\n  \r\n"
-             "{\"body\": \"\\u00e9\", \"text\": \"\"}\r\n{\"text\": \"end\", \"body\": \"z\"}");
+             "{\"body\": \"\\u00e9\", \"text\": \"\"}\r\n{\"text\": \"end\", \"body\": "
+             "\"z\"}");
     assert_documents(ctx, "a.jsonl", NULL, "one\ntwo||end|");
     assert_documents(ctx, "a.jsonl", &body, "x|\xc3\xa9|z|");
     put_text(ctx, "b.jsonl", "{\"text\": \"a\"}\n{\"title\": \"b\", \"url\": \"c\"}\n");
     assert_no_documents(ctx, "b.jsonl", NULL,
                         "line 2: there is no field 'text', but title, url");
     put_text(ctx, "c.jsonl", "{\"text\": 5}\n");
-    assert_no_documents(ctx, "c.jsonl", NULL, "line 1: expected text in the field 'text'");
+    assert_no_documents(ctx, "c.jsonl", NULL,
+                        "line 1: expected text in the field 'text'");
     put_text(ctx, "d.jsonl", "{\"text\": \"a\"}\n[1]\n");
     assert_no_documents(ctx, "d.jsonl", NULL, "line 2");
     put_text(ctx, "e.jsonl", "{\"text\": \"a\"");
@@ -99,7 +101,8 @@ static void tables_give_one_column(void **state) {
 
 static int64_t pack_gzip(const char *text, int64_t n, unsigned char *out, int64_t room) {
     z_stream z = {0};
-    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY),
+                     Z_OK);
     z.next_in = (unsigned char *)(uintptr_t)text;
     z.avail_in = (unsigned)n;
     z.next_out = out;
@@ -128,8 +131,8 @@ static void packed_texts_are_unpacked(void **state) {
     memcpy(expected, text, N);
     expected[N] = '|';
     for (int k = 0; k < 2; k++) {
-        int64_t (*pack)(const char *, int64_t, unsigned char *, int64_t) =
-            k ? pack_zstd : pack_gzip;
+        int64_t (*pack)(const char *, int64_t, unsigned char *, int64_t) = k ? pack_zstd
+                                                                             : pack_gzip;
         int64_t first = pack(text, N / 3, packed, N);
         int64_t n = first + pack(text + N / 3, N - N / 3, packed + first, N);
         write_file(ctx, paths[k], packed, n);
@@ -172,7 +175,9 @@ static void binary_files_are_named(void **state) {
                  {"\xFF\xD8\xFF\xE0", 4, "a JPEG picture"},
                  {"PK\3\4", 4, "a ZIP archive"},
                  {"PAR1", 4, "a Parquet table"},
-                 {"\x7F" "ELF", 4, "a program or library"},
+                 {"\x7F"
+                  "ELF",
+                  4, "a program or library"},
                  {"\xFF\xFEh\0i\0", 6, "text in UTF-16"},
                  {"what\0else", 9, "a binary file (it holds NUL bytes)"}};
     for (int k = 0; k < COUNT(cases); k++) {
@@ -226,7 +231,8 @@ static void append_encoded(weft_ctx *ctx, const weft_tokenizer *t, const char *t
                            list *l) {
     int32_t *ids;
     int64_t n;
-    assert_ok(ctx, weft_tokenizer_encode(ctx, t, text, (int64_t)strlen(text), 1, &ids, &n));
+    assert_ok(ctx,
+              weft_tokenizer_encode(ctx, t, text, (int64_t)strlen(text), 1, &ids, &n));
     assert_ok(ctx, collect(ctx, l, ids, n));
     wefti_free(ctx, ids);
 }
@@ -249,8 +255,10 @@ static void documents_are_told_apart(void **state) {
     }
     for (int64_t chunk = 1; chunk <= 64; chunk += 7) {
         list found = {.n = 0};
-        wefti_encoding how = {
-            .tokenizer = t, .threads = (int)chunk % 3, .chunk_bytes = chunk, .ends = true};
+        wefti_encoding how = {.tokenizer = t,
+                              .threads = (int)chunk % 3,
+                              .chunk_bytes = chunk,
+                              .ends = true};
         assert_ok(ctx, wefti_encode_file(ctx, &how, "apart.jsonl", collect, &found));
         assert_int_equal(found.n, expected.n);
         assert_memory_equal(found.ids, expected.ids, (size_t)found.n * sizeof *found.ids);
@@ -277,7 +285,8 @@ static void folders_are_walked(void **state) {
     weft_ctx *ctx = *state;
     weft_tokenizer *t = trained(ctx);
     wefti_source s = {0};
-    wefti_source_wish wish = {.encoding = {.tokenizer = t}};
+    wefti_id_limit none = {0};
+    wefti_source_wish wish = {.encoding = {.tokenizer = t}, .limit = &none};
     static list found, expected;
     char kind[80];
     assert_ok(ctx, wefti_file_remove_tree(ctx, "tree"));
@@ -311,16 +320,18 @@ static void many_ids_go_to_a_file(void **state) {
     weft_tokenizer *t = trained(ctx);
     static char text[9000];
     wefti_source in_memory = {0}, in_file = {0};
-    wefti_source_wish wish = {.encoding = {.tokenizer = t, .chunk_bytes = 500}};
+    wefti_id_limit limit = {0};
+    wefti_source_wish wish = {.encoding = {.tokenizer = t, .chunk_bytes = 500},
+                              .limit = &limit};
     static list a, b;
     mixed_text(9, text, sizeof text, true);
     write_file(ctx, "many.txt", text, sizeof text);
     assert_ok(ctx, wefti_source_open(ctx, &in_memory, "many.txt", &wish));
-    wish.room_folder = "room";
-    wish.room_bytes = 2000;
+    limit = (wefti_id_limit){.folder = "room", .bytes_left = 2001};
     assert_ok(ctx, wefti_source_open(ctx, &in_file, "many.txt", &wish));
-    assert_null(in_file.files[0].room);
-    assert_true(in_file.files[0].spill.fd >= 0);
+    assert_int_equal(in_file.texts.n_held, 1000);
+    assert_int_equal(limit.bytes_left, 1);
+    assert_true(in_file.texts.spill.fd >= 0 && in_memory.texts.spill.fd < 0);
     assert_int_equal(rmdir("room"), 0); /* the file has no name */
     read_all(&in_memory, &a);
     read_all(&in_file, &b);
@@ -330,11 +341,42 @@ static void many_ids_go_to_a_file(void **state) {
     assert_true(in_memory.hash == in_file.hash && in_file.hash != 0);
     wefti_source_close(ctx, &in_memory);
     wefti_source_close(ctx, &in_file);
+    limit.folder = NULL;
     text[4000] ^= 1;
     write_file(ctx, "many.txt", text, sizeof text);
     assert_ok(ctx, wefti_source_open(ctx, &in_memory, "many.txt", &wish));
     assert_true(in_memory.hash != in_file.hash);
     wefti_source_close(ctx, &in_memory);
+    weft_tokenizer_destroy(ctx, t);
+}
+
+/* The limit is of all texts together: a folder of small ones is held no more than one large. */
+static void the_texts_of_a_folder_share_the_memory(void **state) {
+    weft_ctx *ctx = *state;
+    weft_tokenizer *t;
+    wefti_source s = {0}, other = {0};
+    wefti_id_limit limit = {.folder = "room", .bytes_left = 2 * 7};
+    wefti_source_wish wish = {.limit = &limit};
+    static list found;
+    assert_ok(ctx, weft_tokenizer_create_bytes(ctx, &t));
+    wish.encoding.tokenizer = t;
+    assert_ok(ctx, wefti_file_remove_tree(ctx, "small"));
+    assert_ok(ctx, wefti_file_mkdirs(ctx, "small"));
+    put_text(ctx, "small/a.txt", "abcd\n");
+    put_text(ctx, "small/b.txt", "efgh\n");
+    put_text(ctx, "small/c.txt", "ij\n");
+    assert_ok(ctx, wefti_source_open(ctx, &s, "small", &wish));
+    assert_int_equal(s.texts.n_held, 7);
+    assert_ok(ctx, wefti_source_open(ctx, &other, "small", &wish));
+    assert_int_equal(other.texts.n_held, 0); /* the first one took it all */
+    read_all(&s, &found);
+    assert_int_equal(found.n, 13);
+    for (int i = 0; i < 13; i++) assert_int_equal(found.ids[i], "abcd\nefgh\nij\n"[i]);
+    wefti_source_read(&other, 4, 5, found.ids);
+    for (int i = 0; i < 5; i++) assert_int_equal(found.ids[i], "\nefgh"[i]);
+    wefti_source_close(ctx, &other);
+    wefti_source_close(ctx, &s);
+    assert_int_equal(rmdir("room"), 0);
     weft_tokenizer_destroy(ctx, t);
 }
 
@@ -361,8 +403,9 @@ static void a_text_is_gathered_up_to_a_bound(void **state) {
     weft_ctx *ctx = *state;
     static const wefti_fields fields = {NULL, NULL};
     wefti_buffer b = {0};
-    put_text(ctx, "gather.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\\n\"}\n"
-                                  "{\"text\": \"three\"}\n");
+    put_text(ctx, "gather.jsonl",
+             "{\"text\": \"one\"}\n{\"text\": \"two\\n\"}\n"
+             "{\"text\": \"three\"}\n");
     assert_ok(ctx, wefti_source_text(ctx, "gather.jsonl", &fields, 1000, &b));
     assert_string_equal(b.bytes, "one\ntwo\nthree");
     b.n = 0;
@@ -385,6 +428,7 @@ int main(void) {
         claim(documents_are_told_apart),
         claim(folders_are_walked),
         claim(many_ids_go_to_a_file),
+        claim(the_texts_of_a_folder_share_the_memory),
         claim(a_shard_shortened_in_place_gives_lost_tokens),
         claim(a_text_is_gathered_up_to_a_bound),
     };
