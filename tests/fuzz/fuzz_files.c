@@ -4,11 +4,15 @@
  *
  *     fuzz_files -max_total_time=60 CORPUS tests/fuzz/corpus_files
  *
- *     a adapter_config.json    c configuration       h header of safetensors   i index.json
- *     j any JSON               k cluster, links      l lines (.jsonl)          m metrics.jsonl
- *     n nodes.jsonl            p plan.json           q chat template           r timeline.json
- *     s token shard            t tokenizer.json      v table (.csv)            w views.jsonl
- *     y array (npy, idx)       g picture (PNG, JPEG) else text, packed
+ *     a adapter_config.json    b config.json         c configuration
+ *     d prompts (.jsonl)       e pairs (.tsv)        f tokenizer_config.json
+ *     g picture (PNG, JPEG)    h header of safetensors
+ *     i index.json             j any JSON            k cluster, links
+ *     l lines (.jsonl)         m metrics.jsonl       n nodes.jsonl
+ *     p plan.json              q chat template       r timeline.json
+ *     s token shard            t tokenizer.json      v table (.csv)
+ *     w views.jsonl            x model.safetensors.index.json
+ *     y array (npy, idx)       else text, packed
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -16,10 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <weft/chat.h>
 #include <weft/cluster.h>
 #include <weft/config.h>
+#include <weft/dataset.h>
+#include <weft/model.h>
 #include <weft/shard_file.h>
 #include <weft/tokenizer.h>
 #include <weft/topology.h>
@@ -28,10 +36,12 @@
 #include "base/memory.h"
 #include "checkpoint/index.h"
 #include "checkpoint/safetensors_header.h"
+#include "checkpoint/weights.h"
 #include "data/arrayfile.h"
 #include "data/documents.h"
 #include "data/imagefile.h"
 #include "model/adapterjson.h"
+#include "model/model.h"
 #include "record/history.h"
 #include "record/nodes.h"
 #include "record/planned.h"
@@ -128,11 +138,12 @@ static void read_shard(weft_ctx *ctx, const char *path) {
     weft_shard_close(ctx, shard);
 }
 
-static weft_status count(weft_ctx *ctx, void *user, const char *text, int64_t n, bool ends) {
+static weft_status count(weft_ctx *ctx, void *user, const char *text, int64_t n,
+                         bool ends) {
     int64_t *total = user;
     (void)ctx, (void)ends;
     for (int64_t i = 0; i < n; i++) *total += text[i] != 0; /* each byte is there */
-    return *total > 1 << 22 ? WEFT_ERR_FORMAT : WEFT_OK;    /* packed zeros go on and on */
+    return *total > 1 << 22 ? WEFT_ERR_FORMAT : WEFT_OK; /* packed zeros go on and on */
 }
 
 /* The name says the layout: a link to the bytes. */
@@ -180,9 +191,10 @@ static void read_adapter(weft_ctx *ctx, const char *text, int64_t n) {
 
 /* A template on a conversation: what it loops over and calls is the template's choice. */
 static void read_template(weft_ctx *ctx, const char *text, int64_t n) {
-    static const char names[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a <b>\"},"
-                                "{\"role\":\"assistant\",\"content\":\" c\"}],"
-                                "\"bos_token\":\"<s>\",\"add_generation_prompt\":true}";
+    static const char names[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"a <b>\"},"
+        "{\"role\":\"assistant\",\"content\":\" c\"}],"
+        "\"bos_token\":\"<s>\",\"add_generation_prompt\":true}";
     wefti_template *t;
     wefti_rendered out = {0};
     if (wefti_template_parse(ctx, text, n, "input", &t) != WEFT_OK) return;
@@ -212,6 +224,107 @@ static void read_picture(weft_ctx *ctx, const char *path) {
     wefti_image_free(ctx, &image);
 }
 
+/* A folder with the bytes under a name that its reader looks for. */
+static void open_folder(const char *target, const char *name, char folder[40]) {
+    char path[80];
+    snprintf(folder, 40, "/tmp/fuzz-%ld-folder", (long)getpid());
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    require(mkdir(folder, 0777) == 0 && symlink(target, path) == 0);
+}
+
+static void close_folder(const char *folder, const char *name) {
+    char path[80];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    require(unlink(path) == 0 && rmdir(folder) == 0);
+}
+
+/* What a model's config.json says, is written and read back as the same model. Of layers a few
+ * are enough: each has its own description in memory. */
+static void read_model(weft_ctx *ctx, const char *text, int64_t n) {
+    weft_model_config config, again;
+    weft_model *model, *same;
+    char *json;
+    if (weft_model_config_from_json(ctx, text, n, "input", &config) != WEFT_OK) return;
+    if (config.layers > 8) config.layers = 8;
+    if (weft_model_create(ctx, &config, &model) != WEFT_OK) return;
+    require(weft_model_parameters(model) > 0);
+    if (model->ops->describe_json(ctx, model, &json) == WEFT_OK) {
+        require(weft_model_config_from_json(ctx, json, (int64_t)strlen(json), "again",
+                                            &again) == WEFT_OK);
+        require(weft_model_create(ctx, &again, &same) == WEFT_OK);
+        require(weft_model_parameters(same) == weft_model_parameters(model));
+        weft_model_destroy(ctx, same);
+        wefti_free(ctx, json);
+    }
+    weft_model_destroy(ctx, model);
+}
+
+/* Rows of prompts or of pairs: their ids lie in the vocabulary or pad. */
+static void read_rows(weft_ctx *ctx, const char *target, weft_rows rows,
+                      const char *ending) {
+    char path[64];
+    const char *paths[] = {path};
+    weft_dataset_config config = {.paths = paths,
+                                  .n_paths = 1,
+                                  .rows = rows,
+                                  .T = 8,
+                                  .source_length = 8,
+                                  .vocab = 260,
+                                  .threads = 1};
+    weft_tokenizer *t;
+    weft_chat *chat;
+    weft_dataset *d;
+    int32_t tokens[64], targets[64];
+    snprintf(path, sizeof path, "/tmp/fuzz-%ld%s", (long)getpid(), ending);
+    unlink(path);
+    require(symlink(target, path) == 0);
+    require(weft_tokenizer_create_bytes(ctx, &t) == WEFT_OK);
+    require(weft_chat_open(ctx, "chatml", "/", &chat) == WEFT_OK);
+    config.chat = chat;
+    if (weft_dataset_open(ctx, &config, t, &d) == WEFT_OK) {
+        weft_dataset_train_rows(d, 0, 1, tokens, targets);
+        for (int i = 0; i < 8; i++)
+            require(tokens[i] >= -1 && tokens[i] < 260 && targets[i] >= -1 &&
+                    targets[i] < 260);
+        weft_dataset_close(ctx, d);
+    }
+    weft_chat_destroy(ctx, chat);
+    weft_tokenizer_destroy(ctx, t);
+    unlink(path);
+}
+
+/* The settings of a chat: its template and the tokens that it names. */
+static void read_settings(weft_ctx *ctx, const char *target) {
+    static const char messages[] = "[{\"role\":\"user\",\"content\":\"a <b>\"}]";
+    char folder[40], *text;
+    weft_chat *chat;
+    open_folder(target, "tokenizer_config.json", folder);
+    if (weft_chat_open(ctx, "auto", folder, &chat) == WEFT_OK) {
+        if (chat && weft_chat_render(ctx, chat, messages, true, &text) == WEFT_OK)
+            weft_free(ctx, text);
+        weft_chat_destroy(ctx, chat);
+    }
+    close_folder(folder, "tokenizer_config.json");
+}
+
+/* Which file holds which tensor; "a" is the only file, and "w" its tensor. */
+static void read_parts(weft_ctx *ctx, const char *target) {
+    static const char part[] = "\x38\0\0\0\0\0\0\0"
+                               "{\"w\":{\"dtype\":\"F32\",\"shape\":[1],"
+                               "\"data_offsets\":[0,4]}}  \0\0\0";
+    char folder[40], path[80], one[64];
+    wefti_weights *weights;
+    int fd = hold((const uint8_t *)part, sizeof part, one, sizeof one);
+    open_folder(target, "model.safetensors.index.json", folder);
+    snprintf(path, sizeof path, "%s/a", folder);
+    require(symlink(one, path) == 0);
+    if (wefti_weights_open(ctx, folder, &weights) == WEFT_OK)
+        (void)!wefti_weights_close(ctx, weights);
+    require(unlink(path) == 0);
+    close(fd);
+    close_folder(folder, "model.safetensors.index.json");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     weft_ctx *ctx;
     char path[64];
@@ -222,6 +335,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int fd = hold(data + 1, size - 1, path, sizeof path);
     switch (data[0]) {
     case 'a': read_adapter(ctx, text, n); break;
+    case 'b': read_model(ctx, text, n); break;
+    case 'd': read_rows(ctx, path, WEFT_ROWS_PROMPTS, ".jsonl"); break;
+    case 'e': read_rows(ctx, path, WEFT_ROWS_PAIRS, ".tsv"); break;
+    case 'f': read_settings(ctx, path); break;
+    case 'x': read_parts(ctx, path); break;
     case 'g': read_picture(ctx, path); break;
     case 'n': read_nodes(ctx, path); break;
     case 'p': read_plan(ctx, path); break;
