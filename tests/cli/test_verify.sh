@@ -32,6 +32,16 @@ done < <(find run/checkpoints/step-00000004 -type f)
 ((files >= 4)) || fail "only $files files in a checkpoint"
 expect 0 "$weft" verify run
 
+# what only reads changes no file: a kill at any moment of it leaves the run as it was
+stamps() { find run text.txt -printf '%p %i %s %m %T@ %C@\n' | sort; }
+stamps >before
+expect 0 "$weft" eval run
+expect 0 "$weft" sample run --prompt "the cat" --tokens 3
+expect 0 "$weft" report run -o page.html
+expect 0 "$weft" plan "${tiny[@]}" data.path=text.txt --nodes 2 --link 100Mbit,1ms --node-flops 1G --top 3
+stamps >after
+cmp -s before after || fail "reading changed the run: $(diff before after | head -4)"
+
 cp -r run broken
 echo 'nonsense' >>broken/metrics.jsonl
 echo '{"step":9,"loss":1}' >>broken/metrics.jsonl
