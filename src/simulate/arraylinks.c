@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* All to all, n nodes, message k of node i to node i + k: with o_i when node i's
- * interface begins, b_i what a message takes it outwards and c_j inwards, the last byte for
- * node j comes at
+/* All to all, n nodes, message k of node i to node i + k: with o_i the time when node i's
+ * interface begins, b_i its time per message outwards and c_j inwards, the last byte for
+ * node j arrives at
  *
  *     max over k of (o_{j-k} + (k-1) b_{j-k} + max(b_{j-k}, c_j)) + latency
  *
@@ -10,12 +10,13 @@
 
 #include <math.h>
 
-/* Of factors that are copies of each other. */
+/* Equality of factors that are copies of each other. */
 static bool is_same(double a, double b) { return !(a < b) && !(a > b); }
 
-/* circle[j] <- max over k = 1 .. n-1 of (leaves of j-k + (k-1) b + max(b, c_j)), of nodes
- * whose way out takes b = factor busy. With places p = 0 .. 2 n - 1, twice round, that is the
- * largest of leaves - p busy over the n-1 places before, kept in a falling list. */
+/* circle[j] <- max over k = 1 .. n-1 of (leaves of j-k + (k-1) b + max(b, c_j)), over the
+ * nodes whose interface takes b = factor busy outwards. With places p = 0 .. 2 n - 1,
+ * twice around the circle, that is the largest of leaves - p busy over the n-1 places
+ * before, kept in a decreasing list. */
 static void go_round(const wefti_array_player *e, double factor, double busy) {
     int n = e->nodes, first = 0, last = 0, *list = e->places;
     double each = factor * busy;

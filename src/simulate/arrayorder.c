@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* In which order the exchange threads of the array player take the phases of a step's
- * buckets. The program's thread asks what has been submitted by now (wefti_order_next), so
- * that its order hangs on times: an exchange that is sooner may begin to wait for bucket 0
- * just before bucket 1 is there, and everything behind it comes later (Graham, "Bounds on
- * multiprocessing timing anomalies", 1969). Here orders are fixed beforehand. `ahead` = k says
- * how many more buckets begin before one is waited for; for three buckets B0 B1 B2 that are
- * answered (C) and heard (E):
+/* The order in which the exchange threads of the array player run the phases of a step's
+ * buckets. The program's thread asks what has been submitted so far (wefti_order_next),
+ * so its order depends on times: an exchange that is faster may begin to wait for bucket
+ * 0 just before bucket 1 is submitted, and everything after it comes later (Graham,
+ * "Bounds on multiprocessing timing anomalies", 1969). Here the orders are fixed in
+ * advance. `ahead` = k is the number of further buckets that begin before the thread
+ * waits for one. For three buckets that begin (B0 B1 B2), are answered (C) and end (E):
  *
  *     k = 0    B0 C0 E0      B1 C1 E1      B2 C2 E2        a step that mostly computes
  *     k = 1    B0 C0 B1      B2 C1 E0      C2 E1 E2
  *     k = 3    B0 C0 B1 B2   C1 C2         E0 E1 E2        a step that mostly sends
  *
- * The first bucket is waited for at once in all of them, as the program does, whose thread
- * has nothing else to do. In a fixed order every time is a maximum of sums of the
- * cluster's times, and so is what a run takes: no time of a cluster can get shorter and make
- * the run longer. That holds for the least over the orders too, which is what is predicted.
- * The program's own order takes as long to within 1 % in nineteen of twenty random clusters,
- * and is up to a quarter slower where a step is nothing but latencies (docs/prediction.md). */
+ * In all of them the thread waits for the first bucket at once, as in the program, whose
+ * thread has nothing else to do. In a fixed order every time is a maximum of sums of the
+ * cluster's times, and so is the time of a run: no time of a cluster can get shorter and
+ * make the run longer. That also holds for the minimum over the orders, which is the
+ * prediction. The program's own order takes the same time to within 1 % in nineteen of
+ * twenty random clusters, and is up to a quarter slower where a step consists only of
+ * latencies (docs/prediction.md). */
 #include "simulate/arraystate.h"
 
 int wefti_array_orders(int n_buckets, int out[WEFTI_ARRAY_ORDERS]) {

@@ -2,23 +2,24 @@
 /* The threads of all replicas at once: what a step consists of, operation by operation, each
  * on an array of one clock per replica.
  *
- *     event player    who is next? one thread runs, messages are posted and booked one by one
- *     array player    everybody does the same op; then the next op            (this file)
+ *     event player    the next thread runs, messages are posted and booked one by one
+ *     array player    all replicas run the same op; then the next op          (this file)
  *
  *     clock[i]        the compute thread of replica i
  *     exchange[i]     its exchange thread
- *     mail            when the first and the last message of a bucket's round is with i
+ *     mail            when the first and the last message of a bucket's round are at i
  *
- * One order of phases for all, which does not depend on the clocks (arrayorder.c). Therefore a
- * prediction never gets worse by a faster wire or node, which message by message may happen.
- * n replicas cost O(n) for a round of all to all (arraylinks.c), not O(n^2).
+ * There is one order of phases for all, which does not depend on the clocks
+ * (arrayorder.c). Therefore a faster wire or node never makes a prediction worse, which
+ * can happen in the event player. n replicas cost O(n) for a round of all to all
+ * (arraylinks.c), not O(n^2).
  *
  *     left out     sites, measured pairs of nodes, deadlines, late wake-ups of an emulated wire:
- *                  there predict.c takes the event player
+ *                  for these predict.c uses the event player
  *     the same     schedule, costs of parts (timed.c), draws of jitter
  *
- * What waits is split as it happens: idle is the part of a phase in which a replica waited for
- * messages, late the part of that before the last of them was even sent. */
+ * Waiting is split when it happens: idle is the part of a phase in which a replica waited
+ * for messages; late is the part of idle before the last of them was sent. */
 #include "simulate/arraystate.h"
 
 #include <math.h>
@@ -28,7 +29,7 @@
 #include "base/memory.h"
 #include "simulate/jitter.h"
 
-/* Replica i, at time x, has to wait so long for what was sent at that time. */
+/* Accounts that replica i, at time x, waits waited_s for a message that was sent at `sent`. */
 static void wait_for(const wefti_array_player *e, int i, double x, double waited_s,
                      double sent) {
     if (waited_s <= 0) return;
@@ -38,9 +39,9 @@ static void wait_for(const wefti_array_player *e, int i, double x, double waited
 
 /* --- the replicator's phases --- */
 
-/* Messages of owners differ by a few bytes where a bucket does not divide evenly, and by whole
- * chunks where it has few of them for each: then all wait for the owner of most, whose interface
- * takes or gives as much for everybody. */
+/* Messages of owners differ by a few bytes where a bucket does not divide evenly, and by
+ * whole chunks where it has few of them for each: then all wait for the owner of the most
+ * bytes, whose interface receives or sends that many for every other. */
 static double bytes_of_owners(const int64_t *bytes, int R) {
     const double few = 1.1;
     double sum = 0, most = 0;
@@ -51,8 +52,8 @@ static double bytes_of_owners(const int64_t *bytes, int R) {
     return most > few * sum / R ? most : sum / R;
 }
 
-/* x <- after waiting for what has arrived from n others: work for each, which hides
- * behind waiting if it is done one by one, and then some. */
+/* x <- the time after receiving the messages of n others: work for each message, which is
+ * hidden behind waiting if it is done one by one, and work after all of them. */
 static void receive(const wefti_array_player *e, double *x, mail in,
                     wefti_round_cost cost) {
     double cpu_s = e->wire * wire_of(e)->message_s * (e->R - 1);
@@ -79,20 +80,21 @@ static bool is_due(const wefti_array_player *e) {
     return wefti_replicator_is_due(&e->job->replicator_config, e->step);
 }
 
-/* A round of the replicator: each to all others. */
+/* A round of the replicator: each replica sends to all others. */
 static void send_round(wefti_array_player *e, double *x, int b, int round) {
     wefti_array_send_to_all(e, x, bytes_of_owners(route_of(e, b)->bytes[round], e->R),
                             mail_of(e, false, round, b));
 }
 
-/* The phases of a replicator's bucket, as phases.c has them for one thread: encode and send;
- * with two rounds combine what came and answer; take the answers, or all that was sent. */
+/* The phases of a replicator's bucket, as phases.c has them for one thread: encode and
+ * send; with two rounds combine the received messages and answer; receive the answers, or
+ * all messages. */
 static void hear(wefti_array_player *e, int b) {
     wefti_round_cost cost = wefti_timed_round(route_of(e, b), 0, e->R);
     receive(e, e->exchange, mail_of(e, false, 0, b), cost);
 }
 
-/* With a delay: what was sent in the step before. */
+/* With a delay: receives the messages of the step before. */
 static void take_in(wefti_array_player *e, int b) {
     const wefti_replicator_config *config = &e->job->replicator_config;
     int64_t before = e->step - config->delay;
@@ -140,7 +142,8 @@ typedef struct gossip_round {
     wefti_work work;
 } gossip_round;
 
-/* Who hears whom in the gossip round of a step, and what the mixer's parts cost. */
+/* The senders and receivers in the gossip round of a step, and the costs of the mixer's
+ * parts. */
 static gossip_round gossip_about(wefti_array_player *e, int b, int64_t step) {
     const wefti_job *job = e->job;
     const wefti_bucket *bucket = &e->shard->arrangement->buckets[b];
@@ -148,7 +151,7 @@ static gossip_round gossip_about(wefti_array_player *e, int b, int64_t step) {
         .bucket = b,
         .whole_bytes = (double)e->mixer->message_bytes(&job->mixer_config, bucket),
         .work = e->shard->buckets[b].mixer};
-    /* looked up before: it cannot fail now */
+    /* it was looked up before, so this cannot fail */
     if (wefti_partner_lists_look_up(e->partners, job, step, &m.job) != WEFT_OK)
         m.job = &e->partners->everybody;
     return m;
@@ -163,7 +166,8 @@ static double bytes_of(const gossip_round *m, int i) {
     return m->job->two[i] ? m->whole_bytes / (n_heard(m->job, i) + 1) : m->whole_bytes;
 }
 
-/* leaves <- when the first message of each replica does; the sender's clock goes on. */
+/* leaves <- the time when the first message of each replica leaves; advances the sender's
+ * clock. */
 static void leave(wefti_array_player *e, double *x, const gossip_round *m, int round) {
     double cpu_s = e->wire * wire_of(e)->message_s;
     for (int node = 0; node < e->nodes; node++) {
@@ -181,12 +185,12 @@ static void leave(wefti_array_player *e, double *x, const gossip_round *m, int r
     }
 }
 
-/* When replica i has all, its messages in the order in which they come; *sent: when the
- * last of them left. */
+/* The time when replica i has all messages, which are received in the order of arrival;
+ * *sent: when the last of them left. */
 static double all_there(const wefti_array_player *e, const gossip_round *m, int i,
                         int round, double *sent) {
     enum { FEW = 64 };
-    double heads[FEW], last = 0, slowest = 0; /* when the slowest way out has sent it */
+    double heads[FEW], last = 0, slowest = 0; /* when the slowest sender has sent it */
     const wefti_partner_list *job = m->job;
     int n = 0, node = i / e->copies;
     for (int k = job->first[i]; k < job->first[i + 1] && n < FEW; k++) {
@@ -224,14 +228,14 @@ static void send_gossip(wefti_array_player *e, double *x, const gossip_round *m,
             out.there[i] = all_there(e, m, i, round, &out.sent[i]);
 }
 
-/* Seconds behind the messages of a round that a replica hears from n others. */
+/* Seconds of work after the messages of a round that a replica receives from n others. */
 static double heard_s(const gossip_round *m, int round, bool answers, int n) {
     wefti_mixer_act act = {.round = round};
     wefti_act_cost cost = wefti_timed_act(&m->work, true, &act, answers, n);
     return cost.combine_s + cost.end_s;
 }
 
-/* The second round, where there is one. */
+/* The second round, if there is one. */
 static void answer(wefti_array_player *e, double *x, const gossip_round *m) {
     mail in = mail_of(e, true, 0, m->bucket);
     bool any = m->job->all;
@@ -268,7 +272,7 @@ static void add_bytes(void *user, int peer, int64_t n_bytes) {
     *(double *)user += (double)n_bytes;
 }
 
-/* An act of a mixer without neighbours: each to all, as an all-reduce does. */
+/* An act of a mixer without neighbours: each replica sends to all, as in an all-reduce. */
 static void act_of_all(wefti_array_player *e, double *x, const wefti_mixer_question *q,
                        const wefti_mixer_act *act, bool answers) {
     const wefti_mixer_config *config = &e->job->mixer_config;
@@ -302,8 +306,8 @@ static void act_for_all(wefti_array_player *e, double *x, int b,
             act_of_all(e, x, &q, &acts[i], wefti_timed_answers(acts, n, i));
 }
 
-/* What the mixer does with a bucket in a phase of the step. Combine-then-adapt mixes what was
- * sent after the step before; adapt-then-combine what has just been sent. */
+/* The acts of the mixer for a bucket in a phase of the step. Adapt-while-communicating mixes
+ * what was sent after the previous step; adapt-then-combine mixes what has just been sent. */
 static void mixer_acts(wefti_array_player *e, double *x, int b, wefti_mixer_phase phase) {
     bool last = e->job->mixer_config.combine_last;
     if (e->R == 1 || e->job->replicas_equal) return;
@@ -351,15 +355,15 @@ static void run_phase(wefti_array_player *e, int number, int item) {
     }
 }
 
-/* Begins to add up what replicas wait for, from the times x on. */
+/* Begins to add up the waits of the replicas, from the times x on. */
 static void begin_account(wefti_array_player *e, const double *x) {
     memcpy(e->began, x, (size_t)e->R * sizeof *x);
     memset(e->idle, 0, (size_t)e->R * sizeof *x);
     memset(e->late, 0, (size_t)e->R * sizeof *x);
 }
 
-/* Of a phase what the compute thread waits for too; its parts are taken to be spread over
- * it evenly. */
+/* Accounts the part of a phase in which the compute thread waits, too; the parts of the
+ * phase are assumed to be spread evenly over it. */
 static void account(wefti_array_player *e) {
     for (int i = 0; i < e->R; i++) {
         double spent_s = e->exchange[i] - e->began[i];
@@ -373,7 +377,7 @@ static void account(wefti_array_player *e) {
     }
 }
 
-/* All that has been submitted. */
+/* Runs the phases of all that has been submitted. */
 static void exchange_all(wefti_array_player *e) {
     for (int p; (p = wefti_array_next_phase(e)) >= 0; e->done[p]++) {
         const double *ready = row(e->ready, e, (int)e->done[0]);
@@ -389,7 +393,7 @@ static void exchange_all(wefti_array_player *e) {
     }
 }
 
-/* A phase on the compute thread. */
+/* Runs a phase on the compute thread. */
 static void exchange_here(wefti_array_player *e, const wefti_op *op) {
     begin_account(e, e->clock);
     if (op->kind == WEFTI_OP_APPLY)
@@ -406,7 +410,7 @@ static void exchange_here(wefti_array_player *e, const wefti_op *op) {
 
 /* --- the compute thread --- */
 
-/* A replica is as slow as its slowest rank. */
+/* Draws the factors of a step. A replica is as slow as its slowest rank. */
 static void draw_step(wefti_array_player *e) {
     uint64_t seed = e->weather.seed;
     for (int i = 0; i < e->R; i++) {
@@ -431,8 +435,8 @@ static int stalled(const wefti_array_player *e) {
     return wefti_jitter_straggler(e->job, e->step) / e->S;
 }
 
-/* A part that computes: slower by the replica's factor, with this step's stop in the first
- * part, and not done before the part's floor. */
+/* Runs a part that computes: slower by the replica's factor, with this step's stop in the
+ * first part, and not finished before the part's floor. */
 static void compute(wefti_array_player *e, const wefti_timed_op *part) {
     int struck = stalled(e);
     double stall_s = e->job->config->mesh.straggler_time, sum = 0;
@@ -449,16 +453,16 @@ static void compute(wefti_array_player *e, const wefti_timed_op *part) {
     e->compute_s += sum;
 }
 
-/* A bucket is handed over: `ready` is when each replica did so. The exchange threads begin at
- * the first one of a step; until then they have nothing to do. */
+/* Hands a bucket over to the exchange threads; `ready` is the time at which each replica did so.
+ * The exchange threads begin at the first one of a step; until then they have nothing to do. */
 static void submit(wefti_array_player *e, int job) {
     memcpy(row(e->ready, e, e->n_jobs), e->clock, (size_t)e->R * sizeof *e->clock);
     if (e->n_jobs == 0) memcpy(e->exchange, e->clock, (size_t)e->R * sizeof *e->clock);
     e->jobs[e->n_jobs++] = job;
 }
 
-/* One status message to and from every other rank, behind what the interfaces still have to do:
- * when the last one is everywhere. */
+/* Sends one status message to and from every other rank, after the pending work of the
+ * interfaces; computes when the last one has arrived everywhere. */
 static void send_status(wefti_array_player *e) {
     const wefti_link_time *link = wire_of(e);
     int per_node = e->copies * e->S, others = e->job->W - 1;
@@ -477,7 +481,8 @@ static void send_status(wefti_array_player *e) {
     e->status_s[e->step % WEFTI_ARRAY_STATUS_SLOTS] = later(last, there) + wire_s;
 }
 
-/* Reads the status of status_lag steps ago: until the last one of them is there all wait. */
+/* Reads the status of status_lag steps ago: all wait until the last message of it has
+ * arrived. */
 static void read_status(wefti_array_player *e) {
     int64_t step = e->step - e->job->status_lag;
     if (step < 0 || e->job->W == 1) return;
@@ -489,7 +494,7 @@ static void read_status(wefti_array_player *e) {
     }
 }
 
-/* Ops that neither compute nor meet. */
+/* Runs ops that neither compute nor synchronize. */
 static void act(wefti_array_player *e, const wefti_op *op) {
     switch (op->kind) {
     case WEFTI_OP_ANSWER: submit(e, e->n_buckets + op->index); break;
@@ -577,8 +582,8 @@ static int by_falling(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* How each node differs from the others, and what different ways out there are, the
- * slowest first. */
+/* Determines how each node differs from the others, and the different times of sending,
+ * the slowest first. */
 static void tell_apart(wefti_array_player *e) {
     const weft_cluster *c = e->timed->cluster;
     for (int i = 0; i < e->nodes; i++) {
@@ -613,9 +618,9 @@ static void draw_drift(wefti_array_player *e) {
                                         : 1;
 }
 
-/* What the first step waits for was sent at time 0, as if a step had come before. So steps
- * are of one length from the first one on, and need no warm-up: with one, a run's length
- * would be a difference of two times, which may grow although both get less. */
+/* The messages that the first step waits for are sent at time 0, as if there had been a step
+ * before. So all steps have the same length and need no warm-up. With a warm-up the length
+ * of a run would be a difference of two times, which can grow although both get smaller. */
 static weft_status prime(wefti_array_player *e) {
     const wefti_partner_list *first;
     bool gossips = e->job->topology && !e->job->replicas_equal;

@@ -4,8 +4,8 @@
 #include "comm/interface.h"
 #include "simulate/arrayplayer.h"
 
-/* What the array player's files share: arrayplayer.c is the threads, arraylinks.c the
- * messages of all to all, arrayorder.c which phase is next. */
+/* Shared by the array player's files: arrayplayer.c has the threads, arraylinks.c the
+ * all-to-all messages, arrayorder.c the order of phases. */
 
 enum { WEFTI_ARRAY_ROUNDS = 2, WEFTI_ARRAY_STATUS_SLOTS = 2 * WEFTI_MAX_LAG };
 
@@ -20,17 +20,17 @@ struct wefti_array_player {
     const wefti_mixer_ops *mixer; /* of the job; looked up once */
     wefti_partner_lists *partners;
     wefti_weather weather;
-    const wefti_timed_shard *shard; /* the first rank's stands for all */
+    const wefti_timed_shard *shard; /* that of the first rank represents all */
     int R, nodes, copies, S, n_buckets;
     int64_t step;
     /* [R] owned */
     double *clock, *exchange, *begun, *settled, *factor, *halt, *drift, *leaves;
     wefti_interface *interfaces; /* [nodes] owned */
     double *circle;              /* [nodes] owned */
-    /* [nodes] owned: times that computing takes, and a message the interface out and in, of
-     * what the cluster says of all */
+    /* [nodes] owned: factors, relative to the cluster's values, of computing time and of
+     * the time of a message at the interface out and in */
     double *own_compute, *own_out, *own_in;
-    double *outs; /* [n_outs] owned: what different numbers own_out has */
+    double *outs; /* [n_outs] owned: the different values in own_out */
     int n_outs;
     double *ready; /* [2 n_buckets][R] owned: when submitted */
     double
@@ -42,20 +42,20 @@ struct wefti_array_player {
     double status_s[WEFTI_ARRAY_STATUS_SLOTS]; /* when the last one of a step was sent */
     double compute_s;                          /* of the step, sum over replicas */
     wefti_played sums;                         /* of the step, sums over replicas */
-    double *began, *idle, *late; /* [R] owned: of the phase under way, see account() */
+    double *began, *idle, *late; /* [R] owned: of the current phase, see account() */
     double *first[2][WEFTI_ARRAY_ROUNDS],
         *sent[2][WEFTI_ARRAY_ROUNDS]; /* as arrived: see mail */
     double wire;                      /* 0: links cost nothing */
     double work;                      /* 0: coding does not */
-    double wire_times;                /* that a message takes, of what the link says */
+    double wire_times;                /* factor of the time of a message */
 };
 
 static inline double *row(double *rows, const wefti_array_player *e, int i) {
     return rows + (int64_t)i * e->R;
 }
 
-/* Messages of a bucket's round: when a replica has the first one and all of them, and when
- * the last of them was sent. */
+/* Messages of a bucket's round: the times when a replica has the first one and all of
+ * them, and when the last one was sent. */
 typedef struct mail {
     double *first, *there, *sent; /* [R] */
 } mail;
@@ -71,7 +71,7 @@ static inline const wefti_link_time *wire_of(const wefti_array_player *e) {
     return &e->timed->links[e->nodes > 1 ? WEFTI_LINK_WIRE : WEFTI_LINK_LOCAL];
 }
 
-/* A message of every rank of a replica through an interface. */
+/* The time that the messages of all ranks of a replica take at an interface. */
 static inline double busy_s(const wefti_array_player *e, double n_bytes) {
     const wefti_link_time *link = wire_of(e);
     if (link->bandwidth_Bps <= 0) return 0;
@@ -79,8 +79,8 @@ static inline double busy_s(const wefti_array_player *e, double n_bytes) {
            link->bandwidth_Bps;
 }
 
-/* Which phase an exchange thread takes next, of its oldest job; -1: all have ended. */
+/* The phase that an exchange thread runs next, for its oldest job; -1: all have ended. */
 int wefti_array_next_phase(const wefti_array_player *e);
 
-/* Every replica to every other one, at `x`. */
+/* Sends from every replica to every other one, at the times `x`. */
 void wefti_array_send_to_all(wefti_array_player *e, double *x, double n_bytes, mail out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What each part of a step costs in seconds: measured units and codecs from cluster.yaml, or
- * else FLOP over the machine's rate and bytes over its memory's rate.
+/* The cost of each part of a step in seconds: from the measured units and codecs of
+ * cluster.yaml, or else FLOP divided by the machine's rate and bytes divided by the rate
+ * of its memory.
  *
  *     part         measured                            estimated
  *     unit         units[] of this model and batch     FLOP / rank_flops: 2 per parameter of a
@@ -40,8 +41,8 @@ char *wefti_costs_key(const wefti_job *job, char *out, size_t size) {
     return out;
 }
 
-/* Seconds of units hold for one model, batch, length and number of threads; of any other job
- * they would be a silent mistake. */
+/* The seconds of units are valid only for the same model, batch, length and number of
+ * threads; for any other job they would silently be wrong. */
 bool wefti_costs_measured(const weft_cluster *cluster, const wefti_job *job) {
     char key[256];
     return cluster->n_units > 0 &&
@@ -54,8 +55,8 @@ static const char *unit_name(wefti_unit_kind kind) {
     return names[kind];
 }
 
-/* What unit u of a program's own model weighs in its step: the elements of matrices, or
- * of all tensors where there are none. */
+/* The share of unit u in the step of another program's model: by the elements of
+ * matrices, or of all tensors if there are no matrices. */
 static double loop_share(const weft_model *model, int u) {
     double matrices = 0, all = 0;
     for (int v = 0; v < model->n_units; v++) {
@@ -126,7 +127,7 @@ static wefti_work touched(const weft_cluster *cluster, wefti_touched t, double n
                         wefti_costs_touch(cluster, t.end * n)};
 }
 
-/* When nothing is measured. */
+/* The estimate, if nothing is measured. */
 static wefti_work estimated(const weft_cluster *cluster,
                             const wefti_replicator_config *config,
                             const wefti_bucket *bucket, int R) {
@@ -162,8 +163,8 @@ wefti_work wefti_costs_mixer(const weft_cluster *cluster, const wefti_job *job,
     return touched(cluster, ops->touched(job->mixed_replicas), n);
 }
 
-/* A matrix that is moved as a whole: reading and writing of its momentum, its rows to
- * their owner and back, and the products. */
+/* The cost of matrices that are updated as wholes: reading and writing the momentum,
+ * sending the rows to the owner and back, and the products. */
 static double matrices_s(const weft_cluster *cluster, const wefti_job *job,
                          const wefti_arrangement *a, int bucket) {
     int s = a->layouts[0].s, S = job->S;

@@ -5,8 +5,8 @@
 
 #include "job/job.h"
 
-/* What the parts of a step take one rank, without waiting for anybody: measured if the
- * cluster has it, else estimated (docs/prediction.md, section 2). */
+/* The time of the parts of a step on one rank, without waiting for others: measured if
+ * the cluster has it, else estimated (docs/prediction.md, section 2). */
 
 /* Of one bucket, on the exchange thread. */
 typedef struct wefti_work {
@@ -16,11 +16,11 @@ typedef struct wefti_work {
 /* Seconds of unit u, one micro-batch; recomputation is in backward. */
 typedef struct wefti_unit_cost {
     double forward_s, backward_s;
-    double launching; /* share of both that does not hang on the rate of computing */
+    double launching; /* share of both that does not depend on the compute rate */
 } wefti_unit_cost;
 
-/* Whether the cluster's units are of this job's model and batch; else every unit gets
- * its share of the model's FLOP. */
+/* Whether the cluster's units were measured with this job's model and batch; if not,
+ * every unit gets its share of the model's FLOP. */
 bool wefti_costs_measured(const weft_cluster *cluster, const wefti_job *job);
 
 /* FLOP per second of a rank in this job's model.precision; 0: not known. */
@@ -34,7 +34,7 @@ wefti_work wefti_costs_replicator(const weft_cluster *cluster,
                                   const wefti_replicator_config *config,
                                   const wefti_bucket *bucket, int R);
 
-/* combine_peer_s: for each other member that is heard. */
+/* combine_peer_s: for each other member that is received from. */
 wefti_work wefti_costs_mixer(const weft_cluster *cluster, const wefti_job *job,
                              const wefti_bucket *bucket);
 
@@ -44,5 +44,6 @@ double wefti_costs_optimizer(const weft_cluster *cluster, const wefti_job *job,
 /* Seconds to read and write n_bytes. */
 double wefti_costs_touch(const weft_cluster *cluster, double n_bytes);
 
-/* "gpt2 6x384 ...": what a measurement of units holds for. Returns out. */
+/* "gpt2 6x384 ...": identifies the job for which a measurement of units is valid. Returns
+ * out. */
 char *wefti_costs_key(const wefti_job *job, char *out, size_t size);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The threads of all ranks, message by message. A rank is two threads with a clock each:
  *
- *     compute     runs the ops of the schedule in their order; hands buckets to the other,
- *                 meets the ranks of its replica, sends its status, waits
- *     exchange    takes the phases of the buckets in the schedule's order; a phase is a few
+ *     compute     runs the ops of the schedule in order: submits buckets to the other thread,
+ *                 synchronizes with the ranks of its replica, sends its status, waits
+ *     exchange    runs the phases of the buckets in the schedule's order; a phase is a few
  *                 actions: work, send, receive (phases.c)
  *
- * A thread runs until its clock has moved or it has to wait; then the earliest event is next:
+ * A thread runs until its clock has advanced or it has to wait; then the earliest event is next:
  *
- *     agenda -> event -> a thread goes on        (whom < 2 W; stale if its mark is another)
+ *     agenda -> event -> a thread continues      (whom < 2 W; stale if its mark differs)
  *                     -> a message's head is at the receiver's interface   (whom = 2 W)
  *
  *     state            what ends it
@@ -19,9 +19,9 @@
  *     WAITS_SHARD      the last rank of the replica comes
  *     WAITS_STATUS     the last rank of all has sent its status (with many ranks: tell_many)
  *
- * Time never goes back: an event lies at or behind the one before it, so an interface can be
- * booked when the event happens. Jitter is a function of (seed, step, rank), never of the
- * order of events; that order among events of one time is drawn too (playtime.c). */
+ * Time never decreases: an event is not earlier than the one before it, so an interface can
+ * be booked when the event happens. Jitter depends on (seed, step, rank), never on the order
+ * of events. The order of events at the same time is drawn at random, too (playtime.c). */
 #include "simulate/eventplayer.h"
 
 #include <math.h>
@@ -36,7 +36,8 @@
 
 #define SLICE_S 3e-3 /* of a thread on a busy machine */
 
-/* The compute thread has waited for the exchange thread: for what? */
+/* The compute thread has waited for the exchange thread. Splits the wait by what the
+ * exchange thread did. */
 static void split_wait(wefti_sim_rank *rank, double begin_s, double end_s) {
     double parts[WEFTI_CLASSES] = {0}, known_s = 0;
     for (int i = 0; i < rank->n_segments; i++) {
@@ -60,8 +61,7 @@ static const wefti_timed_shard *shard_of(const wefti_player *player,
     return &player->timed->shards[rank->shard];
 }
 
-/* How late a rank is back from sleeping in a part of its step: exponential, or the median
- * when it is calm. */
+/* How late a rank wakes up in a part of its step: exponential, or the median in a calm play. */
 static double draw_wake(const wefti_player *player, const wefti_thread *t) {
     double wake_s = player->timed->cluster->wake_s;
     uint64_t parts = 4096, index = 4 * (uint64_t)player->W + parts * (uint64_t)t->rank +
@@ -72,10 +72,10 @@ static double draw_wake(const wefti_player *player, const wefti_thread *t) {
     return -wake_s / log(2) * log(1 - u);
 }
 
-/* What chance does to a rank in its step. mesh.straggler_time strikes one rank of all, drawn
- * from run.seed as the run itself draws it, calm or not; the rest is the cluster's jitter: the
- * factor of this step, the drift that a rank keeps, and a stop at the beginning, which comes
- * with stall_share and is exponential with the mean stall. */
+/* Draws the random delays of a rank in its step. mesh.straggler_time delays one rank of
+ * all, drawn from run.seed as in the run itself, also in a calm play. The rest is the
+ * cluster's jitter: the factor of this step, the drift that a rank keeps, and a stop at
+ * the beginning, which comes with stall_share and is exponential with the mean stall. */
 static void draw_step(wefti_player *player, int r) {
     wefti_sim_rank *rank = &player->ranks[r];
     uint64_t seed = player->play->seed;
@@ -103,8 +103,8 @@ static void begin_step(wefti_player *player, wefti_thread *t) {
     player->shown_s = t->now_s;
 }
 
-/* After play->max_messages the play stops behind the step that the furthest rank is in, so that
- * a large job costs no more time than a small one: its quantiles stand on fewer steps. */
+/* After play->max_messages the play stops after the step of the most advanced rank, so that a
+ * large job takes no more time than a small one; its quantiles are computed from fewer steps. */
 static void limit_steps(wefti_player *player) {
     wefti_play *play = player->play;
     int64_t furthest = 0;
@@ -115,8 +115,8 @@ static void limit_steps(wefti_player *player) {
     if (furthest + 1 < player->last_step) player->last_step = furthest + 1;
 }
 
-/* The end of a step for this rank. What the exchange thread has spent is read as a difference,
- * because its phases do not end where steps do. */
+/* The end of a step for this rank. The time of the exchange thread is computed as a
+ * difference, because its phases do not end together with steps. */
 static void settle(wefti_player *player, wefti_thread *t) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
     const wefti_play *play = player->play;
@@ -158,8 +158,8 @@ static void show_phase(wefti_player *player, const wefti_thread *t) {
                         t->now_s);
 }
 
-/* A phase has ended. If it was the last one of all that was submitted, and the compute thread
- * waits for that, it goes on from the later of both clocks. */
+/* A phase has ended. If it was the last one of all that was submitted, and the compute
+ * thread waits for that, the compute thread continues at the later of both clocks. */
 static weft_status end_phase(wefti_player *player, wefti_thread *t) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
     wefti_thread *computing = &player->threads[t->rank];
@@ -185,8 +185,8 @@ static weft_status submit(wefti_player *player, wefti_thread *t, int job) {
 
 /* --- the compute thread --- */
 
-/* The ranks of a replica synchronize: who comes last wakes all, at its own time, and each
- * then takes work_s for what the gossip round does (gather, reduce-scatter, a sum). */
+/* The ranks of a replica synchronize: the last rank wakes all others, at its own time,
+ * and each then takes work_s for the operation (gather, reduce-scatter, a sum). */
 static weft_status meet(wefti_player *player, wefti_thread *t, double work_s) {
     int replica = player->ranks[t->rank].replica, S = player->S;
     double *latest_s = &player->joined[replica].latest_s;
@@ -202,8 +202,9 @@ static weft_status meet(wefti_player *player, wefti_thread *t, double work_s) {
     return WEFT_OK;
 }
 
-/* Computing: slower by this step's factor; the first part bears the stop; and not done before
- * the part's floor, where the configuration sets a pace. Sleeping up to a floor ends late. */
+/* Computing: slower by this step's factor; the first part includes the stop; not finished
+ * before the part's floor, if the configuration sets a minimum time. A sleep up to a
+ * floor ends late. */
 static weft_status compute(wefti_player *player, wefti_thread *t,
                            const wefti_timed_op *part) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
@@ -256,8 +257,9 @@ static bool is_awaited(const wefti_player *player, const wefti_thread *t, int64_
            player->ranks[t->rank].step - player->job->status_lag == step;
 }
 
-/* A rank's status to all others, as one booking of its interface: n^2 messages would be most of
- * the play. The last one to send it lets those go on who wait for it already. */
+/* Sends a rank's status to all others as a single booking of its interface, since n^2
+ * messages would dominate the play. The last rank that sends its status wakes the ranks
+ * that already wait for it. */
 static weft_status tell_many(wefti_player *player, wefti_thread *t) {
     const wefti_sim_rank *rank = &player->ranks[t->rank];
     int64_t step = rank->step;
@@ -342,7 +344,7 @@ static weft_status load_op(wefti_player *player, wefti_thread *t, const wefti_op
     return WEFT_OK;
 }
 
-/* NULL: of ops that only compute or meet. */
+/* NULL: ops that only compute or synchronize. */
 static weft_status (*const act[WEFTI_OP_KINDS])(wefti_player *player, wefti_thread *t,
                                                 const wefti_op *op) = {
     [WEFTI_OP_ANSWER] = answer_op, [WEFTI_OP_LOAD] = load_op,
@@ -387,15 +389,15 @@ static weft_status next_part(wefti_player *player, wefti_thread *t, bool *moved)
     return WEFT_OK;
 }
 
-/* --- either --- */
+/* --- both threads --- */
 
-/* On an emulated wire the ranks share a machine with fewer cores than threads: who mixes
- * and sends bucket after bucket is not interrupted in between. */
+/* On an emulated wire the ranks share a machine with fewer cores than threads. A compute
+ * thread that mixes and sends bucket after bucket is not interrupted in between. */
 static bool runs_on(const wefti_player *player, const wefti_thread *t, double end_s) {
     return player->timed->emulated && !t->exchanges && end_s - t->resumed_s < SLICE_S;
 }
 
-/* *moved: its clock has, or it waits. */
+/* Runs an action; *moved: the clock has advanced, or the thread waits. */
 static weft_status run_action(wefti_player *player, wefti_thread *t, bool *moved) {
     const wefti_action *action = &t->actions[t->at_action];
     bool done = true;
@@ -441,7 +443,7 @@ static weft_status run(wefti_player *player, wefti_thread *t) {
     return WEFT_OK;
 }
 
-/* The deadline of a receive: on without the message. */
+/* The deadline of a receive has passed: the thread continues without the message. */
 static weft_status give_up(wefti_player *player, wefti_thread *t) {
     wefti_play_note(player, t, WEFTI_CLASS_LATE, t->now_s, t->until_s);
     t->now_s = fmax(t->now_s, t->until_s);
@@ -449,8 +451,8 @@ static weft_status give_up(wefti_player *player, wefti_thread *t) {
     return wefti_wires_wake(player, t);
 }
 
-/* All events in their order. Every rank settles every step, or the model is wrong: then it says
- * so instead of predicting. */
+/* Plays all events in their order. Every rank must settle every step; otherwise the model
+ * is wrong, and the play fails instead of predicting. */
 static weft_status play_out(wefti_player *player) {
     wefti_event event;
     while (wefti_agenda_next(&player->agenda, &event)) {
@@ -474,7 +476,7 @@ static weft_status play_out(wefti_player *player) {
 
 /* --- before the first step --- */
 
-/* Times that computing takes on this node, of what the cluster says of all. */
+/* The factor of computing time on this node, relative to the cluster's value. */
 static double own_factor(const wefti_player *player, int node) {
     const weft_cluster *c = player->timed->cluster;
     const wefti_link_time *wire = &player->timed->links[WEFTI_LINK_WIRE];
@@ -517,7 +519,7 @@ static weft_status create_thread(wefti_player *player, int i) {
     return wefti_alloc_n(player->ctx, player->W, sizeof(int), "peers", &t->peers);
 }
 
-/* What was sent before the first step. */
+/* Posts the messages that were sent before the first step. */
 static weft_status prime(wefti_player *player, int r) {
     wefti_sim_rank *rank = &player->ranks[r];
     wefti_thread *t = &player->threads[r];
@@ -540,8 +542,8 @@ static weft_status prime(wefti_player *player, int r) {
     return WEFT_OK;
 }
 
-/* Everything that the play needs is there before its first event, but for messages under way,
- * whose table grows (wires.c). */
+/* Allocates everything before the first event, except for messages in flight, whose table
+ * grows (wires.c). */
 static weft_status allocate(wefti_player *player) {
     weft_ctx *ctx = player->ctx;
     int nodes = player->R / player->job->copies;
@@ -563,9 +565,9 @@ static weft_status allocate(wefti_player *player) {
     return wefti_event_queue_init(ctx, &player->posts);
 }
 
-/* Ranks do not begin together. Equal ones that did would stay in step for ever, which
- * machines do not: two that hear of each other by turns settle into one waiting a latency
- * behind the other, or not, by how they began. */
+/* Ranks do not begin at the same time. Equal ranks that did would stay synchronized for
+ * ever, unlike real machines: two ranks that exchange messages may settle into a state in
+ * which one waits a latency behind the other, or not, depending on how they began. */
 static double draw_begin(const wefti_player *player, int r) {
     const double share = 0.05; /* of a step, mean */
     int first = r / player->S * player->S;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages under way, and what happens next.
+/* Messages in flight, and the queue of events.
  *
- *     messages   a table by key with linear probing, at most half full; what is taken closes its
+ *     messages   a table by key with linear probing, at most half full; a removal closes its
  *                gap, so that a search may end at the first free slot
  *     agenda     a binary heap, events[(i - 1) / 2] not behind events[i]: the earliest one first,
  *                of equal times the one with the lower order, so that a play can be repeated */

@@ -3,12 +3,11 @@
 
 #include <weft/ctx.h>
 
-/* Messages that have been sent and not been received yet, by key; and events to come, in
- * order. */
+/* Messages that have been sent but not received, by key; and future events, in order. */
 
 typedef struct wefti_posted {
     uint64_t key;
-    double sent_s, arrival_s; /* INFINITY: on its way, not known yet */
+    double sent_s, arrival_s; /* INFINITY: in flight, not known yet */
 } wefti_posted;
 
 typedef struct wefti_event_queue {
@@ -20,15 +19,14 @@ typedef struct wefti_event_queue {
 weft_status wefti_event_queue_init(weft_ctx *ctx, wefti_event_queue *posts) WEFT_CHECKED;
 void wefti_event_queue_fini(wefti_event_queue *posts);
 
-/* key > 0, not on the posts yet. */
+/* Adds a message; key > 0, and not in the table yet. */
 weft_status wefti_event_queue_post(wefti_event_queue *posts, uint64_t key, double sent_s,
                                    double arrival_s) WEFT_CHECKED;
 wefti_posted *wefti_event_queue_find(const wefti_event_queue *posts,
                                      uint64_t key); /* or NULL */
 void wefti_event_queue_take(wefti_event_queue *posts, wefti_posted *posted);
 
-/* Something that happens to `whom` at a time; of equal times the lowest `order` comes
- * first. */
+/* An event for `whom` at a time; among equal times the lowest `order` comes first. */
 typedef struct wefti_event {
     double when_s;
     uint32_t order;

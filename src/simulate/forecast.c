@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What predictions by events, by arrays and of long runs share: after how many steps a
- * method's exchanges repeat, and quantiles. */
+/* Shared by predictions with events, with arrays, and of long runs: the number of steps
+ * after which a method's exchanges repeat, and quantiles. */
 #include "simulate/forecast.h"
 
 #include "base/stats.h"

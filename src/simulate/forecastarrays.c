@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions in arrays: as many steps as are asked for, of all replicas at once, and jobs of
- * more nodes than a run may have. Tokens of a step grow with the nodes, so that each of them
- * computes as before; what is sent per node follows from the method (job/traffic.c). */
+/* Predictions in arrays: the requested number of steps, of all replicas at once, also for
+ * jobs of more nodes than a run can have. The tokens of a step grow with the nodes, so that
+ * each node computes as before; the bytes per node follow from the method (job/traffic.c). */
 #include "simulate/forecast.h"
 
 #include <math.h>
@@ -61,14 +61,14 @@ static void add(wefti_played *sum, const wefti_played *one) {
 
 static weft_status take_step(const wefti_timed *timed, wefti_partner_lists *partners,
                              wefti_array_player *e, int64_t step) {
-    const wefti_partner_list *list; /* looking them up may fail, the step can not */
+    const wefti_partner_list *list; /* the look-up may fail, the step cannot */
     WEFT_TRY(wefti_partner_lists_look_up(partners, timed->job, step, &list));
     WEFT_TRY(wefti_partner_lists_look_up(partners, timed->job, step + 1, &list));
     wefti_array_player_step(e);
     return WEFT_OK;
 }
 
-/* Ends early where the steps have taken limit_s: then they are not the fastest. */
+/* Ends early when the steps have taken limit_s: then this order is not the fastest. */
 static weft_status play_steps(const wefti_timed *timed, wefti_partner_lists *partners,
                               const wefti_weather *weather, double limit_s, record *out) {
     wefti_array_player *e;
@@ -99,7 +99,7 @@ static void take(const wefti_timed *timed, const record *r, bool mean_only,
     out->wait_s = each * s->wait_s;
     out->wire_s = each * s->wire_s;
     out->late_s = each * s->late_s;
-    /* what is neither, as with events */
+    /* the rest, as with events */
     out->codec_s = fmax(0, out->wait_s - out->wire_s - out->late_s);
     out->vote_s = each * s->status_s;
     out->compute_s = out->mean_step_s - out->wait_s;
@@ -119,7 +119,7 @@ static int orders_of(const wefti_timed *timed, int out[WEFTI_ARRAY_ORDERS]) {
     return timed->job->R == 1 ? 1 : n;
 }
 
-/* *best <- the steps in the order that takes the least; *other is room for one more. */
+/* *best <- the steps in the fastest order; *other is room for one more record. */
 static weft_status play_orders(const wefti_timed *timed, wefti_partner_lists *partners,
                                wefti_weather *weather, record *best, record *other) {
     int orders[WEFTI_ARRAY_ORDERS], n = orders_of(timed, orders);

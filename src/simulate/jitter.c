@@ -6,9 +6,9 @@
  *                    STALL     whether it stops: with probability stall_share
  *                    LENGTH    for how long: exponential with mean stall
  *
- * What does not belong to a step (the drift of a machine, when it begins) is drawn as if of the
- * step INT64_MAX. The straggler is not the cluster's but the configuration's, and so drawn from
- * run.seed, as the run itself draws it. */
+ * Draws that belong to no step (the drift of a machine, its start time) use the step
+ * INT64_MAX. The straggler belongs to the configuration, not to the cluster, so it is
+ * drawn from run.seed as in the run itself. */
 #include "simulate/jitter.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
 
 #include "simulate/timed.h"
 
-/* What chance does to a rank: the draws of both players, each a function of (seed, step, rank)
- * alone. So a seed has the same slow steps however they are played. */
+/* The random delays of a rank, for both players. Each draw depends only on (seed, step,
+ * rank), so a seed has the same slow steps in both players. */
 
 /* How much slower than usual the rank computes this step; 1: as usual. */
 double wefti_jitter_factor(const wefti_timed *timed, uint64_t seed, int64_t step,
@@ -13,7 +13,7 @@ double wefti_jitter_factor(const wefti_timed *timed, uint64_t seed, int64_t step
 /* Seconds that the rank stops at the beginning of the step; mostly 0. */
 double wefti_jitter_halt(const wefti_timed *timed, uint64_t seed, int64_t step, int rank);
 
-/* How much slower than others machine number i is throughout. */
+/* The constant factor by which machine number i is slower than others. */
 double wefti_jitter_drift(const wefti_timed *timed, uint64_t seed, int i);
 
 /* How much later than others rank r begins its first step, in steps: exponential, mean 1. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* From facts about a wire to what messages find on it.
+/* Computes the time of messages from the facts about a wire.
  *
  *     rate      b' = min(b, flows 1.22 m / (2 L sqrt(p)))       m = 1448 bytes a packet
  *     bytes     n' = n (1 + overhead) incast / (1 - p)          p: share of packets lost
  *     latency   L' = L + J (1 + 1/2 + ... + 1/(n-1))            J: mean delay beyond L
  *
- * A lost packet is sent again, and halves the rate of its stream: the first line is what a
- * stream of Reno's kind reaches in the mean (Mathis, Semke, Mahdavi, Ott, "The macroscopic
- * behavior of the TCP congestion avoidance algorithm", 1997). Congestion control that does
- * not take loss for congestion carries more, so this is the cautious side. The third line
- * is the mean of the last of n - 1 delays, each exponential with the mean J, because an
- * exchange waits for the last of its messages. All of it grows with p, L and J. */
+ * A lost packet is sent again, and halves the rate of its stream: the first line is the mean
+ * rate of a stream with congestion control like Reno's (Mathis, Semke, Mahdavi, Ott, "The
+ * macroscopic behavior of the TCP congestion avoidance algorithm", 1997). Congestion control
+ * that does not treat loss as congestion is faster, so this estimate is conservative. The
+ * third line is the mean of the last of n - 1 delays, each exponential with the mean J,
+ * because an exchange waits for the last of its messages. All of it grows with p, L and J. */
 #include "simulate/links.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@
 enum { PACKET_BYTES = 1448 };
 static const double of_reno = 1.22;
 
-/* The most that losses leave of a rate; 0: no limit. */
+/* The limit that losses put on a rate; 0: no limit. */
 static double loss_limit_Bps(const weft_link_facts *facts, int64_t flows) {
     if (facts->loss <= 0 || facts->latency_s <= 0) return 0;
     double streams = flows > 1 ? (double)flows : 1;
@@ -62,11 +62,11 @@ wefti_machine_times wefti_machine_of(const weft_cluster *c, const wefti_link_tim
     wefti_machine_times t = {1, wire->up, 1};
     if (machine->rank_flops > 0 && c->rank_flops > 0)
         t.compute = c->rank_flops / machine->rank_flops;
-    /* losses leave as little of a rate of its own */
+    /* losses limit the rate of a single machine in the same way */
     double wire_Bps = wire->bandwidth_Bps, limit_Bps = loss_limit_Bps(&c->wire, c->flows);
     if (machine->bandwidth_Bps > 0) {
         t.in = times(wire_Bps, least(machine->bandwidth_Bps, limit_Bps));
-        t.out = t.in; /* one rate is both ways, if no other is said */
+        t.out = t.in; /* the rate is that of both directions, if no other is given */
     }
     if (machine->up_Bps > 0) t.out = times(wire_Bps, least(machine->up_Bps, limit_Bps));
     return t;

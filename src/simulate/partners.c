@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who sends what to whom in the two rounds of a gossip exchange, for each step of a
- * topology's period, as flat lists that the array player walks:
+/* The messages in the two rounds of a gossip exchange, for each step of a topology's
+ * period, as flat lists for the array player:
  *
  *     round 0: parameters to the partners of the step; round 1: the means of three and more */
 #include "simulate/partners.h"
@@ -78,7 +78,7 @@ static bool in_two_rounds(const wefti_job *job, const weft_neighbours *list) {
     return ops->two_rounds && ops->two_rounds(&job->mixer_config, list);
 }
 
-/* What member i sends in the first round, in its order. */
+/* Lists the messages of member i in the first round, in the order of sending. */
 static weft_status list_member(wefti_partner_lists *m, const wefti_job *job, int i,
                                int64_t step, wefti_partner_list *out, letters *all) {
     const weft_neighbours *list = m->room;
@@ -97,7 +97,7 @@ static weft_status list_member(wefti_partner_lists *m, const wefti_job *job, int
     return WEFT_OK;
 }
 
-/* By whom they are heard; sources ascend, as letters do. */
+/* Sorts the messages by receiver; sources are in ascending order, as in `all`. */
 static weft_status sort_letters(wefti_partner_lists *m, int R, const letters *all,
                                 wefti_partner_list *out) {
     WEFT_TRY(

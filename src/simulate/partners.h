@@ -3,16 +3,16 @@
 
 #include "job/job.h"
 
-/* Whom every replica hears in a gossip round, for all steps of a topology's period: looked up
- * once. */
+/* The replicas that every replica hears in a gossip round, for all steps of a topology's
+ * period; each is looked up once. */
 
 typedef struct wefti_heard {
-    int source; /* whom */
-    int place;  /* the message's, among those that the source sends to other nodes */
+    int source; /* the sender */
+    int place;  /* place of the message among those that the source sends to other nodes */
 } wefti_heard;
 
 typedef struct wefti_partner_list {
-    bool all;    /* everybody in two rounds: nothing is listed */
+    bool all;    /* all replicas in two rounds: nothing is listed */
     int *first;  /* [replicas + 1] in heard */
     bool *two;   /* [replicas] in two rounds */
     int *n_sent; /* [replicas] messages that it sends in the first round */
@@ -34,8 +34,8 @@ weft_status wefti_partner_lists_create(weft_ctx *ctx, const wefti_job *job,
                                        wefti_partner_lists **out) WEFT_CHECKED;
 void wefti_partner_lists_destroy(weft_ctx *ctx, wefti_partner_lists *lists);
 
-/* The gossip round of a step; too many messages to list are WEFT_ERR_CONFIG. A topology that
- * never repeats does after 64 steps. */
+/* The gossip round of a step; fails with WEFT_ERR_CONFIG if there are too many messages
+ * to list. A topology without a period is treated as if it repeated after 64 steps. */
 weft_status wefti_partner_lists_look_up(wefti_partner_lists *lists, const wefti_job *job,
                                         int64_t step,
                                         const wefti_partner_list **out) WEFT_CHECKED;

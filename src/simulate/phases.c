@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the phases of train/exchange.c consist of: work, sending and receiving rounds.
+/* The parts of the phases of train/exchange.c: work, sending and receiving rounds.
  *
  *     phase            one round (gather)            two rounds (owner)
  *     BEGIN            encode; send 0                encode; send 0
@@ -10,9 +10,9 @@
  *     APPLY            mixer before; optimizer; mixer after
  *     FINISH           mixer at the end of a step
  *
- * In front of it a phase may read the gradient (norm) or scale it (clipping), as the schedule
- * says. A step that exchanges nothing (replicator.every) only encodes. The seconds are those of
- * timed.c; this file says which of them go together with which message. */
+ * Before these a phase may read the gradient (norm) or scale it (clipping), according to
+ * the schedule. A step without an exchange (replicator.every) only encodes. The seconds
+ * are those of timed.c; this file assigns them to messages. */
 #include "simulate/phases.h"
 
 #include "simulate/wires.h"
@@ -64,7 +64,7 @@ static wefti_action message_op(const exchange *e, wefti_action_kind kind, int ro
                           .seconds = seconds};
 }
 
-/* What the first round brings. */
+/* Receives the first round. */
 static void hear(wefti_thread *t, const exchange *e) {
     wefti_round_cost cost = wefti_timed_round(e->route, 0, e->R);
     add(t, message_op(e, WEFTI_ACTION_RECEIVE, 0, cost.one_by_one ? cost.each_s : 0));
@@ -77,7 +77,7 @@ static void combine(wefti_thread *t, const exchange *e) {
     add(t, message_op(e, WEFTI_ACTION_SEND, 1, 0));
 }
 
-/* With a delay: what was sent in the step before. */
+/* With a delay: receives the messages of the step before. */
 static void take_in(wefti_thread *t, const exchange *e) {
     exchange before = *e;
     before.step -= e->config->delay;
@@ -110,7 +110,7 @@ static void count_one(void *user, int peer, int64_t n_bytes) {
     ++*(int *)user;
 }
 
-/* An act's messages, with the work beside them. */
+/* Adds the messages of an act, and the work that belongs to them. */
 static void mix_act(wefti_player *player, wefti_thread *t, int bucket,
                     const wefti_mixer_question *q, const wefti_mixer_act *act,
                     bool answers) {

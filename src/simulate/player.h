@@ -8,15 +8,15 @@
 #include "simulate/played.h"
 #include "simulate/timed.h"
 
-/* The state of the event player, which its files share: eventplayer.c is the threads,
- * phases.c what a phase of a job consists of, wires.c the messages, playtime.c the clock. */
+/* The state of the event player, shared by its files: eventplayer.c has the threads,
+ * phases.c the actions of a phase, wires.c the messages, playtime.c the clock. */
 
 typedef struct wefti_play {
     int64_t steps, warmup; /* steps after warmup are kept */
     uint64_t seed;
     bool calm;            /* no jitter, whatever the cluster says */
     int order;            /* of phases, from 1 (arrayorder.c); 0: the fastest */
-    bool mean_only;       /* nothing but the mean step is asked for */
+    bool mean_only;       /* only the mean step is needed */
     wefti_played *played; /* [steps][W] out; the caller's */
     int64_t max_messages; /* stops after the step in which this many have been sent */
     int64_t done;         /* steps kept, out; all of them without max_messages */
@@ -26,7 +26,7 @@ typedef struct wefti_play {
     int64_t span_room, n_spans;
 } wefti_play;
 
-/* What an exchange thread's time went to. */
+/* What an exchange thread spends its time on. */
 typedef enum wefti_class {
     WEFTI_CLASS_CODEC,
     WEFTI_CLASS_WIRE,
@@ -76,22 +76,22 @@ typedef struct wefti_thread {
     wefti_state state;
     double now_s;
     int at; /* compute thread: number of the next part in the list of timed ops */
-    double op_begun_s; /* compute thread: of the op under way */
+    double op_begun_s; /* compute thread: of the current op */
     wefti_action actions[WEFTI_MAX_ACTIONS];
     int n_actions, at_action;
-    int *peers; /* [group] owned: of the receive at hand */
+    int *peers; /* [group] owned: of the current receive */
     int n_peers, at_peer;
-    double until_s;   /* at which the receive at hand goes on without; INFINITY: never */
-    uint64_t key;     /* that it waits for */
+    double until_s;   /* deadline of the current receive; INFINITY: none */
+    uint64_t key;     /* of the message that it waits for */
     int64_t mark;     /* events of earlier waits are stale */
     int64_t piece;    /* counts what it has done */
-    int phase, job;   /* exchange thread: under way */
+    int phase, job;   /* exchange thread: the current ones */
     double begun_s;   /* the phase, or the wait */
     double resumed_s; /* when it began to run this time */
 } wefti_thread;
 
-/* A piece of a phase as it went, for splitting a wait; its parts are taken to be spread
- * over it evenly. */
+/* A part of a phase as it was played, for splitting a wait; its components are assumed to
+ * be spread evenly over it. */
 typedef struct wefti_segment {
     double begin_s, end_s, parts_s[WEFTI_CLASSES];
     int64_t piece;
@@ -101,9 +101,9 @@ typedef struct wefti_sim_rank {
     int replica, shard, node, site;
     int64_t step;
     double begun_s, settled_s; /* this step; the one before */
-    /* Computing of this step: slower by so much, stopped at the beginning, and the pace
-     * later (mesh.straggler_time). */
-    double factor, drift, own, halt_s, stall_s; /* own: times of computing, always */
+    /* Computing of this step: the factors by which it is slower, the stop at the
+     * beginning, and the increase of the floors (mesh.straggler_time). */
+    double factor, drift, own, halt_s, stall_s; /* own: constant factor of computing time */
     int *jobs;                                  /* [capacity] owned ring */
     int64_t capacity, submitted, done[WEFTI_MAX_PHASES];
     double busy_s, exchange_s, covered_s;
@@ -112,11 +112,12 @@ typedef struct wefti_sim_rank {
     int n_segments, room;
     double *sent_s; /* [n_buckets][2] owned: the mixer's, by exchange */
     int *unread;    /* [n_buckets][2] owned: messages of a buffer not read yet */
-    double *read_s; /* [n_buckets][2] owned: when the last one was */
+    double *read_s; /* [n_buckets][2] owned: when the last one was read */
     wefti_played tally;
 } wefti_sim_rank;
 
-/* A message between its interfaces, where the receiver's is booked as it gets there. */
+/* A message between two interfaces; the receiver's interface is booked when the message
+ * arrives there. */
 typedef struct wefti_sim_flight {
     uint64_t key;
     double busy_s;
@@ -143,7 +144,7 @@ typedef struct wefti_player {
     struct {
         int n;
         double latest_s;
-    } * joined; /* [R] ranks of a replica that have come */
+    } * joined; /* [R] ranks of a replica that have arrived */
     struct {
         int n;
         double last_s; /* cast */
@@ -156,6 +157,6 @@ typedef struct wefti_player {
     double shown_s; /* when it began */
 } wefti_player;
 
-/* With more ranks than these a status is not messages one by one: only when the last one of
- * a step is sent is kept. */
+/* With more ranks than this the messages of a status are not simulated one by one: only
+ * the time when the last one of a step is sent is kept. */
 enum { WEFTI_FEW_RANKS = 32 };

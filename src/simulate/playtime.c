@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The clock of the event player: when a thread goes on, and what its time went to. What
- * happens at the same time happens in an order drawn by chance, as on a machine. */
+/* The clock of the event player: when a thread continues, and what its time was spent on.
+ * Events at the same time have a random order, as on a machine. */
 #include "simulate/playtime.h"
 
 #include <math.h>

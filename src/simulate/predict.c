@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* From played steps to a prediction: as many whole cycles of the method as its quantiles
- * need, then means, quantiles, and what bounds the step.
+/* From played steps to a prediction: plays as many whole cycles of the method as the
+ * quantiles need, then computes means, quantiles, and what limits the step.
  *
  *     configuration -> copy -> job -> timed schedule -> player -> steps -> figures
  *
  *     array player     one site, no measured pairs, no emulated wire, no deadline
  *     event player     everything else, or where events are asked for
  *
- * A method's cycle is the number of steps after which what is sent repeats; parts of a cycle
- * would make a mean depend on where it was cut. A run shorter than that is played as it is,
- * from its first step, because then the beginning is a share of it. Steps in front of the
- * first one that counts (warm-up) let the exchange threads get into their rhythm. */
+ * A method's cycle is the number of steps after which the messages repeat; with an incomplete
+ * cycle a mean would depend on where it was cut. A run shorter than that is played
+ * completely, from its first step, because then its beginning is a significant part. Warm-up
+ * steps before the first measured one let the exchange threads reach a steady state. */
 #include <weft/predict.h>
 
 #include <math.h>
@@ -23,7 +23,7 @@
 
 enum { WIRE_STEPS = 1024, MANY_REPLICAS = 256 };
 
-/* A configuration of our own: what is changed in it does not reach the caller's. */
+/* Copies the configuration, so that changes do not affect the caller's. */
 static weft_status copy_config(weft_ctx *ctx, const weft_config *config,
                                const weft_cluster *cluster, wefti_planned_job *out) {
     *out = (wefti_planned_job){NULL, NULL};
@@ -57,7 +57,7 @@ weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,
     return status;
 }
 
-/* Bytes and memory, as train says them beforehand. */
+/* Computes bytes and memory, as train prints them before the run. */
 static weft_status count_bytes(weft_ctx *ctx, const wefti_job *job,
                                weft_prediction *out) {
     int64_t steps = job->config->run.steps, all = 0;
@@ -81,14 +81,15 @@ static weft_status count_bytes(weft_ctx *ctx, const wefti_job *job,
 enum { WARMUP = 3, FEW_STEPS = 24, MANY_STEPS = 400, MOST_REPLICA_STEPS = 200000 };
 enum { MOST_MESSAGES = 500000, ENDLESS = 1 << 30 };
 
-/* Without jitter all cycles are alike, and a few of them tell everything. */
+/* Without jitter all cycles are equal, so a few of them are enough. */
 static bool is_calm(const weft_cluster *c, const weft_config *config) {
     const weft_jitter *j = &c->jitter;
     return j->spread == 0 && j->drift == 0 && j->stall_share == 0 && c->n_steps == 0 &&
            config->mesh.straggler_time == 0;
 }
 
-/* Whole cycles, as many as give the quantiles; not more steps than the run has. */
+/* The number of steps: as many whole cycles as the quantiles need, but not more steps
+ * than the run has. */
 static int64_t steps_of(const wefti_job *job, const weft_cluster *cluster,
                         const weft_predict_options *options) {
     int64_t wanted = is_calm(cluster, job->config) ? FEW_STEPS : MANY_STEPS;
@@ -103,8 +104,8 @@ static int64_t steps_of(const wefti_job *job, const weft_cluster *cluster,
 
 /* --- from steps to figures --- */
 
-/* Means over steps of the ranks of the first replica, as train writes them down; the
- * steps' lengths are of all ranks. */
+/* Means over steps of the ranks of the first replica, as train records them; the lengths
+ * of steps are those of all ranks. */
 static weft_status summarize(weft_ctx *ctx, const wefti_job *job, const wefti_play *play,
                              weft_prediction *out) {
     double *lengths, first = 1.0 / (double)(play->done * job->S);
@@ -130,8 +131,8 @@ static weft_status summarize(weft_ctx *ctx, const wefti_job *job, const wefti_pl
     return WEFT_OK;
 }
 
-/* What bounds a step is the longest of: computing, the wire, coding, waiting for others. What
- * the compute thread waited for is told apart by the player. */
+/* The limit of a step is the longest of computing, the wire, coding, and waiting for
+ * others. The player splits the waits of the compute thread among these. */
 static void conclude(const wefti_job *job, weft_prediction *out) {
     double s = out->mean_step_s, late_s = out->late_s + out->vote_s;
     double compute_s = s - out->wait_s - out->vote_s;
@@ -148,7 +149,7 @@ static void conclude(const wefti_job *job, weft_prediction *out) {
 
 /* --- playing --- */
 
-/* What the array player leaves out (arrayplayer.c). */
+/* Whether the array player is sufficient; for its limits see arrayplayer.c. */
 static bool arrays_do(const wefti_timed *timed, const weft_predict_options *options) {
     const wefti_job *job = timed->job;
     bool asked = !options || !options->events;
@@ -156,7 +157,8 @@ static bool arrays_do(const wefti_timed *timed, const weft_predict_options *opti
            job->mixer_config.deadline_s <= 0;
 }
 
-/* Message by message both ends of a wire have one rate. */
+/* Refuses different rates of the two directions of a wire, which the event player does
+ * not support. */
 static weft_status check_wires(const wefti_timed *timed) {
     const weft_cluster *c = timed->cluster;
     bool apart = c->wire.up_Bps > 0 || c->site.up_Bps > 0;
@@ -171,7 +173,7 @@ static weft_status check_wires(const wefti_timed *timed) {
         timed->job->sites, (long long)c->n_pairs, timed->job->mixer_config.deadline_s);
 }
 
-/* Message by message. */
+/* Plays with the event player. */
 static weft_status play_events(const wefti_timed *timed, wefti_play *play,
                                weft_prediction *out) {
     weft_ctx *ctx = timed->ctx;
@@ -185,8 +187,8 @@ static weft_status play_events(const wefti_timed *timed, wefti_play *play,
     return status;
 }
 
-/* A run that is shorter than what would be played is played as it is. `like` says in which
- * order, and what is asked for. */
+/* Plays the steps; a run that is shorter than these is played completely. `like` has the
+ * order of phases and the requested results. */
 static weft_status play_steps(weft_ctx *ctx, wefti_job *job, const weft_cluster *cluster,
                               const weft_predict_options *options, wefti_play like,
                               weft_prediction *out) {
@@ -206,7 +208,7 @@ static weft_status play_steps(weft_ctx *ctx, wefti_job *job, const weft_cluster 
     weft_status status = WEFT_OK;
     if (arrays_do(timed, options))
         status = wefti_forecast_arrays(timed, &play, out);
-    else if (play.order > 1) /* the program's own is the only one */
+    else if (play.order > 1) /* the program's own order is the only one */
         out->mean_step_s = INFINITY;
     else
         status = play_events(timed, &play, out);
@@ -225,7 +227,7 @@ weft_status wefti_forecast_step(weft_ctx *ctx, wefti_job *job,
     return status;
 }
 
-/* The last of a few steps, unit by unit. */
+/* Draws the timeline of the last of a few steps, unit by unit. */
 static weft_status draw_timeline(weft_ctx *ctx, wefti_job *job,
                                  const weft_cluster *cluster,
                                  const weft_predict_options *options,
@@ -290,7 +292,7 @@ weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
     return status;
 }
 
-/* The job of a program's own loop, which shards nothing and tells its computing itself. */
+/* The job of a loop in another program, which shards nothing and gives its own compute time. */
 static weft_status loop_job(weft_ctx *ctx, const weft_loop_facts *loop,
                             wefti_planned_job *planned) {
     wefti_foreign_tensor *specs;

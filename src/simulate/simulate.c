@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* A long run on many machines, and what its time goes to. Four runs in arrays tell causes
- * apart:
+/* A long run on many machines, and what its time is spent on. Four runs in arrays
+ * separate the causes:
  *
- *     bare      no links, no coding        computing alone
- *     coding    no links                   + what codecs and optimizers take
- *     calm      machines all alike         + what the wire takes
- *     all       jitter, slow nodes, links  + what waiting for each other takes
+ *     bare      no links, no coding        computing only
+ *     coding    no links                   + time of codecs and optimizers
+ *     calm      machines all alike         + time of the wire
+ *     all       jitter, slow nodes, links  + time of waiting for each other
  *
- * so each difference is one cause, and the differences add up to the whole. Failures then
- * strike the steps of the last run, as a Poisson process of all nodes together: a strike throws
- * the run back to its last checkpoint, and costs the restart and the steps that are repeated.
- * Nothing is simulated twice for it: the lengths of the steps are played once.
+ * so each difference is one cause, and the differences add up to the whole. Failures are
+ * then applied to the steps of the last run, as a Poisson process of all nodes together: a
+ * failure sends the run back to its last checkpoint, and costs the restart and the repeated
+ * steps. This needs no further simulation: the lengths of the steps are played once.
  *
- * A wire that is slower for some hours of each day is slower for the steps that begin in them,
- * by the clock of the mean node without failures; what such a step takes more than another on
- * calm machines is lost to the wire. */
+ * A wire that is slower for some hours of each day is slower for the steps that begin in
+ * them, by the clock of the mean node without failures. The additional time of such a
+ * step on calm machines is attributed to the wire. */
 #include <weft/simulate.h>
 
 #include <math.h>
@@ -48,7 +48,7 @@ typedef struct simulation {
     int64_t n_busy; /* steps in the busy hours */
 } simulation;
 
-/* --- what is asked for --- */
+/* --- options --- */
 
 static weft_status check_share(weft_ctx *ctx, const char *what, double share,
                                double factor) {
@@ -98,7 +98,8 @@ static weft_status check_config(weft_ctx *ctx, const weft_config *c) {
     return WEFT_OK;
 }
 
-/* Which nodes or links are slower: each with the share's probability, by the seed alone. */
+/* Draws the nodes or links that are slower: each with probability `share`, depending only
+ * on the seed. */
 static weft_status draw_slow(simulation *s, double share, int what, double factor,
                              float **out) {
     int64_t n = s->planned.config->mesh.nodes;
@@ -136,7 +137,7 @@ static weft_status prepare(simulation *s, const weft_config *config,
 
 /* --- runs --- */
 
-/* Fails before the step does. */
+/* Plays a step. The part that can fail comes first. */
 static weft_status take_step(simulation *s, wefti_array_player *e, int64_t step) {
     const wefti_partner_list *list;
     WEFT_TRY(wefti_partner_lists_look_up(s->partners, s->job, step, &list));
@@ -168,7 +169,7 @@ static weft_status run_calm(simulation *s, const wefti_weather *weather, double 
     return status;
 }
 
-/* The order of phases that takes least, and what it takes. */
+/* Finds the fastest order of phases, and its time. */
 static weft_status choose_order(simulation *s, wefti_weather *weather, double *out) {
     int orders[WEFTI_ARRAY_ORDERS];
     int n = wefti_array_orders(s->timed->shards[0].arrangement->n_buckets, orders);
@@ -195,7 +196,7 @@ static double spread_of(const double *x, int n) {
     return high - low;
 }
 
-/* Watches some replicas evenly among all. */
+/* Records the steps of some replicas, spread evenly among all. */
 static void watch(simulation *s, const double *settled, double *before, int64_t step) {
     int R = s->job->R;
     for (int k = 0; k < s->n_watched; k++) {
@@ -205,7 +206,7 @@ static void watch(simulation *s, const double *settled, double *before, int64_t 
     }
 }
 
-/* The wire's hours, for a step that begins at now_s. */
+/* Sets the rate of the wire for a step that begins at now_s: busy hours or not. */
 static void set_hours(simulation *s, wefti_array_player *e, double now_s) {
     const weft_simulate_options *o = s->options;
     bool busy = o->busy_s > 0 && fmod(now_s, day_s) < o->busy_s;
@@ -248,8 +249,9 @@ static double draw_gap(const simulation *s, int64_t number) {
     return -log(1 - u) * s->options->failure_s / (double)s->planned.config->mesh.nodes;
 }
 
-/* Where a failure takes from the others what it takes to give a node up, and its part of the
- * work until it is back; to each other, failures are far apart. */
+/* Whether the others continue after a failure. It then costs them the time until the node
+ * is given up, and the node's share of the work until it returns; failures are assumed to
+ * be far apart. */
 static bool goes_on(const simulation *s) {
     const wefti_job *job = s->job;
     return !s->options->roll_back && job->R > 1 && job->sites == 1 &&
@@ -273,7 +275,8 @@ static void strike_one(simulation *s, weft_simulation *out) {
     out->elapsed_s = now_s;
 }
 
-/* The run as it would have gone: a failure anywhere sends all back to the checkpoint. */
+/* Applies the failures to the run: a failure of any node sends all nodes back to the
+ * checkpoint. */
 static weft_status strike(simulation *s, weft_simulation *out) {
     const weft_simulate_options *o = s->options;
     if (goes_on(s)) {
@@ -335,8 +338,8 @@ static weft_status run_both(simulation *s, weft_simulation *out) {
     WEFT_TRY(run_calm(s, &coding, &coding_s));
     WEFT_TRY(run_all(s, &all));
     for (int64_t t = 0; t < s->steps; t++) sum_s += s->lengths[t];
-    /* Machines that vary can settle into a better rhythm than equal ones: then nothing
-     * was lost by varying. */
+    /* Machines that vary can settle into a faster steady state than equal ones; then the
+     * variation costs nothing. */
     calm_s = fmin(calm_s, sum_s / n);
     coding_s = fmin(coding_s, calm_s);
     bare_s = fmin(bare_s, coding_s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* From ops to times: every op of a schedule becomes parts that compute, meet or act, with
- * their seconds on this cluster; every bucket gets the costs and bytes of its exchange; every
- * kind of link its arithmetic. Both players read this one value.
+/* From ops to times: every op of a schedule becomes parts that compute, synchronize
+ * (meet) or act, with their seconds on this cluster; every bucket gets the costs and
+ * bytes of its exchange; every kind of link gets its costs. Both players use this value.
  *
  *     op              parts
  *     gather          meet: latency, (S-1)/S of the unit over the node's link, copying it
@@ -10,10 +10,10 @@
  *     reduce          meet: as gather, and the sums
  *     norm            compute: every bucket's gradient is read once; meet: a few numbers
  *     settle          compute: rest of a step; meet; act
- *     others          act: what they do hangs on the time, see the players
+ *     others          act: their effect depends on the time, see the players
  *
- * Neighbouring parts that compute become one: doing (w1, f1) and then (w2, f2), each
- * max(t + w, f), is doing (w1 + w2, max(f1 + w2, f2)). For a timeline they stay apart. */
+ * Neighbouring parts that compute become one: doing (w1, f1) and then (w2, f2), each max(t
+ * + w, f), is doing (w1 + w2, max(f1 + w2, f2)). For a timeline they are kept separate. */
 #include "simulate/timed.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@
 
 /* --- ops --- */
 
-/* What the parts of ops are added to. */
+/* The list to which the parts of ops are added. */
 typedef struct timer {
     const wefti_timed *timed;
     wefti_timed_shard *shard;
@@ -68,7 +68,8 @@ static weft_status meet(const timer *t, const wefti_op *op, double work_s) {
     return add(t, (wefti_timed_op){WEFTI_TIMING_MEET, *op, work_s, -1, 0, true});
 }
 
-/* S-1 shards of a unit over the node's own link, and copying the unit once more. */
+/* Cost of moving S-1 shards of a unit over the link inside the node, and of copying the
+ * unit once. */
 static weft_status move_unit(const timer *t, const wefti_op *op,
                              double bytes_per_element) {
     const wefti_timed *timed = t->timed;
@@ -81,15 +82,15 @@ static weft_status move_unit(const timer *t, const wefti_op *op,
                     wefti_costs_touch(timed->cluster, bytes_per_element / 4 * full));
 }
 
-/* Ranks of a replica add up a few numbers. */
+/* Cost of adding up a few numbers over the ranks of a replica. */
 static weft_status sum_up(const timer *t, const wefti_op *op) {
     const wefti_link_time *link = &t->timed->links[WEFTI_LINK_LOCAL];
     if (t->timed->job->S == 1) return WEFT_OK;
     return meet(t, op, link->latency_s + 2 * link->message_s);
 }
 
-/* The head's backward computes both. The time of the step before which it does not end
- * is wefti_rank_pace's; stalls are added when it is played. */
+/* Adds a backward op; that of the head computes forward and backward. Its earliest end is
+ * that of wefti_rank_pace; stalls are added when it is played. */
 static weft_status backward(const timer *t, const wefti_op *op) {
     const wefti_job *job = t->timed->job;
     const weft_config *config = job->config;
@@ -145,8 +146,8 @@ static weft_status time_ops(const timer *t) {
 
 /* --- buckets --- */
 
-/* Rounds of a bucket's exchange and the bytes about each owner, as the replicator says them: so
- * a prediction counts what a run will count. */
+/* Rounds of a bucket's exchange and the bytes about each owner, as the replicator returns
+ * them, so that a prediction counts the same bytes as the run. */
 static weft_status plan_route(wefti_timed *timed, const wefti_replicator_config *config,
                               const wefti_bucket *bucket, int R, wefti_route_plan *out) {
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
@@ -193,8 +194,8 @@ static weft_status plan_shard(wefti_timed *timed, int s, bool in_detail) {
 
 /* --- links --- */
 
-/* Links that were measured one by one go over the wire's usual facts; an emulated wire knows
- * none. */
+/* Links that were measured individually override the general facts of the wire; an
+ * emulated wire has no such links. */
 static weft_status plan_pairs(wefti_timed *timed) {
     const weft_cluster *c = timed->cluster;
     int64_t n = timed->job->R / timed->job->copies;
@@ -212,8 +213,8 @@ static weft_status plan_pairs(wefti_timed *timed) {
     return WEFT_OK;
 }
 
-/* mesh.link goes over the cluster's wire. Between sites without facts of their own the wire's
- * are taken. */
+/* mesh.link overrides the cluster's wire. If there are no facts about links between
+ * sites, those of the wire are used. */
 static void plan_links(wefti_timed *timed) {
     const weft_config *config = timed->job->config;
     const weft_cluster *c = timed->cluster;
@@ -244,7 +245,7 @@ static weft_status find_median(wefti_timed *timed) {
     return WEFT_OK;
 }
 
-/* Computing that takes no time would be a silent mistake. */
+/* Checks that the compute rate is known: computing in no time would silently be wrong. */
 static weft_status check_known(const wefti_timed *timed) {
     const weft_cluster *c = timed->cluster;
     if (c->rank_flops > 0 || timed->job->loop_s > 0 ||
@@ -257,7 +258,8 @@ static weft_status check_known(const wefti_timed *timed) {
         c->n_units > 0 ? ", its units are of another model or batch" : "");
 }
 
-/* compute_s sums the units as if nothing waited; a pace may make the step longer than that. */
+/* compute_s is the sum of the units without waiting; a minimum compute time may make the
+ * step longer. */
 static weft_status fill(wefti_timed *timed, bool in_detail) {
     const wefti_job *job = timed->job;
     WEFT_TRY(check_known(timed));

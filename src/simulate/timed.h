@@ -20,11 +20,11 @@ typedef struct wefti_timed_op {
     wefti_timing timing;
     wefti_op op;
     double work_s, floor_s; /* floor_s < 0: none */
-    double same_s; /* of work_s what takes as long on a machine of another rate */
+    double same_s; /* part of work_s that does not depend on the compute rate of the machine */
     bool ends;     /* is the op's last part */
 } wefti_timed_op;
 
-/* A bucket's exchange of a replicator: rounds, and bytes by owner. */
+/* The exchange of a bucket by a replicator: rounds, and bytes by owner. */
 typedef struct wefti_route_plan {
     int n_rounds;
     int64_t *bytes[2]; /* [R] owned */
@@ -38,7 +38,7 @@ typedef struct wefti_timed_bucket {
     double optimizer_s, norm_s; /* norm_s: reading the gradient once */
 } wefti_timed_bucket;
 
-/* Alike for all ranks with this shard. */
+/* The same for all ranks with this shard. */
 typedef struct wefti_timed_shard {
     wefti_arrangement *arrangement; /* owned */
     wefti_schedule *schedule;       /* owned */
@@ -55,15 +55,16 @@ typedef struct wefti_timed {
     wefti_link_time links[WEFTI_LINK_CLASSES];
     bool emulated; /* the wire is mesh.link, and all ranks share this machine */
     double *pair_bandwidth_Bps, *pair_latency_s; /* [nodes^2] owned, or NULL */
-    double compute_s; /* of a step, nothing waiting: without pace, and */
-    double paced_s;   /* with it */
+    double compute_s; /* compute time of a step without waiting: without minimum times, */
+    double paced_s;   /* and with them */
     double mean_s;    /* of cluster->step_s: their median */
 } wefti_timed;
 
 /* --- the cost laws that both players share --- */
 
-/* A part's computing on a machine that takes `times` as long for a FLOP as the cluster's others:
- * reading memory and launching do not. So a higher rate of the others never makes it longer. */
+/* The compute time of a part on a machine whose FLOP take `times` as long as on the
+ * cluster's other machines; reading memory and launching take the same time. So a higher
+ * rate of the others never makes it longer. */
 static inline double wefti_timed_work(const wefti_timed_op *part, double times) {
     return part->work_s + (times - 1) * (part->work_s - part->same_s);
 }
@@ -73,22 +74,23 @@ static inline double wefti_link_bytes(const wefti_link_time *link, double n_byte
     return n_bytes * link->stretch + link->bytes_per_message;
 }
 
-/* What a phase does to the gradient first: it is read once for a norm, and once more to
- * scale it. */
+/* The time in which a phase first processes the gradient: it is read once for a norm, and
+ * read and written to scale it. */
 static inline double wefti_timed_gradient_s(const wefti_timed_bucket *bucket,
                                             const wefti_phase *phase) {
     return phase->measures ? bucket->norm_s : phase->scales ? 2 * bucket->norm_s : 0;
 }
 
-/* Taking in a round of messages: work for each one of another member, and once behind them.
- * One by one, the work on a message hides behind waiting for the next. */
+/* The cost of receiving a round of messages: work for each message of another member, and
+ * once after all of them. With one_by_one the work on a message is hidden behind waiting
+ * for the next. */
 typedef struct wefti_round_cost {
     double each_s, then_s;
     bool one_by_one;
 } wefti_round_cost;
 
-/* Round 0 brings what members say, to be combined; round 1 the R answers, to be decoded, this
- * rank's own among them. */
+/* In round 0 the members' messages are combined; in round 1 the R answers are decoded,
+ * including this rank's own. */
 static inline wefti_round_cost wefti_timed_round(const wefti_route_plan *route, int round,
                                                  int R) {
     const wefti_work *work = &route->work;
@@ -96,13 +98,13 @@ static inline wefti_round_cost wefti_timed_round(const wefti_route_plan *route, 
     return (wefti_round_cost){work->combine_peer_s, work->combine_s, route->one_by_one};
 }
 
-/* Whether what act i of n receives is answered by the act behind it. */
+/* Whether the act after act i of n answers what act i receives. */
 static inline bool wefti_timed_answers(const wefti_mixer_act *acts, int n, int i) {
     return !acts[i].sends && i + 1 < n && acts[i + 1].sends && acts[i + 1].round == 1;
 }
 
-/* The work of a mixer's act: ahead of its messages, with each one that it takes in, and behind
- * them.
+/* The work of a mixer's act: before its messages, for each message that it receives, and
+ * after them.
  *
  *     act                       before   each           combine                   end
  *     sends round 0             begin

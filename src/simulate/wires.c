@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages on their way, by the arithmetic of comm/interface.h, on the emulated wire
- * (comm/local.c) as on a real one. A message of n bytes takes
+/* Messages in flight, with the arithmetic of comm/interface.h, for the emulated wire
+ * (comm/local.c) and for a real one. A message of n bytes takes
  *
  *     cpu          sender and receiver each message_s, on their own clocks
  *     interface    busy = (n stretch + bytes_per_message) / bandwidth, at the sender when it is
@@ -14,7 +14,7 @@
  * The receiver's interface is booked when the message's head gets there, so that messages are
  * served in order of arrival, and those of several senders queue. Inside a node there is no
  * interface: a message takes latency and busy. A measured pair of nodes has its own rate and
- * latency between interfaces of the usual rate; what is slower of the two holds the message up.
+ * latency between interfaces of the usual rate; the slower of the two determines the time.
  *
  *     post (sent, not there) -> land (head is there: the arrival is known) -> take (received)
  *
@@ -26,7 +26,7 @@
 #include "base/memory.h"
 #include "simulate/playtime.h"
 
-/* Whose messages a channel has. */
+/* The group whose messages a channel carries. */
 static const wefti_group group_of[] = {[WEFTI_CHANNEL_NEAR] = WEFTI_GROUP_REPLICA,
                                        [WEFTI_CHANNEL_FAR] = WEFTI_GROUP_SITES,
                                        [WEFTI_CHANNEL_MIXER] = WEFTI_GROUP_SITES,
@@ -56,7 +56,7 @@ static int rank_of(const wefti_members *group, int member) {
     return wefti_members_at(group, member);
 }
 
-/* Unique among messages that may be on their way at once. */
+/* A key that is unique among the messages that can be in flight at the same time. */
 static uint64_t key_of(const wefti_action *op, int from, int to) {
     uint64_t name = (uint64_t)op->channel * 2 + (uint64_t)op->round;
     return ((((name << 14 | (uint64_t)from) << 14 | (uint64_t)to) << 13 |
@@ -75,7 +75,8 @@ static weft_status arrive(wefti_player *player, int to, uint64_t key) {
     return WEFT_OK;
 }
 
-/* Flights live in a table with a list of free places: numbers stay valid while it grows. */
+/* Adds a message in flight to a table with a list of free slots; numbers stay valid while
+ * it grows. */
 static weft_status add_flight(wefti_player *player, wefti_sim_flight flight,
                               int64_t *out) {
     if (player->free_flight < 0) {
@@ -94,17 +95,17 @@ static weft_status add_flight(wefti_player *player, wefti_sim_flight flight,
     return WEFT_OK;
 }
 
-/* The way of one message. */
+/* The path of one message. */
 typedef struct way {
     wefti_link_class link;
     wefti_interface *from, *to;
-    int to_index, pair; /* pair: -1 if it is like all */
+    int to_index, pair; /* pair: -1 if it was not measured */
     double busy_s;      /* of the interfaces */
-    double transit_s;   /* of the way between them, if slower */
+    double transit_s;   /* of the link between them, if slower */
     double latency_s;
 } way;
 
-/* Which interfaces a message passes, and how long it takes in each. */
+/* The interfaces that a message passes, and its time in each. */
 static way find_way(const wefti_player *player, const wefti_sim_rank *a,
                     const wefti_sim_rank *b, int64_t n_bytes) {
     const wefti_timed *timed = player->timed;
@@ -130,8 +131,8 @@ static way find_way(const wefti_player *player, const wefti_sim_rank *a,
     return w;
 }
 
-/* Books the sender's interface; returns when the message's last byte would be through
- * the way, were the receiver's interface free, less its time in it. */
+/* Books the sender's interface; returns the time when the message's last byte would have
+ * passed the link, if the receiver's interface were free, minus its time in that interface. */
 static double leave(wefti_player *player, const way *w, double now_s) {
     double start_s = wefti_interface_leave(w->from, now_s, w->busy_s);
     if (w->pair >= 0) {
@@ -142,7 +143,7 @@ static double leave(wefti_player *player, const way *w, double now_s) {
     return start_s + w->latency_s + w->transit_s - w->busy_s;
 }
 
-/* Payload only, as a run counts it. */
+/* Counts the payload only, as a run does. */
 static void count(wefti_player *player, const wefti_sim_rank *a, const way *w,
                   int64_t n_bytes) {
     player->n_messages++;
@@ -150,8 +151,9 @@ static void count(wefti_player *player, const wefti_sim_rank *a, const way *w,
         player->play->wire_bytes += (double)n_bytes;
 }
 
-/* One message leaves: the sender's clock and interface go on now, the receiver's interface is
- * booked when the head is there. Without one to book it is posted as arrived. */
+/* Sends one message: advances the sender's clock and interface now; the receiver's
+ * interface is booked when the head of the message arrives. Without an interface to book,
+ * the message is posted as arrived. */
 static weft_status send_one(wefti_player *player, wefti_thread *t, int to, uint64_t key,
                             int64_t n_bytes) {
     const wefti_sim_rank *a = &player->ranks[t->rank], *b = &player->ranks[to];
@@ -180,7 +182,8 @@ static weft_status send_one(wefti_player *player, wefti_thread *t, int to, uint6
     return arrive(player, to, key);
 }
 
-/* The head is at the receiver's interface: when the last byte is through, it has arrived. */
+/* The head of a message is at the receiver's interface; the message has arrived when its
+ * last byte has passed. */
 weft_status wefti_wires_land(wefti_player *player, int64_t number, double now_s) {
     wefti_sim_flight flight = player->flights[number];
     wefti_interface *to = flight.far ? &player->sites[flight.to_interface]
@@ -261,7 +264,7 @@ static void note_peer(void *user, int peer, int64_t n_bytes) {
     s->thread->peers[s->thread->n_peers++] = peer;
 }
 
-/* From whom this receive takes messages, in the order in which it takes them. */
+/* Lists the senders of this receive, in the order in which their messages are taken. */
 static void list_peers(wefti_player *player, wefti_thread *t, const wefti_action *op) {
     const wefti_sim_rank *rank = &player->ranks[t->rank];
     wefti_members group = wefti_wires_members(player, rank, op->channel);
@@ -280,7 +283,7 @@ static void list_peers(wefti_player *player, wefti_thread *t, const wefti_action
             t->peers[t->n_peers++] = peer;
 }
 
-/* A mixer's message was read: its buffer may be free again, and what was under way counts
+/* A mixer's message was read: its buffer may be free again, and the time in flight counts
  * as exchange (wefti_exchange_note). */
 static weft_status note_read(wefti_player *player, wefti_thread *t,
                              const wefti_action *op, int from, double arrival_s) {
@@ -299,7 +302,8 @@ static weft_status note_read(wefti_player *player, wefti_thread *t,
     return WEFT_OK;
 }
 
-/* Splits a wait: until the message was sent its sender was late, then the wire had it. */
+/* Splits a wait: before the message was sent its sender was late; after that the message
+ * was on the wire. */
 static void wait_until(wefti_player *player, wefti_thread *t, double sent_s,
                        double arrival_s) {
     double late_s = fmin(fmax(sent_s, t->now_s), arrival_s);
@@ -308,7 +312,7 @@ static void wait_until(wefti_player *player, wefti_thread *t, double sent_s,
     t->now_s = arrival_s;
 }
 
-/* A message is there, or it is too late for it. */
+/* Takes a message that has arrived, or gives up after the deadline. */
 static weft_status take(wefti_player *player, wefti_thread *t, const wefti_action *op,
                         wefti_posted *posted, int from) {
     double sent_s = posted->sent_s, arrival_s = posted->arrival_s;
@@ -355,7 +359,8 @@ weft_status wefti_wires_receive(wefti_player *player, wefti_thread *t,
     return WEFT_OK;
 }
 
-/* A mixer sends from one of two buffers: what was sent from it has to have been read. */
+/* A mixer sends from one of two buffers; the message that was sent from it before must
+ * have been read. */
 bool wefti_wires_have_room(wefti_player *player, wefti_thread *t,
                            const wefti_action *op) {
     wefti_sim_rank *rank = &player->ranks[t->rank];

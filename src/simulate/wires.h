@@ -3,11 +3,11 @@
 
 #include "simulate/player.h"
 
-/* The group that a channel's messages go to, as the rank sees it. */
+/* The group that a channel's messages go to, from the rank's point of view. */
 wefti_members wefti_wires_members(const wefti_player *player, const wefti_sim_rank *rank,
                                   wefti_channel channel);
 
-/* What a mixer is asked for about a bucket of the rank. */
+/* The question to the mixer about a bucket of the rank. */
 wefti_mixer_question wefti_wires_question(const wefti_player *player,
                                           const wefti_sim_rank *rank, int bucket,
                                           int64_t step);
@@ -19,7 +19,7 @@ weft_status wefti_wires_send(wefti_player *player, wefti_thread *thread,
 weft_status wefti_wires_land(wefti_player *player, int64_t flight,
                              double now_s) WEFT_CHECKED;
 
-/* Begins or goes on receiving; *done: all is there, thread->now_s says when. */
+/* Begins or continues a receive; *done: all messages have arrived, at thread->now_s. */
 weft_status wefti_wires_receive(wefti_player *player, wefti_thread *thread,
                                 const wefti_action *action, bool *done) WEFT_CHECKED;
 
@@ -27,5 +27,5 @@ weft_status wefti_wires_receive(wefti_player *player, wefti_thread *thread,
 bool wefti_wires_have_room(wefti_player *player, wefti_thread *thread,
                            const wefti_action *action);
 
-/* What the thread waited for may be there. */
+/* Wakes a thread: what it waited for may have arrived. */
 weft_status wefti_wires_wake(wefti_player *player, wefti_thread *thread) WEFT_CHECKED;
