@@ -11,7 +11,7 @@ typedef struct note {
     const weft_topology *t;
     int64_t step;
     weft_neighbours *near;
-    bool symmetric; /* the step: who is heard also hears */
+    bool symmetric; /* whether in this step every member that is heard also hears */
     bool any;       /* something was written */
 } note;
 
@@ -69,11 +69,11 @@ weft_status weft_topology_notation(weft_ctx *ctx, const weft_topology *t, int64_
     *text = NULL;
     WEFT_TRY(weft_neighbours_create(ctx, t, &n.near));
     wefti_buffer out = {.n = 0};
-    wefti_buffer_text(ctx, &out, ""); /* also where nobody hears anybody */
+    wefti_buffer_text(ctx, &out, ""); /* also if no member hears another */
     write_step(ctx, &out, &n);
     weft_neighbours_destroy(ctx, n.near);
     if (out.status == WEFT_OK)
-        *text = out.bytes; /* the caller's from here on */
+        *text = out.bytes; /* owned by the caller from here on */
     else
         wefti_buffer_fini(ctx, &out);
     return out.status;
