@@ -3,15 +3,16 @@
  *
  *     recipes x nodes x shards -> configuration -> prediction -> ranking -> curves, words
  *
- *     recipe       a method with knobs, and what is known of its learning (advise_recipes.c)
+ *     recipe       a method with settings, and what is known of its learning (advise_recipes.c)
  *     candidate    a recipe on a number of nodes; the run's own keys are one of them
  *     prediction   one thread for each core, each with a context of its own (advise_each.c)
  *     ranking      by the time to a loss: that of a step, times the steps that the method needs
  *                  (advise_steps.c), and a choice among those that are level (advise_rank.c)
  *
- * Nodes are tried as 2, 4, 8, ... and all; on large clusters fewer counts and fewer variants,
- * so that the answer comes in seconds. Whatever the configuration layer refuses is left out
- * with its sentence, and the sentences are counted: a plan says why candidates are missing. */
+ * The numbers of nodes are 2, 4, 8, ... and all; on large clusters fewer numbers and
+ * fewer variants are tried, so that the answer takes only seconds. Candidates that the
+ * configuration layer refuses are left out with the error message, and the messages are
+ * counted, so that a plan can tell why candidates are missing. */
 #include "planner/advise.h"
 
 #include <math.h>
@@ -57,7 +58,7 @@ static weft_status make_room(wefti_adviser *a) {
     return WEFT_OK;
 }
 
-/* Fits in memory? */
+/* Checks whether the candidate fits into memory. */
 static void judge(const wefti_adviser *a, weft_candidate *c) {
     char needs[32], has[32];
     c->usable = true;
@@ -85,7 +86,7 @@ static void count_costs(const wefti_adviser *a, weft_candidate *c) {
     c->curve = -1;
 }
 
-/* Puts it into the list of those to predict. */
+/* Adds a candidate to the list of those to predict. */
 static weft_status try_candidate(wefti_adviser *a, const weft_candidate *c) {
     if (a->options.same_only && c->learning.changes[0])
         return leave_out(a, c, "it learns otherwise than one machine");
@@ -94,7 +95,7 @@ static weft_status try_candidate(wefti_adviser *a, const weft_candidate *c) {
     return WEFT_OK;
 }
 
-/* Nodes of one site: so many need no wire between sites. */
+/* Nodes of one site; up to this number needs no wire between sites. */
 static int64_t site_nodes(const wefti_adviser *a) {
     return a->cluster.nodes / (a->cluster.sites > 1 ? a->cluster.sites : 1);
 }
@@ -132,11 +133,11 @@ typedef struct comparison {
     const wefti_adviser *a;
     const wefti_recipe *recipe;
     bool same;      /* the recipe's keys are those of the run itself */
-    char other[32]; /* the optimizer that it would take in place of the run's; "": none */
+    char other[32]; /* the optimizer that it would use instead of the run's; "": the same */
 } comparison;
 
-/* Which optimizer is the user's choice wherever it is fed with gradients; to methods that say
- * themselves how far to step it belongs. */
+/* Whether the optimizer is the user's choice: it is where it receives gradients. In
+ * methods that determine the step length themselves it is a part of the method. */
 static bool is_free(const weft_config *config) {
     return wefti_replicator_find(config->replicator.kind)->keeps_norm;
 }
@@ -173,7 +174,7 @@ static weft_status same_task(weft_ctx *ctx, void *user, int64_t i) {
     if (status == WEFT_OK)
         status = weft_config_text(ctx, own, WEFT_CONFIG_BARE, &own_text);
     if (status == WEFT_OK) status = weft_config_text(ctx, other, WEFT_CONFIG_BARE, &text);
-    /* the first line names the method, which is but a set of keys */
+    /* skips the first line: the method's name, which stands only for a set of keys */
     if (status == WEFT_OK) c->same = wefti_is(strchr(text, '\n'), strchr(own_text, '\n'));
     weft_config_destroy(ctx, own);
     weft_config_destroy(ctx, other);
@@ -187,7 +188,8 @@ static weft_status is_own(wefti_adviser *a, const wefti_recipe *recipe, bool *sa
     return WEFT_OK;
 }
 
-/* Whether one node may learn so by itself: to code its own sum for nobody is no gain. */
+/* Whether a single node may use the recipe: coding a sum that is sent to no one has no
+ * benefit. */
 static bool is_alone(const wefti_recipe *recipe) {
     return recipe->main && recipe->learning.measured &&
            recipe->learning.per_doubling <= 0;
@@ -204,7 +206,7 @@ weft_status wefti_advise_own(wefti_adviser *a) {
     return WEFT_OK;
 }
 
-/* why <- that the user chose another optimizer, or "". */
+/* why <- a message that the user chose another optimizer, or "". */
 static weft_status compare_optimizers(wefti_adviser *a, const wefti_recipe *recipe,
                                       char why[160]) {
     comparison c = {.a = a, .recipe = recipe};
@@ -229,7 +231,8 @@ static weft_status try_recipe(wefti_adviser *a, const wefti_recipe *recipe, int6
     snprintf(c.method, sizeof c.method, "%s", nodes > 1 ? recipe->method : "one node");
     if (nodes == 1) snprintf(c.name, sizeof c.name, "one node%s", with ? with : "");
     WEFT_TRY(compare_optimizers(a, recipe, why));
-    bool measure = !recipe->learning.changes[0]; /* what all are compared with */
+    bool measure = !recipe->learning.changes[0]; /* the method that all others are
+                                                    compared with */
     if (why[0] && !measure) return leave_out(a, &c, why);
     if (2 * recipe->period > a->run->run.steps) {
         snprintf(why, sizeof why,
@@ -242,7 +245,8 @@ static weft_status try_recipe(wefti_adviser *a, const wefti_recipe *recipe, int6
 
 /* ---- the run as it is ---- */
 
-/* What is known of a run with keys of its own: everything if it is one of the recipes. */
+/* What is known of the learning of a run with its own keys: everything if it is one of
+ * the recipes. */
 static weft_status learning_of_run(wefti_adviser *a, weft_candidate *c) {
     const wefti_recipe *recipe = c->sites > 1 ? wefti_site_recipes : wefti_recipes;
     if (wefti_job_averages_all(a->run)) {
@@ -273,7 +277,7 @@ static weft_status try_own(wefti_adviser *a, int64_t nodes) {
     return try_candidate(a, &c);
 }
 
-/* The run is this recipe: its row says so, and no second one is made. */
+/* The run is this recipe: its row gets the recipe's name, and no second row is made. */
 static void adopt(wefti_adviser *a, const wefti_recipe *recipe) {
     for (int64_t i = 0; i < a->advice->n_candidates; i++) {
         weft_candidate *c = &a->advice->candidates[i];
@@ -284,7 +288,7 @@ static void adopt(wefti_adviser *a, const wefti_recipe *recipe) {
     }
 }
 
-/* ---- all of them ---- */
+/* ---- all candidates ---- */
 
 /* 2, 4, 8, ... (on large clusters 2, 16, 128, ...) and all nodes of a site, then all nodes. */
 static int64_t next_count(const wefti_adviser *a, int64_t nodes) {
@@ -304,12 +308,12 @@ static int64_t most_nodes(const wefti_adviser *a) {
     return all;
 }
 
-/* On large clusters: the main variants, and gossip that sends little. */
+/* Whether a recipe is tried on large clusters: main variants, and gossip that sends little. */
 static bool is_tried_on_many(const wefti_recipe *recipe) {
     return recipe->main || wefti_is(recipe->name, "choco aer int4");
 }
 
-/* With the run's own optimizer this is full synchronization once more. */
+/* Whether a recipe repeats full synchronization with the run's own optimizer. */
 static bool repeats_own(const wefti_adviser *a, const wefti_recipe *recipe) {
     return a->own && wefti_is(a->own->name, recipe->name);
 }
@@ -386,7 +390,8 @@ typedef struct trial {
     int64_t done, all;
 } trial;
 
-/* A configuration that cannot be is left out; anything else is a failure. */
+/* Predicts a candidate. One with an invalid configuration is left out; any other error is
+ * a failure. */
 static weft_status predict_one(weft_ctx *ctx, void *user, int64_t i) {
     trial *t = user;
     weft_candidate *c = &t->a->advice->candidates[i];
@@ -399,7 +404,7 @@ static weft_status predict_one(weft_ctx *ctx, void *user, int64_t i) {
     return WEFT_OK;
 }
 
-/* Keeps what could be predicted, in its order. */
+/* Keeps the candidates that could be predicted, in order. */
 static weft_status keep(trial *t) {
     weft_advice *advice = t->a->advice;
     int64_t kept = 0, n = advice->n_candidates;
@@ -431,10 +436,10 @@ static weft_status try_all(wefti_adviser *a) {
 
 /* ---- the whole ---- */
 
-/* A wire that carries less than a byte a second is none. */
+/* A wire with less than one byte per second counts as none. */
 static const double least_Bps = 1;
 
-/* Facts that only the run tells. */
+/* Adds the facts that only the run has. */
 static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
     const weft_config *run = a->run;
     a->cluster = *cluster;

@@ -8,11 +8,11 @@
 /* A way to do a run on several nodes: assignments over the run's keys. */
 typedef struct wefti_recipe {
     const char *name;
-    const char *method;   /* whose row of a table and curve it shares */
+    const char *method;   /* the method whose row of a table and curve it shares */
     const char *settings; /* separated by blanks */
     int64_t least_nodes;
     int64_t period; /* steps between two exchanges; 0: each */
-    bool main;      /* tried with each number of nodes and each mesh, not only with all */
+    bool main;      /* tried with each number of nodes and each mesh, not only with all nodes */
     weft_learning learning;
 } wefti_recipe;
 
@@ -23,7 +23,7 @@ extern const wefti_recipe wefti_site_recipes[];
 /* The recipe of that name, or NULL. */
 const wefti_recipe *wefti_recipe_find(const char *name);
 
-/* What the parts of the advice share while it is made. */
+/* State that the parts of the advice share while it is made. */
 typedef struct wefti_adviser {
     weft_ctx *ctx;          /* the caller's: owns the advice */
     const weft_config *run; /* finished */
@@ -39,34 +39,33 @@ typedef struct wefti_adviser {
                                 one of the recipes and not the first one; or NULL */
 } wefti_adviser;
 
-/* The run with these assignments over its keys; keys of the method are the run's own only
- * if its method stays. `emulated`: with the run's own emulation of links and
- * slowness, else without any. [out] *out
- * finished, owned by the caller. */
+/* The run with these assignments applied to its keys; keys of the method are kept only if
+ * the method is unchanged. `emulated`: keeps the run's emulation of links and slowness,
+ * else removes it. [out] *out finished, owned by the caller. */
 weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
                                 const char *settings, bool emulated,
                                 weft_config **out) WEFT_CHECKED;
 
-/* Finds out with which recipe's optimizer the run averages all gradients: a->own. */
+/* Finds the recipe with whose optimizer the run averages all gradients: a->own. */
 weft_status wefti_advise_own(wefti_adviser *a) WEFT_CHECKED;
 
-/* The run with its batch in tokens, where it says it in rows (batch.rows_per_step); [out] *out
- * owned by the caller (weft_config_destroy). */
+/* The run with its batch in tokens, if it is given in rows (batch.rows_per_step); [out]
+ * *out owned by the caller (weft_config_destroy). */
 weft_status wefti_advise_run(weft_ctx *ctx, const weft_config *run,
                              weft_config **out) WEFT_CHECKED;
 
 /* Positions of a row: of both parts, where the model has an encoder and a decoder. */
 int64_t wefti_advise_length(const wefti_adviser *a);
 
-/* Tokens of a step on so many nodes, and the run's batch.micro for so many sequences of a
- * rank: the greatest divisor of these that is not larger. */
+/* Tokens of a step on `nodes` nodes; and the micro-batch for `rows` sequences of a rank:
+ * their greatest divisor that is not larger than the run's batch.micro. */
 int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes);
 int64_t wefti_advise_micro(const wefti_adviser *a, int64_t rows);
 
-/* Seconds for as many tokens as a step of one node has, if a step takes so long. */
+/* Seconds for as many tokens as a step of one node has, if a step takes step_s. */
 double wefti_advise_cost(const wefti_adviser *a, const weft_candidate *c, double step_s);
 
-/* A cluster of so many ranks that fewer variants are tried. */
+/* Whether the cluster has so many ranks that fewer variants are tried. */
 bool wefti_advise_is_large(const wefti_adviser *a);
 
 /* Predicts a candidate with a wire of that rate; 0: the cluster's. Nothing in it is
@@ -75,8 +74,8 @@ weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *candidate, double bandwidth_Bps,
                                  weft_prediction *out) WEFT_CHECKED;
 
-/* A candidate whose step is asked for at many points: its run is laid out once. The facts of
- * the adviser's cluster may change between two questions, its nodes and threads may not. */
+/* A candidate whose step is predicted at many points: its run is prepared once. The facts
+ * of the adviser's cluster may change between two calls, its nodes and threads may not. */
 typedef struct wefti_advised_run {
     const weft_candidate *candidate; /* borrowed */
     weft_config *config;             /* owned, as all below */
@@ -89,44 +88,46 @@ weft_status wefti_advise_prepare(weft_ctx *ctx, const wefti_adviser *a,
                                  wefti_advised_run *out) WEFT_CHECKED;
 void wefti_advise_unprepare(weft_ctx *ctx, wefti_advised_run *prepared);
 
-/* Its mean step, with a wire of that rate (0: the cluster's), in an order of phases
- * (wefti_forecast_step). */
+/* The mean step of a prepared candidate, with a wire of that rate (0: the cluster's), in
+ * an order of phases (wefti_forecast_step). */
 weft_status wefti_advise_step(weft_ctx *ctx, const wefti_adviser *a,
                               const wefti_advised_run *prepared, double bandwidth_Bps,
                               int order, double *step_s) WEFT_CHECKED;
 
-/* Puts the machines in order, the fastest first; the other frees what the first made. */
+/* Sorts the machines, the fastest first; wefti_machines_drop frees the result. */
 weft_status wefti_machines_sort(wefti_adviser *a) WEFT_CHECKED;
 void wefti_machines_drop(wefti_adviser *a);
 
-/* Gives `cluster` the machines that so many nodes are, numbered from 0, which share so many
- * sequences of a rank by their speed if the options say so. Freed by
+/* Gives `cluster` the machines of `nodes` nodes, numbered from 0. If the options say so,
+ * they share the sequences (`rows` per rank) according to their speed. Freed by
  * wefti_advise_drop_facts. */
 weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
                                 int64_t rows, weft_cluster *cluster) WEFT_CHECKED;
 
-/* The least memory of a rank on so many nodes; 0: not known. */
+/* The least memory of a rank among the machines of `nodes` nodes; 0: not known. */
 double wefti_machines_memory(const wefti_adviser *a, int64_t nodes);
 
-/* What a token teaches in the batch of so many nodes, of what it does in one node's. */
+/* The effect of a token on learning in the batch of `nodes` nodes, relative to that in
+ * the batch of one node. */
 double wefti_advise_efficiency(const wefti_adviser *a, int64_t nodes);
 
-/* The cluster with measured units for the micro-batch of this configuration, in
- * proportion to its rows. What is not shared with `cluster` is freed by the second. */
+/* The cluster with measured units for the micro-batch of this configuration, in proportion
+ * to its rows. wefti_advise_drop_facts frees the part that is not shared with `cluster`. */
 weft_status wefti_advise_facts(weft_ctx *ctx, const weft_config *config,
                                const weft_cluster *cluster,
                                weft_cluster *out) WEFT_CHECKED;
 void wefti_advise_drop_facts(weft_ctx *ctx, const weft_cluster *cluster,
                              weft_cluster *facts);
 
-/* Does tasks 0 to n - 1, several at once, each with a context of its own that logs
- * nowhere; the first failure's sentence is the adviser's. */
+/* Runs tasks 0 to n - 1, several at the same time, each with a context of its own that
+ * writes no log. The adviser's context gets the message of the first failure. */
 typedef weft_status (*wefti_task)(weft_ctx *ctx, void *user, int64_t i);
 weft_status wefti_advise_each(wefti_adviser *a, int64_t n, wefti_task task,
                               void *user) WEFT_CHECKED;
 
-/* Parameters of the model whose learning the recipes quote; what that says of a model of so
- * many, 1: all; and by it the candidate's `steps` and `steps_error` (advise_steps.c). */
+/* Parameters of the model on which the learning in the recipes was measured; the weight
+ * of these results for a model of `parameters` parameters, 1: full; and the candidate's
+ * `steps` and `steps_error` that follow (advise_steps.c). */
 #define WEFTI_LEARNING_PARAMETERS 0.26e6
 double wefti_learning_weight(int64_t parameters);
 void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c);
@@ -134,8 +135,8 @@ void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c);
 /* Sorts the candidates and finds baseline, fastest and full. */
 weft_status wefti_advise_rank(wefti_adviser *a) WEFT_CHECKED;
 
-/* Of n candidates, with what they cost on some wire, the choice, and the one that is expected
- * to cost least; -1: there is none. */
+/* The choice among n candidates with their costs on some wire; and the candidate with the
+ * least expected cost; -1: there is none. */
 int64_t wefti_advise_choose(const wefti_adviser *a, const weft_candidate *candidates,
                             const double *cost_s, int64_t n);
 int64_t wefti_advise_least(const weft_candidate *candidates, const double *cost_s,
@@ -144,21 +145,21 @@ int64_t wefti_advise_least(const weft_candidate *candidates, const double *cost_
 /* Curves, break-even rates and ranges of the best of each method. */
 weft_status wefti_advise_curves(wefti_adviser *a) WEFT_CHECKED;
 
-/* How far a prediction may be off, and two costs of two candidates from each other; and how
- * much longer failures make a run. */
+/* The error of a prediction; the error of the difference of two candidates' costs; and
+ * the factor by which failures lengthen a run. */
 double wefti_advise_error(const wefti_adviser *a, const weft_candidate *c);
 double wefti_advise_apart(const wefti_adviser *a, const weft_candidate *x, double x_s,
                           const weft_candidate *y, double y_s);
 double wefti_advise_failures(const wefti_adviser *a, const weft_candidate *c,
                              double step_s);
 
-/* Whether the others go on without a node that fails. */
+/* Whether the others continue without a node that fails. */
 bool wefti_advise_goes_on(const wefti_adviser *a, const weft_candidate *c);
 
 /* Writes the paragraphs. */
 weft_status wefti_advise_words(wefti_adviser *a) WEFT_CHECKED;
 
-/* "100 Mbit/s", "25 Gbit/s": into out, which it returns. */
+/* "100 Mbit/s", "25 Gbit/s": writes to out and returns it. */
 const char *wefti_rate_text(double bandwidth_Bps, char *out, size_t out_size);
 
 /* "1.23 s", "45 ms". */

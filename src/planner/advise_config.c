@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration of a candidate: the run's own keys, less those of its method, with the
- * candidate's settings over them. */
+/* The configuration of a candidate: the run's keys without those of its method, then the
+ * candidate's settings. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,14 +9,14 @@
 #include "job/job.h"
 #include "planner/advise.h"
 
-/* The method that the settings name; "" if they keep the run's own. */
+/* Finds the method in the settings; "" if they keep the run's own. */
 static void method_of(const char *settings, char out[32]) {
     const char *at = strstr(settings, "method=");
     out[0] = '\0';
     if (at) sscanf(at, "method=%31s", out);
 }
 
-/* Whether a method has the optimizer of the run's own. */
+/* Whether a method has the same optimizer as the run's own method. */
 static bool shares_optimizer(const weft_config *run, const char *settings,
                              const char *method) {
     char kind[32] = "";
@@ -29,7 +29,7 @@ static bool shares_optimizer(const weft_config *run, const char *settings,
             wefti_method_is_plain(method));
 }
 
-/* What was typed for the run's own method is not right for another. */
+/* Resets the keys that were set for the run's own method if the candidate has another method. */
 static weft_status reset_method(weft_ctx *ctx, const weft_config *run,
                                 const char *settings, weft_config *config) {
     char method[32];

@@ -13,17 +13,18 @@ enum { MAX_COPIES = MAX_CURVES + 2 }; /* and one node, twice */
 enum { MAX_RATES = MOST_PER_DECADE * DECADES + 1 };
 static const double least_Bps = 125e3;
 
-/* Between two points of the grid a rate is looked for by so many steps of a secant, and a
- * change of the choice by so many halvings. */
+/* Between two points of the grid a rate is found by SECANTS secant steps, and a change of
+ * the choice by HALVINGS bisections. */
 enum { SECANTS = 2, HALVINGS = 4 };
 
-/* Slower by less counts as just as fast. */
+/* A smaller difference counts as equally fast. */
 static const double tie = 1.005;
 
 typedef struct curves {
     wefti_adviser *a;
     int64_t of[MAX_CURVES + 1]; /* candidates: the best of each method, in their order */
-    int64_t n;                  /* behind them what one node may do otherwise, if any */
+    int64_t n;                  /* number of these; after them the alternative for one
+                                   node, if any */
     int64_t n_copies;
     int n_rates;           /* of the grid */
     int change[MAX_RATES]; /* points of the grid at which another choice begins */
@@ -37,8 +38,8 @@ static const weft_candidate *candidate(const curves *c, int64_t k) {
     return &c->a->advice->candidates[c->of[k]];
 }
 
-/* Of one method the one to show: of those that take at most 5 % more than the least of them the
- * one with the fewest nodes, then the fewest bytes. */
+/* The candidate that represents a method: among those within 5 % of the method's fastest
+ * the one with the fewest nodes, then the fewest bytes. */
 static const double slower = 1.05;
 
 static bool same_method(const weft_candidate *a, const weft_candidate *b) {
@@ -74,8 +75,8 @@ static bool is_later(const weft_candidate *all, int64_t i) {
     return false;
 }
 
-/* Of the same method the one that sends least, if that is less than half as much: on
- * slower wires it is the better one. -1: there is none. */
+/* The candidate of the same method that sends least, if that is less than half as much:
+ * it is better on slower wires. -1: there is none. */
 static int64_t thriftiest(const weft_advice *advice, int64_t best) {
     const weft_candidate *all = advice->candidates;
     int64_t found = -1;
@@ -101,7 +102,7 @@ static void mark(weft_advice *advice) {
     }
 }
 
-/* What one node may do otherwise than the run, at the least cost: a method without a curve. */
+/* Picks the cheapest alternative on one node, which has no curve. */
 static void pick_alone(curves *c) {
     const weft_advice *advice = c->a->advice;
     c->n_copies = 1 + c->n;
@@ -114,12 +115,12 @@ static void pick_alone(curves *c) {
     }
 }
 
-/* Its cost is the same on every wire. */
+/* Adds the cost of that alternative, which is the same on every wire. */
 static void put_alone(const curves *c, double *cost_s) {
     if (c->n_copies > 1 + c->n) cost_s[1 + c->n] = c->copies[1 + c->n].cost_s;
 }
 
-/* The best of each method that needs a wire, in the order of the candidates. */
+/* Picks the best candidate of each method that needs a wire, in the order of the candidates. */
 static void pick(curves *c) {
     weft_advice *advice = c->a->advice;
     weft_candidate *all = advice->candidates;
@@ -146,8 +147,8 @@ static weft_status step_at(weft_ctx *ctx, const curves *c, int64_t k, double rat
     return WEFT_OK;
 }
 
-/* The same of a run that is laid out once for many rates: laying it out takes as long as playing
- * a few steps of it, and longer where it is deep or has long rows. */
+/* The same for a run that is prepared once for many rates: preparing takes as long as
+ * playing a few steps, and longer for deep models or long rows. */
 static weft_status step_of(weft_ctx *ctx, const curves *c, const wefti_advised_run *run,
                            double rate_Bps, double *step_s) {
     WEFT_TRY(wefti_advise_step(ctx, c->a, run, rate_Bps, 0, step_s));
@@ -173,7 +174,7 @@ static weft_status trace(weft_ctx *ctx, void *user, int64_t k) {
 
 /* ---- where the order changes ---- */
 
-/* By how much curve k leads curve `other`, or one node (-1), in logarithms of time. */
+/* The lead of curve k over curve `other`, or over one node (-1), in logarithms of time. */
 static double lead_of(const curves *c, double mine_s, double other_s, int64_t other) {
     return log((other >= 0 ? other_s / tie : c->one_s) / mine_s);
 }
@@ -195,8 +196,8 @@ static bool was_ahead(const curves *c, int64_t k, int64_t other, int i) {
     return lead_on_grid(c, k, other, i) > 0;
 }
 
-/* Between two neighbours of the grid, of which one is ahead: logarithms of time are
- * nearly straight lines over logarithms of the rate. */
+/* Refines a crossing between two neighbouring points of the grid: logarithms of time are
+ * nearly linear in the logarithm of the rate. */
 static weft_status refine(weft_ctx *ctx, const curves *c, int64_t k, int64_t other, int i,
                           double *rate_Bps) {
     const double *rates = c->a->advice->bandwidths;
@@ -247,7 +248,7 @@ static weft_status find_rates(weft_ctx *ctx, void *user, int64_t k) {
     return find_overtaken(ctx, user, k);
 }
 
-/* ---- which one would be chosen ---- */
+/* ---- the choice at each rate ---- */
 
 /* The candidate that a copy is of. */
 static int64_t candidate_of(const curves *c, int64_t copy) {
@@ -267,8 +268,8 @@ static int64_t choice_on_grid(const curves *c, int i) {
     return wefti_advise_choose(c->a, c->copies, cost_s, c->n_copies);
 }
 
-/* What decides between two points of the grid is laid out: what is chosen at either of them, and
- * what costs least there. */
+/* Prepares the runs that matter between two points of the grid: the choice and the
+ * cheapest candidate at each of the two. */
 static weft_status prepare_few(weft_ctx *ctx, const curves *c, int i,
                                wefti_advised_run *runs) {
     double cost_s[MAX_COPIES];
@@ -286,8 +287,8 @@ static weft_status prepare_few(weft_ctx *ctx, const curves *c, int i,
     return WEFT_OK;
 }
 
-/* The choice at a share of the way between two points of the grid. Of the others the logarithms of
- * time are taken for straight lines over that of the rate. */
+/* The choice at a given share of the distance between two points of the grid. For candidates
+ * that are not prepared the logarithm of time is interpolated linearly over that of the rate. */
 static weft_status choice_between(weft_ctx *ctx, const curves *c, int i,
                                   const wefti_advised_run *runs, double share,
                                   int64_t *choice) {

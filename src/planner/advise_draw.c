@@ -3,7 +3,7 @@
  * line at one node's speed and one at the wire's rate.
  *
  *     x = LEFT + (log rate - log lowest) / (log highest - log lowest) (RIGHT - LEFT)
- *     y likewise upwards; what is slower than a thousandth of one node is cut
+ *     y likewise upwards; speed-ups below a thousandth are cut off
  *
  * All coordinates are whole numbers of a tenth of a pixel, so that the file has the same bytes
  * on every machine. */
@@ -44,7 +44,7 @@ static int place_y(const drawing *d, double speedup) {
     return BOTTOM - (int)lround(share * (BOTTOM - TOP));
 }
 
-/* What is slower than a thousandth is cut. */
+/* Speed-ups below a thousandth are cut off. */
 static double shown(double speedup) { return speedup < 1e-3 ? 1e-3 : speedup; }
 
 static void find_frame(drawing *d) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions on all cores: tasks are numbered, and threads take the next one until none is
- * left. Each task has a context of its own, so that errors and memory do not meet; of several
- * failures the first one in the order of the tasks is the one that is told, whichever thread
- * was faster. So the advice does not depend on the number of cores. */
+/* Runs predictions on all cores: tasks are numbered, and each thread takes the next one
+ * until none is left. Each task has a context of its own, so that errors and memory are
+ * separate. If several tasks fail, the first one in the order of the tasks is reported,
+ * whichever thread was faster. So the advice does not depend on the number of cores. */
 #include <stdio.h>
 
 #include "base/memory.h"

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* How far a time to a loss may be off: shares of the step, each with the error of the facts that
- * it is made of, and the steps that it takes (advise_steps.c), added as independent errors are,
+/* The error of a time to a loss: from the shares of the step, each with the error of its
+ * facts, and from the number of steps (advise_steps.c), combined as independent errors,
  *
  *     error^2 = model^2 + sum over computing, wire, coding of (share x error)^2 + steps^2
  *
- * Two candidates on the same machines share the facts, so that of these only the difference of
- * their shares tells them apart: how fast a rank computes says nothing of which of two methods is
- * ahead that both compute all the time. The model errs about what is exchanged.
+ * Two candidates on the same machines share the errors of the facts, so only the difference
+ * of their shares matters: the compute rate of a rank does not affect which of two methods
+ * is faster if both compute all the time. The error of the model concerns the exchange.
  *
  *     apart^2 = sum over both of (model x share exchanged)^2 + steps^2
  *               + sum over computing, wire, coding of (difference of shares x error)^2
  *
- * and what failures add: with a checkpoint every tau seconds, N nodes, a mean time M
- * between failures of one and D until a lost one is given up (elastic.silence),
+ * and the time that failures add: with a checkpoint every tau seconds, N nodes, a mean
+ * time M between failures of one and D until a lost one is given up (elastic.silence),
  *
  *     back to the checkpoint    1 + save / tau + N/M (tau / 2 + restart)
- *     the others go on          1 + save / tau + N/M (D + restart / N)
+ *     the others continue       1 + save / tau + N/M (D + restart / N)
  *
- * of the time without. If the run does not say how often it saves, tau = sqrt(2 save M / N)
- * in the first (Young 1974); in the second nothing is saved but at the end. A node that is
- * being restarted is missing as one of N; what the smaller batch meanwhile does to the
- * learning is not counted. */
+ * relative to the time without failures. If the run does not set how often it saves, tau
+ * = sqrt(2 save M / N) in the first case (Young 1974); in the second the run saves only
+ * at the end. A node that is being restarted counts as one missing node of N; the effect
+ * of the smaller batch on learning is not counted. */
 #include <math.h>
 #include <string.h>
 
 #include "planner/advise.h"
 
-/* The model beside runs: 95 % of them within 5 % (docs/prediction.md). Closed forms of other
- * frameworks have been held against less. */
+/* Errors of the model: 95 % of the runs are within 5 % (docs/prediction.md). The closed
+ * forms of other frameworks have been compared with fewer runs. */
 static const double model = 0.05, closed_form = 0.15;
 
 static const double by_origin[] = {
@@ -59,7 +59,7 @@ double wefti_advise_error(const wefti_adviser *a, const weft_candidate *c) {
 
 enum { COMPUTING, WIRE, CODING, PARTS };
 
-/* Shares of a cost on some wire: what computes and codes takes as long on every wire. */
+/* Shares of a cost on some wire: computing and coding take the same time on every wire. */
 static void shares_of(const weft_candidate *c, double cost_s, double out[PARTS]) {
     const weft_prediction *p = &c->prediction;
     double each = p->mean_step_s > 0 ? c->cost_s / p->mean_step_s / cost_s : 0;
@@ -76,7 +76,7 @@ double wefti_advise_apart(const wefti_adviser *a, const weft_candidate *x, doubl
     double coding = a->cluster.n_codecs > 0 ? coding_measured : coding_estimated;
     const double facts[PARTS] = {by_origin[computing_of(a)], by_origin[wire_of(a)],
                                  coding};
-    bool alike = strcmp(x->name, y->name) == 0; /* they learn alike, too */
+    bool alike = strcmp(x->name, y->name) == 0; /* they also learn alike */
     double sum = alike ? square(x->steps_error - y->steps_error)
                        : square(x->steps_error) + square(y->steps_error);
     shares_of(x, x_s, mine);
@@ -87,7 +87,7 @@ double wefti_advise_apart(const wefti_adviser *a, const weft_candidate *x, doubl
     return sqrt(sum);
 }
 
-/* Others' frameworks go back; so do methods whose replicas differ. */
+/* Other frameworks return to the last checkpoint; so do methods whose replicas differ. */
 bool wefti_advise_goes_on(const wefti_adviser *a, const weft_candidate *c) {
     return c->prediction.goes_on && !a->options.roll_back && !c->framework[0];
 }

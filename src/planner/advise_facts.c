@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Units that were measured with one micro-batch, for candidates with another. Without
- * this one candidate would be predicted from measured units and the next from FLOP per
- * second, and what differs would be the facts and not the candidates. */
+/* Adapts units that were measured with one micro-batch to candidates with another.
+ * Otherwise one candidate would be predicted from measured units and another from FLOP
+ * per second, and the difference would come from the facts, not from the candidates. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,14 +9,14 @@
 #include "base/text.h"
 #include "planner/advise.h"
 
-/* Where the number of rows stands in a key (weft_cluster_model_key); NULL: nowhere. */
+/* The place of the number of rows in a key (weft_cluster_model_key); NULL: there is none. */
 static const char *rows_in(const char *key) {
     static const char word[] = " rows ";
     const char *at = strstr(key, word);
     return at ? at + strlen(word) : NULL;
 }
 
-/* Rows of two keys that are equal but for them; false if they are not. */
+/* Reads the rows of two keys that are otherwise equal; false if they are not. */
 static bool compare_keys(const char *a, const char *b, double *rows_a, double *rows_b) {
     const char *x = rows_in(a), *y = rows_in(b);
     char *end_x, *end_y;

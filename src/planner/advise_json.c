@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The advice as JSON (docs/planning.md). What is not known, never or always is null, for JSON
- * has no infinity and no NaN. Every put may fail for want of memory; `ok` remembers it, and the
- * caller asks once, at the end: half an object is never printed. */
+/* The advice as JSON (docs/planning.md). A number that is not known or infinite is null, since
+ * JSON has no infinity and no NaN. Every put can fail for lack of memory; `ok` records that,
+ * and the caller checks it once, at the end, so that an incomplete object is never printed. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ json_t *wefti_json_words(const char *words) {
     char plain[1024];
     json_t *value = json_string(words);
     if (value) return value;
-    size_t n = 0; /* not UTF-8: a sentence that was cut inside a letter */
+    size_t n = 0; /* not UTF-8: a message that was truncated inside a character */
     for (; words[n] && n + 1 < sizeof plain; n++)
         plain[n] = (unsigned char)words[n] < 0x80 ? words[n] : '?';
     plain[n] = '\0';

@@ -5,7 +5,7 @@
 
 #include <weft/plan.h>
 
-/* Pieces of JSON; whatever fails for want of memory sets *ok to false. */
+/* Building JSON; a failure for lack of memory sets *ok to false. */
 
 /* Takes the value. */
 void wefti_json_put(json_t *object, const char *name, json_t *value, bool *ok);
@@ -13,10 +13,10 @@ void wefti_json_put(json_t *object, const char *name, json_t *value, bool *ok);
 /* Null if it is not finite. */
 json_t *wefti_json_real(double value);
 
-/* A text; letters that are not whole become question marks. */
+/* A text; if it is not valid UTF-8, every byte that is not ASCII becomes a question mark. */
 json_t *wefti_json_words(const char *words);
 
-/* All of a prediction but its spans. */
+/* A prediction without its spans. */
 json_t *wefti_json_prediction(const weft_prediction *p, bool *ok);
 
 /* "compute", "wire", "waiting", "codec". */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Machines that differ. A candidate with n nodes has the n fastest ones,
  *
- *     machines of the file, the others as of all  ->  by falling rate of computing, then of
- *     the interface  ->  the first n of them, numbered from 0
+ *     machines of the file, and the others  ->  sorted by decreasing compute rate, then rate
+ *     of the interface  ->  the first n of them, numbered from 0
  *
- * Every rank has as many sequences, so the slowest machine decides, unless they go by speed:
- * then machine i, of rate v_i, has the u_i of all U sequences that make max u_i / v_i least,
- * and at least one. The players know equal shares only, so a machine with other ones is told
- * to them with the rate
+ * Every rank has the same number of sequences, so the slowest machine determines the
+ * step, unless they are distributed by speed: then machine i, of rate v_i, gets u_i of
+ * all U sequences, at least one, such that max u_i / v_i is minimal. The players support
+ * only equal shares, so a machine with another share is passed to them with the rate
  *
  *     v_i (U / n) / u_i
  *
- * with which the equal share U / n takes as long. */
+ * with which the equal share U / n takes the same time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +19,9 @@
 #include "base/memory.h"
 #include "planner/advise.h"
 
-/* ---- in order ---- */
+/* ---- sorting ---- */
 
-/* A machine and the rates that it is put in order by. */
+/* A machine and the rates by which it is sorted. */
 typedef struct ranked {
     weft_machine machine;
     double flops, wire_Bps;
@@ -37,8 +37,8 @@ static int by_falling_speed(const void *x, const void *y) {
     return (a->machine.node > b->machine.node) - (a->machine.node < b->machine.node);
 }
 
-/* What a machine does not say of its computing and memory is said of all. Of its interface
- * nothing is filled in: 0 stays "as the others", whatever rate of theirs is tried. */
+/* Computing and memory that are not given for a machine are those of all machines. For its
+ * interface nothing is filled in: 0 means "as the others", also when other rates are tried. */
 static ranked rank_machine(const weft_cluster *c, const weft_machine *said) {
     weft_machine m = *said;
     if (m.rank_flops <= 0) m.rank_flops = c->rank_flops;
@@ -85,10 +85,10 @@ double wefti_machines_memory(const wefti_adviser *a, int64_t nodes) {
 
 /* ---- shares ---- */
 
-/* More machines than this have shares that are no whole numbers. */
+/* With more machines than this, shares need not be whole numbers. */
 enum { MOST_SHARED = 1024 };
 
-/* Where one sequence more (or, with `less`, one that is taken away) does most good. */
+/* The machine for which one more sequence (or, with `less`, one less) helps most. */
 static int64_t next_share(const weft_machine *m, const double *share, int64_t n,
                           bool less) {
     int64_t best = -1;

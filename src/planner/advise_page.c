@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The plan as a page that computes by itself: one JSON object between the two parts of the page
+/* The plan as an interactive page: one JSON object between the two parts of the page
  * (planpage.h), drawn by page/plan.js.
  *
  *     program, advice, tokens, tokens_per_step, batch_per_rank, wire {bandwidth_Bps, latency_s}
@@ -11,8 +11,8 @@
  *     planes   for each of the batches, for each order of phases, a list of
  *              [per_Bps, latencies, rest] (advise_planes.h); none if the batch can not be shared
  *
- * For each method with a curve, on 2, 4, 8, ... and all nodes; what a number of nodes can not
- * do is not there. */
+ * This is done for each method with a curve, on 2, 4, 8, ... and all nodes; combinations
+ * that are impossible are left out. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@
 #include "job/job.h"
 #include "planner/planpage.h"
 
-/* Above, candidates are no runs of their own (advise_predict.c). */
+/* With more nodes, candidates are predicted from a smaller run (advise_predict.c). */
 enum { RUN_NODES = 200 };
 enum { PAGE_METHODS = 12, PAGE_NODES = 8, PAGE_WORK = 96, PAGE_BATCHES = 9 };
 static const double batches[PAGE_BATCHES] = {1.0 / 16, 1.0 / 8, 0.25, 0.5, 1,
@@ -50,9 +50,9 @@ typedef struct page {
     cell one, *cells; /* [n_methods, n_nodes] owned */
 } page;
 
-/* ---- what is on it ---- */
+/* ---- contents ---- */
 
-/* The lower, the sooner a candidate with a curve gets one of the page's places. */
+/* Priority of a candidate with a curve for a place on the page: lower comes first. */
 static int urgency(const weft_advice *v, int64_t i) {
     if (i == v->choice || i == v->full) return 0;
     return v->candidates[i].learning.measured ? 1 : 2;
@@ -83,7 +83,8 @@ static void pick_nodes(page *p) {
     p->nodes[p->n_nodes++] = all;
 }
 
-/* The candidate on another number of nodes: its settings but for what the number decides. */
+/* The candidate on another number of nodes: the same settings, except those that depend
+ * on the number. */
 static void put_nodes(const wefti_adviser *a, const weft_candidate *from, int64_t nodes,
                       weft_candidate *out) {
     int64_t tokens = wefti_advise_tokens(a, nodes);
@@ -110,8 +111,8 @@ static void put_nodes(const wefti_adviser *a, const weft_candidate *from, int64_
 
 /* ---- the model ---- */
 
-/* What comes together so rarely that a prediction plays hundreds of steps is left out: a page
- * takes a hundred predictions of each cell. */
+/* Whether a candidate synchronizes so rarely that a prediction plays hundreds of steps;
+ * it is left out, since a page needs a hundred predictions per cell. */
 static weft_status is_rare(weft_ctx *ctx, const page *p, const weft_candidate *c,
                            bool *rare) {
     enum { MOST_PERIOD = 64 };
@@ -140,7 +141,7 @@ static weft_status find_batches(weft_ctx *ctx, const page *p, const weft_candida
     return WEFT_OK;
 }
 
-/* A cell that the configuration refuses is not there. */
+/* Computes a cell; a cell that the configuration refuses is left out. */
 static weft_status find_cell(weft_ctx *ctx, void *user, int64_t i) {
     page *p = user;
     cell *c = &p->cells[i];
@@ -159,7 +160,7 @@ static weft_status find_cell(weft_ctx *ctx, void *user, int64_t i) {
     return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
 }
 
-/* The run with each of the batches that it can have. */
+/* Makes the run with each of the possible batches. */
 static weft_status make_runs(page *p) {
     weft_ctx *ctx = p->a.ctx;
     char text[64];
@@ -260,7 +261,7 @@ static bool is_there(const page *p, int k) {
     return any;
 }
 
-/* What a failure costs, as advise_error.c computes with it. */
+/* The cost of a failure, as in advise_error.c. */
 static json_t *failures_of(const wefti_adviser *a, bool *ok) {
     json_t *object = json_object();
     put(object, "between_s", a->options.failure_s, ok);

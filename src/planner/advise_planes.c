@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* A step of a candidate as the least, over orders of phases, of the largest of some planes.
+/* The step of a candidate as a function: the minimum, over orders of phases, of the
+ * maximum of some planes.
  *
  *     T(1/b, L) = min over orders of  max over k of  beta_k / b + gamma_k L + delta_k
  *
- * In a fixed order (simulate/arrayorder.c) played steps are made of sums and maxima of what
- * computing, bytes and latencies take, so each inner T is convex in the time of a byte 1/b and
- * in the latency L, and wherever it is smooth its tangent is one of the planes: beta says how
- * many bytes lie on the step's longest way, gamma how many latencies, and delta is all that
- * has nothing to do with the wire. A tangent is nowhere above T, so that planes err to one
- * side: between the points at which they were taken they say a little too little.
+ * In a fixed order (simulate/arrayorder.c) the time of a step consists of sums and maxima
+ * of the times of computing, bytes and latencies. So each inner T is convex in the time
+ * of a byte 1/b and in the latency L, and where it is smooth its tangent is one of the
+ * planes: beta is the number of bytes on the step's longest path, gamma the number of
+ * latencies, and delta the part that does not depend on the wire. A tangent is nowhere
+ * above T, so planes err only to one side: between the points where they were computed
+ * they give slightly too small values.
  *
- * Points go over what the sliders can say: first the planned one, then by Halton's sequence
- * (bases 2 and 3, so that any number of them is spread evenly over logarithms). At each of them
- * T is played; where the planes so far say less by more than `near`, the tangents of the orders
- * that do are taken, by differences. When many points in a row had nothing to teach, or after
- * the last one, that is all. Another batch is another function, because the number of
- * micro-batches changes with it. One node alone has one plane without a wire. */
+ * The points cover the range of the sliders: first the planned point, then Halton's
+ * sequence (bases 2 and 3, so that any number of points is spread evenly over the
+ * logarithms). At each point T is played. Where the present planes are too small by more
+ * than `near`, the tangents of those orders are added, by finite differences. The search
+ * ends when many points in a row added nothing, or after the last point. Another batch is
+ * another function, because the number of micro-batches changes with it. One node alone
+ * has one plane without a wire. */
 #include "planner/advise_planes.h"
 
 #include <math.h>
 
 enum { POINTS = 96, FEW_POINTS = 32, AGREE = 20, FEW_AGREE = 10, MANY_RANKS = 16 };
 
-/* Of the sliders. */
+/* Ranges of the sliders. */
 static const double least_Bps = 125e3, rate_decades = 5;
 static const double least_s = 1e-6, latency_decades = 6;
 
-/* Differences are taken over this share of a fact. */
+/* Finite differences change a fact by the share `apart`; `near` is the tolerance. */
 static const double apart = 1e-3, near = 0.01;
 
 typedef struct point {
@@ -59,8 +62,8 @@ static double largest(const wefti_order_planes *o, point x) {
     return step_s;
 }
 
-/* The tangent of an order at a point; it goes through the point. A negative slope is rounding:
- * no fact makes a step shorter when it gets worse. */
+/* Adds the tangent of an order at a point; it goes through the point. A negative slope is
+ * a rounding error: a step never gets shorter when a fact gets worse. */
 static weft_status touch(sampler *s, int order, point x, double here_s) {
     wefti_order_planes *o = &s->out->order[order - 1];
     double slower_s = here_s, later_s = here_s, more = 1 + apart;
@@ -78,7 +81,8 @@ static weft_status touch(sampler *s, int order, point x, double here_s) {
     return WEFT_OK;
 }
 
-/* What an order's planes do not know of a step that takes less than all others. */
+/* Adds a tangent if an order's planes are too small for a step that is the minimum of all
+ * orders. */
 static weft_status learn(sampler *s, int order, point x, double step_s) {
     double here_s;
     wefti_order_planes *o = &s->out->order[order - 1];
@@ -89,7 +93,7 @@ static weft_status learn(sampler *s, int order, point x, double step_s) {
     return touch(s, order, x, here_s);
 }
 
-/* *taught: the planes said too little here. */
+/* Visits a point; *taught: the planes were too small here. */
 static weft_status visit(sampler *s, point x, bool *taught) {
     double step_s;
     WEFT_TRY(step_at(s, x, 0, &step_s));
@@ -101,7 +105,7 @@ static weft_status visit(sampler *s, point x, bool *taught) {
     return WEFT_OK;
 }
 
-/* The i-th of Halton's numbers to this base: its digits behind the point, the last first. */
+/* The i-th Halton number in this base: the digits of i after the point, in reverse order. */
 static double halton(int base, int i) {
     double sum = 0, digit = 1.0 / base;
     for (; i > 0; i /= base, digit /= base) sum += digit * (i % base);

@@ -4,7 +4,7 @@
 #include "planner/advise.h"
 #include "simulate/arrayplayer.h"
 
-/* A step as a function of the wire, for whoever has no planner at hand. */
+/* A step as a function of the wire, for code that has no planner (the page). */
 
 enum { WEFTI_MOST_PLANES = 32 };
 
@@ -13,22 +13,22 @@ typedef struct wefti_plane {
     double per_Bps, latencies, rest;
 } wefti_plane;
 
-/* In one order of phases a step takes the largest of its planes. */
+/* The time of a step in one order of phases: the maximum of its planes. */
 typedef struct wefti_order_planes {
     wefti_plane plane[WEFTI_MOST_PLANES];
     int n;
 } wefti_order_planes;
 
-/* And it takes the least over the orders. */
+/* The time of a step: the minimum over the orders. */
 typedef struct wefti_planes {
     wefti_order_planes order[WEFTI_ARRAY_ORDERS];
     int n;
 } wefti_planes;
 
-/* The planes of a candidate, by what is predicted at many points. */
+/* Finds the planes of a candidate from predictions at many points. */
 weft_status wefti_planes_find(weft_ctx *ctx, const wefti_adviser *a,
                               const weft_candidate *c, wefti_planes *out) WEFT_CHECKED;
 
-/* The step that they say. */
+/* The step according to the planes. */
 double wefti_planes_step(const wefti_planes *planes, double bandwidth_Bps,
                          double latency_s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A candidate's prediction: another framework's in closed form (framework.c), else the
- * runtime model's (weft_predict). */
+/* A candidate's prediction: for another framework in closed form (framework.c), else by
+ * the runtime model (weft_predict). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 enum { FEW_RANKS = 200, FEW_NODES = 4 };
 static const double day_s = 86400;
 
-/* Another rate of the wire; its way out, measured pairs and single machines keep their ratio
- * to it. The machines are the candidate's own by now, so that they may be changed. */
+/* Sets another rate of the wire; the outward rate, measured pairs and single machines keep
+ * their ratio to it. The list of machines belongs to the candidate, so it may be changed. */
 static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
                             weft_cluster *cluster) {
     if (bandwidth_Bps <= 0) return WEFT_OK;
@@ -38,14 +38,14 @@ static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwi
     return WEFT_OK;
 }
 
-/* Whether a step is like any other of its round. */
+/* Whether all steps at the same place of a cycle are equal. */
 static bool is_calm(const weft_cluster *c) {
     const weft_jitter *j = &c->jitter;
     return j->spread <= 0 && j->drift <= 0 && j->stall_share <= 0 && c->n_steps == 0;
 }
 
-/* Steps to play: fewer with more ranks and of very deep models, few of these on calm machines, but
- * whole rounds of what comes together now and then. */
+/* Number of steps to play: fewer with more ranks, with very deep models and on calm
+ * machines, but whole cycles of methods that do not exchange in every step. */
 static int64_t steps_of(const wefti_adviser *a, const weft_config *config,
                         int64_t ranks) {
     enum { FEW = 2, LEAST = 10, MOST = 200, DEEP = 64 };
@@ -78,12 +78,12 @@ bool wefti_advise_is_large(const wefti_adviser *a) {
     return a->cluster.nodes * a->cluster.ranks_per_node > FEW_RANKS;
 }
 
-/* Whether the candidate may have more nodes than a run can. */
+/* Whether the candidate may have more nodes than a run can have. */
 static bool is_spread(const weft_candidate *c) {
     return c->nodes * c->ranks_per_node > FEW_RANKS && c->sites <= 1;
 }
 
-/* The same run on a few nodes, each with the tokens that it will have. */
+/* The same run on a few nodes, each with the tokens of a node of the candidate. */
 static weft_status few_nodes(weft_ctx *ctx, const wefti_adviser *a,
                              const weft_candidate *c, weft_config **out) {
     char settings[480];
@@ -105,7 +105,7 @@ static weft_status few_nodes(weft_ctx *ctx, const wefti_adviser *a,
 
 /* ---- other frameworks ---- */
 
-/* One of its ranks, as a run of its own. */
+/* One rank of another framework, as a run of its own. */
 static weft_status one_rank(weft_ctx *ctx, const wefti_adviser *a,
                             const weft_candidate *c, int64_t micro, weft_config **out) {
     char settings[200];
@@ -150,8 +150,8 @@ static weft_status predict_micro(weft_ctx *ctx, const wefti_adviser *a,
     return status;
 }
 
-/* An accelerator takes a rank's sequences in as few passes as its memory allows, unless
- * the run says how many. */
+/* On an accelerator a rank's sequences are processed in as few passes as its memory
+ * allows, unless the run sets their number. */
 static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
                                      const weft_candidate *c, double bandwidth_Bps,
                                      weft_prediction *out) {
@@ -167,7 +167,7 @@ static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
     }
 }
 
-/* ---- all ---- */
+/* ---- all candidates ---- */
 
 /* The candidate's configuration, and how it is predicted; *out owned by the caller. */
 static weft_status configure(weft_ctx *ctx, const wefti_adviser *a,
@@ -184,7 +184,7 @@ static weft_status configure(weft_ctx *ctx, const wefti_adviser *a,
     return WEFT_OK;
 }
 
-/* With the wire at that rate all day. */
+/* Predicts with the wire at that rate all day. */
 static weft_status predict_steadily(weft_ctx *ctx, const wefti_adviser *a,
                                     const weft_candidate *candidate, double bandwidth_Bps,
                                     weft_prediction *out) {
@@ -202,14 +202,15 @@ static weft_status predict_steadily(weft_ctx *ctx, const wefti_adviser *a,
     return status;
 }
 
-/* The rate in use. */
+/* The rate of the wire in use. */
 static double rate_of(const wefti_adviser *a, double bandwidth_Bps) {
     if (bandwidth_Bps > 0) return bandwidth_Bps;
     return a->cluster.sites > 1 ? a->cluster.site.bandwidth_Bps
                                 : a->cluster.wire.bandwidth_Bps;
 }
 
-/* Steps of quiet and of busy hours: as many in a day as both parts of it have room for. */
+/* Combines the steps of quiet and of busy hours: the number of steps in a day is the sum
+ * over both parts. */
 static void mix_hours(const wefti_adviser *a, const weft_prediction *busy,
                       weft_prediction *quiet) {
     double share = a->options.busy_s / day_s, before_s = quiet->mean_step_s;

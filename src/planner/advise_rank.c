@@ -3,22 +3,22 @@
  *
  *     cost     time of a step x steps to a loss over those of one node (advise_steps.c)
  *     level    log(cost / another's)  <=  how far the two may be apart (advise_error.c), or 5 %
- *     choice   of those that are level with all that cost less: what learns as one machine does,
- *              then the fewest nodes, then the least cost
+ *     choice   of those that are level with all that cost less: one that learns as one machine
+ *              does, then the fewest nodes, then the least cost
  *
- * So a difference that is not known for sure buys nothing: neither another way of learning nor
- * another machine. What is known of methods on a small model is less sure of a large one, which
- * asks for more speed there by itself. */
+ * So an uncertain difference justifies neither a method that learns differently nor
+ * another machine. Results of methods on a small model are less certain for a large one,
+ * so there a larger speed-up is required automatically. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/advise.h"
 
-/* Level by any means. */
+/* A difference that always counts as level. */
 static const double nearly = 0.05;
 
-/* Costs that differ by less than half a per cent share a place: then fewer bytes are first. */
+/* Costs that differ by less than 0.5 % share a place; among these fewer bytes come first. */
 static double place_of(const weft_candidate *c) { return floor(log(c->cost_s) * 200); }
 
 static int by_cost(const void *left, const void *right) {
@@ -45,7 +45,7 @@ int64_t wefti_advise_least(const weft_candidate *candidates, const double *cost_
     return least;
 }
 
-/* Whether x is the one to choose of two that are level. */
+/* Whether x is the better choice of two candidates that are level. */
 static bool is_better(const weft_candidate *x, double x_s, const weft_candidate *y,
                       double y_s) {
     bool mine = !x->learning.changes[0], other = !y->learning.changes[0];
@@ -54,7 +54,7 @@ static bool is_better(const weft_candidate *x, double x_s, const weft_candidate 
     return x_s < y_s;
 }
 
-/* Whether nothing costs less than candidate i for sure. */
+/* Whether no candidate certainly costs less than candidate i. */
 static bool is_level(const wefti_adviser *a, const weft_candidate *candidates,
                      const double *cost_s, int64_t n, int64_t i) {
     for (int64_t k = 0; k < n; k++) {

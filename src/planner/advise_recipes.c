@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The methods that a plan tries, and what is known of their learning: how many steps they take to
- * a loss, over those that full synchronization with AdamW takes, each with its best learning rate;
- * the least and the greatest over texts. `weft train` measured it on a model of 0.26 M parameters:
+/* The methods that a plan tries, and what is known of their learning: the number of steps to a
+ * loss, relative to full synchronization with AdamW, each with its best learning rate; the
+ * minimum and the maximum over texts. `weft train` measured it on a model of 0.26 M parameters:
  *
  *   COMPARED  docs/methods-compared.md, two nodes, three texts, 200 steps: steps to the loss that
  *             is 0.1 above AdamW's last one, or to the method's own last one where it does not
@@ -10,9 +10,9 @@
  *             have needed fewer to be as far behind its last loss; variants that lay as near to a
  *             method above as seeds do have its numbers, choco sign a sixth more than int8
  *
- * With more nodes of the same total batch, what does not average all gradients in each step takes
- * more: from 2 to 8 nodes the logarithm grew by 0.2 to 0.3 for each doubling (MuLoCo, DiLoCo,
- * choco int8, flexdemo int8; with the rates of 2 nodes), by 0 with Muon. */
+ * With more nodes and the same total batch, methods that do not average all gradients in each
+ * step need more steps: from 2 to 8 nodes the logarithm grew by 0.2 to 0.3 for each doubling
+ * (MuLoCo, DiLoCo, choco int8, flexdemo int8; with the rates of 2 nodes), by 0 with Muon. */
 #include <string.h>
 
 #include "planner/advise.h"
@@ -22,7 +22,7 @@
 #define COMPARED "docs/methods-compared.md"
 #define SAME                                                                             \
     { "", true, 1, 1, 0, "the same sum in another order" }
-/* Averages all gradients in each step; does not. */
+/* The first averages all gradients in each step; the second does not. */
 #define AVERAGED(changes, low, high, source)                                             \
     { changes, true, low, high, 0, source }
 #define MEASURED(changes, low, high, source)                                             \
@@ -123,7 +123,7 @@ const wefti_recipe wefti_recipes[] = {
               3.38, COMPARED)},
     {NULL, NULL, NULL, 0, 0, false, UNKNOWN("")}};
 
-/* Full synchronization among the nodes of a site, something thriftier between sites. */
+/* Full synchronization among the nodes of a site, methods that send less between sites. */
 const wefti_recipe wefti_site_recipes[] = {
     {"full sync", "hsdp", "method=hsdp site_replicator.kind=full", 2, 0, true, SAME},
     {"full sync, muon", "muon",

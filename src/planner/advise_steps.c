@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* How many steps a method takes to a loss, over those of one node with the run's own optimizer.
+/* The number of steps of a method to a loss, relative to one node with the run's own optimizer.
  *
  *     log s = w (log m + g d) - the same of the run's own optimizer
  *     e^2   = w (r^2 + (h d)^2) + (1 - w) p^2
  *     w     = 1 / (1 + max(0, log10(P / P0) - 1))
  *
- * m: geometric mean of the least and the greatest ratio that was measured with two nodes, r half
- * of what their logarithms differ by, at least what seeds make. d: doublings of the number of
- * nodes beyond two, as far as they were measured; g what the logarithm grows by in each, h how far
- * that may be off. P: the run's parameters, P0 those of the model that was measured. What a small
- * model says of a large one counts by w, and for the rest a method may need a quarter more steps or
- * fewer (p), whichever it is: so a lead shrinks as a lag does, and both get less certain. */
+ * m: geometric mean of the smallest and the largest ratio that was measured with two
+ * nodes; r: half of the difference of their logarithms, at least the difference between
+ * seeds. d: doublings of the number of nodes beyond two, as far as they were measured; g:
+ * growth of the logarithm per doubling, h its error. P: the run's parameters, P0 those of
+ * the measured model. Results of a small model count with weight w for a large one; for
+ * the rest a method may need up to a quarter more or fewer steps (p). So leads and lags
+ * both shrink, and become less certain. */
 #include <math.h>
 
 #include "planner/advise.h"
 
-/* Nodes that were measured; seeds; of a doubling; of what nothing is known of. */
+/* Numbers of nodes that were measured; errors: of seeds, of a doubling, and of what is
+ * not known. */
 enum { LEAST_NODES = 2, MOST_NODES = 8 };
 static const double seeds = 0.05, per_doubling_error = 0.1, unknown = 0.25;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A run beside its prediction. The middle of a window of steps is compared with the
- * predicted one; what parts most, computing or waiting, names the cause. The middle is
- * the median, but the mean where steps differ by design: gossip that meets in every
- * second step has two kinds of them, and the median is of one or the other. */
+/* Compares a run with its prediction. The middle of a window of steps is compared with the
+ * predicted step; the part that differs most, computing or waiting, is the likely cause.
+ * The middle is the median, or the mean if steps differ by design: gossip with an exchange
+ * in every second step has two kinds of steps, and the median would be one of the two. */
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
@@ -19,10 +19,10 @@
 
 enum { WINDOW = 20, SKIPPED = 2, ENOUGH = 5, MOST_STEPS = 1 << 20 };
 
-/* Predicted and measured part by more than this. */
+/* A difference between prediction and measurement that is reported. */
 static const double bound = 0.2;
 
-/* A step that is so much longer than the median, in a calm prediction, was held up. */
+/* A step that is longer than the median by this factor, with a calm prediction, was delayed. */
 static const double held_up = 1.5;
 
 typedef enum cause {
@@ -44,9 +44,10 @@ struct weft_watch {
     char source[128];
     int64_t nodes, ranks_per_node;
     weft_link_facts wire;
-    sample window[WINDOW]; /* step i of those taken in at i % WINDOW */
-    int64_t n, seen;       /* taken in; met, with those left out at the beginning */
-    double *steps;         /* owned, [room] of the first that were taken in */
+    sample window[WINDOW]; /* step i of those counted is at i % WINDOW */
+    int64_t n, seen;       /* counted steps; all steps, including those skipped at the
+                              beginning */
+    double *steps;         /* owned, [room] the first steps that were counted */
     int64_t room;
     cause told;
 };
@@ -133,7 +134,7 @@ static sample middle_of(const weft_watch *w) {
     return (sample){middle(w, step, n), middle(w, compute, n), middle(w, wait, n)};
 }
 
-/* Share of the window's steps that were held up. */
+/* Share of the window's steps that were delayed. */
 static double share_held_up(const weft_watch *w, double middle_s) {
     int64_t n = in_window(w), late = 0;
     for (int64_t i = 0; i < n; i++) late += w->window[i].step_s > held_up * middle_s;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The advice in plain words: what one node does, what each method makes of more, which to
- * take, what it does to the learning, and at which wire the answer would be another.
+/* The advice in words: the speed of one node, the speed-up of each method with more nodes, the
+ * choice, its effect on learning, and the rates of the wire at which the answer would change.
  *
  *     One node alone takes 900 ms for a step of 65.5k tokens ...       put_baseline
  *     Against one node alone, with a wire of 1 Gbit/s ...              put_methods, to a loss
- *     Speed is not quality: ...                                        what the choice costs
- *     To do it in a PyTorch loop of your own ...                       what to type
+ *     Speed is not quality: ...                                        cost of the choice
+ *     To do it in a PyTorch loop of your own ...                       commands
  *
- * Numbers have three digits, because a prediction has no more; times and rates take the unit
- * that gives them one to three digits before the point. A method that is as fast as the one
- * before it, to one per cent, is said together with it. */
+ * Numbers have three digits, because a prediction has no more; times and rates take the
+ * unit that gives them one to three digits before the point. A method that is as fast as
+ * the one before it, within one per cent, is mentioned together with it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "planner/advise.h"
 
-/* Bits per second, as links are sold. */
+/* Formats a rate in bits per second, as usual for links. */
 const char *wefti_rate_text(double bandwidth_Bps, char *out, size_t out_size) {
     static const char *const units[] = {"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"};
     double bits = 8 * bandwidth_Bps;
@@ -116,7 +116,7 @@ static bool has_sites(const weft_advice *a) {
     return false;
 }
 
-/* Why most candidates were left out. */
+/* The most frequent reason for which candidates were left out. */
 static const char *main_reason(const weft_advice *a) {
     int64_t most = 0;
     for (int64_t i = 1; i < a->n_left_out; i++)
@@ -124,7 +124,7 @@ static const char *main_reason(const weft_advice *a) {
     return a->left_out[most].why;
 }
 
-/* One method, with the rate of the wire from which on it is worth it. */
+/* Writes one method, with the rate of the wire from which it is worthwhile. */
 static void put_method(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c) {
     char rate[32];
     wefti_buffer_print(ctx, s, " %s", c->name);
@@ -141,7 +141,7 @@ static bool as_fast(const weft_candidate *a, const weft_candidate *b) {
            fabs(log(a->speedup / b->speedup)) < 0.01;
 }
 
-/* The best of each method, the fastest first; those that are as fast together. */
+/* Writes the best of each method, the fastest first; equally fast ones together. */
 static void put_methods(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     char rate[32], latency[32], factor[64];
     const weft_candidate *before = NULL;
@@ -190,7 +190,8 @@ static void put_faster_unknown(weft_ctx *ctx, wefti_buffer *s, const weft_advice
                        fastest->speedup);
 }
 
-/* What is expected to be faster, but by less than is known of the two. */
+/* Writes about a candidate that is expected to be faster, but by less than the error of
+ * the comparison. */
 static void put_rival(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *adviser) {
     const weft_advice *a = adviser->advice;
     const weft_candidate *choice = at(a, a->choice), *rival = at(a, a->rival);
@@ -211,7 +212,7 @@ static void put_rival(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *advis
         rival->speedup / choice->speedup, exp(apart));
 }
 
-/* What of a speed-up needs no second node. */
+/* Writes which part of the speed-up needs no second node. */
 static void put_alone(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     const weft_candidate *choice = at(a, a->choice);
     for (int64_t i = 0; i < a->n_candidates; i++) {
@@ -226,8 +227,9 @@ static void put_alone(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     }
 }
 
-/* Why one node: the best of several, if that is slower, and the rate of the wire from which on the
- * answer is another. What is faster but learns otherwise is put_rival's. */
+/* Explains why the choice is one node: the best of several nodes, if that is slower, and
+ * the rate of the wire from which the answer changes. A faster candidate that learns
+ * differently is described by put_rival. */
 static void put_stay(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     const weft_candidate *best = NULL;
     char factor[64], rate[32];
@@ -259,7 +261,7 @@ static void put_stay(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
         }
 }
 
-/* What the nodes do that the choice leaves out. */
+/* Writes what the nodes would achieve that the choice does not use. */
 static void put_more(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
                      const weft_candidate *c) {
     const weft_candidate *more = NULL;
@@ -315,7 +317,7 @@ static void put_choice(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *advi
     if (!silent) wefti_buffer_print(ctx, s, "\n\n");
 }
 
-/* What was measured of a method, and what of that is expected here. */
+/* Writes what was measured about a method, and what is expected here. */
 static void put_steps(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
                       const weft_candidate *c) {
     const weft_learning *l = &c->learning;
@@ -392,9 +394,9 @@ static void put_batch(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
                        tokens_text((double)a->tokens_per_step, batch, sizeof batch));
 }
 
-/* ---- what to type ---- */
+/* ---- commands ---- */
 
-/* Of PyTorch, for other frameworks' rows. */
+/* The call in PyTorch, for the rows of other frameworks. */
 static const char *in_torch(const char *framework) {
     static const char *const calls[][2] = {
         {"ddp", "torch.nn.parallel.DistributedDataParallel(model)"},
@@ -426,8 +428,8 @@ static void put_argument(weft_ctx *ctx, wefti_buffer *s, const char *before,
     wefti_buffer_print(ctx, s, is_number ? "%s%s=%s" : "%s%s=\"%s\"", before, key, value);
 }
 
-/* Of the settings of a candidate those of its method, its keys in lines of their own, two in each;
- * the mesh and the batch are said by who starts it. */
+/* Writes those settings of a candidate that belong to its method, two keys per line; the
+ * mesh and the batch are set by whoever starts the run. */
 static void put_arguments(weft_ctx *ctx, wefti_buffer *s, const char *settings) {
     int n_put = 0;
     for (const char *at = settings; *at; at += strspn(at, " ")) {
@@ -474,7 +476,7 @@ static void put_commands(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
         ranks - 1, ranks);
 }
 
-/* What nobody said. */
+/* Writes the assumptions: facts that were not given. */
 static void put_assumed(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *adviser) {
     const weft_cluster *c = &adviser->cluster;
     const char *words[8];
@@ -517,7 +519,7 @@ weft_status wefti_advise_words(wefti_adviser *a) {
     wefti_buffer words = {.n = 0};
     write_words(a->ctx, &words, a);
     if (words.status == WEFT_OK)
-        a->advice->text = words.bytes; /* the advice's from here on */
+        a->advice->text = words.bytes; /* owned by the advice from here on */
     else
         wefti_buffer_fini(a->ctx, &words);
     return words.status;

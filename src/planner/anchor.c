@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Facts from a user's own measurements. Steps that were measured on one node say what
- * computing takes, those on several what the wire carries:
+/* Facts from a user's own measurements. Measured steps on one node determine the compute
+ * rate, those on several nodes the rate of the wire:
  *
  *     one node        find f with  T(f) = t           T falls with the rate of computing f
  *     two batches     t = a + b tokens:  a spread over the layers as launch, f from the rest
@@ -11,9 +11,9 @@
  * on one node. Where a data sheet is there and f is not within a twentieth and the whole of
  * its peak, the label of the wire is what is wrong: then f is the data sheet's, and b is found.
  *
- * T is the model that predicts the candidates, so what it leaves out is in f and b as well.
- * Both are found by halving in logarithms; several measurements give the geometric mean, and
- * what each says by itself is beside it. */
+ * T is the model that predicts the candidates, so f and b also include what the model
+ * leaves out. Both are found by bisection in logarithms; several measurements give the
+ * geometric mean, and the result of each is listed beside it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static weft_status refuse(weft_ctx *ctx, const char *text, const char *why) {
         wefti_shown(text, shown, sizeof shown), why);
 }
 
-/* A word's value with k, M, G behind it. */
+/* Parses a value with an optional suffix k, M or G. */
 static bool parse_amount(const char *text, const char **rest, double *out) {
     char number[48];
     size_t n = strspn(text, "0123456789.eE+kMG");
@@ -50,7 +50,7 @@ static bool starts(const char *text, const char *word) {
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-/* What a text has said so far: each thing once. */
+/* What a text has given so far; each item may be given once. */
 typedef struct said {
     bool method, nodes;
 } said;
@@ -130,10 +130,10 @@ weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
 /* ---- solving ---- */
 
 typedef struct solver {
-    wefti_adviser a; /* its cluster is what is sought */
+    wefti_adviser a; /* with the cluster whose facts are determined */
     weft_measurement *all;
     int n;
-    double memory; /* the most that a rank of what was measured is predicted to need */
+    double memory; /* largest predicted memory of a rank in the measured runs */
 } solver;
 
 /* "64k tokens" may be 65536: the nearest number that all ranks can share in whole sequences, if it
@@ -145,7 +145,7 @@ static int64_t whole_sequences(const wefti_adviser *a, const weft_measurement *m
     return (int64_t)(fabs(nearest - m->tokens) <= 0.05 * m->tokens ? nearest : m->tokens);
 }
 
-/* The step that the model predicts for what was measured, and the memory that it asks for. */
+/* Predicts the step of a measured run, and its memory. */
 static weft_status predict(weft_ctx *ctx, solver *s, const weft_measurement *m,
                            double *step_s) {
     weft_candidate c = {.nodes = m->nodes, .sites = 1};
@@ -192,8 +192,8 @@ static double seconds_of(const solver *s, const weft_measurement *m) {
     return m->seconds > 0 ? m->seconds : tokens / m->tokens_per_s;
 }
 
-/* Finds the value in [low, high] with which the model takes as long; T falls with it. At
- * an end if it takes longer, or less, everywhere. */
+/* Finds the value in [low, high] with which the model takes the measured time; T decreases
+ * with the value. The result is an end of the range if T is larger, or smaller, everywhere. */
 static weft_status halve(weft_ctx *ctx, solver *s, const weft_measurement *m,
                          double *value, double low, double high) {
     enum { HALVINGS = 44 };
@@ -212,7 +212,8 @@ static weft_status halve(weft_ctx *ctx, solver *s, const weft_measurement *m,
         m->text, wanted_s, step_s);
 }
 
-/* Two batches on one node: what does not grow with the tokens is launched per layer. */
+/* Two batches on one node: the part that does not grow with the tokens is the launch time
+ * of the layers. */
 static weft_status split_computing(weft_ctx *ctx, solver *s, const weft_measurement *one,
                                    const weft_measurement *two) {
     double x = one->tokens > 0 ? one->tokens : (double)wefti_advise_tokens(&s->a, 1);
@@ -227,7 +228,7 @@ static weft_status split_computing(weft_ctx *ctx, solver *s, const weft_measurem
             x, seconds_of(s, one), y, seconds_of(s, two));
     if (a <= 0)
         return halve(ctx, s, x > y ? one : two, &s->a.cluster.rank_flops, 1e3, 1e21);
-    /* launch and rate by turns: each has the other's part as it was */
+    /* launch and rate are determined alternately, each with the present value of the other */
     double *launch = &s->a.cluster.launch_s, *rate = &s->a.cluster.rank_flops;
     *launch = 0;
     weft_measurement slope = x < y ? *one : *two;
@@ -265,9 +266,9 @@ static weft_link_facts *wire_of(solver *s) {
     return s->a.cluster.sites > 1 ? &s->a.cluster.site : &s->a.cluster.wire;
 }
 
-/* A step within 1 % of one on an endless wire says nothing of the wire, and neither does one
- * that is shorter by no more than the closed forms are off (advise_error.c): then the rate
- * stays as it was. */
+/* A step within 1 % of one on an infinitely fast wire gives no information about the
+ * wire; nor does one whose difference is within the error of the closed forms
+ * (advise_error.c). Then the rate is not changed. */
 static weft_status solve_wire(weft_ctx *ctx, solver *s, int *n_used) {
     const double shows = 1.01, noise = 1.15;
     double sum = 0, *rate = &wire_of(s)->bandwidth_Bps, step_s, given_Bps = *rate;
@@ -417,8 +418,8 @@ static weft_status say_alone(weft_ctx *ctx, solver *s, weft_inference_of_facts *
     return WEFT_OK;
 }
 
-/* What was measured had room, so an estimate that it has none (of f32, as weft trains) is
- * wrong for the precision of that loop, and memory is not judged. */
+/* The measured runs fitted into memory. If the estimate (for f32, as weft trains) says that
+ * they do not, it is wrong for the precision of that loop, and memory is not checked. */
 static void judge_memory(const solver *s, weft_cluster *cluster,
                          weft_inference_of_facts *out) {
     char memory[32];
@@ -437,8 +438,8 @@ static weft_status anchor(weft_ctx *ctx, solver *solved, weft_cluster *cluster,
     weft_measurement *measured = s.all;
     int n_one, n_wire = 0, n = s.n;
     s.a.options.steps = 16;
-    s.a.options.busy_s = 0;  /* what was measured is taken for a quiet hour */
-    s.a.cluster.n_units = 0; /* what was measured of units holds for another computer */
+    s.a.options.busy_s = 0;  /* measurements are assumed to be from quiet hours */
+    s.a.cluster.n_units = 0; /* measured units are from another computer */
     double given_Bps = wire_of(&s)->bandwidth_Bps;
     if (given_Bps <= 0) wire_of(&s)->bandwidth_Bps = 1e9;
     if (s.a.cluster.rank_flops <= 0) s.a.cluster.rank_flops = 1e12;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A step of other people's frameworks, in closed form: two clocks, of computing t and of
- * the exchange e, walk through the units of the model.
+/* A step of other frameworks, in closed form: two clocks, of computing t and of the
+ * exchange e, advance through the units of the model.
  *
  *     ddp, zero1    last micro-batch: after a unit's backward, whenever 25 MB are ready,
  *                   e <- max(e, t) + all-reduce(bucket)
@@ -20,17 +20,17 @@
  *     tree          2 n / min(b, b') + 2 (log2(N) L + (S-1) L')
  *     hierarchical  2 (S-1)/S (n/b' + S L') + 2 (N-1)/N (n/b + N L)
  *
- * gloo, PyTorch's library for processors, as measured over real links (docs/prediction.md): an
+ * gloo, PyTorch's library for CPUs, as measured over real links (docs/prediction.md): an
  * all-reduce is the ring; a reduce-scatter is an all-reduce of which a part is kept; a gather
- * goes in halves of a message and idles for one, times 1 + 1/(2 (W-1)). A sharded framework
- * waits for each of them at once (processors have no streams), so that nothing is hidden.
+ * sends half messages and idles for one of them, so its time is multiplied by 1 + 1/(2 (W-1)). A
+ * sharded framework waits for each of them at once (CPUs have no streams), so nothing is hidden.
  *
- * Each byte that a rank sends takes a processor for c seconds besides, one thing after the
- * other; what is hidden of that, computing loses.
+ * In addition each byte that a rank sends occupies a processor for c seconds,
+ * sequentially; the hidden part of that time is lost for computing.
  *
- * All ranks wait for the slowest in every step: computing takes its time times
- * 1 + spread E[max of W normals]. Everything is a sum or a maximum of what grows with the
- * facts, so a better cluster is never slower. */
+ * All ranks wait for the slowest in every step: the compute time is multiplied by 1 +
+ * spread E[max of W normals]. Everything is a sum or a maximum of terms that are
+ * monotonic in the facts, so a better cluster is never slower. */
 #include "planner/framework.h"
 
 #include <math.h>
@@ -98,13 +98,13 @@ const char *weft_framework_name(int i, const char **doc) {
 typedef struct group {
     double nodes, ranks;            /* of each node */
     double wire_s, local_s;         /* per byte */
-    double wire_hop_s, local_hop_s; /* latency, and the processor's part */
+    double wire_hop_s, local_hop_s; /* latency, including processor time */
     double cpu_s;                   /* of a byte */
     bool gloo;
 } group;
 
-/* In a ring and in a tree a rank sends and receives at a time, so the slower way decides,
- * and of several machines the slowest. */
+/* In a ring and in a tree a rank sends and receives at the same time, so the slower
+ * direction determines the time, and of several machines the slowest. */
 static double per_byte(const weft_cluster *f, const weft_link_facts *facts,
                        int64_t joined, bool wire) {
     wefti_link_time link = wefti_link_of(facts, joined, wire ? f->flows : 1);
@@ -113,7 +113,7 @@ static double per_byte(const weft_cluster *f, const weft_link_facts *facts,
         wefti_machine_times t = wefti_machine_of(f, &link, &f->machines[i]);
         slowest = fmax(slowest, fmax(t.out, t.in));
     }
-    /* incast is of many to one */
+    /* incast is only for many senders to one receiver */
     double incast = joined > 2 && facts->incast > 0 ? facts->incast : 1;
     return link.bandwidth_Bps > 0 ? slowest * link.stretch / incast / link.bandwidth_Bps
                                   : 0;
@@ -181,8 +181,8 @@ static double tree_s(const group *g, double n) {
     return g->nodes * g->ranks > 1 ? 2 * (n * (slowest + g->cpu_s) + hops_s) : 0;
 }
 
-/* Left to itself: a ring or a tree, as libraries do on common wires. Levels have to be asked
- * for: published clusters take the ring's time (docs/prediction.md). */
+/* By default: a ring or a tree, as libraries choose on common wires. The hierarchical form
+ * must be requested: published clusters take the time of a ring (docs/prediction.md). */
 static double all_reduce_s(const group *g, weft_collective kind, double n) {
     double ring_s = 2 * ring_half_s(g, n), levels_s = 2 * hierarchical_half_s(*g, n);
     if (kind == WEFT_COLLECTIVE_RING || g->gloo) return ring_s;
@@ -215,7 +215,7 @@ typedef struct widths {
 } widths;
 
 /* Mixed: weights, gradients and moments in f32, products in bf16; sharded parameters are
- * sent in bf16, whole gradients as they are. */
+ * sent in bf16, whole gradients in f32. */
 static widths widths_of(const wefti_framework_case *c) {
     bool shards = c->framework->shards_parameters;
     switch (c->precision) {
@@ -234,7 +234,7 @@ typedef struct walk {
     const wefti_framework_case *c;
     widths w;
     group all, in, out;
-    double slow, own; /* computing, over its calm time: jitter, slowest machine */
+    double slow, own; /* factors of the calm compute time: jitter, slowest machine */
     double t, e;      /* clocks: computing, exchange */
     double wire_e;    /* hsdp: of the exchange between nodes */
     double computed, exchanged; /* in all */
@@ -250,7 +250,7 @@ static void compute(walk *k, double seconds) {
     k->computed += seconds * k->slow;
 }
 
-/* A pass through a unit. Launching it takes as long on a slow machine. */
+/* A pass through a unit. Launching takes the same time on a slow machine. */
 static void compute_unit(walk *k, int u, bool backward) {
     wefti_unit_cost cost = wefti_costs_unit(k->c->cluster, k->c->job, u);
     double seconds = backward ? cost.backward_s : cost.forward_s;
@@ -262,7 +262,7 @@ static void exchange(walk *k, double ready, double seconds) {
     k->exchanged += seconds;
 }
 
-/* Computing goes on when the exchange is done. */
+/* Computing continues when the exchange is done. */
 static void wait_here(walk *k) {
     if (k->all.gloo) k->t = fmax(k->t, fmax(k->e, k->wire_e));
 }
@@ -284,7 +284,7 @@ static void reduce_unit(walk *k, int u, bool last) {
     wait_here(k);
 }
 
-/* Units in the order of `step` from `first`: the next one is gathered meanwhile. */
+/* Passes through the units in order; the next one is gathered meanwhile. */
 static void sharded_pass(walk *k, bool backward, bool last) {
     int n = k->c->job->model->n_units, first = backward ? n - 1 : 0;
     exchange(k, k->t, unit_gather_s(k, first));
@@ -365,7 +365,8 @@ static double optimizer_s(const walk *k) {
     return wefti_costs_touch(f, n * job->optimizer->traffic(&job->optimizer_config));
 }
 
-/* What computing loses to an exchange beside it: whole gradients, twice through the ring. */
+/* The compute time that is lost to a simultaneous exchange: whole gradients, twice
+ * through the ring. */
 static double hidden_work_s(const walk *k) {
     double W = k->all.nodes * k->all.ranks, P = (double)k->c->job->model->n_elements;
     bool beside = !k->c->framework->shards_parameters && !k->c->framework->after;

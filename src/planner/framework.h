@@ -5,7 +5,7 @@
 
 #include "job/job.h"
 
-/* What other frameworks shard, and how they reduce. */
+/* What a framework shards, and how it reduces. */
 typedef struct wefti_framework {
     const char *name;
     const char *doc;
@@ -17,10 +17,10 @@ typedef struct wefti_framework {
 /* The framework of that name, or NULL. */
 const wefti_framework *wefti_framework_find(const char *name);
 
-/* "ddp, zero1 or fsdp", of all of them; returns out. */
+/* The names of all frameworks, "ddp, zero1 or fsdp"; returns out. */
 const char *wefti_framework_names(char *out, size_t size);
 
-/* What is predicted: ranks alike, `job` is one of them (its own batch, one node). */
+/* The case to predict: all ranks are alike, `job` is one of them (its own batch, one node). */
 typedef struct wefti_framework_case {
     const wefti_framework *framework;
     const weft_cluster *cluster;
@@ -32,5 +32,5 @@ typedef struct wefti_framework_case {
 
 void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out);
 
-/* Seconds of an all-reduce of so many bytes among all ranks of the case. */
+/* Seconds of an all-reduce of n_bytes among all ranks of the case. */
 double wefti_framework_all_reduce(const wefti_framework_case *c, double n_bytes);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Any model as one that weft knows. A Hugging Face config.json says what a block of the
- * model weighs; the nearest kind of weft's gets as many blocks of the same width, and a
- * feed-forward that makes the block weigh the same:
+/* Represents any model by one that weft knows. A Hugging Face config.json gives the number
+ * of parameters of a block; the nearest kind of weft gets the same number of blocks of the
+ * same width, with a feed-forward that gives the block the same number of parameters:
  *
  *     gated   llama    C (2 H D + 2 K D) + 3 C F E        E: experts, 1 if there are none
  *     plain   gpt2     4 C^2 + 2 C F + biases
  *     t5      t5       4 C I + 3 C F' each block of the encoder, 8 C I + 3 C F' of the decoder;
  *                      F' = F of a gated feed-forward, 2/3 F of a plain one
  *
- * So bytes, memory and FLOP of the products are right, and what differs (heads of another
- * width, relative positions, layers that are not alike) is inside a per cent. */
+ * So bytes, memory and FLOP of the products are correct, and the differences (heads of
+ * another width, relative positions, layers that differ) are within one per cent. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@
 
 enum { MOST = 1 << 22, MOST_LAYERS = 4096 };
 
-/* The first failure sticks. */
+/* Keeps the first failure. */
 typedef struct reader {
     weft_ctx *ctx;
     const char *where;
@@ -27,7 +27,8 @@ typedef struct reader {
     weft_status status;
 } reader;
 
-/* The first of these keys that is there, as a whole number from 1; -1: it has to be. */
+/* Reads the first of these keys that is present, as a whole number from 1; fallback -1:
+ * one of them is required. */
 static int64_t read_count(reader *r, const char *key, const char *other,
                           int64_t fallback) {
     const json_t *value = json_object_get(r->root, key);
@@ -52,8 +53,8 @@ static bool read_flag(const reader *r, const char *key, bool fallback) {
     return json_is_boolean(value) ? json_is_true(value) : fallback;
 }
 
-/* A block of `block` parameters in a kind of weft's: the feed-forward takes what the
- * attention leaves. */
+/* Fits a block of `block` parameters to a kind of weft: the feed-forward gets the
+ * parameters that remain after the attention. */
 static void fit_block(reader *r, weft_shape *s, double block) {
     weft_model_config *m = &s->model;
     double C = (double)m->width, K = (double)m->kv_heads / (double)m->heads;
@@ -87,7 +88,8 @@ static void check_groups(reader *r, int64_t heads, int64_t groups) {
                               r->where, (long long)heads, (long long)groups);
 }
 
-/* Heads that weft can have: they divide the width into even parts, groups divide them. */
+/* Sets heads that weft supports: they divide the width into even parts, and the groups
+ * divide the heads. */
 static void fit_heads(weft_model_config *m, int64_t heads, int64_t groups) {
     bool even = m->width % heads == 0 && m->width / heads % 2 == 0;
     m->heads = even && heads <= MOST_LAYERS ? heads : 1;
@@ -155,7 +157,7 @@ static void read_plain(reader *r, weft_shape *s) {
                     (double)m->layers * block + 2 * C;
 }
 
-/* Patches instead of tokens, classes instead of a vocabulary. */
+/* Reads a ViT: patches instead of tokens, classes instead of a vocabulary. */
 static void read_vit(reader *r, weft_shape *s) {
     weft_model_config *m = &s->model;
     int64_t side = read_count(r, "image_size", NULL, 224),
