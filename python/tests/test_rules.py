@@ -324,6 +324,62 @@ def test_a_mesh_that_was_left_is_joined_anew(joined, monkeypatch):
     assert _world.mesh() is common and not other.pointer
 
 
+def test_the_mesh_of_one_process_stays(joined, monkeypatch):
+    """It has nothing open that could be left."""
+    monkeypatch.setattr(_world, "seat", lambda: (0, 1, None))
+    first = _world.mesh()
+    first.pointer = None
+    assert first.size == 1 and _world.mesh() is first
+
+
+def test_half_of_a_launchers_variables_is_refused(env):
+    for half in ({"RANK": "1"}, {"MASTER_ADDR": "a"}):
+        env(WORLD_SIZE="2", **half)
+        with pytest.raises(weft.Error, match="WORLD_SIZE is 2, but RANK or MASTER_ADDR is not set"):
+            _world.seat()
+        del os.environ[next(iter(half))]
+
+
+def test_ranks_of_a_node_divide_all(env, monkeypatch):
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 6)
+    made = []
+    monkeypatch.setattr(torch.distributed, "new_subgroups", lambda n: made.append(n) or [n, "other"])
+    assert _world.node_group() == 1 and _world.node_group(2) == 2
+    env(LOCAL_WORLD_SIZE="3")
+    assert _world.node_group() == 3 and _world.node_group(6) == 6 and made == [1, 2, 3, 6]
+    for wrong in (0, -2, 4, 12):
+        with pytest.raises(weft.Error, match=f"{wrong} ranks per node, expected a divisor of 6"):
+            _world.node_group(wrong)
+
+
+def test_rows_are_sharded_over_neighbours_alone(monkeypatch):
+    class Sharded(torch.Tensor):
+        """In place of a DTensor: over these ranks, these dimensions of its mesh, and this placement."""
+
+        def __new__(cls, ranks, ndim=1, by_rows=True):
+            self = torch.Tensor._make_subclass(cls, torch.zeros(2))
+            self.placements = [types.SimpleNamespace(is_shard=lambda d: by_rows and d == 0)]
+            self.device_mesh = meshes.setdefault((*ranks, ndim), over(ranks, ndim))
+            return self
+
+    def over(ranks, ndim):
+        return type("DeviceMesh", (), {"ndim": ndim, "mesh": torch.tensor(ranks),
+                                       "size": lambda _: len(ranks)})()
+    meshes = {}
+    monkeypatch.setattr(_world, "DTensor", Sharded)
+    plain = torch.zeros(2)
+    assert _world.shards_of([plain]) == 1 and _world.shards_of([]) == 1
+    assert _world.shards_of([Sharded([2, 3]), Sharded([2, 3])]) == 2
+    for wrong, words in (([Sharded([0, 1]), plain], "1 of 2 parameters are not sharded"),
+                         ([Sharded([0, 1]), Sharded([2, 3])], "takes the place of the replicate"),
+                         ([Sharded([0, 1], 2)], "takes the place of the replicate"),
+                         ([Sharded([0, 1], 1, False)], "takes the place of the replicate"),
+                         ([Sharded([0, 2])], "expected neighbours, 2 from a multiple of 2 on"),
+                         ([Sharded([1, 2])], "expected neighbours, 2 from a multiple of 2 on")):
+        with pytest.raises(weft.Error, match=words):
+            _world.shards_of(wrong)
+
+
 def test_an_exchange_that_goes_on_has_a_mesh_for_itself(joined, monkeypatch):
     monkeypatch.setattr(_world, "seat", lambda: (0, 2, None))
     first = _world.mesh()
@@ -411,6 +467,12 @@ def test_groups_with_names_and_frozen_parameters():
     groups, names = _world.groups_of([{"params": [("a", a), ("b", b)], "lr": 0.5}, {"params": c}])
     assert groups == [{"params": [a], "lr": 0.5}, {"params": [c]}] and names[a] == "a"
     assert _world.groups_of(iter([a, b]))[0] == [{"params": [a]}]
+    assert _world.groups_of([]) == ([{"params": []}], {})
+    assert _world.groups_of([{"params": []}]) == ([{"params": []}], {})
+    module = torch.nn.Linear(2, 3)
+    module.bias.requires_grad_(False)
+    assert _world.groups_of(module) == ([{"params": [module.weight]}],
+                                        {module.weight: "weight", module.bias: "bias"})
 
 
 def test_memory_that_two_parameters_share_is_refused():

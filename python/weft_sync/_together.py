@@ -36,7 +36,7 @@ class Together:
         said: list[Any] = [None] * len(self.ranks)
         torch.distributed.all_gather_object(said, left and (str(left), left.doors),
                                             group=self.group)
-        return left or LeftBehind("peer", *next(words for words in said if words))
+        return LeftBehind("peer", *next(words for words in said if words))
 
     def in_turn(self, enter: Callable[[], Mesh]) -> Mesh:
         """One after another. Who failed tells the next one, which does not try."""
