@@ -215,6 +215,33 @@ def test_as_many_numbers_as_there_are():
             _sync.Sync.set_numbers(sync, wrong)
 
 
+class Late(_library._Job):
+    """Ctrl-C as a call of libweft returns, when its waiter has been told already."""
+
+    def __init__(self, call):
+        super().__init__(call)
+        self.lock, self.done, self.asked = self.done, self, 0
+
+    def acquire(self, timeout):
+        assert 0 < timeout <= 1  # so that one which comes just before the wait is heard, too
+        self.asked += 1
+        assert self.asked == 1, "it has returned: nothing is left to wait for"
+        self.lock.acquire()
+        raise KeyboardInterrupt
+
+    def release(self):
+        self.lock.release()
+
+
+def test_ctrl_c_as_a_call_returns_ends_it(monkeypatch):
+    said, waiter = [], _library._Waiter()
+    assert waiter.run(lambda: 7, None) == 7
+    monkeypatch.setattr(_library, "_Job", Late)
+    with pytest.raises(KeyboardInterrupt):
+        waiter.run(lambda: 7, types.SimpleNamespace(fail=said.append))
+    assert said == ["stopped by KeyboardInterrupt"]
+
+
 def test_ctrl_c_between_arrivals_is_told_to_the_others():
     said = []
 
@@ -408,6 +435,21 @@ def test_a_torchrun_of_all_machines_ends_a_run_that_lost_a_process(env, tmp_path
     assert settled(env, {}).number("schedule.warmup") == 0
 
 
+def test_a_configuration_is_of_its_mesh_and_of_the_keys_that_are_given(env, monkeypatch):
+    seen = []
+    monkeypatch.setattr(_world.Config, "fit", lambda _, mesh: seen.append(mesh))
+    mesh = types.SimpleNamespace(pointer=None)
+    given = {"optimizer.lr": None, "mesh.nodes": 3, "mesh.ranks_per_node": 2}
+    config = _world.configure(weft._world.Context(), mesh, 2, "flexdemo", None, given)
+    own = settled(env, {})
+    assert seen[0] is mesh and config.number("mesh.shards") == 2
+    assert config.number("optimizer.lr") == own.number("optimizer.lr") > 0
+    for key in ("key", "cert", "cert_key", "ca", "encrypt", "run"):
+        for name in (f"mesh_{key}", f"mesh.{key}"):
+            with pytest.raises(weft.Error, match=f"mesh.{key} would come too late here"):
+                settled(env, {}, **{name: "x"})
+
+
 def test_who_is_a_node_unless_keys_say_so():
     def found(mesh, shards, between, method, **given):
         _world.seats(given, mesh, shards, between, method)
@@ -417,8 +459,11 @@ def test_who_is_a_node_unless_keys_say_so():
     assert found(mesh, 1, "nodes", "ddp") == found(mesh, 1, "ranks", "hsdp") == {"mesh.nodes": 8}
     assert found(mesh, 4, "nodes", "hsdp") == {"mesh.nodes": 2, "mesh.ranks_per_node": 4}
     assert found(mesh, 4, "nodes", "hsdp", **{"mesh.nodes": 1})["mesh.nodes"] == 1
+    own = {"mesh.nodes": 4, "mesh.ranks_per_node": 2}
+    assert found(mesh, 4, "nodes", "hsdp", **own) == found(mesh, 1, "ranks", "ddp", **own) == own
     mesh.joins = True
     assert found(mesh, 4, "ranks", "ddp") == {"mesh.nodes": 1}
+    assert found(mesh, 1, "ranks", "ddp", **own) == own
     with pytest.raises(weft.Error, match="between is 'hosts', expected 'nodes' or 'ranks'"):
         found(mesh, 1, "hosts", "ddp")
 

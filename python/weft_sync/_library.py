@@ -277,31 +277,48 @@ class Context:
         raise (kind or Error)(name, message)
 
 
+class _Job:
+    """A call of libweft, and its status once it has returned."""
+
+    def __init__(self, call: Callable[[], int]):
+        self.call = call
+        self.status: int | None = None
+        self.done = threading.Lock()
+        self.done.acquire()
+
+    def result(self) -> int:
+        """Waits. The status decides and not the lock: what a signal raises may come when the lock has
+        been taken, and then this is asked once more. And it looks up twice a second: a signal that
+        comes between Python's last look at them and the wait itself does not end that."""
+        while self.status is None:
+            self.done.acquire(timeout=0.5)
+        return self.status
+
+
 class _Waiter:
     """A thread that waits in libweft, so that the main thread hears of signals. A signal's
     exception (KeyboardInterrupt) fails the mesh, which ends the call, and goes on."""
 
     def __init__(self) -> None:
         self.process = os.getpid()  # threads do not come along in a fork
-        self.jobs: queue.SimpleQueue[Callable[[], int] | None] = queue.SimpleQueue()
-        self.results: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="weft", daemon=True).start()
 
     def _work(self) -> None:
         while True:
             job = self.jobs.get()
-            if job is None:
-                return
-            self.results.put(job())
+            job.status = job.call()
+            job.done.release()
 
-    def run(self, job: Callable[[], int], mesh: Mesh | None) -> int:
-        self.jobs.put(job)
+    def run(self, call: Callable[[], int], mesh: Mesh | None) -> int:
+        job = _Job(call)
         try:
-            return self.results.get()
+            self.jobs.put(job)
+            return job.result()
         except BaseException as error:
             if mesh is not None:
                 mesh.fail(f"stopped by {type(error).__name__}")
-            self.results.get()
+            job.result()
             raise
 
 
