@@ -114,6 +114,9 @@ int args_number(const args *a, const char *name, double min, double max, double 
 
 int args_expect(const args *a, int min, int max) {
     const char *name = a->command->name;
+    if (a->n_operands > max && max > 8) /* more than a usage names */
+        return usage_error("%d arguments are %d too many, expected: weft %s %s",
+                           a->n_operands, a->n_operands - max, name, a->command->usage);
     if (a->n_operands > max)
         return usage_error("'%s' is one argument too many, expected: weft %s %s",
                            a->operands[max], name, a->command->usage);

@@ -12,9 +12,18 @@
  * function to change the setting later. So the program executes itself again, once, with
  * the environment variables that it needs. Variables that the user has set are kept. If
  * the program's file cannot be found it continues unchanged. A weft built without OpenMP
- * does the same, since its BLAS library may use OpenMP. */
+ * does the same, since its BLAS library may use OpenMP.
+ *
+ * weft divides each matrix product among a rank's threads itself and calls the BLAS library
+ * for each part from one thread. An OpenBLAS built with OpenMP detects such calls. The
+ * variant with its own threads (Debian's libopenblas0-pthread, which outranks the other
+ * where both are installed) would hand each part to a pool that all ranks share and wait
+ * for: steps of 2 x 2 ranks take six times as long. Limited to one thread it is as fast as
+ * the other. */
+#define _GNU_SOURCE
 #include "waiting.h"
 
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,4 +54,20 @@ void threads_sleep(char **argv) {
     if (setenv("OMP_WAIT_POLICY", "passive", 1) != 0) return;
     setenv("GOMP_SPINCOUNT", "10000", 1);
     execv(path, argv);
+}
+
+/* A function of a loaded library as a pointer to a function: C knows no cast for it. */
+static bool find_function(const char *name, void *function, size_t size) {
+    void *found = dlsym(RTLD_DEFAULT, name);
+    memcpy(function, &found, size);
+    return found != NULL;
+}
+
+void products_in_one_thread(void) {
+    enum { OWN_THREADS = 1 }; /* OPENBLAS_THREAD of its header; 0 serial, 2 OpenMP */
+    int (*kind)(void);
+    void (*set_threads)(int);
+    if (find_function("openblas_get_parallel", &kind, sizeof kind) && kind() == OWN_THREADS &&
+        find_function("openblas_set_num_threads", &set_threads, sizeof set_threads))
+        set_threads(1);
 }

@@ -14,7 +14,9 @@
 #ifdef WEFT_HTTP
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <microhttpd.h>
+#include <strings.h>
 
 #include <weft/report.h>
 
@@ -46,13 +48,31 @@ static enum MHD_Result refuse(struct MHD_Connection *to, unsigned code,
                   strlen(sentence));
 }
 
+/* What no run can be shown by yet: a browser asks again by itself, because a run that has just
+ * been started has no metrics.jsonl before its text is read. */
+static enum MHD_Result not_yet(const server *s, struct MHD_Connection *to) {
+    char wait[16];
+    const char *sentence = weft_ctx_message(s->w->ctx);
+    struct MHD_Response *r = MHD_create_response_from_buffer(
+        strlen(sentence), (void *)(uintptr_t)sentence, MHD_RESPMEM_MUST_COPY);
+    if (!r) return MHD_NO;
+    snprintf(wait, sizeof wait, "%.0f", ceil(s->w->every_s));
+    MHD_add_response_header(r, "Content-Type", "text/plain; charset=utf-8");
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(r, "Refresh", wait);
+    enum MHD_Result result = MHD_queue_response(to, MHD_HTTP_SERVICE_UNAVAILABLE, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
 /* "localhost", "127.0.0.1" or "[::1]", with or without a port. */
 static bool is_local(const char *host) {
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
     for (int i = 0; host && i < 3; i++) {
         size_t n = strlen(names[i]);
-        if (strncmp(host, names[i], n) == 0 && (host[n] == '\0' || host[n] == ':'))
-            return true;
+        if (strncasecmp(host, names[i], n) != 0) continue;
+        const char *port = host + n + (host[n] == ':');
+        if (port[strspn(port, "0123456789")] == '\0') return host[n] == ':' || !*port;
     }
     return false;
 }
@@ -82,8 +102,7 @@ static enum MHD_Result answer_with(server *s, struct MHD_Connection *to, int whi
     const char *has = MHD_lookup_connection_value(to, MHD_HEADER_KIND, "If-None-Match");
     if (has && strcmp(has, tag) == 0)
         return answer(to, MHD_HTTP_NOT_MODIFIED, "text/plain", tag, "", 0);
-    if (make(s, which) != WEFT_OK)
-        return refuse(to, MHD_HTTP_SERVICE_UNAVAILABLE, weft_ctx_message(s->w->ctx));
+    if (make(s, which) != WEFT_OK) return not_yet(s, to);
     return answer(to, MHD_HTTP_OK,
                   which ? "application/json" : "text/html; charset=utf-8", tag,
                   s->text[which], (size_t)s->n_bytes[which]);

@@ -12,10 +12,12 @@
  *       3 ranks since step 800: lost 1, 41 ms; 2 changes in all        with changes */
 #include "watch.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <weft/report.h>
@@ -217,7 +219,7 @@ static void print_run(const json_t *run) {
     print_views(json_object_get(run, "views"));
 }
 
-static weft_status show(const watched *w) {
+static weft_status show(const watched *w, bool once) {
     char *text;
     int64_t n;
     WEFT_TRY(weft_report_data(w->ctx, w->folders, w->n, 0, &text, &n));
@@ -227,7 +229,7 @@ static weft_status show(const watched *w) {
         return weft_ctx_fail(w->ctx, WEFT_ERR_MEMORY, "no memory for the runs' numbers");
     size_t i;
     json_t *run;
-    if (isatty(STDOUT_FILENO)) fputs("\033[H\033[2J", stdout);
+    if (!once && isatty(STDOUT_FILENO)) fputs("\033[H\033[2J", stdout);
     json_array_foreach(json_object_get(data, "runs"), i, run) print_run(run);
     json_decref(data);
     return fflush(stdout) == 0
@@ -235,15 +237,33 @@ static weft_status show(const watched *w) {
                : weft_ctx_fail(w->ctx, WEFT_ERR_FILE, "could not write to the terminal");
 }
 
+/* A run that has begun and has not written a number yet: it reads its text. */
+static bool begins(const watched *w) {
+    struct stat info;
+    char path[4096];
+    for (int i = 0; i < w->n; i++) {
+        snprintf(path, sizeof path, "%s/metrics.jsonl", w->folders[i]);
+        if (stat(path, &info) == 0 || errno != ENOENT) continue;
+        snprintf(path, sizeof path, "%s/lease", w->folders[i]);
+        if (stat(path, &info) == 0) return true;
+    }
+    return false;
+}
+
+/* What can not be shown is said once for each change of the files; what was shown before stays
+ * above it. Only what was there at no time ends the command, unless a run is about to begin. */
 int watch_text(const watched *w, bool once) {
-    unsigned long long shown = 0;
+    unsigned long long seen = 0;
+    bool shown = false;
     do {
         unsigned long long stamp = watch_stamp(w);
-        if (stamp == shown) continue;
-        weft_status status = show(w);
-        if (status != WEFT_OK && (once || shown == 0))
+        if (stamp == seen) continue;
+        weft_status status = show(w, once);
+        if (status != WEFT_OK && (once || (!shown && !begins(w))))
             return program_fail(w->ctx, status);
-        shown = stamp;
+        if (status != WEFT_OK) (void)program_fail(w->ctx, status);
+        shown = shown || status == WEFT_OK;
+        seen = stamp;
         weft_ctx_set_sink(w->ctx, NULL, NULL); /* one warning about damage is enough */
     } while (!once && watch_sleep(w->every_s));
     return CODE_OK;

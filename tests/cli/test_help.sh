@@ -121,7 +121,7 @@ done
 for pair in compressors:replicators presets:methods mixer.values:codecs; do
     cmp <("$weft" list "${pair%:*}") <("$weft" list "${pair#*:}") || fail "$pair"
 done
-prints "split          each part goes on by itself: two runs, which do not merge" \
+prints "split          each part continues on its own: two runs, which are never merged" \
     "$weft" list elastic.partition
 refuses "nothing to list for 'optimizer.lr' (did you mean 'optimizers'?)" \
     "$weft" list optimizer.lr

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Threads that wait for each other sleep instead of spinning, unless the user says otherwise. The
-# OpenMP library says what it was told each time that it is loaded (OMP_DISPLAY_ENV).
+# OpenMP library says what it was told each time that it is loaded (OMP_DISPLAY_ENV). And an OpenBLAS
+# with threads of its own is told to use one: a library that is loaded before stands in for it.
 # Usage: test_waiting.sh PROGRAM SOURCE_DIR
 weft=$1
 source_dir=$2
@@ -42,5 +43,23 @@ loads 1 KMP_BLOCKTIME=5
 ln -s "$(readlink -f "$weft")" other
 program=./other
 loads 1
+
+# The BLAS library: only one with threads of its own (1) is told anything.
+cat >blas.c <<'E2'
+#include <stdio.h>
+#include <stdlib.h>
+int openblas_get_parallel(void) { return atoi(getenv("BLAS_KIND")); }
+void openblas_set_num_threads(int n) { fprintf(stderr, "BLAS: %d threads\n", n); }
+E2
+if nm -D "$(dirname "$weft")/libweft.so" | grep -q '__[at]san_'; then
+    echo "the part about the BLAS library is left out: a sanitizer is loaded first"
+else
+    expect 0 "${CC:-cc}" -shared -fPIC blas.c -o stand_in.so
+    for kind in 0 1 2; do
+        expect 0 env BLAS_KIND=$kind LD_PRELOAD="$PWD/stand_in.so" "$weft" list models
+        told=$(grep -c 'BLAS: 1 threads' err)
+        ((told == (kind == 1))) || fail "OpenBLAS of kind $kind was told $told times: $(cat err)"
+    done
+fi
 
 finish

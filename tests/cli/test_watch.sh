@@ -36,6 +36,40 @@ grep -q '^  5k tokens/s   step 200 ms: computing 150 ms, waiting 40 ms, the rest
 grep -q '^  wire 2 MB/step out of a node, 60% hidden, 100 MB so far$' out || fail "wire: $(cat out)"
 mkdir empty hostile
 expect 2 "$weft" watch empty --text --once
+expect 2 timeout 60 "$weft" watch empty --text
+mapfile -t many < <(yes run | head -70)
+refuses_like "70 arguments are [0-9]* too many, expected: weft watch RUN .*" "$weft" watch "${many[@]}"
+# once on a terminal clears nothing; a run that reads its text still is waited for, and one whose folder
+# goes is named below what was seen of it
+python3 - "$weft" <<'E2' || fail "the text view of a run that begins or goes"
+import os, pty, shutil, subprocess, sys
+def in_terminal(*args):
+    ours, its = pty.openpty()
+    p = subprocess.Popen([sys.argv[1], 'watch', *args], stdout=its, stderr=its, stdin=its)
+    os.close(its)
+    return p, ours
+def until(word, ours, text=b''):
+    while word not in text:
+        try: got = os.read(ours, 4096)
+        except OSError: got = b''
+        assert got, (word, text)
+        text += got
+    return text
+p, ours = in_terminal('run', '--text', '--once')
+assert b'\033' not in until(b'so far', ours) and p.wait(20) == 0
+os.mkdir('begins')
+open('begins/lease', 'w').close()
+p, ours = in_terminal('begins', '--text', '--every', '0.1')
+until(b'could not open begins/metrics.jsonl: No such file or directory', ours)
+with open('begins/new', 'w') as f: f.write('{"step":7,"loss":2.5}\n')
+os.rename('begins/new', 'begins/metrics.jsonl')
+assert b'step 7' in until(b'loss 2.5000', ours)
+os.rename('begins', 'gone')
+until(b'could not open begins/metrics.jsonl', ours)
+assert p.poll() is None
+p.terminate()
+assert p.wait(20) == 0
+E2
 printf '{"step":1,"loss":2}\n' >hostile/metrics.jsonl
 printf 'method: \033[31mx\n' >hostile/config.yaml
 expect 0 "$weft" watch hostile --text --once
@@ -51,7 +85,7 @@ for ((i = 0; i < 100; i++)); do
 done
 [[ $(cat address) =~ ^http://127\.0\.0\.1:[0-9]+/$ ]] || fail "address: $(cat address) $(cat errors)"
 cat >ask.py <<'E2'
-import json, sys, urllib.error, urllib.request
+import json, os, sys, urllib.error, urllib.request
 base = open('address').read().strip()
 def ask(path='', method='GET', **headers):
     request = urllib.request.Request(base + path, method=method,
@@ -71,9 +105,16 @@ assert code == 200 and json.loads(data)['runs'][0]['summary']['steps'] == 50
 tag = headers['ETag']
 assert ask('data.json', If_None_Match=tag)[0] == 304
 assert ask('', If_None_Match=tag)[0] == 200, 'the page has another tag than the data'
-for host in 'evil.example', '127.0.0.1.evil.example', 'localhostx', '':
+for host in ('evil.example', '127.0.0.1.evil.example', 'localhostx', '', 'localhost:80.evil.example',
+             'localhost:80:', '[::1', '127.0.0.1:x'):
     assert ask('data.json', Host=host)[0] in (400, 403), host
-assert ask('data.json', Host='localhost:8085')[0] == 200
+for host in 'localhost:8085', 'LocalHost', '[::1]:8085', '127.0.0.1':
+    assert ask('data.json', Host=host)[0] == 200, host
+os.rename('run/metrics.jsonl', 'aside') # as when a run has just been started: the browser asks again
+code, headers, text = ask()
+assert code == 503 and headers['Refresh'] == '1' and b'metrics.jsonl' in text, (code, text)
+os.rename('aside', 'run/metrics.jsonl')
+assert ask()[0] == 200
 assert ask('', method='POST')[0] == 405
 assert ask('../../etc/passwd')[0] == 404 and ask('metrics.jsonl')[0] == 404
 E2
