@@ -67,7 +67,8 @@ void products_in_one_thread(void) {
     enum { OWN_THREADS = 1 }; /* OPENBLAS_THREAD of its header; 0 serial, 2 OpenMP */
     int (*kind)(void);
     void (*set_threads)(int);
-    if (find_function("openblas_get_parallel", &kind, sizeof kind) && kind() == OWN_THREADS &&
+    if (find_function("openblas_get_parallel", &kind, sizeof kind) &&
+        kind() == OWN_THREADS &&
         find_function("openblas_set_num_threads", &set_threads, sizeof set_threads))
         set_threads(1);
 }

@@ -37,6 +37,7 @@ typedef struct weft_rank_facts {
     int64_t instructions;                         /* 0 base, 1 AVX, 2 AVX2, 3 AVX-512 */
     int64_t cores, cores_allowed;                 /* online; allowed to this process */
     uint64_t cpus[WEFT_DOCTOR_CPU_WORDS];         /* the latter as a set of bits */
+    int64_t memory_nodes;                         /* NUMA nodes that have cores */
     double cpu_quota;                             /* cores, of the control group */
     double load;                                  /* mean of the last minute */
     char governor[24];                            /* of the processor's frequency */

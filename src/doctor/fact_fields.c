@@ -43,6 +43,7 @@ const wefti_fact_field wefti_rank_fields[] = {
     WHOLE(cores),
     WHOLE(cores_allowed),
     BITS(cpus),
+    WHOLE(memory_nodes),
     REAL(cpu_quota),
     REAL(load),
     TEXT(governor),

@@ -55,9 +55,31 @@ static void examine_processor(const char *root, weft_rank_facts *facts) {
                      facts->governor, sizeof facts->governor);
 }
 
-static void examine_cores(weft_rank_facts *facts) {
+/* How many numbers a list of the kernel has, "0-1,4": 3; -1 if it is none. */
+static int64_t count_listed(const char *list) {
+    int64_t n = 0;
+    for (const char *at = list;; at++) {
+        char *end;
+        long long first = strtoll(at, &end, 10), last = first;
+        if (end == at) return -1;
+        if (*end == '-') {
+            at = end + 1;
+            last = strtoll(at, &end, 10);
+            if (end == at) return -1;
+        }
+        if (first < 0 || last < first || last > 65535) return -1;
+        n += last - first + 1;
+        if (*end != ',') return *end == '\0' ? n : -1;
+        at = end;
+    }
+}
+
+static void examine_cores(const char *root, weft_rank_facts *facts) {
     cpu_set_t set;
+    char nodes[256];
     facts->cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (wefti_first_line(root, "/sys/devices/system/node/has_cpu", nodes, sizeof nodes))
+        facts->memory_nodes = count_listed(nodes);
     facts->cores_allowed = wefti_machine_cores();
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0) return;
@@ -88,7 +110,7 @@ void wefti_examine_machine(const char *root, weft_rank_facts *facts) {
     if (wefti_first_line(root, "/proc/loadavg", line, sizeof line))
         facts->load = wefti_strtod(line, NULL);
     examine_processor(root, facts);
-    examine_cores(facts);
+    examine_cores(root, facts);
     examine_memory(root, facts);
     examine_clock(facts);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Compares threads with cores, for each machine: pinning, control groups, other load.
+/* Compares threads with cores, for each machine: pinning, NUMA, control groups, other load.
  *
  *     usable cores    the union of what the host's ranks may run on, less than all if pinned
  *     threads         ranks of the host times the computing threads of each
@@ -88,6 +88,26 @@ static void judge_binding(wefti_judge *j, int64_t first) {
     }
 }
 
+/* Memory of another NUMA node is slower, and a thread that wanders leaves its own behind. weft
+ * binds nothing: where there is one such node it does not help, elsewhere launchers do it. */
+static void judge_memory_nodes(wefti_judge *j, int64_t first) {
+    for (int64_t r = first; r < j->n_ranks; r++) {
+        const weft_rank_facts *f = &j->ranks[r];
+        if (!wefti_same_host(j, first, r) || f->memory_nodes < 2 ||
+            f->cores_allowed * f->memory_nodes <= f->cores)
+            continue;
+        wefti_find(
+            j, WEFT_FINDING_NOTE, "cores", r,
+            "start a process for each NUMA node and bind it there: mpirun --map-by numa "
+            "--bind-to numa, or numactl --cpunodebind=N --membind=N before each weft "
+            "train "
+            "(docs/launching.md)",
+            "%s has %lld NUMA nodes, and the process may run on more than one of them",
+            wefti_place(j, r), (long long)f->memory_nodes);
+        return;
+    }
+}
+
 static void judge_count(wefti_judge *j, int64_t r, const host_cores *h) {
     const weft_rank_facts *f = &j->ranks[r];
     if (h->threads > h->usable)
@@ -132,6 +152,7 @@ void wefti_judge_cores(wefti_judge *j) {
         judge_count(j, r, &h);
         judge_binding(j, r);
         judge_sharing(j, r);
+        judge_memory_nodes(j, r);
         judge_load(j, r);
     }
 }

@@ -85,6 +85,18 @@ static void machine_is_read(void **state) {
     assert_true(f.load == 3.25);
     assert_string_equal(f.processor, "Made Up 3000");
     assert_string_equal(f.governor, "powersave");
+    assert_int_equal(f.memory_nodes, -1);
+    static const struct {
+        const char *list;
+        int64_t nodes;
+    } lists[] = {{"0\n", 1},       {"0-1\n", 2}, {"0-1,4\n", 3},
+                 {"0,2,5-8\n", 6}, {"\n", -1},   {"1-0\n", -1},
+                 {"0-\n", -1},     {"0,\n", -1}, {"-1\n", -1},
+                 {"0 1\n", -1},    {"a\n", -1},  {"0-99999999999999999999\n", -1}};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        put(ctx, "/sys/devices/system/node/has_cpu", lists[i].list);
+        assert_int_equal(examine(ctx, NULL).memory_nodes, lists[i].nodes);
+    }
     assert_int_equal(ctx_end(ctx), 0);
 }
 

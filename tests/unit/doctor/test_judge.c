@@ -163,6 +163,24 @@ static void ranks_may_not_share_their_core(void **state) {
     expect(&c, WEFT_FINDING_WARNING, "cores", 0, "may use 1 of 8 cores, fewer than its");
 }
 
+static void processes_across_memory_nodes_are_named(void **state) {
+    cluster c = hosts(2, 2);
+    for (int r = 2; r < 4; r++) c.ranks[r].memory_nodes = 2;
+    expect(&c, WEFT_FINDING_NOTE, "cores", 2, "n1 has 2 NUMA nodes, and the process may");
+    for (int r = 2; r < 4; r++) { /* each on a node of its own */
+        c.ranks[r].cpus[0] = r == 2 ? 0xf : 0xf0;
+        c.ranks[r].cores_allowed = 4;
+    }
+    weft_ctx *ctx;
+    assert_int_equal(ctx_begin(&ctx), 0);
+    weft_findings found = judge(ctx, &c, NULL, 0);
+    assert_null(find(&found, "NUMA"));
+    weft_findings_clear(ctx, &found);
+    assert_int_equal(ctx_end(ctx), 0);
+    c.ranks[3].cores_allowed = 5; /* one too many, of the second */
+    expect(&c, WEFT_FINDING_NOTE, "cores", 3, "n1 has 2 NUMA nodes");
+}
+
 static void unequal_machines_are_named(void **state) {
     cluster c = hosts(3, 1);
     c.ranks[2].cores = 4;
@@ -340,6 +358,7 @@ int main(void) {
         cmocka_unit_test(configurations_and_texts_must_be_equal),
         cmocka_unit_test(clocks_are_compared),
         cmocka_unit_test(threads_must_fit_on_cores),
+        cmocka_unit_test(processes_across_memory_nodes_are_named),
         cmocka_unit_test(ranks_may_not_share_their_core),
         cmocka_unit_test(unequal_machines_are_named),
         cmocka_unit_test(networks_are_compared),
