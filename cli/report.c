@@ -69,7 +69,8 @@ const command command_report = {
     .help = "Writes one HTML page that needs no network: the curves of one run, or of "
             "several runs in the same charts. For a run with --plan it shows the "
             "prediction next to the measurement. --trace writes what the threads of all "
-            "ranks did in one step, for https://ui.perfetto.dev or chrome://tracing.",
+            "ranks did in one step, for https://ui.perfetto.dev or chrome://tracing. weft "
+            "watch RUN shows the same page while the run trains.",
     .flags = flags,
     .run = run,
 };

@@ -9,7 +9,7 @@ empty_here
 mkdir -p tree/tools tree/docs tree/build/release bin
 cp "$source_dir/tools/quickstart" tree/tools
 echo '# weft' >tree/README.md
-echo 'words' >tree/docs/a.md
+(cd tree/docs && echo 'words' >a.md)
 printf '#!/bin/sh\necho "called: $*"\n' >tree/build/release/weft
 chmod +x tree/build/release/weft
 for tool in sh dirname mkdir cat mv; do ln -s "$(command -v $tool)" bin; done
