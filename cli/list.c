@@ -6,7 +6,8 @@
 
 #include "common.h"
 
-/* Topic, and the key whose choices they are; a second word for a key stands behind the first. */
+/* Topic, and the key whose choices it lists. A second topic for the same key follows the
+ * first. */
 #define TOPICS(_)                                                                        \
     _("models", "model.kind")                                                            \
     _("methods", "method")                                                               \

@@ -448,7 +448,8 @@ static weft_status show(weft_ctx *ctx, const request *r, const weft_advice *a) {
     return WEFT_OK;
 }
 
-/* An accelerator that was named: how well computing is known, and what it cannot exceed. */
+/* Sets the quality and the upper limit of the compute rate from the data sheet of a named
+ * accelerator. */
 static void take_sheet(request *r, const char *name) {
     const weft_accelerator *a;
     for (int i = 0; name && (a = weft_accelerator_at(i)); i++) {

@@ -41,7 +41,7 @@ static void put_value(writer *w, const wefti_fact *fact, const void *item) {
     put(w, text);
 }
 
-/* What is said or left out, but never 0 (facts.c). */
+/* Whether a fact is left out: one that must be above 0 if given (facts.c) and is 0. */
 static bool is_left_out(const wefti_fact *fact, const void *item) {
     double value;
     if (fact->type != WEFTI_FACT_QUANTITY || fact->needed || fact->low <= 0) return false;

@@ -175,7 +175,7 @@ static json_t *left_out(const weft_advice *a, bool *ok) {
     return rows;
 }
 
-/* Steps that were measured, as they are predicted with what follows from them. */
+/* The measured steps, with their predictions from the facts that were derived from them. */
 static json_t *measured(const weft_advice *a, bool *ok) {
     json_t *rows = json_array();
     for (int i = 0; i < a->n_measured; i++) {

@@ -5,11 +5,11 @@
  *     one node        find f with  T(f) = t           T falls with the rate of computing f
  *     two batches     t = a + b tokens:  a spread over the layers as launch, f from the rest
  *     several nodes   find b with  T(b) = t           T falls with the wire's rate b
- *     and no other    find f with  T(f) = t, the wire as it was said
+ *     only these      find f with  T(f) = t, with the given rate of the wire
  *
- * The last is one equation for two unknowns, so it is said what would tell them apart: a step
- * on one node. Where a data sheet is there and f is not within a twentieth and the whole of
- * its peak, the label of the wire is what is wrong: then f is the data sheet's, and b is found.
+ * The last is one equation for two unknowns, so the text says what would separate them: a step
+ * on one node. If there is a data sheet, and f is not between a twentieth and the whole of its
+ * peak, the given rate of the wire is wrong: then f is that of the data sheet, and b is found.
  *
  * T is the model that predicts the candidates, so f and b also include what the model
  * leaves out. Both are found by bisection in logarithms; several measurements give the
@@ -136,8 +136,8 @@ typedef struct solver {
     double memory; /* largest predicted memory of a rank in the measured runs */
 } solver;
 
-/* "64k tokens" may be 65536: the nearest number that all ranks can share in whole sequences, if it
- * is within a twentieth. */
+/* "64k tokens" may mean 65536: the nearest number that all ranks can share in whole
+ * sequences, if it differs by at most a twentieth. */
 static int64_t whole_sequences(const wefti_adviser *a, const weft_measurement *m,
                                int64_t ranks_per_node) {
     double unit = (double)(m->nodes * ranks_per_node * wefti_advise_length(a));
@@ -296,12 +296,12 @@ static weft_status solve_wire(weft_ctx *ctx, solver *s, int *n_used) {
 
 /* ---- steps on several nodes, and none on one ---- */
 
-/* Shares of a peak between which training computes, small batches and f32 included; and what
- * is beyond any rank, where no peak is known. */
+/* Lower limit of the share of a peak that training reaches, including small batches and
+ * f32; and a rate beyond that of any rank, for use without a known peak. */
 static const double slowest_share = 0.05, beyond_flops = 1e16;
 
-/* Computing from one step on several nodes, between these rates; a rate outside of them if it
- * is not there. */
+/* Finds the compute rate from one step on several nodes, between `low` and `high`; the
+ * result is 0 or INFINITY if it is outside of these. */
 static weft_status solve_behind(weft_ctx *ctx, solver *s, const weft_measurement *m,
                                 double low, double high) {
     double *rate = &s->a.cluster.rank_flops, step_s, wanted_s = seconds_of(s, m);
@@ -320,7 +320,8 @@ static weft_status solve_behind(weft_ctx *ctx, solver *s, const weft_measurement
     return halve(ctx, s, m, rate, low, high);
 }
 
-/* What is said of computing that cannot be, with a data sheet beside it. */
+/* Uses the rate of the data sheet, and explains that the rate from the measurement is
+ * impossible. */
 static void take_sheet(solver *s, double flops, double sheet, char *out, size_t size) {
     snprintf(out, size,
              "with the wire as it was said a rank would compute %s of its peak of %.3g "
@@ -330,7 +331,7 @@ static void take_sheet(solver *s, double flops, double sheet, char *out, size_t 
     s->a.cluster.rank_flops = sheet;
 }
 
-/* Sets computing; `out` is why it is the data sheet's, or empty. */
+/* Sets the compute rate; `out` becomes the reason for using the data sheet's rate, or empty. */
 static weft_status solve_several(weft_ctx *ctx, solver *s, double sheet, char *out,
                                  size_t size) {
     double peak = sheet > 0 ? s->a.options.peak_flops : 0, sum = 0;
@@ -399,7 +400,8 @@ static void say(const solver *s, double given_Bps, int n_one, int n_wire,
                  "link's own rate and at others on it (weft doctor, weft probe)");
 }
 
-/* With computing from steps on several nodes: what a step on one node would tell. */
+/* If the compute rate comes from steps on several nodes: says what a step on one node
+ * would show. */
 static weft_status say_alone(weft_ctx *ctx, solver *s, weft_inference_of_facts *out) {
     weft_measurement one = s->all[0];
     char alone[32];

@@ -392,8 +392,8 @@ static void count_memory(const walk *k, weft_prediction *out) {
     out->memory_bytes = (int64_t)bytes;
 }
 
-/* Out of an interface: by levels a node sends its sum once; along a tree its N-1 edges between
- * nodes carry everything both ways. */
+/* Counts the bytes out of an interface: in the hierarchical form a node sends its sum
+ * once; in a tree the N-1 edges between nodes carry everything in both directions. */
 static void count_wire(const walk *k, weft_prediction *out) {
     const wefti_framework *f = k->c->framework;
     weft_collective kind = k->c->collective;

@@ -70,7 +70,8 @@ static void fit_block(reader *r, weft_shape *s, double block) {
                               r->where, block, (long long)m->width);
 }
 
-/* A file whose heads say no width of their own divides the model's among them. */
+/* Checks that the heads divide the model's width, if the file gives no separate width of
+ * a head. */
 static void check_heads(reader *r, int64_t width, int64_t heads, bool own_width) {
     if (r->status != WEFT_OK || own_width || width % heads == 0) return;
     r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
@@ -79,7 +80,7 @@ static void check_heads(reader *r, int64_t width, int64_t heads, bool own_width)
                               r->where, (long long)heads, (long long)width);
 }
 
-/* Groups of heads that share keys and values are of one size. */
+/* Checks that all groups of heads that share keys and values have the same size. */
 static void check_groups(reader *r, int64_t heads, int64_t groups) {
     if (r->status != WEFT_OK || heads % groups == 0) return;
     r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
@@ -143,8 +144,8 @@ static void read_plain(reader *r, weft_shape *s) {
     m->context = read_count(r, gpt2 ? "n_positions" : "max_position_embeddings", NULL,
                             2048);
     m->tied = read_flag(r, "tie_word_embeddings", strcmp(s->family, "gpt_neox") != 0);
-    /* embeddings narrower than the model, with a product before and behind its blocks (opt) are
-     * read as fewer rows of its width: as many parameters, and as much to compute */
+    /* embeddings narrower than the model, with a product before and after its blocks (opt), are
+     * represented by fewer rows of the model's width: the same number of parameters and FLOP */
     int64_t P = read_count(r, "word_embed_proj_dim", NULL, m->width);
     if (P < m->width) m->vocab = m->vocab * P / m->width + 2 * P;
     check_heads(r, m->width, H, false);

@@ -28,8 +28,8 @@ weft_status wefti_forecast_spread(weft_ctx *ctx, weft_config *config, int64_t no
     return WEFT_OK;
 }
 
-/* Of a cycle that has settled; of the whole run where it ends before one has: its last step sends
- * nothing that no later step would read. */
+/* Counts the bytes in a cycle of the steady state, or in the whole run if it ends before:
+ * its last step sends nothing, since no later step would read it. */
 double wefti_forecast_bytes(const wefti_timed *timed) {
     const wefti_job *job = timed->job;
     int64_t n = wefti_forecast_cycle(job), first = 4 * n, all = 0;
