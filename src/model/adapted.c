@@ -30,18 +30,19 @@
 
 typedef enum trained { NOTHING, A_PART, ALL } trained;
 
-/* How a parameter of the whole model is made; numbers in the unit of this model, or -1. */
+/* How a parameter of the whole model is computed: numbers of parameters in the unit of
+ * this model, or -1. */
 typedef struct source {
-    int own;  /* it is trained as it is */
+    int own;  /* it is trained in full */
     int a, b; /* it has an adapter */
 } source;
 
 struct wefti_adapted {
     weft_model *whole;      /* owned */
-    wefti_model_ops ops;    /* the whole model's, but for passes and sizes */
+    wefti_model_ops ops;    /* those of the whole model, except passes and sizes */
     const wefti_base *base; /* borrowed */
-    int64_t *unit_at;       /* [units] where they begin in values */
-    trained *trained;       /* [units] how much of a unit */
+    int64_t *unit_at;       /* [units] where each unit begins in base->values */
+    trained *trained;       /* [units] which part of a unit is trained */
     source *sources;        /* [params of the whole model] */
     bool *has;                  /* [params of the whole model] an adapter */
     int64_t rank;
@@ -60,8 +61,8 @@ static bool any(bool matches(const char *, const wefti_param *), const char *con
     return false;
 }
 
-/* The number of the adapter's first parameter in the unit whose tensor is that of `param`
- * too (one tensor of a file can be several of ours); -1: none yet. */
+/* The number of the first parameter in the unit of an adapter for the same tensor as
+ * `param` (one tensor of a file can be several parameters here); -1: none yet. */
 static int shared_adapter(const wefti_adapted *ad, const wefti_unit *whole,
                           const wefti_param *param) {
     for (const wefti_param *p = whole->params; p < param; p++) {
@@ -89,7 +90,8 @@ static void append_factor(weft_model *model, wefti_unit *unit, const char *modul
     memcpy(p->file.name, p->name, sizeof p->name);
 }
 
-/* A as PEFT begins it, but normal instead of uniform: variance 1 / (3 inputs); B zero. */
+/* Adds an adapter. A is initialized as in PEFT, but normal instead of uniform: variance 1
+ * / (3 inputs); B is zero. */
 static weft_status append_adapter(weft_ctx *ctx, weft_model *model, wefti_unit *unit,
                                   const wefti_param *param) {
     char module[WEFTI_MODULE_NAME];
@@ -122,8 +124,8 @@ static weft_status append_adapter(weft_ctx *ctx, weft_model *model, wefti_unit *
     return WEFT_OK;
 }
 
-/* Trained whole, under PEFT's name. A table that two units read is two tensors with PEFT, of
- * which it trains one. */
+/* Adds a parameter that is trained in full, with PEFT's name. A table that two units read
+ * is two tensors in PEFT, one of which is trained. */
 static weft_status append_saved(weft_ctx *ctx, weft_model *model, wefti_unit *unit, int u,
                                 const wefti_param *param) {
     static const char before[] = "base_model.model.";
@@ -200,7 +202,8 @@ static weft_status add_unit(weft_ctx *ctx, weft_model *model, int u,
     return WEFT_OK;
 }
 
-/* Decoders' products know of it; those of other kinds of row do not. */
+/* Refuses dropout of adapters for models that do not support it: only the products of
+ * decoders of text do. */
 static weft_status check_dropout(weft_ctx *ctx, const weft_model *whole, double dropout) {
     if (whole->ops->input == WEFTI_INPUT_TEXT) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
@@ -223,7 +226,7 @@ static weft_status check_saved(weft_ctx *ctx, const weft_model *whole,
     return WEFT_OK;
 }
 
-/* A pattern that means nothing is a typing error. */
+/* Refuses a pattern that matches nothing: a typing error. */
 static weft_status check_patterns(weft_ctx *ctx, const weft_model *whole,
                                   const wefti_adapting *what) {
     bool adapters = what->rank > 0;
@@ -243,8 +246,8 @@ static weft_status check_patterns(weft_ctx *ctx, const weft_model *whole,
 
 /* ---- the whole unit ---- */
 
-/* How a product with an adapter lies: rows [row, row + n) of the parameter are rows `at`
- * of its tensor in files, which B's rows follow. */
+/* The rows of a product with an adapter: rows [row, row + n) of the parameter are rows
+ * `at` of its tensor in files, which B's rows follow. */
 typedef struct run {
     int64_t row, at, n;
 } run;
@@ -297,7 +300,7 @@ static size_t bytes_of(const wefti_param *param) {
     return (size_t)(param->rows * param->cols) * sizeof(float);
 }
 
-/* The unit with the adapters' products added to `products`, which may be the unit itself. */
+/* Adds the products of a unit's adapters to `products`, which may be the unit itself. */
 static void merge(const weft_model *model, int u, const float *own,
                   const wefti_kernels *kernels, float *room, float *products) {
     const wefti_adapted *ad = model->adapted;
@@ -321,7 +324,7 @@ void wefti_model_merge_unit(const weft_model *model, int u, const float *own,
     merge(model, u, own, kernels, room, room);
 }
 
-/* The unit as it computes: what is there already, or made in `room`. */
+/* The parameters with which the unit computes: existing ones, or computed in `room`. */
 static const float *compose(const weft_model *model, int u, const float *own,
                             const wefti_kernels *kernels, float *room) {
     const wefti_adapted *ad = model->adapted;
@@ -331,7 +334,8 @@ static const float *compose(const weft_model *model, int u, const float *own,
     return room;
 }
 
-/* The way back of it: the whole unit's gradient, to that of what is trained. */
+/* The backward pass of compose: converts the gradient of the whole unit to that of the
+ * trained parameters. */
 static void take_gradient(const weft_model *model, int u, const float *own,
                           const wefti_kernels *kernels, const float *whole_grads,
                           float *grads) {
@@ -354,8 +358,8 @@ static void take_gradient(const weft_model *model, int u, const float *own,
 
 /* ---- rooms ---- */
 
-/* Whether the head's product takes no gradient of its token matrix: texts alone, for other
- * kinds of row the borrowed unit holds more than that. */
+/* Whether the head computes no gradient of its token matrix. Only for models of texts: in
+ * others the borrowed unit contains more than that matrix. */
 static bool table_is_frozen(const weft_model *model) {
     const wefti_adapted *ad = model->adapted;
     const weft_model *whole = ad->whole;
@@ -363,7 +367,7 @@ static bool table_is_frozen(const weft_model *model) {
     return ad->trained[whole->config.tied ? 0 : whole->n_units - 1] == NOTHING;
 }
 
-/* Floats of a unit's gradient that a backward writes and nobody keeps as they are. */
+/* Floats of a unit's gradient that a backward pass writes only as an intermediate result. */
 static int64_t gradient_floats(const weft_model *model, int u) {
     const wefti_adapted *ad = model->adapted;
     const wefti_unit *unit = &ad->whole->units[u];
@@ -374,7 +378,7 @@ static int64_t gradient_floats(const weft_model *model, int u) {
 }
 
 typedef struct rooms {
-    float *unit, *lent;        /* parameters as they compute */
+    float *unit, *lent;        /* parameters that the unit computes with */
     float *products;           /* of the unit's adapters, where their inputs are dropped */
     float *dropped;            /* such an input */
     float *grads, *lent_grads; /* [grads_floats], [lent_floats] */
@@ -426,7 +430,7 @@ static int64_t scratch_floats(const weft_model *model, int64_t B, int64_t T, int
            whole->ops->scratch_floats(whole, B, T, threads, kernels);
 }
 
-/* A unit of which the inputs of adapters are dropped: its products lie apart. */
+/* Composes a unit with dropout of the adapters' inputs: the adapters' products are separate. */
 static void compose_apart(const weft_model *model, int u, const wefti_pass *pass,
                           const rooms *r, wefti_pass *inner, wefti_side *side) {
     const wefti_adapted *ad = model->adapted;
@@ -441,7 +445,7 @@ static void compose_apart(const weft_model *model, int u, const wefti_pass *pass
     inner->side = side;
 }
 
-/* The pass that the whole model sees; [out] r, side: what it stands on. */
+/* The pass for the whole model; [out] r, side: the buffers that it uses. */
 static wefti_pass inner_pass(const weft_model *model, int u, const wefti_pass *pass,
                              rooms *r, wefti_side *side) {
     const wefti_adapted *ad = model->adapted;
@@ -498,7 +502,7 @@ static void logits(const weft_model *model, const wefti_pass *pass, float *out) 
     whole->ops->logits(whole, &inner, out);
 }
 
-/* The second products of adapters whose inputs are dropped, there and back. */
+/* FLOP of the second products of adapters with dropout, forward and backward. */
 static double side_flop(const wefti_adapted *ad, int u) {
     const wefti_unit *whole = &ad->whole->units[u];
     double elements = 0;
