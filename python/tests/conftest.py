@@ -12,7 +12,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 try:
     import torch
     torch.set_num_threads(1)
-    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])  # imports a great deal, once
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)  # imports a great deal, once
     import torch.nn.parallel.distributed  # noqa: F401
     SAID = f"torch {torch.__version__}"
 except ImportError:

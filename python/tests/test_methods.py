@@ -200,7 +200,7 @@ def test_diloco_is_its_rule(how):
 def mix_that_exchanges():
     model = net()
     with pytest.raises(weft.Error, match="exchanges gradients in each step"):
-        weft.Mix(model, torch.optim.SGD(model.parameters()), method="flexdemo")
+        weft.Mix(model, torch.optim.SGD(model.parameters(), lr=1.0), method="flexdemo")
 
 
 def test_mix_is_for_mixers():

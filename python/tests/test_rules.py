@@ -95,7 +95,7 @@ def test_a_leader_tells_report_steps_and_what_was_brought():
 
 # --- processes that share a copy ---
 
-def in_turns():
+def in_turns(fault):
     torch.distributed.init_process_group("gloo")
     together, place = _together.of_machine(3), int(os.environ["RANK"])
     assert together.agreed(None) is None
@@ -104,16 +104,16 @@ def in_turns():
     assert (str(left), left.doors) == ("it is out", "a:1,b:2")
 
     def enter():
-        if place == 1:
-            raise weft.Error("peer", "nobody answers")
+        if place == 1 and fault is not None:
+            raise fault
         return types.SimpleNamespace(joins=True, rank=3 + place)
 
     def come():
         try:
             return together.in_turn(enter).rank
-        except weft.Error as error:
+        except (weft.Error, KeyboardInterrupt) as error:
             return str(error)
-    first, place = come(), 0 if place == 1 else place  # and again, when it is answered
+    first = come()
     together.check(types.SimpleNamespace(joins=True, rank=3 + together.place))
     together.check(types.SimpleNamespace(joins=False, rank=4 + together.place))
     with pytest.raises(weft.Error, match=f"has part {together.place} of 3.*as part "):
@@ -121,9 +121,20 @@ def in_turns():
     return first
 
 
-def test_who_shares_a_copy_comes_in_by_turns_or_says_why_not():
-    assert run(in_turns, 3) == [3, "nobody answers",
-                                "another process of this machine could not come into the run"]
+@pytest.mark.parametrize("fault", [None, weft.Error("peer", "nobody answers"),
+                                   KeyboardInterrupt("stopped")])
+def test_who_shares_a_copy_comes_in_by_turns_or_says_why_not(fault):
+    last = "another process of this machine could not come into the run"
+    assert run(in_turns, 3, fault) == ([3, 4, 5] if fault is None else [3, str(fault), last])
+
+
+def test_turns_are_of_a_machines_processes_by_gloo(monkeypatch):
+    asked = []
+    for name, value in (("new_subgroups", lambda n, backend: asked.append((n, backend)) or [[4, 5]]),
+                        ("get_process_group_ranks", list), ("get_rank", lambda: 5)):
+        monkeypatch.setattr(torch.distributed, name, value)
+    together = _together.of_machine(2)
+    assert asked == [(2, "gloo")] and (together.place, together.ranks) == (1, [4, 5])
 
 
 # --- coming back ---

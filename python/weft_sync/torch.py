@@ -670,7 +670,11 @@ class Mix:
         self.close()
 
 
-class GradScaler(torch.amp.GradScaler):
+#: before torch 2.3 there was one for CUDA alone, which takes no device
+_Scaler: Any = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+
+
+class GradScaler(_Scaler):
     """torch's, which lowers its scale on all ranks when one of them found an infinity. The
     optimizer is created with ``skips=True``."""
 
