@@ -108,7 +108,7 @@ const command command_watch = {
     .help =
         "Serves the page of `weft report` on this machine's own address and keeps it up "
         "to date: open the address that it prints. For a run on another machine, "
-        "forward the port first: ssh -L 8085:127.0.0.1:8085 HOST weft watch RUN. With "
+        "forward the port first: ssh -t -L 8085:127.0.0.1:8085 HOST weft watch RUN. With "
         "--text it draws loss, speed, bytes and the time left in the terminal instead. "
         "It ends with Ctrl-C, and only reads the run.",
     .flags = flags,
