@@ -53,8 +53,10 @@ import json
 told = json.load(open("out"))
 assert told["ranks"][0]["has_run"] == 1 and told["ranks"][0]["data_files"] == 1, told
 assert told["peers"][0]["answer"] == "unknown", told["peers"]
-worst = told["findings"][0]
-assert worst["severity"] == "error" and worst["topic"] == "peer" and worst["advice"], worst
+assert told["findings"][0]["severity"] == "error", told["findings"][0]
+# a machine whose own name has no address (a bare container) has an error of "name", too
+found = [f for f in told["findings"] if f["topic"] == "peer"]
+assert len(found) == 1 and found[0]["severity"] == "error" and found[0]["advice"], told["findings"]
 PY
 fi
 
