@@ -61,10 +61,10 @@ void wefti_examples_close(weft_ctx *ctx, wefti_examples *e) {
     WEFTI_FREE(ctx, e->classes, e->ids, e->at, e->counts, e->pixels, e->labels, e);
 }
 
-/* Text t of the pairs, and its length. */
+/* Text t of the pairs, and its length. Where all texts are empty there are no ids at all. */
 static const int32_t *text_of(const wefti_examples *e, int64_t t, int64_t *n) {
     *n = e->at[t + 1] - e->at[t];
-    return e->ids + e->at[t];
+    return *n > 0 ? e->ids + e->at[t] : NULL;
 }
 
 static void fill_source(const wefti_examples *e, int64_t k, int32_t *tokens) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tokenizer -> tokenizer.json, the format of Hugging Face's tokenizers library. */
+/* Tokenizer -> tokenizer.json, the format of Hugging Face's tokenizers library, and
+ * tokenizer_config.json, from which transformers takes the class. */
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -107,6 +110,33 @@ weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *t,
     char *room, *text;
     WEFT_TRY(wefti_alloc_n(ctx, 2 * longest, 1, "a token", &room));
     json_t *root = whole_json(t, room);
+    weft_status status = wefti_json_text(ctx, root, JSON_INDENT(2), &text, &n);
+    if (status == WEFT_OK) status = wefti_file_write(ctx, path, text, n);
+    wefti_free(ctx, text);
+    wefti_free(ctx, room);
+    json_decref(root);
+    return status;
+}
+
+/* The settings as JSON; NULL if there is no memory. */
+static json_t *settings_json(const weft_tokenizer *t, char *room) {
+    json_t *root = json_pack("{s:s}", "tokenizer_class", "PreTrainedTokenizerFast");
+    json_t *end = root && t->end >= 0 ? token_string(t, t->end, room) : NULL;
+    if (root && t->end >= 0 && json_object_set_new(root, "eos_token", end) != 0) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+weft_status wefti_settings_save(weft_ctx *ctx, const weft_tokenizer *t,
+                                const char *folder) {
+    char path[PATH_MAX], *room, *text;
+    int64_t n, longest = t->end >= 0 ? t->tokens[t->end].n_bytes : 0;
+    if (snprintf(path, sizeof path, "%s/tokenizer_config.json", folder) >= PATH_MAX)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", folder);
+    WEFT_TRY(wefti_alloc_n(ctx, 2 * longest, 1, "a token", &room));
+    json_t *root = settings_json(t, room);
     weft_status status = wefti_json_text(ctx, root, JSON_INDENT(2), &text, &n);
     if (status == WEFT_OK) status = wefti_file_write(ctx, path, text, n);
     wefti_free(ctx, text);

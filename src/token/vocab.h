@@ -41,9 +41,9 @@ struct weft_tokenizer {
     uint64_t hash;
     wefti_splitter *splitter; /* NULL for the kind "bytes"; owned */
     wefti_pipeline *pipeline; /* NULL for plain files; owned */
-    wefti_token *shown;       /* [vocab] the bytes that ids stand for in text, where they are
+    wefti_token *shown; /* [vocab] the bytes that ids stand for in text, where they are
                                * others than their names in the vocabulary; or NULL; owned */
-    char *shown_text;         /* owned */
+    char *shown_text;   /* owned */
     char *
         extras; /* parts of tokenizer.json that are kept as they came, as JSON; or NULL */
 };
@@ -98,3 +98,10 @@ static inline uint64_t wefti_pair_key(int32_t left, int32_t right) {
 static inline bool wefti_vocab_has(const weft_tokenizer *t, int64_t id) {
     return id >= 0 && id < t->vocab && (t->tokens[id].flags & WEFTI_TOKEN_EXISTS);
 }
+
+/* Writes tokenizer_config.json into the folder, where a chat has not: the class that takes
+ * tokenizer.json as it is, and the end token. Without it transformers guesses a class by the kind
+ * of model, and gpt2's adds "<|endoftext|>" behind the last id: outside of the embedding, if the
+ * tokenizer is of bytes. */
+weft_status wefti_settings_save(weft_ctx *ctx, const weft_tokenizer *t,
+                                const char *folder) WEFT_CHECKED;

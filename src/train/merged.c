@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "checkpoint/safetensors.h"
+#include "token/vocab.h"
 #include "train/adapterfile.h"
 #include "train/frozen.h"
 #include "train/inference.h"
@@ -69,8 +70,8 @@ static weft_status read_adapters(weft_ctx *ctx, const weft_model *model,
 
 static weft_status merge_units(weft_ctx *ctx, weft_inference *inf, const float *own) {
     const weft_model *model = inf->model, *whole = wefti_model_whole(model);
-    WEFT_TRY(wefti_alloc_n(ctx, whole->n_units, sizeof(float *), "parameters",
-                           &inf->params));
+    WEFT_TRY(
+        wefti_alloc_n(ctx, whole->n_units, sizeof(float *), "parameters", &inf->params));
     for (int u = 0; u < whole->n_units; own += model->units[u++].n_elements) {
         WEFT_TRY(wefti_alloc_n(ctx, whole->units[u].n_elements, sizeof(float),
                                "parameters", &inf->params[u]));
@@ -158,12 +159,13 @@ static weft_status path_of(weft_ctx *ctx, const char *folder, const char *name,
 
 /* Copies the chat template of the folder that the model came from, if there is one that
  * weft can read. */
-static weft_status save_chat(weft_ctx *ctx, const weft_inference *inf, const char *folder) {
+static weft_status save_chat(weft_ctx *ctx, const weft_inference *inf,
+                             const char *folder) {
     weft_chat *chat;
     weft_status status = weft_chat_open(ctx, "auto", inf->folder, &chat);
     if (status == WEFT_ERR_CONFIG || status == WEFT_ERR_FORMAT) {
         weft_ctx_clear(ctx);
-        return WEFT_OK;
+        return wefti_settings_save(ctx, inf->tokenizer, folder);
     }
     if (status == WEFT_OK) status = weft_chat_save(ctx, chat, folder);
     weft_chat_destroy(ctx, chat);

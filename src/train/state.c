@@ -30,6 +30,7 @@
 #include "job/adopt.h"
 #include "model/adapted.h"
 #include "model/fields.h"
+#include "token/vocab.h"
 #include "train/adapterfile.h"
 #include "train/initial.h"
 
@@ -270,7 +271,8 @@ static weft_status create_files(wefti_rank *r, const char *partial,
     }
     WEFT_TRY(join(r->ctx, path, partial, "tokenizer.json"));
     WEFT_TRY(weft_tokenizer_save(r->ctx, wording->tokenizer, path));
-    if (wording->chat) WEFT_TRY(weft_chat_save(r->ctx, wording->chat, partial));
+    WEFT_TRY(wording->chat ? weft_chat_save(r->ctx, wording->chat, partial)
+                           : wefti_settings_save(r->ctx, wording->tokenizer, partial));
     if (wefti_model_has_adapters(r->job->model)) /* a config.json means a whole model */
         return wefti_adapter_write(r->ctx, r->job->model, partial);
     WEFT_TRY(r->job->model->ops->describe_json(r->ctx, r->job->model, &json));
@@ -363,16 +365,16 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
     int64_t rows = wefti_rank_first_row(r, step);
     json_t *layout = json_pack(
         "{s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "step", (json_int_t)step,
-        "rows", (json_int_t)rows, "replicas", wefti_rank_replicas(r), "shards", job->S, "optimizer",
-        job->optimizer->name, "replicator", job->replicator_config.kind,
+        "rows", (json_int_t)rows, "replicas", wefti_rank_replicas(r), "shards", job->S,
+        "optimizer", job->optimizer->name, "replicator", job->replicator_config.kind,
         "site_replicator", job->site_replicator_config.kind, "mixer",
         job->mixer_config.kind, "seed", (json_int_t)job->config->run.seed, "parameters",
         (json_int_t)job->model->n_elements);
     bool fine = layout && pack_known(r->mixer, layout) && pack_base(job->model, layout);
     char *text;
     int64_t n_bytes;
-    weft_status status = wefti_json_text(r->ctx, fine ? layout : NULL, JSON_COMPACT, &text,
-                                         &n_bytes);
+    weft_status status = wefti_json_text(r->ctx, fine ? layout : NULL, JSON_COMPACT,
+                                         &text, &n_bytes);
     json_decref(layout);
     if (status == WEFT_OK)
         status = wefti_checkpoint_commit(r->ctx, checkpoints, step, text,
@@ -544,7 +546,8 @@ static weft_status load_known(wefti_mixer *m, const wefti_saved_layout *saved,
 static weft_status load_replica(wefti_rank *r, const wefti_saved_layout *saved,
                                 const char *path) {
     tensor_file file;
-    if (saved->replicas != wefti_rank_replicas(r)) return load_mean(r, saved->replicas, path);
+    if (saved->replicas != wefti_rank_replicas(r))
+        return load_mean(r, saved->replicas, path);
     WEFT_TRY(load_known(r->mixer, saved, path));
     WEFT_TRY(name_replica_file(r, path, r->replica, &file));
     return with_file(r, &file, false, read_block);

@@ -81,7 +81,7 @@ step8=checkpoints/step-00000008
 {
     for folder in $step6 $step8; do
         for file in config.json index.json model.safetensors replica-00000.safetensors \
-            replica-00001.safetensors tokenizer.json; do
+            replica-00001.safetensors tokenizer.json tokenizer_config.json; do
             echo "$folder/$file"
         done
     done
