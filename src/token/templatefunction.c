@@ -311,8 +311,8 @@ static json_t *call_namespace(wefti_machine *m, json_t *of, const wefti_argument
     (void)of;
     json_t *out = wefti_machine_made(m, json_object());
     for (int i = 0; out && i < g->n; i++) {
-        json_t *value = g->items[i] ? json_incref(g->items[i]) : json_null();
-        if (!g->names[i] || json_object_set_new(out, g->names[i], value) != 0) {
+        json_t *value = g->items[i] ? g->items[i] : json_null(); /* which is not counted */
+        if (!g->names[i] || json_object_set(out, g->names[i], value) != 0) {
             json_decref(out);
             return wefti_machine_fail(m, "namespace has an argument without a name", "");
         }
