@@ -255,9 +255,9 @@ static void rotate(const wefti_decoder_view *f, bool back, float *qk) {
     const weft_model_config *c = &f->model->config;
     int64_t B = f->pass->B, T = f->pass->T, heads = c->heads + c->kv_heads;
     int64_t R = wefti_rotary_columns(c);
+    if (!f->traits->rotary) return; /* and has no tables */
     bool local = c->rope_local_theta > 0 && has_window(f->model, f->unit);
     const float *table = f->model->tables + (local ? c->context * R : 0);
-    if (!f->traits->rotary) return;
     if (R == f->D) f->k->rope(B, T, heads, f->D, f->ld, table, back, qk);
     for (int64_t h = 0; R < f->D && h < heads; h++)
         f->k->rope(B, T, 1, R, f->ld, table, back, qk + h * f->D);
