@@ -132,6 +132,8 @@ grep -qa "brain.Event:2" demo/events.out.tfevents.* || fail "no TensorBoard even
 grep -qa "train/loss" demo/events.out.tfevents.* || fail "no losses among the events"
 grep -q '"model_type": *"gpt2"' demo/$step8/config.json || fail "config.json names no model"
 prints "kind: bytes" "$weft" data inspect demo/$step8/tokenizer.json
+[[ $(tr -d ' \n' <demo/$step8/tokenizer_config.json) == '{"tokenizer_class":"PreTrainedTokenizerFast"}' ]] ||
+    fail "settings: $(cat demo/$step8/tokenizer_config.json)"
 (cd demo/$step8 && stat -c '%n %s' [!i]*) >wanted
 tr -d ' \n' <demo/$step8/index.json |
     grep -oE '"name":"[^"]+","n_bytes":[0-9]+' | sed 's/"name":"//; s/","n_bytes":/ /' >found
@@ -312,6 +314,7 @@ evaluates folder
 # -- tokenizers and token shards
 trains bpe data.path=text.txt data.tokenizer=bpe data.vocab=280
 prints "ids: 280" "$weft" data inspect "$(checkpoint bpe 8)/tokenizer.json"
+grep -q '"eos_token": "<|endoftext|>"' "$(checkpoint bpe 8)/tokenizer_config.json" || fail "no end token"
 expect 0 "$weft" train "${tiny[@]}" --folder bpe --resume --quiet data.path=text.txt \
     data.tokenizer=bpe data.vocab=280 run.steps=9
 evaluates bpe
