@@ -5,6 +5,7 @@ what is refused."""
 import ctypes
 import os
 import socket
+import threading
 import types
 import warnings
 
@@ -226,8 +227,11 @@ def test_as_many_numbers_as_there_are():
             _sync.Sync.set_numbers(sync, wrong)
 
 
-class Late(_library._Job):
-    """Ctrl-C as a call of libweft returns, when its waiter has been told already."""
+class Interrupted(_library._Job):
+    """Ctrl-C at the first look at a call of libweft: `late`, as it returns, when its waiter has been
+    told already."""
+
+    late = False
 
     def __init__(self, call):
         super().__init__(call)
@@ -236,21 +240,37 @@ class Late(_library._Job):
     def acquire(self, timeout):
         assert 0 < timeout <= 1  # so that one which comes just before the wait is heard, too
         self.asked += 1
-        assert self.asked == 1, "it has returned: nothing is left to wait for"
-        self.lock.acquire()
-        raise KeyboardInterrupt
+        assert self.asked == 1 or not self.late, "it has returned: nothing is left to wait for"
+        if self.asked == 1 and self.late:
+            self.lock.acquire()
+        if self.asked == 1:
+            raise KeyboardInterrupt
+        return self.lock.acquire(timeout=timeout)
 
     def release(self):
         self.lock.release()
 
 
-def test_ctrl_c_as_a_call_returns_ends_it(monkeypatch):
-    said, waiter = [], _library._Waiter()
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_ends_a_call_that_waits_and_then_the_program_goes_on(monkeypatch, late):
+    said, ended, waiter = [], threading.Event(), _library._Waiter()
     assert waiter.run(lambda: 7, None) == 7
-    monkeypatch.setattr(_library, "_Job", Late)
+    monkeypatch.setattr(_library, "_Job", Interrupted)
+    monkeypatch.setattr(Interrupted, "late", late)
+
+    def call():
+        if not late:
+            ended.wait()
+        said.append("returned")
+        return 7
+
+    def fail(words):
+        said.append(words)
+        ended.set()
     with pytest.raises(KeyboardInterrupt):
-        waiter.run(lambda: 7, types.SimpleNamespace(fail=said.append))
-    assert said == ["stopped by KeyboardInterrupt"]
+        waiter.run(call, types.SimpleNamespace(fail=fail))
+    both = ["stopped by KeyboardInterrupt", "returned"]
+    assert said == (both[::-1] if late else both)
 
 
 def test_ctrl_c_between_arrivals_is_told_to_the_others():
