@@ -320,14 +320,17 @@ static weft_status close_steps(rank_thread *t, int64_t done) {
     return WEFT_OK;
 }
 
-/* One step, up to reading the status that is due. */
-static weft_status do_step(rank_thread *t, int64_t step, double start_s) {
+/* One step, up to reading the status that is due. The next one begins where this one has settled,
+ * so that waiting for the status, which is all that some ranks wait for, is in one of them. */
+static weft_status do_step(rank_thread *t, int64_t step, double *start_s) {
     wefti_tally tally;
     WEFT_TRY(wefti_guests_step(t->slot->state, t->mesh, step));
     WEFT_TRY(wefti_rank_step(t->slot->state, step));
     WEFT_TRY(wefti_rank_settle(t->slot->state, &tally));
-    t->pending[step % (WEFTI_MAX_LAG + 1)] = make_record(t, &tally,
-                                                         wefti_now_s() - start_s);
+    double settled_s = wefti_now_s();
+    weft_step_record record = make_record(t, &tally, settled_s - *start_s);
+    t->pending[step % (WEFTI_MAX_LAG + 1)] = record;
+    *start_s = settled_s;
     double begun_s = wefti_timeline_now(t->slot->state->timeline);
     WEFT_TRY(read_status(t, step - t->run->prepared->job->status_lag));
     wefti_rank_end(t->slot->state, begun_s);
@@ -485,9 +488,9 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
             continue;
         }
         WEFT_TRY(log_view(t, steps));
-        WEFT_TRY(do_step(t, step++, start_s));
-        if (t->slot->first_here) note_time(t, wefti_now_s() - start_s);
-        start_s = wefti_now_s();
+        double begun_s = start_s;
+        WEFT_TRY(do_step(t, step++, &start_s));
+        if (t->slot->first_here) note_time(t, start_s - begun_s);
         if (!is_pause(t, step)) continue;
         WEFT_TRY(pause(t, step, &whole));
         start_s = wefti_now_s();

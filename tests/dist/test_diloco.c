@@ -254,6 +254,19 @@ static int memory_of_child(const char *const *keys) {
     return WEXITSTATUS(how);
 }
 
+/* In each step one of four ranks, drawn anew, stands still, and between two exchanges the others wait
+ * for nothing of it but its status: two of these are that far apart at least, and the steps of the
+ * first rank add up to all of it. */
+static void waiting_for_the_status_is_in_the_steps(void **state) {
+    double sum_s = 0;
+    train(&one, "status", false,
+          KEYS("method=diloco", "mixer.outer_every=12", "run.steps=24", "mesh.nodes=4",
+               "mesh.compute_time=0.002", "mesh.straggler_time=0.02"));
+    assert_trained(&one);
+    for (int i = 1; i < 24; i++) sum_s += one.step_s[i];
+    if (sum_s < 22 * 0.02) fail_msg("23 steps took %.3f s", sum_s);
+}
+
 #define BIG                                                                              \
     "model.layers=4", "model.width=256", "model.heads=4", "data.length=128",             \
         "batch.tokens_per_step=512", "run.steps=4", "run.eval_tokens=512",               \
@@ -281,6 +294,7 @@ int main(void) {
         cmocka_unit_test(sites_take_outer_steps_too),
         cmocka_unit_test(it_starts_from_the_model_it_is_given),
         cmocka_unit_test(both_presets_learn),
+        cmocka_unit_test(waiting_for_the_status_is_in_the_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
