@@ -165,6 +165,28 @@ static weft_status plan_route(wefti_timed *timed, const wefti_replicator_config 
     return WEFT_OK;
 }
 
+/* Layers are alike, and so are their buckets: what is said of one is said of the next. With
+ * thousands of owners asking again for each takes as long as playing. */
+static bool is_like(const wefti_bucket *a, const wefti_bucket *b) {
+    bool same = a->n_elements == b->n_elements && a->n_pieces == b->n_pieces;
+    for (int i = 0; same && i < a->n_pieces; i++)
+        same = a->pieces[i].rows == b->pieces[i].rows &&
+               a->pieces[i].cols == b->pieces[i].cols &&
+               a->pieces[i].offset == b->pieces[i].offset;
+    return same;
+}
+
+static weft_status repeat_route(weft_ctx *ctx, const wefti_route_plan *before, int R,
+                                wefti_route_plan *out) {
+    *out = *before;
+    for (int round = 0; round < before->n_rounds; round++) out->bytes[round] = NULL;
+    for (int round = 0; round < before->n_rounds; round++) {
+        WEFT_TRY(wefti_alloc_n(ctx, R, sizeof(int64_t), "messages", &out->bytes[round]));
+        memcpy(out->bytes[round], before->bytes[round], (size_t)R * sizeof(int64_t));
+    }
+    return WEFT_OK;
+}
+
 static weft_status plan_bucket(wefti_timed *timed, const wefti_arrangement *a, int b,
                                wefti_timed_bucket *out) {
     const wefti_job *job = timed->job;
@@ -172,8 +194,10 @@ static weft_status plan_bucket(wefti_timed *timed, const wefti_arrangement *a, i
     out->mixer = wefti_costs_mixer(timed->cluster, job, bucket);
     out->optimizer_s = wefti_costs_optimizer(timed->cluster, job, a, b);
     out->norm_s = wefti_costs_touch(timed->cluster, 4 * (double)bucket->n_elements);
-    WEFT_TRY(plan_route(timed, &job->replicator_config, bucket, job->site_replicas,
-                        &out->near));
+    int R = job->site_replicas;
+    bool again = b > 0 && is_like(&bucket[-1], bucket);
+    WEFT_TRY(again ? repeat_route(timed->ctx, &out[-1].near, R, &out->near)
+                   : plan_route(timed, &job->replicator_config, bucket, R, &out->near));
     if (job->sites == 1) return WEFT_OK;
     return plan_route(timed, &job->site_replicator_config, bucket, job->sites, &out->far);
 }
