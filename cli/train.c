@@ -257,8 +257,8 @@ static void show_result(const weft_config *config, const weft_train_result *r,
     if (!r->stopped && !isnan(r->validation_loss)) show_training_loss(config, v, r);
     printf("time             %.1f s for %lld steps\n", r->elapsed_s, (long long)r->steps);
     if (r->wire_bytes > 0)
-        printf("wire             %s out of each node in all, %.0f %% of exchange time "
-               "hidden\n",
+        printf("wire             %s out of each node in all steps, %.0f %% of exchange "
+               "time hidden\n",
                wire, 100 * r->hidden_share);
     if (watch) show_against_plan(watch);
     printf("memory           %s at its peak, %s predicted\n", peak, predicted);

@@ -131,9 +131,10 @@ typedef struct weft_topology_analysis {
     int64_t steps_1e6;   /* steps after which it is at most 1e-6; -1: not known */
     bool estimated;      /* steps_1e6 is computed from gap_period */
     /* Bytes at a node's interface in a step, for copies of copy_bytes: maximum, and mean
-     * over nodes and steps. A group of k members that spans several nodes passes partial
-     * sums around a ring, 2 (k-1)/k copies in and out of each of its nodes; otherwise each
-     * member sends its copy to each target. Traffic inside a node is not counted. */
+     * over nodes and steps. In a group of k members each owns a k-th of the copy, which all
+     * send to it and it sends to all: 2/k copies for each member in another node. Where
+     * there is no group, each member sends its copy to each target. Traffic inside a node is
+     * not counted. */
     double out_max, out_mean, in_max, in_mean;
     /* The slowest link that a step uses, in seconds for one copy: maximum, and mean over
      * steps. NAN without links. */

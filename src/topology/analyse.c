@@ -111,21 +111,14 @@ static void add_row(analyst *a, int64_t i) {
 
 /* ---- bytes and links ---- */
 
-static bool spans_nodes(const analyst *a) {
-    const weft_neighbours *g = a->near;
-    return wefti_topology_node(a->t, g->sources[0]) !=
-           wefti_topology_node(a->t, g->sources[g->n_sources - 1]);
-}
-
-/* Counts bytes of a group. A ring through the group in ascending order enters and leaves
- * each of its nodes once; the first member of a node in the group represents the node. */
+/* Counts bytes of a group. Each of k members owns a k-th of the copy: the others send theirs to its
+ * owner, and the mean goes back, so a member exchanges 2/k of a copy with each one elsewhere. */
 static void count_group(analyst *a) {
     const weft_neighbours *g = a->near;
-    int node = wefti_topology_node(a->t, g->sources[g->self]);
-    bool first = g->self == 0 ||
-                 wefti_topology_node(a->t, g->sources[g->self - 1]) != node;
-    if (!first || !spans_nodes(a)) return;
-    double copies = 2.0 * (g->n_sources - 1) / g->n_sources;
+    int node = wefti_topology_node(a->t, g->sources[g->self]), elsewhere = 0;
+    for (int i = 0; i < g->n_sources; i++)
+        elsewhere += wefti_topology_node(a->t, g->sources[i]) != node;
+    double copies = 2.0 * elsewhere / g->n_sources;
     a->sent[node] += copies * (double)a->t->copy_bytes;
     a->received[node] += copies * (double)a->t->copy_bytes;
 }

@@ -18,8 +18,8 @@ step 3        [0145][23][67]
 
 consensus     exact mean after 4 steps
 spectral gap  1 of the product over a period, 0.25 of the mean matrix
-bytes out     150 MB of a node in a step at most, 75 MB on average, for a copy of 100 MB
-bytes in      150 MB of a node in a step at most, 75 MB on average
+bytes out     200 MB of a node in a step at most, 100 MB on average, for a copy of 100 MB
+bytes in      200 MB of a node in a step at most, 100 MB on average
 TEXT
 expect 0 "$weft" topology aer --nodes 4 --ranks 2
 [[ ! -s err ]] || fail "something on stderr: $(head -1 err)"

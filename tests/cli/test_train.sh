@@ -60,7 +60,7 @@ expect 0 "$weft" train "${tiny[@]}" "${mesh[@]}" method=flexdemo mesh.link=100Mb
 grep -qE "^validation loss  [0-9.]+ nats per token \([0-9.]+ bits per byte\); bigram model \
 [0-9.]+$" out || fail "no validation loss: $(cat out)"
 grep -qE "^time             [0-9.]+ s for 8 steps$" out || fail "no time: $(cat out)"
-grep -qE "^wire             [0-9.]+ kB out of each node in all, [0-9]+ % of exchange time hidden$" \
+grep -qE "^wire             [0-9.]+ kB out of each node in all steps, [0-9]+ % of exchange time hidden$" \
     out || fail "no wire: $(cat out)"
 grep -qE "^memory           [0-9.]+ [MG]B at its peak, [0-9.]+ [MG]B predicted$" out ||
     fail "no memory: $(cat out)"
