@@ -287,6 +287,10 @@ static void put_choice(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *advi
     }
     if (c->nodes == 1 && a->n_curves > 0) {
         put_stay(ctx, s, a);
+    } else if (adviser->cluster.nodes == 1) {
+        wefti_buffer_print(ctx, s,
+                           "There is one node: say --nodes and --link to compare it with "
+                           "more.");
     } else if (c->nodes == 1 && a->n_left_out > 0) {
         wefti_buffer_print(ctx, s, "Nothing could be tried on several nodes: %s.",
                            main_reason(a));
@@ -312,8 +316,8 @@ static void put_choice(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *advi
     put_alone(ctx, s, a);
     put_rival(ctx, s, adviser);
     put_faster_unknown(ctx, s, a);
-    bool silent = c->nodes == 1 && a->n_curves == 0 && a->n_left_out == 0 &&
-                  !c->learning.changes[0];
+    bool silent = c->nodes == 1 && adviser->cluster.nodes > 1 && a->n_curves == 0 &&
+                  a->n_left_out == 0 && !c->learning.changes[0];
     if (!silent) wefti_buffer_print(ctx, s, "\n\n");
 }
 

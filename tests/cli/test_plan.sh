@@ -210,6 +210,12 @@ same a.json out
 refuses_like "memory-bandwidth is '20G', expected .*" "$weft" plan run.yaml "${facts[@]}" \
     --memory-bandwidth 20G
 
+# -- one node: what would make it a question; a rival's sentence is a paragraph of its own
+expect 0 "$weft" plan run.yaml --nodes 1 --node-flops 20G --same
+grep -q "^There is one node: say --nodes and --link to compare it with more" out || fail "one node: $(sed -n 4p out)"
+expect 0 "$weft" plan run.yaml --nodes 1 --node-flops 20G --memory-bandwidth 20GBps
+grep -q "^One node alone takes" out || fail "one node: $(grep 'One node alone' out)"
+
 # -- what was measured, and other frameworks
 expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --measured "1 node: 100 ms" \
     --measured "2 nodes, ddp: 0.3 s" --framework fsdp --json
