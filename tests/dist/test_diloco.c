@@ -254,9 +254,9 @@ static int memory_of_child(const char *const *keys) {
     return WEXITSTATUS(how);
 }
 
-/* In each step one of four ranks, drawn anew, stands still, and between two exchanges the others wait
- * for nothing of it but its status: two of these are that far apart at least, and the steps of the
- * first rank add up to all of it. */
+/* In each step one of four ranks, drawn anew, stands still, and between two exchanges the others
+ * wait for nothing of it but its status: two of these are that far apart at least, and the steps
+ * of the first rank add up to all of it. */
 static void waiting_for_the_status_is_in_the_steps(void **state) {
     double sum_s = 0;
     train(&one, "status", false,
