@@ -248,6 +248,7 @@ for path in "$step"/*; do
     if [[ $path == */index.json ]]; then sentence="$path is (damaged|not valid).*"; fi
     cp "$path" kept
     for at in 0 8 $((n / 3)) $((n - 56)) $((n - 40)) $((n - 1)); do
+        ((at >= 0)) || continue
         flip "$path" "$at"
         says "$sentence" "$weft" eval run
         refuses_like "$sentence" "$weft" sample $step
@@ -265,7 +266,7 @@ for path in "$step"/*; do
     fi
     cp kept "$path"
 done
-((n_files == 7)) || fail "$n_files files in a checkpoint, expected 7"
+((n_files == 8)) || fail "$n_files files in a checkpoint, expected 8"
 : >$step/notes.txt
 for command in "eval run" "sample run --tokens 3" "train run/config.yaml --resume run.steps=12"; do
     # shellcheck disable=SC2086
