@@ -148,6 +148,12 @@ static void print_speeds_text(const weft_optimizer_speeds *s) {
                o->name, o->bytes, o->bandwidth_Bps / 1e9, 100 * o->share_of_stream,
                o->bandwidth_Bps / o->bytes / 1e6);
     }
+    const weft_matrix_speed *m = &s->matrices;
+    printf("%-12s hidden matrices of a layer of width %lld, %lld parameters: %.3g "
+           "ms, "
+           "%.1f GFLOP/s of %.1f in registers, %.1f %% of its floor's speed\n",
+           m->name, (long long)m->width, (long long)m->n, 1e3 * m->step_s,
+           m->flop / m->step_s / 1e9, m->peak_flops / 1e9, 100 * m->share_of_floor);
 }
 
 static void print_speeds_json(const weft_optimizer_speeds *s) {
@@ -163,7 +169,12 @@ static void print_speeds_json(const weft_optimizer_speeds *s) {
                "\"share_of_stream\": %.4g}",
                i ? ", " : "", o->name, o->bytes, o->bandwidth_Bps, o->share_of_stream);
     }
-    printf("]}\n");
+    const weft_matrix_speed *m = &s->matrices;
+    printf("], \"matrices\": {\"name\": \"%s\", \"width\": %lld, \"parameters\": %lld, "
+           "\"flop\": %.6g, "
+           "\"step_s\": %.6g, \"peak_flops\": %.6g, \"share_of_floor\": %.4g}}\n",
+           m->name, (long long)m->width, (long long)m->n, m->flop, m->step_s,
+           m->peak_flops, m->share_of_floor);
 }
 
 static int run_optimizers(weft_ctx *ctx, const args *a, long long steps,
@@ -180,7 +191,8 @@ static int run_optimizers(weft_ctx *ctx, const args *a, long long steps,
                                            .n = n,
                                            .accumulate = config->optimizer.accumulate,
                                            .steps = steps,
-                                           .warmup = warmup};
+                                           .warmup = warmup,
+                                           .width = config->model.width};
         status = weft_bench_optimizers(ctx, &o, &speeds);
     }
     if (status == WEFT_OK)
@@ -251,7 +263,10 @@ const command command_bench = {
         "optimizers: takes steps of every optimizer on --parameters numbers, with "
         "mesh.threads, mesh.kernels and optimizer.accumulate (here 0 = 4). Prints the "
         "median of the bytes that it reads and writes per second, also as a share of "
-        "the rate at which this machine changes memory in place.\n\n"
+        "the rate at which this machine changes memory in place. Muon's step is that of "
+        "the "
+        "hidden matrices of one gpt2 layer of model.width, compared with its floor: "
+        "bytes at the memory's rate plus FLOP at the processor's.\n\n"
         "replicators: takes steps of every replicator with several codecs, on --nodes "
         "nodes, one of which is timed, with mesh.threads and mesh.kernels. Prints the "
         "median time per parameter, the bytes that must be read and written per second, "

@@ -19,6 +19,9 @@ typedef struct weft_bench_optimizers_options {
     int64_t n;             /* parameters; 0 = 16777216: far more than a cache holds */
     int64_t accumulate;    /* optimizer.accumulate; 0 = 4 */
     int64_t steps, warmup; /* rounds measured, 0 = 10; rounds before them that are not */
+    int64_t
+        width; /* of the gpt2 layer whose hidden matrices an optimizer of whole matrices
+                      updates, at most 65536; 0 = it is not measured */
 } weft_bench_optimizers_options;
 
 /* One optimizer's step over all parameters; medians over the rounds. */
@@ -28,6 +31,18 @@ typedef struct weft_optimizer_speed {
     double bandwidth_Bps;   /* of those bytes */
     double share_of_stream; /* of the same round's stream_Bps */
 } weft_optimizer_speed;
+
+/* The step of an optimizer of whole matrices on those of one gpt2 layer; the median over the
+ * rounds. Its floor: 20 bytes per parameter at stream_Bps and the products' FLOP at
+ * peak_flops. */
+typedef struct weft_matrix_speed {
+    const char *name; /* lives as long as the program */
+    int64_t width, n; /* of the layer, its parameters; 0: not measured */
+    double flop;      /* of a step's products */
+    double step_s;
+    double peak_flops;     /* multiplies and adds in registers, with the same threads */
+    double share_of_floor; /* the floor's time over step_s */
+} weft_matrix_speed;
 
 enum { WEFT_BENCH_OPTIMIZERS = 16 };
 
@@ -41,11 +56,13 @@ typedef struct weft_optimizer_speeds {
                           with */
     int n_optimizers;
     weft_optimizer_speed of[WEFT_BENCH_OPTIMIZERS];
+    weft_matrix_speed matrices;
 } weft_optimizer_speeds;
 
 /* Measures every optimizer against the rate at which memory can be changed in place. Each
  * round measures all optimizers and the memory one after another, so that other activity of
- * the machine affects all of them alike. Takes 20 n bytes, freed before it returns. */
+ * the machine affects all of them alike. Takes 20 n bytes, freed before it returns, then
+ * about 400 width^2. */
 WEFT_API weft_status weft_bench_optimizers(weft_ctx *ctx,
                                            const weft_bench_optimizers_options *options,
                                            weft_optimizer_speeds *out) WEFT_CHECKED;

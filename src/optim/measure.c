@@ -10,6 +10,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/stats.h"
+#include "optim/measure_matrices.h"
 #include "optim/optimizer.h"
 
 enum { STREAMS = 2, ROWS = STREAMS + WEFT_BENCH_OPTIMIZERS, ARRAYS = 5 };
@@ -102,6 +103,9 @@ static weft_status check(weft_ctx *ctx, const weft_bench_optimizers_options *o) 
                              "warm-up %lld: expected no negative number",
                              o->threads, (long long)o->n, (long long)o->accumulate,
                              (long long)o->steps, (long long)o->warmup);
+    if (o->width < 0 || o->width > 65536)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "width %lld: expected 0 to 65536",
+                             (long long)o->width);
     if (o->n > INT64_MAX / 64 || o->steps > 1000000 || o->accumulate > 1000000)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "%lld parameters, %lld steps, accumulate %lld: expected at "
@@ -116,8 +120,15 @@ static bool is_measured(int i) {
     return wefti_optimizer_registry[i] && !wefti_optimizer_registry[i]->matrix;
 }
 
-static void run(bench *b, const weft_bench_optimizers_options *o,
-                weft_optimizer_speeds *out) {
+static void release(bench *b) {
+    for (int i = 0; i < ARRAYS; i++) wefti_free(b->ctx, b->x[i]);
+    wefti_free(b->ctx, b->rate);
+    *b = (bench){.ctx = b->ctx, .kernels = b->kernels};
+}
+
+static weft_status run(bench *b, const weft_bench_optimizers_options *o,
+                       weft_optimizer_speeds *out) {
+    weft_status status = WEFT_OK;
     int before = wefti_kernels_threads();
     wefti_kernels_set_threads(o->threads ? o->threads : wefti_machine_cores());
     *out = (weft_optimizer_speeds){.kernels = b->kernels->name,
@@ -129,7 +140,11 @@ static void run(bench *b, const weft_bench_optimizers_options *o,
         out->n_optimizers++;
     measure(b, out->n_optimizers);
     summarize(b, out);
+    release(b);
+    if (o->width)
+        status = wefti_measure_matrices(b->ctx, b->kernels, o, out->stream_Bps, &out->matrices);
     wefti_kernels_set_threads(before);
+    return status;
 }
 
 weft_status weft_bench_optimizers(weft_ctx *ctx, const weft_bench_optimizers_options *o,
@@ -148,8 +163,7 @@ weft_status weft_bench_optimizers(weft_ctx *ctx, const weft_bench_optimizers_opt
                              "kernels '%s' are unknown or do not run on this processor",
                              o->kernels);
     weft_status status = allocate(&b);
-    if (status == WEFT_OK) run(&b, o, out);
-    for (int i = 0; i < ARRAYS; i++) wefti_free(ctx, b.x[i]);
-    wefti_free(ctx, b.rate);
+    if (status == WEFT_OK) status = run(&b, o, out);
+    release(&b);
     return status;
 }

@@ -11,7 +11,7 @@
 #include "optim/matrices.h"
 #include "ranks.h"
 
-enum { STEPS = 5, MAX_S = 3, N_MATRICES = 4, MOST = 4096 };
+enum { STEPS = 5, MAX_S = 3, N_MATRICES = 4, MOST = 4096, LARGEST = 210 * 210 };
 
 static const int64_t shapes[N_MATRICES][3] = {/* rows, cols, parts */
                                               {7, 20, 1},
@@ -131,7 +131,7 @@ static void product(int n, int k, int m, const double *a, const double *b, doubl
 
 /* x <- a x + (b A + c A A) x, A = x x^T: tall matrices too, which costs only time. */
 static void orthogonalize(bool is_polar, int rows, int cols, double *x) {
-    static double t[MOST], A[MOST], AA[MOST], y[MOST];
+    static double t[LARGEST], A[LARGEST], AA[LARGEST], y[LARGEST];
     double norm = 0;
     for (int i = 0; i < rows * cols; i++) norm += x[i] * x[i];
     norm = is_polar ? 1.02 * sqrt(norm) + 1e-6 : sqrt(norm) + 1e-7;
@@ -345,8 +345,35 @@ static void rows_become_orthonormal(void **state) {
     }
 }
 
+/* A symmetric product is computed in strips of at least 96 rows, of which the last one is shorter
+ * here. That must be the whole product. */
+static void strips_are_the_whole_matrix(void **state) {
+    static const int sizes[][2] = {{130, 210}, {210, 130}, {97, 97}};
+    static float x[LARGEST], scratch[4 * LARGEST];
+    static double exact[LARGEST];
+    for (int i = 0; i < 6; i++) {
+        int rows = sizes[i / 2][0], cols = sizes[i / 2][1], n = rows * cols;
+        assert_true(wefti_orthogonal_scratch(rows, cols) <= 4 * LARGEST);
+        fill_normal(5, n, x);
+        for (int k = 0; k < n; k++) exact[k] = (double)x[k];
+        wefti_orthogonalize(&wefti_kernels_reference, (wefti_polynomial)(i % 2), rows,
+                            cols, x, scratch);
+        orthogonalize(i % 2, rows, cols, exact);
+        for (int k = 0; k < n; k++) assert_true(fabs((double)x[k] - exact[k]) < 1e-5);
+    }
+}
+
+/* Of 192 rows in two strips the upper right quarter is not computed: 3/4 of two products. */
+static void flop_are_those_of_the_strips(void **state) {
+    assert_true(wefti_orthogonal_flop(192, 200) ==
+                10 * (0.75 * 192 * 192 * (200 + 192) + 192.0 * 192 * 200));
+    assert_true(wefti_orthogonal_flop(200, 192) == wefti_orthogonal_flop(192, 200));
+    assert_true(wefti_orthogonal_flop(0, 5) == 0);
+}
+
 /* Every FLOP has one owner, and none has more than its share and one matrix: the next one goes to
- * the rank with the least so far. A product of m x n, m the smaller, takes 5 (4 m^2 n + 2 m^3). */
+ * the rank with the least so far. A product of m x n, m the smaller, takes 5 (4 m^2 n + 2 m^3)
+ * where the symmetric ones are a single strip. */
 static void turning_is_dealt_out_evenly(void **state) {
     static const int64_t shapes_of[][3] = {{12, 36, 3}, {12, 12, 1}, {48, 12, 1},
                                            {12, 48, 1}, {12, 36, 3}, {12, 12, 1},
@@ -411,6 +438,8 @@ int main(void) {
         cmocka_unit_test(ranks_that_share_matrices_are_one_rank),
         cmocka_unit_test(it_is_torchs),
         cmocka_unit_test(rows_become_orthonormal),
+        cmocka_unit_test(strips_are_the_whole_matrix),
+        cmocka_unit_test(flop_are_those_of_the_strips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,13 +9,9 @@
 
 static weft_ctx *ctx;
 
-static int setup(void **state) {
-    return ctx_begin(&ctx);
-}
+static int setup(void **state) { return ctx_begin(&ctx); }
 
-static int teardown(void **state) {
-    return ctx_end(ctx);
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 static const weft_bench_optimizers_options small = {.kernels = "base",
                                                     .threads = 2,
@@ -40,6 +36,19 @@ static void every_optimizer_is_measured(void **state) {
         assert_true(s.of[n].share_of_stream > 0 && isfinite(s.of[n].share_of_stream));
     }
     assert_int_equal(s.n_optimizers, n);
+    assert_true(s.matrices.n == 0);
+}
+
+/* A layer of width C: 12 C C parameters, and at least the FLOP of B X. */
+static void whole_matrices_are_measured_where_a_width_is_given(void **state) {
+    weft_optimizer_speeds s;
+    weft_bench_optimizers_options o = small;
+    o.width = 24;
+    assert_ok(ctx, weft_bench_optimizers(ctx, &o, &s));
+    assert_true(s.matrices.width == 24 && s.matrices.n == 12 * 24 * 24);
+    assert_true(s.matrices.flop > 5 * 2 * 12 * 24.0 * 24 * 24);
+    assert_true(s.matrices.step_s > 0 && isfinite(s.matrices.share_of_floor));
+    assert_true(s.matrices.share_of_floor > 0 && s.matrices.peak_flops > 0);
 }
 
 static void bytes_are_those_of_the_period(void **state) {
@@ -78,10 +87,14 @@ static void senseless_options_are_refused(void **state) {
     o = small, refused((o.accumulate = -1, o), "accumulate -1");
     o = small, refused((o.steps = INT64_MAX, o), "at most 1000000 steps");
     o = small, refused((o.n = INT64_MAX, o), "fewer parameters");
+    o = small, refused((o.width = 65537, o), "width 65537");
+    o = small, refused((o.width = -1, o), "width -1");
 }
 
 static weft_status measure(void *speeds) {
-    return weft_bench_optimizers(ctx, &small, speeds);
+    weft_bench_optimizers_options o = small;
+    o.width = 8;
+    return weft_bench_optimizers(ctx, &o, speeds);
 }
 
 static void every_failed_allocation_is_clean(void **state) {
@@ -92,6 +105,8 @@ static void every_failed_allocation_is_clean(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_optimizer_is_measured, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            whole_matrices_are_measured_where_a_width_is_given, setup, teardown),
         cmocka_unit_test_setup_teardown(bytes_are_those_of_the_period, setup, teardown),
         cmocka_unit_test_setup_teardown(senseless_options_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(every_failed_allocation_is_clean, setup,
