@@ -203,7 +203,7 @@ struct wefti_kernels {
 extern const wefti_kernels wefti_kernels_reference;
 
 /* The fastest table this processor can run, or the one named "reference", "base", "avx2",
- * "avx512". NULL if `name` is unknown or not runnable here; name NULL = fastest. */
+ * "avx512", "amx". NULL if `name` is unknown or not runnable here; name NULL = fastest. */
 const wefti_kernels *wefti_kernels_find(const char *name);
 
 /* Names of the runnable tables, fastest first, NULL-terminated. */

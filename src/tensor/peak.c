@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tensor/isa.h"
 #include "tensor/isa/peaks.h"
 
 typedef double loop(int64_t rounds, bool bf16);
@@ -20,6 +21,9 @@ static double peak_none(int64_t rounds, bool bf16) {
 }
 
 static loop *loop_of(const char *name) {
+#ifdef WEFT_AMX
+    if (strcmp(name, "amx") == 0) return wefti_peak_amx;
+#endif
 #if defined(__x86_64__)
     if (strcmp(name, "avx512") == 0) return wefti_peak_avx512;
     if (strcmp(name, "avx2") == 0) return wefti_peak_avx2;

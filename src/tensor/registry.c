@@ -14,21 +14,28 @@ extern const wefti_kernels wefti_kernels_base;
 #if defined(__x86_64__)
 extern const wefti_kernels wefti_kernels_avx2, wefti_kernels_avx512;
 #endif
+#ifdef WEFT_AMX
+extern const wefti_kernels wefti_kernels_amx;
+#endif
 
 typedef struct table_entry {
     const char *name;
     const wefti_kernels *table;
     wefti_isa needs;
+    bool needs_amx;
 } table_entry;
 
 /* Fastest first. */
 static const table_entry tables[] = {
-#if defined(__x86_64__)
-    {"avx512", &wefti_kernels_avx512, WEFTI_ISA_AVX512},
-    {"avx2", &wefti_kernels_avx2, WEFTI_ISA_AVX2},
+#ifdef WEFT_AMX
+    {"amx", &wefti_kernels_amx, WEFTI_ISA_AVX512, true},
 #endif
-    {"base", &wefti_kernels_base, WEFTI_ISA_BASE},
-    {"reference", &wefti_kernels_reference, WEFTI_ISA_BASE},
+#if defined(__x86_64__)
+    {"avx512", &wefti_kernels_avx512, WEFTI_ISA_AVX512, false},
+    {"avx2", &wefti_kernels_avx2, WEFTI_ISA_AVX2, false},
+#endif
+    {"base", &wefti_kernels_base, WEFTI_ISA_BASE, false},
+    {"reference", &wefti_kernels_reference, WEFTI_ISA_BASE, false},
 };
 static const size_t n_tables = sizeof tables / sizeof tables[0];
 
@@ -36,15 +43,18 @@ const wefti_kernels *wefti_kernels_find(const char *name) {
     wefti_isa here = wefti_isa_detect();
     for (size_t i = 0; i < n_tables; i++) {
         if (tables[i].needs > here) continue;
-        if (name == NULL || strcmp(name, tables[i].name) == 0) return tables[i].table;
+        if (name != NULL && strcmp(name, tables[i].name) != 0) continue;
+        if (!tables[i].needs_amx || wefti_isa_asks_amx()) return tables[i].table;
     }
     return NULL;
 }
 
 /* Each instruction set runs the tables of those before it: a tail of one list. */
 const char *const *wefti_kernels_names(void) {
-    static const char *const names[] = {"avx512", "avx2", "base", "reference", NULL};
-    return names + (WEFTI_ISA_AVX512 - wefti_isa_detect());
+    static const char *const names[] = {"amx",  "avx512",    "avx2",
+                                        "base", "reference", NULL};
+    if (wefti_isa_asks_amx()) return names;
+    return names + 1 + (WEFTI_ISA_AVX512 - wefti_isa_detect());
 }
 
 void wefti_kernels_set_threads(int threads) {

@@ -11,7 +11,7 @@
  * Sums, scores, exponentials and their sums are f32. p of the forward is exp(score - largest),
  * rounded before it is divided by its sum; do.o uses the numbers without rounding. */
 #include "tensor/isa/attention.h"
-#include "tensor/isa/bf16.h"
+#include "tensor/isa/tiles.h"
 
 #if defined(__AVX512F__)
 
@@ -327,3 +327,6 @@ static const attention_way *best_way(void) {
 #endif
 
 ATTENTION_KERNELS(_bf16, best_way())
+#ifdef WEFT_TILES
+ATTENTION_KERNELS(_amx, &as_pairs)
+#endif

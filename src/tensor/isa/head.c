@@ -10,6 +10,7 @@
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/team.h"
+#include "tensor/isa/tiles.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -162,3 +163,18 @@ void WEFT_ISA_NAME(wefti_head_loss_bf16)(int64_t N, int64_t C, int64_t V, const 
     head_loss(WEFT_ISA_NAME(wefti_gemm_bf16), BUDGET_BF16, N, C, V, x, w, target, cap,
               grad_scale, loss_sum, dx, dw, scratch);
 }
+
+#ifdef WEFT_TILES
+int64_t WEFT_ISA_NAME(wefti_head_scratch_amx)(int64_t N, int64_t V, int threads) {
+    (void)threads;
+    return block_rows(N, V, BUDGET_BF16) * V;
+}
+
+void WEFT_ISA_NAME(wefti_head_loss_amx)(int64_t N, int64_t C, int64_t V, const float *x,
+                                        const float *w, const int32_t *target, float cap,
+                                        float grad_scale, double *loss_sum, float *dx,
+                                        float *dw, float *scratch) {
+    head_loss(WEFT_ISA_NAME(wefti_gemm_amx), BUDGET_BF16, N, C, V, x, w, target, cap,
+              grad_scale, loss_sum, dx, dw, scratch);
+}
+#endif

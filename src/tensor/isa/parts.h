@@ -19,6 +19,12 @@ void WEFT_ISA_NAME(wefti_gemm_bf16)(bool ta, bool tb, int64_t M, int64_t N, int6
                                     int64_t ldc);
 bool WEFT_ISA_NAME(wefti_multiplies_bf16)(void);
 
+/* gemm_amx.c */
+void WEFT_ISA_NAME(wefti_gemm_amx)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
+                                   float alpha, const float *A, int64_t lda,
+                                   const float *B, int64_t ldb, float beta, float *C,
+                                   int64_t ldc);
+
 /* elementwise.c */
 void WEFT_ISA_NAME(wefti_bias_add)(int64_t N, int64_t C, const float *b, float *y);
 void WEFT_ISA_NAME(wefti_bias_grad)(int64_t N, int64_t C, const float *dy, float *db);
@@ -95,6 +101,20 @@ void WEFT_ISA_NAME(wefti_attention_backward_bf16)(const wefti_attention_shape *s
                                                   float *dq, float *dk, float *dv,
                                                   float *scratch);
 
+/* attention_amx.c */
+int64_t WEFT_ISA_NAME(wefti_attention_scratch_amx)(const wefti_attention_shape *s,
+                                                   int threads);
+void WEFT_ISA_NAME(wefti_attention_forward_amx)(const wefti_attention_shape *s,
+                                                const float *q, const float *k,
+                                                const float *v, float *o, float *lse,
+                                                float *scratch);
+void WEFT_ISA_NAME(wefti_attention_backward_amx)(const wefti_attention_shape *s,
+                                                 const float *q, const float *k,
+                                                 const float *v, const float *o,
+                                                 const float *lse, const float *d_o,
+                                                 float *dq, float *dk, float *dv,
+                                                 float *scratch);
+
 /* embed.c, head.c */
 void WEFT_ISA_NAME(wefti_embed_forward)(int64_t N, int64_t T, int64_t C,
                                         const int32_t *token, const float *table,
@@ -104,6 +124,7 @@ void WEFT_ISA_NAME(wefti_embed_backward)(int64_t N, int64_t T, int64_t C,
                                          float *dtable, float *dpos);
 int64_t WEFT_ISA_NAME(wefti_head_scratch)(int64_t N, int64_t V, int threads);
 int64_t WEFT_ISA_NAME(wefti_head_scratch_bf16)(int64_t N, int64_t V, int threads);
+int64_t WEFT_ISA_NAME(wefti_head_scratch_amx)(int64_t N, int64_t V, int threads);
 void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
                                     const float *w, const int32_t *target, float cap,
                                     float grad_scale, double *loss_sum, float *dx,
@@ -112,6 +133,10 @@ void WEFT_ISA_NAME(wefti_head_loss_bf16)(int64_t N, int64_t C, int64_t V, const 
                                          const float *w, const int32_t *target, float cap,
                                          float grad_scale, double *loss_sum, float *dx,
                                          float *dw, float *scratch);
+void WEFT_ISA_NAME(wefti_head_loss_amx)(int64_t N, int64_t C, int64_t V, const float *x,
+                                        const float *w, const int32_t *target, float cap,
+                                        float grad_scale, double *loss_sum, float *dx,
+                                        float *dw, float *scratch);
 void WEFT_ISA_NAME(wefti_cap_logits)(int64_t n, float cap, float *logit);
 
 /* optimizer.c */

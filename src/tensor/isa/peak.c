@@ -4,6 +4,7 @@
  *
  *     f32     sum += a * b, LANES numbers at a time     2 LANES FLOP
  *     bf16    sum += a0 b0 + a1 b1 (vdpbf16ps)           4 LANES FLOP
+ *     amx     four sums of tiles (tiles.h)               16384 FLOP each
  *
  * The sums are named variables: some compilers would keep an array in memory, and the loop
  * would measure that. They start with different values: of equal sums the compiler would
@@ -14,6 +15,7 @@
 #include "tensor/isa.h"
 #include "tensor/isa/lanes.h"
 #include "tensor/isa/parts.h"
+#include "tensor/isa/tiles.h"
 
 #define EACH(do_)                                                                        \
     do_(0) do_(1) do_(2) do_(3) do_(4) do_(5) do_(6) do_(7) do_(8) do_(9) do_(10) do_(11)
@@ -67,3 +69,27 @@ static double multiply_add_pairs(int64_t rounds) { return multiply_adds(rounds);
 double WEFT_ISA_NAME(wefti_peak)(int64_t rounds, bool bf16) {
     return bf16 && PAIRS_ARE_THERE ? multiply_add_pairs(rounds) : multiply_adds(rounds);
 }
+
+#ifdef WEFT_TILES
+TILED double wefti_peak_amx(int64_t rounds, bool bf16) {
+    enum { TILES = 4, FLOP = 2 * TILE_LINES * TILE_LINES * TILE_TERMS };
+    _Alignas(64) const uint32_t zeros[TILE_WORDS] = {0};
+    if (!bf16) return multiply_adds(rounds);
+    tiles_begin();
+    tiles_see_memory();
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_loadd(4, zeros, TILE_STRIDE);
+    _tile_loadd(5, zeros, TILE_STRIDE);
+    for (int64_t r = 0; r < rounds; r++) {
+        _tile_dpbf16ps(0, 4, 5);
+        _tile_dpbf16ps(1, 4, 5);
+        _tile_dpbf16ps(2, 4, 5);
+        _tile_dpbf16ps(3, 4, 5);
+    }
+    tiles_end();
+    return (double)TILES * FLOP * (double)rounds;
+}
+#endif

@@ -10,4 +10,5 @@ double wefti_peak_base(int64_t rounds, bool bf16);
 #if defined(__x86_64__)
 double wefti_peak_avx2(int64_t rounds, bool bf16);
 double wefti_peak_avx512(int64_t rounds, bool bf16);
+double wefti_peak_amx(int64_t rounds, bool bf16);
 #endif

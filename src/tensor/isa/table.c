@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The fast tables of one instruction set: with products in f32, and with factors rounded
- * to bf16. */
+ * to bf16. The instruction set avx512 has a second pair, named amx. */
 #include "tensor/isa/parts.h"
+#include "tensor/isa/tiles.h"
 
 #define NAME_TEXT2(isa) #isa
 #define NAME_TEXT(isa) NAME_TEXT2(isa)
 
-#define ENTRIES(suffix)                                                                  \
-    .name = NAME_TEXT(WEFT_ISA), .bf16 = &WEFT_ISA_NAME(wefti_kernels_bf16),             \
+#define ENTRIES(table, rounded, suffix)                                                  \
+    .name = table, .bf16 = &rounded,                                                     \
     .multiplies_bf16 = WEFT_ISA_NAME(wefti_multiplies_bf16),                             \
     .gemm = WEFT_ISA_NAME(wefti_gemm##suffix),                                           \
     .head_loss = WEFT_ISA_NAME(wefti_head_loss##suffix),                                 \
@@ -41,5 +42,17 @@
     .dropout = WEFT_ISA_NAME(wefti_dropout), .adam = WEFT_ISA_NAME(wefti_adam),          \
     .accum_adam = WEFT_ISA_NAME(wefti_accum_adam), .sgd = WEFT_ISA_NAME(wefti_sgd)
 
-const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {ENTRIES()};
-const wefti_kernels WEFT_ISA_NAME(wefti_kernels_bf16) = {ENTRIES(_bf16)};
+#define OWN_NAME NAME_TEXT(WEFT_ISA)
+#define OWN_ROUNDED WEFT_ISA_NAME(wefti_kernels_bf16)
+
+const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {ENTRIES(OWN_NAME, OWN_ROUNDED, )};
+const wefti_kernels WEFT_ISA_NAME(wefti_kernels_bf16) = {
+    ENTRIES(OWN_NAME, OWN_ROUNDED, _bf16)};
+
+#ifdef WEFT_TILES
+/* The same table with products of bf16 by AMX. */
+extern const wefti_kernels wefti_kernels_amx, wefti_kernels_amx_bf16;
+const wefti_kernels wefti_kernels_amx = {ENTRIES("amx", wefti_kernels_amx_bf16, )};
+const wefti_kernels wefti_kernels_amx_bf16 = {
+    ENTRIES("amx", wefti_kernels_amx_bf16, _amx)};
+#endif

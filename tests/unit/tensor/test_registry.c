@@ -24,6 +24,19 @@ static void unknown_or_unrunnable_names_are_not_found(void **state) {
     assert_true(runs_avx512 == (wefti_isa_detect() >= WEFTI_ISA_AVX512));
 }
 
+/* A processor without AMX, or a system that refuses its registers, has the other tables. */
+static void amx_has_the_kernels_of_avx512_but_for_products_of_bf16(void **state) {
+    const wefti_kernels *amx = wefti_kernels_find("amx");
+    assert_true((amx != NULL) == wefti_isa_asks_amx());
+    if (amx == NULL) skip();
+    const wefti_kernels *avx512 = wefti_kernels_find("avx512");
+    assert_ptr_equal(wefti_kernels_find(NULL), amx);
+    assert_true(amx->gemm == avx512->gemm && amx->adam == avx512->adam);
+    assert_true(amx->bf16->gemm != avx512->bf16->gemm);
+    assert_true(amx->bf16->head_loss != avx512->bf16->head_loss);
+    assert_true(amx->bf16->adam == avx512->adam);
+}
+
 static void every_entry_of_every_table_is_filled(void **state) {
     typedef void (*entry)(void);
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
@@ -56,6 +69,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_found_and_end_with_the_reference),
         cmocka_unit_test(unknown_or_unrunnable_names_are_not_found),
+        cmocka_unit_test(amx_has_the_kernels_of_avx512_but_for_products_of_bf16),
         cmocka_unit_test(every_entry_of_every_table_is_filled),
         cmocka_unit_test(threads_are_as_many_as_set),
     };
