@@ -155,14 +155,55 @@ static weft_status set_number(weft_ctx *ctx, weft_cluster *cluster, const char *
     return weft_cluster_set(ctx, cluster, name, text);
 }
 
+/* Converts "38%" or "0.38"; a number above 1 is left to the range of what it is for. */
+static bool parse_share(const char *text, double *out) {
+    char *end;
+    *out = strtod(text, &end);
+    bool digits = end != text && strpbrk(text, "xXnNpP") == NULL;
+    if (digits && *end == '%') *out /= 100, end++;
+    return digits && *end == '\0';
+}
+
+int check_effort(const args *a) {
+    const char *text = args_value(a, "--effort");
+    static const char *const rates[] = {"--node-flops", "--node-flops-bf16"};
+    double share;
+    if (!text) return CODE_OK;
+    if (!args_has(a, "--accelerator"))
+        return usage_error("--effort is a share of an accelerator's rate, but there is no "
+                           "--accelerator such as H100");
+    for (int i = 0; i < 2; i++)
+        if (args_has(a, rates[i]))
+            return usage_error("--effort and %s both say how fast a node computes, "
+                               "expected one of them",
+                               rates[i]);
+    if (!parse_share(text, &share) || !(share > 0 && share <= 1))
+        return usage_error("--effort is '%s', expected a share of the data sheet's rate, "
+                           "above 0 and at most 100%%, such as 38%%",
+                           text);
+    return CODE_OK;
+}
+
+/* Describes the ranks by a data sheet, and by what training reaches of it. */
+static weft_status set_accelerator(weft_ctx *ctx, const args *a, const char *name,
+                                   weft_cluster *cluster) {
+    const char *text = args_value(a, "--effort");
+    double effort;
+    if (text && parse_share(text, &effort))
+        return weft_cluster_effort(ctx, cluster, name, effort);
+    return weft_cluster_accelerate(ctx, cluster, name);
+}
+
 static weft_status set_flops(weft_ctx *ctx, const args *a, const weft_config *run,
                              weft_cluster *cluster) {
     const char *text = args_value(a, "--node-flops");
     double flops;
     bool known = cluster->rank_flops > 0 || cluster->n_units > 0;
     const char *name = args_value(a, "--accelerator");
+    /* a rate on the command line replaces the units that a file has */
+    if (name || text) cluster->n_units = 0;
     if (name) {
-        WEFT_TRY(weft_cluster_accelerate(ctx, cluster, name));
+        WEFT_TRY(set_accelerator(ctx, a, name, cluster));
         if (args_has(a, "--node-memory"))
             WEFT_TRY(weft_cluster_set(ctx, cluster, "node-memory",
                                       args_value(a, "--node-memory")));

@@ -22,6 +22,8 @@
     {"--node-flops", "FLOPS", "rate of a node in training, such as 80T, or here", NULL}, \
     {"--node-flops-bf16", "FLOPS", "the same with model.precision=bf16", NULL},          \
     {"--accelerator", "NAME", "what a rank is: V100, A100, H100, RTX4090, ...", NULL},   \
+    {"--effort", "SHARE", "share of its data sheet's rate that training reaches: 38%",   \
+     NULL},                                                                              \
     {"--launch", "TIME", "fixed time of a layer's pass, such as 30us", NULL},            \
     {"--node-memory", "SIZE", "memory of a node, such as 64GB", NULL},                   \
     {"--memory-bandwidth", "RATE", "memory rate of a rank, such as 20GBps", NULL},       \
@@ -39,6 +41,10 @@
 /* Converts the value of a flag, such as "5min", to seconds. *out is unchanged if text is
  * NULL. Returns CODE_OK, or CODE_USAGE after saying what is wrong. */
 int parse_time(const char *name, const char *text, double *out);
+
+/* Checks --effort against the flags that say the same or that it needs. Returns CODE_OK, or
+ * CODE_USAGE after saying what is wrong. */
+int check_effort(const args *a);
 
 /* Checks the value of --failures, and that the flags which need it come with it:
  * --restart, --roll-back, and with `saves` also --save. Returns as above. */

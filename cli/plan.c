@@ -197,6 +197,7 @@ static int read_flags(const args *a, request *r) {
                           &r->options.busy_share);
     if (code == CODE_OK) code = read_choices(a, r);
     if (code == CODE_OK) code = read_failures(a, r);
+    if (code == CODE_OK) code = check_effort(a);
     if (code == CODE_OK) code = args_int(a, "--top", 0, 1000000, &r->top);
     if (code == CODE_OK) code = args_int(a, "--pick", 1, 1000000, &r->pick);
     if (code == CODE_OK && r->pick > 0 && !args_has(a, "--write"))
@@ -225,9 +226,11 @@ static void put_head(const request *r, const weft_advice *a) {
     if (r->model.note[0]) printf("model    %s\n", r->model.note);
     for (int i = 0; i < r->n_measured; i++) {
         const weft_measurement *m = &r->measured[i];
-        printf("%s %s: predicted %s (%+.0f %%)\n", i ? "        " : "measured", m->text,
+        printf("%s %s: predicted %s (%+.0f %%)", i ? "        " : "measured", m->text,
                time_text(m->predicted_s, rate, sizeof rate),
                100 * (m->predicted_s / m->seconds - 1));
+        if (m->effort > 0) printf(", effort %.3g %%", 100 * m->effort);
+        putchar('\n');
     }
     if (r->inferred.text[0]) {
         printf("so       ");
@@ -454,9 +457,23 @@ static void take_sheet(request *r, const char *name) {
     const weft_accelerator *a;
     for (int i = 0; name && (a = weft_accelerator_at(i)); i++) {
         if (strcmp(a->name, name) != 0) continue;
-        r->options.computing = WEFT_KNOWN_SHEET;
         r->options.peak_flops = a->peak_flops;
+        if (args_has(r->a, "--node-flops")) continue;
+        /* an effort that was said stays, whatever steps on several nodes show */
+        bool said = args_has(r->a, "--effort");
+        r->options.computing = said ? WEFT_KNOWN_TYPED : WEFT_KNOWN_SHEET;
     }
+}
+
+/* Divides the rates of computing by the FLOP of a token of the user's model, relative to the
+ * one that is planned in its place. */
+static void weigh_rates(request *r) {
+    double share = r->options.flop_share = r->model.flop_share;
+    r->cluster->rank_flops /= share;
+    r->cluster->rank_flops_bf16 /= share;
+    r->options.peak_flops /= share;
+    for (int64_t i = 0; i < r->cluster->n_machines; i++)
+        r->cluster->machines[i].rank_flops /= share;
 }
 
 /* Reads the measured steps of --measured and fits the facts to them. */
@@ -468,6 +485,11 @@ static weft_status take_measured(weft_ctx *ctx, request *r) {
                                  (int)MOST_MEASURED);
         weft_measurement *m = &r->measured[r->n_measured];
         WEFT_TRY(weft_measurement_parse(ctx, text, m));
+        if (m->nodes == 1 && args_has(r->a, "--effort"))
+            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                                 "--effort and --measured '%s' both say how fast a node "
+                                 "computes, expected one of them",
+                                 m->text);
         if (is_framework(m->method)) (void)add_framework(r, m->method);
     }
     if (r->n_measured == 0) return WEFT_OK;
@@ -488,14 +510,15 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     WEFT_TRY(cluster_of_args(ctx, r->a, r->run, 2, &r->cluster));
     const char *flops = args_value(r->a, "--node-flops");
     if (flops && strcmp(flops, "here") == 0) r->options.computing = WEFT_KNOWN_MEASURED;
-    if (!flops) take_sheet(r, args_value(r->a, "--accelerator"));
-    r->cluster->rank_flops /= r->model.flop_share;
-    r->options.peak_flops /= r->model.flop_share;
+    take_sheet(r, args_value(r->a, "--accelerator"));
+    weigh_rates(r);
     if (r->options.shares && r->cluster->n_machines == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--shares is given, but all machines are alike, expected a "
                              "list of machines in --cluster");
     WEFT_TRY(take_measured(ctx, r));
+    /* as sure as a data sheet's: it was reached somewhere */
+    if (args_has(r->a, "--effort")) r->options.computing = WEFT_KNOWN_SHEET;
     WEFT_TRY(weft_advise(ctx, r->run, r->cluster, &r->options, &advice));
     weft_status status = show(ctx, r, advice);
     weft_advice_destroy(ctx, advice);

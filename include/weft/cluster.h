@@ -178,6 +178,10 @@ WEFT_API const weft_accelerator *weft_accelerator_at(int i);
 WEFT_API weft_status weft_cluster_accelerate(weft_ctx *ctx, weft_cluster *cluster,
                                              const char *name) WEFT_CHECKED;
 
+/* The same, computing at the share `effort` of the peak (0 to 1) instead. */
+WEFT_API weft_status weft_cluster_effort(weft_ctx *ctx, weft_cluster *cluster,
+                                         const char *name, double effort) WEFT_CHECKED;
+
 /* Name of the i-th of these facts and what it expects, or NULL past the last. */
 WEFT_API const char *weft_cluster_setting(int i, const char **expected);
 

@@ -154,6 +154,9 @@ typedef struct weft_advise_options {
                            limit */
     void (*on_progress)(void *user, int64_t done, int64_t all); /* or NULL */
     void *user;
+    double flop_share; /* FLOP of a token, relative to the run's model, if the model is
+                          another one; 0 = 1. The cluster's rates and peak_flops are
+                          already divided by it; rates in results are not. */
 } weft_advise_options;
 
 /* Tries the methods on one node and on more of the cluster's nodes. `run` (finished) says
@@ -210,6 +213,8 @@ typedef struct weft_measurement {
     double seconds, tokens_per_s;  /* of a step; one of the two is given */
     double predicted_s;            /* with the facts that were inferred from all
                                       measurements */
+    double effort; /* FLOP of the model per second, relative to the peak of all ranks; what
+                      is recomputed does not count, waiting does; 0: no peak is known */
 } weft_measurement;
 
 /* "2 nodes x 4, ddp, 64k tokens: 4.1 s", "1 node: 12k tokens/s". */
@@ -222,6 +227,7 @@ typedef struct weft_inference_of_facts {
     double given_Bps, wire_Bps; /* 0: not given; not measured */
     weft_known computing, wire; /* how well they are known now */
     char text[600];
+    double effort; /* rank_flops relative to the peak; 0: no peak is known */
 } weft_inference_of_facts;
 
 /* Fits the cluster's computing and the rate of its wire to measurements, so that the model
@@ -229,7 +235,7 @@ typedef struct weft_inference_of_facts {
  * what a pass costs apart from its tokens), the wire from steps on several nodes. Without a
  * step on one node, and with computing not given or taken from a data sheet
  * (options.computing), the wire is taken as given and computing follows from the steps on
- * several nodes. Fills in `predicted_s` and `seconds`. */
+ * several nodes. Fills in `predicted_s`, `seconds` and `effort`. */
 WEFT_API weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
                                          const weft_advise_options *options,
                                          weft_measurement *measured, int n,

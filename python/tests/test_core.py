@@ -54,6 +54,37 @@ def test_plan_refuses_in_one_sentence(tmp_path):
         weft.plan(TENSORS, step_seconds=1, cluster=tmp_path / "cluster.yaml")
 
 
+def test_plan_takes_an_effort_and_says_one():
+    facts = {"cluster": {"nodes": 2, "link": "1Gbit,1ms"}, "accelerator": "A100", "tokens": 8192}
+    said = weft.plan(TENSORS, effort=0.38, **facts)
+    alone = next(a for a in said if a.nodes == 1)
+    flop = 6 * 1_000_500 * 8192
+    assert math.isclose(alone.step_s, flop / (0.38 * 312e12), rel_tol=1e-6)
+    assert math.isclose(said.effort, 0.38) and "computing: 38 % of" in str(said)
+    back = weft.plan(TENSORS, step_seconds=alone.step_s, **facts)
+    assert math.isclose(back.effort, 0.38, rel_tol=1e-6) and back == said
+    reported = weft.plan(TENSORS, **facts)
+    assert math.isclose(reported.effort, math.sqrt(0.40 * 0.62))
+    assert weft.plan(TENSORS, step_seconds=1, cluster={}).effort is None
+
+
+@pytest.mark.parametrize("facts, sentence", [
+    ({}, "how long a step computes is not known; expected step_seconds"),
+    ({"effort": 0.3}, "expected accelerator="),
+    ({"tokens": 64, "step_seconds": 1}, "expected accelerator="),
+    ({"effort": 0.3, "step_seconds": 1, "accelerator": "A100", "tokens": 64}, "both say how long"),
+    ({"effort": 38, "accelerator": "A100", "tokens": 64}, "effort is 38; expected a share"),
+    ({"effort": 0, "accelerator": "A100", "tokens": 64}, "effort is 0; expected a share"),
+    ({"effort": math.nan, "accelerator": "A100", "tokens": 64}, "effort is nan; expected a share"),
+    ({"effort": 0.3, "accelerator": "A100"}, "tokens of a step is None"),
+    ({"effort": 0.3, "accelerator": "A100", "tokens": -4}, "tokens of a step is -4"),
+    ({"accelerator": "Z80", "tokens": 64}, "accelerator is 'Z80'; expected one of V100, "),
+])
+def test_plan_refuses_efforts_that_say_nothing_or_too_much(facts, sentence):
+    with pytest.raises(weft.Error, match=sentence):
+        weft.plan(TENSORS, cluster={"nodes": 2}, **facts)
+
+
 class Told(dict):
     """A store as Mesh expects it, of one process."""
 

@@ -101,6 +101,11 @@ class Loop(c.Structure):
     _fields_ = [("tensors", c.POINTER(Tensor)), ("n_tensors", INT), ("step_s", F64)]
 
 
+class Accelerator(c.Structure):
+    _fields_ = [("name", TEXT), ("peak_flops", F64), ("memory_Bps", F64),
+                ("memory_bytes", F64), ("low", F64), ("high", F64), ("source", TEXT)]
+
+
 class ProbeOptions(c.Structure):
     _fields_ = [("seconds", F64), ("on_part", PTR), ("user", PTR)]
 
@@ -119,7 +124,7 @@ class ProbeResult(c.Structure):
 STRUCTS = {Tensor: "weft_sync_tensor", Report: "weft_sync_report", Setup: "weft_sync_setup",
            OfferShape: "weft_sync_offer_shape", Part: "weft_sync_part",
            ProbeOptions: "weft_probe_options", Figure: "weft_probe_figure",
-           ProbeResult: "weft_probe_result",
+           ProbeResult: "weft_probe_result", Accelerator: "weft_accelerator",
            Security: "weft_mesh_security", Seat: "weft_mesh_seat", Facts: "weft_mesh_facts",
            Key: "weft_config_key", Prediction: "weft_prediction", Loop: "weft_loop_facts"}
 
@@ -187,6 +192,7 @@ FUNCTIONS = {
     "weft_cluster_set": (INT, [PTR, PTR, TEXT, TEXT]),
     "weft_cluster_write": (INT, [PTR, PTR, TEXT]),
     "weft_cluster_nodes": (I64, [PTR]),
+    "weft_accelerator_at": (P(Accelerator), [INT]),
     "weft_cluster_destroy": (None, [PTR, PTR]),
     "weft_prediction_clear": (None, [PTR, P(Prediction)]),
     "weft_probe": (INT, [PTR, PTR, PTR, P(ProbeOptions), P(ProbeResult)]),

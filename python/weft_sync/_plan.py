@@ -5,11 +5,12 @@ about this model's tensors."""
 from __future__ import annotations
 
 import ctypes as c
+import math
 import os
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, Iterator, List, NamedTuple, Sequence
 
-from ._library import (PTR, Config, Context, Error, Loop, Prediction, Tensor, library,
-                       text_of)
+from ._library import (PTR, Accelerator, Config, Context, Error, Loop, Prediction, Tensor,
+                       library, text_of)
 
 
 #: (method, keys, whether it learns as one machine with a larger batch does)
@@ -41,6 +42,9 @@ class Choice(NamedTuple):
 class Plan(List[Choice]):
     """Choices, the fastest first. Printed, it is a table."""
 
+    #: FLOP per second of a process while it computes, relative to the accelerator's data sheet
+    effort: float | None = None
+
     def __str__(self) -> str:
         lines = [f"{'method':<34}{'nodes':>6}{'s/step':>9}{'x':>7}{'kB/step':>12}{'hidden':>8}"
                  "  bound"]
@@ -49,6 +53,8 @@ class Plan(List[Choice]):
             lines.append(f"{name[:33]:<34}{a.nodes:>6}{a.step_s:>9.3g}{a.speedup:>7.2f}"
                          f"{a.wire_bytes / 1e3:>12.1f}{100 * a.hidden:>7.0f}%  {a.bound}"
                          f"{'' if a.same else ', learns otherwise'}")
+        if self.effort is not None:
+            lines.append(f"computing: {100 * self.effort:.3g} % of the data sheet's rate")
         return "\n".join(lines)
 
 
@@ -65,10 +71,11 @@ def sizes(model: Any) -> list[tuple[str, int, int, bool]]:
     return found
 
 
-def plan(model: Any, *, step_seconds: Any, cluster: str | os.PathLike[str] | dict[str, Any],
+def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str] | dict[str, Any],
          nodes: int | None = None, processes_per_node: int = 1,
          candidates: Sequence[tuple[str, dict[str, Any], bool]] | None = None,
-         examples: int | None = None) -> Plan:
+         examples: int | None = None, accelerator: str | None = None,
+         effort: float | None = None, tokens: float | None = None) -> Plan:
     """Step times of ``model`` (a torch module, or (name, rows, columns, decays) of its tensors)
     with weft's methods, the fastest first. Nothing is run.
 
@@ -77,10 +84,22 @@ def plan(model: Any, *, step_seconds: Any, cluster: str | os.PathLike[str] | dic
     ``cluster``: the path of a cluster.yaml that ``python -m weft_sync.probe`` wrote, or facts by hand as
     ``weft plan`` takes them: ``{"nodes": 2, "link": "1Gbit,0.2ms"}``. Every process keeps its
     batch, so n of them see n times the examples in a step: ``speedup`` counts that. What a
-    method does to the learning is not in it (``same``, and docs/results.md)."""
+    method does to the learning is not in it (``same``, and docs/results.md).
+
+    Without ``step_seconds``: an ``accelerator`` ("H100"; ``weft plan --accelerator`` lists them),
+    ``tokens`` of a process in a step and ``effort``, the share of the data sheet's rate that
+    training reaches (0 to 1; without it, what was reported of this accelerator). A step is 6 FLOP
+    for each trained parameter and token. With ``step_seconds`` the same says which effort
+    follows: ``Plan.effort``.
+
+    :class:`Error` for facts that are missing, out of range or contradict each other."""
     lib = library()
     ctx = Context()
     listed = sizes(model)
+    flop = 6.0 * sum(r * k for _, r, k, _ in listed) * (tokens or 0)
+    peak, share = _sheet(accelerator, effort, tokens, step_seconds is not None)
+    if step_seconds is None:
+        step_seconds = flop / (share * peak)
     tensors = (Tensor * len(listed))(*[Tensor(text_of(n), r, k, d) for n, r, k, d in listed])
     loop = Loop(tensors, len(listed), _seconds(step_seconds, examples))
     pointer = _cluster(ctx, cluster)
@@ -95,7 +114,43 @@ def plan(model: Any, *, step_seconds: Any, cluster: str | os.PathLike[str] | dic
         lib.weft_cluster_destroy(ctx.pointer, pointer)
     alone = choices[-1].step_s
     choices = [a._replace(speedup=a.processes * alone / a.step_s) for a in choices]
-    return Plan(sorted(choices, key=lambda a: -a.speedup))
+    made = Plan(sorted(choices, key=lambda a: -a.speedup))
+    if accelerator is not None:
+        made.effort = flop / (loop.step_s * peak)
+    return made
+
+
+def _sheet(name: str | None, effort: float | None, tokens: float | None,
+           measured: bool) -> tuple[float, float]:
+    """(FLOP per second of the accelerator's data sheet, share of it that training reaches)."""
+    if effort is not None and measured:
+        raise Error("argument", "effort and step_seconds both say how long a step computes; "
+                    "expected one of them")
+    if name is None:
+        if effort is not None or tokens is not None:
+            raise Error("argument", "effort and tokens are facts about an accelerator; expected "
+                        "accelerator=\"H100\" or another one beside them")
+        if not measured:
+            raise Error("argument", "how long a step computes is not known; expected step_seconds, "
+                        "or an accelerator and the tokens of a step")
+        return 1.0, 1.0
+    if tokens is None or not 0 < tokens < 1e15:
+        raise Error("argument", f"tokens of a step is {tokens}; expected how many a process has")
+    if effort is not None and not 0 < effort <= 1:
+        raise Error("argument", f"effort is {effort}; expected a share of the data sheet's rate, "
+                    "above 0 and at most 1, such as 0.38")
+    for row in _accelerators():
+        if row.name.decode() == name:
+            return row.peak_flops, effort or math.sqrt(row.low * row.high)
+    raise Error("argument", f"accelerator is {name!r}; expected one of "
+                f"{', '.join(row.name.decode() for row in _accelerators())}")
+
+
+def _accelerators() -> Iterator[Accelerator]:
+    i = 0
+    while found := library().weft_accelerator_at(i):
+        yield found.contents
+        i += 1
 
 
 def _seconds(step: Any, examples: int | None) -> float:

@@ -46,20 +46,37 @@ const weft_accelerator *weft_accelerator_at(int i) {
     return i >= 0 && i < N_ACCELERATORS ? &table[i] : NULL;
 }
 
-weft_status weft_cluster_accelerate(weft_ctx *ctx, weft_cluster *cluster,
-                                    const char *name) {
-    const weft_accelerator *a = NULL;
+static weft_status find(weft_ctx *ctx, const char *name, const weft_accelerator **out) {
     for (int i = 0; i < N_ACCELERATORS; i++)
-        if (wefti_is(table[i].name, name)) a = &table[i];
-    if (!a)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_ARGUMENT,
-            "accelerator is '%.40s', expected one of V100, A100, A100-80GB, "
-            "H100, H200, MI250X-GCD, MI300X, L40S, L4, A10G, T4, RTX3090 "
-            "or RTX4090; of others say --node-flops",
-            name);
-    cluster->rank_flops = a->peak_flops * sqrt(a->low * a->high);
+        if (wefti_is(table[i].name, name)) {
+            *out = &table[i];
+            return WEFT_OK;
+        }
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "accelerator is '%.40s', expected one of V100, A100, A100-80GB, "
+                         "H100, H200, MI250X-GCD, MI300X, L40S, L4, A10G, T4, RTX3090 "
+                         "or RTX4090; of others say --node-flops",
+                         name);
+}
+
+weft_status weft_cluster_effort(weft_ctx *ctx, weft_cluster *cluster, const char *name,
+                                double effort) {
+    const weft_accelerator *a;
+    WEFT_TRY(find(ctx, name, &a));
+    if (!(effort > 0 && effort <= 1))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "effort is %.4g %%, expected a share of the data sheet's "
+                             "rate, above 0 and at most 100 %%, such as 38%%",
+                             100 * effort);
+    cluster->rank_flops = a->peak_flops * effort;
     cluster->memory_Bps = a->memory_Bps;
     cluster->memory_bytes = a->memory_bytes;
     return WEFT_OK;
+}
+
+weft_status weft_cluster_accelerate(weft_ctx *ctx, weft_cluster *cluster,
+                                    const char *name) {
+    const weft_accelerator *a;
+    WEFT_TRY(find(ctx, name, &a));
+    return weft_cluster_effort(ctx, cluster, name, sqrt(a->low * a->high));
 }

@@ -175,6 +175,9 @@ static json_t *left_out(const weft_advice *a, bool *ok) {
     return rows;
 }
 
+/* A quantity that is 0 if it is not known, as a number of the file: NAN becomes null. */
+static double known(double value) { return value > 0 ? value : (double)NAN; }
+
 /* The measured steps, with their predictions from the facts that were derived from them. */
 static json_t *measured(const weft_advice *a, bool *ok) {
     json_t *rows = json_array();
@@ -184,6 +187,7 @@ static json_t *measured(const weft_advice *a, bool *ok) {
         integer(row, "nodes", a->measured[i].nodes, ok);
         real(row, "seconds", a->measured[i].seconds, ok);
         real(row, "predicted_s", a->measured[i].predicted_s, ok);
+        real(row, "effort", known(a->measured[i].effort), ok);
         append(rows, row, ok);
     }
     return rows;
@@ -193,7 +197,8 @@ static json_t *inferred(const weft_inference_of_facts *found, bool *ok) {
     json_t *object = json_object();
     real(object, "rank_flops", found->rank_flops, ok);
     real(object, "launch_s", found->launch_s, ok);
-    real(object, "wire_Bps", found->wire_Bps > 0 ? found->wire_Bps : (double)NAN, ok);
+    real(object, "wire_Bps", known(found->wire_Bps), ok);
+    real(object, "effort", known(found->effort), ok);
     text(object, "text", found->text, ok);
     return object;
 }

@@ -21,6 +21,7 @@
 
 #include "base/text.h"
 #include "config/value.h"
+#include "job/job.h"
 #include "planner/advise.h"
 #include "planner/framework.h"
 
@@ -296,6 +297,12 @@ static weft_status solve_wire(weft_ctx *ctx, solver *s, int *n_used) {
 
 /* ---- steps on several nodes, and none on one ---- */
 
+/* A rate of the cluster in TFLOP/s of the model that the user has. */
+static double teraflops(const solver *s, double flops) {
+    double share = s->a.options.flop_share;
+    return flops * (share > 0 ? share : 1) / 1e12;
+}
+
 /* Lower limit of the share of a peak that training reaches, including small batches and
  * f32; and a rate beyond that of any rank, for use without a known peak. */
 static const double slowest_share = 0.05, beyond_flops = 1e16;
@@ -327,7 +334,7 @@ static void take_sheet(solver *s, double flops, double sheet, char *out, size_t 
              "with the wire as it was said a rank would compute %s of its peak of %.3g "
              "TFLOP/s, so computing is taken from its data sheet, %.3g TFLOP/s",
              flops > 0 ? "more than the whole" : "less than a twentieth",
-             s->a.options.peak_flops / 1e12, sheet / 1e12);
+             teraflops(s, s->a.options.peak_flops), teraflops(s, sheet));
     s->a.cluster.rank_flops = sheet;
 }
 
@@ -361,18 +368,33 @@ static weft_status solve_several(weft_ctx *ctx, solver *s, double sheet, char *o
 
 /* ---- what was inferred, in words ---- */
 
+/* Adds the rate of computing to the text: "a rank computes 97 TFLOP/s, 31 % of its peak". */
+static size_t say_rate(const solver *s, char *out, size_t size) {
+    double flops = s->a.cluster.rank_flops, peak = s->a.options.peak_flops;
+    size_t used = strlen(out);
+    used += (size_t)snprintf(out + used, size - used, "a rank computes %.3g TFLOP/s",
+                             teraflops(s, flops));
+    if (peak > 0)
+        used += (size_t)snprintf(out + used, size - used,
+                                 ", %.3g %% of the %.4g of its data sheet%s",
+                                 100 * flops / peak, teraflops(s, peak),
+                                 flops > peak ? ", which cannot be: are the accelerator, "
+                                                "the model and the tokens of a step right"
+                                              : "");
+    return used;
+}
+
 static void say(const solver *s, double given_Bps, int n_one, int n_wire,
                 weft_inference_of_facts *out) {
     char carried[32], given[32], launch[32];
     const weft_cluster *c = &s->a.cluster;
     double rate = s->a.cluster.sites > 1 ? c->site.bandwidth_Bps : c->wire.bandwidth_Bps;
     size_t used = strlen(out->text);
-    if (n_one > 0)
-        used += (size_t)snprintf(
-            out->text, sizeof out->text, "a rank computes %.3g TFLOP/s%s%s",
-            c->rank_flops / 1e12, c->launch_s > 0 ? ", and each layer's pass takes " : "",
-            c->launch_s > 0 ? wefti_seconds_text(c->launch_s, launch, sizeof launch)
-                            : "");
+    if (n_one > 0) used = say_rate(s, out->text, sizeof out->text);
+    if (n_one > 0 && c->launch_s > 0)
+        used += (size_t)snprintf(out->text + used, sizeof out->text - used,
+                                 ", and each layer's pass takes %s",
+                                 wefti_seconds_text(c->launch_s, launch, sizeof launch));
     for (int i = 0; i < s->n && n_wire == 0; i++)
         if (s->all[i].nodes > 1) {
             snprintf(out->text + used, sizeof out->text - used,
@@ -406,16 +428,18 @@ static weft_status say_alone(weft_ctx *ctx, solver *s, weft_inference_of_facts *
     weft_measurement one = s->all[0];
     char alone[32];
     double step_s;
+    size_t used;
     if (s->a.options.batch_per_rank) one.tokens /= (double)one.nodes;
     one.nodes = 1;
     one.method[0] = '\0';
     WEFT_TRY(predict(ctx, s, &one, &step_s));
+    snprintf(out->text, sizeof out->text, "with the wire as it was said ");
+    used = say_rate(s, out->text, sizeof out->text);
     snprintf(
-        out->text, sizeof out->text,
-        "with the wire as it was said a rank computes %.3g TFLOP/s, and one node alone "
-        "takes %s for such a step%s: measure that, too, for if it takes less, the wire "
-        "carries less than was said, and more nodes gain less",
-        s->a.cluster.rank_flops / 1e12, wefti_seconds_text(step_s, alone, sizeof alone),
+        out->text + used, sizeof out->text - used,
+        ", and one node alone takes %s for such a step%s: measure that, too, for if it "
+        "takes less, the wire carries less than was said, and more nodes gain less",
+        wefti_seconds_text(step_s, alone, sizeof alone),
         s->a.options.batch_per_rank ? "'s share" : "");
     return WEFT_OK;
 }
@@ -431,6 +455,39 @@ static void judge_memory(const solver *s, weft_cluster *cluster,
     snprintf(out->text + used, sizeof out->text - used,
              "%sit had room where f32 would need %s, so memory is not judged",
              used ? "; " : "", wefti_format_bytes(s->memory, memory, sizeof memory));
+}
+
+/* The FLOP of a token, forward and backward, without what is computed again. */
+static weft_status flop_of_token(weft_ctx *ctx, const solver *s, double *out) {
+    weft_config *one;
+    wefti_job *job;
+    WEFT_TRY(wefti_advise_config(ctx, s->a.run,
+                                 "mesh.nodes=1 mesh.ranks_per_node=1 mesh.shards=0 "
+                                 "mesh.sites=1 batch.micro=0 method=hsdp",
+                                 false, &one));
+    weft_status status = wefti_job_create(ctx, one, NULL, wefti_job_vocab(one), &job);
+    weft_config_destroy(ctx, one);
+    if (status != WEFT_OK) return status;
+    *out = weft_model_flop_per_token(job->model, job->T);
+    wefti_job_destroy(ctx, job);
+    return WEFT_OK;
+}
+
+/* Sets what each measured step reached of the peak: the FLOP of the whole step over its
+ * time, as reports of throughput state it. */
+static weft_status find_efforts(weft_ctx *ctx, solver *s) {
+    double peak = s->a.options.peak_flops, flop;
+    if (peak <= 0) return WEFT_OK;
+    WEFT_TRY(flop_of_token(ctx, s, &flop));
+    for (int i = 0; i < s->n; i++) {
+        weft_measurement *m = &s->all[i];
+        int64_t ranks = m->ranks_per_node > 0 ? m->ranks_per_node
+                                              : s->a.cluster.ranks_per_node;
+        double tokens = m->tokens > 0 ? m->tokens
+                                      : (double)wefti_advise_tokens(&s->a, m->nodes);
+        m->effort = flop * tokens / (m->seconds * (double)(m->nodes * ranks) * peak);
+    }
+    return WEFT_OK;
 }
 
 /* s.a has the run, the options and the facts that were given. */
@@ -462,6 +519,7 @@ static weft_status anchor(weft_ctx *ctx, solver *solved, weft_cluster *cluster,
         WEFT_TRY(predict(ctx, &s, &measured[i], &measured[i].predicted_s));
         measured[i].seconds = seconds_of(&s, &measured[i]);
     }
+    WEFT_TRY(find_efforts(ctx, &s));
     if (several)
         WEFT_TRY(say_alone(ctx, &s, out));
     else
@@ -473,7 +531,9 @@ static weft_status anchor(weft_ctx *ctx, solver *solved, weft_cluster *cluster,
                 : out->computing == WEFT_KNOWN_SHEET ? WEFT_KNOWN_SHEET
                                                      : WEFT_KNOWN_MEASURED;
     judge_memory(&s, cluster, out);
-    out->rank_flops = s.a.cluster.rank_flops;
+    out->rank_flops = 1e12 * teraflops(&s, s.a.cluster.rank_flops);
+    if (s.a.options.peak_flops > 0)
+        out->effort = s.a.cluster.rank_flops / s.a.options.peak_flops;
     out->launch_s = s.a.cluster.launch_s;
     out->given_Bps = given_Bps;
     out->wire_Bps = n_wire > 0 ? wire_of(&s)->bandwidth_Bps : 0;

@@ -3,6 +3,7 @@
  * found when the library is loaded, not when a field is read from the wrong place. */
 #include <string.h>
 
+#include <weft/cluster.h>
 #include <weft/predict.h>
 #include <weft/probe.h>
 #include <weft/sync.h>
@@ -19,7 +20,7 @@ size_t weft_sync_size_of(const char *type) {
         ROW(weft_mesh_security),    ROW(weft_mesh_seat),    ROW(weft_mesh_facts),
         ROW(weft_sync_offer_shape), ROW(weft_config_key),   ROW(weft_prediction),
         ROW(weft_loop_facts),       ROW(weft_sync_part),    ROW(weft_probe_options),
-        ROW(weft_probe_figure),     ROW(weft_probe_result),
+        ROW(weft_probe_figure),     ROW(weft_probe_result), ROW(weft_accelerator),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, type) == 0) return rows[i].size;

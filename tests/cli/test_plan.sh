@@ -246,6 +246,77 @@ grep -qE "^ *[0-9]+\*? +ddp +2 +300 ms " out || fail "ddp on 2: $(grep ddp out)"
 expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --measured "2 nodes, ddp: 0.3 s" --accelerator A100
 tr -s "\n " " " <out | grep -q "less than a twentieth of its peak of 312 TFLOP/s, .*; your wire carries " ||
     fail "two nodes and a data sheet: $(sed -n 4,7p out)"
+# -- effort: a share of the data sheet's rate, and back from a step that takes as long
+sheet=(--link 100Mbit,1ms --accelerator A100)
+expect 0 "$weft" plan run.yaml "${sheet[@]}" --effort 31% --json
+cp out said.json
+expect 0 "$weft" plan run.yaml "${sheet[@]}" --effort 0.31 --json
+same said.json out
+one=$(python3 -c 'import json; a = json.load(open("said.json"))
+print("%.12g" % a["candidates"][a["baseline"]]["prediction"]["mean_step_s"])')
+expect 0 "$weft" plan run.yaml "${sheet[@]}" --measured "1 node: $one s" --json
+cp out back.json
+expect 0 "$weft" plan run.yaml "${sheet[@]}" --measured "1 node: $one s" --flop-per-token 6M --json
+cp out other.json
+expect 0 "$weft" plan run.yaml "${sheet[@]}" --effort 31% --measured "2 nodes, ddp: 0.3 s" --json
+cp out both.json
+expect 0 "$weft" plan run.yaml --link 100Mbit,1ms --measured "1 node: $one s" --json
+python3 - "$one" <<'PY' || fail "effort"
+import json, sys
+read = lambda name: json.load(open(name))
+back, both, none, other = map(read, ("back.json", "both.json", "out", "other.json"))
+near = lambda x, y: abs(x / y - 1) < 1e-3
+assert near(back["inferred"]["effort"], 0.31) and near(back["inferred"]["rank_flops"], 0.31 * 312e12)
+assert "31 % of the 312 of its data sheet" in back["inferred"]["text"], back["inferred"]["text"]
+step = back["measured"][0]["effort"] # of the whole step: 6 FLOP a parameter and token, at least
+assert 0.5 * 0.31 < step <= 0.31, step
+# the same step of a model with other FLOP is another effort, by what a token has
+assert near(other["measured"][0]["effort"], 6e6 * 2048 / float(sys.argv[1]) / 312e12)
+assert near(other["inferred"]["rank_flops"] / other["inferred"]["effort"], 312e12)
+# an effort that was said stays, the wire follows from the step on two nodes
+assert near(both["inferred"]["rank_flops"], 0.31 * 312e12) and both["inferred"]["wire_Bps"]
+assert none["inferred"]["effort"] is None and none["measured"][0]["effort"] is None
+PY
+expect 0 "$weft" plan run.yaml "${sheet[@]}" --measured "1 node: $one s"
+grep -qE "^measured 1 node: .*, effort [0-9.]+ %$" out || fail "effort of a step: $(sed -n 3p out)"
+expect 0 "$weft" plan run.yaml "${sheet[@]}" --flop-per-token 1T --measured "1 node: 1 s"
+tr -s "\n " " " <out | grep -q "of its data sheet, which cannot be: are the accelerator, " ||
+    fail "more than the data sheet has: $(sed -n 4,6p out)"
+refuses "--effort is a share of an accelerator's rate, but there is no --accelerator such as H100" \
+    "$weft" plan run.yaml --link 1Gbit --effort 38%
+for rate in "--node-flops 80T" "--node-flops here" "--node-flops-bf16 80T"; do
+    # shellcheck disable=SC2086
+    refuses "--effort and ${rate% *} both say how fast a node computes, expected one of them" \
+        "$weft" plan run.yaml "${sheet[@]}" --effort 38% $rate
+done
+refuses "--effort and --measured '1 node: 1 s' both say how fast a node computes, expected one of them" \
+    "$weft" plan run.yaml "${sheet[@]}" --effort 38% --measured "1 node: 1 s"
+for bad in 101% 38 0 0% -5% nan inf "" 38%% 0x1p-2 "38 %"; do
+    refuses "--effort is '$bad', expected a share of the data sheet's rate, above 0 and at most 100%, such as 38%" \
+        "$weft" plan run.yaml "${sheet[@]}" --effort "$bad"
+done
+
+# -- the rate on a command line replaces what a file has measured of the same model
+expect 0 "$weft" probe run.yaml -o probed.yaml --seconds 1 --quiet mesh.nodes=2 mesh.link=100Mbit,1ms
+grep -q "^units:" probed.yaml || fail "no units were measured"
+step_of_one() { python3 -c 'import json; a = json.load(open("out"))
+print("%.6g" % a["candidates"][a["baseline"]]["prediction"]["compute_s"])'; }
+expect 0 "$weft" plan run.yaml --cluster probed.yaml --node-flops 1G --json
+slow=$(step_of_one)
+expect 0 "$weft" plan run.yaml --cluster probed.yaml --node-flops 2G --json
+python3 -c "assert $slow > 1.8 * $(step_of_one)" || fail "--node-flops over a probe's file: $slow, $(step_of_one)"
+
+# -- one machine's rate is of the user's model, as the others' is
+cat >alike.yaml <<'YAML'
+nodes: 2
+rank_flops: 20GFLOP/s
+wire: {bandwidth: 100Mbit, latency: 1ms}
+YAML
+expect 0 "$weft" plan run.yaml --cluster alike.yaml --flop-per-token 60M --json
+cp out alike.json
+printf 'machines:\n  - {node: 1, rank_flops: 20GFLOP/s}\n' >>alike.yaml
+expect 0 "$weft" plan run.yaml --cluster alike.yaml --flop-per-token 60M --json
+same alike.json out
 refuses_like ".*exchanging alone takes longer with the wire as it was said, expected .*" \
     "$weft" plan run.yaml --link 1Mbit,1ms --measured "2 nodes, ddp: 0.3 s"
 expect 0 "$weft" plan run.yaml --link 1Gbit,1ms --accelerator A100 --framework ddp --precision mixed

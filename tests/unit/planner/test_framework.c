@@ -463,6 +463,18 @@ static void accelerators_are_known_by_name(void **state) {
         strstr(weft_ctx_message(ctx), "accelerator is 'abacus', expected one of"));
 }
 
+static void an_effort_is_a_share_of_the_data_sheet(void **state) {
+    static const double bad[] = {0, -0.1, 1.001, 38, NAN, INFINITY};
+    assert_ok(ctx, weft_cluster_effort(ctx, cluster, "A100", 1));
+    assert_true(cluster->rank_flops == 312e12 && cluster->memory_bytes == 40e9);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        weft_ctx_clear(ctx);
+        assert_int_not_equal(weft_cluster_effort(ctx, cluster, "A100", bad[i]), WEFT_OK);
+        assert_non_null(strstr(weft_ctx_message(ctx), "expected a share"));
+    }
+    assert_true(cluster->rank_flops == 312e12);
+}
+
 /* What is launched does not grow with the batch. */
 static void launching_is_there_in_every_pass(void **state) {
     double before = computing();
@@ -493,6 +505,7 @@ int main(void) {
         TEST(a_data_sheet_tells_a_slow_wire_from_slow_computing),
         TEST(what_is_no_measurement_is_refused),
         TEST(accelerators_are_known_by_name),
+        TEST(an_effort_is_a_share_of_the_data_sheet),
         TEST(launching_is_there_in_every_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
