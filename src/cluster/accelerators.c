@@ -61,7 +61,7 @@ static weft_status find(weft_ctx *ctx, const char *name, const weft_accelerator 
 
 weft_status weft_cluster_effort(weft_ctx *ctx, weft_cluster *cluster, const char *name,
                                 double effort) {
-    const weft_accelerator *a;
+    const weft_accelerator *a = NULL;
     WEFT_TRY(find(ctx, name, &a));
     if (!(effort > 0 && effort <= 1))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
@@ -76,7 +76,7 @@ weft_status weft_cluster_effort(weft_ctx *ctx, weft_cluster *cluster, const char
 
 weft_status weft_cluster_accelerate(weft_ctx *ctx, weft_cluster *cluster,
                                     const char *name) {
-    const weft_accelerator *a;
+    const weft_accelerator *a = NULL;
     WEFT_TRY(find(ctx, name, &a));
     return weft_cluster_effort(ctx, cluster, name, sqrt(a->low * a->high));
 }
