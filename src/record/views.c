@@ -5,7 +5,7 @@
  *
  *     {"run":"9f..","view":2,"step":31,"time":..,"stall_s":0.03,"first_row":720,
  *      "rows_per_rank":8,"micro":8,"shards":1,"threads":1,"kernels":"avx2","checksum":"..",
- *      "members":[[0,"id","host"],...],"lost":[[1,"host","why"]],"joined":[]}
+ *      "members":[[0,"id","host"],...],"without":[2],"lost":[[1,"host","why"]],"joined":[]}
  *     {"run":"9f..","view":1,"step":30,"rows_skipped":8,"rows_in_part":0,"complete":true,
  *      "skipped":[[channel,receiver,sender,bucket,stage],...]} */
 #define _GNU_SOURCE
@@ -48,6 +48,17 @@ void wefti_views_put_changes(weft_ctx *ctx, wefti_buffer *out, const char *name,
     wefti_buffer_text(ctx, out, "]");
 }
 
+/* The places of members without state, if there are any. */
+static void put_without(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v) {
+    const char *before = ",\"without\":[";
+    for (int i = 0; i < v->n_members; i++) {
+        if (!v->members[i].without) continue;
+        wefti_buffer_print(ctx, out, "%s%d", before, v->members[i].place);
+        before = ",";
+    }
+    if (before[1] == 0) wefti_buffer_text(ctx, out, "]");
+}
+
 void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v) {
     put_head(ctx, out, v->run, v->view, v->step);
     wefti_buffer_text(ctx, out, ",\"time\":");
@@ -75,6 +86,7 @@ void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v)
         wefti_buffer_text(ctx, out, "]");
     }
     wefti_buffer_text(ctx, out, "]");
+    put_without(ctx, out, v);
     wefti_views_put_changes(ctx, out, "lost", v->lost, v->n_lost);
     wefti_views_put_changes(ctx, out, "joined", v->joined, v->n_joined);
     wefti_buffer_text(ctx, out, "}\n");
@@ -195,6 +207,24 @@ static weft_status read_members(weft_ctx *ctx, const json_t *object, wefti_view_
     return WEFT_OK;
 }
 
+/* Each of the places is a member's. */
+static bool read_without(const json_t *object, wefti_view_line *v) {
+    const json_t *list = json_object_get(object, "without");
+    int n = (int)json_array_size(list), found = 0;
+    if (!list) return true;
+    if (!json_is_array(list) || n > v->n_members) return false;
+    for (int i = 0; i < n; i++) {
+        int place;
+        if (!place_of(list, (size_t)i, &place)) return false;
+        for (int k = 0; k < v->n_members; k++) {
+            bool here = v->members[k].place == place && !v->members[k].without;
+            v->members[k].without |= here;
+            found += here;
+        }
+    }
+    return found == n;
+}
+
 static weft_status read_changes(weft_ctx *ctx, const json_t *object, const char *name,
                                 wefti_view_change **out, int *n, bool *fine) {
     const json_t *list;
@@ -220,6 +250,7 @@ static weft_status add_view(weft_ctx *ctx, const json_t *object, wefti_views *ou
     wefti_view_line v = {0};
     *fine = read_numbers(object, &v);
     weft_status status = read_members(ctx, object, &v, fine);
+    *fine = *fine && read_without(object, &v);
     if (status == WEFT_OK)
         status = read_changes(ctx, object, "lost", &v.lost, &v.n_lost, fine);
     if (status == WEFT_OK)

@@ -19,6 +19,7 @@ typedef struct wefti_view_member {
     int place;     /* number in the mesh; 0, 1, ... in a run of one process */
     uint64_t name; /* at that place: who comes to it later has another one */
     char host[64];
+    bool without; /* it has no state when the view begins, and gets it from the others */
 } wefti_view_member;
 
 /* Somebody who left or came. */
@@ -30,7 +31,7 @@ typedef struct wefti_view_change {
 
 typedef struct wefti_view_line {
     uint64_t run;    /* of this start */
-    int64_t view;    /* number in it, from 1; not each number has steps */
+    int64_t view;    /* number in it, from 1; not each number has a line, or a step */
     int64_t step;
     double time_s;   /* since 1970 */
     double stall_s;  /* of the change, beyond calm steps; NAN: nothing changed */

@@ -200,21 +200,38 @@ static weft_status compare_models(handover *h) {
         (unsigned long long)own, rank_of(h, first), (unsigned long long)theirs);
 }
 
-weft_status wefti_handover(wefti_rank *r, const bool *has) {
+static void fini(handover *h) {
+    wefti_free(h->rank->ctx, h->has);
+    wefti_free(h->rank->ctx, h->sums);
+    wefti_free(h->rank->ctx, h->all);
+}
+
+/* *needed: some rank has no state. */
+static weft_status init(handover *h, wefti_rank *r, const bool *has, bool *needed) {
     int W = r->comms.control->size, n_have = 0;
-    handover h = {.rank = r, .shape = wefti_job_shape(r->job), .n = W / r->job->S};
+    *h = (handover){.rank = r, .shape = wefti_job_shape(r->job), .n = W / r->job->S};
     for (int i = 0; i < W; i++) n_have += has[i];
-    if (n_have == W) return WEFT_OK;
-    weft_status status = wefti_alloc_n(r->ctx, h.n, sizeof *h.has, "ranks", &h.has);
-    for (int i = 0; i < h.n && status == WEFT_OK; i++) h.has[i] = has[rank_of(&h, i)];
-    if (status == WEFT_OK)
-        status = wefti_alloc_n(r->ctx, h.n, sizeof *h.sums, "checksums", &h.sums);
-    if (status == WEFT_OK)
-        status = wefti_alloc_n(r->ctx, W, sizeof *h.all, "checksums", &h.all);
-    if (status == WEFT_OK) status = pass_all(&h);
-    if (status == WEFT_OK) status = compare_models(&h);
-    wefti_free(r->ctx, h.has);
-    wefti_free(r->ctx, h.sums);
-    wefti_free(r->ctx, h.all);
+    *needed = n_have < W;
+    if (!*needed) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(r->ctx, h->n, sizeof *h->has, "ranks", &h->has));
+    for (int i = 0; i < h->n; i++) h->has[i] = has[rank_of(h, i)];
+    WEFT_TRY(wefti_alloc_n(r->ctx, h->n, sizeof *h->sums, "checksums", &h->sums));
+    return wefti_alloc_n(r->ctx, W, sizeof *h->all, "checksums", &h->all);
+}
+
+static weft_status run(wefti_rank *r, const bool *has, weft_status (*what)(handover *)) {
+    handover h;
+    bool needed;
+    weft_status status = init(&h, r, has, &needed);
+    if (status == WEFT_OK && needed) status = what(&h);
+    fini(&h);
     return status;
+}
+
+weft_status wefti_handover(wefti_rank *r, const bool *has) {
+    return run(r, has, pass_all);
+}
+
+weft_status wefti_handover_compare(wefti_rank *r, const bool *has) {
+    return run(r, has, compare_models);
 }

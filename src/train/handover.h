@@ -4,7 +4,8 @@
 #include "train/rank.h"
 
 /* What a rank that has just joined gets from the ranks that were there before, between
- * two steps: parameters and every array of state, in equal shares from all of them.
+ * two steps: parameters and every array of state, in equal shares from all of them. Its
+ * parameters are zeros before.
  *
  *     has      [world ranks] which ranks have state; a rank that has none gets it here
  *
@@ -16,3 +17,7 @@
  *
  * Collective over the world. */
 weft_status wefti_handover(wefti_rank *r, const bool *has) WEFT_CHECKED;
+
+/* After that: where replicas are equal, all ranks compare checksums of their parameters, and a
+ * rank that has just joined with others fails. Collective over the world. */
+weft_status wefti_handover_compare(wefti_rank *r, const bool *has) WEFT_CHECKED;

@@ -187,21 +187,12 @@ static charter charter_of(const wefti_prepared *p) {
                      .wire_us = wire_s < 1e9 ? (int64_t)(wire_s * 1e6) : 0};
 }
 
-/* Counts the messages that this rank went on without. */
-static weft_status count_missed(weft_ctx *ctx, weft_mesh *mesh, int64_t *n) {
-    wefti_missed *list;
-    int count;
-    WEFT_TRY(wefti_elastic_missed(ctx, mesh, &list, &count));
-    wefti_free(ctx, list);
-    *n = count;
-    return WEFT_OK;
-}
-
 /* Passes what the charters say on to the log of views. */
 static weft_status log_charters(weft_ctx *ctx, wefti_prepared *p, const charter *all,
-                                int n) {
+                                const bool *has, int n) {
     int64_t *missed;
     uint64_t checksum = 0;
+    WEFT_TRY(wefti_viewlog_replace(ctx, p->views, p->bootstrap.mesh, has, n));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *missed, "the ranks' charters", &missed));
     for (int r = 0; r < n; r++) {
         missed[r] = all[r].n_missed;
@@ -258,7 +249,7 @@ static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
             "all who had parameters and state are lost before they could "
             "hand them over; resume the run from its checkpoint");
     if (status == WEFT_OK) *c = all[first < w->size ? first : 0];
-    if (status == WEFT_OK) status = log_charters(ctx, p, all, w->size);
+    if (status == WEFT_OK) status = log_charters(ctx, p, all, has, w->size);
     if (status == WEFT_OK) *plan = plan_of(all, w->size, p->job->S, c->slices);
     wefti_free(ctx, all);
     bool sane = c->rows_per_rank >= 1 && c->micro >= 1 && c->first_row >= 0 &&
@@ -397,6 +388,19 @@ static void predict_join(wefti_prepared *p, const charter *c,
     p->join_bytes = (int64_t)((double)c->state_bytes * left);
 }
 
+static weft_status plan_line(weft_ctx *ctx, wefti_prepared *p,
+                             const wefti_elastic_world *w, const bool *has,
+                             const wefti_guests_plan *plan) {
+    const wefti_viewlog_entry entry = {.run = p->lease_run,
+                                       .view = w->number,
+                                       .mesh = p->bootstrap.mesh,
+                                       .job = p->job,
+                                       .guests = plan,
+                                       .has = has,
+                                       .done = p->steps_done};
+    return wefti_viewlog_plan(ctx, p->views, &entry);
+}
+
 static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
                               wefti_elastic_world *w, bool *has,
                               wefti_guests_plan *plan) {
@@ -408,12 +412,13 @@ static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
                              "step %lld",
                              (long long)w->first_step, (long long)step);
     charter c = charter_of(p);
-    WEFT_TRY(count_missed(ctx, mesh, &c.n_missed));
+    WEFT_TRY(wefti_viewlog_collect(ctx, p->views, mesh, &c.n_missed));
     WEFT_TRY(meet(ctx, p, w));
     weft_status status = compare_charters(ctx, p, w, has, &c, plan);
     if (status != WEFT_OK && !wefti_elastic_interrupted(ctx, mesh)) return status;
     p->lease_run = c.lease_run;
     WEFT_TRY(make_job(ctx, p, w, &c));
+    if (status == WEFT_OK) WEFT_TRY(plan_line(ctx, p, w, has, plan));
     predict_join(p, &c, plan);
     WEFT_TRY(wefti_rank_world(ctx, p->job, mesh, &world));
     if (!p->bare) WEFT_TRY(take_over(ctx, p, w));
@@ -432,17 +437,31 @@ weft_status wefti_rank_meet_anew(wefti_rank *r) {
     return status;
 }
 
+/* A rank that gets its state between two steps has it when the last byte is in place,
+ * whatever interrupts the comparison of all ranks after that: the others may have ended that
+ * comparison, and begun the step. */
+static weft_status hand_over(wefti_prepared *p, wefti_rank *r, const bool *has) {
+    if (p->bare) /* zeros, to which a mean of the others is added */
+        memset(r->params, 0, (size_t)r->arrangement->n_elements * sizeof(float));
+    WEFT_TRY(wefti_handover(r, has));
+    p->bare = false;
+    return wefti_handover_compare(r, has);
+}
+
 /* Fills the new rank with parameters and state. If a change of membership interrupts
  * this, WEFT_OK is returned and the next world does it again. */
 static weft_status fill_rank(weft_ctx *ctx, wefti_prepared *p, wefti_rank *r,
                              const bool *has, const wefti_guests_plan *plan) {
     bool in_slices = plan->n > 0 && plan->slices > 0;
-    weft_status status = in_slices ? wefti_guests_begin(r, plan) : wefti_handover(r, has);
-    if (status == WEFT_OK && !in_slices) p->bare = false;
+    weft_status status = in_slices ? wefti_guests_begin(r, plan) : hand_over(p, r, has);
     if (status == WEFT_OK) status = wefti_rank_meet_anew(r);
     if (status == WEFT_OK || !wefti_elastic_interrupted(ctx, p->bootstrap.mesh))
         return status;
     return WEFT_OK;
+}
+
+bool wefti_regroup_is_cut_off(const wefti_prepared *p, const wefti_rank *r) {
+    return p->bare && !wefti_rank_is_guest(r);
 }
 
 static weft_status make_rank(weft_ctx *ctx, wefti_prepared *p,
@@ -455,6 +474,7 @@ static weft_status make_rank(weft_ctx *ctx, wefti_prepared *p,
     WEFT_TRY(wefti_rank_create(ctx, p->job, w->rank, &comms, state));
     if (l->params) wefti_luggage_exchange(l, *state);
     WEFT_TRY(fill_rank(ctx, p, *state, has, plan));
+    if (wefti_regroup_is_cut_off(p, *state)) return WEFT_OK; /* it has nothing to send */
     return wefti_rank_prime(*state);
 }
 
@@ -489,7 +509,8 @@ weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
     if (status == WEFT_OK)
         status = wefti_alloc_n(ctx, change->size, sizeof *has, "ranks", &has);
     for (int r = 0; r < change->size && status == WEFT_OK; r++) has[r] = true;
-    if (status == WEFT_OK) has[change->rank] = !p->bare; /* in case the others' charters
+    if (status == WEFT_OK)
+        has[change->rank] = !p->bare; /* in case the others' charters
                                                             do not arrive */
     if (status == WEFT_OK) status = make_world(ctx, p, step, change, has, &plan);
     if (status != WEFT_OK)

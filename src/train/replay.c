@@ -150,7 +150,10 @@ static weft_status fill(const replay *p, wefti_rank *r) {
     }
     const wefti_guests_plan plan = {p->view->guests, p->view->slices, p->view->from};
     if (plan.n > 0) return wefti_guests_begin(r, &plan);
+    if (!p->has[r->rank]) /* zeros, as then */
+        memset(r->params, 0, (size_t)r->arrangement->n_elements * sizeof(float));
     WEFT_TRY(wefti_handover(r, p->has));
+    WEFT_TRY(wefti_handover_compare(r, p->has));
     return wefti_rank_meet_anew(r);
 }
 
@@ -386,7 +389,8 @@ static weft_status cast(replay *p, const wefti_view_line *before) {
     WEFT_TRY(wefti_alloc_n(p->ctx, view->n_members, sizeof *p->has, "ranks", &p->has));
     for (int r = 0; r < view->n_members; r++) {
         bool guest = r >= view->n_members - view->guests * view->shards;
-        p->has[r] = next[r].n > 0 && !next[r].bare && !guest;
+        bool without = view->members[r].without;
+        p->has[r] = next[r].n > 0 && !next[r].bare && !guest && !without;
     }
     return WEFT_OK;
 }

@@ -51,7 +51,6 @@ typedef struct rank_thread {
     weft_mesh *mesh;   /* or NULL */
     wefti_node_meter meter;
     bool entered; /* in a world in which no step has begun yet */
-    int64_t view; /* number of its view */
 } rank_thread;
 
 static weft_status load_initial(rank_thread *t, const char *path) {
@@ -414,11 +413,11 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     char sentence[1200];
     WEFT_TRY(close_steps(t, step - 1)); /* while the old world exists */
     t->gathered = t->run->prepared->job->mixer_config.topology ? done : -1;
+    run->prepared->steps_done = done;
     WEFT_TRY(wefti_regroup(run->ctx, t->slot->ctx, run->prepared, step, &t->slot->state,
                            &world));
     give_hooks(t);
     t->entered = true;
-    t->view = world.number;
     wefti_node_meter_begin(&t->meter, t->slot->state);
     const wefti_job *job = run->prepared->job;
     bool both = world.n_lost > 0 && world.n_joined > 0;
@@ -428,19 +427,29 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
              job->R > 1 ? "s go" : " goes", (long long)step + 1);
     if (leads(t)) tell_change(t, sentence);
     if (wefti_rank_is_guest(t->slot->state)) tell_guest(t);
+    *whole = false;
+    if (wefti_regroup_is_cut_off(run->prepared, t->slot->state)) return WEFT_OK;
     return pause(t, done, whole);
 }
 
+/* The others have begun a step with this rank, which was interrupted while its state came
+ * to it: what it would send is not of the run. */
+static weft_status refuse_step(const rank_thread *t) {
+    return weft_ctx_fail(
+        t->slot->ctx, WEFT_ERR_PEER,
+        "rank %d (host %s) has lost a process that was giving it parameters "
+        "and state; start weft train --join again",
+        t->mesh->rank, weft_mesh_host_of(t->mesh, t->mesh->rank));
+}
+
 /* Called when the first step of a world has begun: no other world can take its place any
- * more. The run ends after `done` steps. */
-static weft_status log_view(rank_thread *t, int64_t done) {
-    wefti_prepared *p = t->run->prepared;
-    const wefti_viewlog_entry entry = {p->lease_run, t->view, t->mesh, p->job,
-                                       &t->slot->state->guests, done};
+ * more. */
+static weft_status log_view(rank_thread *t) {
     if (!t->entered) return WEFT_OK;
     t->entered = false;
+    if (wefti_regroup_is_cut_off(t->run->prepared, t->slot->state)) return refuse_step(t);
     wefti_elastic_forget_missed(t->mesh);
-    return wefti_viewlog_write(t->slot->ctx, p->views, &entry);
+    return wefti_viewlog_write(t->slot->ctx, t->run->prepared->views);
 }
 
 /* Steps in which nothing is computed, until one in which all ranks say that they have
@@ -456,7 +465,7 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
             WEFT_TRY(regroup(t, step, done, &whole));
             continue;
         }
-        WEFT_TRY(log_view(t, done));
+        WEFT_TRY(log_view(t));
         t->slot->state->status = (wefti_step_status){.stop = whole ? 0 : 1};
         WEFT_TRY(wefti_rank_send_status(t->slot->state, step));
         WEFT_TRY(wefti_rank_read_status(t->slot->state, step, &agreed));
@@ -487,7 +496,7 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
             WEFT_TRY(regroup(t, step, step, &whole));
             continue;
         }
-        WEFT_TRY(log_view(t, steps));
+        WEFT_TRY(log_view(t));
         double begun_s = start_s;
         WEFT_TRY(do_step(t, step++, &start_s));
         if (t->slot->first_here) note_time(t, start_s - begun_s);
@@ -562,9 +571,13 @@ static weft_status refuse_entry(weft_ctx *ctx, const wefti_job *job) {
 /* Logs the view with which a run begins or is resumed. */
 static weft_status log_start(weft_ctx *ctx, wefti_prepared *p) {
     if (!p->lease_run && p->lease) p->lease_run = wefti_lease_run(p->lease);
-    const wefti_viewlog_entry entry = {
-        p->lease_run, 1, p->bootstrap.mesh, p->job, NULL, p->job->config->run.steps};
-    return wefti_viewlog_write(ctx, p->views, &entry);
+    const wefti_viewlog_entry entry = {.run = p->lease_run,
+                                       .view = 1,
+                                       .mesh = p->bootstrap.mesh,
+                                       .job = p->job,
+                                       .done = p->job->config->run.steps};
+    WEFT_TRY(wefti_viewlog_plan(ctx, p->views, &entry));
+    return wefti_viewlog_write(ctx, p->views);
 }
 
 /* Said by the first rank before the first step, so that the user knows it before a

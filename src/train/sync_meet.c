@@ -160,7 +160,8 @@ static weft_status hand_over(weft_sync *s, const charter *all) {
     if (s->bare) /* zeros, to which a mean of the others is added */
         memset(s->rank->params, 0,
                (size_t)s->rank->arrangement->n_elements * sizeof(float));
-    weft_status status = n_have < W ? wefti_handover(s->rank, has) : WEFT_OK;
+    weft_status status = wefti_handover(s->rank, has);
+    if (status == WEFT_OK) status = wefti_handover_compare(s->rank, has);
     if (status == WEFT_OK && n_have < W) status = pass_pack(s, all);
     wefti_free(s->ctx, has);
     return status;

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* A line per view, written when its first step begins. Before that the view may still be
- * replaced by the next one without a step, and such a view leaves no line.
+ * replaced by the next one without a step. Then it leaves no line, unless a rank that had no
+ * state got it there from the others: that is part of what the run computes.
  *
- *     gather    all ranks, between two worlds    messages that did not count, without duplicates
+ *     collect   each rank, between two worlds    messages that did not count here
+ *     replace   the next charters are there      the line of a world without steps, or none
+ *     gather    all ranks                        these messages of all, without duplicates
+ *     plan      the world is known               its line, not written yet
  *     write     the first step begins            lines of skipped messages, then of the view
  *     open      a new first rank                 lines kept here that the file lacks
+ *
+ * What was gathered for a world without a line stays in the list, because the rank that it
+ * came from may be lost since then.
  *
  * The stall of a change is the time by which its last two steps exceeded a calm one, plus
  * all the time since they ended. */
@@ -42,10 +49,13 @@ struct wefti_viewlog {
     int64_t n_lines;
     wefti_append file;
     bool is_open;
-    wefti_view_line last; /* its members owned; n_members 0: no view yet */
-    int n_buckets;        /* of that view's world */
-    bool has_sites; /* several nodes in each, and each node has rows of its own */
-    wefti_missed *missed; /* [n_missed] since that view began */
+    wefti_view_line last; /* members owned; n_members 0: no line yet */
+    wefti_view_line next; /* planned; members owned; n_members 0: none */
+    int n_buckets, next_buckets; /* of their worlds */
+    /* several nodes in each, and each node has rows of its own */
+    bool has_sites, next_has_sites;
+    weft_mesh *next_mesh; /* borrowed */
+    wefti_missed *missed; /* [n_missed] since the last line's view began */
     int64_t n_missed;
     bool complete, has_checksum;
     uint64_t checksum;
@@ -64,7 +74,7 @@ weft_status wefti_viewlog_close(weft_ctx *ctx, wefti_viewlog *log) {
     if (!log) return WEFT_OK;
     weft_status status = log->is_open ? wefti_append_fini(ctx, &log->file) : WEFT_OK;
     wefti_buffer_fini(ctx, &log->text);
-    WEFTI_FREE(ctx, log->lines, log->last.members, log->missed, log);
+    WEFTI_FREE(ctx, log->lines, log->last.members, log->next.members, log->missed, log);
     return status;
 }
 
@@ -163,17 +173,44 @@ static int64_t tidy(wefti_missed *list, int64_t n) {
     return once;
 }
 
+weft_status wefti_viewlog_collect(weft_ctx *ctx, wefti_viewlog *log, weft_mesh *mesh,
+                                  int64_t *n) {
+    wefti_missed *mine;
+    int count;
+    WEFT_TRY(wefti_elastic_missed(ctx, mesh, &mine, &count));
+    int64_t more = count > 0 ? count : 0;
+    weft_status status = wefti_grow(ctx, &log->missed, log->n_missed,
+                                    log->n_missed + more, sizeof *mine,
+                                    "messages that do not count");
+    if (status == WEFT_OK && more > 0)
+        memcpy(log->missed + log->n_missed, mine, (size_t)more * sizeof *mine);
+    wefti_free(ctx, mine);
+    WEFT_TRY(status);
+    log->n_missed = tidy(log->missed, log->n_missed + more);
+    log->complete = log->complete && count >= 0;
+    *n = log->complete ? log->n_missed : -1;
+    return WEFT_OK;
+}
+
 /* Gathers the lists of all ranks, padded to the length of the longest; padding is not
  * settled. */
 static weft_status gather_lists(weft_ctx *ctx, wefti_viewlog *log, wefti_bootstrap *b,
-                                int64_t longest, wefti_missed *mine) {
-    size_t n_bytes = (size_t)longest * sizeof *mine;
-    int64_t n = longest * b->comm->size;
-    wefti_missed *all;
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *all, "messages that do not count", &all));
-    WEFTI_TRY_OR(
-        wefti_comm_all_gather(b->comm, b->n_messages++, mine, (int64_t)n_bytes, all),
-        wefti_free(ctx, all));
+                                int64_t longest) {
+    int64_t n = longest * b->comm->size, own = log->n_missed;
+    wefti_missed *all, *mine;
+    WEFT_TRY(
+        wefti_alloc_n(ctx, longest, sizeof *mine, "messages that do not count", &mine));
+    WEFTI_TRY_OR(wefti_alloc_n(ctx, n, sizeof *all, "messages that do not count", &all),
+                 wefti_free(ctx, mine));
+    if (own > longest) own = longest; /* the list is known to be incomplete */
+    if (own > 0) memcpy(mine, log->missed, (size_t)own * sizeof *mine);
+    weft_status status = wefti_comm_all_gather(b->comm, b->n_messages++, mine,
+                                               longest * (int64_t)sizeof *mine, all);
+    wefti_free(ctx, mine);
+    if (status != WEFT_OK) {
+        wefti_free(ctx, all);
+        return status;
+    }
     wefti_free(ctx, log->missed);
     log->missed = all;
     log->n_missed = tidy(all, n);
@@ -183,12 +220,8 @@ static weft_status gather_lists(weft_ctx *ctx, wefti_viewlog *log, wefti_bootstr
 weft_status wefti_viewlog_gather(weft_ctx *ctx, wefti_viewlog *log, wefti_bootstrap *b,
                                  const int64_t *n_missed, uint64_t checksum) {
     int64_t longest = 0;
-    wefti_missed *mine;
-    int n = 0;
-    log->complete = true;
     log->has_checksum = true;
     log->checksum = checksum;
-    log->n_missed = 0;
     for (int r = 0; r < b->comm->size; r++) {
         if (n_missed[r] > longest) longest = n_missed[r];
         if (n_missed[r] < 0) log->complete = false;
@@ -198,15 +231,7 @@ weft_status wefti_viewlog_gather(weft_ctx *ctx, wefti_viewlog *log, wefti_bootst
                              "a rank says that it did without %lld messages, expected at "
                              "most %d",
                              (long long)longest, (int)MAX_MISSED);
-    if (longest == 0) return WEFT_OK;
-    WEFT_TRY(wefti_elastic_missed(ctx, b->mesh, &mine, &n));
-    weft_status status = WEFT_OK;
-    if (n < longest)
-        status = wefti_grow(ctx, &mine, n > 0 ? n : 0, longest, sizeof *mine,
-                            "messages that do not count");
-    if (status == WEFT_OK) status = gather_lists(ctx, log, b, longest, mine);
-    wefti_free(ctx, mine);
-    return status;
+    return longest > 0 ? gather_lists(ctx, log, b, longest) : WEFT_OK;
 }
 
 /* --- lines --- */
@@ -332,38 +357,24 @@ static weft_status name_members(weft_ctx *ctx, const wefti_viewlog_entry *e,
 
 static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_entry *e) {
     const wefti_job *job = e->job;
-    wefti_view_line line = {.run = e->run,
-                            .view = e->view,
-                            .step = (job->first_step < e->done ? job->first_step : e->done) + 1,
-                            .time_s = wefti_unix_now_s(),
-                            .stall_s = log->last.n_members > 0 ? stall_of(log) : NAN,
-                            .first_row = job->first_row,
-                            .rows_per_rank = job->rows_per_rank,
-                            .micro = job->B,
-                            .shards = job->S,
-                            .threads = job->threads,
-                            .has_checksum = log->has_checksum,
-                            .checksum = log->checksum};
+    wefti_view_line line = {
+        .run = e->run,
+        .view = e->view,
+        .step = (job->first_step < e->done ? job->first_step : e->done) + 1,
+        .first_row = job->first_row,
+        .rows_per_rank = job->rows_per_rank,
+        .micro = job->B,
+        .shards = job->S,
+        .threads = job->threads,
+        .has_checksum = log->has_checksum,
+        .checksum = log->checksum};
     snprintf(line.kernels, sizeof line.kernels, "%s", job->kernels->name);
-    if (e->guests && e->guests->n > 0) {
+    if (e->guests && e->guests->n > 0 && e->guests->slices > 0) {
         line.guests = e->guests->n;
         line.slices = e->guests->slices;
         line.from = e->guests->from;
     }
     return line;
-}
-
-static weft_status put_view(weft_ctx *ctx, wefti_viewlog *log,
-                            const wefti_viewlog_entry *e, wefti_view_line *line) {
-    kept_line place = {.run = line->run, .view = line->view, .step = line->step};
-    WEFT_TRY(name_members(ctx, e, line));
-    if (log->last.n_members > 0) {
-        WEFT_TRY(differ(ctx, e->mesh, &log->last, line, &line->lost, &line->n_lost));
-        WEFT_TRY(differ(ctx, NULL, line, &log->last, &line->joined, &line->n_joined));
-    }
-    place.begin = log->text.n;
-    wefti_views_put(ctx, &log->text, line);
-    return keep(ctx, log, &place);
 }
 
 static weft_status count_buckets(weft_ctx *ctx, const wefti_job *job, int *n) {
@@ -374,23 +385,83 @@ static weft_status count_buckets(weft_ctx *ctx, const wefti_job *job, int *n) {
     return WEFT_OK;
 }
 
-weft_status wefti_viewlog_write(weft_ctx *ctx, wefti_viewlog *log,
-                                const wefti_viewlog_entry *entry) {
+weft_status wefti_viewlog_plan(weft_ctx *ctx, wefti_viewlog *log,
+                               const wefti_viewlog_entry *entry) {
     if (!log) return WEFT_OK;
+    wefti_free(ctx, log->next.members);
+    log->next = (wefti_view_line){0};
     wefti_view_line line = line_of(log, entry);
-    WEFT_TRY(put_all_skips(ctx, log, entry->job->first_step));
-    weft_status status = put_view(ctx, log, entry, &line);
-    WEFTI_FREE(ctx, line.lost, line.joined);
-    line.lost = line.joined = NULL;
+    WEFT_TRY(count_buckets(ctx, entry->job, &log->next_buckets));
+    weft_status status = name_members(ctx, entry, &line);
     if (status != WEFT_OK) {
         wefti_free(ctx, line.members);
         return status;
     }
+    for (int r = 0; r < line.n_members && entry->has; r++)
+        line.members[r].without = !entry->has[r];
+    log->next_has_sites = wefti_job_has_sites(entry->job) &&
+                          entry->job->site_replicas > 1;
+    log->next_mesh = entry->mesh;
+    log->next = line;
+    return WEFT_OK;
+}
+
+static weft_status put_view(weft_ctx *ctx, wefti_viewlog *log, wefti_view_line *line) {
+    kept_line place = {.run = line->run, .view = line->view, .step = line->step};
+    if (log->last.n_members > 0) {
+        WEFT_TRY(
+            differ(ctx, log->next_mesh, &log->last, line, &line->lost, &line->n_lost));
+        WEFT_TRY(differ(ctx, NULL, line, &log->last, &line->joined, &line->n_joined));
+    }
+    place.begin = log->text.n;
+    wefti_views_put(ctx, &log->text, line);
+    return keep(ctx, log, &place);
+}
+
+/* Writes the planned line. A world without steps has no stall of its own: the next line's
+ * goes up to the next step. */
+static weft_status put_next(weft_ctx *ctx, wefti_viewlog *log, bool has_steps) {
+    wefti_view_line *line = &log->next;
+    if (line->n_members == 0) return WEFT_OK;
+    line->time_s = wefti_unix_now_s();
+    line->stall_s = has_steps && log->last.n_members > 0 ? stall_of(log) : NAN;
+    WEFT_TRY(put_all_skips(ctx, log, line->step - 1));
+    weft_status status = put_view(ctx, log, line);
+    WEFTI_FREE(ctx, line->lost, line->joined);
+    line->lost = line->joined = NULL;
+    WEFT_TRY(status);
     wefti_free(ctx, log->last.members);
-    log->last = line;
+    log->last = *line;
+    *line = (wefti_view_line){0};
     log->n_missed = 0;
+    log->complete = true;
     log->has_checksum = false;
-    log->has_sites = wefti_job_has_sites(entry->job) && entry->job->site_replicas > 1;
-    WEFT_TRY(count_buckets(ctx, entry->job, &log->n_buckets));
+    log->has_sites = log->next_has_sites;
+    log->n_buckets = log->next_buckets;
     return log->is_open ? wefti_append_sync(ctx, &log->file) : WEFT_OK;
+}
+
+weft_status wefti_viewlog_write(weft_ctx *ctx, wefti_viewlog *log) {
+    return log ? put_next(ctx, log, true) : WEFT_OK;
+}
+
+weft_status wefti_viewlog_replace(weft_ctx *ctx, wefti_viewlog *log, weft_mesh *mesh,
+                                  const bool *has, int n) {
+    const wefti_view_line *line = &log->next;
+    bool gave = false;
+    for (int r = 0; r < n; r++) {
+        wefti_view_member who = {0};
+        wefti_elastic_who(mesh, r, &who.place, &who.name);
+        for (int i = 0; i < line->n_members && has[r]; i++)
+            gave = gave ||
+                   (line->members[i].without && line->members[i].place == who.place &&
+                    line->members[i].name == who.name);
+    }
+    if (gave) {
+        wefti_elastic_forget_missed(mesh); /* they belong before this line */
+        return put_next(ctx, log, false);
+    }
+    wefti_free(ctx, log->next.members);
+    log->next = (wefti_view_line){0};
+    return WEFT_OK;
 }

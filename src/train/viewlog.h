@@ -5,7 +5,7 @@
 #include "job/job.h"
 #include "record/views.h"
 #include "train/bootstrap.h"
-#include "train/rank.h"
+#include "train/guests.h"
 
 /* Makes the run's log of views (record/views.h): every process keeps all lines since it
  * joined, and the first rank of the world writes them. So a new first rank can add what
@@ -23,9 +23,20 @@ weft_status wefti_viewlog_open(weft_ctx *ctx, wefti_viewlog *log, const char *fo
 /* Notes how long a step took. */
 void wefti_viewlog_step(wefti_viewlog *log, double step_s);
 
-/* Gathers what the ranks of a new world bring along: how many messages each went on
- * without (-1: more than it had memory for), and the sum of the checksums of their
- * parameters. Collective. */
+/* Between two worlds: adds the messages that this rank went on without. *n: how many the log
+ * knows of now, since the last line of a view; -1: more than there was memory for. */
+weft_status wefti_viewlog_collect(weft_ctx *ctx, wefti_viewlog *log, weft_mesh *mesh,
+                                  int64_t *n) WEFT_CHECKED;
+
+/* A world begins, and has [n] says which of its ranks have state. If the world before it took
+ * no step, but gave state to one of these ranks, its line is written: a replay has to do the
+ * same. Else it leaves no line. */
+weft_status wefti_viewlog_replace(weft_ctx *ctx, wefti_viewlog *log, weft_mesh *mesh,
+                                  const bool *has, int n) WEFT_CHECKED;
+
+/* Gathers what the ranks of a new world bring along: how many messages each knows of that
+ * did not count (wefti_viewlog_collect), and the sum of the checksums of their parameters.
+ * Collective. */
 weft_status wefti_viewlog_gather(weft_ctx *ctx, wefti_viewlog *log, wefti_bootstrap *b,
                                  const int64_t *n_missed, uint64_t checksum) WEFT_CHECKED;
 
@@ -35,13 +46,17 @@ typedef struct wefti_viewlog_entry {
     int64_t view;
     weft_mesh *mesh; /* or NULL: all ranks are here */
     const wefti_job *job;
-    const wefti_guests *guests; /* or NULL: there are none */
-    int64_t done;               /* steps after which the run ends, as far as is known */
+    const wefti_guests_plan *guests; /* or NULL: there are none */
+    const bool *has; /* [job->W] or NULL: which ranks have state; NULL: all */
+    int64_t done;    /* steps after which the run ends, as far as is known */
 } wefti_viewlog_entry;
 
-/* Writes the line of the job's world, which begins with the next step, after the lines of
- * messages that did not count in the world before. A world in which the run only ends
- * gets the step after the last one. If this process writes the folder, the lines are on
- * the disk on return. */
-weft_status wefti_viewlog_write(weft_ctx *ctx, wefti_viewlog *log,
-                                const wefti_viewlog_entry *entry) WEFT_CHECKED;
+/* Keeps what the line of the job's world will say. A world in which the run only ends gets
+ * the step after the last one. */
+weft_status wefti_viewlog_plan(weft_ctx *ctx, wefti_viewlog *log,
+                               const wefti_viewlog_entry *entry) WEFT_CHECKED;
+
+/* The planned world begins its first step: writes its line, after the lines of messages that
+ * did not count in the world before. If this process writes the folder, the lines are on the
+ * disk on return. */
+weft_status wefti_viewlog_write(weft_ctx *ctx, wefti_viewlog *log) WEFT_CHECKED;

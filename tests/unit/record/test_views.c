@@ -30,7 +30,8 @@ static const char good[] =
     "[2,\"0000000000000007\",\"c\"]],\"lost\":[[1,\"b\",\"why\"]],\"joined\":[]}\n";
 
 static void a_line_is_read_back_as_it_was_written(void **state) {
-    wefti_view_member members[] = {{0, 1, "a"}, {5, UINT64_MAX, "host \"b\""}};
+    wefti_view_member members[] = {{0, 1, "a", false},
+                                   {5, UINT64_MAX, "host \"b\"", true}};
     wefti_view_change lost[] = {{3, "c", "its connection ended"}};
     wefti_view_skip skipped[] = {{16, 0, 3, 7, 1}, {0, 5, 3, 0, 0}};
     wefti_view_line line = {.run = 0xabcdef0123456789u, .view = 3, .step = 12,
@@ -55,6 +56,7 @@ static void a_line_is_read_back_as_it_was_written(void **state) {
     assert_true(v->has_checksum && v->checksum == 1);
     assert_int_equal(v->n_members, 2);
     assert_true(v->members[1].place == 5 && v->members[1].name == UINT64_MAX);
+    assert_true(v->members[1].without && !v->members[0].without);
     assert_string_equal(v->members[1].host, "host \"b\"");
     assert_string_equal(v->lost[0].why, "its connection ended");
     assert_memory_equal(views.skips[0].list, skipped, sizeof skipped);
@@ -84,6 +86,10 @@ static void lines_that_do_not_hold_together_are_left_out(void **state) {
         {"\"members\":[", "\"member\":["},
         {"\"lost\":[[1,", "\"lost\":[[null,"},
         {"\"joined\":[]", "\"joined\":{}"},
+        {"\"joined\":[]", "\"joined\":[],\"without\":2"},
+        {"\"joined\":[]", "\"joined\":[],\"without\":[1]"}, /* no member */
+        {"\"joined\":[]", "\"joined\":[],\"without\":[2,2]"},
+        {"\"joined\":[]", "\"joined\":[],\"without\":[\"2\"]"},
         {"\"time\"", "\"run\""},
         {"}\n", "\n"},
     };
