@@ -90,6 +90,7 @@ static void multiply_kept(const product *p, bool keeps_left, int t) {
     _Alignas(64) uint32_t kept[KEPT * LINE_WORDS];
     int64_t n_kept = keeps_left ? p->M : p->N, n = keeps_left ? p->N : p->M;
     int64_t line = whole_tiles(p->K, TILE_TERMS) * TILE_WORDS;
+    (void)t; /* where there is no OpenMP */
 #pragma omp parallel num_threads(t) if (t > 1)
     {
 #pragma omp for schedule(static)
