@@ -392,7 +392,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(mesh.compute_time), NUMBER, "seconds", "0", WITHIN(0, 3600),
      "emulation: each rank computes at least this long in a step"},
     {AT(mesh.straggler_time), NUMBER, "seconds", "0", WITHIN(0, 3600),
-     "emulation: added to mesh.compute_time for one random rank in each step"},
+     "emulation: one random rank stops for this long in each step"},
     {AT(mesh.overlap), BOOL, "", "true", ANY,
      "exchange one unit while the next one is computed; the results are the same"},
     {AT(mesh.min_message), BYTES, "bytes", "64kB", WITHIN(0, 1073741824),

@@ -427,6 +427,7 @@ static void draw_step(wefti_array_player *e) {
         e->halt[i] = halt_s;
         e->begun[i] = e->clock[i];
     }
+    e->stalled_s = 0;
 }
 
 /* The replica that mesh.straggler_time strikes in this step; -1: none. */
@@ -438,18 +439,21 @@ static int stalled(const wefti_array_player *e) {
 /* Runs a part that computes: slower by the replica's factor, with this step's stop in the
  * first part, and not finished before the part's floor. */
 static void compute(wefti_array_player *e, const wefti_timed_op *part) {
-    int struck = stalled(e);
-    double stall_s = e->job->config->mesh.straggler_time, sum = 0;
+    bool floored = part->floor_s >= 0;
+    int struck = floored ? stalled(e) : -1;
+    double stall_s = e->job->config->mesh.straggler_time - e->stalled_s, sum = 0;
     for (int i = 0; i < e->R; i++) {
         double before = e->clock[i];
         double own_s = wefti_timed_work(part, e->own_compute[i / e->copies]);
         e->clock[i] += own_s * e->factor[i] + e->halt[i];
         e->halt[i] = 0;
-        if (part->floor_s >= 0)
+        if (floored)
             e->clock[i] = later(e->clock[i], e->begun[i] + part->floor_s +
-                                                 (i == struck ? stall_s : 0));
+                                                 (i == struck ? e->stalled_s : 0)) +
+                          (i == struck ? stall_s : 0);
         sum += e->clock[i] - before;
     }
+    if (struck >= 0) e->stalled_s += stall_s;
     e->compute_s += sum;
 }
 

@@ -83,6 +83,7 @@ static void draw_step(wefti_player *player, int r) {
     rank->factor = 1;
     rank->halt_s = 0;
     rank->stall_s = struck ? player->job->config->mesh.straggler_time : 0;
+    rank->stalled_s = 0;
     if (player->play->calm) return;
     rank->factor *= rank->drift * wefti_jitter_factor(player->timed, seed, rank->step, r);
     rank->halt_s = wefti_jitter_halt(player->timed, seed, rank->step, r);
@@ -203,16 +204,20 @@ static weft_status meet(wefti_player *player, wefti_thread *t, double work_s) {
 }
 
 /* Computing: slower by this step's factor; the first part includes the stop; not finished
- * before the part's floor, if the configuration sets a minimum time. A sleep up to a
- * floor ends late. */
+ * before the part's floor, if the configuration sets a minimum time. The first part with a
+ * floor includes mesh.straggler_time. A sleep ends late. */
 static weft_status compute(wefti_player *player, wefti_thread *t,
                            const wefti_timed_op *part) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
     t->now_s += wefti_timed_work(part, rank->own) * rank->factor + rank->halt_s;
     rank->halt_s = 0;
-    double until_s = rank->begun_s + part->floor_s + rank->stall_s;
-    if (part->floor_s >= 0 && until_s > t->now_s)
-        t->now_s = until_s + draw_wake(player, t);
+    if (part->floor_s >= 0) {
+        double until_s = rank->begun_s + part->floor_s + rank->stalled_s;
+        if (rank->stall_s > 0) until_s = fmax(until_s, t->now_s) + rank->stall_s;
+        rank->stalled_s += rank->stall_s;
+        rank->stall_s = 0;
+        if (until_s > t->now_s) t->now_s = until_s + draw_wake(player, t);
+    }
     return wefti_play_at(player, t, t->now_s);
 }
 

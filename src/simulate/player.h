@@ -102,8 +102,9 @@ typedef struct wefti_sim_rank {
     int64_t step;
     double begun_s, settled_s; /* this step; the one before */
     /* Computing of this step: the factors by which it is slower, the stop at the
-     * beginning, and the increase of the floors (mesh.straggler_time). */
-    double factor, drift, own, halt_s, stall_s; /* own: constant factor of computing time */
+     * beginning, and mesh.straggler_time: that still to come, that which is over. */
+    double factor, drift, own, halt_s; /* own: constant factor of computing time */
+    double stall_s, stalled_s;
     int *jobs;                                  /* [capacity] owned ring */
     int64_t capacity, submitted, done[WEFTI_MAX_PHASES];
     double busy_s, exchange_s, covered_s;

@@ -122,6 +122,7 @@ typedef struct wefti_rank {
     int64_t step;
     int64_t micro, row; /* current micro-batch; its first sequence's global index */
     double begun_s;     /* when the step's computing began */
+    double stopped_s;   /* mesh.straggler_time, once it has been slept in this step */
     float lr, grad_scale;
     wefti_step_status status;
     unsigned char sent_status[WEFTI_STATUS_SLOTS][WEFTI_STATUS_BYTES]; /* as it was sent;
@@ -216,7 +217,7 @@ int64_t wefti_rank_control_tag(wefti_rank *r);
 
 /* Emulated slowness (mesh.compute_time, mesh.straggler_time): waits until this share of
  * the step's computing may be done. A rank drawn for the step waits longer. */
-void wefti_rank_pace(const wefti_rank *r, double share);
+void wefti_rank_pace(wefti_rank *r, double share);
 
 /* --- forward_backward.c: units forward and backward --- */
 

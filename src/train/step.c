@@ -263,6 +263,7 @@ weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
                           SHARD_TAGS; /* whatever some ranks left out between steps */
     wefti_comm_note(r->comms.control, step, "");
     r->begun_s = wefti_now_s();
+    r->stopped_s = 0;
     wefti_timeline_open(r->timeline, step, r->begun_s);
     return run_ops(r, 0, r->schedule->passes_at);
 }

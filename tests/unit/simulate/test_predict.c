@@ -259,6 +259,17 @@ static void pace_and_stall_are_those_of_the_emulation(void **state) {
     assert_near(p.mean_step_s, 0.25, 0.02);
     p = of(2, 1, "method=hsdp mesh.compute_time=0.25 mesh.straggler_time=0.5", facts);
     assert_near(p.mean_step_s, 0.75, 0.03);
+    /* a stop comes on top of computing that takes longer than it, too */
+    static const char *const slow[] = {"link", "1Gbit,1us", "rank-flops", "20M", NULL};
+    static const char *const events[] = {"", " mesh.link=1Gbit,1us"}; /* and in arrays */
+    for (int i = 0; i < 2; i++) {
+        char keys[160];
+        snprintf(keys, sizeof keys, "method=hsdp%s", events[i]);
+        double calm_s = of(2, 1, keys, slow).mean_step_s;
+        snprintf(keys, sizeof keys, "method=hsdp mesh.straggler_time=0.05%s", events[i]);
+        assert_true(calm_s > 0.2);
+        assert_near(of(2, 1, keys, slow).mean_step_s, calm_s + 0.05, 0.003);
+    }
 }
 
 static void a_link_that_was_measured_differs(void **state) {
