@@ -26,13 +26,14 @@ bool parse_count(const char *text, double *out) {
     return digits && !*end && value > 0 && value < 1e24;
 }
 
+/* *out is unchanged if the flag was not given. */
 static weft_status count_of(weft_ctx *ctx, const args *a, const char *name,
-                            double fallback, double *out) {
+                            const char *example, double *out) {
     const char *text = args_value(a, name);
-    *out = fallback;
     if (!text || parse_count(text, out)) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                         "%s is '%.60s', expected a number such as 63M", name, text);
+                         "%s is '%.60s', expected a number such as %s", name, text,
+                         example);
 }
 
 /* The step of a checkpoint's folder such as "step-00000100"; -1: not a checkpoint's name. */
@@ -100,11 +101,11 @@ static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) 
 
 static weft_status name_shape(weft_ctx *ctx, const args *a, const weft_config *run,
                               weft_shape *named, bool *found) {
-    double parameters, layers;
+    double parameters = 0, layers = 12;
     const char *file = args_value(a, "--hf");
     *found = true;
-    WEFT_TRY(count_of(ctx, a, "--parameters", 0, &parameters));
-    WEFT_TRY(count_of(ctx, a, "--layers", 12, &layers));
+    WEFT_TRY(count_of(ctx, a, "--parameters", "63M", &parameters));
+    WEFT_TRY(count_of(ctx, a, "--layers", "12", &layers));
     if (layers != floor(layers))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--layers is '%.60s', expected a whole number",
@@ -125,14 +126,14 @@ static weft_status name_shape(weft_ctx *ctx, const args *a, const weft_config *r
 
 weft_status shape_of_args(weft_ctx *ctx, const args *a, weft_config *run, shape *out) {
     weft_shape named = {.active_share = 1};
-    double flop, own = 0;
+    double flop = 0, own = 0;
     bool found;
     *out = (shape){.flop_share = 1};
     WEFT_TRY(name_shape(ctx, a, run, &named, &found));
     if (found) WEFT_TRY(weft_shape_apply(ctx, &named, run));
     if (found) out->flop_share = named.active_share;
     snprintf(out->note, sizeof out->note, "%s", named.note);
-    WEFT_TRY(count_of(ctx, a, "--flop-per-token", 0, &flop));
+    WEFT_TRY(count_of(ctx, a, "--flop-per-token", "400M", &flop));
     if (flop <= 0) return WEFT_OK;
     WEFT_TRY(own_flop(ctx, run, &own));
     out->flop_share = flop / own;

@@ -96,6 +96,10 @@ static bool set_stall(const setter *s, wefti_cluster *c, const char *text) {
 #define NUMBER(name, member, unit, high, expected)                                       \
     { name, set_number, expected, member, WEFTI_UNIT_##unit, 0, high, 0 }
 
+/* In a cluster 0 bytes mean "not known", so nobody can say them. */
+#define MEMORY(name, member)                                                             \
+    { name, set_number, memory, member, WEFTI_UNIT_BYTES, 1, 1e18, 0 }
+
 static const char work[] = "FLOP per second such as 80T", memory[] = "a size such as "
                                                                      "16GB";
 static const setter setters[] = {
@@ -119,8 +123,8 @@ static const setter setters[] = {
     NUMBER("collective-cpu", AT(collective_cpu_s), TIME, 1e-3,
            "the time of a byte such as 0.002us"),
     NUMBER("launch", AT(launch_s), TIME, 3600, "a time such as 30us"),
-    NUMBER("node-memory", offsetof(wefti_cluster, node_memory), BYTES, 1e18, memory),
-    NUMBER("rank-memory", AT(memory_bytes), BYTES, 1e18, memory),
+    MEMORY("node-memory", offsetof(wefti_cluster, node_memory)),
+    MEMORY("rank-memory", AT(memory_bytes)),
     NUMBER("memory-bandwidth", AT(memory_Bps), RATE, 1e18, "a rate such as 100GBps"),
     SHARE("jitter", jitter.spread),
     SHARE("drift", jitter.drift),

@@ -195,6 +195,19 @@ refuses_like "--restart says what a failure costs, but there is no --failures" \
     "$weft" plan run.yaml "${facts[@]}" --restart 5min
 refuses_like "node-memory is '64Gbit', expected .*" \
     "$weft" plan run.yaml "${facts[@]}" --node-memory 64Gbit
+refuses "node-memory is '0B', expected a size such as 16GB" \
+    "$weft" plan run.yaml "${facts[@]}" --node-memory 0B
+refuses "--layers is '0', expected a number such as 12" \
+    "$weft" plan run.yaml "${facts[@]}" --parameters 63M --layers 0
+refuses "--flop-per-token is '0', expected a number such as 400M" \
+    "$weft" plan run.yaml "${facts[@]}" --flop-per-token 0
+for word in "--framework ," "--measured 1.5nodes:1s" "--nodes 2,4" "--top 1.5" "--pick 0 --write x.yaml" \
+    "--parameters -5M" "--parameters 63M --layers 99999999" "--hf /dev/zero" "--cluster run.yaml" \
+    "--busy -8h,30%" "--collective-cpu 2s --framework ddp" "--tokens 1e30" "--stall 1%,1s,2s" \
+    "batch.tokens_per_step=33" "--ranks-per-node 4096" "--pick 3"; do
+    # shellcheck disable=SC2086
+    refuses_like ".*(expected|unknown|there is no).*" "$weft" plan run.yaml "${facts[@]}" $word
+done
 refuses_like "launch is '30', expected .*" "$weft" plan run.yaml "${facts[@]}" --launch 30
 refuses_like "jitter is '-5%', expected .*" "$weft" plan run.yaml "${facts[@]}" --jitter -5%
 refuses_like "stall is '1%', expected .*" "$weft" plan run.yaml "${facts[@]}" --stall 1%
