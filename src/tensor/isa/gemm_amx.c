@@ -4,21 +4,22 @@
  *     C[M,N] = alpha round(op(A))[M,K] round(op(B))[K,N] + beta C
  *
  *     for terms by equal blocks of at most TERMS    each number of C is summed in this
- *       for the smaller factor by KEPT lines        order, so its bits depend only on K
- *         pack these lines, each thread some        shared by all threads
- *         for the other factor by PANEL lines       by the thread that is free
- *           pack these lines                        on its stack
- *           all tiles of 32 x 32
+ *       for columns by as many as fit               order, so its bits depend only on K
+ *         pack B, each thread a part                shared by all threads
+ *         for rows by PANEL                         by the thread that is free
+ *           pack A on its stack
+ *           for 32 rows: all tiles of 32 x 32
  *
- * So each factor is packed once where the smaller one has at most KEPT lines. */
+ * So B is packed once, lies in the second-level cache of each core and passes 32 rows of A in
+ * the first-level cache; C and A are read and written along their rows. */
 #include "tensor/isa/parts.h"
 #include "tensor/isa/product.h"
 #include "tensor/isa/tiles.h"
 
 #ifdef WEFT_TILES
 
-enum { TERMS = 512, KEPT = 1024, PANEL = 64, SIDE = 2 * TILE_LINES };
-enum { LINE_WORDS = TERMS / 2 };
+/* 32 rows of TERMS numbers are 32 KB; KEPT numbers of B fill half of a cache of 2 MB. */
+enum { TERMS = 512, KEPT = 512 * 1024, PANEL = 128, SIDE = 2 * TILE_LINES };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -31,86 +32,72 @@ TILED_INLINE void store_sums(const float *sums, float alpha, int64_t rows,
     }
 }
 
-TILED_INLINE void ask_for(const float *c, int64_t rows, int64_t columns, int64_t ldc) {
-    for (int64_t i = 0; i < SIDE && i < rows; i++, c += ldc) {
-        __builtin_prefetch(c, 1);
-        if (columns > LANES) __builtin_prefetch(c + LANES, 1);
-    }
-}
-
 /* All tiles of p, whose factors are packed. */
 TILED static void multiply_packed(const product *p, const uint32_t *a,
                                   const uint32_t *b) {
     int64_t n_tiles = whole_tiles(p->K, TILE_TERMS), line = n_tiles * TILE_WORDS;
     tiles_begin();
-    for (int64_t n = 0; n < p->N; n += SIDE, b += 2 * line) {
-        const uint32_t *b2 = n + TILE_LINES < p->N ? b + line : b, *left = a;
-        for (int64_t m = 0; m < p->M; m += SIDE, left += 2 * line) {
+    for (int64_t m = 0; m < p->M; m += SIDE, a += 2 * line) {
+        const uint32_t *a2 = m + TILE_LINES < p->M ? a + line : a, *right = b;
+        for (int64_t n = 0; n < p->N; n += SIDE, right += 2 * line) {
             _Alignas(64) float sums[SIDE * SIDE];
-            const uint32_t *left2 = m + TILE_LINES < p->M ? left + line : left;
-            float *c = p->C + m * p->ldc + n;
-            ask_for(c, p->M - m, p->N - n, p->ldc);
-            multiply_tiles(left, left2, b, b2, n_tiles, sums);
-            store_sums(sums, p->alpha, p->M - m, p->N - n, p->beta, c, p->ldc);
+            const uint32_t *right2 = n + TILE_LINES < p->N ? right + line : right;
+            multiply_tiles(a, a2, right, right2, n_tiles, sums);
+            store_sums(sums, p->alpha, p->M - m, p->N - n, p->beta, p->C + m * p->ldc + n,
+                       p->ldc);
         }
     }
     tiles_end();
 }
 
-/* Packs `lines` of the left or the right factor. */
-TILED static void pack_factor(const product *p, bool left, span lines, uint32_t *tiles) {
-    bool rows = left ? !p->ta : p->tb;
-    int64_t ld = left ? p->lda : p->ldb, n = lines.end - lines.begin;
-    const float *x = (left ? p->A : p->B) + lines.begin * (rows ? ld : 1);
-    if (left && rows)
-        pack_tiles(true, true, x, ld, n, p->K, tiles);
-    else if (left)
-        pack_tiles(false, true, x, ld, n, p->K, tiles);
-    else if (rows)
-        pack_tiles(true, false, x, ld, n, p->K, tiles);
+/* Packs A. */
+TILED static void pack_left(const product *p, uint32_t *tiles) {
+    span terms = {0, p->K};
+    if (p->ta)
+        pack_tiles(false, true, p->A, p->lda, p->M, terms, p->K, tiles);
     else
-        pack_tiles(false, false, x, ld, n, p->K, tiles);
+        pack_tiles(true, true, p->A, p->lda, p->M, terms, p->K, tiles);
 }
 
-/* One panel of the factor that is not kept. */
-TILED static void multiply_panel(const product *p, bool keeps_left, span lines,
-                                 const uint32_t *kept) {
-    _Alignas(64) uint32_t panel[PANEL * LINE_WORDS];
-    span all = {0, keeps_left ? p->M : p->N};
-    product part = keeps_left ? part_of(p, all, lines) : part_of(p, lines, all);
-    pack_factor(p, !keeps_left, lines, panel);
-    if (keeps_left)
-        multiply_packed(&part, kept, panel);
-    else
-        multiply_packed(&part, panel, kept);
+/* Packs B, each thread some of its rows in memory. */
+TILED static void pack_rows_of_right(const product *p, int64_t row, uint32_t *tiles) {
+    if (p->tb) {
+        int64_t line = whole_tiles(p->K, TILE_TERMS) * TILE_WORDS;
+        pack_tiles(true, false, p->B + row * p->ldb, p->ldb,
+                   least(TILE_LINES, p->N - row), (span){0, p->K}, p->K,
+                   tiles + row / TILE_LINES * line);
+    } else {
+        span terms = {row, least(row + TILE_TERMS, p->K)};
+        pack_tiles(false, false, p->B, p->ldb, p->N, terms, p->K, tiles);
+    }
 }
 
-/* A product of at most TERMS terms, one of whose factors has at most KEPT lines. */
-static void multiply_kept(const product *p, bool keeps_left, int t) {
-    _Alignas(64) uint32_t kept[KEPT * LINE_WORDS];
-    int64_t n_kept = keeps_left ? p->M : p->N, n = keeps_left ? p->N : p->M;
-    int64_t line = whole_tiles(p->K, TILE_TERMS) * TILE_WORDS;
-    (void)t; /* where there is no OpenMP */
+/* C[PANEL or fewer rows, N]; B is packed. */
+static void multiply_panel(const product *p, int64_t row, const uint32_t *b) {
+    _Alignas(64) uint32_t a[PANEL * TERMS / 2];
+    product panel = part_of(p, (span){row, least(row + PANEL, p->M)}, (span){0, p->N});
+    pack_left(&panel, a);
+    multiply_packed(&panel, a, b);
+}
+
+/* A product of as many terms and columns as fit. */
+static void multiply_block(const product *p, int t) {
+    _Alignas(64) uint32_t b[KEPT / 2];
+    (void)t; /* without OpenMP */
+    int64_t rows = p->tb ? p->N : p->K, step = p->tb ? TILE_LINES : TILE_TERMS;
 #pragma omp parallel num_threads(t) if (t > 1)
     {
 #pragma omp for schedule(static)
-        for (int64_t l = 0; l < n_kept; l += TILE_LINES)
-            pack_factor(p, keeps_left, (span){l, least(l + TILE_LINES, n_kept)},
-                        kept + l / TILE_LINES * line);
+        for (int64_t row = 0; row < rows; row += step) pack_rows_of_right(p, row, b);
 #pragma omp for schedule(dynamic)
-        for (int64_t l = 0; l < n; l += PANEL)
-            multiply_panel(p, keeps_left, (span){l, least(l + PANEL, n)}, kept);
+        for (int64_t m = 0; m < p->M; m += PANEL) multiply_panel(p, m, b);
     }
 }
 
-static void multiply_terms(const product *p, int t) {
-    bool keeps_left = p->M <= p->N;
-    int64_t n = keeps_left ? p->M : p->N;
-    for (int64_t l = 0; l < n; l += KEPT) {
-        span lines = {l, least(l + KEPT, n)}, all = {0, keeps_left ? p->N : p->M};
-        product part = keeps_left ? part_of(p, lines, all) : part_of(p, all, lines);
-        multiply_kept(&part, keeps_left, t);
-    }
+/* n in equal parts of at most `most`, all but the last a multiple of `unit`. */
+static int64_t equal_parts(int64_t n, int64_t most, int64_t unit) {
+    int64_t blocks = whole_tiles(n, most);
+    return blocks > 1 ? whole_tiles(whole_tiles(n, unit), blocks) * unit : most;
 }
 
 void WEFT_ISA_NAME(wefti_gemm_amx)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
@@ -119,13 +106,14 @@ void WEFT_ISA_NAME(wefti_gemm_amx)(bool ta, bool tb, int64_t M, int64_t N, int64
                                    int64_t ldc) {
     product whole = {ta, tb, M, N, K, alpha, beta, A, B, C, lda, ldb, ldc};
     int t = (double)M * (double)N * (double)K < 1e6 ? 1 : team_max();
-    int64_t blocks = whole_tiles(K, TERMS), k = 0;
-    int64_t size = blocks > 1
-                       ? whole_tiles(whole_tiles(K, blocks), TILE_TERMS) * TILE_TERMS
-                       : TERMS;
+    int64_t terms = equal_parts(K, TERMS, TILE_TERMS), k = 0;
+    int64_t columns = equal_parts(N, KEPT / terms / TILE_LINES * TILE_LINES, TILE_LINES);
     do { /* once without terms too: C = beta C */
-        product p = terms_of(&whole, (span){k, least(k + size, K)});
-        multiply_terms(&p, t);
-    } while ((k += size) < K);
+        product p = terms_of(&whole, (span){k, least(k + terms, K)});
+        for (int64_t n = 0; n < N; n += columns) {
+            product block = part_of(&p, (span){0, M}, (span){n, least(n + columns, N)});
+            multiply_block(&block, t);
+        }
+    } while ((k += terms) < K);
 }
 #endif

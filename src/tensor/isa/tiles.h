@@ -15,6 +15,7 @@
  * their places alone. */
 #include "tensor/isa.h"
 #include "tensor/isa/bf16.h"
+#include "tensor/isa/team.h"
 
 #if defined(__AVX512F__) && defined(WEFT_AMX)
 #define WEFT_TILES 1
@@ -56,15 +57,26 @@ TILED_INLINE void tiles_end(void) { _tile_release(); }
 /* The compiler does not know that loads of tiles read memory. */
 TILED_INLINE void tiles_see_memory(void) { __asm__ volatile("" : : : "memory"); }
 
+/* 32 numbers as 16 pairs; those beyond the end are 0. */
+TILED_INLINE __m512i round_pairs(__m512 low, __m512 high) {
+    __m512bh both = _mm512_cvtne2ps_pbh(high, low);
+    __m512i bits;
+    memcpy(&bits, &both, sizeof bits);
+    return bits;
+}
+
 /* 32 terms of 16 lines that are rows in memory, as pairs: words[line][pair]. */
 TILED_INLINE void read_rows(const float *x, int64_t ld, int64_t lines, int64_t terms,
                             vfloat words[TILE_LINES]) {
+    bool whole = lines >= TILE_LINES && terms >= TILE_TERMS;
+#pragma GCC unroll 16
     for (int i = 0; i < TILE_LINES; i++) {
+        const float *at = x + (whole || i < lines ? i : 0) * ld;
         int64_t n = i < lines ? terms : 0;
-        const float *at = x + (i < lines ? i : 0) * ld;
-        __m512bh both = _mm512_cvtne2ps_pbh(load_first(at + LANES, n - LANES),
-                                            load_first(at, n));
-        memcpy(&words[i], &both, sizeof words[i]);
+        __m512i pairs =
+            whole ? round_pairs(_mm512_loadu_ps(at), _mm512_loadu_ps(at + LANES))
+                  : round_pairs(load_first(at, n), load_first(at + LANES, n - LANES));
+        words[i] = (vfloat)pairs;
     }
 }
 
@@ -72,33 +84,56 @@ TILED_INLINE void read_rows(const float *x, int64_t ld, int64_t lines, int64_t t
 TILED_INLINE void read_columns(const float *x, int64_t ld, int64_t lines, int64_t terms,
                                vfloat words[TILE_LINES]) {
     const __m512i order = pair_order();
+    bool whole = lines >= TILE_LINES && terms >= TILE_TERMS;
+#pragma GCC unroll 16
     for (int i = 0; i < TILE_LINES; i++) {
         const float *at = x + 2 * i * ld;
-        __m512 low = load_first(2 * i < terms ? at : x, 2 * i < terms ? lines : 0);
-        __m512 high = load_first(2 * i + 1 < terms ? at + ld : x,
-                                 2 * i + 1 < terms ? lines : 0);
-        __m512bh both = _mm512_cvtne2ps_pbh(high, low);
-        __m512i bits;
-        memcpy(&bits, &both, sizeof bits);
-        bits = _mm512_permutexvar_epi16(order, bits);
-        memcpy(&words[i], &bits, sizeof words[i]);
+        int64_t n = 2 * i < terms ? lines : 0, n2 = 2 * i + 1 < terms ? lines : 0;
+        __m512i pairs = whole ? round_pairs(_mm512_loadu_ps(at), _mm512_loadu_ps(at + ld))
+                              : round_pairs(load_first(n > 0 ? at : x, n),
+                                            load_first(n2 > 0 ? at + ld : x, n2));
+        words[i] = (vfloat)_mm512_permutexvar_epi16(order, pairs);
     }
 }
 
-/* Packs lines x terms as left or right tiles. */
+/* Packs the tile at line l and term t of lines x terms as a left or a right one. */
+TILED_INLINE void pack_tile(bool rows, bool left, const float *x, int64_t ld,
+                            int64_t lines, int64_t terms, uint32_t *to) {
+    vfloat words[TILE_LINES];
+    if (rows)
+        read_rows(x, ld, lines, terms, words);
+    else
+        read_columns(x, ld, lines, terms, words);
+    if (rows != left) transpose(words);
+#pragma GCC unroll 16
+    for (int i = 0; i < TILE_LINES; i++)
+        _mm512_store_si512(to + i * LANES, (__m512i)words[i]);
+}
+
+/* Packs the terms from `first` to `end` of some lines with n_terms terms as left or right
+ * tiles, in the order in which they lie in memory. */
 TILED_INLINE void pack_tiles(bool rows, bool left, const float *x, int64_t ld,
-                             int64_t lines, int64_t terms, uint32_t *tiles) {
-    for (int64_t l = 0; l < lines; l += TILE_LINES)
-        for (int64_t t = 0; t < terms; t += TILE_TERMS, tiles += TILE_WORDS) {
-            vfloat words[TILE_LINES];
-            if (rows)
-                read_rows(x + l * ld + t, ld, lines - l, terms - t, words);
-            else
-                read_columns(x + t * ld + l, ld, lines - l, terms - t, words);
-            if (rows != left) transpose(words);
-            for (int i = 0; i < TILE_LINES; i++)
-                memcpy(tiles + i * LANES, &words[i], sizeof words[i]);
-        }
+                             int64_t lines, span terms, int64_t n_terms,
+                             uint32_t *tiles) {
+    int64_t line = whole_tiles(n_terms, TILE_TERMS) * TILE_WORDS;
+    tiles += terms.begin / TILE_TERMS * TILE_WORDS;
+    if (rows) {
+        for (int64_t l = 0; l < lines; l += TILE_LINES, tiles += line)
+            for (int64_t t = terms.begin; t < terms.end; t += TILE_TERMS)
+                pack_tile(true, left, x + l * ld + t, ld, lines - l, n_terms - t,
+                          tiles + (t - terms.begin) / TILE_TERMS * TILE_WORDS);
+        return;
+    }
+    for (int64_t t = terms.begin; t < terms.end; t += TILE_TERMS, tiles += TILE_WORDS)
+        for (int64_t l = 0; l < lines; l += TILE_LINES)
+            pack_tile(false, left, x + t * ld + l, ld, lines - l, n_terms - t,
+                      tiles + l / TILE_LINES * line);
+}
+
+/* Asks for the tile behind t: each right tile comes from the second-level cache. */
+TILED_INLINE void ask_for_next(const uint32_t *t) {
+#pragma GCC unroll 16
+    for (int i = 0; i < TILE_LINES; i++) __builtin_prefetch(t + TILE_WORDS + i * LANES);
 }
 
 /* sums[32][32] = two left lines of tiles times two right ones, of n tiles each */
@@ -111,6 +146,8 @@ TILED_INLINE void multiply_tiles(const uint32_t *a, const uint32_t *a2, const ui
     _tile_zero(2);
     _tile_zero(3);
     for (int64_t t = 0; t < n * TILE_WORDS; t += TILE_WORDS) {
+        ask_for_next(b + t);
+        ask_for_next(b2 + t);
         _tile_loadd(4, a + t, TILE_STRIDE);
         _tile_loadd(6, b + t, TILE_STRIDE);
         _tile_dpbf16ps(0, 4, 6);
