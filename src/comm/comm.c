@@ -32,6 +32,31 @@ weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
     return WEFT_OK;
 }
 
+weft_status wefti_comm_reserve_told(wefti_comm *comm, int n_rounds, int n_bytes) {
+    if (comm->ops->open_board) return comm->ops->open_board(comm, n_rounds, n_bytes);
+    return wefti_comm_reserve(comm, n_rounds * (comm->size - 1));
+}
+
+weft_status wefti_comm_tell(wefti_comm *comm, int64_t tag, const void *data,
+                            int64_t n_bytes) {
+    if (comm->ops->tell) return comm->ops->tell(comm, tag, data, n_bytes);
+    return wefti_comm_send_all(comm, tag, data, n_bytes);
+}
+
+weft_status wefti_comm_hear(wefti_comm *comm, int64_t tag, const wefti_hearing *told) {
+    if (comm->ops->hear) return comm->ops->hear(comm, tag, told);
+    for (int peer = 0; peer < comm->size; peer++) {
+        wefti_received got = {.view = told->mine};
+        bool mine = peer == comm->rank;
+        if (!mine)
+            WEFT_TRY(wefti_comm_receive_piece(comm, peer, tag, told->n_bytes,
+                                              WEFTI_PIECE_SAME, &got));
+        if (got.view) told->take(told->user, peer, got.view);
+        if (got.view && !mine) wefti_comm_release(comm, peer, tag);
+    }
+    return WEFT_OK;
+}
+
 weft_status wefti_comm_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
                                const void **view) {
     return comm->ops->receive(comm, peer, tag, n_bytes, view);

@@ -52,6 +52,15 @@ typedef struct wefti_received {
 } wefti_received;
 
 /* What a backend implements. */
+/* Who takes what all ranks tell each other: one call for each rank in rank order, except for
+ * those whose message does not count. */
+typedef struct wefti_hearing {
+    const void *mine; /* what this rank has told */
+    int64_t n_bytes;
+    void (*take)(void *user, int rank, const void *bytes);
+    void *user;
+} wefti_hearing;
+
 typedef struct wefti_comm_ops {
     const char *name;
     weft_status (*send)(wefti_comm *comm, int peer, int64_t tag, const void *data,
@@ -70,6 +79,10 @@ typedef struct wefti_comm_ops {
     void (*traffic)(const wefti_comm *comm, wefti_traffic *out);
     /* May be NULL: notes are then ignored. */
     void (*note)(wefti_comm *comm, int64_t step, const char *at);
+    /* All three may be NULL: then messages to and from each rank do it. */
+    weft_status (*open_board)(wefti_comm *comm, int n_rounds, int n_bytes);
+    weft_status (*tell)(wefti_comm *comm, int64_t tag, const void *data, int64_t n_bytes);
+    weft_status (*hear)(wefti_comm *comm, int64_t tag, const wefti_hearing *told);
     /* All of these may be NULL: then no member is ever lost (comm/elastic.h). */
     weft_status (*send_part)(wefti_comm *comm, int peer, int64_t tag, const void *data,
                              int64_t n_bytes);
@@ -104,6 +117,18 @@ weft_status wefti_comm_send(wefti_comm *comm, int peer, int64_t tag, const void 
 /* Sends the same bytes to every other rank of the group. */
 weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
                                 int64_t n_bytes) WEFT_CHECKED;
+
+/* Each rank of the group tells all others the same few bytes, once per tag, and hears what all
+ * have told. Like pieces of a step (wefti_comm_receive_piece, WEFTI_PIECE_SAME). `data` is
+ * borrowed until wefti_comm_await. Each rank must hear each tag that it has told; up to n_rounds
+ * tags of n_bytes may be open at once. In a process of W ranks a round takes W^2 reads of memory,
+ * and no messages. */
+weft_status wefti_comm_reserve_told(wefti_comm *comm, int n_rounds,
+                                    int n_bytes) WEFT_CHECKED;
+weft_status wefti_comm_tell(wefti_comm *comm, int64_t tag, const void *data,
+                            int64_t n_bytes) WEFT_CHECKED;
+weft_status wefti_comm_hear(wefti_comm *comm, int64_t tag,
+                            const wefti_hearing *told) WEFT_CHECKED;
 
 /* Waits for the message of `peer` with `tag`, which must have exactly n_bytes (another
  * length is WEFT_ERR_WIRE). [out] *view is borrowed until wefti_comm_release. */

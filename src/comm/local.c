@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Ranks as threads. Every rank has a mailbox: a lock, a condition, and posted messages in a
- * hash of sender and tag. (W ranks post W - 1 status messages each in a step, with gossip
- * those of several steps, and a single list of them would be walked W times a step.) A
+ * hash of sender and tag. What all ranks tell all others is on a board (comm/board.h). A
  * message wakes threads only if one of them waits for its bucket. It is a pointer into the
  * sender's memory and its arrival time, by the arithmetic of comm/interface.h. The
  * receiver's interface is booked when the head gets there, by a thread that waits for a
@@ -18,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "comm/board.h"
 #include "comm/interface.h"
 
 typedef struct interface interface;
@@ -66,6 +66,7 @@ typedef struct local_world {
     interface *uplinks;     /* [sites], the same */
     wefti_traffic *traffic; /* [size], each guarded by its mailbox's lock */
     pthread_mutex_t wire_lock;
+    wefti_board *board;          /* owned; wire_lock until it is there */
     const wefti_missed *skipped; /* [n_skipped] borrowed: what a replay leaves out */
     int n_skipped;
 } local_world;
@@ -76,6 +77,8 @@ typedef struct local_comm {
     int world_rank;
     wefti_members members;
     int channel;
+    unsigned char
+        *links; /* [size] owned; class of each rank of the world, once there is a board */
     message *sent; /* not yet released; guarded by the own mailbox's lock */
 } local_comm;
 
@@ -394,6 +397,91 @@ static bool local_holds(wefti_comm *head, const void *data) {
     return holds;
 }
 
+/* --- what all tell all --- */
+
+static weft_status local_open_board(wefti_comm *head, int n_rounds, int n_bytes) {
+    local_comm *comm = (local_comm *)head;
+    local_world *world = comm->world;
+    int n = comm->members.size;
+    WEFT_TRY(wefti_alloc_n(head->ctx, n, 1, "a board", &comm->links));
+    for (int r = 0; r < n; r++)
+        comm->links[r] = (unsigned char)link_between(world, world_rank_of(comm, r),
+                                                     comm->world_rank);
+    pthread_mutex_lock(&world->wire_lock);
+    weft_status status = WEFT_OK;
+    if (!world->board)
+        status = wefti_board_create(world->ctx, n, n_rounds, n_bytes,
+                                    &world->head.poisoned, &world->board);
+    pthread_mutex_unlock(&world->wire_lock);
+    if (status == WEFT_OK) return WEFT_OK;
+    return weft_ctx_fail(head->ctx, status, "no memory for what %d ranks tell each other",
+                         n);
+}
+
+/* When what this rank tells n others of a class arrives: one after another leaves, and they are
+ * too short to wait for the receiver's interface. */
+static double leave(const local_comm *comm, wefti_link_class link, int64_t n_bytes) {
+    local_world *world = comm->world;
+    const wefti_world_shape *shape = &world->head.shape;
+    bool far = link == WEFTI_LINK_SITE;
+    const wefti_wire_model *wire = far ? &shape->site_wire : &shape->wire;
+    double now_s = wefti_now_s();
+    if (link == WEFTI_LINK_LOCAL) return now_s;
+    if (wire->bandwidth_Bps <= 0 || n_bytes == 0) return now_s + wire->latency_s;
+    double busy_s = (double)n_bytes / wire->bandwidth_Bps;
+    pthread_mutex_lock(&world->wire_lock);
+    interface *from =
+        far ? &world->uplinks[wefti_world_site_of(shape, comm->world_rank)]
+            : &world->interfaces[wefti_world_node_of(shape, comm->world_rank)];
+    now_s = wefti_interface_leave(&from->wire, now_s, busy_s);
+    pthread_mutex_unlock(&world->wire_lock);
+    return now_s + busy_s + wire->latency_s;
+}
+
+static weft_status local_tell(wefti_comm *head, int64_t tag, const void *data,
+                              int64_t n_bytes) {
+    local_comm *comm = (local_comm *)head;
+    mailbox *mine = &comm->world->boxes[comm->world_rank];
+    wefti_traffic *traffic = &comm->world->traffic[comm->world_rank];
+    double arrival_s[WEFTI_LINK_CLASSES];
+    int64_t n[WEFTI_LINK_CLASSES] = {0};
+    for (int r = 0; r < comm->members.size; r++) n[comm->links[r]] += r != head->rank;
+    pthread_mutex_lock(&mine->lock);
+    for (int k = 0; k < WEFTI_LINK_CLASSES; k++) {
+        traffic->bytes_out[k] += n[k] * n_bytes;
+        traffic->messages_out[k] += n[k];
+    }
+    pthread_mutex_unlock(&mine->lock);
+    for (int k = 0; k < WEFTI_LINK_CLASSES; k++)
+        arrival_s[k] = leave(comm, (wefti_link_class)k, n[k] * n_bytes);
+    const wefti_board_key key = {comm->channel, tag};
+    if (wefti_board_tell(comm->world->board, key, comm->head.rank, data, arrival_s))
+        return WEFT_OK;
+    return weft_ctx_fail(head->ctx, WEFT_ERR_INTERNAL,
+                         "rank %d is too many steps ahead of the others",
+                         comm->world_rank);
+}
+
+static weft_status local_hear(wefti_comm *head, int64_t tag, const wefti_hearing *told) {
+    local_comm *comm = (local_comm *)head;
+    mailbox *mine = &comm->world->boxes[comm->world_rank];
+    wefti_traffic *traffic = &comm->world->traffic[comm->world_rank];
+    const wefti_board_key key = {comm->channel, tag};
+    const unsigned char *bytes;
+    if (!wefti_board_hear(comm->world->board, key, comm->links, &bytes))
+        return poisoned_error(comm);
+    for (int r = 0; r < comm->members.size; r++, bytes += told->n_bytes)
+        if (r == head->rank ||
+            !is_skipped(comm, world_rank_of(comm, r), comm->world_rank, tag))
+            told->take(told->user, r, bytes);
+    wefti_board_leave(comm->world->board, key);
+    pthread_mutex_lock(&mine->lock);
+    for (int r = 0; r < comm->members.size; r++)
+        if (r != head->rank) traffic->bytes_in[comm->links[r]] += told->n_bytes;
+    pthread_mutex_unlock(&mine->lock);
+    return WEFT_OK;
+}
+
 static weft_status local_reserve(wefti_comm *head, int n_messages) {
     local_comm *comm = (local_comm *)head;
     mailbox *mine = &comm->world->boxes[comm->world_rank];
@@ -416,7 +504,10 @@ static void local_traffic(const wefti_comm *head, wefti_traffic *out) {
     pthread_mutex_unlock(&box->lock);
 }
 
-static void local_destroy(wefti_comm *head) { wefti_free(head->ctx, head); }
+static void local_destroy(wefti_comm *head) {
+    wefti_free(head->ctx, ((local_comm *)head)->links);
+    wefti_free(head->ctx, head);
+}
 
 static const wefti_comm_ops local_ops = {
     .name = "local",
@@ -429,6 +520,9 @@ static const wefti_comm_ops local_ops = {
     .holds = local_holds,
     .reserve = local_reserve,
     .traffic = local_traffic,
+    .open_board = local_open_board,
+    .tell = local_tell,
+    .hear = local_hear,
     .destroy = local_destroy,
 };
 
@@ -484,6 +578,7 @@ static void local_world_destroy(weft_ctx *ctx, wefti_world *head) {
         pthread_mutex_destroy(&box->lock);
         pthread_cond_destroy(&box->changed);
     }
+    wefti_board_destroy(ctx, world->board);
     pthread_mutex_destroy(&world->wire_lock);
     pthread_mutex_destroy(&head->failure_lock);
     WEFTI_FREE(ctx, world->boxes, world->interfaces, world->uplinks, world->traffic,
@@ -509,6 +604,10 @@ static weft_status local_join(weft_ctx *ctx, wefti_world *head, int rank,
 
 static void local_wake(wefti_world *head) {
     local_world *world = (local_world *)head;
+    pthread_mutex_lock(&world->wire_lock);
+    wefti_board *board = world->board;
+    pthread_mutex_unlock(&world->wire_lock);
+    if (board) wefti_board_wake(board);
     for (int r = 0; r < world->n_boxes; r++) {
         pthread_mutex_lock(&world->boxes[r].lock);
         pthread_cond_broadcast(&world->boxes[r].changed);

@@ -89,7 +89,8 @@ static weft_status allocate_activations(wefti_rank *r) {
 }
 
 /* Messages that may be in flight at once: two stages of each bucket in each of two steps;
- * WEFTI_STATUS_SLOTS + 1 rounds of the status, and two rounds of shard messages. */
+ * WEFTI_STATUS_SLOTS rounds of the status, one of something else, and two rounds of shard
+ * messages. */
 static weft_status reserve_messages(wefti_rank *r) {
     int n = r->arrangement->n_buckets;
     WEFT_TRY(wefti_comm_reserve(r->comms.replica, 4 * n * (r->job->site_replicas - 1)));
@@ -97,8 +98,9 @@ static weft_status reserve_messages(wefti_rank *r) {
     WEFT_TRY(wefti_comm_reserve(r->comms.shard, 2 * (r->job->S - 1)));
     if (r->job->n_whole > 0)
         WEFT_TRY(wefti_comm_reserve(r->comms.rows, 2 * (r->job->S - 1)));
-    return wefti_comm_reserve(r->comms.control,
-                              (WEFTI_STATUS_SLOTS + 1) * (r->job->W - 1));
+    WEFT_TRY(wefti_comm_reserve_told(r->comms.control, WEFTI_STATUS_SLOTS,
+                                     WEFTI_STATUS_BYTES));
+    return wefti_comm_reserve(r->comms.control, r->job->W - 1);
 }
 
 /* Builds everything in the order of dependence: first which elements, then their

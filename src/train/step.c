@@ -100,7 +100,7 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
     wefti_put_f64(bytes + 16, r->status.failed);
     wefti_put_f64(bytes + 24, r->status.distance);
     wefti_put_f64(bytes + 32, r->status.met);
-    return wefti_comm_send_all(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
+    return wefti_comm_tell(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
 }
 
 /* The distance is that of the step before, because this step's mixing is not done yet. */
@@ -119,29 +119,31 @@ static bool takes_part(const wefti_rank *r, int rank, int64_t step) {
     return step >= g->until || rank / r->job->S < r->job->R - g->n;
 }
 
+typedef struct reading {
+    const wefti_rank *rank;
+    int64_t step;
+    wefti_step_status *agreed;
+} reading;
+
+static void add_status(void *user, int peer, const void *bytes) {
+    const reading *to = user;
+    const unsigned char *said = bytes;
+    wefti_step_status *agreed = to->agreed;
+    agreed->stop += wefti_get_f64(said + 8);
+    agreed->failed += wefti_get_f64(said + 16);
+    if (!takes_part(to->rank, peer, to->step)) return;
+    agreed->counted++;
+    agreed->loss_sum += wefti_get_f64(said);
+    agreed->distance += wefti_get_f64(said + 24);
+    agreed->met += wefti_get_f64(said + 32);
+}
+
 weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                    wefti_step_status *agreed) {
+    reading to = {r, step, agreed};
+    const wefti_hearing told = {sent_of(r, step), WEFTI_STATUS_BYTES, add_status, &to};
     *agreed = (wefti_step_status){0};
-    for (int peer = 0; peer < r->comms.control->size; peer++) {
-        wefti_received got = {.view = sent_of(r, step)};
-        bool mine = peer == r->comms.control->rank;
-        if (!mine)
-            WEFT_TRY(wefti_comm_receive_piece(r->comms.control, peer, step,
-                                              WEFTI_STATUS_BYTES, WEFTI_PIECE_SAME,
-                                              &got));
-        const unsigned char *bytes = got.view;
-        if (!bytes) continue;
-        agreed->stop += wefti_get_f64(bytes + 8);
-        agreed->failed += wefti_get_f64(bytes + 16);
-        if (takes_part(r, peer, step)) {
-            agreed->counted++;
-            agreed->loss_sum += wefti_get_f64(bytes);
-            agreed->distance += wefti_get_f64(bytes + 24);
-            agreed->met += wefti_get_f64(bytes + 32);
-        }
-        if (!mine) wefti_comm_release(r->comms.control, peer, step);
-    }
-    return WEFT_OK;
+    return wefti_comm_hear(r->comms.control, step, &told);
 }
 
 double wefti_rank_consensus(const wefti_rank *r, const wefti_step_status *agreed) {
