@@ -66,6 +66,13 @@ class OfferShape(c.Structure):
     _fields_ = [("n_chunks", I64), ("k", I64), ("elements", I64), ("whole", BOOL)]
 
 
+class Parcel(c.Structure):
+    _fields_ = [("kind", INT), ("bucket", INT), ("partner", INT), ("again", BOOL),
+                ("first", I64), ("n", I64), ("exchange", I64), ("seed", c.c_uint64),
+                ("place", c.c_uint64), ("share", F64), ("n_bytes", I64), ("n_places", I64),
+                ("bytes", PTR)]
+
+
 class Security(c.Structure):
     _fields_ = [("key", TEXT), ("cert", TEXT), ("cert_key", TEXT), ("ca", TEXT),
                 ("plain", BOOL), ("run", TEXT)]
@@ -122,7 +129,7 @@ class ProbeResult(c.Structure):
 
 #: what each is in libweft
 STRUCTS = {Tensor: "weft_sync_tensor", Report: "weft_sync_report", Setup: "weft_sync_setup",
-           OfferShape: "weft_sync_offer_shape", Part: "weft_sync_part",
+           OfferShape: "weft_sync_offer_shape", Parcel: "weft_sync_parcel", Part: "weft_sync_part",
            ProbeOptions: "weft_probe_options", Figure: "weft_probe_figure",
            ProbeResult: "weft_probe_result", Accelerator: "weft_accelerator",
            Security: "weft_mesh_security", Seat: "weft_mesh_seat", Facts: "weft_mesh_facts",
@@ -176,6 +183,10 @@ FUNCTIONS = {
     "weft_sync_shape_of_offer": (INT, [PTR, INT, P(OfferShape)]),
     "weft_sync_offer": (INT, [PTR, INT, PTR, PTR]),
     "weft_sync_signs": (INT, [PTR, INT, PTR, PTR, P(BOOL)]),
+    "weft_sync_hold_mixer": (INT, [PTR, P(INT)]),
+    "weft_sync_outgoing": (INT, [PTR, P(Parcel), INT, P(INT)]),
+    "weft_sync_hand": (INT, [PTR, INT, PTR, PTR]),
+    "weft_sync_incoming": (INT, [PTR, P(Parcel), INT, P(INT)]),
     "weft_sync_step": (INT, [PTR, F64, P(Report)]),
     "weft_sync_agree": (INT, [PTR, F64, P(BOOL)]),
     "weft_sync_mix": (INT, [PTR, P(Report)]),

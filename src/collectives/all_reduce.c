@@ -25,6 +25,7 @@ typedef struct vector {
     wefti_range own;       /* the range that this rank adds */
     float *sum;  /* [largest range] the range's mean, kept until peers have read it */
     float *kept; /* the caller's, borrowed from begin on */
+    const unsigned char *coded; /* the caller's in begin_coded: its whole section */
 } vector;
 
 struct wefti_all_reduce {
@@ -100,6 +101,11 @@ static wefti_rounding rounding_of(const wefti_all_reduce *a, int vector_number,
                             .step = (uint64_t)step,
                             .place = ((uint64_t)vector_number * 2 + (uint64_t)round) * R +
                                      (uint64_t)rank};
+}
+
+wefti_rounding wefti_all_reduce_rounding(const wefti_all_reduce *a, int vector_number,
+                                         int64_t step) {
+    return rounding_of(a, vector_number, step, 0, a->setup.comm->rank);
 }
 
 /* x <- the decoded value of x + kept; kept <- the rest. */
@@ -202,8 +208,14 @@ static weft_status encode(void *self, const wefti_round *round, int rank,
     const wefti_all_reduce *a = self;
     const vector *v = &a->vectors[round->bucket];
     wefti_range range = range_about(a, round, rank);
-    wefti_rounding rounding = rounding_of(a, round->bucket, round->step, 0,
-                                          a->setup.comm->rank);
+    if (v->coded) {
+        memcpy(out, v->coded + wefti_section_bytes(&v->section, 0, block_at(range.begin)),
+               (size_t)(coded_bytes(&v->section, range) - WEFTI_FRAME_BYTES));
+        bool mine = rank == round->party.me;
+        return mine ? decode_range(a, v, range, out, false, round->x + range.begin)
+                    : WEFT_OK;
+    }
+    wefti_rounding rounding = wefti_all_reduce_rounding(a, round->bucket, round->step);
     code_range(a, v, range, &rounding, round->x + range.begin,
                v->kept ? v->kept + range.begin : NULL, out);
     return WEFT_OK;
@@ -390,6 +402,19 @@ weft_status wefti_all_reduce_begin(wefti_all_reduce *a, int vector_number, int64
     wefti_round round = round_of(a, vector_number, step, x);
     a->vectors[vector_number].kept = kept;
     return wefti_driver_send(a->driver, &round);
+}
+
+weft_status wefti_all_reduce_begin_coded(wefti_all_reduce *a, int vector_number,
+                                         int64_t step, const unsigned char *coded,
+                                         float *x) {
+    wefti_round round = round_of(a, vector_number, step, x);
+    vector *v = &a->vectors[vector_number];
+    if (!is_coded(&a->setup.coding)) memcpy(x, coded, (size_t)v->n * sizeof *x);
+    v->kept = NULL;
+    v->coded = is_coded(&a->setup.coding) ? coded : NULL;
+    weft_status status = wefti_driver_send(a->driver, &round);
+    v->coded = NULL;
+    return status;
 }
 
 weft_status wefti_all_reduce_combine(wefti_all_reduce *a, int vector_number, int64_t step,

@@ -68,6 +68,16 @@ weft_status wefti_all_reduce_open(wefti_all_reduce *a, int vector,
 weft_status wefti_all_reduce_begin(wefti_all_reduce *a, int vector, int64_t step,
                                    float *x, float *kept) WEFT_CHECKED;
 
+/* The same with numbers that the caller has coded: the n f32, or the bytes of a dense section
+ * of all of them, borrowed until this returns. [out] x: as above. */
+weft_status wefti_all_reduce_begin_coded(wefti_all_reduce *a, int vector, int64_t step,
+                                         const unsigned char *coded,
+                                         float *x) WEFT_CHECKED;
+
+/* How a rank rounds what it sends in `begin`, if that is stochastic. */
+wefti_rounding wefti_all_reduce_rounding(const wefti_all_reduce *a, int vector,
+                                         int64_t step);
+
 /* Answers. [out] lost: the range in which x now contains R times what coding the mean has
  * lost, for the caller to keep; n = 0 if nothing is lost. */
 weft_status wefti_all_reduce_combine(wefti_all_reduce *a, int vector, int64_t step,

@@ -31,6 +31,9 @@ typedef struct choco {
                        lost */
     double others;  /* sum of the weights */
     wefti_section *cuts; /* [n_buckets] */
+    unsigned char
+        *came; /* [n_partners][all sections] what partners sent, where the caller
+                            holds the states */
 } choco;
 
 /* state array 2 k: told to partner k; 2 k + 1: heard of partner k */
@@ -140,21 +143,71 @@ static int64_t bytes(const void *mixer, const wefti_round *round, int member) {
     return message_bytes(&m->config, &m->buckets[round->bucket]);
 }
 
+/* Of stochastic rounding: one for each sender, receiver and bucket. */
+static uint64_t place_of(const wefti_mixer *m, int bucket, int partner) {
+    return (uint64_t)(m->comm->rank * m->comm->size + partner) * (uint64_t)m->n_buckets +
+           (uint64_t)bucket;
+}
+
 static weft_status encode(void *mixer, const wefti_round *round, int member,
                           unsigned char *out) {
     const wefti_mixer *m = mixer;
     const choco *self = m->self;
     int partner = round->party.members[member], k = slot_of(self, partner);
-    wefti_rounding rounding = {
-        .stochastic = m->config.stochastic,
-        .seed = m->config.seed,
-        .step = (uint64_t)round->step,
-        .place = (uint64_t)(m->comm->rank * m->comm->size + partner) *
-                     (uint64_t)m->n_buckets +
-                 (uint64_t)round->bucket};
+    wefti_rounding rounding = {.stochastic = m->config.stochastic,
+                               .seed = m->config.seed,
+                               .step = (uint64_t)round->step,
+                               .place = place_of(m, round->bucket, partner)};
+    if (m->config.held) {
+        const wefti_held_parcel *parcel;
+        WEFT_TRY(wefti_mixer_handed(m, round->bucket, k, &parcel));
+        memcpy(out, parcel->bytes, (size_t)parcel->n_bytes);
+        return WEFT_OK;
+    }
     encode_difference(&self->cuts[round->bucket], &rounding, round->from,
                       wefti_mixer_state(m, 2 * k + TOLD, round->bucket), out);
     return WEFT_OK;
+}
+
+/* Bytes of the sections of the first n buckets. */
+static int64_t bytes_before(const wefti_mixer *m, int n) {
+    const choco *self = m->self;
+    int64_t n_bytes = 0;
+    for (int b = 0; b < n; b++) n_bytes += section_bytes(&self->cuts[b]);
+    return n_bytes;
+}
+
+/* Where the caller finds what partner k has sent about a bucket. */
+static unsigned char *came_from(const wefti_mixer *m, int bucket, int k) {
+    const choco *self = m->self;
+    return self->came + k * bytes_before(m, m->n_buckets) + bytes_before(m, bucket);
+}
+
+/* Checks and keeps what partner k has sent. */
+static weft_status keep(const wefti_mixer *m, int bucket, int k,
+                        const unsigned char *in) {
+    const choco *self = m->self;
+    const wefti_section *cut = &self->cuts[bucket];
+    float values[WEFTI_BLOCK_VALUES];
+    for (int64_t b = 0; b < cut->n_blocks; b++)
+        WEFT_TRY(wefti_section_decode(m->ctx, cut, b, in + wefti_section_bytes(cut, 0, b),
+                                      NULL, values));
+    memcpy(came_from(m, bucket, k), in, (size_t)section_bytes(cut));
+    return WEFT_OK;
+}
+
+static void deliver_heard(wefti_mixer *m, int bucket, int64_t step, float gamma) {
+    const choco *self = m->self;
+    for (int k = 0; k < self->n_partners; k++)
+        if (self->weights[k] != 0)
+            wefti_mixer_deliver(
+                m, &(wefti_held_parcel){.kind = WEFTI_HELD_HEARD,
+                                        .bucket = bucket,
+                                        .partner = k,
+                                        .exchange = step,
+                                        .share = gamma * self->weights[k],
+                                        .n_bytes = section_bytes(&self->cuts[bucket]),
+                                        .bytes = came_from(m, bucket, k)});
 }
 
 /* Brings both copies of the pair up to date. */
@@ -167,19 +220,24 @@ static weft_status add(void *mixer, const wefti_round *round, int member,
     int k = slot_of(self, round->party.members[member]);
     self->weights[k] = from->weights_f32[member];
     self->others += from->weights[member];
+    if (m->config.held) return keep(m, round->bucket, k, in);
     const unsigned char *told = wefti_driver_sent(m->driver, round, member);
     WEFT_TRY(add_section(m, cut, in, wefti_mixer_state(m, 2 * k + HEARD, round->bucket)));
     return add_section(m, cut, told, wefti_mixer_state(m, 2 * k + TOLD, round->bucket));
 }
 
 static weft_status finish(void *mixer, const wefti_round *round, unsigned char *answer) {
-    const wefti_mixer *m = mixer;
+    wefti_mixer *m = mixer;
     const choco *self = m->self;
     double R = m->comm->size;
     (void)answer;
     /* with independent deviations, the squared difference of two replicas is on average 2
      * R/(R-1) times the distance */
     float gamma = (float)wefti_mixer_gamma(&m->config, round->step);
+    if (m->config.held) {
+        deliver_heard(m, round->bucket, round->step, gamma);
+        return WEFT_OK;
+    }
     self->gossip.distances[round->bucket] = pull(m, round->bucket, gamma, round->x) *
                                             (R - 1) / (2 * self->others * R);
     return WEFT_OK;
@@ -289,7 +347,9 @@ static weft_status choco_create(wefti_mixer *m) {
                            &self->weights));
     for (int b = 0; b < m->n_buckets; b++)
         self->cuts[b] = wefti_section_dense(m->buckets[b].n_elements, m->config.values);
-    return WEFT_OK;
+    if (!m->config.held) return WEFT_OK;
+    return wefti_alloc_n(m->ctx, m->config.partners * bytes_before(m, m->n_buckets), 1,
+                         "partners' messages", &self->came);
 }
 
 /* All replicas begin with the same parameters, so all copies begin with them, too. */
@@ -301,6 +361,25 @@ static weft_status choco_prime(wefti_mixer *m, int bucket, int64_t step,
     return wefti_gossip_prime(m, bucket, step, params);
 }
 
+/* One parcel for each partner that is met, in the order of the partners. */
+static void choco_parcels(wefti_mixer *m, int bucket, int64_t step, bool prime) {
+    const choco *self = m->self;
+    const weft_neighbours *list = self->gossip.neighbours;
+    int64_t round = m->config.combine_last || prime ? step : step + 1;
+    if (prime && m->config.combine_last) return;
+    wefti_gossip_look_up(m, m->comm->rank, round, self->gossip.neighbours);
+    for (int k = 0; k < self->n_partners; k++)
+        for (int i = 0; i < list->n_sources; i++)
+            if (list->sources[i] == self->partners[k])
+                wefti_mixer_expect(m, &(wefti_held_parcel){
+                                          .bucket = bucket,
+                                          .partner = k,
+                                          .exchange = round,
+                                          .seed = m->config.seed,
+                                          .place = place_of(m, bucket, self->partners[k]),
+                                          .n_bytes = section_bytes(&self->cuts[bucket])});
+}
+
 static bool choco_agrees(const wefti_mixer_config *config, int64_t step) {
     (void)config, (void)step;
     return false;
@@ -310,7 +389,7 @@ static void choco_destroy(wefti_mixer *m) {
     choco *self = m->self;
     if (!self) return;
     wefti_gossip_fini(m, &self->gossip);
-    WEFTI_FREE(m->ctx, self->partners, self->weights, self->cuts, self);
+    WEFTI_FREE(m->ctx, self->partners, self->weights, self->cuts, self->came, self);
 }
 
 static wefti_touched choco_touched(int R) {
@@ -339,6 +418,7 @@ const wefti_mixer_ops wefti_mixer_choco = {
     .driver = choco_driver,
     .room = choco_room,
     .create = choco_create,
+    .parcels = choco_parcels,
     .prime = choco_prime,
     .before = wefti_gossip_before,
     .after = wefti_gossip_after,

@@ -72,6 +72,20 @@ int64_t wefti_mixer_work_bytes(const wefti_mixer_config *config,
     return n_bytes + wefti_driver_bytes(n_buckets, setup.n_buffers, patient, R);
 }
 
+static weft_status make_parcels(wefti_mixer *m) {
+    int each = m->config.partners > 2 ? m->config.partners : 2;
+    if (!m->ops->parcels)
+        return weft_ctx_fail(
+            m->ctx, WEFT_ERR_CONFIG,
+            "mixer.kind %s has nothing that a program could hold and code; "
+            "expected outer, sparse_outer or choco",
+            m->config.kind);
+    WEFT_TRY(wefti_alloc_n(m->ctx, (int64_t)m->n_buckets * each, sizeof *m->outgoing,
+                           "parcels", &m->outgoing));
+    return wefti_alloc_n(m->ctx, (int64_t)m->n_buckets * each, sizeof *m->incoming,
+                         "parcels", &m->incoming);
+}
+
 static weft_status fill(wefti_mixer *m) {
     int64_t n = 0;
     WEFT_TRY(make_known(m));
@@ -81,7 +95,8 @@ static weft_status fill(wefti_mixer *m) {
         m->bucket_at[b] = n;
         n += m->buckets[b].n_elements;
     }
-    for (const char *const *name = m->ops->states(&m->config); *name;
+    if (m->config.held) WEFT_TRY(make_parcels(m));
+    for (const char *const *name = m->ops->states(&m->config); *name && !m->config.held;
          name++, m->n_states++)
         WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(float), "mixer state",
                                &m->state[m->n_states]));
@@ -116,7 +131,7 @@ void wefti_mixer_destroy(wefti_mixer *m) {
     if (m->ops->destroy) m->ops->destroy(m);
     wefti_driver_destroy(m->driver);
     for (int i = 0; i < m->n_states; i++) wefti_free(m->ctx, m->state[i]);
-    WEFTI_FREE(m->ctx, m->known, m->bucket_at, m);
+    WEFTI_FREE(m->ctx, m->known, m->bucket_at, m->outgoing, m->incoming, m);
 }
 
 weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,

@@ -65,7 +65,32 @@ typedef struct wefti_mixer_config {
     int64_t topk, chunk; /* sparse_outer: topk numbers of each chunk are sent */
     wefti_value_codec values;
     bool stochastic;
+    bool held; /* the caller keeps parameters and states and codes what is sent: parcels */
 } wefti_mixer_config;
+
+/* With config.held: the numbers of one message, or of several about the same bucket, that
+ * the caller hands over before a phase, and what it gets after one. Bytes are those of a
+ * section (wire/section.h) over the bucket, or of bins (wire/bins.h) where there are
+ * places; means and losses are f32. */
+typedef enum wefti_held_kind {
+    WEFTI_HELD_CHANGE, /* handed over: what is sent */
+    WEFTI_HELD_MEAN,   /* the mean of what all sent, n f32 */
+    WEFTI_HELD_LOST,   /* what coding the mean lost, n f32: to be sent later */
+    WEFTI_HELD_HEARD   /* what a partner sent, as it came */
+} wefti_held_kind;
+
+typedef struct wefti_held_parcel {
+    wefti_held_kind kind;
+    int bucket, partner;  /* partner: whose state, as in the names of the states */
+    int64_t first, n;     /* elements of all buckets in a row */
+    int64_t exchange;     /* the step that identifies it */
+    bool again;           /* it was sent before the run was resumed */
+    uint64_t seed, place; /* of stochastic rounding, with `exchange` as its step */
+    float share;          /* HEARD: of the difference that is made up for */
+    int64_t n_bytes, n_places;
+    const unsigned char *bytes; /* [n_bytes] borrowed */
+    const int32_t *places;      /* [n_places] borrowed */
+} wefti_held_parcel;
 
 /* What does rank `from` of R do for this bucket in this step? */
 typedef struct wefti_mixer_question {
@@ -144,6 +169,9 @@ typedef struct wefti_mixer_ops {
     int64_t (*work_bytes)(const wefti_mixer_config *config, const wefti_bucket *buckets,
                           int n_buckets, int R);
     weft_status (*create)(wefti_mixer *m); /* fills m->self; NULL: the mixer has none */
+    /* With config.held: says by wefti_mixer_expect what has to be handed over before the
+     * bucket passes `after` in this step, or is primed for it. NULL: nothing can be held. */
+    void (*parcels)(wefti_mixer *m, int bucket, int64_t step, bool prime);
     /* The phases; NULL: nothing to do. */
     weft_status (*prime)(wefti_mixer *m, int bucket, int64_t step, const float *params);
     weft_status (*answer)(wefti_mixer *m, int bucket, int64_t step);
@@ -183,6 +211,10 @@ struct wefti_mixer {
     double
         *weights; /* in known: [members] push-sum weights before the next gossip round, or
                           NULL where they are not needed */
+    /* [n_buckets x 2, or x partners] owned, with config.held: what the caller has to hand
+     * over, and what it gets */
+    wefti_held_parcel *outgoing, *incoming;
+    int n_outgoing, n_incoming;
     wefti_driver *driver;       /* owned; NULL if ops->driver is */
     void *self;                 /* the implementation's */
     wefti_exchange_times times; /* sums so far */
@@ -215,6 +247,15 @@ weft_status wefti_mixer_after(wefti_mixer *m, int bucket, int64_t step,
                               float *params) WEFT_CHECKED;
 weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step,
                                float *params) WEFT_CHECKED;
+
+/* With config.held. Lists what has to be handed over before the step's `after` phase, or
+ * before it is primed, in m->outgoing. For implementations: adds to that list; finds what was
+ * handed over, or fails; adds to m->incoming. */
+void wefti_mixer_list_outgoing(wefti_mixer *m, int64_t step, bool prime);
+void wefti_mixer_expect(wefti_mixer *m, const wefti_held_parcel *parcel);
+weft_status wefti_mixer_handed(const wefti_mixer *m, int bucket, int partner,
+                               const wefti_held_parcel **parcel) WEFT_CHECKED;
+void wefti_mixer_deliver(wefti_mixer *m, const wefti_held_parcel *parcel);
 
 /* Consensus control (config.consensus_bound): decides, before anything is sent for the
  * gossip round of `step`, whether it is a mean of all. All ranks must decide alike. At

@@ -33,6 +33,7 @@ typedef struct outer {
     wefti_all_reduce *reduce;
     float *x;           /* [all buckets' elements] what is sent, then the mean; NULL if
                            "pending" itself is sent */
+    float *lost;        /* the same, where the caller holds "error" and coding loses */
     int64_t *under_way; /* [n_buckets] start of the exchange in flight, or -1 */
     double *sent_s;     /* [n_buckets] when its last message was sent */
 } outer;
@@ -54,10 +55,10 @@ static bool loses(const wefti_mixer_config *config) {
     return wefti_coding_loses(&coding);
 }
 
-/* Whether x needs memory of its own: there is no "pending", or coding changes x while
- * "pending" must stay as it is. */
+/* Whether x needs memory of its own: there is no "pending", or it is the caller's, or coding
+ * changes x while "pending" must stay as it is. */
 static bool has_own_x(const wefti_mixer_config *config) {
-    return config->delay == 0 || loses(config);
+    return config->delay == 0 || loses(config) || config->held;
 }
 
 /* --- before creation --- */
@@ -156,12 +157,15 @@ static weft_status outer_create(wefti_mixer *m) {
     WEFT_TRY(check_knobs(m->ctx, &m->config));
     WEFT_TRY(wefti_alloc(m->ctx, sizeof *self, "the outer mixer", &self));
     m->self = self;
-    self->error = loses(&m->config) ? VELOCITY + 1 : -1;
-    self->pending = m->config.delay > 0 ? m->n_states - 1 : -1;
+    bool held = m->config.held;
+    self->error = loses(&m->config) && !held ? VELOCITY + 1 : -1;
+    self->pending = m->config.delay > 0 && !held ? m->n_states - 1 : -1;
     int last = m->n_buckets - 1;
     int64_t n = m->bucket_at[last] + m->buckets[last].n_elements;
     if (has_own_x(&m->config))
         WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(float), "outer changes", &self->x));
+    if (held && loses(&m->config))
+        WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(float), "outer losses", &self->lost));
     WEFT_TRY(wefti_alloc_n(m->ctx, m->n_buckets, sizeof(int64_t), "outer steps",
                            &self->under_way));
     WEFT_TRY(wefti_alloc_n(m->ctx, m->n_buckets, sizeof(double), "outer times",
@@ -175,7 +179,7 @@ static void outer_destroy(wefti_mixer *m) {
     outer *self = m->self;
     if (!self) return;
     wefti_all_reduce_destroy(self->reduce);
-    WEFTI_FREE(m->ctx, self->x, self->under_way, self->sent_s, self);
+    WEFTI_FREE(m->ctx, self->x, self->lost, self->under_way, self->sent_s, self);
 }
 
 /* --- one bucket --- */
@@ -192,7 +196,19 @@ static float *x_of(const wefti_mixer *m, int bucket) {
     return self->x + m->bucket_at[bucket];
 }
 
+/* Sends what the caller has coded. */
+static weft_status ask_held(wefti_mixer *m, int bucket, int64_t exchange) {
+    outer *self = m->self;
+    const wefti_held_parcel *parcel;
+    WEFT_TRY(wefti_mixer_handed(m, bucket, 0, &parcel));
+    self->under_way[bucket] = exchange;
+    self->sent_s[bucket] = wefti_now_s();
+    return wefti_all_reduce_begin_coded(self->reduce, bucket, exchange, parcel->bytes,
+                                        x_of(m, bucket));
+}
+
 static weft_status ask(wefti_mixer *m, int bucket, int64_t step, const float *params) {
+    if (m->config.held) return ask_held(m, bucket, step);
     outer *self = m->self;
     const float *start = part_of(m, START, bucket);
     float *error = part_of(m, self->error, bucket), *x = x_of(m, bucket);
@@ -207,12 +223,32 @@ static weft_status ask(wefti_mixer *m, int bucket, int64_t step, const float *pa
     return wefti_all_reduce_begin(self->reduce, bucket, step, x, error);
 }
 
+/* x is needed for the mean, so the caller gets a copy. */
+static void deliver_lost(wefti_mixer *m, int bucket, wefti_range range) {
+    const outer *self = m->self;
+    if (range.n == 0) return;
+    float *lost = self->lost + m->bucket_at[bucket] + range.begin;
+    memcpy(lost, x_of(m, bucket) + range.begin, (size_t)range.n * sizeof *lost);
+    wefti_mixer_deliver(m,
+                        &(wefti_held_parcel){.kind = WEFTI_HELD_LOST,
+                                             .bucket = bucket,
+                                             .first = range.begin,
+                                             .n = range.n,
+                                             .exchange = self->under_way[bucket],
+                                             .n_bytes = range.n * (int64_t)sizeof *lost,
+                                             .bytes = (const unsigned char *)lost});
+}
+
 static weft_status answer(wefti_mixer *m, int bucket) {
     outer *self = m->self;
     float *error = part_of(m, self->error, bucket), *x = x_of(m, bucket);
     wefti_range lost;
     WEFT_TRY(wefti_all_reduce_combine(self->reduce, bucket, self->under_way[bucket], x,
                                       &lost));
+    if (m->config.held) {
+        deliver_lost(m, bucket, lost);
+        return WEFT_OK;
+    }
     for (int64_t i = lost.begin; i < lost.begin + lost.n; i++) error[i] += x[i];
     return WEFT_OK;
 }
@@ -267,6 +303,15 @@ static weft_status apply(wefti_mixer *m, int bucket, float *params) {
     double begin_s = wefti_now_s();
     WEFT_TRY(wefti_all_reduce_end(self->reduce, bucket, self->under_way[bucket], x));
     wefti_exchange_note(&m->times, m->comm, self->sent_s[bucket], begin_s);
+    if (m->config.held) {
+        wefti_mixer_deliver(m, &(wefti_held_parcel){.kind = WEFTI_HELD_MEAN,
+                                                    .bucket = bucket,
+                                                    .exchange = self->under_way[bucket],
+                                                    .n_bytes = n * (int64_t)sizeof *x,
+                                                    .bytes = (const unsigned char *)x});
+        mark_idle(m, bucket);
+        return WEFT_OK;
+    }
     outer_step(m, bucket, x);
     const float *start = part_of(m, START, bucket);
     for (int64_t i = 0; i < n; i++)
@@ -277,6 +322,43 @@ static weft_status apply(wefti_mixer *m, int bucket, float *params) {
 
 /* --- the phases --- */
 
+/* The exchange that a bucket begins in a step, or had begun before a run was resumed in it; -1:
+ * none. */
+static int64_t begun_by(const wefti_mixer *m, int bucket, int64_t step, bool prime) {
+    int64_t start = start_of(m, bucket, prime ? step - 1 : step);
+    if (prime) return start >= 0 && step <= start + m->config.delay ? start : -1;
+    return start == step ? start : -1;
+}
+
+static void outer_parcels(wefti_mixer *m, int bucket, int64_t step, bool prime) {
+    const outer *self = m->self;
+    int64_t n = m->buckets[bucket].n_elements, start = begun_by(m, bucket, step, prime);
+    wefti_section section = wefti_section_dense(n, m->config.values);
+    if (start < 0) return;
+    wefti_rounding rounding = wefti_all_reduce_rounding(self->reduce, bucket, start);
+    wefti_mixer_expect(m, &(wefti_held_parcel){.bucket = bucket,
+                                               .exchange = start,
+                                               .again = prime,
+                                               .seed = rounding.seed,
+                                               .place = rounding.place,
+                                               .n_bytes = wefti_section_bytes(
+                                                   &section, 0, section.n_blocks)});
+}
+
+/* Sends again what the caller says is in flight: `start`, or -1. What coding the mean lost is in
+ * the caller's state already. */
+static weft_status prime_held(wefti_mixer *m, int bucket, int64_t step, int64_t start) {
+    const outer *self = m->self;
+    wefti_range lost;
+    if (start < 0) {
+        mark_idle(m, bucket);
+        return WEFT_OK;
+    }
+    WEFT_TRY(ask_held(m, bucket, start));
+    if (step <= wefti_outer_answer_step(&m->config, start)) return WEFT_OK;
+    return wefti_all_reduce_combine(self->reduce, bucket, start, x_of(m, bucket), &lost);
+}
+
 /* A new run begins where it is. A resumed run sends again what was in flight, if it is
  * there: a run that was to end earlier did not begin that exchange. */
 static weft_status outer_prime(wefti_mixer *m, int bucket, int64_t step,
@@ -285,6 +367,7 @@ static weft_status outer_prime(wefti_mixer *m, int bucket, int64_t step,
     int64_t start = start_of(m, bucket, step - 1);
     /* step > start, so without a delay nothing is in flight */
     bool under_way = start >= 0 && step <= start + m->config.delay;
+    if (m->config.held) return prime_held(m, bucket, step, under_way ? start : -1);
     if (under_way && is_pending(m, bucket))
         return repeat(m, bucket, start,
                       step > wefti_outer_answer_step(&m->config, start));
@@ -342,6 +425,7 @@ const wefti_mixer_ops wefti_mixer_outer = {
     .message_bytes = wefti_mixer_uncoded_bytes,
     .work_bytes = outer_work_bytes,
     .create = outer_create,
+    .parcels = outer_parcels,
     .prime = outer_prime,
     .after = outer_after,
     .finish = outer_finish,

@@ -142,16 +142,40 @@ static void add_chosen(const sparse_outer *self, const wefti_section *s, int64_t
     }
 }
 
+/* What the caller has chosen and coded, and the places in the wire's own form. */
+static weft_status encode_held(const wefti_mixer *m, int bucket, const wefti_section *s,
+                               unsigned char *out) {
+    const wefti_held_parcel *parcel;
+    WEFT_TRY(wefti_mixer_handed(m, bucket, 0, &parcel));
+    for (int64_t i = 0; i < s->n_values; i++) {
+        int64_t before = i % s->k ? parcel->places[i - 1] : -1;
+        if (parcel->places[i] <= before || parcel->places[i] >= s->elements)
+            return weft_ctx_fail(
+                m->ctx, WEFT_ERR_ARGUMENT,
+                "number %lld of bucket %d has place %d; expected one above "
+                "%lld and below %lld",
+                (long long)i, bucket, (int)parcel->places[i], (long long)before,
+                (long long)s->elements);
+    }
+    for (int64_t b = 0; b < s->n_blocks; b++) {
+        wefti_section_encode_indices(s, b, parcel->places + b * s->block_values, out);
+        out += wefti_section_index_bytes(s, b);
+    }
+    memcpy(out, parcel->bytes, (size_t)parcel->n_bytes);
+    return WEFT_OK;
+}
+
 static weft_status encode(void *mixer, const wefti_round *round, int member,
                           unsigned char *out) {
     const wefti_mixer *m = mixer;
     const sparse_outer *self = m->self;
     int64_t n = m->buckets[round->bucket].n_elements;
-    float *e = wefti_mixer_state(m, ERROR, round->bucket);
-    const float *start = wefti_mixer_state(m, START, round->bucket);
     float keep = (float)(1 - m->config.forget);
     wefti_section s = section_of(&self->cut, n);
     (void)member;
+    if (m->config.held) return encode_held(m, round->bucket, &s, out);
+    float *e = wefti_mixer_state(m, ERROR, round->bucket);
+    const float *start = wefti_mixer_state(m, START, round->bucket);
     for (int64_t i = 0; i < n; i++) e[i] = keep * e[i] + (start[i] - round->from[i]);
     choose(self, &s, n, e);
     for (int64_t b = 0; b < s.n_blocks; b++) {
@@ -181,9 +205,26 @@ static weft_status add(void *mixer, const wefti_round *round, int member,
     return WEFT_OK;
 }
 
-static weft_status finish(void *mixer, const wefti_round *round, unsigned char *answer) {
-    const wefti_mixer *m = mixer;
+/* The mean goes to where the bucket's parameters would be: the caller has them elsewhere. */
+static void deliver_mean(wefti_mixer *m, const wefti_round *round, float share) {
     const sparse_outer *self = m->self;
+    int64_t n = m->buckets[round->bucket].n_elements;
+    for (int64_t i = 0; i < n; i++) round->x[i] = share * self->mean[i];
+    wefti_mixer_deliver(m,
+                        &(wefti_held_parcel){.kind = WEFTI_HELD_MEAN,
+                                             .bucket = round->bucket,
+                                             .exchange = round->step,
+                                             .n_bytes = n * (int64_t)sizeof(float),
+                                             .bytes = (const unsigned char *)round->x});
+}
+
+static weft_status finish(void *mixer, const wefti_round *round, unsigned char *answer) {
+    wefti_mixer *m = mixer;
+    const sparse_outer *self = m->self;
+    if (m->config.held) {
+        deliver_mean(m, round, 1.0f / (float)round->counted);
+        return WEFT_OK;
+    }
     float *s = wefti_mixer_state(m, START, round->bucket), *theta = round->x;
     float eta = (float)m->config.outer_lr, stays = (float)m->config.merge;
     float share = 1.0f / (float)round->counted;
@@ -276,7 +317,8 @@ static wefti_round round_of(const wefti_mixer *m, int bucket, int64_t step) {
 static weft_status sparse_prime(wefti_mixer *m, int bucket, int64_t step,
                                 const float *params) {
     size_t n_bytes = (size_t)m->buckets[bucket].n_elements * sizeof *params;
-    if (step == 0) memcpy(wefti_mixer_state(m, START, bucket), params, n_bytes);
+    if (step == 0 && !m->config.held)
+        memcpy(wefti_mixer_state(m, START, bucket), params, n_bytes);
     return WEFT_OK;
 }
 
@@ -291,6 +333,16 @@ static weft_status sparse_finish(wefti_mixer *m, int bucket, int64_t step,
     wefti_round round = round_of(m, bucket, step);
     round.x = params;
     return is_due(m, bucket, step) ? wefti_driver_receive(m->driver, &round) : WEFT_OK;
+}
+
+static void sparse_parcels(wefti_mixer *m, int bucket, int64_t step, bool prime) {
+    const sparse_outer *self = m->self;
+    wefti_section s = section_of(&self->cut, m->buckets[bucket].n_elements);
+    if (prime || !is_due(m, bucket, step)) return;
+    wefti_mixer_expect(m, &(wefti_held_parcel){.bucket = bucket,
+                                               .exchange = step,
+                                               .n_bytes = wefti_bins_bytes(s.n_values),
+                                               .n_places = s.n_values});
 }
 
 static int64_t sparse_period(const wefti_mixer_config *config) {
@@ -319,6 +371,7 @@ const wefti_mixer_ops wefti_mixer_sparse_outer = {
     .room = sparse_room,
     .work_bytes = sparse_work_bytes,
     .create = sparse_create,
+    .parcels = sparse_parcels,
     .prime = sparse_prime,
     .after = sparse_after,
     .finish = sparse_finish,

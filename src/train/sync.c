@@ -276,7 +276,9 @@ weft_status weft_sync_open(weft_sync *s) {
     if (s->opened) return WEFT_OK;
     WEFT_TRY(wefti_sync_start_membership(s));
     WEFT_TRY(wefti_sync_follow(s));
+    s->rank->mixer->n_incoming = 0; /* of the last step; in this one the mixer answers */
     if (!s->primed) WEFT_TRY(wefti_rank_prime(s->rank));
+    s->rank->mixer->n_outgoing = 0;
     s->primed = s->opened = true;
     WEFT_TRY(wefti_rank_open(s->rank, s->step));
     if (!isnan(s->rate)) s->rank->lr = (float)s->rate;
@@ -471,12 +473,14 @@ weft_status weft_sync_mix(weft_sync *s, weft_sync_report *report) {
         return WEFT_OK;
     }
     double waited_s = r->mixer->times.waited_s;
+    r->mixer->n_incoming = 0;
     for (int b = 0; b < a->n_buckets; b++)
         WEFT_TRY(
             wefti_mixer_after(r->mixer, b, r->step, r->params + a->bucket_offset[b]));
     for (int b = 0; b < a->n_buckets; b++)
         WEFT_TRY(
             wefti_mixer_finish(r->mixer, b, r->step, r->params + a->bucket_offset[b]));
+    r->mixer->n_outgoing = 0; /* what was handed over is the caller's again */
     r->tally.wait_s += r->mixer->times.waited_s - waited_s;
     return finish_step(s, report);
 }

@@ -21,6 +21,7 @@ size_t weft_sync_size_of(const char *type) {
         ROW(weft_sync_offer_shape), ROW(weft_config_key),   ROW(weft_prediction),
         ROW(weft_loop_facts),       ROW(weft_sync_part),    ROW(weft_probe_options),
         ROW(weft_probe_figure),     ROW(weft_probe_result), ROW(weft_accelerator),
+        ROW(weft_sync_parcel),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, type) == 0) return rows[i].size;
