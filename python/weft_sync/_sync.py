@@ -10,7 +10,7 @@ import re
 from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 from ._library import (BOOL, INT, PTR, SIZE, TEXT, Config, Context, Error, LeftBehind, Mesh,
-                       OfferShape, Part, PeerError, Setup, Tensor, text_of)
+                       OfferShape, Parcel, Part, PeerError, Setup, Tensor, text_of)
 from ._library import Report as _Report
 
 log = logging.getLogger("weft_sync")
@@ -170,6 +170,31 @@ class Sync:
         sound = BOOL()
         self._call("signs", i, below, moves, c.byref(sound))
         return sound.value
+
+    def hold_mixer(self) -> int:
+        """Before `begin`: the caller keeps the mixer's states. How many partners choco has."""
+        partners = INT()
+        self._call("hold_mixer", c.byref(partners))
+        return partners.value
+
+    def _parcels(self, name: str) -> list[Parcel]:
+        n = INT()
+        self._call(name, None, 0, c.byref(n))
+        found = (Parcel * max(n.value, 1))()
+        self._call(name, found, n.value, c.byref(n))
+        return list(found[:n.value])
+
+    def outgoing(self) -> list[Parcel]:
+        """What `mix`, or the first step's opening, will send: all of it is to be handed over."""
+        return self._parcels("outgoing")
+
+    def hand(self, k: int, coded: int, places: int | None) -> None:
+        """Addresses of the bytes, and places, of number k of `outgoing`."""
+        self._call("hand", k, coded, places)
+
+    def incoming(self) -> list[Parcel]:
+        """What has arrived in `agree`, and after it in `mix`."""
+        return self._parcels("incoming")
 
     def skip(self) -> None:
         self._call("skip")

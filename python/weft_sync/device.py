@@ -7,7 +7,7 @@ sent go to the host, and the signs of the direction come back, two bits for each
     optimizer = DeviceOptimizer(model, method="flexdemo", lr=1e-3)
 
 For flexdemo (demo in 1-D and 2-D), topk, random, striding and slicing. Coding, routes, order
-of sums and counting of bytes are libweft's."""
+of sums and counting of bytes are libweft's. DiLoCo and gossip are DeviceMix's."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from ._library import Config, Context, Error, Mesh
 from ._loss import called, number
 from ._places import Storage
 from ._sync import Report, Sync
+from .device_mix import DeviceMix
 
-__all__ = ["DeviceOptimizer"]
+__all__ = ["DeviceMix", "DeviceOptimizer"]
 
 ROWS = ("random", "striding", "slicing")
 
@@ -76,7 +77,7 @@ def _kind_of(config: Config) -> _Kind:
                     f"replicator.values is {of('values')}")
     if config.number("mixer.kind") != "none" or of("every") != 1:
         raise Error("config", "compression on a device is without a mixer, and with "
-                    "replicator.every = 1")
+                    "replicator.every = 1; a mixer alone is DeviceMix's")
     return kind
 
 

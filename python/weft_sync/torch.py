@@ -508,12 +508,12 @@ class Optimizer(torch.optim.Optimizer):
             return {"state": {}, "param_groups": [], "weft": None}
         self._sync.rest()
         state = {}
-        names = self._sync.states()
+        arrays = self._arrays()
         for place in self._places:
             n = place.shape.numel()
             state[place.index] = {
                 name: floats(self._sync.state(k, place.index), n).view(place.shape)
-                for k, name in enumerate(names)}
+                for name, k in arrays.items()}
         groups, i = [], 0
         for group in self.param_groups:
             n = len(group["params"])
@@ -521,11 +521,18 @@ class Optimizer(torch.optim.Optimizer):
             i += n
         rank, size = self._sync.seat()
         own = {"step": self.report.step if self.report else self._resumed,
-               "numbers": self._sync.numbers(), "size": size, "rank": rank, "arrays": names}
+               "numbers": self._sync.numbers(), "size": size, "rank": rank,
+               "arrays": list(arrays)}
         packed = {"state": state, "param_groups": groups, "weft": own}
         if self.inner is not None:
             packed["inner"] = self.inner.state_dict()
         return packed
+
+    def _arrays(self) -> dict[str, int]:
+        """Names and numbers of libweft's arrays that the next step depends on: not of those of its
+        own optimizer where torch's steps."""
+        return {name: k for k, name in enumerate(self._sync.states())
+                if self.inner is None or not name.startswith("optimizer.")}
 
     _listens = True  # to autograd: gradients are taken as they are there
     _resumed = 0
@@ -537,14 +544,16 @@ class Optimizer(torch.optim.Optimizer):
         own = state_dict["weft"]
         if isinstance(self._sync, Follower):
             return self._tell_node()
-        names = self._sync.states()
+        arrays, names = self._arrays(), list(self._arrays())
         rank, size = self._sync.seat()
-        if own["arrays"] != names or (own["size"], own["rank"]) != (size, rank):
+        given = [name for name in own["arrays"]
+                 if self.inner is None or not name.startswith("optimizer.")]
+        if given != names or (own["size"], own["rank"]) != (size, rank):
             raise Error("format", f"the state was saved by rank {own['rank']} of {own['size']} "
                         f"with arrays {', '.join(own['arrays'])}; this is rank "
                         f"{rank} of {size} with {', '.join(names)}")
         for place in self._places:
-            for k, name in enumerate(names):
+            for name, k in arrays.items():
                 saved = state_dict["state"][place.index][name]
                 if saved.shape != place.shape:
                     raise Error("format", f"'{name}' of parameter {place.index} was saved as "

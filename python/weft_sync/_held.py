@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""The mixers that code what they send, with their states where the parameters are: DiLoCo
+(src/mix/outer.c), SparseLoCo (src/mix/sparseouter.c), gossip of coded differences
+(src/mix/choco.c). Their arithmetic, operation by operation, in the order of libweft's.
+
+A state is one tensor [all elements] in libweft's order; `x` is a bucket's part of the
+parameters, also float32. `give` returns what is sent: bytes, and places or None; `take` takes what
+has arrived and returns the bucket's new parameters, or None where they stay."""
+
+from __future__ import annotations
+
+import ctypes as c
+import math
+from typing import Any
+
+import torch
+
+from . import _codes
+from ._codes import Rounding
+from ._library import Config, Parcel
+
+MEAN, LOST, HEARD = 1, 2, 3
+
+
+class Held:
+    """What the three have in common."""
+
+    def __init__(self, config: Config, x: torch.Tensor, partners: int):
+        def of(key: str) -> Any:
+            return config.number(f"mixer.{key}")
+        self.of, self.partners = of, partners
+        self.values = of("values")
+        self.stochastic = of("rounding") == "stochastic"
+        #: by their names in a checkpoint
+        self.states: dict[str, torch.Tensor] = self._states(x)
+
+    def _states(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        raise NotImplementedError
+
+    def give(self, parcel: Parcel, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        raise NotImplementedError
+
+    def take(self, parcel: Parcel, came: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
+        raise NotImplementedError
+
+    def _part(self, name: str, parcel: Parcel) -> torch.Tensor:
+        return self.states[name][parcel.first:parcel.first + parcel.n]
+
+    def _code(self, parcel: Parcel, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        how = Rounding(parcel.seed, parcel.exchange, parcel.place) if self.stochastic else None
+        return _codes.encode(self.values, x, how)
+
+
+def _merged(keep: float, x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+    """theta <- keep theta + (1 - keep) s"""
+    return s.clone() if keep == 0 else x * _f32(keep) + s * _f32(1 - _f32(keep))
+
+
+def _f32(x: float) -> float:
+    """Rounded as libweft rounds its knobs."""
+    return c.c_float(x).value
+
+
+class Outer(Held):
+    """DiLoCo, also with Muon inside (MuLoCo) and in fragments (Streaming DiLoCo)."""
+
+    def _states(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        self.loses = self.values != "f32"
+        states = {"start": x.clone(), "velocity": torch.zeros_like(x)}
+        if self.loses:
+            states["error"] = torch.zeros_like(x)
+        if self.of("delay") > 0:
+            states["pending"] = torch.full_like(x, math.nan)
+        return states
+
+    def give(self, parcel: Parcel, x: torch.Tensor) -> tuple[torch.Tensor, None]:
+        pending = self._part("pending", parcel) if "pending" in self.states else None
+        if parcel.again:
+            assert pending is not None
+            return self._code(parcel, pending)[0], None
+        change = self._part("start", parcel) - x
+        if self.loses:
+            error, keep = self._part("error", parcel), _f32(1 - (1 - self.of("feedback")))
+            if keep < 1:
+                error.mul_(keep)
+            change = change + error
+        if pending is not None:
+            pending.copy_(change)
+        coded, decoded = self._code(parcel, change)
+        if self.loses:
+            error.copy_(change - decoded)
+        return coded, None
+
+    def take(self, parcel: Parcel, came: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
+        came = came.view(torch.float32)
+        if parcel.kind == LOST:
+            self._part("error", parcel).add_(came)
+            return None
+        mu, eta = _f32(self.of("outer_momentum")), _f32(self.of("outer_lr"))
+        s, v = self._part("start", parcel), self._part("velocity", parcel)
+        v.mul_(mu).add_(came)
+        s.sub_((v * mu + came) * eta)
+        if "pending" in self.states:
+            self._part("pending", parcel).fill_(math.nan)
+        return _merged(self.of("merge"), x, s)
+
+
+class SparseOuter(Held):
+    """SparseLoCo."""
+
+    def _states(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"start": x.clone(), "error": torch.zeros_like(x)}
+
+    def give(self, parcel: Parcel, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        e, chunk = self._part("error", parcel), self.of("compression_chunk")
+        e.mul_(_f32(1 - (1 - self.of("feedback")))).add_(self._part("start", parcel) - x)
+        places, values = _codes.choose(e, chunk, self.of("compression_topk"))
+        coded, decoded = _codes.encode_bins(values.view(-1))
+        runs = torch.zeros(places.shape[0], chunk, dtype=e.dtype, device=e.device)
+        runs.scatter_(1, places.long(), decoded.view(values.shape))
+        e.sub_(runs.view(-1)[:e.numel()])
+        return coded, places
+
+    def take(self, parcel: Parcel, came: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        s = self._part("start", parcel)
+        s.sub_(came.view(torch.float32) * _f32(self.of("outer_lr")))
+        return _merged(self.of("merge"), x, s)
+
+
+class Choco(Held):
+    """Gossip of coded differences."""
+
+    def _states(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        self.sent: dict[tuple[int, int], torch.Tensor] = {}  # decoded, until they are mixed
+        return {f"{what}.{k}": x.clone() for k in reversed(range(self.partners))
+                for what in ("told", "heard")}
+
+    def give(self, parcel: Parcel, x: torch.Tensor) -> tuple[torch.Tensor, None]:
+        told = self._part(self._name("told", parcel), parcel)
+        coded, self.sent[parcel.bucket, parcel.partner] = self._code(parcel, x - told)
+        return coded, None
+
+    def take(self, parcel: Parcel, came: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        told = self._part(self._name("told", parcel), parcel)
+        heard = self._part(self._name("heard", parcel), parcel)
+        heard.add_(_codes.decode(self.values, came, parcel.n))
+        told.add_(self.sent.pop((parcel.bucket, parcel.partner)))
+        return x + (heard - told) * parcel.share
+
+    def _name(self, what: str, parcel: Parcel) -> str:
+        """libweft names states so that the first partner has the highest number."""
+        return f"{what}.{self.partners - 1 - parcel.partner}"
+
+
+#: by mixer.kind
+KINDS: dict[str, type[Held]] = {"outer": Outer, "sparse_outer": SparseOuter, "choco": Choco}
