@@ -107,7 +107,7 @@ TILED_INLINE void pack_tile(bool rows, bool left, const float *x, int64_t ld,
     if (rows != left) transpose(words);
 #pragma GCC unroll 16
     for (int i = 0; i < TILE_LINES; i++)
-        _mm512_store_si512(to + i * LANES, (__m512i)words[i]);
+        _mm512_storeu_si512(to + i * LANES, (__m512i)words[i]);
 }
 
 /* Packs the terms from `first` to `end` of some lines with n_terms terms as left or right

@@ -135,10 +135,16 @@ static void check_rounded_shapes(const wefti_kernels *fast) {
     check_rounded(fast, shape(2, 65, 4, 4, 17, 2));
     check_rounded(fast, shape(1, 33, 2, 1, 80, 0));
     check_rounded(fast, shape(1, 131, 4, 2, 33, 5));
+    check_rounded(fast, shape(1, 32, 2, 2, 32, 0)); /* whole tiles, and parts of them */
+    check_rounded(fast, shape(2, 75, 4, 2, 64, 5));
+    check_rounded(fast, shape(1, 141, 2, 1, 96, 0));
     wefti_attention_shape s = shape(2, 67, 4, 2, 9, 1);
     s.window = 21;
     check_rounded(fast, s);
     s.cap = 0.7f;
+    check_rounded(fast, s);
+    s = shape(2, 67, 4, 2, 64, 1);
+    s.window = 21;
     check_rounded(fast, s);
 }
 
@@ -147,27 +153,31 @@ static void rounded_factors_follow_the_reference(void **state) {
 }
 
 /* A task's numbers hang on its head alone. */
+static void check_threads_and_batch(const wefti_kernels *bf16, int64_t D) {
+    buffers b = make_buffers(shape(3, 70, 4, 2, D, 0), 1), last = b;
+    wefti_kernels_set_threads(1);
+    results one = run(bf16, &b);
+    wefti_kernels_set_threads(3);
+    results many = run(bf16, &b);
+    assert_memory_equal(one.o, many.o, (size_t)b.n_o * sizeof(float));
+    assert_memory_equal(one.dq, many.dq, (size_t)b.n_q * sizeof(float));
+    assert_memory_equal(one.dk, many.dk, (size_t)b.n_kv * sizeof(float));
+    assert_memory_equal(one.dv, many.dv, (size_t)b.n_kv * sizeof(float));
+    last.s.B = 1; /* the last sequence alone */
+    last.q += 2 * b.s.T * b.s.ld_q, last.k += 2 * b.s.T * b.s.ld_kv;
+    last.v += 2 * b.s.T * b.s.ld_kv, last.d_o += 2 * b.s.T * b.s.ld_o;
+    results alone = run(bf16, &last);
+    assert_memory_equal(alone.dk, one.dk + 2 * b.s.T * b.s.ld_kv,
+                        (size_t)(b.s.T * b.s.ld_kv) * sizeof(float));
+    free_results(&one), free_results(&many), free_results(&alone), free_buffers(&b);
+    wefti_kernels_set_threads(1);
+}
+
 static void rounded_factors_have_the_same_bits_with_any_threads(void **state) {
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
-        const wefti_kernels *bf16 = wefti_kernels_find(*name)->bf16;
-        buffers b = make_buffers(shape(3, 70, 4, 2, 40, 0), 1), last = b;
-        wefti_kernels_set_threads(1);
-        results one = run(bf16, &b);
-        wefti_kernels_set_threads(3);
-        results many = run(bf16, &b);
-        assert_memory_equal(one.o, many.o, (size_t)b.n_o * sizeof(float));
-        assert_memory_equal(one.dq, many.dq, (size_t)b.n_q * sizeof(float));
-        assert_memory_equal(one.dk, many.dk, (size_t)b.n_kv * sizeof(float));
-        assert_memory_equal(one.dv, many.dv, (size_t)b.n_kv * sizeof(float));
-        last.s.B = 1; /* the last sequence alone */
-        last.q += 2 * b.s.T * b.s.ld_q, last.k += 2 * b.s.T * b.s.ld_kv;
-        last.v += 2 * b.s.T * b.s.ld_kv, last.d_o += 2 * b.s.T * b.s.ld_o;
-        results alone = run(bf16, &last);
-        assert_memory_equal(alone.dk, one.dk + 2 * b.s.T * b.s.ld_kv,
-                            (size_t)(b.s.T * b.s.ld_kv) * sizeof(float));
-        free_results(&one), free_results(&many), free_results(&alone), free_buffers(&b);
+        check_threads_and_batch(wefti_kernels_find(*name)->bf16, 40);
+        check_threads_and_batch(wefti_kernels_find(*name)->bf16, 64);
     }
-    wefti_kernels_set_threads(1);
 }
 
 static void small_shapes_follow_the_reference(void **state) {
