@@ -12,6 +12,7 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "doctor/examine.h"
+#include "tensor/isa.h"
 
 static int64_t memory_line(const char *root, const char *key) {
     return wefti_kilobyte_line(root, "/proc/meminfo", key);
@@ -28,10 +29,11 @@ static void examine_memory(const char *root, weft_rank_facts *facts) {
 
 int64_t wefti_instructions(void) {
 #if defined(__x86_64__) || defined(__i386__)
-    return __builtin_cpu_supports("avx512f") ? 3
-           : __builtin_cpu_supports("avx2")  ? 2
-           : __builtin_cpu_supports("avx")   ? 1
-                                             : 0;
+    return wefti_isa_asks_amx()                ? 4
+           : __builtin_cpu_supports("avx512f") ? 3
+           : __builtin_cpu_supports("avx2")    ? 2
+           : __builtin_cpu_supports("avx")     ? 1
+                                               : 0;
 #else
     return -1;
 #endif

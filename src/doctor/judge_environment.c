@@ -41,14 +41,14 @@ static int level_of(const char *name) {
 const char *wefti_blas_trap(const weft_rank_facts *f, char *out, size_t size) {
     static const char *const sets[] = {"SSE", "AVX", "AVX2", "AVX-512"};
     int set = level_of(f->openblas_coretype);
+    int64_t has = f->instructions < 4 ? f->instructions : 3; /* AMX is not for f32 */
     out[0] = '\0';
-    if (f->openblas_coretype[0] && set >= 0 && set < f->instructions &&
-        f->instructions < 4)
+    if (f->openblas_coretype[0] && set >= 0 && set < has)
         snprintf(
             out, size,
             "OPENBLAS_CORETYPE=%s makes OpenBLAS use %s though the processor has %s: "
             "matrix products run at about half their speed; unset it",
-            f->openblas_coretype, sets[set], sets[f->instructions]);
+            f->openblas_coretype, sets[set], sets[has]);
     else if (f->openblas_coretype[0] && set < 0)
         snprintf(out, size,
                  "OPENBLAS_CORETYPE=%s is no processor that OpenBLAS is known to have; "

@@ -73,21 +73,22 @@ static void compare_libraries(wefti_judge *j) {
 }
 
 static const char *instructions_name(int64_t level) {
-    static const char *const names[] = {"no AVX", "AVX", "AVX2", "AVX-512"};
-    return level >= 0 && level < 4 ? names[level] : "unknown instructions";
+    static const char *const names[] = {"no AVX", "AVX", "AVX2", "AVX-512",
+                                        "AVX-512 and AMX"};
+    return level >= 0 && level < 5 ? names[level] : "unknown instructions";
 }
 
 static void compare_processors(wefti_judge *j) {
     const weft_rank_facts *all = j->ranks;
     int64_t r = DIFFERS(j, instructions);
     if (r >= 0)
-        wefti_find(
-            j, WEFT_FINDING_WARNING, "processor", r,
-            "set mesh.kernels to a set that all processors have (avx2 or base): with "
-            "different kernels copies of the model drift apart in the last bit",
-            "rank 0 (%s) has %s and rank %lld (%s) has %s", all[0].host,
-            instructions_name(all[0].instructions), (long long)r, all[r].host,
-            instructions_name(all[r].instructions));
+        wefti_find(j, WEFT_FINDING_WARNING, "processor", r,
+                   "set mesh.kernels to a set that all processors have (avx512, avx2 or "
+                   "base): with "
+                   "different kernels copies of the model drift apart in the last bit",
+                   "rank 0 (%s) has %s and rank %lld (%s) has %s", all[0].host,
+                   instructions_name(all[0].instructions), (long long)r, all[r].host,
+                   instructions_name(all[r].instructions));
     int64_t processor = DIFFERS(j, processor), cores = DIFFERS(j, cores);
     r = processor >= 0 ? processor : cores;
     if (r >= 0)

@@ -192,6 +192,10 @@ static void unequal_machines_are_named(void **state) {
     c.ranks[1].instructions = 2;
     expect(&c, WEFT_FINDING_WARNING, "processor", 1,
            "has AVX-512 and rank 1 (n1) has AVX2");
+    c = hosts(2, 1);
+    c.ranks[1].instructions = 4;
+    expect(&c, WEFT_FINDING_WARNING, "processor", 1,
+           "has AVX-512 and rank 1 (n1) has AVX-512 and AMX");
     c = hosts(2, 2);
     SET(c.ranks[3].host, "n2"); /* 2 + 1 + 1 ranks */
     SET(c.ranks[3].address, "10.0.0.9");
