@@ -26,8 +26,7 @@ extern const wefti_spectrum_ops wefti_spectrum_ops_avx2, wefti_spectrum_ops_avx5
  * runs. */
 static const wefti_spectrum_ops *ops_of(const wefti_kernels *kernels) {
 #if defined(__x86_64__)
-    if (wefti_is(kernels->name, "amx") || wefti_is(kernels->name, "avx512"))
-        return &wefti_spectrum_ops_avx512;
+    if (wefti_is(kernels->name, "avx512")) return &wefti_spectrum_ops_avx512;
     if (wefti_is(kernels->name, "avx2")) return &wefti_spectrum_ops_avx2;
 #endif
     if (wefti_is(kernels->name, "base")) return &wefti_spectrum_ops_base;

@@ -249,7 +249,7 @@ static void summarize_kernel(bench *b, int i, weft_kernel_speeds *out) {
 static weft_status summarize(bench *b, weft_kernel_speeds *out) {
     const weft_model *model = b->job->model;
     *out = (weft_kernel_speeds){
-        .kernels = b->job->kernels->name,
+        .kernels = b->job->pass_kernels->name,
         .precision = b->job->pass_kernels == b->job->kernels ? "f32" : "bf16",
         .threads = wefti_kernels_threads(),
         .parameters = model->n_elements,

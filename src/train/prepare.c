@@ -333,7 +333,7 @@ static void describe(wefti_prepared *p) {
              (long long)(job->rows_per_step * job->T), (long long)job->rows_per_step,
              (long long)job->T, (long long)job->n_micro, (long long)job->B);
     bool bf16 = job->pass_kernels != job->kernels;
-    snprintf(text[5], n, "%s%s%s", job->kernels->name, bf16 ? " bf16" : "",
+    snprintf(text[5], n, "%s%s%s", job->pass_kernels->name, bf16 ? " bf16" : "",
              bf16 && !job->kernels->multiplies_bf16() ? " (by f32 instructions)" : "");
     p->summary.folder = config->run.folder;
     p->summary.model = text[0];

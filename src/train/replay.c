@@ -424,12 +424,12 @@ static weft_status make_job(replay *p) {
                                  .micro = v->micro,
                                  .first_step = v->step - 1,
                                  .first_row = v->first_row};
-    if (v->shards != job->S || strcmp(v->kernels, job->kernels->name) != 0)
+    if (v->shards != job->S || strcmp(v->kernels, job->pass_kernels->name) != 0)
         return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
                              "the view of step %lld has %d ranks per copy of the model and "
                              "kernels %s, this replay %d and %s",
                              (long long)v->step, v->shards, v->kernels, job->S,
-                             job->kernels->name);
+                             job->pass_kernels->name);
     if (v->guests * v->shards >= v->n_members)
         return weft_ctx_fail(
             p->ctx, WEFT_ERR_FORMAT,

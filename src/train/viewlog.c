@@ -368,7 +368,7 @@ static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_ent
         .threads = job->threads,
         .has_checksum = log->has_checksum,
         .checksum = log->checksum};
-    snprintf(line.kernels, sizeof line.kernels, "%s", job->kernels->name);
+    snprintf(line.kernels, sizeof line.kernels, "%s", job->pass_kernels->name);
     if (e->guests && e->guests->n > 0 && e->guests->slices > 0) {
         line.guests = e->guests->n;
         line.slices = e->guests->slices;

@@ -50,9 +50,9 @@ const wefti_kernels WEFT_ISA_NAME(wefti_kernels_bf16) = {
     ENTRIES(OWN_NAME, OWN_ROUNDED, _bf16)};
 
 #ifdef WEFT_TILES
-/* The same table with products of bf16 by AMX. */
+/* The same table, so also its name, with products of bf16 by AMX. */
 extern const wefti_kernels wefti_kernels_amx, wefti_kernels_amx_bf16;
-const wefti_kernels wefti_kernels_amx = {ENTRIES("amx", wefti_kernels_amx_bf16, )};
+const wefti_kernels wefti_kernels_amx = {ENTRIES(OWN_NAME, wefti_kernels_amx_bf16, )};
 const wefti_kernels wefti_kernels_amx_bf16 = {
     ENTRIES("amx", wefti_kernels_amx_bf16, _amx)};
 #endif

@@ -9,7 +9,9 @@ static void names_are_found_and_end_with_the_reference(void **state) {
     for (int i = 0; names[i] != NULL; i++) {
         const wefti_kernels *table = wefti_kernels_find(names[i]);
         assert_non_null(table);
-        assert_string_equal(table->name, names[i]);
+        assert_string_equal(table->bf16->name, names[i]);
+        bool own = strcmp(names[i], "amx") != 0; /* in f32 it has the bits of avx512 */
+        assert_string_equal(table->name, own ? names[i] : "avx512");
         last = names[i];
     }
     assert_string_equal(last, "reference");
@@ -42,7 +44,6 @@ static void every_entry_of_every_table_is_filled(void **state) {
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *table = wefti_kernels_find(*name);
         assert_ptr_equal(table->bf16->bf16, table->bf16);
-        assert_string_equal(table->bf16->name, table->name);
         size_t n = (sizeof *table - offsetof(wefti_kernels, gemm)) / sizeof(entry);
         for (size_t i = 0; i < n; i++) {
             entry f;
