@@ -344,9 +344,16 @@ static void tell_change(const rank_thread *t, const char *sentence) {
     if (hooks && hooks->on_change) hooks->on_change(hooks->user, sentence);
 }
 
+/* Says in the process that has come that it has its state. */
+static void tell_entry(const rank_thread *t, int64_t done) {
+    char sentence[160];
+    snprintf(sentence, sizeof sentence, "takes part as rank %d from step %lld on",
+             t->slot->state->rank, (long long)done + 1);
+    tell_change(t, sentence);
+}
+
 /* Guests take part from here on, if they have received everything. */
 static weft_status admit(rank_thread *t, int64_t done) {
-    char sentence[160];
     bool ends;
     wefti_rank *r = t->slot->state;
     bool guest = wefti_rank_is_guest(r);
@@ -355,9 +362,7 @@ static weft_status admit(rank_thread *t, int64_t done) {
         return status;
     if (!ends || !guest) return WEFT_OK;
     t->run->prepared->bare = false;
-    snprintf(sentence, sizeof sentence, "takes part as rank %d from step %lld on",
-             r->rank, (long long)done + 1);
-    tell_change(t, sentence);
+    tell_entry(t, done);
     return WEFT_OK;
 }
 
@@ -413,6 +418,7 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     char sentence[1200];
     WEFT_TRY(close_steps(t, step - 1)); /* while the old world exists */
     t->gathered = t->run->prepared->job->mixer_config.topology ? done : -1;
+    bool comes = run->prepared->bare;
     run->prepared->steps_done = done;
     WEFT_TRY(wefti_regroup(run->ctx, t->slot->ctx, run->prepared, step, &t->slot->state,
                            &world));
@@ -427,6 +433,7 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
              job->R > 1 ? "s go" : " goes", (long long)step + 1);
     if (leads(t)) tell_change(t, sentence);
     if (wefti_rank_is_guest(t->slot->state)) tell_guest(t);
+    if (comes && !run->prepared->bare) tell_entry(t, step);
     *whole = false;
     if (wefti_regroup_is_cut_off(run->prepared, t->slot->state)) return WEFT_OK;
     return pause(t, done, whole);

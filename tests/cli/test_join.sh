@@ -23,6 +23,7 @@ grows() {
     before=$(lines)
     await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
     says "; $((n + 1)) nodes go on with step" log.0 || fail "$what: log says $(tail -n 3 log.0)"
+    says "takes part as rank $n from step" log.new || fail "$what: who came says $(cat log.new)"
     stop "${pids[0]}" "${pids[@]}"
 }
 
