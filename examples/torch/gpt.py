@@ -92,7 +92,8 @@ torch.manual_seed(1)
 model = GPT(256)
 # --- the lines that are weft's ---
 optimizer = weft.Optimizer(model, method=args.method, lr=args.lr, returns=10,
-                           keys=dict(k.split("=", 1) for k in args.key))
+                           keys={"run.steps": args.steps,  # DiLoCo's interval follows it
+                                 **dict(k.split("=", 1) for k in args.key)})
 warm_up = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=20)
 optimizer.carry(warm_up)  # who comes later, or again, has the others' rate
 # ---

@@ -205,3 +205,14 @@ def mix_that_exchanges():
 
 def test_mix_is_for_mixers():
     run(mix_that_exchanges, 1)
+
+
+def interval(keys):
+    opt = weft.Optimizer([torch.nn.Parameter(torch.zeros(4))], method="diloco", **keys)
+    return opt._config.number("mixer.outer_every")
+
+
+def test_diloco_exchanges_in_short_runs():
+    assert run(interval, 1, {"run_steps": 200}) == [50]
+    assert run(interval, 1, {}) == [250]
+    assert run(interval, 1, {"run_steps": 200, "mixer_outer_every": 70}) == [70]

@@ -83,6 +83,19 @@ static weft_status apply_rate(weft_ctx *ctx, wefti_config *config) {
                                &origin, &typed);
 }
 
+/* Sets a method's interval between outer steps, where the run is short. */
+static weft_status apply_interval(weft_ctx *ctx, wefti_config *config) {
+    char text[32];
+    wefti_origin origin = {WEFTI_LAYER_METHOD, 0, NULL};
+    wefti_typed typed = {wefti_method_interval(&config->values, text, sizeof text), 1,
+                         false};
+    if (!typed.packed ||
+        origin_of(config, "mixer.outer_every")->layer != WEFTI_LAYER_METHOD)
+        return WEFT_OK;
+    return wefti_config_assign(ctx, config, wefti_config_key_find("mixer.outer_every"),
+                               &origin, &typed);
+}
+
 static weft_status check_method(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     for (const wefti_method_need *need = wefti_method_needs; need->method; need++) {
@@ -329,6 +342,7 @@ weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(clear_preset(ctx, config));
     WEFT_TRY(apply_preset(ctx, config));
     WEFT_TRY(apply_rate(ctx, config));
+    WEFT_TRY(apply_interval(ctx, config));
     (void)wefti_link_parse(values->mesh.link, &values->mesh.bandwidth_Bps,
                            &values->mesh.latency_s); /* checked when the key was set */
     (void)wefti_link_parse(values->mesh.site_link, &values->mesh.site_bandwidth_Bps,

@@ -129,6 +129,7 @@ static const struct {
                 {NULL, NULL, NULL}};
 
 enum { RATE_WIDTH = 768 }; /* width for which the key's default is meant */
+enum { OUTER_STEPS = 4 };  /* at least, in a run */
 static const double rate_there = 6e-4, rate_bound = 4e-3, muon_factor = 4;
 
 const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size) {
@@ -140,6 +141,15 @@ const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size) 
     if (rate > bound) rate = bound;
     if (wefti_is(kind, "muon")) rate *= muon_factor;
     snprintf(out, out_size, "%.2g", rate);
+    return out;
+}
+
+const char *wefti_method_interval(const weft_config *c, char *out, size_t out_size) {
+    int64_t H = c->run.steps / OUTER_STEPS;
+    if (H < c->mixer.fragments) H = c->mixer.fragments;
+    if (H < c->mixer.delay + 1) H = c->mixer.delay + 1;
+    if (H >= c->mixer.outer_every) return NULL;
+    snprintf(out, out_size, "%lld", (long long)H);
     return out;
 }
 

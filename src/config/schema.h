@@ -38,6 +38,9 @@ bool wefti_method_is_plain(const char *method);
 /* The learning rate, as text, if neither the method's row nor the user sets one; NULL:
  * use the key's default. */
 const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size);
+/* mixer.outer_every, as text, where the method's is longer than a quarter of the run; NULL: the
+ * method's own. A run that is too short for four outer steps is apart for most of its length. */
+const char *wefti_method_interval(const weft_config *c, char *out, size_t out_size);
 typedef struct wefti_method_need {
     const char *method, *key; /* an integer key */
     int64_t value;

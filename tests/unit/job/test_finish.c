@@ -14,9 +14,7 @@ static void keep_warning(void *user, weft_log_level level, const char *line) {
     if (level == WEFT_LOG_WARN) snprintf(warning, sizeof warning, "%s", line);
 }
 
-static int setup(void **state) {
-    return weft_ctx_create(&ctx) == WEFT_OK ? 0 : 1;
-}
+static int setup(void **state) { return weft_ctx_create(&ctx) == WEFT_OK ? 0 : 1; }
 
 static int teardown(void **state) {
     weft_ctx_destroy(ctx);
@@ -188,9 +186,38 @@ static void a_section_is_reset_before_another_kind_is_chosen(void **state) {
     weft_config_destroy(ctx, config);
 }
 
+/* The interval that a method has in a run; the run's length may change afterwards. */
+static void a_methods_interval_fits_the_run(void **state) {
+    static const struct {
+        const char *keys;
+        int64_t H;
+    } cases[] = {{"method=diloco run.steps=200", 50},
+                 {"method=diloco run.steps=2000", 500},
+                 {"method=diloco run.steps=100000", 500},
+                 {"method=diloco run.steps=3", 1},
+                 {"method=muloco run.steps=200", 30},
+                 {"method=sparseloco run.steps=60", 15},
+                 {"method=streaming-diloco run.steps=12", 6}, /* delay 5 */
+                 {"method=diloco run.steps=200 mixer.outer_every=300", 300},
+                 {"mixer.kind=outer replicator.kind=none run.steps=200", 500}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_config *config = make(NULL, cases[i].keys);
+        assert_ok(ctx, weft_config_finish(ctx, config));
+        assert_int_equal(config->mixer.outer_every, cases[i].H);
+        weft_config_destroy(ctx, config);
+    }
+    weft_config *config = make(NULL, "method=diloco run.steps=200");
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    assert_ok(ctx, weft_config_set(ctx, config, "run.steps=1000"));
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    assert_int_equal(config->mixer.outer_every, 250);
+    weft_config_destroy(ctx, config);
+}
+
 static void exchanges_behind_the_end_are_warned_of(void **state) {
     weft_ctx_set_sink(ctx, keep_warning, NULL);
     weft_config *config = make(NULL, "method=diloco run.steps=20 schedule.warmup=1");
+    assert_ok(ctx, weft_config_set(ctx, config, "mixer.outer_every=500"));
     assert_ok(ctx, weft_config_finish(ctx, config));
     assert_non_null(strstr(warning, "outer_every (500) is longer than run.steps (20)"));
     warning[0] = '\0';
@@ -211,6 +238,7 @@ int main(void) {
         TEST(the_text_of_a_configuration_is_taken),
         TEST(presets_set_only_what_is_read),
         TEST(a_section_is_reset_before_another_kind_is_chosen),
+        TEST(a_methods_interval_fits_the_run),
         TEST(exchanges_behind_the_end_are_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
