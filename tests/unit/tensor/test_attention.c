@@ -31,8 +31,9 @@ static results run(const wefti_kernels *kernels, const buffers *b) {
     results r = {new_noise(b->n_o, 5, 1), new_noise(b->n_lse, 6, 1),
                  new_noise(b->n_q, 7, 1), new_noise(b->n_kv, 8, 1),
                  new_noise(b->n_kv, 9, 1)};
-    float *scratch = new_floats(
-        kernels->attention_scratch(&b->s, wefti_kernels_threads()));
+    int64_t n_scratch = kernels->attention_scratch(&b->s, wefti_kernels_threads());
+    float *scratch = new_floats(n_scratch);
+    for (int64_t i = 0; i < n_scratch; i++) scratch[i] = NAN; /* what it held is nothing */
     kernels->attention_forward(&b->s, b->q, b->k, b->v, r.o, r.lse, scratch);
     kernels->attention_backward(&b->s, b->q, b->k, b->v, r.o, r.lse, b->d_o, r.dq, r.dk,
                                 r.dv, scratch);
