@@ -54,8 +54,8 @@ static double mean(const run *r) {
 
 static weft_status predict(weft_ctx *ctx, const char *path, const weft_config *config) {
     weft_cluster *cluster;
-    weft_prediction p;
-    weft_predict_options options = {.seed = 1};
+    weft_prediction p = {.struct_size = sizeof p};
+    weft_predict_options options = {.struct_size = sizeof options, .seed = 1};
     WEFT_TRY(weft_cluster_load(ctx, path, &cluster));
     weft_status status = weft_predict(ctx, config, cluster, &options, &p);
     weft_cluster_destroy(ctx, cluster);
@@ -69,8 +69,9 @@ static weft_status predict(weft_ctx *ctx, const char *path, const weft_config *c
 }
 
 static weft_status measure(weft_ctx *ctx, long long warmup, weft_config *config, run *r) {
-    weft_train_result result;
-    weft_train_hooks hooks = {.user = r, .on_start = on_start, .on_step = on_step};
+    weft_train_result result = {.struct_size = sizeof result};
+    weft_train_hooks hooks = {
+        .struct_size = sizeof hooks, .user = r, .on_start = on_start, .on_step = on_step};
     r->warmup = warmup;
     WEFT_TRY(weft_bench_train(ctx, NULL, config, &hooks, &result));
     double n = r->n > 0 ? (double)r->n : 1;

@@ -116,10 +116,11 @@ static weft_status shorten(weft_ctx *ctx, weft_config *config, long long steps) 
 
 static weft_status bench(weft_ctx *ctx, const args *a, long long steps, results *sheet) {
     weft_config *config = NULL;
-    weft_train_result result;
+    weft_train_result result = {.struct_size = sizeof result};
     weft_status status = config_of_args(ctx, a, &config);
     if (status == WEFT_OK) status = shorten(ctx, config, steps + sheet->warmup);
-    weft_train_hooks hooks = {sheet, note_start, note_step, NULL, NULL, NULL};
+    weft_train_hooks hooks = {
+        .struct_size = sizeof hooks, sheet, note_start, note_step, NULL, NULL, NULL};
     if (status == WEFT_OK) status = weft_bench_train(ctx, NULL, config, &hooks, &result);
     if (status == WEFT_OK)
         (args_has(a, "--json") ? print_json : print_text)(sheet, &result);
@@ -181,12 +182,13 @@ static int run_optimizers(weft_ctx *ctx, const args *a, long long steps,
                           long long warmup) {
     long long n = 0;
     weft_config *config = NULL;
-    weft_optimizer_speeds speeds;
+    weft_optimizer_speeds speeds = {.struct_size = sizeof speeds};
     int code = args_int(a, "--parameters", 1, 1ll << 40, &n);
     if (code != CODE_OK) return code;
     weft_status status = config_of_args(ctx, a, &config);
     if (status == WEFT_OK) {
-        weft_bench_optimizers_options o = {.kernels = config->mesh.kernels,
+        weft_bench_optimizers_options o = {.struct_size = sizeof o,
+                                           .kernels = config->mesh.kernels,
                                            .threads = (int)config->mesh.threads,
                                            .n = n,
                                            .accumulate = config->optimizer.accumulate,

@@ -194,8 +194,9 @@ static weft_status measure(weft_ctx *ctx, const args *a,
 int bench_kernels(weft_ctx *ctx, const args *a, long long steps, long long warmup) {
     weft_kernel_speeds *s = calloc(1, sizeof *s);
     if (!s) return usage_error("no memory left to start");
+    s->struct_size = sizeof *s;
     const char *svg = args_value(a, "--svg");
-    weft_bench_kernels_options o = {steps, warmup};
+    weft_bench_kernels_options o = {.struct_size = sizeof o, steps, warmup};
     weft_status status = measure(ctx, a, &o, s);
     if (status == WEFT_OK && svg) status = draw(ctx, s, svg);
     if (status == WEFT_OK) (args_has(a, "--json") ? print_json : print_text)(s);

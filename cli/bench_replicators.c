@@ -96,12 +96,13 @@ static weft_status train(weft_ctx *ctx, const args *a, training *t, const char *
     operands o;
     args short_run = *a;
     weft_config *config;
-    weft_train_result result;
+    weft_train_result result = {.struct_size = sizeof result};
     WEFT_TRY(collect(ctx, a, t, keys, &o));
     short_run.operands = o.items;
     short_run.n_operands = o.n;
     WEFT_TRY(config_of_args(ctx, &short_run, &config));
-    weft_train_hooks hooks = {.user = t, .on_step = note_step};
+    weft_train_hooks hooks = {
+        .struct_size = sizeof hooks, .user = t, .on_step = note_step};
     weft_status status = weft_bench_train(ctx, NULL, config, &hooks, &result);
     weft_config_destroy(ctx, config);
     return status;
@@ -207,13 +208,14 @@ static weft_status measure(weft_ctx *ctx, const args *a,
 }
 
 int bench_replicators(weft_ctx *ctx, const args *a, long long steps, long long warmup) {
-    sheet s;
+    sheet s = {.speeds.struct_size = sizeof s.speeds};
     training like = {.steps = steps, .warmup = warmup, .nodes = 2};
     long long n = 0;
     int code = args_int(a, "--parameters", 1, 1ll << 40, &n);
     if (code == CODE_OK) code = args_int(a, "--nodes", 1, WEFT_BENCH_NODES, &like.nodes);
     if (code != CODE_OK) return code;
-    weft_bench_replicators_options o = {.nodes = (int)like.nodes,
+    weft_bench_replicators_options o = {.struct_size = sizeof o,
+                                        .nodes = (int)like.nodes,
                                         .n = n,
                                         .steps = steps,
                                         .warmup = warmup,

@@ -140,11 +140,12 @@ static weft_status begin_mesh(weft_ctx *ctx, const char *text,
  * It is complete only when the mesh knows where the ranks run. */
 weft_status security_of_args(weft_ctx *ctx, const args *a, weft_config **config,
                              weft_mesh_security *out) {
-    *out = (weft_mesh_security){0};
+    *out = (weft_mesh_security){.struct_size = sizeof(weft_mesh_security)};
     WEFT_TRY(weft_config_create(ctx, config));
     WEFT_TRY(read_operands(ctx, a, *config));
     const weft_config *c = *config;
-    *out = (weft_mesh_security){.key = text_or_null(c->mesh.key),
+    *out = (weft_mesh_security){.struct_size = sizeof(weft_mesh_security),
+                                .key = text_or_null(c->mesh.key),
                                 .cert = text_or_null(c->mesh.cert),
                                 .cert_key = text_or_null(c->mesh.cert_key),
                                 .ca = text_or_null(c->mesh.ca),
@@ -156,7 +157,7 @@ weft_status security_of_args(weft_ctx *ctx, const args *a, weft_config **config,
 
 weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) {
     weft_config *config = NULL;
-    weft_mesh_security security;
+    weft_mesh_security security = {.struct_size = sizeof security};
     *out = NULL;
     weft_status status = security_of_args(ctx, a, &config, &security);
     const char *where = args_value(a, "--join"), *port = args_value(a, "--listen");

@@ -32,7 +32,8 @@ extern const command command_data;
 
 /* The texts that the command line names. */
 static weft_shard_texts texts_of(const args *a, int threads) {
-    return (weft_shard_texts){.paths = (const char *const *)(a->operands + 1),
+    return (weft_shard_texts){.struct_size = sizeof(weft_shard_texts),
+                              .paths = (const char *const *)(a->operands + 1),
                               .n_paths = a->n_operands - 1,
                               .field = args_value(a, "--field"),
                               .column = args_value(a, "--column"),

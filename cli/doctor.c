@@ -189,15 +189,19 @@ static weft_status print_json(weft_ctx *ctx, const visit *v) {
 /* ---- the command ---- */
 
 static weft_status reach_peers(weft_ctx *ctx, visit *v, int port, double timeout_s) {
-    for (int i = 0; i < v->n_peers; i++)
+    for (int i = 0; i < v->n_peers; i++) {
+        v->peers[i].struct_size = sizeof v->peers[i];
         WEFT_TRY(weft_doctor_reach(ctx, v->names[i], port, timeout_s, &v->peers[i]));
+    }
     return WEFT_OK;
 }
 
 static weft_status examine(weft_ctx *ctx, visit *v, weft_config *config) {
-    weft_rank_facts mine;
-    weft_doctor_options options = {
-        .mesh = v->mesh, .config = config, .environment = (const char *const *)environ};
+    weft_rank_facts mine = {.struct_size = sizeof mine};
+    weft_doctor_options options = {.struct_size = sizeof options,
+                                   .mesh = v->mesh,
+                                   .config = config,
+                                   .environment = (const char *const *)environ};
     for (int i = 0; i < v->n_peers && !options.toward; i++)
         if (v->peers[i].source[0] && !v->peers[i].loopback)
             options.toward = v->peers[i].address;
@@ -237,13 +241,16 @@ static int read_flags(const args *a, visit *v, long long *port, double *timeout_
 static weft_status meet(weft_ctx *ctx, const args *a, visit *v) {
     WEFT_TRY(mesh_of_args(ctx, a, &v->mesh));
     weft_mesh_facts facts = {.rank = 0, .size = 1};
-    if (v->mesh) facts = weft_mesh_look(v->mesh);
+    if (v->mesh) facts = *weft_mesh_look(v->mesh);
     v->leads = facts.rank == 0;
     v->n_ranks = facts.size;
     v->all = calloc((size_t)facts.size, sizeof *v->all);
-    return v->all ? WEFT_OK
-                  : weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for %d ranks' facts",
-                                  facts.size);
+    if (!v->all)
+        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for %d ranks' facts",
+                             facts.size);
+    for (int r = 0; r < facts.size; r++) v->all[r].struct_size = sizeof v->all[r];
+    v->findings.struct_size = sizeof v->findings;
+    return WEFT_OK;
 }
 
 static int doctor(weft_ctx *ctx, const args *a, visit *v) {

@@ -67,6 +67,7 @@ static weft_status open_run_data(weft_ctx *ctx, const char *run,
         if (*T == 0) *T = config->data.length;
         if (*max_tokens < 0) *max_tokens = config->run.eval_tokens;
         weft_dataset_config wanted = {
+            .struct_size = sizeof wanted,
             .paths = config->data.path.items,
             .n_paths = config->data.path.n,
             .weights = config->data.weights.n ? config->data.weights.items : NULL,
@@ -103,7 +104,8 @@ static weft_status open_data(weft_ctx *ctx, const args *a,
     weft_rows rows = weft_inference_rows(inference);
     int64_t usual = rows == WEFT_ROWS_PAIRS ? USUAL_PAIR : USUAL_LENGTH;
     if (*T == 0) *T = model->context < usual ? model->context : usual;
-    weft_dataset_config wanted = {.paths = &file,
+    weft_dataset_config wanted = {.struct_size = sizeof wanted,
+                                  .paths = &file,
                                   .n_paths = 1,
                                   .validation_paths = &file,
                                   .n_validation_paths = 1,

@@ -80,8 +80,11 @@ static weft_status set_here(weft_ctx *ctx, weft_config *config) {
 /* FLOP/s of this machine while it trains the run's model: the best of a few steps. */
 static weft_status measure_here(weft_ctx *ctx, const weft_config *run, double *flops) {
     speed s = {0};
-    weft_train_hooks hooks = {.user = &s, .on_start = take_start, .on_step = take_step};
-    weft_train_result result;
+    weft_train_hooks hooks = {.struct_size = sizeof hooks,
+                              .user = &s,
+                              .on_start = take_start,
+                              .on_step = take_step};
+    weft_train_result result = {.struct_size = sizeof result};
     weft_config *config;
     WEFT_TRY(weft_config_copy(ctx, run, &config));
     weft_status status = set_here(ctx, config);

@@ -484,6 +484,7 @@ static weft_status take_measured(weft_ctx *ctx, request *r) {
             return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT, "more than %d times --measured",
                                  (int)MOST_MEASURED);
         weft_measurement *m = &r->measured[r->n_measured];
+        m->struct_size = sizeof *m;
         WEFT_TRY(weft_measurement_parse(ctx, text, m));
         if (m->nodes == 1 && args_has(r->a, "--effort"))
             return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
@@ -527,7 +528,9 @@ static weft_status plan(weft_ctx *ctx, request *r) {
 
 static int run(int argc, char **argv) {
     args a;
-    request r = {.a = &a};
+    request r = {.a = &a,
+                 .options.struct_size = sizeof r.options,
+                 .inferred.struct_size = sizeof r.inferred};
     int code = args_parse(&command_plan, argc, argv, &a);
     if (code == CODE_OK) code = read_flags(&a, &r);
     if (code != CODE_OK) return code;

@@ -149,9 +149,9 @@ static weft_status check_folder(weft_ctx *ctx, const char *path) {
 static weft_status probe(weft_ctx *ctx, const args *a, weft_mesh *mesh, double seconds,
                          weft_config *config) {
     const char *path = args_value(a, "-o");
-    bool leads = !mesh || weft_mesh_look(mesh).rank == 0;
-    weft_probe_result result;
-    weft_probe_options options = {.seconds = seconds};
+    bool leads = !mesh || weft_mesh_look(mesh)->rank == 0;
+    weft_probe_result result = {.struct_size = sizeof result};
+    weft_probe_options options = {.struct_size = sizeof options, .seconds = seconds};
     if (leads && !args_has(a, "--quiet")) options.on_part = say_part;
     if (leads) WEFT_TRY(check_folder(ctx, path));
     WEFT_TRY(weft_probe(ctx, mesh, config, &options, &result));

@@ -89,7 +89,8 @@ static int run(int argc, char **argv) {
     if (code != CODE_OK) return code;
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_USAGE;
-    weft_sample_options options = {.n_tokens = n_tokens,
+    weft_sample_options options = {.struct_size = sizeof options,
+                                   .n_tokens = n_tokens,
                                    .temperature = temperature,
                                    .top_k = top_k,
                                    .seed = (uint64_t)seed};

@@ -62,7 +62,7 @@ static void look_into_run(const char *path, char *file, size_t size) {
 }
 
 /* Loads a file, or the config.json in a folder, which may be a run folder. */
-static weft_status load(weft_ctx *ctx, const char *path, weft_shape *out) {
+static weft_status load(weft_ctx *ctx, const char *path, weft_shape **out) {
     char file[1100], *text;
     struct stat info;
     int64_t n;
@@ -78,7 +78,8 @@ static weft_status load(weft_ctx *ctx, const char *path, weft_shape *out) {
 
 /* The FLOP per token of the run's own model, computed from its parts. */
 static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) {
-    weft_model_config wanted = {.kind = run->model.kind,
+    weft_model_config wanted = {.struct_size = sizeof wanted,
+                                .kind = run->model.kind,
                                 .vocab = run->model.vocab > 0 ? run->model.vocab : 256,
                                 .context = run->data.length,
                                 .layers = run->model.layers,
@@ -100,10 +101,10 @@ static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) 
 }
 
 static weft_status name_shape(weft_ctx *ctx, const args *a, const weft_config *run,
-                              weft_shape *named, bool *found) {
+                              weft_shape **named) {
     double parameters = 0, layers = 12;
     const char *file = args_value(a, "--hf");
-    *found = true;
+    *named = NULL;
     WEFT_TRY(count_of(ctx, a, "--parameters", "63M", &parameters));
     WEFT_TRY(count_of(ctx, a, "--layers", "12", &layers));
     if (layers != floor(layers))
@@ -120,19 +121,21 @@ static weft_status name_shape(weft_ctx *ctx, const args *a, const weft_config *r
     if (file) return load(ctx, file, named);
     if (parameters > 0)
         return weft_shape_of_size(ctx, parameters, (int64_t)layers, named);
-    *found = run->model.init[0] != '\0';
-    return *found ? load(ctx, run->model.init, named) : WEFT_OK;
+    return run->model.init[0] ? load(ctx, run->model.init, named) : WEFT_OK;
 }
 
 weft_status shape_of_args(weft_ctx *ctx, const args *a, weft_config *run, shape *out) {
-    weft_shape named = {.active_share = 1};
+    weft_shape *named;
     double flop = 0, own = 0;
-    bool found;
     *out = (shape){.flop_share = 1};
-    WEFT_TRY(name_shape(ctx, a, run, &named, &found));
-    if (found) WEFT_TRY(weft_shape_apply(ctx, &named, run));
-    if (found) out->flop_share = named.active_share;
-    snprintf(out->note, sizeof out->note, "%s", named.note);
+    WEFT_TRY(name_shape(ctx, a, run, &named));
+    if (named) {
+        weft_status status = weft_shape_apply(ctx, named, run);
+        out->flop_share = named->active_share;
+        snprintf(out->note, sizeof out->note, "%s", named->note);
+        weft_free(ctx, named);
+        WEFT_TRY(status);
+    }
     WEFT_TRY(count_of(ctx, a, "--flop-per-token", "400M", &flop));
     if (flop <= 0) return WEFT_OK;
     WEFT_TRY(own_flop(ctx, run, &own));

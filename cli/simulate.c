@@ -209,7 +209,7 @@ static weft_status simulate(weft_ctx *ctx, const args *a,
                             weft_simulate_options *options) {
     weft_config *config = NULL;
     weft_cluster *cluster = NULL;
-    weft_simulation result;
+    weft_simulation result = {.struct_size = sizeof result};
     shape model;
     weft_status status = config_of_args(ctx, a, &config);
     if (status == WEFT_OK) status = shape_of_args(ctx, a, config, &model);
@@ -228,7 +228,7 @@ static weft_status simulate(weft_ctx *ctx, const args *a,
 
 static int run(int argc, char **argv) {
     args a;
-    weft_simulate_options options = {.nodes = 0};
+    weft_simulate_options options = {.struct_size = sizeof options, .nodes = 0};
     int code = args_parse(&command_simulate, argc, argv, &a);
     if (code == CODE_OK) code = read_flags(&a, &options);
     if (code != CODE_OK) return code;

@@ -55,6 +55,8 @@ static int parse_bytes(const char *text, int64_t *out) {
 static int read_flags(const args *a, request *r) {
     long long nodes = 0, ranks = 1, seed = 1;
     const char *bytes = args_value(a, "--bytes");
+    r->config.struct_size = sizeof r->config;
+    r->links.struct_size = sizeof r->links;
     r->config.copy_bytes = 100000000;
     int code = args_expect(a, 1, 1);
     if (code == CODE_OK && !args_has(a, "--nodes"))
@@ -112,7 +114,7 @@ static void print_head(const weft_topology_facts *f) {
 
 static weft_status print_schedule(weft_ctx *ctx, const weft_topology *t,
                                   const request *r) {
-    weft_topology_facts f = weft_topology_describe(t);
+    weft_topology_facts f = *weft_topology_describe(t);
     long long n = steps_to_print(r, &f);
     for (long long step = 0; step < n; step++) {
         char *text;
@@ -173,8 +175,8 @@ static void print_traffic(const request *r, const weft_topology_analysis *x) {
 }
 
 static weft_status print_text(weft_ctx *ctx, const weft_topology *t, const request *r) {
-    weft_topology_facts f = weft_topology_describe(t);
-    weft_topology_analysis x;
+    weft_topology_facts f = *weft_topology_describe(t);
+    weft_topology_analysis x = {.struct_size = sizeof x};
     print_head(&f);
     WEFT_TRY(print_schedule(ctx, t, r));
     if (f.members > WEFT_TOPOLOGY_ANALYSED) {
@@ -218,8 +220,8 @@ static void put_figures(const weft_topology_analysis *x) {
 }
 
 static weft_status print_json(weft_ctx *ctx, const weft_topology *t, const request *r) {
-    weft_topology_facts f = weft_topology_describe(t);
-    weft_topology_analysis x;
+    weft_topology_facts f = *weft_topology_describe(t);
+    weft_topology_analysis x = {.struct_size = sizeof x};
     bool analysed = f.members <= WEFT_TOPOLOGY_ANALYSED;
     if (analysed) WEFT_TRY(weft_topology_analyse(ctx, t, &x));
     printf("{\"kind\": \"%s\", \"nodes\": %lld, \"ranks\": %lld, \"period\": %lld, "

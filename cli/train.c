@@ -206,7 +206,7 @@ static void show_evaluation(void *user, const weft_eval_record *r) {
 }
 
 static void show_against_plan(weft_watch *watch) {
-    weft_watch_outcome o = weft_watch_look(watch);
+    weft_watch_outcome o = *weft_watch_look(watch);
     char step[32], planned[32];
     if (isnan(o.measured_s)) return;
     printf("plan             %s per step predicted, %s measured (%s): %+.0f %%\n",
@@ -328,15 +328,20 @@ static void show_change(void *user, const char *sentence) {
 /* Rank 0 shows everything; the others only take part. */
 static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
                                  weft_config *config, weft_watch *watch) {
-    bool leads = !mesh || weft_mesh_look(mesh).rank == 0;
+    bool leads = !mesh || weft_mesh_look(mesh)->rank == 0;
     view v = {.json = args_has(a, "--json"),
               .quiet = args_has(a, "--quiet"),
               .ctx = ctx,
               .watch = watch};
     bool bar = leads && !v.quiet && !v.json;
-    weft_train_hooks hooks = {&v,          show_start, show_step, show_evaluation,
-                              should_stop, show_change};
-    weft_train_result result;
+    weft_train_hooks hooks = {.struct_size = sizeof hooks,
+                              &v,
+                              show_start,
+                              show_step,
+                              show_evaluation,
+                              should_stop,
+                              show_change};
+    weft_train_result result = {.struct_size = sizeof result};
     catch_signals();
     if (v.json) setvbuf(stdout, NULL, _IOLBF, 0); /* a reader of the output sees each step */
     if (leads && !v.quiet) warn_of_environment();
@@ -375,8 +380,11 @@ static void show_replay(const char *folder, const weft_replay_result *r) {
 static int replay(const args *a, const char *folder) {
     weft_ctx *ctx = program_context();
     view v = {.json = args_has(a, "--json"), .quiet = args_has(a, "--quiet"), .ctx = ctx};
-    weft_train_hooks hooks = {.user = &v, .on_step = show_step, .on_change = show_change};
-    weft_replay_result result;
+    weft_train_hooks hooks = {.struct_size = sizeof hooks,
+                              .user = &v,
+                              .on_step = show_step,
+                              .on_change = show_change};
+    weft_replay_result result = {.struct_size = sizeof result};
     if (!ctx) return CODE_USAGE;
     bool bar = !v.quiet && !v.json;
     if (bar) progress_begin(0);
@@ -406,7 +414,7 @@ static int run(int argc, char **argv) {
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_USAGE;
     weft_status status = mesh_of_args(ctx, &a, &mesh);
-    if (mesh && weft_mesh_look(mesh).rank > 0) weft_ctx_set_sink(ctx, NULL, NULL);
+    if (mesh && weft_mesh_look(mesh)->rank > 0) weft_ctx_set_sink(ctx, NULL, NULL);
     if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
     if (status == WEFT_OK) status = train(ctx, &a, mesh, config);
     if (status != WEFT_OK && mesh) comeback_try(&again, ctx, mesh, should_stop);

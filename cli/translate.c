@@ -76,7 +76,9 @@ static weft_status lengths_of(weft_ctx *ctx, const char *run, int64_t wanted,
     char path[4096];
     weft_config *config;
     struct stat info;
-    *out = (weft_translate_options){USUAL_LENGTH, wanted ? wanted : USUAL_LENGTH};
+    *out = (weft_translate_options){.struct_size = sizeof(weft_translate_options),
+                                    USUAL_LENGTH,
+                                    wanted ? wanted : USUAL_LENGTH};
     snprintf(path, sizeof path, "%s/config.yaml", run);
     if (stat(path, &info) != 0) return WEFT_OK;
     WEFT_TRY(weft_config_create(ctx, &config));
@@ -118,7 +120,7 @@ static weft_status score(weft_ctx *ctx, const lines *made, const lines *wanted) 
 
 static weft_status translate(weft_ctx *ctx, const args *a, int64_t length) {
     const char *reference = args_value(a, "--reference");
-    weft_translate_options options;
+    weft_translate_options options = {.struct_size = sizeof options};
     weft_inference *inference = NULL;
     lines sources = {0}, wanted = {0}, made = {.ctx = ctx};
     weft_status status = read_lines(ctx, args_value(a, "--source"), &sources);

@@ -159,9 +159,11 @@ static weft_status configure(const search *s, weft_ctx *ctx, const weft_tune_job
 }
 
 static weft_status train_run(weft_ctx *ctx, weft_config *config, trial_run *run) {
-    weft_train_hooks hooks = {
-        .user = run, .on_evaluation = note_evaluation, .should_stop = wants_stop};
-    weft_train_result result;
+    weft_train_hooks hooks = {.struct_size = sizeof hooks,
+                              .user = run,
+                              .on_evaluation = note_evaluation,
+                              .should_stop = wants_stop};
+    weft_train_result result = {.struct_size = sizeof result};
     look_for_kept(run);
     if (run->reached) return WEFT_OK;
     WEFT_TRY(weft_train(ctx, NULL, config, true, &hooks, &result));
@@ -328,10 +330,12 @@ static void wait_for_one(search *s, const sigset_t *before) {
 
 /* Starts jobs in the free slots, as long as there are any. */
 static void start_jobs(search *s, const sigset_t *before) {
-    weft_tune_job job;
+    weft_tune_job job = {.struct_size = sizeof job};
     for (int i = 0; i < s->n_jobs && s->status == WEFT_OK && n_signals == 0; i++) {
         if (s->jobs[i].pid) continue;
-        if (!weft_tune_next(s->tune, &job)) return;
+        bool any;
+        s->status = weft_tune_next(s->tune, &job, &any);
+        if (s->status != WEFT_OK || !any) return;
         s->status = start(s, &s->jobs[i], &job, before);
     }
 }
@@ -361,7 +365,7 @@ static void go_through(search *s) {
 
 static int n_tried(const search *s) {
     int n = 0;
-    while (n < weft_tune_trials(s->tune) && weft_tune_place(s->tune, n).steps > 0) n++;
+    while (n < weft_tune_trials(s->tune) && weft_tune_place(s->tune, n)->steps > 0) n++;
     return n;
 }
 
@@ -371,7 +375,7 @@ static void print_table(const search *s) {
         printf("  %s", weft_tune_key(s->tune, k));
     putchar('\n');
     for (int i = 0; i < n_tried(s); i++) {
-        weft_tune_look look = weft_tune_place(s->tune, i);
+        weft_tune_look look = *weft_tune_place(s->tune, i);
         printf("%5d %8lld ", look.trial, (long long)look.steps);
         printf(isfinite(look.loss) ? "%8.4f " : "  failed ", look.loss);
         printf(look.n_seeds > 1 && isfinite(look.loss) ? "%8.4f" : "       -",
@@ -386,7 +390,7 @@ static void print_table(const search *s) {
 static void print_json(const search *s) {
     printf("{\"trials\": [");
     for (int i = 0; i < n_tried(s); i++) {
-        weft_tune_look look = weft_tune_place(s->tune, i);
+        weft_tune_look look = *weft_tune_place(s->tune, i);
         printf("%s{\"trial\": %d, \"steps\": %lld, \"seeds\": %d, ", i ? ", " : "",
                look.trial, (long long)look.steps, look.n_seeds);
         printf(isfinite(look.loss) ? "\"loss\": %.9g, " : "\"loss\": null, ", look.loss);
@@ -485,7 +489,7 @@ static weft_status tune(search *s, const args *a, weft_tune_setup *setup,
 
 static int run(int argc, char **argv) {
     args a;
-    weft_tune_setup setup = {0};
+    weft_tune_setup setup = {.struct_size = sizeof setup};
     long long jobs = 0;
     int code = args_parse(&command_tune, argc, argv, &a);
     if (code == CODE_OK) code = read_numbers(&a, &setup, &jobs);

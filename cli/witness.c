@@ -38,9 +38,10 @@ static int run(int argc, char **argv) {
     if (!ctx) return CODE_FAILED;
     const char *votes = args_value(&a, "--votes");
     weft_config *config = NULL;
-    weft_mesh_security security;
+    weft_mesh_security security = {.struct_size = sizeof security};
     weft_status status = security_of_args(ctx, &a, &config, &security);
-    weft_witness_setup setup = {.port = (int)port,
+    weft_witness_setup setup = {.struct_size = sizeof setup,
+                                .port = (int)port,
                                 .votes = votes ? votes : "weft-witness.votes",
                                 .security = &security};
     if (status == WEFT_OK) status = serve(ctx, &setup);

@@ -46,28 +46,29 @@ static double add_gradient(const float *w, uint64_t first, float *dw) {
     return loss;
 }
 
-static weft_status train(weft_sync *s, weft_mesh_facts me) {
+static weft_status train(weft_sync *s, const weft_mesh_facts *me) {
     const float *w = weft_sync_parameters(s, 0); /* all zeros */
     float *dw = weft_sync_gradients(s, 0), x[FEATURES];
     WEFT_TRY(weft_sync_begin(s));
     for (uint64_t t = 0; t < STEPS; t++) {
-        weft_sync_report report;
-        uint64_t first = TEST + (t * (uint64_t)me.size + (uint64_t)me.rank) * EXAMPLES;
+        weft_sync_report report = {.struct_size = sizeof report};
+        uint64_t first = TEST + (t * (uint64_t)me->size + (uint64_t)me->rank) * EXAMPLES;
         WEFT_TRY(weft_sync_step(s, add_gradient(w, first, dw), &report));
-        if (me.rank == 0 && report.step % 50 == 0)
+        if (me->rank == 0 && report.step % 50 == 0)
             printf("step %d: loss %.4f\n", (int)report.step, report.loss);
     }
     WEFT_TRY(weft_sync_average(s));
     int right = 0;
     for (uint64_t e = 0; e < TEST; e++) right += (example(e, x) > 0) == (probability(w, x) > 0.5);
-    if (me.rank == 0) printf("right: %.1f %%\n", 100.0 * right / TEST);
+    if (me->rank == 0) printf("right: %.1f %%\n", 100.0 * right / TEST);
     return WEFT_OK;
 }
 
 static weft_status run(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, char **keys) {
     static const char *const own[] = {"mesh.shards=1", "run.steps=200", "optimizer.lr=0.02",
                                       "schedule.warmup=10", "optimizer.weight_decay=0"};
-    static const weft_sync_tensor tensor = {"weight", 16, FEATURES / 16, true};
+    static const weft_sync_tensor tensor = {
+        .struct_size = sizeof tensor, "weight", 16, FEATURES / 16, true};
     weft_sync *s;
     for (int i = 0; i < 5; i++) WEFT_TRY(weft_config_set(ctx, config, own[i]));
     for (; *keys; keys++) WEFT_TRY(weft_config_set(ctx, config, *keys));

@@ -124,8 +124,10 @@ typedef weft_status (*gossip_body)(rank_env *env, wefti_mixer *m, weft_neighbour
 static inline weft_status with_mixer(rank_env *env, wefti_comm *comm, gossip_body body) {
     trial *t = env->user;
     weft_topology *topology, *everybody;
-    weft_topology_config complete = {
-        .kind = "complete", .nodes = t->topology.nodes, .ranks = t->topology.ranks};
+    weft_topology_config complete = {.struct_size = sizeof complete,
+                                     .kind = "complete",
+                                     .nodes = t->topology.nodes,
+                                     .ranks = t->topology.ranks};
     weft_neighbours *room;
     wefti_mixer *m;
     WEFT_TRY(weft_topology_create(env->ctx, &t->topology, &topology));
@@ -153,7 +155,11 @@ static inline void set_out(int R, int L, const char *kind, wefti_mixer_config co
         trials[r] = (trial){
             .config = config, .last = STEPS, .moves = STEPS, .answers = true};
         trials[r].topology = (weft_topology_config){
-            .kind = kind, .nodes = R / L, .ranks = L, .seed = config.seed};
+            .struct_size = sizeof(weft_topology_config),
+            .kind = kind,
+            .nodes = R / L,
+            .ranks = L,
+            .seed = config.seed};
         fill_normal(7 + (alike ? 0 : (uint64_t)r), N, trials[r].x[0]);
     }
 }

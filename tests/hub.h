@@ -194,7 +194,8 @@ static inline bool hub_finish(weft_transport *t, bool failed) {
 }
 
 static inline weft_transport *hub_member(hub *h, int number) {
-    static const weft_transport_ops ops = {.name = "hub",
+    static const weft_transport_ops ops = {.struct_size = sizeof ops,
+                                           .name = "hub",
                                            .send = hub_send,
                                            .probe = hub_probe,
                                            .receive = hub_receive,

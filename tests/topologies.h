@@ -40,8 +40,12 @@ static inline weft_link *links_between(int N, uint64_t seed, int64_t *n) {
 
 static inline weft_status try_topology(weft_ctx *ctx, const char *kind, int N, int L,
                                        weft_topology **out) {
-    weft_topology_config config = {
-        .kind = kind, .nodes = N, .ranks = L, .seed = 5, .copy_bytes = 1000000};
+    weft_topology_config config = {.struct_size = sizeof config,
+                                   .kind = kind,
+                                   .nodes = N,
+                                   .ranks = L,
+                                   .seed = 5,
+                                   .copy_bytes = 1000000};
     weft_link *links = links_between(N, 3, &config.n_links);
     config.links = links;
     weft_status status = weft_topology_create(ctx, &config, out);
@@ -53,7 +57,7 @@ static inline void open_topology(topology_fixture *f, const char *kind, int N, i
     assert_int_equal(weft_ctx_create(&f->ctx), WEFT_OK);
     assert_ok(f->ctx, try_topology(f->ctx, kind, N, L, &f->t));
     assert_ok(f->ctx, weft_neighbours_create(f->ctx, f->t, &f->near));
-    f->facts = weft_topology_describe(f->t);
+    f->facts = *weft_topology_describe(f->t);
 }
 
 static inline void close_topology(topology_fixture *f) {

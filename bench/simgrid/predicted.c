@@ -44,7 +44,7 @@ static weft_status configure(weft_ctx *ctx, const char *what, const char *nodes,
 static weft_status predict(weft_ctx *ctx, char **argv) {
     weft_config *config;
     weft_cluster *cluster;
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     double n = atof(argv[2]);
     WEFT_TRY(configure(ctx, argv[1], argv[2], argv[3], &config));
     WEFT_TRY(weft_cluster_create(ctx, &cluster));

@@ -14,6 +14,7 @@ extern "C" {
 
 /* The comment at a field says what a zero means. */
 typedef struct weft_bench_optimizers_options {
+    size_t struct_size;
     const char *kernels;   /* the set of mesh.kernels; NULL or "auto" = the fastest */
     int threads;           /* 0 = all cores */
     int64_t n;             /* parameters; 0 = 16777216: far more than a cache holds */
@@ -47,6 +48,7 @@ typedef struct weft_matrix_speed {
 enum { WEFT_BENCH_OPTIMIZERS = 16 };
 
 typedef struct weft_optimizer_speeds {
+    size_t struct_size;
     const char *kernels; /* the set that was used; lives as long as the program */
     int threads;
     int64_t n, accumulate;
@@ -69,6 +71,7 @@ WEFT_API weft_status weft_bench_optimizers(weft_ctx *ctx,
 
 /* The comment at a field says what a zero means. */
 typedef struct weft_bench_replicators_options {
+    size_t struct_size;
     const char *kernels;   /* the set of mesh.kernels; NULL or "auto" = the fastest */
     int threads;           /* of a node; 0 = all cores */
     int nodes;             /* 0 = 2; at most WEFT_BENCH_NODES */
@@ -103,6 +106,7 @@ typedef struct weft_replicator_speed {
 } weft_replicator_speed;
 
 typedef struct weft_replicator_speeds {
+    size_t struct_size;
     const char *kernels; /* the set that was used; lives as long as the program */
     int threads, nodes;
     int64_t n;
@@ -122,6 +126,7 @@ WEFT_API weft_status weft_bench_replicators(weft_ctx *ctx,
 
 /* The comment at a field says what a zero means. */
 typedef struct weft_bench_kernels_options {
+    size_t struct_size;
     int64_t steps, warmup; /* steps measured, 0 = 10; steps before them that are not */
 } weft_bench_kernels_options;
 
@@ -141,6 +146,7 @@ typedef struct weft_kernel_speed {
 enum { WEFT_BENCH_KERNELS = 96 };
 
 typedef struct weft_kernel_speeds {
+    size_t struct_size;
     const char *kernels; /* the set that was used; lives as long as the program */
     const char *precision;
     char model[32]; /* its kind */

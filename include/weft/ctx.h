@@ -12,6 +12,10 @@
 extern "C" {
 #endif
 
+/* A struct of these headers that a program allocates begins with `struct_size`, which the program
+ * sets to its sizeof: {.struct_size = sizeof x, ...}. It is an error if it is 0, or if fields are
+ * set that this library does not know. NULL for a struct of options means that all are 0. */
+
 /* The state of one rank: its last error, its log sink, its allocation count. The library
  * has no mutable globals; all state belongs to a context. A context belongs to one rank,
  * and may be used by all threads of that rank. */

@@ -44,6 +44,7 @@ typedef enum weft_rows {
 } weft_rows;
 
 typedef struct weft_dataset_config {
+    size_t struct_size;
     const char *const *paths; /* files, folders, or "-" */
     const double *weights;    /* one per path, positive; or NULL: proportional to size */
     int n_paths;

@@ -22,6 +22,7 @@ enum { WEFT_DOCTOR_CPU_WORDS = 16, WEFT_DOCTOR_PEERS = 64 };
  * that ranks can send them to each other. A number that the system does not tell is -1, a
  * text "". */
 typedef struct weft_rank_facts {
+    size_t struct_size;
     /* the process */
     int64_t rank, size;     /* as the launcher says; without one: 0 of 1 */
     int64_t ranks_here;     /* processes of this run on this machine; 1 without a
@@ -86,6 +87,7 @@ typedef enum weft_peer_answer {
 } weft_peer_answer;
 
 typedef struct weft_peer_facts {
+    size_t struct_size;
     char name[128], address[48];
     weft_peer_answer answer;
     char error[96];                 /* the system's error message */
@@ -112,11 +114,13 @@ typedef struct weft_finding {
 } weft_finding;
 
 typedef struct weft_findings {
+    size_t struct_size;
     weft_finding *items; /* worst first; equal severities in the order of the checks */
     int64_t n;
 } weft_findings;
 
 typedef struct weft_doctor_options {
+    size_t struct_size;
     weft_mesh *mesh;                /* processes started together; NULL: one process */
     weft_config *config;            /* finished; NULL: there is no run */
     const char *const *environment; /* "NAME=value" lines, NULL-terminated; NULL: empty */
@@ -167,7 +171,8 @@ WEFT_API weft_status weft_doctor_facts_json(weft_ctx *ctx, const weft_rank_facts
 /* Facts as bytes that any machine can read: weft_doctor_facts_bytes() bytes, little-endian,
  * texts of fixed size. Decoding rejects texts without a NUL and other versions. */
 WEFT_API size_t weft_doctor_facts_bytes(void);
-WEFT_API void weft_doctor_facts_encode(const weft_rank_facts *facts, void *bytes);
+WEFT_API weft_status weft_doctor_facts_encode(weft_ctx *ctx, const weft_rank_facts *facts,
+                                              void *bytes) WEFT_CHECKED;
 WEFT_API weft_status weft_doctor_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
                                               weft_rank_facts *out) WEFT_CHECKED;
 

@@ -43,6 +43,7 @@ WEFT_API weft_status weft_inference_chat(weft_ctx *ctx, const weft_inference *in
 WEFT_API weft_rows weft_inference_rows(const weft_inference *inference);
 
 typedef struct weft_sample_options {
+    size_t struct_size;
     int64_t n_tokens;
     double temperature; /* 0 = always the most likely token */
     int64_t top_k;      /* 0 = all tokens */
@@ -75,6 +76,7 @@ WEFT_API weft_status weft_inference_evaluate(weft_ctx *ctx, weft_inference *infe
  * tokens of a source are used, its end token included. sink gets the translations in order,
  * and returns false to stop. */
 typedef struct weft_translate_options {
+    size_t struct_size;
     int64_t source_length, target_length;
 } weft_translate_options;
 typedef bool (*weft_translation_sink)(void *user, int64_t i, const char *text);

@@ -19,6 +19,7 @@ typedef struct weft_mesh weft_mesh;
  * may be NULL. With none of these set, the processes of one machine can train together, and
  * processes of other machines are rejected. */
 typedef struct weft_mesh_security {
+    size_t struct_size;
     const char *key; /* file of the run's key, the same for all (weft key new) */
     const char *cert, *cert_key, *ca; /* instead of `key`: PEM files of this process's
                                          certificate, its key and the authority */
@@ -40,6 +41,7 @@ WEFT_API weft_status weft_mesh_open(weft_ctx *ctx, const weft_mesh_security *sec
  * listens, the program tells its address to the other ranks in its own way, and all ranks join.
  * May be used any number of times, at any time, by any thread. */
 typedef struct weft_mesh_seat {
+    size_t struct_size;
     int rank, size;
     const char *host; /* of rank 0: a name or an address that all others reach */
     int port;
@@ -127,7 +129,8 @@ typedef struct weft_mesh_facts {
     const char *version; /* of the transport; lives as long as the mesh */
 } weft_mesh_facts;
 
-WEFT_API weft_mesh_facts weft_mesh_look(const weft_mesh *mesh);
+/* As of now; the next call may change what is pointed to. Lives as long as the mesh. */
+WEFT_API const weft_mesh_facts *weft_mesh_look(weft_mesh *mesh);
 
 /* Where a rank runs. Lives as long as the mesh. */
 WEFT_API const char *weft_mesh_host_of(const weft_mesh *mesh, int rank);

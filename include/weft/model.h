@@ -9,6 +9,7 @@ extern "C" {
 #endif
 
 typedef struct weft_model_config {
+    size_t struct_size;
     const char *kind;  /* "gpt2", "llama", "olmo2", ...: weft_model_kind */
     int64_t vocab;     /* V */
     int64_t context;   /* longest T (rows of a position table) */

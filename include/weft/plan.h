@@ -120,13 +120,13 @@ typedef struct weft_advice {
     weft_range *ranges; /* ascending, without gaps, over all bandwidths */
     int64_t n_ranges;
     char *text; /* the advice, paragraphs separated by empty lines */
-    const struct weft_measurement *measured; /* those of the options, borrowed */
+    struct weft_measurement *measured; /* those of the options, copied */
     int n_measured;
-    const struct weft_inference_of_facts
-        *inferred; /* of the options, borrowed, or NULL */
+    struct weft_inference_of_facts *inferred; /* of the options, copied, or NULL */
 } weft_advice;
 
 typedef struct weft_advise_options {
+    size_t struct_size;
     double tokens;       /* the goal; 0 = run.steps x batch.tokens_per_step */
     int64_t steps;       /* simulated for each candidate; 0 = enough for the quantiles */
     bool same_only;      /* leave out methods that do not learn like one machine */
@@ -206,6 +206,7 @@ WEFT_API weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
 /* ---- step times that a user has measured ---- */
 
 typedef struct weft_measurement {
+    size_t struct_size;
     char text[128];                /* as typed */
     int64_t nodes, ranks_per_node; /* 0: the cluster's */
     char method[32];               /* a framework, or one of weft's; "" = full sync */
@@ -223,6 +224,7 @@ WEFT_API weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
 
 /* What follows from measurements. */
 typedef struct weft_inference_of_facts {
+    size_t struct_size;
     double rank_flops, launch_s;
     double given_Bps, wire_Bps; /* 0: not given; not measured */
     weft_known computing, wire; /* how well they are known now */
@@ -249,20 +251,21 @@ WEFT_API weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
 typedef struct weft_shape {
     char family[32]; /* model_type of the file */
     char note[160];  /* where this description differs from the model; "" = nowhere */
-    weft_model_config model;
+    weft_model_config *model; /* a part of the shape */
     int64_t tokens;      /* length of a sequence, where the file says so; 0 = the run's */
     double parameters;   /* by the file's own numbers */
     double active_share; /* share of a block's parameters that one token uses */
 } weft_shape;
 
-/* Reads a Hugging Face config.json; errors call it `where`. */
+/* Reads a Hugging Face config.json; errors call it `where`. [out] *out owned by the caller
+ * (weft_free), as below. */
 WEFT_API weft_status weft_shape_from_json(weft_ctx *ctx, const char *json,
                                           int64_t n_bytes, const char *where,
-                                          weft_shape *out) WEFT_CHECKED;
+                                          weft_shape **out) WEFT_CHECKED;
 
 /* A model of that many parameters, spread evenly over that many layers. */
 WEFT_API weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_t layers,
-                                        weft_shape *out) WEFT_CHECKED;
+                                        weft_shape **out) WEFT_CHECKED;
 
 /* Sets the run's model (and data.length, if the shape has one) and finishes the
  * configuration. The checkpoint in model.init is read, and the key is empty afterwards. */
@@ -285,7 +288,7 @@ WEFT_API void weft_watch_destroy(weft_ctx *ctx, weft_watch *watch);
 
 WEFT_API const weft_prediction *weft_watch_prediction(const weft_watch *watch);
 
-/* Adds one measured step. The first two steps are ignored, because they touch memory for
+/* Adds one measured step, as weft_train_hooks.on_step was given it. The first two steps are ignored, because they touch memory for
  * the first time. Returns true when prediction and measurement differ by more than 20 %
  * over a window of 20 steps, and whenever the likely cause changes; `sentence` then gives
  * both numbers and the cause. */
@@ -303,8 +306,8 @@ typedef struct weft_watch_outcome {
     double planned_s, measured_s;
 } weft_watch_outcome;
 
-/* The outcome of a run that has ended. */
-WEFT_API weft_watch_outcome weft_watch_look(weft_watch *watch);
+/* The outcome of a run that has ended. Valid until the next call or weft_watch_destroy. */
+WEFT_API const weft_watch_outcome *weft_watch_look(weft_watch *watch);
 
 /* Writes <folder>/plan.json: the prediction with its timeline (docs/planning.md). */
 WEFT_API weft_status weft_watch_write(weft_ctx *ctx, const weft_watch *watch,

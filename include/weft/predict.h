@@ -34,6 +34,7 @@ typedef struct weft_span {
 } weft_span;
 
 typedef struct weft_predict_options {
+    size_t struct_size;
     int64_t steps; /* simulated; 0 = enough for the quantiles */
     uint64_t seed; /* of the jitter */
     bool timeline; /* fill spans */
@@ -44,6 +45,7 @@ typedef struct weft_predict_options {
 } weft_predict_options;
 
 typedef struct weft_prediction {
+    size_t struct_size;
     weft_quantiles step_s;
     double mean_step_s;           /* used to predict the hours of a run */
     double compute_s, exchange_s; /* of a step, as in weft_step_record, means */
@@ -80,6 +82,7 @@ WEFT_API weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
  * among the matrices by their number of elements, a rough guess for tables that are looked
  * up. Every rank holds a whole copy; tokens_per_s is 0. */
 typedef struct weft_loop_facts {
+    size_t struct_size;
     const weft_sync_tensor *tensors;
     int n_tensors;
     double step_s;

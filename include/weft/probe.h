@@ -13,6 +13,7 @@ extern "C" {
 /* Measures a cluster for the runtime model: docs/prediction.md. */
 
 typedef struct weft_probe_options {
+    size_t struct_size;
     double seconds; /* that the probe may take, approximately; 0 = 60 */
     /* Receives what is measured next. Called by rank 0's thread; may be NULL. */
     void (*on_part)(void *user, const char *what);
@@ -28,6 +29,7 @@ typedef struct weft_probe_figure {
 } weft_probe_figure;
 
 typedef struct weft_probe_result {
+    size_t struct_size;
     weft_cluster *cluster;
     weft_probe_figure *figures;
     int64_t n_figures;

@@ -75,6 +75,7 @@ WEFT_API weft_status weft_shard_encode_text(weft_ctx *ctx,
 
 /* Texts that are encoded into one shard, in this order. */
 typedef struct weft_shard_texts {
+    size_t struct_size;
     const char *const *paths; /* files, folders of texts, or "-", standard input */
     int n_paths;
     const char *field;  /* of .jsonl: field with the text; NULL: "text" */

@@ -14,6 +14,7 @@ extern "C" {
 
 /* The comment at a field says what a zero means. */
 typedef struct weft_simulate_options {
+    size_t struct_size;
     int64_t nodes; /* 0 = mesh.nodes; may be more than a run can have. Tokens per step
                       grow with the nodes */
     int64_t steps; /* 0 = run.steps */
@@ -45,6 +46,7 @@ typedef struct weft_lost_time {
 } weft_lost_time;
 
 typedef struct weft_simulation {
+    size_t struct_size;
     int64_t nodes, steps, failures;
     double elapsed_s; /* of the whole run */
     double compute_s; /* the part for computing without jitter and exchange */

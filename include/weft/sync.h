@@ -27,6 +27,7 @@ typedef struct weft_sync weft_sync;
 /* A matrix of rows x cols. A vector of n elements is n x 1; 1 x n is accepted as the same,
  * unless the rows are those of a shard. */
 typedef struct weft_sync_tensor {
+    size_t struct_size;
     const char *name; /* for messages and saved states; at most 95 bytes */
     int64_t rows, cols;
     bool decays; /* optimizer.weight_decay acts on it */
@@ -34,6 +35,7 @@ typedef struct weft_sync_tensor {
 
 /* What a step did. */
 typedef struct weft_sync_report {
+    size_t struct_size;
     int64_t step;            /* steps done */
     double lr;               /* the learning rate of this step */
     double loss;             /* mean over all ranks in step loss_step; NAN: none is known
@@ -52,6 +54,7 @@ typedef struct weft_sync_report {
 
 /* Everything that a sync is created from. Zeros are defaults. */
 typedef struct weft_sync_setup {
+    size_t struct_size;
     weft_mesh *mesh;           /* borrowed; NULL: this process alone */
     const weft_config *config; /* borrowed, finished */
     const weft_sync_tensor *tensors;
@@ -167,6 +170,7 @@ WEFT_API weft_status weft_sync_ready(weft_sync *sync, int i) WEFT_CHECKED;
  * of `elements` numbers, cut as docs/methods.md section 3 says. With `whole`: all its numbers
  * in their order, not transformed, as one chunk. */
 typedef struct weft_sync_offer_shape {
+    size_t struct_size;
     int64_t n_chunks, k, elements;
     bool whole;
 } weft_sync_offer_shape;
@@ -203,6 +207,7 @@ typedef enum weft_parcel_kind {
 } weft_parcel_kind;
 
 typedef struct weft_sync_parcel {
+    size_t struct_size;
     weft_parcel_kind kind;
     int bucket, partner;  /* partner: number in the names of choco's states */
     bool again;           /* outer with a delay, after weft_sync_resume: the change that was in
@@ -268,6 +273,7 @@ WEFT_API weft_status weft_sync_complete(weft_sync *sync, double loss) WEFT_CHECK
 /* Tensors that are finished in this step: their parameters are those of the next step or, with
  * the caller's own optimizer, their gradients hold the agreed direction. */
 typedef struct weft_sync_part {
+    size_t struct_size;
     int first, n; /* tensors first to first + n - 1; n = 0: none within the time */
     bool all;   /* all were named before, this call names none: call step or agree */
     bool moves; /* as in weft_sync_agree */

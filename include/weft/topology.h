@@ -29,6 +29,7 @@ typedef struct weft_link {
 } weft_link;
 
 typedef struct weft_links {
+    size_t struct_size;
     weft_link *items; /* owned by the holder of the struct (weft_free) */
     int64_t n;
 } weft_links;
@@ -44,6 +45,7 @@ WEFT_API weft_status weft_links_load(weft_ctx *ctx, const char *path,
 enum { WEFT_TOPOLOGY_MEMBERS = 65536, WEFT_TOPOLOGY_ANALYSED = 512 };
 
 typedef struct weft_topology_config {
+    size_t struct_size;
     const char *kind;
     int64_t nodes;          /* N >= 1 */
     int64_t ranks;          /* L >= 1, members per node that each hold a whole copy */
@@ -79,7 +81,8 @@ typedef struct weft_topology_facts {
     int64_t max_targets; /* most members that one member sends to */
 } weft_topology_facts;
 
-WEFT_API weft_topology_facts weft_topology_describe(const weft_topology *topology);
+/* Lives as long as the topology. */
+WEFT_API const weft_topology_facts *weft_topology_describe(const weft_topology *topology);
 
 /* What one member does in one step. Members are in ascending order in both lists, so that
  * sums taken in this order are the same on all members. */
@@ -120,6 +123,7 @@ WEFT_API weft_status weft_topology_notation(weft_ctx *ctx, const weft_topology *
  * that started independently is their root mean square distance from their mean, relative
  * to its value at the start. With push_sum it is that of the weighted x_i. */
 typedef struct weft_topology_analysis {
+    size_t struct_size;
     int64_t steps;           /* analysed: one period, or a sample if it never repeats */
     double stochastic_error; /* largest deviation of a column's sum from 1 or, without
                                 push_sum, of a row's sum */

@@ -76,6 +76,7 @@ typedef struct weft_run_summary {
 } weft_run_summary;
 
 typedef struct weft_train_hooks {
+    size_t struct_size;
     void *user;
     void (*on_start)(void *user, const weft_run_summary *summary);
     void (*on_step)(void *user, const weft_step_record *record);
@@ -89,6 +90,7 @@ typedef struct weft_train_hooks {
 } weft_train_hooks;
 
 typedef struct weft_train_result {
+    size_t struct_size;
     int64_t steps;          /* done in all */
     bool stopped;           /* by should_stop, before the last step */
     double loss;            /* of the last step */
@@ -120,6 +122,7 @@ WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
 
 /* What a replay has compared. Everything that was compared was equal. */
 typedef struct weft_replay_result {
+    size_t struct_size;
     int64_t steps;      /* replayed from the start up to this one */
     int64_t losses;     /* lines of metrics.jsonl with the same loss */
     int64_t checkpoint; /* step of the newest checkpoint, all numbers of which are the

@@ -27,6 +27,7 @@ extern "C" {
 typedef struct weft_tune weft_tune;
 
 typedef struct weft_tune_setup {
+    size_t struct_size;
     const char *const
         *keys; /* "optimizer.lr=1e-4..1e-2" (uniform in the logarithm if both are above 0)
                   or "mixer.gamma=0.5,1" */
@@ -40,6 +41,7 @@ typedef struct weft_tune_setup {
 } weft_tune_setup;
 
 typedef struct weft_tune_job {
+    size_t struct_size;
     int trial, rung, seed; /* seed: 0 to n_seeds - 1 */
     int64_t steps;         /* train up to this step, with the schedule of the whole
                               budget */
@@ -61,8 +63,10 @@ WEFT_API weft_status weft_tune_create(weft_ctx *ctx, const weft_tune_setup *setu
                                       weft_config *base, weft_tune **out) WEFT_CHECKED;
 WEFT_API void weft_tune_destroy(weft_tune *tune);
 
-/* The next job. False: there is none until another job is reported, or the search is over. */
-WEFT_API bool weft_tune_next(weft_tune *tune, weft_tune_job *job);
+/* The next job. [out] *any is false if there is none until another job is reported, or the
+ * search is over. */
+WEFT_API weft_status weft_tune_next(weft_tune *tune, weft_tune_job *job,
+                                    bool *any) WEFT_CHECKED;
 
 /* Reports the result of a job, and writes it to the journal before returning. A loss that
  * is not finite means that the trial failed. A job that was never reported is given again
@@ -77,8 +81,10 @@ WEFT_API int weft_tune_keys(const weft_tune *tune);
 WEFT_API const char *weft_tune_key(const weft_tune *tune, int key);
 WEFT_API const char *weft_tune_value(const weft_tune *tune, int trial, int key);
 
-/* The trial at a place of the ranking: 0 is the best; ordered by rung, then by loss. */
-WEFT_API weft_tune_look weft_tune_place(const weft_tune *tune, int place);
+/* The trial at a place of the ranking: 0 is the best; ordered by rung, then by loss. Each
+ * trial has a look of its own, valid until the next call about that trial; past the last
+ * place, trial is -1. */
+WEFT_API const weft_tune_look *weft_tune_place(weft_tune *tune, int place);
 
 /* Sets the keys of a trial in a configuration. */
 WEFT_API weft_status weft_tune_set(weft_tune *tune, int trial,

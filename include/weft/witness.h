@@ -19,6 +19,7 @@ typedef struct weft_witness weft_witness;
 enum { WEFT_WITNESS_PORT = 29600 };
 
 typedef struct weft_witness_setup {
+    size_t struct_size;
     int port;          /* to listen at; 0: WEFT_WITNESS_PORT */
     const char *votes; /* file of the votes, created if missing; used by one process
                           only */

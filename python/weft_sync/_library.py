@@ -40,17 +40,26 @@ class LeftBehind(PeerError):
         self.doors = doors
 
 
-class Tensor(c.Structure):
+class Sized(c.Structure):
+    """A struct that this package allocates. It begins with its size, so that a library with more or
+    fewer fields understands it (docs/embedding.md)."""
+    _fields_ = [("struct_size", SIZE)]
+
+    def __init__(self, *values: Any, **fields: Any):
+        super().__init__(c.sizeof(self), *values, **fields)
+
+
+class Tensor(Sized):
     _fields_ = [("name", TEXT), ("rows", I64), ("cols", I64), ("decays", BOOL)]
 
 
-class Report(c.Structure):
+class Report(Sized):
     _fields_ = [("step", I64), ("lr", F64), ("loss", F64), ("loss_step", I64),
                 ("wire_bytes_out", I64), ("local_bytes_out", I64), ("exchange_s", F64),
                 ("wait_s", F64), ("skipped", BOOL), ("processes", INT)]
 
 
-class Setup(c.Structure):
+class Setup(Sized):
     _fields_ = [("mesh", PTR), ("config", PTR), ("tensors", c.POINTER(Tensor)),
                 ("n_tensors", INT), ("endless", BOOL), ("outside", BOOL), ("skips", BOOL),
                 ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL),
@@ -58,27 +67,27 @@ class Setup(c.Structure):
                 ("give", PTR), ("user", PTR)]
 
 
-class Part(c.Structure):
+class Part(Sized):
     _fields_ = [("first", INT), ("n", INT), ("all", BOOL), ("moves", BOOL)]
 
 
-class OfferShape(c.Structure):
+class OfferShape(Sized):
     _fields_ = [("n_chunks", I64), ("k", I64), ("elements", I64), ("whole", BOOL)]
 
 
-class Parcel(c.Structure):
+class Parcel(Sized):
     _fields_ = [("kind", INT), ("bucket", INT), ("partner", INT), ("again", BOOL),
                 ("first", I64), ("n", I64), ("exchange", I64), ("seed", c.c_uint64),
                 ("place", c.c_uint64), ("share", F64), ("n_bytes", I64), ("n_places", I64),
                 ("bytes", PTR)]
 
 
-class Security(c.Structure):
+class Security(Sized):
     _fields_ = [("key", TEXT), ("cert", TEXT), ("cert_key", TEXT), ("ca", TEXT),
                 ("plain", BOOL), ("run", TEXT)]
 
 
-class Seat(c.Structure):
+class Seat(Sized):
     _fields_ = [("rank", INT), ("size", INT), ("host", TEXT), ("port", INT),
                 ("listener", INT), ("patience", F64), ("security", c.POINTER(Security))]
 
@@ -94,7 +103,7 @@ class Key(c.Structure):
                 ("choices", PTR), ("doc", TEXT)]
 
 
-class Prediction(c.Structure):
+class Prediction(Sized):
     _fields_ = [("low", F64), ("median", F64), ("high", F64), ("mean_step_s", F64),
                 ("compute_s", F64), ("exchange_s", F64), ("wait_s", F64),
                 ("hidden_share", F64), ("wire_s", F64), ("codec_s", F64), ("late_s", F64),
@@ -104,7 +113,7 @@ class Prediction(c.Structure):
                 ("spans", PTR), ("n_spans", I64)]
 
 
-class Loop(c.Structure):
+class Loop(Sized):
     _fields_ = [("tensors", c.POINTER(Tensor)), ("n_tensors", INT), ("step_s", F64)]
 
 
@@ -113,7 +122,7 @@ class Accelerator(c.Structure):
                 ("memory_bytes", F64), ("low", F64), ("high", F64), ("source", TEXT)]
 
 
-class ProbeOptions(c.Structure):
+class ProbeOptions(Sized):
     _fields_ = [("seconds", F64), ("on_part", PTR), ("user", PTR)]
 
 
@@ -122,7 +131,7 @@ class Figure(c.Structure):
                 ("first", F64), ("second", F64)]
 
 
-class ProbeResult(c.Structure):
+class ProbeResult(Sized):
     _fields_ = [("cluster", PTR), ("figures", c.POINTER(Figure)), ("n_figures", I64),
                 ("elapsed_s", F64)]
 
@@ -163,7 +172,7 @@ FUNCTIONS = {
     "weft_mesh_forget": (INT, [PTR, PTR]),
     "weft_mesh_fail": (INT, [PTR, PTR, INT]),
     "weft_mesh_way_back": (BOOL, [PTR, TEXT, SIZE]),
-    "weft_mesh_look": (Facts, [PTR]),
+    "weft_mesh_look": (P(Facts), [PTR]),
     "weft_mesh_host_of": (TEXT, [PTR, INT]),
     "weft_mesh_fit": (INT, [PTR, PTR, PTR]),
     "weft_sync_create_from": (INT, [PTR, P(Setup), P(PTR)]),
@@ -249,10 +258,12 @@ def library() -> c.CDLL:
 
 
 def _check_structs(lib: c.CDLL, path: str) -> None:
+    """Structs that the library allocates may have grown at their end, but not lost fields; those that
+    say their size it checks itself."""
     for mirror, name in STRUCTS.items():
         theirs = lib.weft_sync_size_of(name.encode())
-        if theirs != c.sizeof(mirror):
-            raise Error("file", f"{name} has {theirs} bytes in {path}, expected "
+        if theirs == 0 or (theirs < c.sizeof(mirror) and not issubclass(mirror, Sized)):
+            raise Error("file", f"{name} has {theirs} bytes in {path}, expected at least "
                         f"{c.sizeof(mirror)}: build library and package from one tree")
 
 
@@ -512,7 +523,7 @@ class Mesh:
         _joined.add(self)
         self._before = sys.excepthook
         sys.excepthook = self._excepthook
-        self.facts = ctx.lib.weft_mesh_look(self.pointer)
+        self.facts = Facts.from_buffer_copy(ctx.lib.weft_mesh_look(self.pointer).contents)
         self.rank = self.facts.rank
 
     def _excepthook(self, kind: type[BaseException], error: BaseException,

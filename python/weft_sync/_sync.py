@@ -180,7 +180,7 @@ class Sync:
     def _parcels(self, name: str) -> list[Parcel]:
         n = INT()
         self._call(name, None, 0, c.byref(n))
-        found = (Parcel * max(n.value, 1))()
+        found = (Parcel * n.value)(*[Parcel() for _ in range(n.value)])
         self._call(name, found, n.value, c.byref(n))
         return list(found[:n.value])
 

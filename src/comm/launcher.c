@@ -11,6 +11,7 @@
 #include <weft/mesh.h>
 
 #include "base/memory.h"
+#include "base/sized.h"
 #include "comm/tcp.h"
 
 typedef struct launcher {
@@ -139,6 +140,7 @@ static weft_status open_tcp(weft_ctx *ctx, const weft_mesh_security *security,
 weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port, double patience,
                             const weft_mesh_security *security, weft_mesh **out) {
     *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_mesh_security, security);
     wefti_tcp_place place = {.patience_s = patience > 0 ? patience : GATHERING_S,
                              .plain = security && security->plain};
     weft_transport *transport;
@@ -157,6 +159,7 @@ weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port, double pa
 weft_status weft_mesh_begin(weft_ctx *ctx, int port, const weft_mesh_security *security,
                             weft_mesh **out) {
     *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_mesh_security, security);
     const wefti_tcp_place place = {.size = 1,
                                    .host = "",
                                    .port = port,
@@ -180,6 +183,8 @@ weft_status weft_mesh_listen_at(weft_ctx *ctx, int port, int *listener) {
 
 weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat, weft_mesh **out) {
     *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_mesh_seat, seat);
+    WEFTI_SIZED_PART(ctx, weft_mesh_security, seat, security);
     wefti_tcp_place place = {.rank = seat->rank,
                              .size = seat->size,
                              .host = seat->host ? seat->host : "",
@@ -200,6 +205,7 @@ weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat, weft_mesh 
 weft_status weft_mesh_open(weft_ctx *ctx, const weft_mesh_security *security,
                            weft_mesh **out) {
     *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_mesh_security, security);
     const launcher *l = find_launcher();
     if (!l && count_in("WORLD_SIZE") > 1 && getenv("RANK"))
         return open_tcp(ctx, security, out);

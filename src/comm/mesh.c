@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "comm/tcp.h"
 
 enum { GREETING_S = 60 };
@@ -101,6 +102,10 @@ static weft_status refuse_size(weft_ctx *ctx, weft_transport *transport) {
 
 weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport, weft_mesh **out) {
     *out = NULL;
+    const weft_transport_ops *ops = transport->ops;
+    const weft_transport_entry *entry = transport->entry;
+    WEFTI_SIZED_IN(ctx, weft_transport_ops, ops);
+    WEFTI_SIZED_IN(ctx, weft_transport_entry, entry);
     if (transport->size > WEFTI_MAX_RANKS) return refuse_size(ctx, transport);
     weft_ctx *own;
     weft_mesh *mesh = NULL;
@@ -113,6 +118,10 @@ weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport, weft_mesh
     }
     mesh->ctx = own;
     mesh->transport = transport;
+    mesh->ops = ops_own;
+    mesh->entry = entry_own;
+    transport->ops = &mesh->ops;
+    if (transport->entry) transport->entry = &mesh->entry;
     mesh->process = (int64_t)getpid();
     mesh->moot_from = -1;
     status = build(mesh);

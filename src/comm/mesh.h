@@ -91,12 +91,15 @@ typedef struct wefti_found {
 struct weft_mesh {
     wefti_world world; /* first member; its shape is set by wefti_mesh_shape */
     weft_ctx *ctx;     /* owned */
-    weft_transport *transport; /* owned */
+    weft_transport *transport; /* owned; its ops and entry are now these: */
+    weft_transport_ops ops;
+    weft_transport_entry entry;
     int rank;                  /* == world.first_here */
     int n_slots;            /* places for ranks; world.size of them are taken at first */
     int *peer_of, *rank_of; /* rank -> the transport's number, and back */
     int hosts, ranks_here;
     bool even;
+    weft_mesh_facts facts; /* that weft_mesh_look returned last */
     int64_t process; /* that created the mesh: its forks can not use it */
 
     pthread_t progress_thread;

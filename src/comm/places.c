@@ -73,14 +73,15 @@ void wefti_mesh_number_ranks(weft_mesh *mesh) {
         mesh->peers[r].here = same_host(t, mesh->peer_of[r], t->rank);
 }
 
-weft_mesh_facts weft_mesh_look(const weft_mesh *mesh) {
-    return (weft_mesh_facts){.rank = mesh->rank,
-                             .size = mesh->world.size,
-                             .hosts = mesh->hosts,
-                             .ranks_here = mesh->ranks_here,
-                             .even = mesh->even,
-                             .host = weft_mesh_host_of(mesh, mesh->rank),
-                             .version = mesh->transport->version};
+const weft_mesh_facts *weft_mesh_look(weft_mesh *mesh) {
+    mesh->facts = (weft_mesh_facts){.rank = mesh->rank,
+                                    .size = mesh->world.size,
+                                    .hosts = mesh->hosts,
+                                    .ranks_here = mesh->ranks_here,
+                                    .even = mesh->even,
+                                    .host = weft_mesh_host_of(mesh, mesh->rank),
+                                    .version = mesh->transport->version};
+    return &mesh->facts;
 }
 
 const char *weft_mesh_host_of(const weft_mesh *mesh, int rank) {

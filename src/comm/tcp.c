@@ -457,6 +457,7 @@ static weft_status begin(weft_ctx *ctx, const wefti_tcp_place *place,
 /* A transport without connections. */
 static weft_status create(weft_ctx *ctx, tcp_transport **out) {
     static const weft_transport_ops ops = {
+        .struct_size = sizeof ops,
         .name = "tcp",
         .send = tcp_send,
         .probe = tcp_probe,
@@ -524,7 +525,8 @@ static weft_status take_table(weft_ctx *ctx, tcp_transport *t, wefti_connection 
     memcpy(t->cards, table->cards, (size_t)table->n_places * WEFTI_CARD_BYTES);
     wefti_late_card_as_card(card, t->cards + (size_t)table->place * WEFTI_CARD_BYTES);
     for (int r = 0; r < table->n_places; r++) t->peers[r].stream = streams[r];
-    t->entry = (weft_transport_entry){.run = table->run,
+    t->entry = (weft_transport_entry){.struct_size = sizeof(weft_transport_entry),
+                                      .run = table->run,
                                       .incarnation = card->incarnation,
                                       .group = table->group,
                                       .rank_of = table->rank_of,

@@ -11,6 +11,7 @@
  * start: a vote that it does not know could be given twice. The file is locked while it is
  * in use. */
 #define _GNU_SOURCE
+#include "base/sized.h"
 #include "comm/witness.h"
 
 #include <errno.h>
@@ -284,6 +285,8 @@ weft_status weft_witness_open(weft_ctx *ctx, const weft_witness_setup *setup,
                               weft_witness **out) {
     weft_witness *w;
     *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_witness_setup, setup);
+    WEFTI_SIZED_PART(ctx, weft_mesh_security, setup, security);
     if (!setup->votes || setup->port < 0 || setup->port > 65535)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "a witness at port %d, expected a port up to 65535 and a file "

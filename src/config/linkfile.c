@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "config/value.h"
 #include "config/yamlevents.h"
@@ -185,11 +186,11 @@ static weft_status read_stream(reader *r) {
                          wefti_shown(r->yaml.path, shown, sizeof shown));
 }
 
-weft_status weft_links_load(weft_ctx *ctx, const char *path, weft_links *out) {
+static weft_status load(weft_ctx *ctx, const char *path, weft_links *out) {
     char *data;
     reader r = {.ctx = ctx, .links = out};
     int64_t n_bytes;
-    *out = (weft_links){0};
+    *out = (weft_links){.struct_size = sizeof(weft_links)};
     WEFT_TRY(wefti_file_read(ctx, path, MAX_FILE_BYTES, &data, &n_bytes));
     r.yaml = (wefti_yaml){
         .ctx = ctx, .path = path, .blame = WEFT_ERR_FORMAT, .lenient = true};
@@ -201,6 +202,11 @@ weft_status weft_links_load(weft_ctx *ctx, const char *path, weft_links *out) {
     wefti_free(ctx, data);
     if (status == WEFT_OK) return WEFT_OK;
     wefti_free(ctx, out->items);
-    *out = (weft_links){0};
+    *out = (weft_links){.struct_size = sizeof(weft_links)};
     return status;
+}
+
+weft_status weft_links_load(weft_ctx *ctx, const char *path, weft_links *out) {
+    WEFTI_SIZED_OUT(ctx, weft_links, out);
+    return WEFTI_SIZED_GIVE(weft_links, out, load(ctx, path, out));
 }

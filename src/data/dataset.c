@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "token/ids.h"
 #include "token/vocab.h"
@@ -183,6 +184,7 @@ static weft_status open_all(weft_ctx *ctx, weft_dataset *d, const weft_dataset_c
 weft_status weft_dataset_open(weft_ctx *ctx, const weft_dataset_config *config,
                               const weft_tokenizer *tokenizer, weft_dataset **out) {
     *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_dataset_config, config);
     weft_dataset *d;
     WEFT_TRY(check_config(ctx, config));
     WEFT_TRY(wefti_alloc(ctx, sizeof *d, "a dataset", &d));

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "data/shardlayout.h"
 #include "data/source.h"
 #include "data/syserror.h"
@@ -145,6 +146,7 @@ weft_status weft_shard_encode_texts(weft_ctx *ctx, const weft_tokenizer *tokeniz
                                     const weft_shard_texts *texts, const char *out_path,
                                     int64_t *n_tokens) {
     weft_shard_writer *w;
+    WEFTI_SIZED_IN(ctx, weft_shard_texts, texts);
     WEFT_TRY(weft_shard_writer_create(ctx, out_path, tokenizer, &w));
     weft_status status = encode_paths(ctx, texts, tokenizer, w);
     if (status == WEFT_OK) status = weft_shard_writer_commit(ctx, w);
@@ -156,13 +158,15 @@ weft_status weft_shard_encode_texts(weft_ctx *ctx, const weft_tokenizer *tokeniz
 weft_status weft_shard_encode_text(weft_ctx *ctx, const weft_tokenizer *tokenizer,
                                    const char *in_path, const char *out_path, int threads,
                                    int64_t *n_tokens) {
-    weft_shard_texts texts = {.paths = &in_path, .n_paths = 1, .threads = threads};
+    weft_shard_texts texts = {
+        .struct_size = sizeof texts, .paths = &in_path, .n_paths = 1, .threads = threads};
     return weft_shard_encode_texts(ctx, tokenizer, &texts, out_path, n_tokens);
 }
 
 weft_status weft_tokenizer_train_texts(weft_ctx *ctx, const weft_shard_texts *texts,
                                        int64_t vocab, const char *split,
                                        weft_tokenizer **out, int64_t *n_bytes) {
+    WEFTI_SIZED_IN(ctx, weft_shard_texts, texts);
     wefti_fields fields = {texts->field, texts->column};
     wefti_buffer text = {0};
     weft_status status = WEFT_OK;

@@ -4,6 +4,7 @@
  *     rank 0   <- question     answer: its time t0 ->      r asked at a, heard at b:
  *     rank r   at a                          at b          offset = (a + b)/2 - t0,
  *                                                          error <= (b - a)/2 */
+#include "base/sized.h"
 #include "doctor/collect.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/mesh.h"
+#include "doctor/fact_fields.h"
 
 enum { ROUNDS = 8, CHANNEL = 6, CLOCK_TAG = 1, FACTS_TAG = 100 };
 
@@ -68,7 +70,7 @@ weft_status wefti_gather_clock(wefti_comm *comm, int64_t tag, wefti_wall_clock c
 static weft_status decode_all(weft_ctx *ctx, const char *bytes, size_t n, int size,
                               weft_rank_facts *all) {
     for (int r = 0; r < size; r++)
-        WEFT_TRY(weft_doctor_facts_decode(ctx, bytes + (size_t)r * n, n, &all[r]));
+        WEFT_TRY(wefti_facts_decode(ctx, bytes + (size_t)r * n, n, &all[r]));
     return WEFT_OK;
 }
 
@@ -80,7 +82,7 @@ weft_status wefti_gather_facts(wefti_comm *comm, int64_t tag, const weft_rank_fa
     weft_status status = wefti_alloc_n(comm->ctx, comm->size, n, "all ranks' facts",
                                        &bytes);
     if (status == WEFT_OK) {
-        weft_doctor_facts_encode(mine, own);
+        wefti_facts_encode(mine, own);
         status = wefti_comm_all_gather(comm, tag, own, (int64_t)n, bytes);
     }
     if (status == WEFT_OK) status = decode_all(comm->ctx, bytes, n, comm->size, all);
@@ -88,17 +90,30 @@ weft_status wefti_gather_facts(wefti_comm *comm, int64_t tag, const weft_rank_fa
     return status;
 }
 
-weft_status weft_doctor_gather(weft_ctx *ctx, weft_mesh *mesh, weft_rank_facts *mine,
-                               weft_rank_facts *all) {
+static weft_status gather(weft_ctx *ctx, weft_mesh *mesh, weft_rank_facts *mine,
+                          weft_rank_facts *all) {
     wefti_comm *comm;
     if (!mesh) {
         *all = *mine;
         return WEFT_OK;
     }
-    WEFT_TRY(wefti_world_join(ctx, &mesh->world, weft_mesh_look(mesh).rank,
+    WEFT_TRY(wefti_world_join(ctx, &mesh->world, weft_mesh_look(mesh)->rank,
                               WEFTI_GROUP_WORLD, CHANNEL, &comm));
     weft_status status = wefti_gather_clock(comm, CLOCK_TAG, wefti_wall_s, NULL, mine);
     if (status == WEFT_OK) status = wefti_gather_facts(comm, FACTS_TAG, mine, all);
     wefti_comm_destroy(comm);
     return status;
+}
+
+weft_status weft_doctor_gather(weft_ctx *ctx, weft_mesh *mesh, weft_rank_facts *mine,
+                               weft_rank_facts *all) {
+    const wefti_sized *kind = &wefti_sized_weft_rank_facts;
+    int n = mesh ? weft_mesh_look(mesh)->size : 1;
+    weft_rank_facts *own;
+    WEFTI_SIZED_OUT(ctx, weft_rank_facts, mine);
+    WEFT_TRY(wefti_sized_list_in(ctx, kind, all, n, &own));
+    weft_status status = gather(ctx, mesh, mine, own);
+    wefti_sized_list_out(kind, own, all, n, status);
+    wefti_free(ctx, own);
+    return WEFTI_SIZED_GIVE(weft_rank_facts, mine, status);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Collects a process's facts. */
+#include "base/sized.h"
 #include "doctor/examine.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "doctor/judge.h"
 
 static void know_nothing(weft_rank_facts *facts) {
-    *facts = (weft_rank_facts){0};
+    *facts = (weft_rank_facts){.struct_size = sizeof(weft_rank_facts)};
     for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) {
         char *value = (char *)facts + f->offset;
         if (f->kind == WEFTI_FIELD_WHOLE) memcpy(value, &(int64_t){-1}, sizeof(int64_t));
@@ -25,13 +26,13 @@ static void know_nothing(weft_rank_facts *facts) {
     facts->clock_offset_s = facts->clock_offset_error_s = 0;
 }
 
-weft_status weft_doctor_examine(weft_ctx *ctx, const weft_doctor_options *options,
-                                weft_rank_facts *out) {
+static weft_status examine(weft_ctx *ctx, const weft_doctor_options *options,
+                           weft_rank_facts *out) {
     know_nothing(out);
     wefti_set_text(out->version, sizeof out->version, weft_version());
     wefti_examine_environment(options->environment, out);
     if (options->mesh) {
-        weft_mesh_facts mesh = weft_mesh_look(options->mesh);
+        weft_mesh_facts mesh = *weft_mesh_look(options->mesh);
         out->rank = mesh.rank;
         out->size = mesh.size;
         out->ranks_here = mesh.ranks_here;
@@ -47,9 +48,16 @@ weft_status weft_doctor_examine(weft_ctx *ctx, const weft_doctor_options *option
     return options->config ? wefti_examine_run(ctx, options, out) : WEFT_OK;
 }
 
+weft_status weft_doctor_examine(weft_ctx *ctx, const weft_doctor_options *options,
+                                weft_rank_facts *out) {
+    WEFTI_SIZED_IN(ctx, weft_doctor_options, options);
+    WEFTI_SIZED_OUT(ctx, weft_rank_facts, out);
+    return WEFTI_SIZED_GIVE(weft_rank_facts, out, examine(ctx, options, out));
+}
+
 const char *weft_doctor_blas_trap(const char *const *environment, char *out,
                                   size_t out_size) {
-    weft_rank_facts facts;
+    weft_rank_facts facts = {.struct_size = sizeof facts};
     know_nothing(&facts);
     facts.instructions = wefti_instructions();
     wefti_examine_environment(environment, &facts);

@@ -3,6 +3,7 @@
  *
  * Bytes: the magic "WFD1", then each field in the order of the table: texts at their full
  * size, numbers as 8 bytes little-endian. */
+#include "base/sized.h"
 #include "doctor/fact_fields.h"
 
 #include <math.h>
@@ -104,7 +105,7 @@ size_t weft_doctor_facts_bytes(void) {
 }
 
 /* Every field that is not a text consists of 8-byte words. */
-void weft_doctor_facts_encode(const weft_rank_facts *facts, void *bytes) {
+void wefti_facts_encode(const weft_rank_facts *facts, void *bytes) {
     unsigned char *out = bytes;
     memcpy(out, magic, MAGIC);
     out += MAGIC;
@@ -120,10 +121,10 @@ void weft_doctor_facts_encode(const weft_rank_facts *facts, void *bytes) {
     }
 }
 
-weft_status weft_doctor_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
-                                     weft_rank_facts *out) {
+weft_status wefti_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
+                               weft_rank_facts *out) {
     const unsigned char *in = bytes;
-    *out = (weft_rank_facts){0};
+    *out = (weft_rank_facts){.struct_size = sizeof(weft_rank_facts)};
     if (n != weft_doctor_facts_bytes() || memcmp(in, magic, MAGIC) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
                              "a rank's facts have %zu bytes and begin unlike this weft's "
@@ -145,6 +146,19 @@ weft_status weft_doctor_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
         in += f->size;
     }
     return WEFT_OK;
+}
+
+weft_status weft_doctor_facts_encode(weft_ctx *ctx, const weft_rank_facts *facts,
+                                     void *bytes) {
+    WEFTI_SIZED_IN(ctx, weft_rank_facts, facts);
+    wefti_facts_encode(facts, bytes);
+    return WEFT_OK;
+}
+
+weft_status weft_doctor_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
+                                     weft_rank_facts *out) {
+    WEFTI_SIZED_OUT(ctx, weft_rank_facts, out);
+    return WEFTI_SIZED_GIVE(weft_rank_facts, out, wefti_facts_decode(ctx, bytes, n, out));
 }
 
 /* Texts come from files and the environment; bytes that are not ASCII become '?' if the
@@ -192,9 +206,10 @@ static json_t *field_value(const wefti_fact_field *f, const char *value) {
 
 weft_status weft_doctor_facts_json(weft_ctx *ctx, const weft_rank_facts *facts,
                                    char **text) {
+    *text = NULL;
+    WEFTI_SIZED_IN(ctx, weft_rank_facts, facts);
     json_t *object = json_object();
     int bad = object ? 0 : -1;
-    *text = NULL;
     for (const wefti_fact_field *f = wefti_rank_fields; f->name && bad == 0; f++)
         bad = json_object_set_new(object, f->name,
                                   field_value(f, (const char *)facts + f->offset));

@@ -15,6 +15,7 @@
  * prevents a run from starting or makes its result wrong, a warning makes it slow, a note
  * is worth knowing. On a single machine many findings about the network are notes that
  * would be errors between several. Findings are sorted by severity, the worst first. */
+#include "base/sized.h"
 #include "doctor/judge.h"
 
 #include "base/memory.h"
@@ -41,16 +42,11 @@ static void sort(weft_findings *f) {
     }
 }
 
-weft_status weft_doctor_judge(weft_ctx *ctx, const weft_rank_facts *ranks,
-                              int64_t n_ranks, const weft_peer_facts *peers,
-                              int64_t n_peers, weft_findings *out) {
-    wefti_judge j = {.ctx = ctx,
-                     .ranks = ranks,
-                     .n_ranks = n_ranks,
-                     .peers = peers,
-                     .n_peers = n_peers,
-                     .out = out};
-    *out = (weft_findings){0};
+static weft_status judge(wefti_judge *judging) {
+    wefti_judge j = *judging;
+    weft_ctx *ctx = j.ctx;
+    weft_findings *out = j.out;
+    int64_t n_ranks = j.n_ranks, n_peers = j.n_peers;
     if (n_ranks < 1 || n_peers < 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "facts of %lld ranks and %lld peers, expected at least one "
@@ -71,7 +67,29 @@ weft_status weft_doctor_judge(weft_ctx *ctx, const weft_rank_facts *ranks,
     return j.status;
 }
 
+weft_status weft_doctor_judge(weft_ctx *ctx, const weft_rank_facts *ranks,
+                              int64_t n_ranks, const weft_peer_facts *peers,
+                              int64_t n_peers, weft_findings *out) {
+    weft_rank_facts *own_ranks;
+    weft_peer_facts *own_peers = NULL;
+    WEFTI_SIZED_OUT(ctx, weft_findings, out);
+    *out = (weft_findings){.struct_size = sizeof *out};
+    WEFT_TRY(wefti_sized_list_in(ctx, &wefti_sized_weft_rank_facts, ranks, n_ranks,
+                                 &own_ranks));
+    weft_status status = wefti_sized_list_in(ctx, &wefti_sized_weft_peer_facts, peers,
+                                             n_peers, &own_peers);
+    wefti_judge j = {.ctx = ctx,
+                     .ranks = own_ranks,
+                     .n_ranks = n_ranks,
+                     .peers = own_peers,
+                     .n_peers = n_peers,
+                     .out = out};
+    if (status == WEFT_OK) status = judge(&j);
+    WEFTI_FREE(ctx, own_ranks, own_peers);
+    return WEFTI_SIZED_GIVE(weft_findings, out, status);
+}
+
 void weft_findings_clear(weft_ctx *ctx, weft_findings *findings) {
     wefti_free(ctx, findings->items);
-    *findings = (weft_findings){0};
+    wefti_sized_clear(findings);
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "doctor/examine.h"
 
@@ -129,9 +130,9 @@ static void list_interfaces(weft_rank_facts *facts) {
 }
 
 /* A host of the mesh that is not this one, or NULL. */
-static const char *other_host(const weft_mesh *mesh) {
+static const char *other_host(weft_mesh *mesh) {
     if (!mesh) return NULL;
-    weft_mesh_facts facts = weft_mesh_look(mesh);
+    weft_mesh_facts facts = *weft_mesh_look(mesh);
     for (int r = 0; r < facts.size; r++)
         if (!wefti_is(weft_mesh_host_of(mesh, r), facts.host))
             return weft_mesh_host_of(mesh, r);
@@ -237,11 +238,12 @@ static void knock_thrice(const struct addrinfo *to, double until_s,
     }
 }
 
-weft_status weft_doctor_reach(weft_ctx *ctx, const char *host, int port, double timeout_s,
-                              weft_peer_facts *out) {
+static weft_status reach(weft_ctx *ctx, const char *host, int port, double timeout_s,
+                         weft_peer_facts *out) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *found;
     char service[16];
-    *out = (weft_peer_facts){.answer = WEFT_PEER_UNKNOWN,
+    *out = (weft_peer_facts){.struct_size = sizeof(weft_peer_facts),
+                             .answer = WEFT_PEER_UNKNOWN,
                              .mtu = -1,
                              .path_mtu = -1,
                              .port = port,
@@ -270,4 +272,10 @@ weft_status weft_doctor_reach(weft_ctx *ctx, const char *host, int port, double 
     }
     freeaddrinfo(found);
     return WEFT_OK;
+}
+
+weft_status weft_doctor_reach(weft_ctx *ctx, const char *host, int port, double timeout_s,
+                              weft_peer_facts *out) {
+    WEFTI_SIZED_OUT(ctx, weft_peer_facts, out);
+    return WEFTI_SIZED_GIVE(weft_peer_facts, out, reach(ctx, host, port, timeout_s, out));
 }

@@ -121,7 +121,7 @@ weft_status wefti_adopt_tokenizer(weft_ctx *ctx, weft_config *config,
 }
 
 weft_status wefti_adopt_model(weft_ctx *ctx, weft_config *config, const char *folder) {
-    weft_model_config said;
+    weft_model_config said = {.struct_size = sizeof said};
     char text[32];
     WEFT_TRY(wefti_adopt_read(ctx, folder, &said));
     for (const wefti_field *field = wefti_model_fields; field->name; field++)

@@ -60,6 +60,7 @@ int64_t wefti_job_positions(const weft_config *config) {
 
 weft_model_config wefti_job_model_config(const weft_config *config, int64_t vocab) {
     weft_model_config out = {
+        .struct_size = sizeof out,
         .kind = config->model.kind,
         .vocab = config->model.vocab ? config->model.vocab : vocab,
         .context = config->model.context ? config->model.context : config->data.length,
@@ -266,7 +267,7 @@ static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
 
 /* The largest number of members that one member ever meets. */
 static int count_partners(wefti_job *job) {
-    weft_topology_facts facts = weft_topology_describe(job->topology);
+    weft_topology_facts facts = *weft_topology_describe(job->topology);
     int most = 0, n = (int)facts.members;
     if (facts.period == 0) return n - 1;
     for (int i = 0; i < n; i++) {
@@ -289,10 +290,11 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     const wefti_mixer_ops *mixer = wefti_mixer_find(config->mixer.kind);
     if (!mixer->meets) return WEFT_OK;
-    weft_links links = {NULL, 0};
+    weft_links links = {.struct_size = sizeof links, NULL, 0};
     if (config->mixer.links[0])
         WEFT_TRY(weft_links_load(ctx, config->mixer.links, &links));
     weft_topology_config wanted = {
+        .struct_size = sizeof wanted,
         .kind = config->mixer.topology,
         .nodes = wefti_job_has_sites(job) ? job->sites : job->R / job->copies,
         .ranks = wefti_job_has_sites(job) ? 1 : job->copies,
@@ -303,13 +305,14 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
     weft_status status = weft_topology_create(ctx, &wanted, &job->topology);
     weft_free(ctx, links.items);
     WEFT_TRY(status);
-    if (config->mixer.deadline > 0 && weft_topology_describe(job->topology).push_sum)
+    if (config->mixer.deadline > 0 && weft_topology_describe(job->topology)->push_sum)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
             "mixer.deadline is %g with mixer.topology %s, expected 0: its "
             "weights are right only if every message arrives",
             config->mixer.deadline, config->mixer.topology);
-    wanted = (weft_topology_config){.kind = wefti_topology_complete.name,
+    wanted = (weft_topology_config){.struct_size = sizeof(weft_topology_config),
+                                    .kind = wefti_topology_complete.name,
                                     .nodes = wanted.nodes,
                                     .ranks = wanted.ranks};
     WEFT_TRY(weft_topology_create(ctx, &wanted, &job->everybody));

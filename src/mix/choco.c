@@ -285,7 +285,7 @@ static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *pa
 /* Lists the ranks that this rank meets in a period; all others if there is no period. */
 static weft_status list_partners(wefti_mixer *m) {
     choco *self = m->self;
-    weft_topology_facts facts = weft_topology_describe(m->config.topology);
+    weft_topology_facts facts = *weft_topology_describe(m->config.topology);
     bool *met;
     int R = m->comm->size;
     WEFT_TRY(wefti_alloc_n(m->ctx, m->config.partners, sizeof(int), "partners",
@@ -305,7 +305,7 @@ static weft_status list_partners(wefti_mixer *m) {
 }
 
 static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
-    weft_topology_facts facts = weft_topology_describe(c->topology);
+    weft_topology_facts facts = *weft_topology_describe(c->topology);
     if (facts.directed)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "mixer.kind choco needs both to hear each other, but "

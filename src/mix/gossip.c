@@ -62,7 +62,7 @@ static int64_t gossip_message_bytes(const wefti_mixer_config *config,
 
 /* Whether the gossip round is a mean in two rounds. */
 static bool in_two_rounds(const wefti_mixer_config *config, const weft_neighbours *list) {
-    bool weighted = weft_topology_describe(config->topology).push_sum;
+    bool weighted = weft_topology_describe(config->topology)->push_sum;
     return list->mean && list->n_sources >= 3 && !weighted && config->deadline_s == 0;
 }
 
@@ -111,7 +111,7 @@ static void gossip_messages(const wefti_mixer_config *config,
 static void gossip_room(const wefti_mixer_config *config, const wefti_bucket *bucket,
                         int R, int64_t room[WEFTI_DRIVER_ROUNDS]) {
     bool means = config->average_every > 0 || config->consensus_bound > 0;
-    bool groups = weft_topology_describe(config->topology).max_sources >= 3;
+    bool groups = weft_topology_describe(config->topology)->max_sources >= 3;
     int heads = means || groups ? R : 1;
     room[0] = whole_bytes(bucket) + (heads - 1) * (int64_t)WEFTI_FRAME_BYTES;
     room[1] = 0; /* answers lie inside the messages */
@@ -127,7 +127,7 @@ static bool gossip_agrees(const wefti_mixer_config *config, int64_t step) {
 /* --- creation --- */
 
 static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
-    weft_topology_facts facts = weft_topology_describe(c->topology);
+    weft_topology_facts facts = *weft_topology_describe(c->topology);
     if (c->deadline_s > 0 && facts.push_sum)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "mixer.deadline is %g s with mixer.topology %s, expected 0: "

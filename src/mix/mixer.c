@@ -27,7 +27,7 @@ int64_t wefti_mixer_period(const wefti_mixer_config *config) {
 static weft_status make_known(wefti_mixer *m) {
     const wefti_mixer_config *c = &m->config;
     if (!c->topology) return WEFT_OK;
-    weft_topology_facts facts = weft_topology_describe(c->topology);
+    weft_topology_facts facts = *weft_topology_describe(c->topology);
     int n_control = c->consensus_bound > 0 ? WEFTI_CONTROL_STEPS : 0;
     m->n_known = n_control + (facts.push_sum ? (int)facts.members : 0);
     if (m->n_known == 0) return WEFT_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/sized.h"
 #include "model/families.h"
 #include "model/rotary.h"
 
@@ -428,10 +429,11 @@ static void read_root(reader *r, weft_model_config *c) {
 weft_status weft_model_config_from_json(weft_ctx *ctx, const char *json, int64_t n_bytes,
                                         const char *where, weft_model_config *out) {
     json_t *root;
-    *out = (weft_model_config){0};
+    WEFTI_SIZED_OUT(ctx, weft_model_config, out);
+    *out = (weft_model_config){.struct_size = sizeof(weft_model_config)};
     WEFT_TRY(wefti_json_read(ctx, "", where, json, n_bytes, WEFT_ERR_FORMAT, &root));
     reader r = {ctx, where, root, WEFT_OK};
     read_root(&r, out);
     json_decref(root);
-    return r.status;
+    return WEFTI_SIZED_GIVE(weft_model_config, out, r.status);
 }

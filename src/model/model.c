@@ -7,6 +7,7 @@
  *                   --> units with their tensors: embedding, blocks, head
  *
  * The kind's own functions do forward and backward, unit by unit (model.h). */
+#include "base/sized.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -159,6 +160,7 @@ static weft_status build(weft_ctx *ctx, weft_model *model) {
 weft_status weft_model_create(weft_ctx *ctx, const weft_model_config *config,
                               weft_model **out) {
     *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_model_config, config);
     const wefti_model_ops *ops;
     weft_model *model;
     WEFT_TRY(find_kind(ctx, config->kind, &ops));

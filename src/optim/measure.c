@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/stats.h"
 #include "optim/measure_matrices.h"
 #include "optim/optimizer.h"
@@ -131,7 +132,8 @@ static weft_status run(bench *b, const weft_bench_optimizers_options *o,
     weft_status status = WEFT_OK;
     int before = wefti_kernels_threads();
     wefti_kernels_set_threads(o->threads ? o->threads : wefti_machine_cores());
-    *out = (weft_optimizer_speeds){.kernels = b->kernels->name,
+    *out = (weft_optimizer_speeds){.struct_size = sizeof(weft_optimizer_speeds),
+                                   .kernels = b->kernels->name,
                                    .threads = wefti_kernels_threads(),
                                    .n = b->n,
                                    .accumulate = b->config.accumulate};
@@ -149,6 +151,8 @@ static weft_status run(bench *b, const weft_bench_optimizers_options *o,
 
 weft_status weft_bench_optimizers(weft_ctx *ctx, const weft_bench_optimizers_options *o,
                                   weft_optimizer_speeds *out) {
+    WEFTI_SIZED_IN(ctx, weft_bench_optimizers_options, o);
+    WEFTI_SIZED_OUT(ctx, weft_optimizer_speeds, out);
     WEFT_TRY(check(ctx, o));
     bool fastest = !o->kernels || strcmp(o->kernels, "auto") == 0;
     bench b = {.ctx = ctx,
@@ -165,5 +169,5 @@ weft_status weft_bench_optimizers(weft_ctx *ctx, const weft_bench_optimizers_opt
     weft_status status = allocate(&b);
     if (status == WEFT_OK) status = run(&b, o, out);
     release(&b);
-    return status;
+    return WEFTI_SIZED_GIVE(weft_optimizer_speeds, out, status);
 }

@@ -13,6 +13,7 @@
  * fewer variants are tried, so that the answer takes only seconds. Candidates that the
  * configuration layer refuses are left out with the error message, and the messages are
  * counted, so that a plan can tell why candidates are missing. */
+#include "base/sized.h"
 #include "planner/advise.h"
 
 #include <math.h>
@@ -439,6 +440,19 @@ static weft_status try_all(wefti_adviser *a) {
 /* A wire with less than one byte per second counts as none. */
 static const double least_Bps = 1;
 
+/* Copies what was measured into the advice, which tells it. */
+static weft_status keep_measured(const wefti_adviser *a, weft_advice *advice) {
+    const weft_advise_options *o = &a->options;
+    WEFT_TRY(wefti_sized_list_in(a->ctx, &wefti_sized_weft_measurement, o->measured,
+                                 o->n_measured, &advice->measured));
+    advice->n_measured = o->n_measured;
+    if (!o->inferred) return WEFT_OK;
+    WEFT_TRY(wefti_alloc(a->ctx, sizeof *advice->inferred, "what was inferred",
+                         &advice->inferred));
+    return wefti_sized_in(a->ctx, &wefti_sized_weft_inference_of_facts, o->inferred,
+                          advice->inferred);
+}
+
 /* Adds the facts that only the run has. */
 static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
     const weft_config *run = a->run;
@@ -477,9 +491,7 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
     if (advice->tokens <= 0)
         advice->tokens = (double)run->run.steps * (double)advice->tokens_per_step;
     advice->wire = cluster->sites > 1 ? *site : *wire;
-    advice->measured = a->options.measured;
-    advice->n_measured = a->options.n_measured;
-    advice->inferred = a->options.inferred;
+    WEFT_TRY(keep_measured(a, advice));
     return WEFT_OK;
 }
 
@@ -499,10 +511,10 @@ static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
 weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
                         const weft_cluster *cluster, const weft_advise_options *options,
                         weft_advice **out) {
-    wefti_adviser a = {.ctx = ctx};
-    weft_config *own;
     *out = NULL;
-    if (options) a.options = *options;
+    WEFTI_SIZED_IN(ctx, weft_advise_options, options);
+    wefti_adviser a = {.ctx = ctx, .options = *options};
+    weft_config *own;
     WEFT_TRY(wefti_advise_run(ctx, run, &own));
     a.run = own;
     weft_status status = wefti_alloc(ctx, sizeof *a.advice, "the advice", &a.advice);
@@ -519,6 +531,7 @@ weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
 
 void weft_advice_destroy(weft_ctx *ctx, weft_advice *advice) {
     if (!advice) return;
+    WEFTI_FREE(ctx, advice->measured, advice->inferred);
     wefti_free(ctx, advice->candidates);
     wefti_free(ctx, advice->left_out);
     wefti_free(ctx, advice->bandwidths);

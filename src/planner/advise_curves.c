@@ -141,7 +141,7 @@ static void pick(curves *c) {
 
 static weft_status step_at(weft_ctx *ctx, const curves *c, int64_t k, double rate_Bps,
                            double *step_s) {
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     WEFT_TRY(wefti_advise_predict(ctx, c->a, candidate(c, k), rate_Bps, &p));
     *step_s = wefti_advise_cost(c->a, candidate(c, k), p.mean_step_s);
     return WEFT_OK;
@@ -366,7 +366,7 @@ static weft_status make_tables(curves *c) {
 /* Task k: curve k on the cluster's own wire; the last one: one node alone. */
 static weft_status find_now(weft_ctx *ctx, void *user, int64_t k) {
     curves *c = user;
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     if (k < c->n) return step_at(ctx, c, k, 0, &c->now_s[1 + k]);
     WEFT_TRY(wefti_advise_predict(ctx, c->a, &c->copies[0], 0, &p));
     c->now_s[0] = c->one_s = wefti_advise_cost(c->a, &c->copies[0], p.mean_step_s);

@@ -23,6 +23,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "planner/advise_json.h"
 #include "planner/advise_planes.h"
 #include "job/job.h"
@@ -330,6 +331,7 @@ weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
                              const weft_cluster *cluster,
                              const weft_advise_options *options,
                              const weft_advice *advice, const char *path) {
+    WEFTI_SIZED_IN(ctx, weft_advise_options, options);
     if (advice->n_curves == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "there is nothing to draw in %s: no method was tried on "
@@ -344,7 +346,7 @@ weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
     p->advice = advice;
     p->a = (wefti_adviser){
         .ctx = ctx, .run = own, .cluster = *cluster, .work = PAGE_WORK};
-    if (options) p->a.options = *options;
+    p->a.options = *options;
     p->a.options.on_progress = NULL;
     *(cluster->sites > 1 ? &p->a.cluster.site : &p->a.cluster.wire) = advice->wire;
     pick_methods(p);

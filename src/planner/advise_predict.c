@@ -173,7 +173,8 @@ static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
 static weft_status configure(weft_ctx *ctx, const wefti_adviser *a,
                              const weft_candidate *c, weft_predict_options *options,
                              weft_config **out) {
-    *options = (weft_predict_options){.seed = 1};
+    *options = (weft_predict_options){.struct_size = sizeof(weft_predict_options),
+                                      .seed = 1};
     if (is_spread(c)) {
         options->nodes = c->nodes;
         WEFT_TRY(few_nodes(ctx, a, c, out));
@@ -188,10 +189,10 @@ static weft_status configure(weft_ctx *ctx, const wefti_adviser *a,
 static weft_status predict_steadily(weft_ctx *ctx, const wefti_adviser *a,
                                     const weft_candidate *candidate, double bandwidth_Bps,
                                     weft_prediction *out) {
-    weft_predict_options options;
+    weft_predict_options options = {.struct_size = sizeof options};
     weft_config *config;
     weft_cluster cluster;
-    *out = (weft_prediction){0};
+    *out = (weft_prediction){.struct_size = sizeof(weft_prediction)};
     if (candidate->framework[0])
         return predict_framework(ctx, a, candidate, bandwidth_Bps, out);
     WEFT_TRY(configure(ctx, a, candidate, &options, &config));
@@ -232,7 +233,7 @@ static void mix_hours(const wefti_adviser *a, const weft_prediction *busy,
 weft_status wefti_advise_predict(weft_ctx *ctx, const wefti_adviser *a,
                                  const weft_candidate *candidate, double bandwidth_Bps,
                                  weft_prediction *out) {
-    weft_prediction busy;
+    weft_prediction busy = {.struct_size = sizeof busy};
     WEFT_TRY(predict_steadily(ctx, a, candidate, bandwidth_Bps, out));
     if (a->options.busy_s <= 0 || candidate->nodes == 1) return WEFT_OK;
     double slow_Bps = a->options.busy_share * rate_of(a, bandwidth_Bps);
@@ -264,7 +265,7 @@ static weft_status step_steadily(weft_ctx *ctx, const wefti_adviser *a,
                                  const wefti_advised_run *p, double bandwidth_Bps,
                                  int order, double *step_s) {
     weft_cluster cluster;
-    weft_prediction whole;
+    weft_prediction whole = {.struct_size = sizeof whole};
     *step_s = INFINITY;
     if (p->candidate->framework[0] && order > 1) return WEFT_OK;
     if (p->candidate->framework[0]) {

@@ -50,13 +50,15 @@ struct weft_watch {
     double *steps;         /* owned, [room] the first steps that were counted */
     int64_t room;
     cause told;
+    weft_watch_outcome outcome; /* that weft_watch_look returned last */
 };
 
 /* ---- made and ended ---- */
 
 static weft_status predict(weft_ctx *ctx, const weft_config *config,
                            const weft_cluster *cluster, weft_watch *w) {
-    weft_predict_options options = {.seed = 1, .timeline = true};
+    weft_predict_options options = {
+        .struct_size = sizeof options, .seed = 1, .timeline = true};
     snprintf(w->source, sizeof w->source, "%s", cluster->source);
     w->nodes = config->mesh.nodes;
     w->ranks_per_node = config->mesh.ranks_per_node;
@@ -80,6 +82,7 @@ weft_status weft_watch_create(weft_ctx *ctx, const weft_config *config,
     weft_watch *watch;
     *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *watch, "the comparison with the plan", &watch));
+    watch->prediction.struct_size = sizeof watch->prediction;
     weft_status status = predict(ctx, config, cluster, watch);
     if (status != WEFT_OK) {
         weft_watch_destroy(ctx, watch);
@@ -203,10 +206,11 @@ double weft_watch_ratio(const weft_watch *watch) {
     return middle_of(watch).step_s / planned_s(watch);
 }
 
-weft_watch_outcome weft_watch_look(weft_watch *watch) {
+const weft_watch_outcome *weft_watch_look(weft_watch *watch) {
     int64_t n = watch->n < watch->room ? watch->n : watch->room;
-    return (weft_watch_outcome){is_uneven(watch), planned_s(watch),
-                                middle(watch, watch->steps, n)};
+    watch->outcome = (weft_watch_outcome){is_uneven(watch), planned_s(watch),
+                                          middle(watch, watch->steps, n)};
+    return &watch->outcome;
 }
 
 /* ---- plan.json ---- */

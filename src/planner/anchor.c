@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "config/value.h"
 #include "job/job.h"
@@ -97,12 +99,11 @@ static bool parse_result(const char *text, weft_measurement *m) {
     return true;
 }
 
-weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
-                                   weft_measurement *out) {
+static weft_status parse(weft_ctx *ctx, const char *text, weft_measurement *out) {
     char part[64];
     const char *colon = strrchr(text, ':'), *at = text;
     said once = {false, false};
-    *out = (weft_measurement){.nodes = 1};
+    *out = (weft_measurement){.struct_size = sizeof(weft_measurement), .nodes = 1};
     snprintf(out->text, sizeof out->text, "%.127s", text);
     if (!colon || strlen(text) >= sizeof out->text)
         return refuse(ctx, text, "there is no colon before a time");
@@ -128,6 +129,12 @@ weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
     return WEFT_OK;
 }
 
+weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
+                                   weft_measurement *out) {
+    WEFTI_SIZED_OUT(ctx, weft_measurement, out);
+    return WEFTI_SIZED_GIVE(weft_measurement, out, parse(ctx, text, out));
+}
+
 /* ---- solving ---- */
 
 typedef struct solver {
@@ -150,7 +157,7 @@ static int64_t whole_sequences(const wefti_adviser *a, const weft_measurement *m
 static weft_status predict(weft_ctx *ctx, solver *s, const weft_measurement *m,
                            double *step_s) {
     weft_candidate c = {.nodes = m->nodes, .sites = 1};
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     weft_config *run;
     wefti_adviser a = s->a;
     char tokens[64] = "";
@@ -549,13 +556,20 @@ weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
                                 const weft_advise_options *options,
                                 weft_measurement *measured, int n, weft_cluster *cluster,
                                 weft_inference_of_facts *out) {
-    solver s = {.all = measured, .n = n};
+    const wefti_sized *kind = &wefti_sized_weft_measurement;
+    solver s = {.n = n};
     weft_config *own;
-    *out = (weft_inference_of_facts){.text = ""};
-    WEFT_TRY(wefti_advise_run(ctx, run, &own));
-    s.a = (wefti_adviser){.ctx = ctx, .run = own, .cluster = *cluster};
-    if (options) s.a.options = *options;
+    WEFTI_SIZED_IN(ctx, weft_advise_options, options);
+    WEFTI_SIZED_OUT(ctx, weft_inference_of_facts, out);
+    WEFT_TRY(wefti_sized_list_in(ctx, kind, measured, n, &s.all));
+    WEFTI_TRY_OR(wefti_advise_run(ctx, run, &own), wefti_free(ctx, s.all));
+    *out = (weft_inference_of_facts){.struct_size = sizeof(weft_inference_of_facts),
+                                     .text = ""};
+    s.a = (wefti_adviser){
+        .ctx = ctx, .run = own, .cluster = *cluster, .options = *options};
     weft_status status = anchor(ctx, &s, cluster, out);
+    wefti_sized_list_out(kind, s.all, measured, n, status);
+    wefti_free(ctx, s.all);
     weft_config_destroy(ctx, own);
-    return status;
+    return WEFTI_SIZED_GIVE(weft_inference_of_facts, out, status);
 }

@@ -444,7 +444,7 @@ void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out
               .own = slowest_machine(c->cluster)};
     k.in = inside(k.all);
     k.out = between(k.all);
-    *out = (weft_prediction){.hidden_share = 1};
+    *out = (weft_prediction){.struct_size = sizeof(weft_prediction), .hidden_share = 1};
     for (int64_t m = 0; m < c->job->n_micro; m++) {
         bool last = m == c->job->n_micro - 1;
         if (c->framework->shards_parameters) {

@@ -16,6 +16,7 @@
 #include <weft/plan.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 
 enum { MOST = 1 << 22, MOST_LAYERS = 4096 };
 
@@ -56,7 +57,7 @@ static bool read_flag(const reader *r, const char *key, bool fallback) {
 /* Fits a block of `block` parameters to a kind of weft: the feed-forward gets the
  * parameters that remain after the attention. */
 static void fit_block(reader *r, weft_shape *s, double block) {
-    weft_model_config *m = &s->model;
+    weft_model_config *m = s->model;
     double C = (double)m->width, K = (double)m->kv_heads / (double)m->heads;
     bool gated = strcmp(m->kind, "llama") == 0;
     double attention = gated ? 2 * C * C * (1 + K) + 2 * C : 4 * C * C + 9 * C;
@@ -98,7 +99,7 @@ static void fit_heads(weft_model_config *m, int64_t heads, int64_t groups) {
 }
 
 static void read_gated(reader *r, weft_shape *s) {
-    weft_model_config *m = &s->model;
+    weft_model_config *m = s->model;
     m->kind = "llama";
     m->vocab = read_count(r, "vocab_size", NULL, -1);
     m->width = read_count(r, "hidden_size", NULL, -1);
@@ -129,7 +130,7 @@ static void read_gated(reader *r, weft_shape *s) {
 }
 
 static void read_plain(reader *r, weft_shape *s) {
-    weft_model_config *m = &s->model;
+    weft_model_config *m = s->model;
     bool gpt2 = strcmp(s->family, "gpt2") == 0;
     m->kind = "gpt2";
     m->vocab = read_count(r, "vocab_size", NULL, -1);
@@ -160,7 +161,7 @@ static void read_plain(reader *r, weft_shape *s) {
 
 /* Reads a ViT: patches instead of tokens, classes instead of a vocabulary. */
 static void read_vit(reader *r, weft_shape *s) {
-    weft_model_config *m = &s->model;
+    weft_model_config *m = s->model;
     int64_t side = read_count(r, "image_size", NULL, 224),
             patch = read_count(r, "patch_size", NULL, 16);
     m->kind = "gpt2";
@@ -186,7 +187,7 @@ static void read_vit(reader *r, weft_shape *s) {
 }
 
 static void read_t5(reader *r, weft_shape *s) {
-    weft_model_config *m = &s->model;
+    weft_model_config *m = s->model;
     m->kind = "t5";
     m->vocab = read_count(r, "vocab_size", NULL, -1);
     m->width = read_count(r, "d_model", NULL, -1);
@@ -251,15 +252,38 @@ static void read_root(reader *r, weft_shape *s) {
                               r->where, type ? type : "", known);
 }
 
-weft_status weft_shape_from_json(weft_ctx *ctx, const char *json, int64_t n_bytes,
-                                 const char *where, weft_shape *out) {
+/* A shape and its model in one block. */
+typedef struct whole_shape {
+    weft_shape shape;
+    weft_model_config model;
+} whole_shape;
+
+static weft_status create(weft_ctx *ctx, weft_shape **out) {
+    whole_shape *whole;
+    *out = NULL;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *whole, "a model's shape", &whole));
+    whole->shape = (weft_shape){.active_share = 1, .model = &whole->model};
+    whole->model.struct_size = sizeof whole->model;
+    *out = &whole->shape;
+    return WEFT_OK;
+}
+
+/* Gives a shape to the caller, or frees it after a failure. */
+static weft_status hand_over(weft_ctx *ctx, weft_status status, weft_shape *made,
+                             weft_shape **out) {
+    if (status != WEFT_OK) wefti_free(ctx, made);
+    *out = status == WEFT_OK ? made : NULL;
+    return status;
+}
+
+static weft_status from_json(weft_ctx *ctx, const char *json, int64_t n_bytes,
+                             const char *where, weft_shape *out) {
     json_t *root;
-    *out = (weft_shape){.active_share = 1};
     WEFT_TRY(wefti_json_read(ctx, "", where, json, n_bytes, WEFT_ERR_FORMAT, &root));
     reader r = {ctx, where, root, WEFT_OK};
     read_root(&r, out);
     json_decref(root);
-    int64_t layers = out->model.layers, decoder = out->model.decoder_layers;
+    int64_t layers = out->model->layers, decoder = out->model->decoder_layers;
     if (decoder > layers) layers = decoder;
     if (r.status == WEFT_OK && layers > MOST_LAYERS)
         r.status = weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
@@ -268,11 +292,18 @@ weft_status weft_shape_from_json(weft_ctx *ctx, const char *json, int64_t n_byte
     return r.status;
 }
 
-weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_t layers,
-                               weft_shape *out) {
+weft_status weft_shape_from_json(weft_ctx *ctx, const char *json, int64_t n_bytes,
+                                 const char *where, weft_shape **out) {
+    weft_shape *made;
+    WEFT_TRY(create(ctx, &made));
+    return hand_over(ctx, from_json(ctx, json, n_bytes, where, made), made, out);
+}
+
+static weft_status of_size(weft_ctx *ctx, double parameters, int64_t layers,
+                           weft_shape *out) {
     enum { VOCAB = 256 };
-    *out = (weft_shape){.active_share = 1, .parameters = parameters};
-    weft_model_config *m = &out->model;
+    weft_model_config *m = out->model;
+    out->parameters = parameters;
     reader r = {ctx, "parameters", NULL, WEFT_OK};
     if (layers < 1 || layers > MOST_LAYERS || !(parameters >= 1e4 && parameters <= 1e14))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
@@ -280,8 +311,11 @@ weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_t layers,
                              "to %d",
                              parameters, (long long)layers, (int)MOST_LAYERS);
     snprintf(out->family, sizeof out->family, "any");
-    *m = (weft_model_config){
-        .kind = "llama", .layers = layers, .vocab = VOCAB, .tied = true};
+    *m = (weft_model_config){.struct_size = sizeof(weft_model_config),
+                             .kind = "llama",
+                             .layers = layers,
+                             .vocab = VOCAB,
+                             .tied = true};
     double block = parameters / (double)layers, C = 2; /* llama: no positions to count */
     while (12 * (C + 2) * (C + 2) <= block && C < (double)(MOST / 4)) C += 2;
     m->width = (int64_t)C;
@@ -290,9 +324,16 @@ weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_t layers,
     return r.status;
 }
 
+weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_t layers,
+                               weft_shape **out) {
+    weft_shape *made;
+    WEFT_TRY(create(ctx, &made));
+    return hand_over(ctx, of_size(ctx, parameters, layers, made), made, out);
+}
+
 weft_status weft_shape_apply(weft_ctx *ctx, const weft_shape *shape,
                              weft_config *config) {
-    const weft_model_config *m = &shape->model;
+    const weft_model_config *m = shape->model;
     bool plain = strcmp(m->kind, "gpt2") == 0, pairs = m->decoder_layers > 0;
     int64_t T = shape->tokens > 0 ? shape->tokens : config->data.length;
     int64_t context = plain && m->context > T ? m->context : T;

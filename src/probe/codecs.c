@@ -229,6 +229,7 @@ static weft_status measure_optimizers(void *user) {
     optimizers *o = user;
     const wefti_job *job = o->p->setup->job;
     weft_bench_optimizers_options options = {
+        .struct_size = sizeof options,
         .kernels = job->kernels->name,
         .threads = 1,
         .n = o->n,

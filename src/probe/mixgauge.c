@@ -85,8 +85,10 @@ typedef struct gauge {
 } gauge;
 
 static weft_status open_gauge(gauge *g, const wefti_job *job, const variant *v) {
-    weft_topology_config wanted = {
-        .kind = wefti_topology_complete.name, .nodes = g->R, .ranks = 1};
+    weft_topology_config wanted = {.struct_size = sizeof wanted,
+                                   .kind = wefti_topology_complete.name,
+                                   .nodes = g->R,
+                                   .ranks = 1};
     wefti_world_shape shape = {
         .replicas = g->R, .shards = 1, .replicas_per_node = 1, .sites = 1};
     g->config = job->mixer_config;

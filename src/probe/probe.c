@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "comm/mesh.h"
 #include "probe/prober.h"
 #include "train/prepare.h"
@@ -48,9 +49,9 @@ static weft_status make_plans(probe *p, weft_config *config) {
     WEFT_TRY(wefti_job_create(p->ctx, p->calm_config, NULL, vocab, &p->calm));
     p->setup.job = p->job;
     p->setup.owner = p->ctx;
-    p->setup.machine_ranks = p->mesh ? weft_mesh_look(p->mesh).ranks_here : p->job->W;
-    p->setup.sockets = p->mesh && weft_mesh_look(p->mesh).size > 1 && p->mesh->transport &&
-                       p->mesh->transport->streams;
+    p->setup.machine_ranks = p->mesh ? weft_mesh_look(p->mesh)->ranks_here : p->job->W;
+    p->setup.sockets = p->mesh && weft_mesh_look(p->mesh)->size > 1 &&
+                       p->mesh->transport && p->mesh->transport->streams;
     return WEFT_OK;
 }
 
@@ -58,7 +59,7 @@ static weft_status make_plans(probe *p, weft_config *config) {
 static weft_status describe(const probe *p, weft_cluster *c) {
     time_t now = time(NULL);
     struct tm utc;
-    const char *backend = p->mesh ? weft_mesh_look(p->mesh).version : "local";
+    const char *backend = p->mesh ? weft_mesh_look(p->mesh)->version : "local";
     snprintf(c->source, sizeof c->source, "probe");
     snprintf(c->backend, sizeof c->backend, "%.*s", (int)sizeof c->backend - 1, backend);
     if (gmtime_r(&now, &utc))
@@ -103,12 +104,10 @@ static weft_status run(probe *p, weft_config *config) {
 
 weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                        const weft_probe_options *options, weft_probe_result *out) {
-    static const weft_probe_options defaults = {.seconds = 0};
-    probe p = {.ctx = ctx,
-               .mesh = mesh,
-               .options = options ? options : &defaults,
-               .result = out};
-    *out = (weft_probe_result){.n_figures = 0};
+    WEFTI_SIZED_IN(ctx, weft_probe_options, options);
+    WEFTI_SIZED_OUT(ctx, weft_probe_result, out);
+    probe p = {.ctx = ctx, .mesh = mesh, .options = options, .result = out};
+    *out = (weft_probe_result){.struct_size = sizeof *out};
     double seconds = p.options->seconds > 0 ? p.options->seconds : 60;
     if (!(seconds >= LEAST_SECONDS && seconds <= MOST_SECONDS))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
@@ -126,11 +125,12 @@ weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
     out->elapsed_s = wefti_now_s() - start_s;
     if (status == WEFT_OK) status = closed;
     if (status != WEFT_OK) weft_probe_clear(ctx, out);
+    (void)WEFTI_SIZED_GIVE(weft_probe_result, out, status);
     return status != WEFT_OK && mesh ? weft_mesh_fail(ctx, mesh, status) : status;
 }
 
 void weft_probe_clear(weft_ctx *ctx, weft_probe_result *result) {
     weft_cluster_destroy(ctx, result->cluster);
     wefti_free(ctx, result->figures);
-    *result = (weft_probe_result){.n_figures = 0};
+    wefti_sized_clear(result);
 }

@@ -20,6 +20,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/sized.h"
 #include "base/stats.h"
 #include "comm/local.h"
 #include "replicate/gauge.h"
@@ -382,8 +383,11 @@ static weft_status run(bench *b, weft_replicator_speeds *out) {
     int before = wefti_kernels_threads();
     wefti_kernels_set_threads(b->threads);
     b->threads = wefti_kernels_threads();
-    *out = (weft_replicator_speeds){
-        .kernels = b->kernels->name, .threads = b->threads, .nodes = b->R, .n = b->n};
+    *out = (weft_replicator_speeds){.struct_size = sizeof(weft_replicator_speeds),
+                                    .kernels = b->kernels->name,
+                                    .threads = b->threads,
+                                    .nodes = b->R,
+                                    .n = b->n};
     weft_status status = create(b);
     if (status == WEFT_OK) status = measure_all(b, out);
     wefti_kernels_set_threads(before);
@@ -393,6 +397,8 @@ static weft_status run(bench *b, weft_replicator_speeds *out) {
 
 weft_status weft_bench_replicators(weft_ctx *ctx, const weft_bench_replicators_options *o,
                                    weft_replicator_speeds *out) {
+    WEFTI_SIZED_IN(ctx, weft_bench_replicators_options, o);
+    WEFTI_SIZED_OUT(ctx, weft_replicator_speeds, out);
     WEFT_TRY(check_sizes(ctx, o));
     bench b = {.ctx = ctx,
                .only = o->only,
@@ -403,7 +409,7 @@ weft_status weft_bench_replicators(weft_ctx *ctx, const weft_bench_replicators_o
                .n_warmup = o->warmup,
                .n_measured = WEFT_BENCH_REPLICATORS};
     WEFT_TRY(find_kernels(&b, o->kernels));
-    return run(&b, out);
+    return WEFTI_SIZED_GIVE(weft_replicator_speeds, out, run(&b, out));
 }
 
 /* --- one by one --- */

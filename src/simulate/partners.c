@@ -31,7 +31,7 @@ weft_status wefti_partner_lists_create(weft_ctx *ctx, const wefti_job *job,
     m->everybody.all = true;
     weft_status status = WEFT_OK;
     if (job->topology) {
-        m->period = weft_topology_describe(job->topology).period;
+        m->period = weft_topology_describe(job->topology)->period;
         if (m->period == 0) m->period = job->R > MANY_MEMBERS ? SMALL_SAMPLE : SAMPLE;
         status = wefti_alloc_n(ctx, m->period, sizeof *m->plans, "partner lists",
                                &m->plans);

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sized.h"
 #include "simulate/eventplayer.h"
 #include "simulate/forecast.h"
 
@@ -220,7 +221,7 @@ weft_status wefti_forecast_step(weft_ctx *ctx, wefti_job *job,
                                 const weft_cluster *cluster,
                                 const weft_predict_options *options, int order,
                                 double *step_s) {
-    weft_prediction p = {.hidden_share = 1};
+    weft_prediction p = {.struct_size = sizeof p, .hidden_share = 1};
     wefti_play like = {.order = order, .mean_only = true};
     weft_status status = play_steps(ctx, job, cluster, options, like, &p);
     *step_s = p.mean_step_s;
@@ -284,12 +285,14 @@ weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
                          const weft_cluster *cluster, const weft_predict_options *options,
                          weft_prediction *out) {
     wefti_planned_job planned;
-    *out = (weft_prediction){.hidden_share = 1};
-    weft_status status = wefti_forecast_plan(ctx, config, cluster,
-                                             options ? options->nodes : 0, &planned);
+    WEFTI_SIZED_IN(ctx, weft_predict_options, options);
+    WEFTI_SIZED_OUT(ctx, weft_prediction, out);
+    *out = (weft_prediction){.struct_size = sizeof *out, .hidden_share = 1};
+    weft_status status = wefti_forecast_plan(ctx, config, cluster, options->nodes,
+                                             &planned);
     if (status == WEFT_OK) status = predict_job(ctx, planned.job, cluster, options, out);
     wefti_forecast_drop(ctx, &planned);
-    return status;
+    return WEFTI_SIZED_GIVE(weft_prediction, out, status);
 }
 
 /* The job of a loop in another program, which shards nothing and gives its own compute time. */
@@ -319,19 +322,26 @@ weft_status weft_predict_loop(weft_ctx *ctx, const weft_config *config,
                               const weft_cluster *cluster, const weft_loop_facts *loop,
                               weft_prediction *out) {
     wefti_planned_job planned;
-    *out = (weft_prediction){.hidden_share = 1};
+    WEFTI_SIZED_IN(ctx, weft_loop_facts, loop);
+    WEFTI_SIZED_OUT(ctx, weft_prediction, out);
     if (!(loop->step_s > 0 && loop->step_s < 1e6))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "a step's computing takes %g s, expected a time above 0",
                              loop->step_s);
+    weft_sync_tensor *tensors;
+    WEFT_TRY(wefti_sized_list_in(ctx, &wefti_sized_weft_sync_tensor, loop->tensors,
+                                 loop->n_tensors, &tensors));
+    loop_own.tensors = tensors;
+    *out = (weft_prediction){.struct_size = sizeof *out, .hidden_share = 1};
     weft_status status = copy_config(ctx, config, cluster, &planned);
     if (status == WEFT_OK) status = loop_job(ctx, loop, &planned);
     if (status == WEFT_OK) status = predict_job(ctx, planned.job, cluster, NULL, out);
     wefti_forecast_drop(ctx, &planned);
-    return status;
+    wefti_free(ctx, tensors);
+    return WEFTI_SIZED_GIVE(weft_prediction, out, status);
 }
 
 void weft_prediction_clear(weft_ctx *ctx, weft_prediction *p) {
     wefti_free(ctx, p->spans);
-    *p = (weft_prediction){.n_spans = 0};
+    wefti_sized_clear(p);
 }

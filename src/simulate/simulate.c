@@ -23,6 +23,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/sized.h"
 #include "simulate/arrayplayer.h"
 #include "simulate/forecast.h"
 
@@ -379,8 +380,10 @@ static weft_status simulate(simulation *s, weft_simulation *out) {
 weft_status weft_simulate(weft_ctx *ctx, const weft_config *config,
                           const weft_cluster *cluster,
                           const weft_simulate_options *options, weft_simulation *out) {
+    WEFTI_SIZED_IN(ctx, weft_simulate_options, options);
+    WEFTI_SIZED_OUT(ctx, weft_simulation, out);
     simulation s = {.ctx = ctx, .options = options};
-    *out = (weft_simulation){0};
+    *out = (weft_simulation){.struct_size = sizeof(weft_simulation)};
     WEFT_TRY(check_options(ctx, options));
     weft_status status = prepare(&s, config, cluster);
     if (status == WEFT_OK) status = simulate(&s, out);
@@ -388,5 +391,5 @@ weft_status weft_simulate(weft_ctx *ctx, const weft_config *config,
     wefti_partner_lists_destroy(ctx, s.partners);
     wefti_forecast_drop(ctx, &s.planned);
     WEFTI_FREE(ctx, s.slower, s.slower_links, s.lengths, s.watched);
-    return status;
+    return WEFTI_SIZED_GIVE(weft_simulation, out, status);
 }

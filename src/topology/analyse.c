@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sized.h"
 #include "topology/gap.h"
 #include "topology/topology.h"
 
@@ -210,7 +211,8 @@ static void look_further(analyst *a) {
 static void analyse(analyst *a) {
     weft_topology_analysis *out = a->out;
     int64_t n = a->n, period = a->t->facts.period;
-    *out = (weft_topology_analysis){.steps = period ? period : SAMPLE_STEPS,
+    *out = (weft_topology_analysis){.struct_size = sizeof(weft_topology_analysis),
+                                    .steps = period ? period : SAMPLE_STEPS,
                                     .exact_steps = n == 1 ? 0 : -1,
                                     .steps_1e6 = n == 1 ? 0 : -1};
     a->left = 1;
@@ -228,6 +230,7 @@ static void analyse(analyst *a) {
 
 weft_status weft_topology_analyse(weft_ctx *ctx, const weft_topology *t,
                                   weft_topology_analysis *out) {
+    WEFTI_SIZED_OUT(ctx, weft_topology_analysis, out);
     analyst a = {.t = t, .out = out, .n = t->facts.members};
     if (a.n > WEFT_TOPOLOGY_ANALYSED)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
@@ -236,5 +239,5 @@ weft_status weft_topology_analyse(weft_ctx *ctx, const weft_topology *t,
     weft_status status = analyst_init(ctx, &a);
     if (status == WEFT_OK) analyse(&a);
     analyst_fini(ctx, &a);
-    return status;
+    return WEFTI_SIZED_GIVE(weft_topology_analysis, out, status);
 }

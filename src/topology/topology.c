@@ -6,6 +6,7 @@
  *
  * A kind fills in the facts (period, largest numbers of neighbours) when it is created.
  * The neighbours then depend only on (member, step) (neighbours.c). */
+#include "base/sized.h"
 #include "topology/topology.h"
 
 #include <math.h>
@@ -123,6 +124,7 @@ weft_status weft_topology_create(weft_ctx *ctx, const weft_topology_config *conf
     const wefti_topology_ops *ops = NULL;
     weft_topology *t;
     *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_topology_config, config);
     WEFT_TRY(find_kind(ctx, config->kind, &ops));
     WEFT_TRY(check(ctx, config));
     WEFT_TRY(wefti_alloc(ctx, sizeof *t, "the topology", &t));
@@ -138,4 +140,6 @@ void weft_topology_destroy(weft_ctx *ctx, weft_topology *t) {
     WEFTI_FREE(ctx, t->cost_s, t);
 }
 
-weft_topology_facts weft_topology_describe(const weft_topology *t) { return t->facts; }
+const weft_topology_facts *weft_topology_describe(const weft_topology *t) {
+    return &t->facts;
+}

@@ -28,7 +28,7 @@ static const int64_t NEXT_PIECE = (int64_t)1 << 32;
 weft_status wefti_bootstrap_join(weft_ctx *ctx, weft_mesh *mesh, wefti_bootstrap *out) {
     *out = (wefti_bootstrap){.mesh = mesh};
     if (!mesh) return WEFT_OK;
-    weft_mesh_facts facts = weft_mesh_look(mesh);
+    weft_mesh_facts facts = *weft_mesh_look(mesh);
     wefti_world *world = &mesh->world;
     return wefti_world_join(ctx, world, facts.rank, WEFTI_GROUP_WORLD, CHANNEL,
                             &out->comm);

@@ -44,7 +44,7 @@ int64_t wefti_guests_bytes(const wefti_rank *r) {
  * all other ranks. */
 bool wefti_guests_can(const wefti_job *job) {
     const wefti_mixer_config *m = &job->mixer_config;
-    bool push_sum = m->topology && weft_topology_describe(m->topology).push_sum;
+    bool push_sum = m->topology && weft_topology_describe(m->topology)->push_sum;
     return !wefti_job_has_sites(job) && job->copies == 1 && m->deadline_s == 0 && !push_sum &&
            !wefti_mixer_find(m->kind)->keeps_partners &&
            !wefti_replicator_find(job->replicator_config.kind)->own_answers;

@@ -10,6 +10,7 @@
  * are those of training. An evaluation processes as many rows at once as make about
  * EVALUATION_TOKENS tokens. */
 #define _GNU_SOURCE
+#include "base/sized.h"
 #include "train/inference.h"
 
 #include <limits.h>
@@ -39,7 +40,7 @@ static bool has_file(const char *folder, const char *name, char *path) {
 }
 
 static weft_status read_model(weft_ctx *ctx, const char *folder, weft_inference *inf) {
-    weft_model_config config;
+    weft_model_config config = {.struct_size = sizeof config};
     WEFT_TRY(wefti_adopt_read(ctx, folder, &config));
     return weft_model_create(ctx, &config, &inf->model);
 }
@@ -327,6 +328,7 @@ weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inf, const char
                                   weft_sample_sink sink, void *user) {
     int32_t *ids, *tokens;
     int64_t n;
+    WEFTI_SIZED_IN(ctx, weft_sample_options, options);
     if (weft_inference_rows(inf) != WEFT_ROWS_TEXT)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "the model is a %s, which does not continue texts",

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/stats.h"
 #include "job/job.h"
 #include "tensor/peak.h"
@@ -249,6 +250,7 @@ static void summarize_kernel(bench *b, int i, weft_kernel_speeds *out) {
 static weft_status summarize(bench *b, weft_kernel_speeds *out) {
     const weft_model *model = b->job->model;
     *out = (weft_kernel_speeds){
+        .struct_size = sizeof(weft_kernel_speeds),
         .kernels = b->job->pass_kernels->name,
         .precision = b->job->pass_kernels == b->job->kernels ? "f32" : "bf16",
         .threads = wefti_kernels_threads(),
@@ -278,6 +280,8 @@ static weft_status prepare(bench *b) {
 weft_status weft_bench_kernels(weft_ctx *ctx, const weft_config *config,
                                const weft_bench_kernels_options *o,
                                weft_kernel_speeds *out) {
+    WEFTI_SIZED_IN(ctx, weft_bench_kernels_options, o);
+    WEFTI_SIZED_OUT(ctx, weft_kernel_speeds, out);
     if (o->steps < 0 || o->warmup < 0 || o->steps > 1000000 || o->warmup > 1000000)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "%lld steps and %lld before them: expected 0 to 1000000",
@@ -295,5 +299,5 @@ weft_status weft_bench_kernels(weft_ctx *ctx, const weft_config *config,
         wefti_kernels_set_threads(before);
     }
     release(&b);
-    return status;
+    return WEFTI_SIZED_GIVE(weft_kernel_speeds, out, status);
 }

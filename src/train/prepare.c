@@ -104,7 +104,8 @@ static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool re
 /* Learns merges from the texts of the run, which are read a second time as its data. */
 static weft_status train_bpe(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
-    const weft_shard_texts texts = {.paths = (const char *const *)config->data.path.items,
+    const weft_shard_texts texts = {.struct_size = sizeof texts,
+                                    .paths = (const char *const *)config->data.path.items,
                                     .n_paths = config->data.path.n,
                                     .field = config->data.field,
                                     .column = config->data.column};
@@ -281,9 +282,9 @@ static void describe_mesh(const wefti_job *job, const char *wire, char *out,
 }
 
 /* Adds where the ranks run: "ranks 0-1 on alpha, 2-3 on beta". */
-static void describe_hosts(const weft_mesh *mesh, char *out, size_t size) {
+static void describe_hosts(weft_mesh *mesh, char *out, size_t size) {
     size_t n = strlen(out);
-    int last = 0, ranks = weft_mesh_look(mesh).size;
+    int last = 0, ranks = weft_mesh_look(mesh)->size;
     for (int r = 0; r < ranks && n + 1 < size; r = last + 1) {
         const char *host = weft_mesh_host_of(mesh, r);
         for (last = r; last + 1 < ranks; last++)
@@ -325,7 +326,7 @@ static void describe(wefti_prepared *p) {
         snprintf(text[1], n, "made tokens, vocabulary %lld", (long long)model->vocab);
     describe_method(job, text[2], n);
     weft_mesh *mesh = p->bootstrap.mesh;
-    describe_mesh(job, mesh ? weft_mesh_look(mesh).version : config->mesh.link, text[3],
+    describe_mesh(job, mesh ? weft_mesh_look(mesh)->version : config->mesh.link, text[3],
                   n);
     if (mesh) describe_hosts(mesh, text[3], n);
     snprintf(text[4], n,
@@ -354,7 +355,7 @@ static void describe(wefti_prepared *p) {
 static void choose_threads(wefti_prepared *p) {
     long all = sysconf(_SC_NPROCESSORS_ONLN);
     int mine = wefti_machine_cores();
-    int ranks = weft_mesh_look(p->bootstrap.mesh).ranks_here;
+    int ranks = weft_mesh_look(p->bootstrap.mesh)->ranks_here;
     if (p->job->config->mesh.threads > 0) return;
     p->job->threads = mine < all ? mine : (int)(all / ranks);
     if (p->job->threads < 1) p->job->threads = 1;

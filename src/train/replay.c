@@ -30,6 +30,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "comm/local.h"
 #include "job/learning_rate.h"
 #include "record/metrics.h"
@@ -597,7 +598,10 @@ static weft_status open_files(replay *p, const char *folder, weft_config **confi
 weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
                         const weft_train_hooks *hooks, weft_replay_result *result) {
     weft_config *config = NULL;
-    *result = (weft_replay_result){.checkpoint = -1, .loss = NAN};
+    WEFTI_SIZED_IN(ctx, weft_train_hooks, hooks);
+    WEFTI_SIZED_OUT(ctx, weft_replay_result, result);
+    *result = (weft_replay_result){
+        .struct_size = sizeof(weft_replay_result), .checkpoint = -1, .loss = NAN};
     replay p = {.ctx = ctx, .hooks = hooks, .result = result};
     weft_status status = open_files(&p, run_folder, &config);
     if (status == WEFT_OK) status = play(&p);
@@ -608,5 +612,6 @@ weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
     wefti_views_fini(ctx, &p.views);
     weft_status closed = wefti_prepared_destroy(ctx, p.p);
     weft_config_destroy(ctx, config);
-    return status == WEFT_OK ? closed : status;
+    return WEFTI_SIZED_GIVE(weft_replay_result, result,
+                            status == WEFT_OK ? closed : status);
 }

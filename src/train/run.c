@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/stop.h"
 #include "comm/mesh.h"
 #include "job/learning_rate.h"
@@ -633,16 +634,18 @@ static void watch(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
                          hooks ? hooks->user : NULL);
 }
 
-static weft_status train(weft_ctx *ctx, training *run) {
+static weft_status train_prepared(weft_ctx *ctx, training *run) {
     run->result->bigram_loss = run->prepared->bigram_loss;
     run->result->bytes_per_token = weft_dataset_bytes_per_token(run->prepared->dataset);
     run->result->steps = run->prepared->job->first_step;
     return run->prepared->finished ? WEFT_OK : run_prepared(ctx, run);
 }
 
-weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool resume,
-                       const weft_train_hooks *hooks, weft_train_result *result) {
-    *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
+static weft_status train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool resume,
+                         const weft_train_hooks *hooks, weft_train_result *result) {
+    *result = (weft_train_result){.struct_size = sizeof(weft_train_result),
+                                  .validation_loss = NAN,
+                                  .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
     watch(ctx, mesh, config, hooks);
     bool joins = mesh && mesh->transport->entry;
@@ -650,16 +653,26 @@ weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool
                                : wefti_prepare(ctx, mesh, config, resume, &run.prepared);
     wefti_stop_watch(ctx, NULL, NULL); /* from here on the ranks ask */
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
-    status = train(ctx, &run);
+    status = train_prepared(ctx, &run);
     weft_status noted = wefti_journal_end(run.prepared->journal, status == WEFT_OK);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
     if (status != WEFT_OK) return status;
     return noted == WEFT_OK ? closed : noted;
 }
 
-weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
-                             const weft_train_hooks *hooks, weft_train_result *result) {
-    *result = (weft_train_result){.validation_loss = NAN, .bigram_loss = NAN};
+weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool resume,
+                       const weft_train_hooks *hooks, weft_train_result *result) {
+    WEFTI_SIZED_IN(ctx, weft_train_hooks, hooks);
+    WEFTI_SIZED_OUT(ctx, weft_train_result, result);
+    return WEFTI_SIZED_GIVE(weft_train_result, result,
+                            train(ctx, mesh, config, resume, hooks, result));
+}
+
+static weft_status bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
+                         const weft_train_hooks *hooks, weft_train_result *result) {
+    *result = (weft_train_result){.struct_size = sizeof(weft_train_result),
+                                  .validation_loss = NAN,
+                                  .bigram_loss = NAN};
     training run = {.ctx = ctx, .hooks = hooks, .result = result};
     watch(ctx, mesh, config, hooks);
     weft_status status = wefti_prepare_bench(ctx, mesh, config, &run.prepared);
@@ -668,4 +681,12 @@ weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config
     status = run_prepared(ctx, &run);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
     return status == WEFT_OK ? closed : status;
+}
+
+weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
+                             const weft_train_hooks *hooks, weft_train_result *result) {
+    WEFTI_SIZED_IN(ctx, weft_train_hooks, hooks);
+    WEFTI_SIZED_OUT(ctx, weft_train_result, result);
+    return WEFTI_SIZED_GIVE(weft_train_result, result,
+                            bench(ctx, mesh, config, hooks, result));
 }

@@ -98,6 +98,7 @@ weft_status wefti_rundata_open(weft_ctx *ctx, weft_config *config, wefti_prepare
     bool prompts = wefti_is(config->data.rows, "prompts");
     int64_t source = config->data.source_length;
     weft_dataset_config wanted = {
+        .struct_size = sizeof wanted,
         .paths = config->data.path.items,
         .weights = config->data.weights.n ? config->data.weights.items : NULL,
         .n_paths = config->data.path.n,

@@ -579,7 +579,7 @@ weft_status wefti_state_load_model(wefti_rank *r, const char *path) {
 static weft_status check_model(weft_ctx *ctx, const weft_model_config *wanted,
                                const char *folder) {
     char was[64], is[64];
-    weft_model_config saved;
+    weft_model_config saved = {.struct_size = sizeof saved};
     WEFT_TRY(wefti_adopt_read(ctx, folder, &saved));
     const wefti_field *field = wefti_model_differs(&saved, wanted);
     if (!field) return WEFT_OK;

@@ -11,6 +11,7 @@
  * is done this late so that the exchange thread has nothing to do between two steps:
  * states can be read and parameters averaged there. The ranks agree to skip a step before
  * they open it. */
+#include "base/sized.h"
 #include "train/sync.h"
 
 #include <math.h>
@@ -118,8 +119,14 @@ static weft_status build(weft_sync *s) {
 weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
                                   weft_sync **out) {
     *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_sync_setup, setup);
+    weft_sync_tensor *tensors;
     weft_sync *s;
-    WEFT_TRY(wefti_alloc(ctx, sizeof *s, "a model's exchange", &s));
+    WEFT_TRY(wefti_sized_list_in(ctx, &wefti_sized_weft_sync_tensor, setup->tensors,
+                                 setup->n_tensors, &tensors));
+    setup_own.tensors = tensors;
+    WEFTI_TRY_OR(wefti_alloc(ctx, sizeof *s, "a model's exchange", &s),
+                 wefti_free(ctx, tensors));
     s->ctx = ctx;
     s->setup = *setup;
     s->mesh = setup->mesh;
@@ -127,6 +134,7 @@ weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
     s->rate = NAN;
     s->process = (int64_t)getpid();
     weft_status status = build(s);
+    wefti_free(ctx, tensors);
     if (status != WEFT_OK) {
         weft_sync_destroy(s);
         return status;
@@ -138,8 +146,11 @@ weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
 weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
                              const weft_sync_tensor *tensors, int n_tensors,
                              weft_sync **out) {
-    weft_sync_setup setup = {
-        .mesh = mesh, .config = config, .tensors = tensors, .n_tensors = n_tensors};
+    weft_sync_setup setup = {.struct_size = sizeof setup,
+                             .mesh = mesh,
+                             .config = config,
+                             .tensors = tensors,
+                             .n_tensors = n_tensors};
     return weft_sync_create_from(ctx, &setup, out);
 }
 
@@ -421,11 +432,18 @@ static weft_status check_optimizer(weft_sync *s, bool outside, const char *inste
                          outside ? "weft's" : "the program's", instead);
 }
 
-weft_status weft_sync_step(weft_sync *s, double loss, weft_sync_report *report) {
-    *report = (weft_sync_report){.loss = NAN, .step = s->step};
+static weft_status step(weft_sync *s, double loss, weft_sync_report *report) {
+    *report = (weft_sync_report){
+        .struct_size = sizeof(weft_sync_report), .loss = NAN, .step = s->step};
     WEFT_TRY(check_optimizer(s, false, "weft_sync_agree and weft_sync_mix"));
     WEFT_TRY(wefti_sync_close(s, loss, &report->skipped));
     return report->skipped ? WEFT_OK : finish_step(s, report);
+}
+
+weft_status weft_sync_step(weft_sync *s, double loss, weft_sync_report *report) {
+    weft_ctx *ctx = s->ctx;
+    WEFTI_SIZED_OUT(ctx, weft_sync_report, report);
+    return WEFTI_SIZED_GIVE(weft_sync_report, report, step(s, loss, report));
 }
 
 /* Does the mixer's part before the optimizer, when the direction of all buckets is
@@ -459,10 +477,11 @@ weft_status weft_sync_agree(weft_sync *s, double loss, bool *moves) {
     return WEFT_OK;
 }
 
-weft_status weft_sync_mix(weft_sync *s, weft_sync_report *report) {
+static weft_status mix(weft_sync *s, weft_sync_report *report) {
     wefti_rank *r = s->rank;
     const wefti_arrangement *a = r->arrangement;
-    *report = (weft_sync_report){.loss = NAN, .step = s->step};
+    *report = (weft_sync_report){
+        .struct_size = sizeof(weft_sync_report), .loss = NAN, .step = s->step};
     if (!s->agreed)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_mix without weft_sync_agree before it");
@@ -485,6 +504,12 @@ weft_status weft_sync_mix(weft_sync *s, weft_sync_report *report) {
     return finish_step(s, report);
 }
 
+weft_status weft_sync_mix(weft_sync *s, weft_sync_report *report) {
+    weft_ctx *ctx = s->ctx;
+    WEFTI_SIZED_OUT(ctx, weft_sync_report, report);
+    return WEFTI_SIZED_GIVE(weft_sync_report, report, mix(s, report));
+}
+
 /* --- between steps --- */
 
 weft_status wefti_sync_check_rest(weft_sync *s, const char *what) {
@@ -500,7 +525,7 @@ weft_status wefti_sync_check_rest(weft_sync *s, const char *what) {
 }
 
 weft_status weft_sync_average(weft_sync *s) {
-    weft_sync_report report;
+    weft_sync_report report = {.struct_size = sizeof report};
     WEFT_TRY(wefti_sync_check_rest(s, "an average"));
     if (!s->setup.endless && s->step == s->config->run.steps)
         WEFT_TRY(wefti_sync_read_status(s, s->step - 1, &report));

@@ -3,6 +3,8 @@
  *
  *     begin -> outgoing, hand -> open
  *     agree -> incoming -> the caller's optimizer -> outgoing, hand -> mix -> incoming */
+#include "base/memory.h"
+#include "base/sized.h"
 #include "train/sync.h"
 
 weft_status weft_sync_hold_mixer(weft_sync *s, int *partners) {
@@ -32,7 +34,7 @@ static weft_status check_held(weft_sync *s) {
 }
 
 static weft_sync_parcel tell(const wefti_held_parcel *p) {
-    return (weft_sync_parcel){.kind = (weft_parcel_kind)p->kind,
+    return (weft_sync_parcel){.struct_size = sizeof(weft_sync_parcel), .kind = (weft_parcel_kind)p->kind,
                               .bucket = p->bucket,
                               .partner = p->partner,
                               .again = p->again,
@@ -45,6 +47,18 @@ static weft_sync_parcel tell(const wefti_held_parcel *p) {
                               .n_bytes = p->n_bytes,
                               .n_places = p->n_places,
                               .bytes = p->bytes};
+}
+
+/* Writes the first parcels of a list to the program's. */
+static weft_status tell_all(weft_sync *s, const wefti_held_parcel *found, int n,
+                            weft_sync_parcel *parcels) {
+    const wefti_sized *kind = &wefti_sized_weft_sync_parcel;
+    weft_sync_parcel *own;
+    WEFT_TRY(wefti_sized_list_in(s->ctx, kind, parcels, n, &own));
+    for (int k = 0; k < n; k++) own[k] = tell(&found[k]);
+    (void)!wefti_sized_list_out(kind, own, parcels, n, WEFT_OK);
+    wefti_free(s->ctx, own);
+    return WEFT_OK;
 }
 
 weft_status weft_sync_outgoing(weft_sync *s, weft_sync_parcel *parcels, int most,
@@ -60,8 +74,7 @@ weft_status weft_sync_outgoing(weft_sync *s, weft_sync_parcel *parcels, int most
     wefti_mixer *m = s->rank->mixer;
     wefti_mixer_list_outgoing(m, s->step, !s->primed);
     *n = m->n_outgoing;
-    for (int k = 0; k < *n && k < most; k++) parcels[k] = tell(&m->outgoing[k]);
-    return WEFT_OK;
+    return tell_all(s, m->outgoing, *n < most ? *n : most, parcels);
 }
 
 weft_status weft_sync_hand(weft_sync *s, int k, const void *bytes,
@@ -85,6 +98,5 @@ weft_status weft_sync_incoming(weft_sync *s, weft_sync_parcel *parcels, int most
     WEFT_TRY(check_held(s));
     const wefti_mixer *m = s->rank->mixer;
     *n = m->n_incoming;
-    for (int k = 0; k < *n && k < most; k++) parcels[k] = tell(&m->incoming[k]);
-    return WEFT_OK;
+    return tell_all(s, m->incoming, *n < most ? *n : most, parcels);
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "train/sync.h"
 
 static weft_status check_tensor(weft_sync *s, int i) {
@@ -16,16 +17,26 @@ static weft_status check_tensor(weft_sync *s, int i) {
         s->offers ? "" : " without weft_sync_setup.compressed", s->n_tensors - 1);
 }
 
-weft_status weft_sync_shape_of_offer(weft_sync *s, int i, weft_sync_offer_shape *shape) {
-    *shape = (weft_sync_offer_shape){.n_chunks = 0};
+static weft_status shape_of(weft_sync *s, int i, weft_sync_offer_shape *shape) {
+    *shape = (weft_sync_offer_shape){.struct_size = sizeof(weft_sync_offer_shape),
+                                     .n_chunks = 0};
     WEFT_TRY(check_tensor(s, i));
     const wefti_replicator *r = s->rank->replicator;
     const wefti_piece *piece = wefti_sync_piece(s, i);
     if (!piece) return WEFT_OK;
     wefti_offer_shape found = r->ops->offers(&r->config, piece);
-    *shape = (weft_sync_offer_shape){found.n_chunks, found.k, found.elements,
-                                     found.whole};
+    *shape = (weft_sync_offer_shape){.struct_size = sizeof(weft_sync_offer_shape),
+                                     .n_chunks = found.n_chunks,
+                                     .k = found.k,
+                                     .elements = found.elements,
+                                     .whole = found.whole};
     return WEFT_OK;
+}
+
+weft_status weft_sync_shape_of_offer(weft_sync *s, int i, weft_sync_offer_shape *shape) {
+    weft_ctx *ctx = s->ctx;
+    WEFTI_SIZED_OUT(ctx, weft_sync_offer_shape, shape);
+    return WEFTI_SIZED_GIVE(weft_sync_offer_shape, shape, shape_of(s, i, shape));
 }
 
 static weft_status check_places(weft_sync *s, int i, const weft_sync_offer_shape *shape,
@@ -47,8 +58,8 @@ static weft_status check_places(weft_sync *s, int i, const weft_sync_offer_shape
 }
 
 weft_status weft_sync_offer(weft_sync *s, int i, int32_t *places, float *values) {
-    weft_sync_offer_shape shape;
-    WEFT_TRY(weft_sync_shape_of_offer(s, i, &shape));
+    weft_sync_offer_shape shape = {.struct_size = sizeof shape};
+    WEFT_TRY(shape_of(s, i, &shape));
     if (shape.n_chunks > 0 && (!values || (!shape.whole && !places)))
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT, "tensor %d is offered without %s",
                              i, values ? "places" : "values");

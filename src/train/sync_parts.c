@@ -10,6 +10,7 @@
  * everywhere. */
 #include <math.h>
 
+#include "base/sized.h"
 #include "train/sync.h"
 
 /* A wait of this length is as good as endless, and fits into a timespec. */
@@ -44,11 +45,11 @@ static void name_tensors(const weft_sync *s, int bucket, weft_sync_part *part) {
     part->n = (bucket > 0 ? last_units[bucket - 1] : s->n_tensors) - part->first;
 }
 
-weft_status weft_sync_wait_any(weft_sync *s, double timeout_s, weft_sync_part *part) {
+static weft_status wait_any(weft_sync *s, double timeout_s, weft_sync_part *part) {
     wefti_rank *r = s->rank;
     int b = s->n_told;
     bool there = false;
-    *part = (weft_sync_part){.first = 0};
+    *part = (weft_sync_part){.struct_size = sizeof(weft_sync_part), .first = 0};
     WEFT_TRY(check_wait(s, timeout_s));
     part->moves = s->setup.outside && !s->passed && wefti_sync_moves(s);
     part->all = s->passed || b == r->arrangement->n_buckets;
@@ -62,4 +63,10 @@ weft_status weft_sync_wait_any(weft_sync *s, double timeout_s, weft_sync_part *p
     name_tensors(s, b, part);
     s->n_told++;
     return WEFT_OK;
+}
+
+weft_status weft_sync_wait_any(weft_sync *s, double timeout_s, weft_sync_part *part) {
+    weft_ctx *ctx = s->ctx;
+    WEFTI_SIZED_OUT(ctx, weft_sync_part, part);
+    return WEFTI_SIZED_GIVE(weft_sync_part, part, wait_any(s, timeout_s, part));
 }

@@ -176,7 +176,7 @@ static weft_status enter(weft_sync *s, wefti_luggage *luggage) {
 /* Keeps the blocks whose addresses the caller has. After a failure they belong to the
  * rank again or, if there is no rank, are freed. */
 weft_status wefti_sync_regroup(weft_sync *s) {
-    weft_sync_report unused;
+    weft_sync_report unused = {.struct_size = sizeof unused};
     WEFT_TRY(wefti_sync_read_status(s, s->step - 1, &unused));
     wefti_elastic_finish(s->mesh, s->step - 1, s->step - 1);
     wefti_luggage luggage = {0};

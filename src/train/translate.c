@@ -11,6 +11,7 @@
 #include "base/buffer.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "data/bleu.h"
 #include "train/inference.h"
 
@@ -187,6 +188,7 @@ weft_status weft_inference_translate(weft_ctx *ctx, weft_inference *inf,
                                      const weft_translate_options *options,
                                      weft_translation_sink sink, void *user) {
     enum { MOST = 1 << 16 };
+    WEFTI_SIZED_IN(ctx, weft_translate_options, options);
     decoding d = {.inf = inf,
                   .B = n < BATCH ? n : BATCH,
                   .Ts = options->source_length,

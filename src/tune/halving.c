@@ -134,7 +134,11 @@ static int open_seed(const wefti_trial *t, int n_jobs) {
 static bool give(wefti_halving *h, int trial, weft_tune_job *job) {
     wefti_trial *t = &h->trials[trial];
     int seed = open_seed(t, wefti_halving_jobs(h, t->rung));
-    *job = (weft_tune_job){trial, t->rung, seed, h->steps[t->rung]};
+    *job = (weft_tune_job){.struct_size = sizeof(weft_tune_job),
+                           .trial = trial,
+                           .rung = t->rung,
+                           .seed = seed,
+                           .steps = h->steps[t->rung]};
     t->issued++;
     return true;
 }

@@ -21,6 +21,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "record/append.h"
 #include "tune/halving.h"
@@ -36,6 +37,7 @@ struct weft_tune {
     wefti_buffer head;                /* the journal's first lines */
     wefti_append journal;
     bool is_open;
+    weft_tune_look *looks; /* [trials] that weft_tune_place returned last */
 };
 
 /* --- the space of the search --- */
@@ -176,7 +178,7 @@ static bool parse(const char *line, weft_tune_job *job, double *loss, double *se
 static weft_status replay(weft_tune *t, const char *path, char *text) {
     int number = t->space.n_axes + 1;
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        weft_tune_job job;
+        weft_tune_job job = {.struct_size = sizeof job};
         double loss, seconds;
         number++;
         *end = '\0';
@@ -250,6 +252,8 @@ static weft_status build(weft_tune *t, const weft_tune_setup *s, weft_config *ba
     WEFT_TRY(count_trials(t, s->n_trials));
     WEFT_TRY(list_values(t));
     WEFT_TRY(make_halving(t, s, base));
+    WEFT_TRY(wefti_alloc_n(t->ctx, t->halving.n_trials, sizeof *t->looks, "trials",
+                           &t->looks));
     for (int i = 0; i < t->halving.n_trials; i++) WEFT_TRY(try_trial(t, i, base));
     WEFT_TRY(describe(t, s, base));
     return open_journal(t, s->folder);
@@ -259,6 +263,7 @@ weft_status weft_tune_create(weft_ctx *ctx, const weft_tune_setup *setup,
                              weft_config *base, weft_tune **out) {
     weft_tune *t;
     *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_tune_setup, setup);
     WEFT_TRY(wefti_alloc(ctx, sizeof *t, "the search", &t));
     t->ctx = ctx;
     WEFTI_TRY_OR(build(t, setup, base), weft_tune_destroy(t));
@@ -271,17 +276,23 @@ void weft_tune_destroy(weft_tune *t) {
     weft_status closed = t->is_open ? wefti_append_fini(t->ctx, &t->journal) : WEFT_OK;
     (void)closed; /* every report has synced */
     wefti_buffer_fini(t->ctx, &t->head);
-    WEFTI_FREE(t->ctx, t->values, t->halving.trials, t);
+    WEFTI_FREE(t->ctx, t->values, t->halving.trials, t->looks, t);
 }
 
 /* --- the search --- */
 
-bool weft_tune_next(weft_tune *t, weft_tune_job *job) {
-    return wefti_halving_next(&t->halving, job);
+weft_status weft_tune_next(weft_tune *t, weft_tune_job *job, bool *any) {
+    weft_ctx *ctx = t->ctx;
+    *any = false;
+    WEFTI_SIZED_OUT(ctx, weft_tune_job, job);
+    *any = wefti_halving_next(&t->halving, job);
+    return WEFTI_SIZED_GIVE(weft_tune_job, job, WEFT_OK);
 }
 
 weft_status weft_tune_report(weft_tune *t, const weft_tune_job *job, double loss,
                              double seconds) {
+    weft_ctx *ctx = t->ctx;
+    WEFTI_SIZED_IN(ctx, weft_tune_job, job);
     wefti_buffer line = {0};
     wefti_buffer_print(t->ctx, &line, "%d\t%d\t%d\t%lld\t", job->trial, job->rung,
                        job->seed, (long long)job->steps);
@@ -339,14 +350,17 @@ static bool is_before(const weft_tune *t, int a, int b) {
     return a < b;
 }
 
-weft_tune_look weft_tune_place(const weft_tune *t, int place) {
+const weft_tune_look *weft_tune_place(weft_tune *t, int place) {
+    static const weft_tune_look none = {.trial = -1};
     int n = t->halving.n_trials;
     for (int i = 0; i < n; i++) {
         int before = 0;
         for (int j = 0; j < n; j++) before += j != i && is_before(t, j, i);
-        if (before == place) return look_at(t, i);
+        if (before != place) continue;
+        t->looks[i] = look_at(t, i);
+        return &t->looks[i];
     }
-    return (weft_tune_look){.trial = -1};
+    return &none;
 }
 
 /* --- the result --- */
@@ -378,7 +392,7 @@ static void put_section(weft_tune *t, wefti_buffer *out, int trial, int first) {
 }
 
 weft_status weft_tune_write(weft_tune *t, const char *path) {
-    weft_tune_look best = weft_tune_place(t, 0);
+    weft_tune_look best = *weft_tune_place(t, 0);
     if (best.steps == 0 || !isfinite(best.loss))
         return weft_ctx_fail(t->ctx, WEFT_ERR_NUMERIC,
                              "no trial ended well, expected one for %s", path);

@@ -139,14 +139,15 @@ static void a_tokenizer(void **state) {
 }
 
 static weft_status describe_and_read_model(void) {
-    const weft_model_config config = {.kind = "llama",
+    const weft_model_config config = {.struct_size = sizeof config,
+                                      .kind = "llama",
                                       .vocab = 8,
                                       .context = 4,
                                       .layers = 1,
                                       .width = 4,
                                       .heads = 2,
                                       .kv_heads = 1};
-    weft_model_config back;
+    weft_model_config back = {.struct_size = sizeof back};
     weft_model *model;
     char *json;
     WEFT_TRY(weft_model_create(ctx, &config, &model));

@@ -144,7 +144,8 @@ static weft_status mix(rank_env *env) {
     const trial *t = env->user;
     weft_topology *topology, *everybody;
     weft_neighbours *room;
-    weft_topology_config wanted = {.kind = t->variant->topology,
+    weft_topology_config wanted = {.struct_size = sizeof wanted,
+                                   .kind = t->variant->topology,
                                    .nodes = env->replica->size,
                                    .ranks = 1},
                          complete = wanted;
@@ -442,7 +443,8 @@ static weft_status create_and_destroy(void *user) {
 static void every_failed_allocation_is_a_clean_error(void **state) {
     weft_ctx *ctx;
     weft_topology *pair;
-    weft_topology_config wanted = {.kind = "complete", .nodes = 2, .ranks = 1};
+    weft_topology_config wanted = {
+        .struct_size = sizeof wanted, .kind = "complete", .nodes = 2, .ranks = 1};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_ok(ctx, weft_topology_create(ctx, &wanted, &pair));
     for (int v = 0; v < N_VARIANTS; v++) {

@@ -132,8 +132,11 @@ static void check_gossip(const char *kind, const char *topology, int nodes, int 
     weft_ctx *ctx;
     weft_topology *t, *everybody;
     weft_neighbours *room;
-    weft_topology_config wanted = {
-        .kind = topology, .nodes = nodes, .ranks = ranks, .seed = 5};
+    weft_topology_config wanted = {.struct_size = sizeof wanted,
+                                   .kind = topology,
+                                   .nodes = nodes,
+                                   .ranks = ranks,
+                                   .seed = 5};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_int_equal(weft_topology_create(ctx, &wanted, &t), WEFT_OK);
     wanted.kind = "complete";

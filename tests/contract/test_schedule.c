@@ -54,8 +54,9 @@ static void read_played(weft_ctx *ctx, const weft_config *config, deeds lanes[2]
     static const char *const facts[] = {"link", "100Mbit,1ms",      "rank-flops",
                                         "1G",   "memory-bandwidth", "1GB/s"};
     weft_cluster *cluster;
-    weft_prediction p;
-    weft_predict_options options = {.timeline = true, .steps = 2};
+    weft_prediction p = {.struct_size = sizeof p};
+    weft_predict_options options = {
+        .struct_size = sizeof options, .timeline = true, .steps = 2};
     assert_ok(ctx, weft_cluster_create(ctx, &cluster));
     for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i += 2)
         assert_ok(ctx, weft_cluster_set(ctx, cluster, facts[i], facts[i + 1]));

@@ -192,7 +192,7 @@ static void who_promises_the_exact_mean_in_a_period_has_it(void **state) {
 }
 
 static void all_agree(topology_fixture *f) {
-    weft_topology_analysis x;
+    weft_topology_analysis x = {.struct_size = sizeof x};
     matrix w, product;
     double left = 1, before = 1;
     assert_ok(f->ctx, weft_topology_analyse(f->ctx, f->t, &x));
@@ -252,7 +252,7 @@ static double second_by_jacobi(const matrix *m) {
 }
 
 static void gaps(topology_fixture *f) {
-    weft_topology_analysis x;
+    weft_topology_analysis x = {.struct_size = sizeof x};
     matrix w, mean = {.n = (int)f->facts.members}, product;
     assert_ok(f->ctx, weft_topology_analyse(f->ctx, f->t, &x));
     for (int64_t step = 0; step < x.steps; step++) {
@@ -292,7 +292,7 @@ static void a_query_allocates_nothing(void **state) {
 
 static weft_status use_everything(weft_ctx *ctx, const char *kind) {
     weft_topology *t;
-    weft_topology_analysis x;
+    weft_topology_analysis x = {.struct_size = sizeof x};
     char *text = NULL;
     WEFT_TRY(try_topology(ctx, kind, 5, 2, &t));
     weft_status status = weft_topology_analyse(ctx, t, &x);

@@ -29,7 +29,8 @@ static double loss_of(const char *folder) {
     const char *path = "text.txt";
     int64_t n_tokens;
     double loss;
-    weft_dataset_config wanted = {.paths = &path,
+    weft_dataset_config wanted = {.struct_size = sizeof wanted,
+                                  .paths = &path,
                                   .n_paths = 1,
                                   .validation = 0.05,
                                   .T = 32,

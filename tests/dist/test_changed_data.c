@@ -93,7 +93,8 @@ static void assert_refused(weft_ctx *ctx, weft_status found, weft_status expecte
 
 static void open_held(weft_ctx *ctx, weft_tokenizer *bytes, weft_dataset **dataset) {
     const char *path = "train.bin", *held = "held.bin";
-    weft_dataset_config config = {.paths = &path,
+    weft_dataset_config config = {.struct_size = sizeof config,
+                                  .paths = &path,
                                   .n_paths = 1,
                                   .validation_paths = &held,
                                   .n_validation_paths = 1,

@@ -26,7 +26,7 @@ static weft_config *config_of(const char *const *keys) {
 }
 
 static void probe(const char *const *keys, weft_probe_result *result) {
-    weft_probe_options options = {.seconds = 1};
+    weft_probe_options options = {.struct_size = sizeof options, .seconds = 1};
     weft_config *config = config_of(keys);
     assert_ok(ctx, weft_probe(ctx, NULL, config, &options, result));
     char key[256];
@@ -101,7 +101,7 @@ static void check_codecs(const weft_cluster *c) {
 /* 100 Mbit, 5 ms: a message of 256 kB takes 26 ms. */
 static void the_emulated_wire_is_what_was_asked_for(void **state) {
     const char *const keys[] = {"mesh.nodes=3", "mesh.link=100Mbit,5ms", NULL};
-    weft_probe_result r;
+    weft_probe_result r = {.struct_size = sizeof r};
     probe(keys, &r);
     const weft_cluster *c = r.cluster;
     assert_int_equal(c->nodes, 3);
@@ -136,7 +136,7 @@ static void each_class_of_links_is_measured_by_itself(void **state) {
                                 "mesh.link=200Mbit,4ms",
                                 "mesh.site_link=40Mbit,12ms",
                                 NULL};
-    weft_probe_result r;
+    weft_probe_result r = {.struct_size = sizeof r};
     probe(keys, &r);
     const weft_cluster *c = r.cluster;
     assert_true(c->local.latency_s > 0 && c->local.latency_s < c->wire.latency_s);
@@ -151,7 +151,7 @@ static void each_class_of_links_is_measured_by_itself(void **state) {
 
 static void one_rank_has_no_links(void **state) {
     const char *const keys[] = {"mesh.nodes=1", NULL};
-    weft_probe_result r;
+    weft_probe_result r = {.struct_size = sizeof r};
     probe(keys, &r);
     assert_true(r.cluster->wire.latency_s == 0 && r.cluster->n_collectives == 0);
     check_codecs(r.cluster);
@@ -162,7 +162,7 @@ static void what_is_written_reads_back(void **state) {
     const char *const keys[] = {"mesh.nodes=2",           "mesh.link=1Gbit,1ms",
                                 "method=flexdemo",        "replicator.compression_topk=5",
                                 "replicator.values=int4", NULL};
-    weft_probe_result r;
+    weft_probe_result r = {.struct_size = sizeof r};
     weft_cluster *back;
     probe(keys, &r);
     assert_true(codec(r.cluster, "demo 5/64 int4 auto")->begin_s >= 0);
@@ -178,9 +178,9 @@ static void what_is_written_reads_back(void **state) {
 
 static void a_lack_of_memory_is_a_sentence(void **state) {
     const char *const keys[] = {"mesh.nodes=2", NULL};
-    weft_probe_options options = {.seconds = 1};
+    weft_probe_options options = {.struct_size = sizeof options, .seconds = 1};
     for (int64_t k = 0; k < 12; k++) {
-        weft_probe_result r;
+        weft_probe_result r = {.struct_size = sizeof r};
         weft_config *config = config_of(keys);
         weft_ctx_fail_allocation(ctx, k);
         assert_int_equal(weft_probe(ctx, NULL, config, &options, &r), WEFT_ERR_MEMORY);
@@ -195,8 +195,8 @@ static void a_lack_of_memory_is_a_sentence(void **state) {
 
 static void a_bad_time_is_refused(void **state) {
     const char *const keys[] = {NULL};
-    weft_probe_options options = {.seconds = 1e9};
-    weft_probe_result r;
+    weft_probe_options options = {.struct_size = sizeof options, .seconds = 1e9};
+    weft_probe_result r = {.struct_size = sizeof r};
     weft_config *config = config_of(keys);
     assert_int_equal(weft_probe(ctx, NULL, config, &options, &r), WEFT_ERR_ARGUMENT);
     assert_string_equal(weft_ctx_message(ctx),

@@ -142,7 +142,7 @@ static void a_folder_with_a_run_is_not_overwritten(void **state) {
     assert_trained(&whole);
     weft_ctx *ctx;
     weft_config *config;
-    weft_train_result result;
+    weft_train_result result = {.struct_size = sizeof result};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_ok(ctx, weft_config_create(ctx, &config));
     assert_ok(ctx, weft_config_set(ctx, config, "data.path=text.txt"));
@@ -273,8 +273,9 @@ static void take_lease_away(void *user, const weft_step_record *r) {
 static void a_run_that_lost_its_folder_writes_no_checkpoint(void **state) {
     weft_ctx *ctx;
     weft_config *config;
-    weft_train_result result;
-    const weft_train_hooks hooks = {.on_step = take_lease_away};
+    weft_train_result result = {.struct_size = sizeof result};
+    const weft_train_hooks hooks = {.struct_size = sizeof hooks,
+                                    .on_step = take_lease_away};
     const char *const keys[] = {"run.folder=part", "run.save_every=2", "mesh.nodes=2"};
     assert_int_equal(system("rm -rf part"), 0);
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);

@@ -11,8 +11,10 @@
 
 enum { TENSORS = 3, MOST = 12 * 10 + 7 + 15, RANKS = 4 };
 
-static const weft_sync_tensor whole[TENSORS] = {
-    {"matrix", 12, 10, true}, {"vector", 1, 7, false}, {"last", 5, 3, true}};
+#define TENSOR sizeof(weft_sync_tensor)
+static const weft_sync_tensor whole[TENSORS] = {{TENSOR, "matrix", 12, 10, true},
+                                                {TENSOR, "vector", 1, 7, false},
+                                                {TENSOR, "last", 5, 3, true}};
 
 /* What a rank is to do, and what came of it. */
 typedef struct loop {
@@ -122,7 +124,8 @@ static weft_status steps(loop *l, weft_sync *s, int rank, int64_t first, int64_t
 }
 
 static weft_status make(loop *l, weft_mesh *mesh, weft_config *config, weft_sync **out) {
-    weft_sync_setup setup = {.mesh = mesh,
+    weft_sync_setup setup = {.struct_size = sizeof setup,
+                             .mesh = mesh,
                              .config = config,
                              .tensors = l->tensors,
                              .n_tensors = TENSORS,
@@ -131,12 +134,12 @@ static weft_status make(loop *l, weft_mesh *mesh, weft_config *config, weft_sync
                              .skips = l->skips};
     if (l->own_memory) setup.take = take_block, setup.give = give_block, setup.user = l;
     WEFT_TRY(weft_sync_create_from(l->ctx, &setup, out));
-    fill(l, *out, weft_mesh_look(mesh).rank);
+    fill(l, *out, weft_mesh_look(mesh)->rank);
     return weft_sync_begin(*out);
 }
 
 static weft_status go(loop *l, weft_mesh *mesh, weft_config *config, weft_sync **s) {
-    int rank = weft_mesh_look(mesh).rank;
+    int rank = weft_mesh_look(mesh)->rank;
     WEFT_TRY(make(l, mesh, config, s));
     int64_t begun = 0;
     if (l->stop_after > 0) {
@@ -194,6 +197,7 @@ static void run_loop(int size, const loop *wanted, loop *ranks) {
         ranks[r] = *wanted;
         ranks[r].hub = &h;
         ranks[r].number = r;
+        ranks[r].last.struct_size = sizeof ranks[r].last;
         if (!ranks[r].tensors) ranks[r].tensors = whole;
         assert_int_equal(weft_ctx_create(&ranks[r].ctx), WEFT_OK);
         assert_int_equal(pthread_create(&ranks[r].thread, NULL, member, &ranks[r]), 0);
@@ -302,8 +306,9 @@ static void test_endless(void **state) {
 
 /* 1 x n and n x 1 are the same vector. */
 static void test_vectors(void **state) {
-    static const weft_sync_tensor upright[TENSORS] = {
-        {"matrix", 12, 10, true}, {"vector", 7, 1, false}, {"last", 5, 3, true}};
+    static const weft_sync_tensor upright[TENSORS] = {{TENSOR, "matrix", 12, 10, true},
+                                                      {TENSOR, "vector", 7, 1, false},
+                                                      {TENSOR, "last", 5, 3, true}};
     static const char *const squares[] = {"method=flexdemo",
                                           "optimizer.weight_decay=0",
                                           "replicator.compression_dims=2",
@@ -353,8 +358,9 @@ static void end_alone(alone *a) {
 
 /* Rates and decays of a tensor, exactly. */
 static void test_rates(void **state) {
-    weft_sync_report report;
-    alone a = begin_alone("method=ddp", &(weft_sync_setup){0});
+    weft_sync_report report = {.struct_size = sizeof report};
+    alone a = begin_alone("method=ddp",
+                          &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup)});
     for (int i = 0; i < TENSORS; i++) weft_sync_parameters(a.s, i)[0] = 2;
     assert_ok(a.ctx, weft_sync_begin(a.s));
     assert_ok(a.ctx, weft_sync_set_rate(a.s, 0.25));
@@ -383,9 +389,10 @@ static void expect(alone *a, weft_status status, const char *words) {
 
 /* Calls at the wrong time are errors that say so. */
 static void test_order(void **state) {
-    weft_sync_report report;
+    weft_sync_report report = {.struct_size = sizeof report};
     bool moves;
-    alone a = begin_alone("method=dadam", &(weft_sync_setup){0});
+    alone a = begin_alone("method=dadam",
+                          &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup)});
     expect(&a, weft_sync_step(a.s, 0, &report), "without weft_sync_begin");
     expect(&a, weft_sync_rest(a.s), "weft_sync_begin has not been called");
     assert_ok(a.ctx, weft_sync_begin(a.s));
@@ -408,7 +415,9 @@ static void test_order(void **state) {
     assert_ok(a.ctx, weft_sync_step(a.s, 0, &report));
     expect(&a, weft_sync_resume(a.s, 4), "before the first step");
     end_alone(&a);
-    a = begin_alone("method=ddp", &(weft_sync_setup){.outside = true});
+    a = begin_alone(
+        "method=ddp",
+        &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup), .outside = true});
     assert_ok(a.ctx, weft_sync_begin(a.s));
     expect(&a, weft_sync_step(a.s, 0, &report), "call weft_sync_agree and weft_sync_mix");
     assert_ok(a.ctx, weft_sync_agree(a.s, 0, &moves));
@@ -420,7 +429,8 @@ static void test_order(void **state) {
 /* What is no state is refused in one sentence, wherever it ends or differs. */
 static void test_broken_state(void **state) {
     loop file = {0};
-    alone a = begin_alone("method=flexdemo", &(weft_sync_setup){0});
+    alone a = begin_alone("method=flexdemo",
+                          &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup)});
     assert_ok(a.ctx, weft_sync_begin(a.s));
     assert_ok(a.ctx, weft_sync_save(a.s, write_bytes, &file));
     size_t whole_file = file.n_saved;
@@ -479,7 +489,8 @@ static void check_type(alone *a, weft_type type) {
 }
 
 static void test_types(void **state) {
-    alone a = begin_alone("method=ddp", &(weft_sync_setup){0});
+    alone a = begin_alone("method=ddp",
+                          &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup)});
     assert_ok(a.ctx, weft_sync_begin(a.s));
     check_type(&a, WEFT_BF16);
     check_type(&a, WEFT_F16);
@@ -514,10 +525,12 @@ typedef struct place {
 /* 5 x 2, cut 3 + 2, and 1 row, cut 1 + 0; copies are ranks 0, 1 and 2, 3. */
 static weft_status shard_steps(place *p, weft_ctx *ctx, weft_mesh *mesh,
                                weft_config *config, weft_sync **s) {
-    int rank = weft_mesh_look(mesh).rank, shard = rank % 2;
-    weft_sync_tensor rows[] = {{"a", shard ? 2 : 3, 2, true},
-                               {p->other_name ? "c" : "b", shard ? 0 : 1, 2, true}};
-    weft_sync_setup setup = {.mesh = mesh,
+    int rank = weft_mesh_look(mesh)->rank, shard = rank % 2;
+    weft_sync_tensor rows[] = {
+        {TENSOR, "a", shard ? 2 : 3, 2, true},
+        {TENSOR, p->other_name ? "c" : "b", shard ? 0 : 1, 2, true}};
+    weft_sync_setup setup = {.struct_size = sizeof setup,
+                             .mesh = mesh,
                              .config = config,
                              .tensors = rows,
                              .n_tensors = 2,
@@ -528,7 +541,7 @@ static weft_status shard_steps(place *p, weft_ctx *ctx, weft_mesh *mesh,
         weft_sync_parameters(*s, 0)[k] = (float)(10 * rank + k);
     WEFT_TRY(weft_sync_begin(*s));
     for (int t = 0; t < 3; t++) {
-        weft_sync_report report;
+        weft_sync_report report = {.struct_size = sizeof report};
         for (int k = 0; k < 2 * (shard ? 2 : 3); k++)
             weft_sync_gradients(*s, 0)[k] = (float)(rank / 2);
         if (!shard) weft_sync_gradients(*s, 1)[0] = (float)rank;
@@ -611,7 +624,7 @@ static void *join_main(void *argument) {
     weft_mesh *mesh;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     j->status = weft_mesh_join(ctx, &j->seat, &mesh);
-    if (j->status == WEFT_OK) j->size = weft_mesh_look(mesh).size;
+    if (j->status == WEFT_OK) j->size = weft_mesh_look(mesh)->size;
     j->clean = weft_mesh_close(mesh);
     assert_int_equal(ctx_end(ctx), 0);
     return NULL;
@@ -626,7 +639,8 @@ static void test_join(void **state) {
         int listener, port;
         assert_ok(ctx, weft_mesh_listen(ctx, &listener, &port));
         for (int r = 0; r < 3; r++) {
-            j[r] = (joiner){.seat = {.rank = r,
+            j[r] = (joiner){.seat = {.struct_size = sizeof(weft_mesh_seat),
+                                     .rank = r,
                                      .size = 3,
                                      .host = "127.0.0.1",
                                      .port = port,
@@ -643,7 +657,8 @@ static void test_join(void **state) {
     int listener, port; /* nobody comes, and the port is free again */
     weft_mesh *mesh;
     assert_ok(ctx, weft_mesh_listen(ctx, &listener, &port));
-    weft_mesh_seat seat = {.rank = 0,
+    weft_mesh_seat seat = {.struct_size = sizeof seat,
+                           .rank = 0,
                            .size = 2,
                            .host = "127.0.0.1",
                            .port = port,
@@ -654,7 +669,11 @@ static void test_join(void **state) {
     assert_int_equal(close(listener), -1);
     weft_ctx_clear(ctx);
     assert_ok(ctx, weft_mesh_listen(ctx, &listener, &port));
-    seat = (weft_mesh_seat){.rank = 0, .size = 1, .port = port, .listener = listener};
+    seat = (weft_mesh_seat){.struct_size = sizeof(weft_mesh_seat),
+                            .rank = 0,
+                            .size = 1,
+                            .port = port,
+                            .listener = listener};
     assert_ok(ctx, weft_mesh_join(ctx, &seat, &mesh));
     assert_null(mesh);
     assert_int_equal(ctx_end(ctx), 0);

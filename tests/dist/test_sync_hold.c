@@ -14,8 +14,9 @@
 enum { TENSORS = 3, ELEMENTS = 20 * 26 + 33 + 7 * 11, RANKS = 3, STEPS = 7, PARCELS = 8 };
 enum { CHUNK = 16, TOPK = 3, PARTNERS = RANKS - 1 };
 
+#define TENSOR sizeof(weft_sync_tensor)
 static const weft_sync_tensor tensors[TENSORS] = {
-    {"matrix", 20, 26, true}, {"vector", 33, 1, false}, {"last", 7, 11, true}};
+    {TENSOR, "matrix", 20, 26, true}, {TENSOR, "vector", 33, 1, false}, {TENSOR, "last", 7, 11, true}};
 
 typedef struct member {
     const char *const *keys; /* NULL-terminated */
@@ -89,6 +90,7 @@ static void give_sparse(member *m, const weft_sync_parcel *p, unsigned char *out
 static weft_status hand_over(member *m) {
     weft_sync_parcel p[PARCELS];
     int n;
+    for (int k = 0; k < PARCELS; k++) p[k].struct_size = sizeof p[k];
     WEFT_TRY(weft_sync_outgoing(m->s, p, PARCELS, &n));
     assert_in_range(n, 0, PARCELS);
     for (int k = 0; k < n && !m->forgets; k++) {
@@ -132,6 +134,7 @@ static weft_status take_heard(member *m, const weft_sync_parcel *p) {
 static weft_status take_in(member *m) {
     weft_sync_parcel p[PARCELS];
     int n;
+    for (int k = 0; k < PARCELS; k++) p[k].struct_size = sizeof p[k];
     WEFT_TRY(weft_sync_incoming(m->s, p, PARCELS, &n));
     for (int k = 0; k < n; k++) {
         if (p[k].kind == WEFT_PARCEL_MEAN) take_mean(m, &p[k]);
@@ -161,7 +164,7 @@ static weft_status plain_step(member *m, weft_sync_report *report) {
 }
 
 static weft_status make(member *m) {
-    weft_sync_setup setup = {.mesh = m->mesh,
+    weft_sync_setup setup = {.struct_size = sizeof setup, .mesh = m->mesh,
                              .tensors = tensors,
                              .n_tensors = TENSORS,
                              .endless = true,
@@ -191,7 +194,7 @@ static weft_status make(member *m) {
 static weft_status all_steps(member *m) {
     WEFT_TRY(make(m));
     for (int64_t t = 0; t < STEPS; t++) {
-        weft_sync_report report;
+        weft_sync_report report = {.struct_size = sizeof report};
         WEFT_TRY(m->holds ? held_step(m, t, &report) : plain_step(m, &report));
         m->sent += report.wire_bytes_out;
     }

@@ -17,8 +17,9 @@
 
 enum { TENSORS = 2, ELEMENTS = 12 * 10 + 7, MOST = 4, STEPS = 30, TOGETHER = 6 };
 
-static const weft_sync_tensor tensors[TENSORS] = {{"matrix", 12, 10, true},
-                                                  {"vector", 7, 1, false}};
+#define TENSOR sizeof(weft_sync_tensor)
+static const weft_sync_tensor tensors[TENSORS] = {{TENSOR, "matrix", 12, 10, true},
+                                                  {TENSOR, "vector", 7, 1, false}};
 
 /* What the processes are to do. */
 typedef struct plan {
@@ -93,7 +94,7 @@ static bool is_over(const member *m, int64_t t, int64_t end, int64_t together) {
 
 /* A killed one dies when its gradients are on their way. */
 static weft_status steps(member *m, int64_t end) {
-    weft_sync_report told = {.processes = 0};
+    weft_sync_report told = {.struct_size = sizeof told, .processes = 0};
     int64_t first = weft_sync_steps(m->s), together = 0;
     bool lost = m->comes;
     for (int64_t t = first; !is_over(m, t, end, together); t++) {
@@ -134,7 +135,8 @@ static bool unpack(void *user, const void *bytes, size_t n_bytes) {
 }
 
 static weft_status make(member *m) {
-    weft_sync_setup setup = {.mesh = m->mesh,
+    weft_sync_setup setup = {.struct_size = sizeof setup,
+                             .mesh = m->mesh,
                              .tensors = tensors,
                              .n_tensors = m->comes && m->plan->refused ? 1 : TENSORS,
                              .pack = pack,
@@ -180,7 +182,8 @@ typedef struct places {
 } places;
 
 static weft_status meet(member *m, const places *at) {
-    const weft_mesh_seat seat = {.rank = m->number,
+    const weft_mesh_seat seat = {.struct_size = sizeof seat,
+                                 .rank = m->number,
                                  .size = m->plan->size,
                                  .host = "127.0.0.1",
                                  .port = at->port[0],

@@ -15,10 +15,11 @@
 
 enum { TENSORS = 4, ELEMENTS = 12 * 10 + 7 + 15 + 30, RANKS = 3, STEPS = 6 };
 
-static const weft_sync_tensor tensors[TENSORS] = {{"matrix", 12, 10, true},
-                                                  {"vector", 7, 1, false},
-                                                  {"small", 5, 3, true},
-                                                  {"last", 6, 5, true}};
+#define TENSOR sizeof(weft_sync_tensor)
+static const weft_sync_tensor tensors[TENSORS] = {{TENSOR, "matrix", 12, 10, true},
+                                                  {TENSOR, "vector", 7, 1, false},
+                                                  {TENSOR, "small", 5, 3, true},
+                                                  {TENSOR, "last", 6, 5, true}};
 
 /* A rank: what it is to do, and what came of it. */
 typedef struct member {
@@ -60,7 +61,7 @@ static void descend(member *m, int first, int n) {
 
 /* Names what comes, and steps it at once where the optimizer is the caller's. */
 static weft_status take_parts(member *m, int64_t step) {
-    weft_sync_part part = {.all = false};
+    weft_sync_part part = {.struct_size = sizeof part, .all = false};
     WEFT_TRY(weft_sync_complete(m->s, 1));
     while (!part.all) {
         WEFT_TRY(weft_sync_wait_any(m->s, 0.01, &part));
@@ -84,7 +85,8 @@ static weft_status one_step(member *m, int64_t step, weft_sync_report *report) {
 }
 
 static weft_status make(member *m) {
-    weft_sync_setup setup = {.mesh = m->mesh,
+    weft_sync_setup setup = {.struct_size = sizeof setup,
+                             .mesh = m->mesh,
                              .tensors = tensors,
                              .n_tensors = TENSORS,
                              .endless = true,
@@ -108,7 +110,7 @@ static weft_status make(member *m) {
 static weft_status all_steps(member *m) {
     WEFT_TRY(make(m));
     for (int64_t t = 0; t < STEPS; t++) {
-        weft_sync_report report;
+        weft_sync_report report = {.struct_size = sizeof report};
         WEFT_TRY(one_step(m, t, &report));
         if (report.skipped) m->skipped++, t--;
     }
@@ -203,8 +205,8 @@ static void test_same_bits(void **state) {
 
 /* Rank 1 has nothing to send before rank 0 has looked in vain. */
 static weft_status look_early(member *m) {
-    weft_sync_part part = {.n = -1};
-    weft_sync_report report;
+    weft_sync_part part = {.struct_size = sizeof part, .n = -1};
+    weft_sync_report report = {.struct_size = sizeof report};
     WEFT_TRY(make(m));
     compute(m, 0);
     if (m->number == 1) {
@@ -244,8 +246,8 @@ static void test_not_yet(void **state) {
 /* Calls at the wrong time are errors that say so, and change nothing. */
 static void test_order(void **state) {
     member m = {.keys = ddp};
-    weft_sync_part part;
-    weft_sync_report report;
+    weft_sync_part part = {.struct_size = sizeof part};
+    weft_sync_report report = {.struct_size = sizeof report};
     assert_int_equal(weft_ctx_create(&m.ctx), WEFT_OK);
     assert_ok(m.ctx, make(&m));
     assert_fails(m.ctx, weft_sync_wait_any(m.s, 1, &part), WEFT_ERR_ARGUMENT,
@@ -274,7 +276,8 @@ static void test_order(void **state) {
 /* --- forks --- */
 
 static weft_status join(member *m, int port, int listener) {
-    weft_mesh_seat seat = {.rank = m->number,
+    weft_mesh_seat seat = {.struct_size = sizeof seat,
+                           .rank = m->number,
                            .size = 2,
                            .host = "127.0.0.1",
                            .port = port,
@@ -299,7 +302,7 @@ static int worker_fails(const member *m) {
 static int other_process(int port, const int alive[2], const int done[2]) {
     char byte;
     member m = {.keys = two_nodes, .number = 1};
-    weft_sync_report report;
+    weft_sync_report report = {.struct_size = sizeof report};
     int code;
     if (weft_ctx_create(&m.ctx) != WEFT_OK || join(&m, port, 0) != WEFT_OK) return 11;
     if (make(&m) != WEFT_OK || one_step(&m, 0, &report) != WEFT_OK) return 12;
@@ -322,7 +325,7 @@ static int other_process(int port, const int alive[2], const int done[2]) {
 /* A fork leaves the parent's mesh alone, and does not keep its connection open. */
 static void test_forks(void **state) {
     member m = {.keys = two_nodes};
-    weft_sync_report report;
+    weft_sync_report report = {.struct_size = sizeof report};
     int listener, port, alive[2], done[2], code;
     assert_int_equal(pipe(alive), 0);
     assert_int_equal(pipe(done), 0);
@@ -356,9 +359,12 @@ static void check_refused(const char *key, const char *words) {
     assert_ok(ctx, weft_config_set(ctx, config, "method=flexdemo"));
     assert_ok(ctx, weft_config_set(ctx, config, key));
     assert_ok(ctx, weft_config_finish(ctx, config));
-    const weft_sync_tensor one = {"a", 4, 4, true};
-    const weft_sync_setup setup = {
-        .config = config, .tensors = &one, .n_tensors = 1, .endless = true};
+    const weft_sync_tensor one = {.struct_size = sizeof one, "a", 4, 4, true};
+    const weft_sync_setup setup = {.struct_size = sizeof setup,
+                                   .config = config,
+                                   .tensors = &one,
+                                   .n_tensors = 1,
+                                   .endless = true};
     assert_int_equal(weft_sync_create_from(ctx, &setup, &s), WEFT_ERR_CONFIG);
     assert_non_null(strstr(weft_ctx_message(ctx), words));
     weft_config_destroy(ctx, config);

@@ -31,7 +31,7 @@ static void must(bool sound) {
 }
 
 static void begin_hearing(hearing *h) {
-    static const weft_transport_ops ops = {.name = "none"};
+    static const weft_transport_ops ops = {.struct_size = sizeof ops, .name = "none"};
     static const char *const hosts[HEARERS] = {"a", "b", "c", "d"};
     static const char notice[] = "what all have alike";
     const wefti_world_shape shape = {

@@ -102,7 +102,7 @@ static void read_config(weft_ctx *ctx, const char *path) {
 
 static void read_cluster(weft_ctx *ctx, const char *path) {
     weft_cluster *cluster;
-    weft_links links;
+    weft_links links = {.struct_size = sizeof links};
     if (weft_cluster_load(ctx, path, &cluster) == WEFT_OK)
         weft_cluster_destroy(ctx, cluster);
     weft_ctx_clear(ctx);
@@ -241,7 +241,8 @@ static void close_folder(const char *folder, const char *name) {
 /* What a model's config.json says, is written and read back as the same model. Of layers a few
  * are enough: each has its own description in memory. */
 static void read_model(weft_ctx *ctx, const char *text, int64_t n) {
-    weft_model_config config, again;
+    weft_model_config config = {.struct_size = sizeof config},
+                      again = {.struct_size = sizeof again};
     weft_model *model, *same;
     char *json;
     if (weft_model_config_from_json(ctx, text, n, "input", &config) != WEFT_OK) return;
@@ -264,7 +265,8 @@ static void read_rows(weft_ctx *ctx, const char *target, weft_rows rows,
                       const char *ending) {
     char path[64];
     const char *paths[] = {path};
-    weft_dataset_config config = {.paths = paths,
+    weft_dataset_config config = {.struct_size = sizeof config,
+                                  .paths = paths,
                                   .n_paths = 1,
                                   .rows = rows,
                                   .T = 8,

@@ -6,7 +6,8 @@
 /* The smallest models that are no decoder, as several tests take them. */
 
 /* 6 source positions in a row. */
-static const weft_model_config t5 = {.kind = "t5",
+static const weft_model_config t5 = {.struct_size = sizeof t5,
+                                     .kind = "t5",
                                      .vocab = 11,
                                      .context = 16,
                                      .layers = 2,
@@ -20,7 +21,8 @@ static const weft_model_config t5 = {.kind = "t5",
                                      .distance = 9,
                                      .init_std = 1};
 
-static const weft_model_config vit = {.kind = "vit",
+static const weft_model_config vit = {.struct_size = sizeof vit,
+                                      .kind = "vit",
                                       .vocab = 5,
                                       .context = 1,
                                       .layers = 2,

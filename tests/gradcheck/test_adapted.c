@@ -7,7 +7,8 @@
 #include "model/adapted.h"
 
 static weft_model_config small(const char *kind) {
-    return (weft_model_config){.kind = kind,
+    return (weft_model_config){.struct_size = sizeof(weft_model_config),
+                               .kind = kind,
                                .vocab = 11,
                                .context = 7,
                                .layers = 2,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "gradcheck/net.h"
 
-static const weft_model_config small = {.kind = "gpt2",
+static const weft_model_config small = {.struct_size = sizeof small,
+                                        .kind = "gpt2",
                                         .vocab = 11,
                                         .context = 7,
                                         .layers = 2,

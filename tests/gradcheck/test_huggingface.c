@@ -86,7 +86,8 @@ static void loss_and_gradients_are_those_of_hugging_face(void **state) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const golden *want = &table[i];
         bool gpt2 = strcmp(want->kind, "gpt2") == 0;
-        const weft_model_config config = {.kind = want->kind,
+        const weft_model_config config = {.struct_size = sizeof config,
+                                          .kind = want->kind,
                                           .vocab = V,
                                           .context = CONTEXT,
                                           .layers = L,

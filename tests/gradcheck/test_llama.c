@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "gradcheck/net.h"
 
-static const weft_model_config llama = {.kind = "llama",
+static const weft_model_config llama = {.struct_size = sizeof llama,
+                                        .kind = "llama",
                                         .vocab = 11,
                                         .context = 7,
                                         .layers = 2,
@@ -10,7 +11,8 @@ static const weft_model_config llama = {.kind = "llama",
                                         .kv_heads = 2,
                                         .ffn = 20,
                                         .init_std = 0.3};
-static const weft_model_config olmo2 = {.kind = "olmo2",
+static const weft_model_config olmo2 = {.struct_size = sizeof olmo2,
+                                        .kind = "olmo2",
                                         .vocab = 11,
                                         .context = 7,
                                         .layers = 2,

@@ -63,7 +63,8 @@ static double measure(const net *n, int u, double *projection) {
 }
 
 static weft_model_config config_of(const golden *want, bool pairs) {
-    weft_model_config config = {.kind = want->kind,
+    weft_model_config config = {.struct_size = sizeof config,
+                                .kind = want->kind,
                                 .vocab = V,
                                 .context = 1,
                                 .layers = LE,

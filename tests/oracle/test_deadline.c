@@ -181,7 +181,10 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state) {
     for (int i = 0; i < 3; i++) {
         weft_topology *topology;
         wefti_mixer *m;
-        weft_topology_config wanted = {.kind = cases[i].topology, .nodes = 4, .ranks = 1};
+        weft_topology_config wanted = {.struct_size = sizeof wanted,
+                                       .kind = cases[i].topology,
+                                       .nodes = 4,
+                                       .ranks = 1};
         wefti_mixer_config c = {.kind = cases[i].kind,
                                 .gamma = 1,
                                 .partners = 2,

@@ -189,6 +189,7 @@ static bool mpi_finish(weft_transport *head, bool failed) {
 }
 
 static const weft_transport_ops ops = {
+    .struct_size = sizeof ops,
     .name = "mpi",
     .send = mpi_send,
     .probe = mpi_probe,

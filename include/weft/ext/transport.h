@@ -59,6 +59,7 @@ typedef struct weft_transport_seat {
 
 /* What a process that has joined a run got as the answer. */
 typedef struct weft_transport_entry {
+    size_t struct_size;
     uint64_t run, incarnation;
     int group; /* processes that share one copy of the model: this one waits until that
                   many are there, whose ranks are neighbours */
@@ -67,6 +68,7 @@ typedef struct weft_transport_entry {
 } weft_transport_entry;
 
 typedef struct weft_transport_ops {
+    size_t struct_size;
     const char *name; /* of the kind: "mpi" */
     /* Starts sending; `data` must not change until the request is done or withdrawn. `lane` is
      * 0 or 1 and is transmitted with the message. */

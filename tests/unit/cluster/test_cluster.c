@@ -115,7 +115,7 @@ static void an_empty_cluster_reads_back(void **state) {
 
 static void its_links_are_a_list_of_links(void **state) {
     weft_cluster *c = make_full();
-    weft_links links;
+    weft_links links = {.struct_size = sizeof links};
     assert_int_equal(weft_cluster_write(ctx, c, path), WEFT_OK);
     assert_int_equal(weft_links_load(ctx, path, &links), WEFT_OK);
     assert_int_equal(links.n, 3);

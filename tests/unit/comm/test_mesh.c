@@ -556,7 +556,8 @@ static bool finish_nothing(weft_transport *t, bool failed) {
 }
 
 static void more_processes_than_fit_are_refused(void **state) {
-    static const weft_transport_ops ops = {.name = "many", .finish = finish_nothing};
+    static const weft_transport_ops ops = {
+        .struct_size = sizeof ops, .name = "many", .finish = finish_nothing};
     weft_transport many = {.ops = &ops, .size = WEFTI_MAX_RANKS + 1};
     weft_ctx *ctx;
     weft_mesh *mesh;
@@ -570,7 +571,7 @@ static void more_processes_than_fit_are_refused(void **state) {
 /* -- ranks and hosts -- */
 
 static weft_status look(member *m) {
-    weft_mesh_facts f = weft_mesh_look(m->mesh);
+    weft_mesh_facts f = *weft_mesh_look(m->mesh);
     /* members 0 and 2 run on one host, 1 and 3 on the other */
     static const int rank_of[] = {0, 2, 1, 3};
     bool right = f.rank == rank_of[m->number] && f.size == 4 && f.hosts == 2 &&

@@ -14,7 +14,7 @@
 #include "comm/rendezvous.h"
 #include "members.h"
 
-static const weft_mesh_security key_b = {.key = "b.key"};
+static const weft_mesh_security key_b = {.struct_size = sizeof key_b, .key = "b.key"};
 
 typedef enum lie {
     LIE_SILENT,
@@ -105,7 +105,9 @@ typedef struct crowd {
     int n;
 } crowd;
 
-static const weft_mesh_security right_run = {.key = "a.key", .run = "one"},
+static const weft_mesh_security right_run = {.struct_size = sizeof right_run,
+                                             .key = "a.key",
+                                             .run = "one"},
                                 other_run = {.key = "a.key", .run = "two"};
 
 static void gather_crowd(crowd *c, int port) {

@@ -94,7 +94,8 @@ static void messages_arrive_whole(void **state) {
 
 /* -- keys -- */
 
-static const weft_mesh_security key_a = {.key = "a.key"}, key_b = {.key = "b.key"};
+static const weft_mesh_security key_a = {.struct_size = sizeof key_a, .key = "a.key"},
+                                key_b = {.key = "b.key"};
 
 static void encrypted_messages_arrive_whole(void **state) {
     member members[RANKS];
@@ -153,7 +154,9 @@ static void another_key_is_refused(void **state) {
 
 /* The right key does not open another run. */
 static void another_run_is_refused(void **state) {
-    static const weft_mesh_security one_run = {.key = "a.key", .run = "one"},
+    static const weft_mesh_security one_run = {.struct_size = sizeof one_run,
+                                               .key = "a.key",
+                                               .run = "one"},
                                     other_run = {.key = "a.key", .run = "other"};
     member members[RANKS];
     write_key("a.key", 'a', 0600);

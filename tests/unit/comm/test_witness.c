@@ -10,7 +10,8 @@
 #include "comm/witness.h"
 #include "members.h"
 
-static const weft_mesh_security key_a = {.key = "wa.key"}, key_b = {.key = "wb.key"},
+static const weft_mesh_security key_a = {.struct_size = sizeof key_a, .key = "wa.key"},
+                                key_b = {.key = "wb.key"},
                                 other_run = {.key = "wa.key", .run = "two"};
 
 typedef struct station {
@@ -34,7 +35,8 @@ static void *answer_all(void *user) {
 }
 
 static weft_status open_witness(station *s, const char *votes) {
-    weft_witness_setup setup = {.port = s->port, .votes = votes, .security = &key_a};
+    weft_witness_setup setup = {
+        .struct_size = sizeof setup, .port = s->port, .votes = votes, .security = &key_a};
     return weft_witness_open(s->ctx, &setup, &s->witness);
 }
 

@@ -10,7 +10,7 @@ static weft_status load(fixture *f, const char *yaml, weft_links *out) {
 
 static void links_are_read_and_other_sections_left_alone(void **state) {
     fixture *f = *state;
-    weft_links links;
+    weft_links links = {.struct_size = sizeof links};
     assert_ok(f, load(f,
                       "nodes:\n  - {name: a, at: [1, {x: y}]}\nlinks:\n"
                       "  - {from: 0, to: 1, latency: 10ms, bandwidth: 100Mbit}\n"
@@ -31,7 +31,7 @@ static void many_links_are_all_kept(void **state) {
     fixture *f = *state;
     char yaml[8192] = "links:\n";
     size_t n = strlen(yaml);
-    weft_links links;
+    weft_links links = {.struct_size = sizeof links};
     for (int i = 0; i < 100; i++)
         n += (size_t)snprintf(yaml + n, sizeof yaml - n,
                               "- {from: %d, to: %d, latency: 1ms, bandwidth: 1Gbit}\n", i,
@@ -82,7 +82,7 @@ static void broken_files_are_refused_with_their_line(void **state) {
          "links.yaml:3: 'links' is given twice"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        weft_links links;
+        weft_links links = {.struct_size = sizeof links};
         assert_refused(f, load(f, cases[i][0], &links), WEFT_ERR_FORMAT, cases[i][1]);
         assert_null(links.items);
     }
@@ -90,7 +90,7 @@ static void broken_files_are_refused_with_their_line(void **state) {
 
 static void bytes_that_are_not_yaml_are_refused(void **state) {
     fixture *f = *state;
-    weft_links links;
+    weft_links links = {.struct_size = sizeof links};
     assert_int_equal(load(f, "links: [\n", &links), WEFT_ERR_FORMAT);
     assert_non_null(strstr(weft_ctx_message(f->ctx), "links.yaml:"));
     assert_non_null(strstr(weft_ctx_message(f->ctx), ": not valid YAML: "));
@@ -101,7 +101,7 @@ static void bytes_that_are_not_yaml_are_refused(void **state) {
 
 static void every_failing_allocation_is_a_clean_error(void **state) {
     fixture *f = *state;
-    weft_links links;
+    weft_links links = {.struct_size = sizeof links};
     int64_t held = weft_ctx_bytes_held(f->ctx), k = 0;
     for (;; k++) {
         weft_ctx_fail_allocation(f->ctx, k);
@@ -125,7 +125,7 @@ static void changed_bytes_never_harm(void **state) {
                                "bandwidth: 1Gbit}\n";
     for (size_t at = 0; at + 1 < sizeof good; at++) {
         char bytes[sizeof good];
-        weft_links links;
+        weft_links links = {.struct_size = sizeof links};
         memcpy(bytes, good, sizeof good);
         bytes[at] = (char)(bytes[at] ^ (1 << at % 8));
         write_file("links.yaml", bytes, sizeof good - 1);

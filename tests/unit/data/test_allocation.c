@@ -109,8 +109,12 @@ static weft_status open_shard(scene *s) {
 static weft_status open_and_count(scene *s) {
     static const char *const paths[] = {"scene.txt", "scene.bin", "scene-folder"};
     static const double weights[] = {1, 2, 3};
-    weft_dataset_config config = {
-        .paths = paths, .weights = weights, .n_paths = 3, .validation = 0.2, .T = 8};
+    weft_dataset_config config = {.struct_size = sizeof config,
+                                  .paths = paths,
+                                  .weights = weights,
+                                  .n_paths = 3,
+                                  .validation = 0.2,
+                                  .T = 8};
     weft_dataset *d;
     double nats;
     WEFT_TRY(weft_dataset_open(s->ctx, &config, s->t, &d));

@@ -44,8 +44,11 @@ static void the_loss_is_the_formula(void **state) {
     weft_tokenizer *t;
     weft_dataset *d;
     double nats;
-    weft_dataset_config config = {
-        .paths = paths, .n_paths = 2, .validation = 0.25, .T = T};
+    weft_dataset_config config = {.struct_size = sizeof config,
+                                  .paths = paths,
+                                  .n_paths = 2,
+                                  .validation = 0.25,
+                                  .T = T};
     mixed_text(1, texts[0], N, true);
     mixed_text(2, texts[1], N, false);
     texts[1][9200] = '#'; /* seen in the validation part alone */
@@ -68,8 +71,11 @@ static void a_vocabulary_that_is_too_small_is_refused(void **state) {
     weft_tokenizer *t;
     weft_dataset *d;
     double nats;
-    weft_dataset_config config = {
-        .paths = paths, .n_paths = 1, .validation = 0.5, .T = 2};
+    weft_dataset_config config = {.struct_size = sizeof config,
+                                  .paths = paths,
+                                  .n_paths = 1,
+                                  .validation = 0.5,
+                                  .T = 2};
     write_file(ctx, "small.txt", "abababababab", 12);
     assert_ok(ctx, weft_tokenizer_create_bytes(ctx, &t));
     assert_ok(ctx, weft_dataset_open(ctx, &config, t, &d));

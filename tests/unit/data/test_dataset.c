@@ -48,7 +48,8 @@ static fixture make_fixture(weft_ctx *ctx) {
     write_shard(ctx, f.t, "one.bin", 1000, 995); /* 896 to train on: a multiple of T */
     write_shard(ctx, f.t, "two.bin", 10000, 333);
     write_shard(ctx, f.t, "three.bin", 20000, 5000);
-    f.config = (weft_dataset_config){.paths = three_paths,
+    f.config = (weft_dataset_config){.struct_size = sizeof(weft_dataset_config),
+                                     .paths = three_paths,
                                      .n_paths = 3,
                                      .validation = 0.1,
                                      .T = T,
@@ -289,8 +290,12 @@ static void text_and_shards_give_the_same_rows(void **state) {
                                                            "same.tokens"};
     weft_tokenizer *t;
     weft_dataset *a, *b;
-    weft_dataset_config config = {
-        .n_paths = 1, .validation = 0.2, .T = T, .seed = 3, .threads = 2};
+    weft_dataset_config config = {.struct_size = sizeof config,
+                                  .n_paths = 1,
+                                  .validation = 0.2,
+                                  .T = T,
+                                  .seed = 3,
+                                  .threads = 2};
     mixed_text(8, text, N, true);
     write_file(ctx, "same.txt", text, N);
     assert_ok(ctx, weft_tokenizer_train(ctx, text, N, 500, "llama3", &t));

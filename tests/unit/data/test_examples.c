@@ -18,7 +18,8 @@ static weft_tokenizer *bytes_of(weft_ctx *ctx) {
 /* Opens paths whole for validation, whose rows come in the files' order. */
 static weft_status open_rows(weft_ctx *ctx, weft_rows rows, const char *const *paths,
                              int n, const weft_tokenizer *tokenizer, weft_dataset **out) {
-    weft_dataset_config config = {.paths = paths,
+    weft_dataset_config config = {.struct_size = sizeof config,
+                                  .paths = paths,
                                   .n_paths = n,
                                   .validation_paths = paths,
                                   .n_validation_paths = n,

@@ -17,7 +17,8 @@ static weft_status open_rows(weft_ctx *ctx, const char *path, const char *chat_n
     weft_chat *chat = NULL;
     assert_ok(ctx, weft_tokenizer_create_bytes(ctx, &tokenizer));
     if (chat_name) assert_ok(ctx, weft_chat_open(ctx, chat_name, NULL, &chat));
-    weft_dataset_config config = {.paths = &path,
+    weft_dataset_config config = {.struct_size = sizeof config,
+                                  .paths = &path,
                                   .n_paths = 1,
                                   .validation_paths = &path,
                                   .n_validation_paths = 1,
@@ -184,7 +185,8 @@ static void every_allocation_may_fail(void **state) {
         weft_ctx_fail_allocation(ctx, k);
         status = weft_tokenizer_create_bytes(ctx, &tokenizer);
         if (status == WEFT_OK) status = weft_chat_open(ctx, "gemma", NULL, &chat);
-        weft_dataset_config config = {.paths = &path,
+        weft_dataset_config config = {.struct_size = sizeof config,
+                                      .paths = &path,
                                       .n_paths = 1,
                                       .rows = WEFT_ROWS_PROMPTS,
                                       .chat = chat,

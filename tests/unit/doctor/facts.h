@@ -11,7 +11,8 @@
 /* Rank r of `size`, `per_host` on each of the hosts n0, n1, ...; 8 cores each. */
 static inline weft_rank_facts healthy(int r, int size, int per_host) {
     int host = r / per_host;
-    weft_rank_facts f = {.rank = r,
+    weft_rank_facts f = {.struct_size = sizeof f,
+                         .rank = r,
                          .size = size,
                          .ranks_here = per_host,
                          .process_ranks = 1,

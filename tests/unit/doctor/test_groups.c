@@ -14,8 +14,9 @@ static void put(weft_ctx *ctx, const char *path, const char *text) {
 }
 
 static weft_rank_facts examine(weft_ctx *ctx, const char *const *environment) {
-    weft_rank_facts facts;
-    weft_doctor_options options = {.root = "room", .environment = environment};
+    weft_rank_facts facts = {.struct_size = sizeof facts};
+    weft_doctor_options options = {
+        .struct_size = sizeof options, .root = "room", .environment = environment};
     assert_ok(ctx, weft_doctor_examine(ctx, &options, &facts));
     return facts;
 }

@@ -18,7 +18,7 @@ static cluster hosts(int n_hosts, int per_host) {
 
 static weft_findings judge(weft_ctx *ctx, const cluster *c, const weft_peer_facts *peers,
                            int n_peers) {
-    weft_findings found;
+    weft_findings found = {.struct_size = sizeof found};
     assert_ok(ctx, weft_doctor_judge(ctx, c->ranks, c->n, peers, n_peers, &found));
     for (int64_t i = 1; i < found.n; i++)
         assert_true(found.items[i - 1].severity >= found.items[i].severity);
@@ -287,7 +287,8 @@ static void memory_and_disk_must_do(void **state) {
 }
 
 static weft_peer_facts peer(weft_peer_answer answer) {
-    weft_peer_facts p = {.answer = answer,
+    weft_peer_facts p = {.struct_size = sizeof p,
+                         .answer = answer,
                          .mtu = 1500,
                          .path_mtu = 1500,
                          .port = 22,
@@ -302,7 +303,7 @@ static weft_peer_facts peer(weft_peer_answer answer) {
 static void peers_are_judged(void **state) {
     cluster c = hosts(1, 1);
     weft_ctx *ctx;
-    weft_peer_facts p;
+    weft_peer_facts p = {.struct_size = sizeof p};
     assert_int_equal(ctx_begin(&ctx), 0);
     p = peer(WEFT_PEER_REFUSED);
     expect_one(judge(ctx, &c, &p, 1), ctx, WEFT_FINDING_WARNING, "peer", -1,
@@ -336,7 +337,7 @@ static void failing_allocations_leave_nothing(void **state) {
     weft_ctx *ctx;
     assert_int_equal(ctx_begin(&ctx), 0);
     for (int64_t k = 0;; k++) {
-        weft_findings found;
+        weft_findings found = {.struct_size = sizeof found};
         weft_ctx_fail_allocation(ctx, k);
         weft_status status = weft_doctor_judge(ctx, c.ranks, c.n, NULL, 0, &found);
         weft_ctx_fail_allocation(ctx, -1);
@@ -349,7 +350,7 @@ static void failing_allocations_leave_nothing(void **state) {
         assert_null(found.items);
         weft_ctx_clear(ctx);
     }
-    weft_findings found;
+    weft_findings found = {.struct_size = sizeof found};
     assert_fails(ctx, weft_doctor_judge(ctx, c.ranks, 0, NULL, 0, &found),
                  WEFT_ERR_ARGUMENT, "at least one rank");
     assert_int_equal(ctx_end(ctx), 0);

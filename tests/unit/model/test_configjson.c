@@ -34,7 +34,7 @@ static weft_model_config describe(weft_ctx *ctx, const weft_model_config *config
 }
 
 static weft_model_config read(weft_ctx *ctx, const char *json) {
-    weft_model_config config;
+    weft_model_config config = {.struct_size = sizeof config};
     weft_status status = weft_model_config_from_json(ctx, json, (int64_t)strlen(json),
                                                      "config.json", &config);
     if (status != WEFT_OK) fail_msg("%s", weft_ctx_message(ctx));
@@ -68,14 +68,16 @@ static void assert_same(const weft_model_config *a, const weft_model_config *b) 
 
 static void what_is_written_is_read_back(void **state) {
     static const weft_model_config configs[] = {
-        {.kind = "gpt2",
+        {.struct_size = sizeof configs[0],
+         .kind = "gpt2",
          .vocab = 50,
          .context = 9,
          .layers = 2,
          .width = 12,
          .heads = 3,
          .tied = true},
-        {.kind = "gpt2",
+        {.struct_size = sizeof configs[0],
+         .kind = "gpt2",
          .vocab = 50,
          .context = 9,
          .layers = 2,
@@ -85,7 +87,8 @@ static void what_is_written_is_read_back(void **state) {
          .dropout = 0.1,
          .norm_eps = 1.0 / 3,
          .init_std = 0.3},
-        {.kind = "llama",
+        {.struct_size = sizeof configs[0],
+         .kind = "llama",
          .vocab = 50,
          .context = 9,
          .layers = 2,
@@ -93,7 +96,8 @@ static void what_is_written_is_read_back(void **state) {
          .heads = 4,
          .kv_heads = 2,
          .rope_theta = 2.0 / 3},
-        {.kind = "llama",
+        {.struct_size = sizeof configs[0],
+         .kind = "llama",
          .vocab = 50,
          .context = 9,
          .layers = 2,
@@ -102,7 +106,8 @@ static void what_is_written_is_read_back(void **state) {
          .qk_norm = true,
          .tied = true,
          .dropout = 0.25},
-        {.kind = "olmo2",
+        {.struct_size = sizeof configs[0],
+         .kind = "olmo2",
          .vocab = 50,
          .context = 9,
          .layers = 2,
@@ -127,7 +132,8 @@ static void what_is_written_is_read_back(void **state) {
         SMALL("olmo3", .rope_scaling = "linear factor=2"),
         SMALL("phi3", .window = 3, .rope_share = 0.5),
         SMALL("gpt_neox", .attention_bias = true, .rope_share = 0.5),
-        {.kind = "opt",
+        {.struct_size = sizeof configs[0],
+         .kind = "opt",
          .vocab = 50,
          .context = 9,
          .layers = 2,
@@ -151,8 +157,13 @@ static void assert_contains(const char *json, const char *part) {
 }
 
 static void hugging_face_finds_its_classes(void **state) {
-    weft_model_config config = {
-        .kind = "gpt2", .vocab = 50, .context = 9, .layers = 2, .width = 12, .heads = 3};
+    weft_model_config config = {.struct_size = sizeof config,
+                                .kind = "gpt2",
+                                .vocab = 50,
+                                .context = 9,
+                                .layers = 2,
+                                .width = 12,
+                                .heads = 3};
     char *json;
     describe(*state, &config, &json);
     assert_contains(json, "\"model_type\": \"gpt2\"");
@@ -181,7 +192,8 @@ static void hugging_face_finds_its_classes(void **state) {
 }
 
 static void numbers_are_written_as_people_write_them(void **state) {
-    weft_model_config config = {.kind = "gpt2",
+    weft_model_config config = {.struct_size = sizeof config,
+                                .kind = "gpt2",
                                 .vocab = 50,
                                 .context = 9,
                                 .layers = 2,
@@ -205,7 +217,8 @@ static void the_config_of_gpt2_is_read(void **state) {
                 " \"n_ctx\": 1024, \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12,"
                 " \"n_positions\": 1024, \"n_inner\": null, \"resid_pdrop\": 0.1, "
                 "\"vocab_size\": 50257}");
-    static const weft_model_config expected = {.kind = "gpt2",
+    static const weft_model_config expected = {.struct_size = sizeof expected,
+                                               .kind = "gpt2",
                                                .vocab = 50257,
                                                .context = 1024,
                                                .layers = 12,
@@ -226,7 +239,8 @@ static void the_config_of_gpt2_is_read(void **state) {
 static void missing_keys_get_the_defaults_of_hugging_face(void **state) {
     weft_model_config config = read(*state,
                                     "{\"model_type\": \"llama\", " LLAMA_SIZES "}");
-    weft_model_config expected = {.kind = "llama",
+    weft_model_config expected = {.struct_size = sizeof expected,
+                                  .kind = "llama",
                                   .vocab = 32,
                                   .context = 64,
                                   .layers = 2,
@@ -252,7 +266,7 @@ static void rope_theta_is_found_inside_rope_parameters(void **state) {
 }
 
 static void assert_refused(weft_ctx *ctx, const char *json, const char *sentence) {
-    weft_model_config config;
+    weft_model_config config = {.struct_size = sizeof config};
     weft_ctx_clear(ctx);
     weft_status status = weft_model_config_from_json(ctx, json, (int64_t)strlen(json),
                                                      "c.json", &config);
@@ -262,7 +276,7 @@ static void assert_refused(weft_ctx *ctx, const char *json, const char *sentence
 }
 
 static void broken_files_are_refused_with_the_line(void **state) {
-    weft_model_config config;
+    weft_model_config config = {.struct_size = sizeof config};
     assert_int_equal(
         weft_model_config_from_json(*state, "{\n\"a\" 1}", 8, "c.json", &config),
         WEFT_ERR_FORMAT);
@@ -351,8 +365,13 @@ static void a_t5_is_tied_where_its_outputs_are_scaled(void **state) {
 }
 
 static void a_failed_allocation_is_a_clean_error(void **state) {
-    static const weft_model_config config = {
-        .kind = "gpt2", .vocab = 50, .context = 9, .layers = 2, .width = 12, .heads = 3};
+    static const weft_model_config config = {.struct_size = sizeof config,
+                                             .kind = "gpt2",
+                                             .vocab = 50,
+                                             .context = 9,
+                                             .layers = 2,
+                                             .width = 12,
+                                             .heads = 3};
     weft_model *model;
     char *json = NULL;
     assert_int_equal(weft_model_create(*state, &config, &model), WEFT_OK);

@@ -70,14 +70,16 @@ static void assert_all(fixture *f, const char *name, float value) {
     for (int64_t i = 0; i < p->rows * p->cols; i++) assert_true(f->values[i] == value);
 }
 
-static const weft_model_config gpt2 = {.kind = "gpt2",
+static const weft_model_config gpt2 = {.struct_size = sizeof gpt2,
+                                       .kind = "gpt2",
                                        .vocab = 600,
                                        .context = 200,
                                        .layers = 8,
                                        .width = 96,
                                        .heads = 3,
                                        .tied = true};
-static const weft_model_config llama = {.kind = "llama",
+static const weft_model_config llama = {.struct_size = sizeof llama,
+                                        .kind = "llama",
                                         .vocab = 600,
                                         .context = 16,
                                         .layers = 2,

@@ -13,14 +13,16 @@
 #include "model/model.h"
 #include "model/rotary.h"
 
-static const weft_model_config gpt2 = {.kind = "gpt2",
+static const weft_model_config gpt2 = {.struct_size = sizeof gpt2,
+                                       .kind = "gpt2",
                                        .vocab = 50257,
                                        .context = 1024,
                                        .layers = 12,
                                        .width = 768,
                                        .heads = 12,
                                        .tied = true};
-static const weft_model_config llama = {.kind = "llama",
+static const weft_model_config llama = {.struct_size = sizeof llama,
+                                        .kind = "llama",
                                         .vocab = 32000,
                                         .context = 128,
                                         .layers = 2,
@@ -207,7 +209,8 @@ static void gpt2_small_has_its_published_size(void **state) {
 }
 
 static void llama_7b_has_its_published_size(void **state) {
-    weft_model_config config = {.kind = "llama",
+    weft_model_config config = {.struct_size = sizeof config,
+                                .kind = "llama",
                                 .vocab = 32000,
                                 .context = 2,
                                 .layers = 32,

@@ -55,7 +55,8 @@ static void assert_unit(const weft_model *model, int u, const char *name,
     assert_unit(model, u, name, want, (int)(sizeof want / sizeof want[0]))
 
 static void gpt2_has_the_names_and_shapes_of_hugging_face(void **state) {
-    static const weft_model_config config = {.kind = "gpt2",
+    static const weft_model_config config = {.struct_size = sizeof config,
+                                             .kind = "gpt2",
                                              .vocab = 50,
                                              .context = 9,
                                              .layers = 3,
@@ -97,7 +98,8 @@ static void gpt2_has_the_names_and_shapes_of_hugging_face(void **state) {
     close_model(&f);
 }
 
-static const weft_model_config llama = {.kind = "llama",
+static const weft_model_config llama = {.struct_size = sizeof llama,
+                                        .kind = "llama",
                                         .vocab = 50,
                                         .context = 9,
                                         .layers = 12,

@@ -13,7 +13,8 @@ static int setup(void **state) { return ctx_begin(&ctx); }
 
 static int teardown(void **state) { return ctx_end(ctx); }
 
-static const weft_bench_optimizers_options small = {.kernels = "base",
+static const weft_bench_optimizers_options small = {.struct_size = sizeof small,
+                                                    .kernels = "base",
                                                     .threads = 2,
                                                     .n = 20000,
                                                     .accumulate = 3,
@@ -21,7 +22,7 @@ static const weft_bench_optimizers_options small = {.kernels = "base",
                                                     .warmup = 1};
 
 static void every_optimizer_is_measured(void **state) {
-    weft_optimizer_speeds s;
+    weft_optimizer_speeds s = {.struct_size = sizeof s};
     wefti_kernels_set_threads(1);
     assert_ok(ctx, weft_bench_optimizers(ctx, &small, &s));
     assert_int_equal(wefti_kernels_threads(), 1);
@@ -52,7 +53,7 @@ static void whole_matrices_are_measured_where_a_width_is_given(void **state) {
 }
 
 static void bytes_are_those_of_the_period(void **state) {
-    weft_optimizer_speeds s;
+    weft_optimizer_speeds s = {.struct_size = sizeof s};
     weft_bench_optimizers_options o = small;
     o.n = 100;
     static const struct {
@@ -75,7 +76,7 @@ static void bytes_are_those_of_the_period(void **state) {
 }
 
 static void refused(weft_bench_optimizers_options o, const char *words) {
-    weft_optimizer_speeds s;
+    weft_optimizer_speeds s = {.struct_size = sizeof s};
     assert_fails(ctx, weft_bench_optimizers(ctx, &o, &s), WEFT_ERR_ARGUMENT, words);
 }
 
@@ -98,7 +99,7 @@ static weft_status measure(void *speeds) {
 }
 
 static void every_failed_allocation_is_clean(void **state) {
-    weft_optimizer_speeds s;
+    weft_optimizer_speeds s = {.struct_size = sizeof s};
     assert_true(fail_each_allocation(ctx, NULL, measure, &s) > 2);
 }
 

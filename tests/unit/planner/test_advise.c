@@ -58,7 +58,7 @@ typedef struct scene {
 } scene;
 
 static weft_status advise(scene *s, const weft_advise_options *options) {
-    weft_advise_options all = {0};
+    weft_advise_options all = {.struct_size = sizeof all};
     if (options) all = *options;
     all.steps = PLAYED;
     return weft_advise(ctx, s->run, s->cluster, &all, &s->advice);
@@ -126,7 +126,7 @@ static void one_node_is_what_all_are_measured_by(void **state) {
 }
 
 static void the_goal_scales_hours_and_bytes(void **state) {
-    weft_advise_options ten = {.tokens = 10 * 400 * 2048.0};
+    weft_advise_options ten = {.struct_size = sizeof ten, .tokens = 10 * 400 * 2048.0};
     scene s = usual(), t = ask("2", "1", "100Mbit,1ms", &ten);
     const weft_candidate *a = named(s.advice, "full sync");
     const weft_candidate *b = named(t.advice, "full sync");
@@ -251,7 +251,7 @@ static void a_batch_that_nobody_can_share_stays_on_one_node(void **state) {
 }
 
 static void same_only_tries_nothing_that_learns_otherwise(void **state) {
-    weft_advise_options options = {.same_only = true};
+    weft_advise_options options = {.struct_size = sizeof options, .same_only = true};
     scene s = ask("4", "1", "100Mbit,1ms", &options);
     assert_true(s.advice->n_candidates >= 3);
     for (int64_t i = 0; i < s.advice->n_candidates; i++)
@@ -392,7 +392,7 @@ static void thousands_of_nodes_are_predicted(void **state) {
     weft_cluster *cluster = make_cluster("2000", "1", "1Gbit,0.1ms");
     wefti_adviser a = {.ctx = ctx, .run = run, .cluster = *cluster};
     weft_candidate c = {.nodes = 2000, .ranks_per_node = 1, .sites = 1};
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     snprintf(c.settings, sizeof c.settings,
              "mesh.nodes=2000 mesh.ranks_per_node=1 mesh.sites=1 method=hsdp");
     assert_ok(ctx, wefti_advise_predict(ctx, &a, &c, 0, &p));
@@ -403,7 +403,7 @@ static void thousands_of_nodes_are_predicted(void **state) {
 }
 
 static void a_slow_wire_makes_full_sync_slower_than_one_node(void **state) {
-    weft_advise_options same = {.same_only = true};
+    weft_advise_options same = {.struct_size = sizeof same, .same_only = true};
     scene slow = ask("2", "1", "1Mbit,5ms", NULL),
           fast = ask("2", "1", "100Gbit,1us", &same);
     assert_true(named(slow.advice, "full sync")->speedup < 0.2);
@@ -606,7 +606,8 @@ static void there_is_no_candidate_past_the_last(void **state) {
 static void every_failing_allocation_is_a_clean_error(void **state) {
     weft_config *run = make_run(NULL);
     weft_cluster *c = make_cluster("2", "1", "100Mbit,1ms");
-    weft_advise_options options = {.same_only = true, .steps = 8};
+    weft_advise_options options = {
+        .struct_size = sizeof options, .same_only = true, .steps = 8};
     int64_t held = weft_ctx_bytes_held(ctx);
     weft_status status = WEFT_ERR_MEMORY;
     int k = 0;

@@ -67,7 +67,7 @@ static int take(weft_watch *watch, int n, double more_compute, double more_wait,
 static void a_run_as_predicted_says_nothing(void **state) {
     char sentence[400] = "";
     weft_watch *watch = make_watch();
-    assert_true(isnan(weft_watch_look(watch).measured_s));
+    assert_true(isnan(weft_watch_look(watch)->measured_s));
     assert_true(isnan(weft_watch_ratio(watch)));
     assert_int_equal(take(watch, 80, 1, 1, sentence), 0);
     assert_true(fabs(weft_watch_ratio(watch) - 1) < 1e-9);
@@ -99,7 +99,7 @@ static void the_first_steps_do_not_count(void **state) {
     weft_watch *watch = make_watch();
     assert_int_equal(take(watch, 2, 100, 100, sentence), 0);
     assert_int_equal(take(watch, 40, 1, 1, sentence), 0);
-    assert_true(fabs(weft_watch_look(watch).measured_s /
+    assert_true(fabs(weft_watch_look(watch)->measured_s /
                          weft_watch_prediction(watch)->step_s.median -
                      1) < 1e-9);
     weft_watch_destroy(ctx, watch);
@@ -120,7 +120,7 @@ static void there_is_no_end_of_steps(void **state) {
     char sentence[400];
     weft_watch *watch = make_watch();
     assert_int_equal(take(watch, 500, 1, 1, sentence), 0);
-    assert_true(weft_watch_look(watch).measured_s > 0);
+    assert_true(weft_watch_look(watch)->measured_s > 0);
     weft_watch_destroy(ctx, watch);
 }
 

@@ -52,7 +52,7 @@ static wefti_framework_case of(const char *name, int64_t nodes, int64_t ranks) {
 }
 
 static double step_of(const wefti_framework_case *c) {
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     wefti_framework_predict(c, &p);
     return p.mean_step_s;
 }
@@ -103,7 +103,7 @@ static void bytes_are_what_their_formulas_say(void **state) {
                  {"hsdp", WEFT_COLLECTIVE_RING, 2 * 3.0 / 4}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         wefti_framework_case c = of(cases[i].name, 4, 2);
-        weft_prediction p;
+        weft_prediction p = {.struct_size = sizeof p};
         c.collective = cases[i].kind;
         wefti_framework_predict(&c, &p);
         double passes = cases[i].name[0] == 'f' ? (double)job->n_micro : 1;
@@ -140,7 +140,8 @@ static void sharded_over_gloo_hides_nothing(void **state) {
         sum += 2.5 * wefti_framework_all_reduce(
                          &c, 4 * (double)job->model->units[u].n_elements);
     is_near(step_of(&c), sum);
-    weft_prediction gloo, other;
+    weft_prediction gloo = {.struct_size = sizeof gloo},
+                    other = {.struct_size = sizeof other};
     wefti_framework_predict(&c, &gloo);
     c.collective = WEFT_COLLECTIVE_RING;
     wefti_framework_predict(&c, &other);
@@ -188,7 +189,7 @@ static void reducing_afterwards_hides_nothing(void **state) {
     double n = 4 * (double)job->model->n_elements;
     assert_true(n > 2 * 25 * 1024 * 1024);
     is_near(step_of(&after), computing() + wefti_framework_all_reduce(&after, n));
-    weft_prediction p, q;
+    weft_prediction p = {.struct_size = sizeof p}, q = {.struct_size = sizeof q};
     cluster->rank_flops = 1e9;
     wefti_framework_predict(&hidden, &p);
     wefti_framework_predict(&after, &q);
@@ -201,7 +202,7 @@ static void gathers_hide_behind_computing(void **state) {
     cluster->wire.latency_s = 0;
     wefti_framework_case c = of("fsdp", 2, 1);
     double n = 4 * (double)job->model->n_elements, moved = 1.5 * n / 1e8;
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     cluster->rank_flops = 1e14; /* nothing to hide behind */
     wefti_framework_predict(&c, &p);
     assert_true(p.mean_step_s >= moved && p.mean_step_s < 1.01 * moved + computing());
@@ -216,7 +217,7 @@ static void gathers_hide_behind_computing(void **state) {
 static void sharding_saves_memory_and_precision_halves_it(void **state) {
     static const char *const names[] = {"ddp", "zero1", "zero2"};
     double P = (double)job->model->n_elements, bytes[3];
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     for (int i = 0; i < 3; i++) {
         wefti_framework_case c = of(names[i], 4, 2);
         wefti_framework_predict(&c, &p);
@@ -267,7 +268,7 @@ static void a_better_cluster_is_never_slower(void **state) {
 /* ---- anchors ---- */
 
 static weft_measurement parsed(const char *text) {
-    weft_measurement m;
+    weft_measurement m = {.struct_size = sizeof m};
     assert_ok(ctx, weft_measurement_parse(ctx, text, &m));
     return m;
 }
@@ -286,7 +287,7 @@ static void measurements_are_read_as_people_write_them(void **state) {
 
 /* Facts that were taken away come back from the steps that were predicted with them. */
 static void anchors_bring_back_the_facts(void **state) {
-    weft_inference_of_facts found;
+    weft_inference_of_facts found = {.struct_size = sizeof found};
     cluster->nodes = 2;
     cluster->rank_flops = 3e10;
     cluster->launch_s = 2e-4;
@@ -296,13 +297,17 @@ static void anchors_bring_back_the_facts(void **state) {
     weft_candidate two = {
         .nodes = 2, .ranks_per_node = 1, .sites = 1, .framework = "ddp"};
     weft_candidate one = {.nodes = 1, .ranks_per_node = 1, .sites = 1};
-    weft_prediction p, q;
+    weft_prediction p = {.struct_size = sizeof p}, q = {.struct_size = sizeof q};
     const char *mesh = "mesh.nodes=1 mesh.ranks_per_node=1 mesh.sites=1 method=hsdp";
     snprintf(one.settings, sizeof one.settings, "%s", mesh);
     assert_ok(ctx, wefti_advise_predict(ctx, &a, &two, 0, &p));
     assert_ok(ctx, wefti_advise_predict(ctx, &a, &one, 0, &q));
-    weft_measurement m[] = {{.nodes = 1, .seconds = q.mean_step_s},
-                            {.nodes = 2, .method = "ddp", .seconds = p.mean_step_s}};
+    weft_measurement m[] = {
+        {.struct_size = sizeof m[0], .nodes = 1, .seconds = q.mean_step_s},
+        {.struct_size = sizeof m[0],
+         .nodes = 2,
+         .method = "ddp",
+         .seconds = p.mean_step_s}};
     cluster->rank_flops = 0;
     cluster->wire.bandwidth_Bps = 3.125e9;
     double launch = cluster->launch_s;
@@ -318,15 +323,18 @@ static void anchors_bring_back_the_facts(void **state) {
 /* Two nodes that take as long as one with as many tokens for each, or by a few per cent less,
  * say nothing of the wire: its rate stays, and it is said. */
 static void a_wire_that_does_not_show_stays_as_it_was(void **state) {
-    weft_inference_of_facts found;
+    weft_inference_of_facts found = {.struct_size = sizeof found};
     cluster->nodes = 2;
     cluster->rank_flops = 0;
     cluster->wire.bandwidth_Bps = 3.125e9;
     cluster->wire.latency_s = 0;
     double tokens = (double)run->batch.tokens_per_step;
-    weft_measurement m[] = {
-        {.nodes = 1, .seconds = 10},
-        {.nodes = 2, .method = "ddp", .seconds = 10, .tokens = 2 * tokens}};
+    weft_measurement m[] = {{.struct_size = sizeof m[0], .nodes = 1, .seconds = 10},
+                            {.struct_size = sizeof m[0],
+                             .nodes = 2,
+                             .method = "ddp",
+                             .seconds = 10,
+                             .tokens = 2 * tokens}};
     for (int i = 0; i < 3; i++, m[1].seconds *= 0.96) {
         assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, m, 2, cluster, &found));
         assert_true(cluster->wire.bandwidth_Bps == 3.125e9);
@@ -341,16 +349,17 @@ static void a_wire_that_does_not_show_stays_as_it_was(void **state) {
 /* A step on two nodes alone: computing comes back with the wire as it was said, and it is said what
  * one node would take. The same step predicts more nodes as the facts would. */
 static void two_nodes_alone_tell_computing_behind_the_wire(void **state) {
-    weft_inference_of_facts found;
+    weft_inference_of_facts found = {.struct_size = sizeof found};
     cluster->nodes = 2;
     cluster->rank_flops = 3e10;
     wefti_adviser a = {
         .ctx = ctx, .run = run, .cluster = *cluster, .options = {.steps = 16}};
     weft_candidate two = {
         .nodes = 2, .ranks_per_node = 1, .sites = 1, .framework = "ddp"};
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     assert_ok(ctx, wefti_advise_predict(ctx, &a, &two, 0, &p));
-    weft_measurement m = {.nodes = 2, .method = "ddp", .seconds = p.mean_step_s};
+    weft_measurement m = {
+        .struct_size = sizeof m, .nodes = 2, .method = "ddp", .seconds = p.mean_step_s};
     double wire_Bps = cluster->wire.bandwidth_Bps;
     cluster->rank_flops = 0;
     assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, &m, 1, cluster, &found));
@@ -371,22 +380,26 @@ static void two_nodes_alone_tell_computing_behind_the_wire(void **state) {
 /* With a data sheet: within a twentieth and the whole of its peak it is as without one; slower or
  * faster than that the wire is what differs from its label. */
 static void a_data_sheet_tells_a_slow_wire_from_slow_computing(void **state) {
-    weft_inference_of_facts found;
+    weft_inference_of_facts found = {.struct_size = sizeof found};
     const double sheet = 3e10, peak = 1e11;
     cluster->nodes = 2;
     weft_candidate two = {
         .nodes = 2, .ranks_per_node = 1, .sites = 1, .framework = "ddp"};
-    weft_advise_options options = {.computing = WEFT_KNOWN_SHEET, .peak_flops = peak};
+    weft_advise_options options = {
+        .struct_size = sizeof options, .computing = WEFT_KNOWN_SHEET, .peak_flops = peak};
     static const double carried[] = {1, 0.01};
     for (int i = 0; i < 2; i++) {
-        weft_prediction p;
+        weft_prediction p = {.struct_size = sizeof p};
         double label_Bps = cluster->wire.bandwidth_Bps;
         wefti_adviser a = {
             .ctx = ctx, .run = run, .cluster = *cluster, .options = {.steps = 16}};
         a.cluster.rank_flops = i ? sheet : 0.2 * peak;
         a.cluster.wire.bandwidth_Bps *= carried[i];
         assert_ok(ctx, wefti_advise_predict(ctx, &a, &two, 0, &p));
-        weft_measurement m = {.nodes = 2, .method = "ddp", .seconds = p.mean_step_s};
+        weft_measurement m = {.struct_size = sizeof m,
+                              .nodes = 2,
+                              .method = "ddp",
+                              .seconds = p.mean_step_s};
         cluster->rank_flops = sheet;
         assert_ok(ctx, weft_cluster_anchor(ctx, run, &options, &m, 1, cluster, &found));
         assert_true(fabs(cluster->rank_flops / a.cluster.rank_flops - 1) < 1e-3);
@@ -400,8 +413,11 @@ static void a_data_sheet_tells_a_slow_wire_from_slow_computing(void **state) {
 
 /* Tokens that people round are taken for whole sequences, others are refused. */
 static void rounded_tokens_are_whole_sequences(void **state) {
-    weft_inference_of_facts found;
-    weft_measurement m = {.nodes = 1, .seconds = 1, .tokens = 250}; /* 8 of 32 are 256 */
+    weft_inference_of_facts found = {.struct_size = sizeof found};
+    weft_measurement m = {.struct_size = sizeof m,
+                          .nodes = 1,
+                          .seconds = 1,
+                          .tokens = 250}; /* 8 of 32 are 256 */
     assert_ok(ctx, weft_cluster_anchor(ctx, run, NULL, &m, 1, cluster, &found));
     double flops = found.rank_flops;
     m.tokens = 256;
@@ -415,7 +431,7 @@ static void rounded_tokens_are_whole_sequences(void **state) {
 }
 
 static void refuses(const char *text, const char *sentence) {
-    weft_measurement m;
+    weft_measurement m = {.struct_size = sizeof m};
     weft_ctx_clear(ctx);
     assert_int_not_equal(weft_measurement_parse(ctx, text, &m), WEFT_OK);
     if (!strstr(weft_ctx_message(ctx), sentence))
@@ -423,7 +439,7 @@ static void refuses(const char *text, const char *sentence) {
 }
 
 static void what_is_no_measurement_is_refused(void **state) {
-    weft_inference_of_facts found;
+    weft_inference_of_facts found = {.struct_size = sizeof found};
     refuses("", "there is no colon before a time");
     refuses("2 nodes 4.1 s", "there is no colon");
     refuses("2 nodes: fast", "behind the colon is no time");
@@ -433,9 +449,12 @@ static void what_is_no_measurement_is_refused(void **state) {
     refuses("2.5 nodes: 1 s", "is no number of nodes");
     refuses("2 nodes x: 1 s", "is no number of nodes");
     refuses("2 apples: 1 s", "is no number of nodes");
-    weft_measurement only = {.nodes = 2, .seconds = 1},
-                     fast[] = {{.nodes = 1, .seconds = 1},
-                               {.nodes = 2, .seconds = 1e-6, .text = "x"}};
+    weft_measurement only = {.struct_size = sizeof only, .nodes = 2, .seconds = 1},
+                     fast[] = {{.struct_size = sizeof only, .nodes = 1, .seconds = 1},
+                               {.struct_size = sizeof only,
+                                .nodes = 2,
+                                .seconds = 1e-6,
+                                .text = "x"}};
     cluster->nodes = 2;
     cluster->rank_flops = cluster->wire.bandwidth_Bps = 0;
     weft_ctx_clear(ctx);

@@ -45,7 +45,7 @@ static void is_near(double x, double y, double share) {
 /* A prediction of full synchronization on so many of the cluster's nodes. */
 static weft_prediction predict(int64_t nodes, const char *framework) {
     weft_candidate c = {.nodes = nodes, .ranks_per_node = 1, .sites = 1};
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     snprintf(c.framework, sizeof c.framework, "%s", framework);
     snprintf(c.settings, sizeof c.settings,
              "mesh.nodes=%lld method=hsdp optimizer.clip=0", (long long)nodes);

@@ -76,7 +76,7 @@ static weft_config *make_run(int i, int64_t nodes) {
 }
 
 static double step_of(const wefti_adviser *a, const weft_candidate *c) {
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     assert_ok(ctx, wefti_advise_predict(ctx, a, c, 0, &p));
     assert_true(p.mean_step_s > 0);
     return p.mean_step_s; /* without spans: nothing to clear */
@@ -179,7 +179,9 @@ static double cost_of(wefti_adviser *a, const weft_candidate *named) {
 }
 
 static void draw_options(int i, weft_advise_options *o) {
-    *o = (weft_advise_options){.steps = PLAYED, .roll_back = draw(i, 40) < 0.5};
+    *o = (weft_advise_options){.struct_size = sizeof(weft_advise_options),
+                               .steps = PLAYED,
+                               .roll_back = draw(i, 40) < 0.5};
     if (draw(i, 41) < 0.8) o->failure_s = pow(10, 3 + 5 * draw(i, 42));
     o->restart_s = 600 * draw(i, 43);
     o->save_s = draw(i, 44) < 0.3 ? 0 : 60 * draw(i, 45);
@@ -210,7 +212,7 @@ static void try_costs(int i, wefti_adviser *a, const weft_cluster *facts,
     const char *kind = kinds[i % KINDS];
     weft_candidate c = {
         .nodes = facts->nodes, .ranks_per_node = 1, .sites = 1, .steps = 1};
-    weft_advise_options options;
+    weft_advise_options options = {.struct_size = sizeof options};
     double more = 1.02 + 2 * draw(i, 49);
     snprintf(c.settings, sizeof c.settings, "mesh.nodes=%lld %s", (long long)facts->nodes,
              kind);

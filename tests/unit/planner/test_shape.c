@@ -110,58 +110,61 @@ static bool near(double x, double y, double share) { return fabs(x / y - 1) < sh
 static void parameters_are_those_that_makers_count(void **state) {
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         const example *e = &examples[i];
-        weft_shape s;
+        weft_shape *s;
         weft_model *model;
         assert_ok(ctx, weft_shape_from_json(ctx, e->json, (int64_t)strlen(e->json),
                                             "config.json", &s));
-        if (s.model.context < 1) s.model.context = 64;
-        assert_ok(ctx, weft_model_create(ctx, &s.model, &model));
+        if (s->model->context < 1) s->model->context = 64;
+        assert_ok(ctx, weft_model_create(ctx, s->model, &model));
         double own = (double)weft_model_parameters(model);
         weft_model_destroy(ctx, model);
-        if (!near(s.parameters, e->parameters, 0.01))
-            fail_msg("%s: %.6g parameters, published %.6g", s.family, s.parameters,
+        if (!near(s->parameters, e->parameters, 0.01))
+            fail_msg("%s: %.6g parameters, published %.6g", s->family, s->parameters,
                      e->parameters);
         if (!near(own, e->parameters, 0.015))
-            fail_msg("%s: %.6g parameters as %s, published %.6g", s.family, own,
-                     s.model.kind, e->parameters);
-        assert_true(near(s.active_share, e->share, 0.02));
+            fail_msg("%s: %.6g parameters as %s, published %.6g", s->family, own,
+                     s->model->kind, e->parameters);
+        assert_true(near(s->active_share, e->share, 0.02));
+        weft_free(ctx, s);
     }
 }
 
 static void a_size_alone_is_a_model_of_that_size(void **state) {
     for (int i = 0; i < 40; i++) {
         double wanted = 1e5 * pow(10, i / 8.0);
-        weft_shape s;
+        weft_shape *s;
         weft_model *model;
         assert_ok(ctx, weft_shape_of_size(ctx, wanted, 1 + i % 24, &s));
-        s.model.context = 1;
-        assert_ok(ctx, weft_model_create(ctx, &s.model, &model));
+        s->model->context = 1;
+        assert_ok(ctx, weft_model_create(ctx, s->model, &model));
         if (!near((double)weft_model_parameters(model), wanted, 0.02))
             fail_msg("%.6g parameters, wanted %.6g in %d layers",
                      (double)weft_model_parameters(model), wanted, 1 + i % 24);
         weft_model_destroy(ctx, model);
+        weft_free(ctx, s);
     }
 }
 
 static void a_run_takes_the_shape(void **state) {
     weft_config *run;
-    weft_shape s;
+    weft_shape *s;
     assert_ok(ctx, weft_config_create(ctx, &run));
     assert_ok(ctx, weft_config_set(ctx, run, "data.path=none.txt"));
     assert_ok(ctx, weft_config_set(ctx, run, "data.length=64"));
     assert_ok(ctx, weft_config_set(ctx, run, "model.init=somewhere"));
     assert_ok(ctx, weft_shape_from_json(ctx, examples[1].json,
                                         (int64_t)strlen(examples[1].json), "x", &s));
-    assert_ok(ctx, weft_shape_apply(ctx, &s, run));
+    assert_ok(ctx, weft_shape_apply(ctx, s, run));
     assert_string_equal(run->model.kind, "llama");
     assert_int_equal(run->model.layers, 28);
     assert_int_equal(run->model.kv_heads, 4);
     assert_string_equal(run->model.init, "");
+    weft_free(ctx, s);
     weft_config_destroy(ctx, run);
 }
 
 static void refuses(const char *json, const char *sentence) {
-    weft_shape s;
+    weft_shape *s;
     weft_ctx_clear(ctx);
     assert_int_not_equal(
         weft_shape_from_json(ctx, json, (int64_t)strlen(json), "config.json", &s),
@@ -199,7 +202,7 @@ static void files_that_are_no_models_are_refused(void **state) {
     refuses("{\"model_type\":\"vit\",\"hidden_size\":64,\"num_hidden_layers\":2,"
             "\"num_attention_heads\":6}",
             "6 heads and a width of 64");
-    weft_shape s;
+    weft_shape *s;
     assert_int_not_equal(weft_shape_of_size(ctx, 1e9, 0, &s), WEFT_OK);
     assert_int_not_equal(weft_shape_of_size(ctx, NAN, 4, &s), WEFT_OK);
     assert_null(weft_shape_family(-1));

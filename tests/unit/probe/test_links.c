@@ -57,7 +57,8 @@ static weft_status body(rank_env *env) {
     wefti_rank rank = {.job = &job, .ctx = env->ctx, .rank = env->rank};
     wefti_probe_setup setup = {
         .job = &job, .seconds = 2, .machine_ranks = NODES, .owner = env->ctx};
-    weft_probe_result result = {.cluster = env->rank == 0 ? cluster : NULL};
+    weft_probe_result result = {.struct_size = sizeof result,
+                                .cluster = env->rank == 0 ? cluster : NULL};
     wefti_prober p = {.rank = &rank,
                       .setup = &setup,
                       .result = env->rank == 0 ? &result : NULL,

@@ -20,8 +20,13 @@ static int teardown(void **state) {
     return ctx_end(ctx);
 }
 
-static const weft_bench_replicators_options small = {
-    .kernels = "base", .threads = 1, .nodes = 3, .n = 20000, .steps = 3, .warmup = 1};
+static const weft_bench_replicators_options small = {.struct_size = sizeof small,
+                                                     .kernels = "base",
+                                                     .threads = 1,
+                                                     .nodes = 3,
+                                                     .n = 20000,
+                                                     .steps = 3,
+                                                     .warmup = 1};
 
 static void assert_spread(const weft_spread *s) {
     assert_true(s->min > 0 && s->min <= s->median && s->median <= s->max);
@@ -98,7 +103,7 @@ static void a_transform_is_demo_without_coding(void **state) {
 }
 
 static void every_replicator_of_the_list_is_measured(void **state) {
-    weft_replicator_speeds s;
+    weft_replicator_speeds s = {.struct_size = sizeof s};
     wefti_replicator_config config;
     char text[320];
     assert_ok(ctx, weft_bench_replicators(ctx, &small, &s));
@@ -125,7 +130,7 @@ static void every_replicator_of_the_list_is_measured(void **state) {
 
 /* The first 98304 are one tensor of 256 x 384: 96 blocks of 105 bytes and a head. */
 static void bits_are_those_of_the_message(void **state) {
-    weft_replicator_speeds s;
+    weft_replicator_speeds s = {.struct_size = sizeof s};
     weft_bench_replicators_options o = small;
     o.n = 98304;
     o.nodes = 2;
@@ -139,7 +144,7 @@ static void bits_are_those_of_the_message(void **state) {
 }
 
 static void threads_are_as_wanted_and_then_as_before(void **state) {
-    weft_replicator_speeds s;
+    weft_replicator_speeds s = {.struct_size = sizeof s};
     weft_bench_replicators_options o = small;
     wefti_kernels_set_threads(2);
     int two = wefti_kernels_threads(); /* 1 without OpenMP */
@@ -154,7 +159,7 @@ static void threads_are_as_wanted_and_then_as_before(void **state) {
 /* In full every parameter costs the same, so these were as many as wanted. */
 static void any_number_of_parameters_is_laid_out(void **state) {
     static const int64_t numbers[] = {1, 383, 384 * 3 + 5, 196608 + 768 + 384 * 1152 + 7};
-    weft_replicator_speeds s;
+    weft_replicator_speeds s = {.struct_size = sizeof s};
     weft_bench_replicators_options o = small;
     o.nodes = 2;
     o.steps = 1;
@@ -168,7 +173,7 @@ static void any_number_of_parameters_is_laid_out(void **state) {
 }
 
 static void a_lone_node_sends_nothing_and_works(void **state) {
-    weft_replicator_speeds s;
+    weft_replicator_speeds s = {.struct_size = sizeof s};
     weft_bench_replicators_options o = small;
     o.nodes = 1;
     o.only = "demo";
@@ -181,7 +186,7 @@ static void a_lone_node_sends_nothing_and_works(void **state) {
 }
 
 static void refused(weft_bench_replicators_options o, const char *words) {
-    weft_replicator_speeds s;
+    weft_replicator_speeds s = {.struct_size = sizeof s};
     assert_fails(ctx, weft_bench_replicators(ctx, &o, &s), WEFT_ERR_ARGUMENT, words);
 }
 
@@ -207,7 +212,7 @@ static weft_status measure(void *speeds) {
 }
 
 static void every_failed_allocation_is_clean(void **state) {
-    weft_replicator_speeds s;
+    weft_replicator_speeds s = {.struct_size = sizeof s};
     assert_true(fail_each_allocation(ctx, NULL, measure, &s) > 20);
 }
 

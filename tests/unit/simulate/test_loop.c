@@ -7,16 +7,18 @@
 
 enum { ELEMENTS = 1000 * 1000 + 500 };
 
-static const weft_sync_tensor tensors[] = {
-    {"table", 500, 1000, true}, {"matrix", 1000, 500, true}, {"vector", 1, 500, false}};
+#define TENSOR sizeof(weft_sync_tensor)
+static const weft_sync_tensor tensors[] = {{TENSOR, "table", 500, 1000, true},
+                                           {TENSOR, "matrix", 1000, 500, true},
+                                           {TENSOR, "vector", 1, 500, false}};
 
 static weft_prediction predict_loop(int nodes, const char *keys, const char *link) {
     const char *typed[] = {"link", link, NULL};
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, nodes, 1, keys);
     weft_cluster *cluster = make_cluster(ctx, typed);
-    weft_loop_facts loop = {tensors, 3, 0.3};
-    weft_prediction p;
+    weft_loop_facts loop = {.struct_size = sizeof loop, tensors, 3, 0.3};
+    weft_prediction p = {.struct_size = sizeof p};
     assert_ok(ctx, weft_predict_loop(ctx, config, cluster, &loop, &p));
     weft_cluster_destroy(ctx, cluster);
     weft_config_destroy(ctx, config);
@@ -53,15 +55,15 @@ static void test_refused(void **state) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 1, 1, "method=hsdp");
     weft_cluster *cluster = make_cluster(ctx, typed);
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     double bad[] = {0, -1, NAN, INFINITY};
     for (int i = 0; i < 4; i++) {
-        weft_loop_facts loop = {tensors, 3, bad[i]};
+        weft_loop_facts loop = {.struct_size = sizeof loop, tensors, 3, bad[i]};
         assert_int_equal(weft_predict_loop(ctx, config, cluster, &loop, &p),
                          WEFT_ERR_ARGUMENT);
         weft_ctx_clear(ctx);
     }
-    weft_loop_facts none = {tensors, 0, 1};
+    weft_loop_facts none = {.struct_size = sizeof none, tensors, 0, 1};
     assert_int_equal(weft_predict_loop(ctx, config, cluster, &none, &p),
                      WEFT_ERR_ARGUMENT);
     weft_cluster_destroy(ctx, cluster);

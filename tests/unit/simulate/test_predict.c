@@ -43,7 +43,7 @@ static const char *const facts[] = {
 static weft_prediction predict(weft_ctx *ctx, const weft_config *config,
                                const weft_cluster *cluster,
                                const weft_predict_options *options) {
-    weft_prediction p;
+    weft_prediction p = {.struct_size = sizeof p};
     if (weft_predict(ctx, config, cluster, options, &p) != WEFT_OK)
         fail_msg("%s", weft_ctx_message(ctx));
     return p;
@@ -375,7 +375,8 @@ static void jitter_is_a_function_of_the_seed(void **state) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 4, 1, "method=hsdp");
     weft_cluster *cluster = make_cluster(ctx, typed);
-    weft_predict_options options = {.steps = 200, .seed = 5};
+    weft_predict_options options = {
+        .struct_size = sizeof options, .steps = 200, .seed = 5};
     weft_prediction a = predict(ctx, config, cluster, &options);
     weft_prediction b = predict(ctx, config, cluster, &options);
     assert_true(a.mean_step_s == b.mean_step_s && a.step_s.high == b.step_s.high);
@@ -405,7 +406,7 @@ static void a_timeline_is_a_step(void **state) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 2, 1, "method=flexdemo");
     weft_cluster *cluster = make_cluster(ctx, facts);
-    weft_predict_options options = {.timeline = true};
+    weft_predict_options options = {.struct_size = sizeof options, .timeline = true};
     weft_prediction p = predict(ctx, config, cluster, &options);
     double ends[3] = {0};
     int lanes[3] = {0};
@@ -433,8 +434,8 @@ static void what_is_asked_for_is_checked(void **state) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 2, 1, "method=hsdp");
     weft_cluster *cluster = make_cluster(ctx, facts);
-    weft_predict_options options = {.steps = -1};
-    weft_prediction p;
+    weft_predict_options options = {.struct_size = sizeof options, .steps = -1};
+    weft_prediction p = {.struct_size = sizeof p};
     assert_int_equal(weft_predict(ctx, config, cluster, &options, &p), WEFT_ERR_ARGUMENT);
     assert_non_null(strstr(weft_ctx_message(ctx), "-1 steps to simulate"));
     weft_ctx_clear(ctx);
@@ -451,11 +452,12 @@ static void without_memory_it_is_an_error(void **state) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 3, 2, "method=dadam mixer.topology=complete");
     weft_cluster *cluster = make_cluster(ctx, facts);
-    weft_predict_options options = {.steps = 2, .timeline = true};
+    weft_predict_options options = {
+        .struct_size = sizeof options, .steps = 2, .timeline = true};
     int64_t held = weft_ctx_bytes_held(ctx);
     weft_status status = WEFT_ERR_MEMORY;
     for (int64_t k = 0; status != WEFT_OK; k++) {
-        weft_prediction p;
+        weft_prediction p = {.struct_size = sizeof p};
         weft_ctx_clear(ctx);
         weft_ctx_fail_allocation(ctx, k);
         status = weft_predict(ctx, config, cluster, &options, &p);

@@ -20,7 +20,7 @@ static const char *const slow_memory[] = {
 static weft_simulation simulate(weft_ctx *ctx, const weft_config *config,
                                 const weft_cluster *cluster,
                                 const weft_simulate_options *options) {
-    weft_simulation x;
+    weft_simulation x = {.struct_size = sizeof x};
     if (weft_simulate(ctx, config, cluster, options, &x) != WEFT_OK)
         fail_msg("%s", weft_ctx_message(ctx));
     return x;
@@ -40,9 +40,11 @@ static void check_agreement(const char *keys, int nodes, const char *const *type
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, nodes, 1, keys);
     weft_cluster *cluster = make_cluster(ctx, typed);
-    weft_simulate_options options = {.steps = 240, .seed = 3};
-    weft_predict_options events = {.steps = 240, .seed = 3, .events = true};
-    weft_prediction p;
+    weft_simulate_options options = {
+        .struct_size = sizeof options, .steps = 240, .seed = 3};
+    weft_predict_options events = {
+        .struct_size = sizeof events, .steps = 240, .seed = 3, .events = true};
+    weft_prediction p = {.struct_size = sizeof p};
     weft_simulation x = simulate(ctx, config, cluster, &options);
     if (weft_predict(ctx, config, cluster, &events, &p) != WEFT_OK)
         fail_msg("%s: %s", keys, weft_ctx_message(ctx));
@@ -132,7 +134,7 @@ static weft_simulation run(const char *keys, int nodes,
 }
 
 static void it_goes_beyond_what_a_run_can_have(void **state) {
-    weft_simulate_options options = {.steps = 20};
+    weft_simulate_options options = {.struct_size = sizeof options, .steps = 20};
     weft_simulation x = run("method=dadam", 3000, &options);
     assert_int_equal(x.nodes, 3000);
     assert_near(x.tokens, 20.0 * 3000 * 64, 1e-9);
@@ -142,14 +144,16 @@ static void it_goes_beyond_what_a_run_can_have(void **state) {
 }
 
 static void slow_nodes_hold_up_those_who_wait(void **state) {
-    weft_simulate_options options = {.steps = 60};
+    weft_simulate_options options = {.struct_size = sizeof options, .steps = 60};
     double plain = run("method=hsdp", 64, &options).mean_step_s;
     options.slow_nodes = 0.05;
     options.slow_factor = 3;
     weft_simulation x = run("method=hsdp", 64, &options);
     assert_true(x.mean_step_s > 2 * plain && x.lost.waiting_s > x.lost.slow_s);
-    options = (weft_simulate_options){
-        .steps = 60, .slow_links = 0.05, .slow_link_factor = 50};
+    options = (weft_simulate_options){.struct_size = sizeof(weft_simulate_options),
+                                      .steps = 60,
+                                      .slow_links = 0.05,
+                                      .slow_link_factor = 50};
     x = run("method=hsdp", 64, &options);
     assert_true(x.mean_step_s > 1.2 * plain && x.lost.waiting_s == 0);
 }
@@ -157,7 +161,7 @@ static void slow_nodes_hold_up_those_who_wait(void **state) {
 /* Checkpoints every n steps of d s, failures every m s: half an interval is repeated on
  * average, for as many failures as there is time. */
 static void failures_cost_restarts_and_half_an_interval(void **state) {
-    weft_simulate_options options = {.steps = 20000};
+    weft_simulate_options options = {.struct_size = sizeof options, .steps = 20000};
     double d = run("method=hsdp", 8, &options).mean_step_s;
     options.save_every = 50;
     options.save_s = d;
@@ -176,7 +180,8 @@ static void failures_cost_restarts_and_half_an_interval(void **state) {
  * the work until it is back; nothing is repeated, whether replicas are equal or differ. Where
  * a run ends with a node all go back. */
 static void the_others_go_on_without_a_node(void **state) {
-    weft_simulate_options options = {.steps = 2000, .save_every = 50};
+    weft_simulate_options options = {
+        .struct_size = sizeof options, .steps = 2000, .save_every = 50};
     double d = run("method=hsdp", 8, &options).mean_step_s, each_s = 3 + d;
     options.restart_s = 8 * d;
     options.failure_s = 200 * d * 8;
@@ -190,7 +195,7 @@ static void the_others_go_on_without_a_node(void **state) {
 
 /* A slow machine holds up all, and is told as slowness, not as computing. */
 static void single_machines_are_played(void **state) {
-    weft_simulate_options options = {.steps = 40};
+    weft_simulate_options options = {.struct_size = sizeof options, .steps = 40};
     double alike_s = run("method=hsdp", 4, &options).mean_step_s;
     weft_simulation x = run_with("method=hsdp", 4, &options,
                                  &(weft_machine){.node = 3, .rank_flops = 1e8});
@@ -228,8 +233,10 @@ static void what_cannot_be_is_refused(void **state) {
         weft_ctx *ctx = make_ctx();
         weft_config *config = make_config(ctx, 4, 1, cases[i].keys);
         weft_cluster *cluster = make_cluster(ctx, calm);
-        weft_simulation x;
-        assert_int_equal(weft_simulate(ctx, config, cluster, &cases[i].options, &x),
+        weft_simulation x = {.struct_size = sizeof x};
+        weft_simulate_options options = cases[i].options;
+        options.struct_size = sizeof options;
+        assert_int_equal(weft_simulate(ctx, config, cluster, &options, &x),
                          cases[i].status);
         if (!strstr(weft_ctx_message(ctx), cases[i].sentence))
             fail_msg("'%s' does not say '%s'", weft_ctx_message(ctx), cases[i].sentence);
@@ -244,10 +251,11 @@ static void without_memory_it_is_an_error(void **state) {
     weft_ctx *ctx = make_ctx();
     weft_config *config = make_config(ctx, 4, 1, "method=dadam");
     weft_cluster *cluster = make_cluster(ctx, rough);
-    weft_simulate_options options = {.steps = 3, .slow_nodes = 0.5};
+    weft_simulate_options options = {
+        .struct_size = sizeof options, .steps = 3, .slow_nodes = 0.5};
     weft_status status = WEFT_ERR_MEMORY;
     for (int64_t k = 0; status != WEFT_OK; k++) {
-        weft_simulation x;
+        weft_simulation x = {.struct_size = sizeof x};
         weft_ctx_clear(ctx);
         int64_t held = weft_ctx_bytes_held(ctx);
         weft_ctx_fail_allocation(ctx, k);

@@ -127,7 +127,7 @@ static void large_odd_numbers_are_exact_too(void **state) {
     static const int sizes[] = {63, 65, 77, 127, 200, 509};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         topology_fixture f;
-        weft_topology_analysis x;
+        weft_topology_analysis x = {.struct_size = sizeof x};
         open_topology(&f, "aer", sizes[s], 1);
         assert_ok(f.ctx, weft_topology_analyse(f.ctx, f.t, &x));
         assert_int_equal(x.exact_steps, f.facts.period);

@@ -5,7 +5,7 @@
 
 static weft_topology_analysis analyse(const char *kind, int N, int L) {
     topology_fixture f;
-    weft_topology_analysis x;
+    weft_topology_analysis x = {.struct_size = sizeof x};
     open_topology(&f, kind, N, L);
     assert_ok(f.ctx, weft_topology_analyse(f.ctx, f.t, &x));
     close_topology(&f);
@@ -110,7 +110,7 @@ static void slow_schedules_are_estimated(void **state) {
 
 static void too_many_members_are_refused(void **state) {
     topology_fixture f;
-    weft_topology_analysis x;
+    weft_topology_analysis x = {.struct_size = sizeof x};
     open_topology(&f, "ring", 171, 3);
     assert_int_equal(weft_topology_analyse(f.ctx, f.t, &x), WEFT_ERR_ARGUMENT);
     assert_string_equal(weft_ctx_message(f.ctx),
@@ -120,13 +120,14 @@ static void too_many_members_are_refused(void **state) {
 
 static void links_that_are_used_and_not_listed_are_counted(void **state) {
     static const weft_link links[] = {{0, 1, 2, 1e6}, {1, 2, 0.5, 1e6}};
-    weft_topology_config config = {.kind = "complete", .nodes = 4, .ranks = 2};
+    weft_topology_config config = {
+        .struct_size = sizeof config, .kind = "complete", .nodes = 4, .ranks = 2};
     config.links = links;
     config.n_links = 2;
     config.copy_bytes = 1000000;
     weft_ctx *ctx;
     weft_topology *t;
-    weft_topology_analysis x;
+    weft_topology_analysis x = {.struct_size = sizeof x};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_ok(ctx, weft_topology_create(ctx, &config, &t));
     assert_ok(ctx, weft_topology_analyse(ctx, t, &x));
@@ -160,7 +161,7 @@ static void a_matrix_that_is_not_stochastic_is_found_out(void **state) {
         wefti_topology_ops ops = {.name = "wrong"};
         ops.neighbours = k == 0 ? wrong_rows : wrong_columns;
         weft_topology t = {.ops = &ops, .facts = {.nodes = 2, .ranks = 1, .members = 2}};
-        weft_topology_analysis x;
+        weft_topology_analysis x = {.struct_size = sizeof x};
         t.facts.period = 1;
         t.facts.max_sources = 2;
         assert_ok(ctx, weft_topology_analyse(ctx, &t, &x));

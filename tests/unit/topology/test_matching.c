@@ -39,8 +39,11 @@ static void everybody_is_left_over_equally_often(void **state) {
 static void another_seed_is_another_schedule(void **state) {
     topology_fixture f;
     weft_topology *other;
-    weft_topology_config config = {
-        .kind = "matching", .nodes = 20, .ranks = 1, .seed = 6};
+    weft_topology_config config = {.struct_size = sizeof config,
+                                   .kind = "matching",
+                                   .nodes = 20,
+                                   .ranks = 1,
+                                   .seed = 6};
     open_topology(&f, "matching", 20, 1);
     assert_ok(f.ctx, weft_topology_create(f.ctx, &config, &other));
     int same = 0;
@@ -58,7 +61,7 @@ static void another_seed_is_another_schedule(void **state) {
  * (n-2)/(2 (n-1)). */
 static void the_gap_is_that_of_a_fair_draw(void **state) {
     topology_fixture f;
-    weft_topology_analysis x;
+    weft_topology_analysis x = {.struct_size = sizeof x};
     open_topology(&f, "matching", 8, 1);
     assert_ok(f.ctx, weft_topology_analyse(f.ctx, f.t, &x));
     assert_true(fabs(x.gap_mean - (1 - 6.0 / 14)) < 0.05);

@@ -14,8 +14,12 @@ static int teardown(void **state) {
 }
 
 static weft_topology *create(const char *kind, int N, const weft_link *links, int64_t n) {
-    weft_topology_config config = {
-        .kind = kind, .nodes = N, .ranks = 1, .links = links, .n_links = n};
+    weft_topology_config config = {.struct_size = sizeof config,
+                                   .kind = kind,
+                                   .nodes = N,
+                                   .ranks = 1,
+                                   .links = links,
+                                   .n_links = n};
     config.copy_bytes = 1000000;
     weft_topology *t;
     assert_ok(ctx, weft_topology_create(ctx, &config, &t));
@@ -30,7 +34,7 @@ static void assert_steps(weft_topology *t, const char *const *steps) {
         assert_string_equal(text, steps[n]);
         weft_free(ctx, text);
     }
-    assert_int_equal(weft_topology_describe(t).period, n);
+    assert_int_equal(weft_topology_describe(t)->period, n);
     weft_topology_destroy(ctx, t);
 }
 
@@ -72,7 +76,7 @@ static void the_dearer_the_link_between_sites_the_rarer_it_is_used(void **state)
         weft_topology *t = create("measured", 6, links, n);
         weft_neighbours *near;
         assert_ok(ctx, weft_neighbours_create(ctx, t, &near));
-        int64_t period = weft_topology_describe(t).period;
+        int64_t period = weft_topology_describe(t)->period;
         for (int64_t step = 0; step < period; step++)
             steps += spans_sites(t, 3, step, near);
         double share = (double)steps / (double)period;
@@ -88,7 +92,7 @@ static void the_dearer_the_link_between_sites_the_rarer_it_is_used(void **state)
 /* Seconds that the slowest links take until 1e-6 of the disagreement is left. */
 static double seconds_to_agree(const char *kind, int N, const weft_link *links,
                                int64_t n) {
-    weft_topology_analysis x;
+    weft_topology_analysis x = {.struct_size = sizeof x};
     weft_topology *t = create(kind, N, links, n);
     assert_ok(ctx, weft_topology_analyse(ctx, t, &x));
     weft_topology_destroy(ctx, t);
@@ -119,8 +123,8 @@ static void the_order_of_the_links_does_not_matter(void **state) {
                                        kept.bandwidth_Bps};
     }
     weft_topology *b = create("measured", 9, links, n);
-    int64_t period = weft_topology_describe(a).period;
-    assert_int_equal(weft_topology_describe(b).period, period);
+    int64_t period = weft_topology_describe(a)->period;
+    assert_int_equal(weft_topology_describe(b)->period, period);
     for (int64_t step = 0; step < period; step++) {
         char *x, *y;
         assert_ok(ctx, weft_topology_notation(ctx, a, step, &x));
@@ -151,9 +155,9 @@ static void any_number_of_nodes_reaches_the_exact_mean_over_fair_links(void **st
         int64_t n;
         weft_link *links = links_between(N, 1, &n);
         weft_topology *t = create("measured", N, links, n);
-        weft_topology_analysis x;
+        weft_topology_analysis x = {.struct_size = sizeof x};
         assert_ok(ctx, weft_topology_analyse(ctx, t, &x));
-        assert_true(weft_topology_describe(t).exact);
+        assert_true(weft_topology_describe(t)->exact);
         assert_int_equal(x.exact_steps, N == 1 ? 0 : x.steps);
         weft_topology_destroy(ctx, t);
         free(links);
@@ -166,7 +170,7 @@ static void dear_links_are_left_out_where_cheap_ones_lead_everywhere(void **stat
     for (uint64_t seed = 1; seed <= 5; seed++) {
         int64_t n;
         double dearest_s = 0;
-        weft_topology_analysis x;
+        weft_topology_analysis x = {.struct_size = sizeof x};
         weft_link *links = links_between(10, seed, &n);
         for (int64_t i = 0; i < n; i++) {
             double u = wefti_rng_uniform(seed, WEFTI_STREAM_TEST, 1, (uint64_t)i);
@@ -178,7 +182,7 @@ static void dear_links_are_left_out_where_cheap_ones_lead_everywhere(void **stat
         assert_ok(ctx, weft_topology_analyse(ctx, t, &x));
         assert_true(x.link_max_s < 0.5 * dearest_s);
         assert_true(x.link_mean_s < 0.1 * dearest_s);
-        greedy += !weft_topology_describe(t).exact;
+        greedy += !weft_topology_describe(t)->exact;
         weft_topology_destroy(ctx, t);
         free(links);
     }
@@ -188,7 +192,7 @@ static void dear_links_are_left_out_where_cheap_ones_lead_everywhere(void **stat
 static void a_chain_uses_its_only_links(void **state) {
     static const weft_link links[] = {{0, 1, 1, 1e9}, {1, 2, 1e-3, 1e9}, {3, 2, 1, 1e9}};
     weft_topology *t = create("measured", 4, links, 3);
-    weft_topology_analysis x;
+    weft_topology_analysis x = {.struct_size = sizeof x};
     assert_ok(ctx, weft_topology_analyse(ctx, t, &x));
     assert_int_equal(x.unlisted, 0);
     assert_true(x.steps_1e6 > 0);
@@ -196,7 +200,8 @@ static void a_chain_uses_its_only_links(void **state) {
 }
 
 static void refuse(int N, const weft_link *links, int64_t n, const char *sentence) {
-    weft_topology_config config = {.kind = "measured", .nodes = N, .ranks = 1};
+    weft_topology_config config = {
+        .struct_size = sizeof config, .kind = "measured", .nodes = N, .ranks = 1};
     config.links = links;
     config.n_links = n;
     weft_topology *t;
@@ -224,12 +229,12 @@ static void extreme_links_end_in_a_schedule(void **state) {
         links[i].bandwidth_Bps = i % 5 == 0 ? 1e-10 : i % 7 == 0 ? 1e300 : 1e6;
     for (int64_t i = 0; i < n; i++) links[i].latency_s = 0;
     weft_topology *t = create("measured", 12, links, n);
-    assert_true(weft_topology_describe(t).period < 4 * 12 + 64);
+    assert_true(weft_topology_describe(t)->period < 4 * 12 + 64);
     weft_topology_destroy(ctx, t);
     free(links);
     links = links_between(UNDER_SANITIZER ? 64 : 256, 0, &n);
     t = create("measured", UNDER_SANITIZER ? 64 : 256, links, n);
-    assert_int_equal(weft_topology_describe(t).period, UNDER_SANITIZER ? 6 : 8);
+    assert_int_equal(weft_topology_describe(t)->period, UNDER_SANITIZER ? 6 : 8);
     weft_topology_destroy(ctx, t);
     free(links);
 }

@@ -50,7 +50,8 @@ static void two_members_take_their_mean(void **state) {
 }
 
 static void another_seed_is_another_schedule(void **state) {
-    weft_topology_config config = {.kind = "push", .nodes = 8, .ranks = 1};
+    weft_topology_config config = {
+        .struct_size = sizeof config, .kind = "push", .nodes = 8, .ranks = 1};
     weft_ctx *ctx;
     weft_topology *t[2];
     weft_neighbours *near[2];

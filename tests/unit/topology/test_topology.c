@@ -22,7 +22,10 @@ static void refuse(weft_topology_config config, const char *sentence) {
 }
 
 static weft_topology_config config_of(const char *kind, int64_t nodes, int64_t ranks) {
-    return (weft_topology_config){.kind = kind, .nodes = nodes, .ranks = ranks};
+    return (weft_topology_config){.struct_size = sizeof(weft_topology_config),
+                                  .kind = kind,
+                                  .nodes = nodes,
+                                  .ranks = ranks};
 }
 
 static void nonsense_is_refused_in_a_sentence(void **state) {

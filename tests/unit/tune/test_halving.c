@@ -24,7 +24,7 @@ static void begin(int n_trials, int n_seeds, int eta, int64_t budget) {
 /* One job after another; the loss of trial i is i away from `best`. Returns the steps that
  * were trained, counted once where a trial goes on. */
 static int64_t go_through(int best, int visits[MOST]) {
-    weft_tune_job job;
+    weft_tune_job job = {.struct_size = sizeof job};
     int64_t steps = 0;
     memset(visits, 0, MOST * sizeof *visits);
     while (wefti_halving_next(&h, &job)) {
@@ -85,7 +85,7 @@ static void the_last_rung_has_every_seed(void **state) {
 }
 
 static void a_mean_and_its_spread_are_those_of_the_seeds(void **state) {
-    weft_tune_job job;
+    weft_tune_job job = {.struct_size = sizeof job};
     double losses[] = {1, 2, 4.5};
     begin(1, 3, 3, 90);
     for (int s = 0; s < 3; s++) {
@@ -100,7 +100,7 @@ static void a_mean_and_its_spread_are_those_of_the_seeds(void **state) {
 }
 
 static void a_failed_trial_goes_nowhere(void **state) {
-    weft_tune_job job;
+    weft_tune_job job = {.struct_size = sizeof job};
     int visits[MOST] = {0};
     begin(9, 2, 3, 90);
     while (wefti_halving_next(&h, &job)) {
@@ -114,7 +114,7 @@ static void a_failed_trial_goes_nowhere(void **state) {
 
 /* The best of rung 0 fails at the budget: another one takes its place. */
 static void a_search_ends_with_a_whole_run(void **state) {
-    weft_tune_job job;
+    weft_tune_job job = {.struct_size = sizeof job};
     begin(3, 2, 3, 90);
     while (wefti_halving_next(&h, &job)) {
         bool fails = job.trial == 0 && job.rung == 1;
@@ -128,7 +128,7 @@ static void a_search_ends_with_a_whole_run(void **state) {
 
 /* Jobs run side by side: each is given once, and what is not reported is not counted. */
 static void jobs_side_by_side_are_given_once(void **state) {
-    weft_tune_job open[MOST], job;
+    weft_tune_job open[MOST], job = {.struct_size = sizeof job};
     bool given[MOST][WEFTI_RUNGS][WEFTI_SEEDS] = {0};
     begin(27, 3, 3, 270);
     for (int n = 0, turn = 0;; turn++) {
@@ -148,7 +148,7 @@ static void jobs_side_by_side_are_given_once(void **state) {
 
 /* A search that is told what another one reported goes on as that would have. */
 static void a_replayed_search_goes_on_alike(void **state) {
-    weft_tune_job jobs[200], job;
+    weft_tune_job jobs[200], job = {.struct_size = sizeof job};
     int n = 0;
     begin(27, 3, 3, 270);
     while (wefti_halving_next(&h, &jobs[n])) {
@@ -171,8 +171,9 @@ static void a_replayed_search_goes_on_alike(void **state) {
 }
 
 static void what_cannot_have_been_given_is_not_taken(void **state) {
-    weft_tune_job bad[] = {{-1, 0, 0, 10}, {27, 0, 0, 10}, {0, -1, 0, 10}, {0, 4, 0, 10},
-                           {0, 1, 0, 30},  {0, 0, 1, 10},  {0, 0, -1, 10}};
+    weft_tune_job bad[] = {{0, -1, 0, 0, 10}, {0, 27, 0, 0, 10}, {0, 0, -1, 0, 10},
+                           {0, 0, 4, 0, 10},  {0, 0, 1, 0, 30},  {0, 0, 0, 1, 10},
+                           {0, 0, 0, -1, 10}};
     begin(27, 3, 3, 270);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_false(wefti_halving_takes(&h, &bad[i]));

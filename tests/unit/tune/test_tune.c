@@ -25,7 +25,8 @@ static int end_room(void **state) {
 }
 
 static weft_tune_setup setup_of(const char *folder) {
-    return (weft_tune_setup){.keys = keys,
+    return (weft_tune_setup){.struct_size = sizeof(weft_tune_setup),
+                             .keys = keys,
                              .n_keys = 2,
                              .n_trials = 9,
                              .n_seeds = 2,
@@ -49,10 +50,14 @@ static double loss_of(const weft_tune *tune, const weft_tune_job *job) {
 
 /* At most `most` jobs; returns how many there were. */
 static int go_on(weft_tune *tune, int most) {
-    weft_tune_job job;
+    weft_tune_job job = {.struct_size = sizeof job};
+    bool any;
     int n = 0;
-    for (; n < most && weft_tune_next(tune, &job); n++)
+    for (; n < most; n++) {
+        assert_ok(ctx, weft_tune_next(tune, &job, &any));
+        if (!any) break;
         assert_ok(ctx, weft_tune_report(tune, &job, loss_of(tune, &job), 1.5));
+    }
     return n;
 }
 
@@ -68,7 +73,7 @@ static void a_stopped_search_ends_like_a_whole_one(void **state) {
     char whole[8192], parts[8192], folder[32], path[64];
     weft_tune *tune = open_search("room/whole");
     int n = go_on(tune, 1000);
-    weft_tune_look best = weft_tune_place(tune, 0);
+    weft_tune_look best = *weft_tune_place(tune, 0);
     weft_tune_destroy(tune);
     read_into("room/whole/journal.tsv", whole, sizeof whole);
     for (int cut = 0; cut <= n; cut++) {
@@ -78,7 +83,7 @@ static void a_stopped_search_ends_like_a_whole_one(void **state) {
         weft_tune_destroy(tune);
         tune = open_search(folder);
         assert_int_equal(go_on(tune, 1000), n - cut);
-        weft_tune_look again = weft_tune_place(tune, 0);
+        weft_tune_look again = *weft_tune_place(tune, 0);
         assert_true(again.trial == best.trial && again.loss == best.loss &&
                     again.spread == best.spread && again.trained_s == best.trained_s);
         weft_tune_destroy(tune);
@@ -112,7 +117,7 @@ static void the_best_keys_are_a_layer(void **state) {
     assert_fails(ctx, weft_tune_write(tune, "room/best.yaml"), WEFT_ERR_NUMERIC,
                  "no trial ended well");
     go_on(tune, 1000);
-    weft_tune_look best = weft_tune_place(tune, 0);
+    weft_tune_look best = *weft_tune_place(tune, 0);
     assert_int_equal(best.steps, 90);
     assert_int_equal(best.n_seeds, 2);
     assert_ok(ctx, weft_tune_write(tune, "room/best.yaml"));
@@ -136,10 +141,10 @@ static void places_are_by_rung_then_loss(void **state) {
     weft_tune *tune = open_search("room/places");
     go_on(tune, 1000);
     for (int i = 1; i < weft_tune_trials(tune); i++) {
-        weft_tune_look a = weft_tune_place(tune, i - 1), b = weft_tune_place(tune, i);
+        weft_tune_look a = *weft_tune_place(tune, i - 1), b = *weft_tune_place(tune, i);
         assert_true(a.steps > b.steps || (a.steps == b.steps && a.loss <= b.loss));
     }
-    assert_int_equal(weft_tune_place(tune, weft_tune_trials(tune)).trial, -1);
+    assert_int_equal(weft_tune_place(tune, weft_tune_trials(tune))->trial, -1);
     weft_tune_destroy(tune);
 }
 
@@ -234,11 +239,13 @@ static void nobody_is_judged_in_the_warm_up(void **state) {
         snprintf(folder, sizeof folder, "warm-%zu", i);
         weft_tune_setup setup = setup_of(folder);
         weft_tune *tune;
-        weft_tune_job job;
+        weft_tune_job job = {.struct_size = sizeof job};
         setup.n_rungs = cases[i].n_rungs;
         base->schedule.warmup = cases[i].warmup;
         assert_ok(ctx, weft_tune_create(ctx, &setup, base, &tune));
-        assert_true(weft_tune_next(tune, &job));
+        bool any;
+        assert_ok(ctx, weft_tune_next(tune, &job, &any));
+        assert_true(any);
         assert_int_equal(job.steps, cases[i].first);
         weft_tune_destroy(tune);
     }
