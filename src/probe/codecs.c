@@ -263,7 +263,7 @@ weft_status wefti_probe_optimizers(wefti_prober *p, double seconds) {
     enum { LEAST = 1 << 14, LARGEST = 1 << 21 };
     double halves[2][WEFT_BENCH_OPTIMIZERS];
     int64_t n = p->setup->job->model->n_elements / p->setup->job->S, rounds;
-    optimizers o = {.p = p, .steps = 1};
+    optimizers o = {.p = p, .steps = 1, .speeds.struct_size = sizeof o.speeds};
     o.n = n < LEAST ? LEAST : n > LARGEST ? LARGEST : n;
     WEFT_TRY(wefti_prober_in_turn(p, measure_optimizers, &o));
     WEFT_TRY(wefti_prober_rounds(p, o.spent_s / 2 * wefti_prober_turns(p), seconds, 6,

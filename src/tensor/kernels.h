@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <weft/ctx.h>
+
 /* The kernel table: everything that touches tensor memory. One table per device and
  * instruction set; the reference table defines the results that the others are tested against.
  *
@@ -209,6 +211,10 @@ const wefti_kernels *wefti_kernels_find(const char *name);
 
 /* Names of the runnable tables, fastest first, NULL-terminated. */
 const char *const *wefti_kernels_names(void);
+
+/* Whether so many threads can multiply matrices under the limits of this process: to be asked before
+ * the first product. WEFT_ERR_MEMORY: the matrix library would wait for memory for ever. */
+weft_status wefti_products_check(weft_ctx *ctx, int threads) WEFT_CHECKED;
 
 /* Sets the number of OpenMP threads that kernels called from this thread use. */
 void wefti_kernels_set_threads(int threads);

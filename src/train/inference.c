@@ -148,6 +148,7 @@ static weft_status open_all(weft_ctx *ctx, const char *path, const char *base,
     char folder[PATH_MAX];
     inf->kernels = wefti_kernels_find(NULL);
     wefti_kernels_set_threads(wefti_machine_cores());
+    WEFT_TRY(wefti_products_check(ctx, wefti_kernels_threads()));
     WEFT_TRY(wefti_state_locate(ctx, path, folder, &inf->step));
     WEFT_TRY(wefti_strdup(ctx, folder, &inf->folder));
     if (wefti_adapter_here(folder)) {

@@ -169,6 +169,7 @@ weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int 
                                double *flops) {
     enum { N = 768, TRIES = 8 };
     float *block;
+    WEFT_TRY(wefti_products_check(ctx, threads));
     WEFT_TRY(wefti_alloc_n(ctx, 3 * N * N, sizeof(float), "a rate measurement", &block));
     for (int64_t i = 0; i < 2 * N * N; i++) block[i] = (float)(i % 7) - 3;
     wefti_kernels_set_threads(threads);

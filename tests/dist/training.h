@@ -112,6 +112,7 @@ static inline void train(outcome *o, const char *folder, bool resume,
     snprintf(assignment, sizeof assignment, "run.folder=%s", folder);
     assert_ok(ctx, weft_config_set(ctx, config, assignment));
     if (o->status == WEFT_OK) o->status = weft_config_finish(ctx, config);
+    o->result.struct_size = sizeof o->result;
     weft_train_hooks hooks = {.struct_size = sizeof hooks,
                               .user = o,
                               .on_start = note_start,

@@ -3,6 +3,7 @@
 #define WEFT_EXT_TRANSPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus

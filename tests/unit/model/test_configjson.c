@@ -62,8 +62,9 @@ static void assert_same(const weft_model_config *a, const weft_model_config *b) 
 
 #define SMALL(kind_, ...)                                                                \
     {                                                                                    \
-        .kind = kind_, .vocab = 50, .context = 9, .layers = 2, .width = 16, .heads = 4,  \
-        .rope_theta = 500, __VA_ARGS__                                                   \
+        .struct_size = sizeof(weft_model_config), .kind = kind_, .vocab = 50,            \
+        .context = 9, .layers = 2, .width = 16, .heads = 4, .rope_theta = 500,           \
+        __VA_ARGS__                                                                      \
     }
 
 static void what_is_written_is_read_back(void **state) {
