@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What has to come before the libraries that the program is linked with start. OpenBLAS takes
- * 128 MiB of addresses when it is loaded, and where the process may not have them (ulimit -v) it asks
- * again, for ever: the program would hang before main. Sanitizers start even earlier. */
+/* What comes before the libraries that the program is linked with start. OpenBLAS takes 128 MiB of
+ * addresses when it is loaded. Where the process may not have them (ulimit -v) it asks again, for
+ * ever: the program would hang before main. Sanitizers start even earlier. */
 #define _DEFAULT_SOURCE
 #include <string.h>
 #include <sys/mman.h>

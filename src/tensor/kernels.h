@@ -212,8 +212,8 @@ const wefti_kernels *wefti_kernels_find(const char *name);
 /* Names of the runnable tables, fastest first, NULL-terminated. */
 const char *const *wefti_kernels_names(void);
 
-/* Whether so many threads can multiply matrices under the limits of this process: to be asked before
- * the first product. WEFT_ERR_MEMORY: the matrix library would wait for memory for ever. */
+/* Whether so many threads can multiply matrices under the limits of this process: to be asked
+ * before the first product. WEFT_ERR_MEMORY: the matrix library would wait for ever. */
 weft_status wefti_products_check(weft_ctx *ctx, int threads) WEFT_CHECKED;
 
 /* Sets the number of OpenMP threads that kernels called from this thread use. */

@@ -34,7 +34,8 @@ static weft_status check_held(weft_sync *s) {
 }
 
 static weft_sync_parcel tell(const wefti_held_parcel *p) {
-    return (weft_sync_parcel){.struct_size = sizeof(weft_sync_parcel), .kind = (weft_parcel_kind)p->kind,
+    return (weft_sync_parcel){.struct_size = sizeof(weft_sync_parcel),
+                              .kind = (weft_parcel_kind)p->kind,
                               .bucket = p->bucket,
                               .partner = p->partner,
                               .again = p->again,

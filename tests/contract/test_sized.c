@@ -184,7 +184,8 @@ enum { N_CALLS = sizeof calls / sizeof calls[0], GUARD = 64, ROOM = 1 << 17 };
 static const char *const elsewhere[] = {"weft_inference_sample",
                                         "weft_inference_translate",
                                         "weft_mesh_create",
-                                        "weft_sync_outgoing", "weft_sync_incoming", "weft_prediction_clear",
+                                        "weft_sync_outgoing",
+    "weft_sync_incoming", "weft_prediction_clear",
                                         "weft_probe_clear",
                                         "weft_findings_clear",
                                         NULL};
@@ -202,6 +203,7 @@ static const char *const given[] = {
  * changes. */
 #define FIXED(X)                                                                         \
     X(weft_optimizer_speed, 32)                                                          \
+    X(weft_matrix_speed, 56)                                                             \
     X(weft_spread, 24)                                                                   \
     X(weft_replicator_speed, 536)                                                        \
     X(weft_kernel_speed, 160)                                                            \
@@ -258,9 +260,9 @@ static weft_status small(void) {
 }
 
 static int begin(void **state) {
-    static const weft_sync_tensor tensor = {.struct_size = sizeof tensor, 
+    static const weft_sync_tensor tensor = {
         .struct_size = sizeof tensor, .name = "w", .rows = 4, .cols = 4};
-    static const weft_topology_config ring = {.struct_size = sizeof ring, 
+    static const weft_topology_config ring = {
         .struct_size = sizeof ring, .kind = "ring", .nodes = 3, .ranks = 1};
     static const char *const key = "optimizer.lr=1e-3,1e-2";
     weft_tune_setup search = {.struct_size = sizeof search,

@@ -15,8 +15,9 @@ enum { TENSORS = 3, ELEMENTS = 20 * 26 + 33 + 7 * 11, RANKS = 3, STEPS = 7, PARC
 enum { CHUNK = 16, TOPK = 3, PARTNERS = RANKS - 1 };
 
 #define TENSOR sizeof(weft_sync_tensor)
-static const weft_sync_tensor tensors[TENSORS] = {
-    {TENSOR, "matrix", 20, 26, true}, {TENSOR, "vector", 33, 1, false}, {TENSOR, "last", 7, 11, true}};
+static const weft_sync_tensor tensors[TENSORS] = {{TENSOR, "matrix", 20, 26, true},
+                                                  {TENSOR, "vector", 33, 1, false},
+                                                  {TENSOR, "last", 7, 11, true}};
 
 typedef struct member {
     const char *const *keys; /* NULL-terminated */
@@ -164,7 +165,8 @@ static weft_status plain_step(member *m, weft_sync_report *report) {
 }
 
 static weft_status make(member *m) {
-    weft_sync_setup setup = {.struct_size = sizeof setup, .mesh = m->mesh,
+    weft_sync_setup setup = {.struct_size = sizeof setup,
+                             .mesh = m->mesh,
                              .tensors = tensors,
                              .n_tensors = TENSORS,
                              .endless = true,

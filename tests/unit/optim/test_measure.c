@@ -42,7 +42,7 @@ static void every_optimizer_is_measured(void **state) {
 
 /* A layer of width C: 12 C C parameters, and at least the FLOP of B X. */
 static void whole_matrices_are_measured_where_a_width_is_given(void **state) {
-    weft_optimizer_speeds s;
+    weft_optimizer_speeds s = {.struct_size = sizeof s};
     weft_bench_optimizers_options o = small;
     o.width = 24;
     assert_ok(ctx, weft_bench_optimizers(ctx, &o, &s));
