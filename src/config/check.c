@@ -114,6 +114,8 @@ static weft_status check_method(weft_ctx *ctx, const wefti_config *config) {
 
 /* -- pairs of keys -- */
 
+enum { BPE_IDS = 257 };
+
 static weft_status check_data(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     if (c->data.weights.n && c->data.weights.n != c->data.path.n)
@@ -125,8 +127,13 @@ static weft_status check_data(weft_ctx *ctx, const wefti_config *config) {
             return refuse(ctx, config, "data.weights", "data.path",
                           "data.weights holds a 0, expected numbers above 0: leave the "
                           "path out instead");
-    if (!wefti_is(c->data.rows, "prompts")) return WEFT_OK;
-    if (wefti_is(c->data.tokenizer, "bpe"))
+    bool trains = wefti_is(c->data.tokenizer, "bpe");
+    if (trains && c->data.vocab < BPE_IDS)
+        return refuse(ctx, config, "data.vocab", "data.tokenizer",
+                      "data.vocab is %lld with data.tokenizer bpe, expected at least %d: "
+                      "256 bytes and the end of a text",
+                      (long long)c->data.vocab, (int)BPE_IDS);
+    if (trains && wefti_is(c->data.rows, "prompts"))
         return refuse(ctx, config, "data.tokenizer", "data.rows",
                       "data.tokenizer is bpe, which learns from texts, with data.rows "
                       "prompts: name a tokenizer.json");

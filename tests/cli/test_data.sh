@@ -85,6 +85,13 @@ refuses_like "token [0-9]+ of raw.bin has the id 27[0-9], expected 0 to 269: .*"
 refuses "the tokenizer 'ids' is of runs on shards: it knows no text" \
     "$weft" data encode text.txt -o x.bin --tokenizer ids
 
+# Of a small alphabet: four bases as uint16.
+for i in {1..600}; do printf '\\0\\0\\1\\0\\3\\0\\2\\0'; done >bases.txt
+printf '%b' "$(cat bases.txt)" >bases.bin
+ids_run bases data.path=bases.bin data.tokenizer=ids data.vocab=4
+refuses_like "token 2 of bases.bin has the id 3, expected 0 to 2: .*" \
+    "$weft" train bases.bin data.tokenizer=ids data.vocab=3 run.folder=ids/three
+
 printf 'x' | dd of=one.bin bs=1 seek=200 conv=notrunc 2>/dev/null
 expect 2 "$weft" data inspect one.bin
 [[ ! -e x.bin && ! -e x.json ]] || fail "a refused command left a file"

@@ -100,6 +100,10 @@ static void keys_that_are_read_are_taken(void **state) {
     taken(NULL, "method=dadam mixer.topology=measured mixer.links=links.yaml");
     taken(NULL, "data.tokenizer=bpe data.vocab=2000 data.split=llama3");
     taken(NULL, "data.tokenizer=a/path.json data.vocab=2000");
+    refused(NULL, "data.tokenizer=bpe data.vocab=256",
+            "data.vocab is 256 with data.tokenizer bpe, expected at least 257: 256 bytes "
+            "and the end of a text");
+    taken(NULL, "data.tokenizer=ids data.vocab=4");
     taken(NULL, "optimizer.kind=muon optimizer.beta1=0.8 optimizer.rows=0.5");
 }
 
