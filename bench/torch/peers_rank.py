@@ -5,7 +5,8 @@ method, and prints a JSON object of what a step took.
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=... python peers_rank.py METHOD TEXT WARM TIMED LEARN
 
 WARM steps are not counted, TIMED ones are; then LEARN more, after which the loss on held-out
-text is that of the mean of all copies. Other people's packages come from PyPI."""
+text is that of the mean of all copies. BF16=1: forward under autocast to bfloat16. Other people's
+packages come from PyPI."""
 
 import contextlib
 import json
@@ -28,6 +29,7 @@ WARM, TIMED, LEARN = (int(a) for a in sys.argv[3:6])
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 LAYERS, WIDTH, HEADS, LENGTH = (int(n) for n in
                                 os.environ.get("SHAPE", "6,384,6,128").split(","))
+BF16 = os.environ.get("BF16") == "1"
 ROWS = 4  # 512 tokens of each rank
 ADAMW = dict(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1)
 SIGNS = float(os.environ.get("SIGNS_LR", "3e-4"))  # of a step along signs, any package's
@@ -183,7 +185,9 @@ def main():
 
     def step():
         begun = time.monotonic()
-        called(*rows(data, ROWS)).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=BF16):
+            loss = called(*rows(data, ROWS))
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         return time.monotonic() - begun
