@@ -105,7 +105,7 @@ void WEFT_ISA_NAME(wefti_gemm_amx)(bool ta, bool tb, int64_t M, int64_t N, int64
                                    const float *B, int64_t ldb, float beta, float *C,
                                    int64_t ldc) {
     product whole = {ta, tb, M, N, K, alpha, beta, A, B, C, lda, ldb, ldc};
-    int t = (double)M * (double)N * (double)K < 1e6 ? 1 : team_max();
+    int t = threads_for(&whole);
     int64_t terms = equal_parts(K, TERMS, TILE_TERMS), k = 0;
     int64_t columns = equal_parts(N, KEPT / terms / TILE_LINES * TILE_LINES, TILE_LINES);
     do { /* once without terms too: C = beta C */

@@ -301,7 +301,7 @@ void WEFT_ISA_NAME(wefti_gemm_bf16)(bool ta, bool tb, int64_t M, int64_t N, int6
                                     const float *B, int64_t ldb, float beta, float *C,
                                     int64_t ldc) {
     product p = {ta, tb, M, N, K, alpha, beta, A, B, C, lda, ldb, ldc};
-    int t = (double)M * (double)N * (double)K < 1e6 ? 1 : team_max();
+    int t = threads_for(&p);
     if (t == 1)
         multiply_blocks(&p);
     else

@@ -59,9 +59,14 @@ static inline int grid_rows(int64_t M, int64_t N, int t) {
     return best;
 }
 
+/* One thread for products so small that waking others costs more. */
+static inline int threads_for(const product *p) {
+    return (double)p->M * (double)p->N * (double)p->K < 1e6 ? 1 : team_max();
+}
+
 /* Calls `multiply` for each part, each on a thread of its own. */
 static inline void multiply_divided(const product *p, void (*multiply)(const product *)) {
-    int t = (double)p->M * (double)p->N * (double)p->K < 1e6 ? 1 : team_max();
+    int t = threads_for(p);
     int rows = grid_rows(p->M, p->N, t), columns = t / rows;
     if (t == 1) {
         multiply(p);
