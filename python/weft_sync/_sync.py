@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes as c
 import logging
 import math
@@ -284,4 +285,22 @@ class Sync:
             self.lib.weft_sync_destroy(pointer)
 
 
-__all__ = ["Report", "Sync"]
+class Closing:
+    """What has an exchange and hooks on a model, until it or the program ends."""
+
+    _sync: Sync
+    _handles: list[Any]
+    _closed: bool
+
+    def close(self) -> None:
+        """Ends the exchange. The model keeps its parameters; the mesh stays open."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        for handle in self._handles:
+            handle.remove()
+        self._sync.destroy()
+
+
+__all__ = ["Closing", "Report", "Sync"]

@@ -26,7 +26,7 @@ from ._copies import copies_for
 from ._library import Config, Context, Error, Mesh
 from ._loss import called, number
 from ._places import Storage
-from ._sync import Report, Sync
+from ._sync import Closing, Report, Sync
 from .device_mix import DeviceMix
 
 __all__ = ["DeviceMix", "DeviceOptimizer"]
@@ -221,7 +221,7 @@ class _Agreed(_Tensor):
         return whole.view(self.shape)
 
 
-class DeviceOptimizer(torch.optim.Optimizer):
+class DeviceOptimizer(Closing, torch.optim.Optimizer):
     """weft.Optimizer for parameters on an accelerator: ``method`` is flexdemo, topk, random,
     striding or slicing. It steps along the agreed direction with ``lr`` and ``weight_decay`` of
     each group; or ``optimizer``, a torch optimizer over the same parameters, does, and finds
@@ -299,16 +299,6 @@ class DeviceOptimizer(torch.optim.Optimizer):
             if t.p.dtype != torch.float32 and self.inner is None:
                 t.master = whole.to(t.momentum.device, copy=True)
         sync.destroy()
-
-    def close(self) -> None:
-        """Ends the exchange. The model keeps its parameters; the mesh stays open."""
-        if self._closed:
-            return
-        self._closed = True
-        atexit.unregister(self.close)
-        for handle in self._handles:
-            handle.remove()
-        self._sync.destroy()
 
     # --- a step ---
 

@@ -22,7 +22,7 @@ from ._copies import copies_for
 from ._held import KINDS, Held
 from ._library import Config, Context, Error, Mesh, Parcel
 from ._places import Storage
-from ._sync import Report, Sync
+from ._sync import Closing, Report, Sync
 
 __all__ = ["DeviceMix"]
 
@@ -60,7 +60,7 @@ class _Flat:
         return self.local[0].device
 
 
-class DeviceMix:
+class DeviceMix(Closing):
     """weft.Mix with the mixer's states beside the parameters, which lie on one device, in float32
     or 16 bits. ``method``: diloco, muloco, streaming-diloco and sparseloco, dadam with
     ``mixer_kind="choco"``; of gossip without coding (dadam, accumadam) the parameters themselves
@@ -263,16 +263,6 @@ class DeviceMix:
         self._sync.resume(own["step"])
         self._resumed = own["step"]
         self.optimizer.load_state_dict(state_dict["inner"])
-
-    def close(self) -> None:
-        """Ends the exchange. The model keeps its parameters; the mesh stays open."""
-        if self._closed:
-            return
-        self._closed = True
-        atexit.unregister(self.close)
-        for handle in self._handles:
-            handle.remove()
-        self._sync.destroy()
 
     def __enter__(self) -> DeviceMix:
         return self

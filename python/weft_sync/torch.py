@@ -39,7 +39,7 @@ from ._node import Follower, Node, Told
 from ._places import Place, Storage, floats
 from ._plan import plan
 from ._ranked import PerRank
-from ._sync import Report, Sync
+from ._sync import Closing, Report, Sync
 from ._world import (configure, device_mesh, groups_of, mesh, node_group, seats, shards_of,
                      table_of)
 
@@ -47,7 +47,7 @@ __all__ = ["Error", "GradScaler", "LeftBehind", "Mix", "Optimizer", "PeerError",
            "Report", "StepTime", "device_mesh", "measure_step", "mesh", "node_group", "plan"]
 
 
-class Optimizer(torch.optim.Optimizer):
+class Optimizer(Closing, torch.optim.Optimizer):
     """Exchanges gradients, optimizes and mixes by a method of weft's.
 
     ``model`` is a module, parameters, or parameter groups; ``method`` and any key of weft's
@@ -262,16 +262,6 @@ class Optimizer(torch.optim.Optimizer):
         for place in self._places:
             place.alias_grad = False
         self._finish(self.report)
-
-    def close(self) -> None:
-        """Ends the exchange. The model keeps its parameters; the mesh stays open."""
-        if self._closed:
-            return
-        self._closed = True
-        atexit.unregister(self.close)
-        for handle in self._handles:
-            handle.remove()
-        self._sync.destroy()
 
     # --- a step ---
 
