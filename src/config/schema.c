@@ -85,7 +85,8 @@ static const weft_choice kernels[] = {
 #define WEFTI_KIND(name, summary) {#name, summary},
 static const weft_choice precisions[] = {
     {"f32", "all numbers in 32 bits"},
-    {"bf16", "operands of matrix products, attention's too, in bfloat16; all else in 32 bits"},
+    {"bf16",
+     "operands of matrix products, attention's and Muon's too, in bfloat16; all else in 32 bits"},
     {NULL, NULL}};
 static const weft_choice replicators[] = {
 #include "replicate/replicators.def"

@@ -26,7 +26,7 @@ typedef struct wefti_job {
     const weft_dataset *dataset; /* borrowed; NULL when nothing is trained */
     weft_model *model;           /* owned */
     const wefti_kernels *kernels;
-    const wefti_kernels *pass_kernels; /* of forward and backward: in model.precision */
+    const wefti_kernels *pass_kernels; /* of all matrix products: in model.precision */
     const wefti_optimizer_ops *optimizer;
     wefti_optimizer_config optimizer_config;
     wefti_optimizer_rule *rules; /* owned, [model params]: how each tensor is moved */

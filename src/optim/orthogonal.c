@@ -11,7 +11,8 @@
  * quintic: Jordan's coefficients, also those of torch.optim.Muon, maximize the slope at
  * 0; singular values from 0.003 to 1 end between 0.68 and 1.14. polar: the Polar Express
  * of Amsel et al., a different polynomial in each iteration; the norm has a safety margin
- * of 2 % and 1e-6. */
+ * of 2 % and 1e-6. The table of kernels says whether products round their factors to bf16;
+ * X, A and B stay in f32. */
 #include "optim/orthogonal.h"
 
 #include <math.h>

@@ -125,7 +125,7 @@ static weft_status build(wefti_rank *r) {
     WEFT_TRY(wefti_mixer_create(r->ctx, &job->mixer_config, job->kernels, r->comms.sites,
                                 a->buckets, a->n_buckets, &r->mixer));
     if (job->n_whole > 0)
-        WEFT_TRY(wefti_matrices_create(r->ctx, job->kernels, r->comms.rows, a->lists,
+        WEFT_TRY(wefti_matrices_create(r->ctx, job->pass_kernels, r->comms.rows, a->lists,
                                        a->n_buckets, &r->matrices));
     r->grad_scale = 1;
     r->distance = (double)NAN;

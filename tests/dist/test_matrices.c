@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* Matrices that are updated as wholes, in a job's ranks. */
+#include "ranks.h"
+#include "train/rank.h"
+#include "training.h"
+
+static wefti_kernels counting; /* the job's table, but for gemm */
+static const wefti_kernels *under;
+static int n_products;
+
+static void count(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha,
+                  const float *A, int64_t lda, const float *B, int64_t ldb, float beta,
+                  float *C, int64_t ldc) {
+    n_products++;
+    under->gemm(ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+/* The exchange and the update of one step, without a pass. */
+static weft_status update(rank_env *env) {
+    wefti_comms comms = {
+        .shard = env->shard, .replica = env->replica, .control = env->control};
+    wefti_rank *r;
+    env->shard = env->replica = env->control = NULL;
+    WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_SITES, 0,
+                              &comms.sites));
+    WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_SHARD, 1,
+                              &comms.rows));
+    WEFT_TRY(wefti_rank_create(env->ctx, env->user, env->rank, &comms, &r));
+    wefti_rank_init_params(r);
+    r->lr = r->grad_scale = 1;
+    double waited_s;
+    for (int b = 0; b < r->schedule->n_buckets; b++)
+        r->last_ticket = wefti_worker_submit(r->worker, b);
+    weft_status status = wefti_worker_wait(r->worker, r->last_ticket, &waited_s);
+    wefti_rank_destroy(r);
+    return status;
+}
+
+/* 15 products for each of the six matrices of two layers. */
+static void products_are_in_the_precision_of_the_model(void **state) {
+    weft_ctx *ctx;
+    weft_config *config;
+    wefti_job *job;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_ok(ctx, weft_config_create(ctx, &config));
+    for (int k = 0; small_run[k]; k++)
+        assert_ok(ctx, weft_config_set(ctx, config, small_run[k]));
+    assert_ok(ctx, weft_config_set(ctx, config, "method=hsdp"));
+    assert_ok(ctx, weft_config_set(ctx, config, "optimizer.kind=muon"));
+    assert_ok(ctx, weft_config_set(ctx, config, "optimizer.clip=0"));
+    assert_ok(ctx, weft_config_set(ctx, config, "model.precision=bf16"));
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    assert_ok(ctx, wefti_job_create(ctx, config, NULL, 256, &job));
+    assert_ptr_equal(job->pass_kernels, job->kernels->bf16);
+    under = job->pass_kernels;
+    counting = *under;
+    counting.gemm = count;
+    job->pass_kernels = &counting;
+    void *users[1] = {job};
+    weft_status status;
+    run_ranks(1, 1, (wefti_wire_model){0, 0}, update, users, &status);
+    assert_int_equal(status, WEFT_OK);
+    assert_int_equal(n_products, 2 * 6 * 15);
+    wefti_job_destroy(ctx, job);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_in_the_precision_of_the_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
