@@ -312,6 +312,34 @@ def test_defaults_for_new_tensors_do_not_reach_wefts(method, device_optimizer):
     assert all(torch.equal(a, b) for a, b in zip(plain, found))
 
 
+def frozen(wide, adapter):
+    """A layer that is not trained, with two thin factors beside it that are."""
+    model = torch.nn.ModuleList([torch.nn.Linear(wide, wide), torch.nn.Linear(wide, adapter),
+                                 torch.nn.Linear(adapter, wide)])
+    return model, model[0].requires_grad_(False)
+
+
+@pytest.mark.parametrize("make", [weft.Optimizer, DeviceOptimizer])
+def test_rates_that_nobody_names_fall_with_the_width(make):
+    def rate(model, **named):
+        opt = make(model, method="flexdemo", between="ranks", **named)
+        opt.close()
+        return opt.param_groups[0]["lr"]
+
+    def block(width):
+        return torch.nn.Sequential(torch.nn.Embedding(1000, width),
+                                   torch.nn.Linear(width, 4 * width),
+                                   torch.nn.Linear(4 * width, width))
+
+    assert rate(block(48)) == 2e-3 and rate(block(768)) == 3e-4
+    assert rate(block(768).parameters()) == 3e-4
+    assert rate(frozen(768, 8)[0]) == 3e-4
+    assert rate(torch.nn.Conv2d(64, 256, 3)) == 4e-4
+    assert rate([torch.nn.Parameter(torch.ones(5000))]) == 2e-3
+    assert rate(block(768), lr=0.5) == 0.5
+    assert rate(block(768), model_width=1536, model_heads=1) == 1.5e-4
+
+
 def cast(inside):
     """backward inside of autocast, as many loops have it."""
     from weft_sync.device import DeviceOptimizer

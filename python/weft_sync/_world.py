@@ -249,6 +249,19 @@ def _usable(key: str) -> str:
     return key
 
 
+def width_of(model: Any, params: Sequence[torch.Tensor]) -> dict[str, Any]:
+    """The keys of the model's width, from which default rates follow: the side along which most
+    elements of matrices lie, of equal ones the longest; none without a matrix. Those of a module
+    that are not trained count too: an adapter is as wide as what it changes."""
+    along: dict[int, int] = {}
+    for p in model.parameters() if isinstance(model, torch.nn.Module) else params:
+        if p.ndim >= 2:
+            for side in {p.shape[0], p.numel() // max(p.shape[0], 1)}:
+                along[side] = along.get(side, 0) + p.numel()
+    width = max(along, key=lambda side: (along[side], side), default=0)
+    return {"model.width": width, "model.heads": 1} if width else {}
+
+
 def configure(ctx: Context, mesh: Mesh, shards: int, method: str | None,
               path: str | os.PathLike[str] | None, given: dict[str, Any]) -> Config:
     """weft's configuration: a file's, a method's, then the keys that are not None."""

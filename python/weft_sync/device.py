@@ -241,9 +241,9 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
         self.report: Report | None = None
         self._ctx, self._closed, self._opened, self._turn = Context(), True, False, 0
         self._one_at_a_time = threading.Lock()  # autograd has a thread for each device
-        given = {**(keys or {}), **named, "optimizer.lr": lr}
         groups, names = _world.groups_of(model)
         params = [p for g in groups for p in g["params"]]
+        given = {**_world.width_of(model, params), **(keys or {}), **named, "optimizer.lr": lr}
         self.share = shards = _world.shards_of(params)  # ranks that have one copy together
         _world.seats(given, self.mesh, shards, between, method)
         config = _world.configure(self._ctx, self.mesh, shards, method, None, given)

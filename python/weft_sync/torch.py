@@ -41,7 +41,7 @@ from ._plan import plan
 from ._ranked import PerRank
 from ._sync import Closing, Report, Sync
 from ._world import (configure, device_mesh, groups_of, mesh, node_group, seats, shards_of,
-                     table_of)
+                     table_of, width_of)
 
 __all__ = ["Error", "GradScaler", "LeftBehind", "Mix", "Optimizer", "PeerError", "PerRank",
            "Report", "StepTime", "device_mesh", "measure_step", "mesh", "node_group", "plan"]
@@ -104,7 +104,8 @@ class Optimizer(Closing, torch.optim.Optimizer):
         self._handles: list[Any] = []
         self._sync: Any = None  # a Sync, or what stands in for it behind a leader
         self._ctx = Context()
-        given = {**(keys or {}), **named, "optimizer.lr": lr,
+        given = {**width_of(model, [p for g in groups for p in g["params"]]), **(keys or {}),
+                 **named, "optimizer.lr": lr,
                  "optimizer.weight_decay": weight_decay,
                  "optimizer.beta1": betas and betas[0], "optimizer.beta2": betas and betas[1]}
         #: ranks that have one copy of the model together

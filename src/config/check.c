@@ -71,13 +71,16 @@ static weft_status apply_preset(weft_ctx *ctx, wefti_config *config) {
 }
 
 /* Sets the default learning rate. Without data.path the model may be that of another
- * program (weft/sync.h), whose width is not known here. */
+ * program (weft/sync.h), whose width is known here only if it is said. */
 static weft_status apply_rate(weft_ctx *ctx, wefti_config *config) {
     char text[32];
     wefti_origin origin = {WEFTI_LAYER_METHOD, 0, NULL};
     wefti_typed typed = {wefti_method_rate(&config->values, text, sizeof text), 1, false};
-    if (!typed.packed || config->values.data.path.n == 0 ||
-        origin_of(config, "optimizer.lr")->layer != WEFTI_LAYER_DEFAULT)
+    wefti_layer layer = origin_of(config, "optimizer.lr")->layer;
+    bool known = config->values.data.path.n > 0 ||
+                 origin_of(config, "model.width")->layer > WEFTI_LAYER_METHOD;
+    if (!typed.packed || !known ||
+        (layer != WEFTI_LAYER_DEFAULT && layer != WEFTI_LAYER_METHOD))
         return WEFT_OK;
     return wefti_config_assign(ctx, config, wefti_config_key_find("optimizer.lr"),
                                &origin, &typed);

@@ -11,17 +11,20 @@
  * A method is only the keys that it sets. Keys that the user sets explicitly override it,
  * and no code tests a method's name. Papers: FlexDeMo arXiv 2502.06728, DeMo 2411.19870.
  *
- * A row without a learning rate gets one that falls with the model's width:
+ * A learning rate that nobody names falls with the model's width:
  *
- *     lr(width) = min(6e-4 * 768 / width, 4e-3)      adam, adamw, accum_adam, accum_adamw
- *                 4 lr(width)                        muon
+ *     lr = rate * min(1, 115.2 / width)      rate: the row's, or else
+ *                                            4e-3   adam, adamw, accum_adam, accum_adamw
+ *                                            32e-3  muon
  *
- * From width 768 on this is within a third of most rates published for the sizes of GPT-3
- * (arXiv 2005.14165, table 2.1). The bound and muon's factor were measured at widths 96
- * and 192 (docs/methods-compared.md). Pretrained weights (model.init) should change
- * little: there the bound is 6e-4. */
+ * From width 768 on Adam's is within a third of most rates published for the sizes of GPT-3
+ * (arXiv 2005.14165, table 2.1; 6e-4 at 768). The rates and the fall were measured at
+ * widths 96 and 224 (docs/methods-compared.md). Pretrained weights (model.init) should
+ * change little: there the width counts as 768 at least. */
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -72,9 +75,9 @@ static const struct {
                 {"hsdp", "replicator.kind", "full"},
                 {"hsdp", "optimizer.kind", "adamw"},
                 DECOUPLED("flexdemo", "demo", "2e-3"),
-                DECOUPLED("async-demo", "demo", "1e-3"),
+                DECOUPLED("async-demo", "demo", "1.4e-3"),
                 {"async-demo", "replicator.delay", "1"},
-                DECOUPLED("topk", "topk", "4e-3"),
+                DECOUPLED("topk", "topk", "8e-3"),
                 DECOUPLED("public-demo", "public_demo", "4e-3"),
                 {"public-demo", "replicator.compression_topk", "32"},
                 {"signsgd", "replicator.kind", "signsgd"},
@@ -128,19 +131,24 @@ static const struct {
                 {"sparseloco", "mixer.feedback", "0.95"},
                 {NULL, NULL, NULL}};
 
-enum { RATE_WIDTH = 768 }; /* width for which the key's default is meant */
-enum { OUTER_STEPS = 4 };  /* at least, in a run */
-static const double rate_there = 6e-4, rate_bound = 4e-3, muon_factor = 4;
+enum { OUTER_STEPS = 4 }; /* at least, in a run */
+enum { FULL_WIDTH = 768 };
+static const double narrow_width = 115.2, adam_rate = 4e-3, muon_rate = 32e-3;
+
+/* The rate of a narrow model; 0: there is none. */
+static double narrow_rate(const weft_config *c) {
+    const char *name, *value;
+    for (int j = 0; (name = weft_config_method_key(c->method, j, &value)); j++)
+        if (wefti_is(name, "optimizer.lr")) return strtod(value, NULL);
+    if (wefti_is(c->optimizer.kind, "sgd")) return 0; /* the direction's scale decides */
+    return wefti_is(c->optimizer.kind, "muon") ? muon_rate : adam_rate;
+}
 
 const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size) {
-    const char *kind = c->optimizer.kind;
-    double rate = rate_there * RATE_WIDTH / (double)c->model.width;
-    if (wefti_is(kind, "sgd"))
-        return NULL; /* the scale of the direction matters, not the width */
-    double bound = c->model.init[0] ? rate_there : rate_bound;
-    if (rate > bound) rate = bound;
-    if (wefti_is(kind, "muon")) rate *= muon_factor;
-    snprintf(out, out_size, "%.2g", rate);
+    double width = (double)c->model.width, rate = narrow_rate(c);
+    if (c->model.init[0] && width < FULL_WIDTH) width = FULL_WIDTH;
+    if (rate == 0) return NULL;
+    snprintf(out, out_size, "%.2g", rate * fmin(1, narrow_width / width));
     return out;
 }
 
