@@ -26,6 +26,7 @@ typedef struct hub {
     int size;
     hub_message *first[HUB_MEMBERS], **last[HUB_MEMBERS]; /* to each member */
     const char *hosts[HUB_MEMBERS];
+    uint64_t machines[HUB_MEMBERS]; /* all 0: hosts' names tell them apart */
     int finished, finished_badly;
     int sent_to[HUB_LOG], n_sent; /* where member 0's pieces of long messages went */
     atomic_int stuck;             /* what goes to this member is never done; 0: no such */
@@ -193,6 +194,10 @@ static inline bool hub_finish(weft_transport *t, bool failed) {
     return true;
 }
 
+static inline uint64_t hub_machine(const weft_transport *t, int peer) {
+    return ((const hub_transport *)t)->hub->machines[peer];
+}
+
 static inline weft_transport *hub_member(hub *h, int number) {
     static const weft_transport_ops ops = {.struct_size = sizeof ops,
                                            .name = "hub",
@@ -202,10 +207,20 @@ static inline weft_transport *hub_member(hub *h, int number) {
                                            .test = hub_test,
                                            .withdraw = hub_withdraw,
                                            .say = hub_say,
-                                           .finish = hub_finish};
+                                           .finish = hub_finish},
+                                   machines = {.struct_size = sizeof ops,
+                                               .name = "hub",
+                                               .send = hub_send,
+                                               .probe = hub_probe,
+                                               .receive = hub_receive,
+                                               .test = hub_test,
+                                               .withdraw = hub_withdraw,
+                                               .say = hub_say,
+                                               .finish = hub_finish,
+                                               .machine = hub_machine};
     hub_transport *t = calloc(1, sizeof *t);
     t->hub = h;
-    t->head = (weft_transport){.ops = &ops,
+    t->head = (weft_transport){.ops = h->machines[0] ? &machines : &ops,
                                .rank = number,
                                .size = h->size,
                                .version = "hub 1",

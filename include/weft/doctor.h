@@ -75,6 +75,7 @@ typedef struct weft_rank_facts {
     int64_t folder_shared; /* whether several machines can share that type; 0, 1 */
     int64_t folder_error;  /* errno of writing there; 0 = allowed */
     int64_t disk_free_bytes, disk_needed_bytes;
+    uint64_t machine; /* weft_mesh_machine: equal numbers are one machine; 0: not known */
 } weft_rank_facts;
 
 /* How another machine can be reached from here. */

@@ -84,6 +84,12 @@ WEFT_API weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port,
                                      double patience, const weft_mesh_security *security,
                                      weft_mesh **out) WEFT_CHECKED;
 
+/* The number of the machine that this process runs on, for a transport of one's own: equal for
+ * processes of one machine, different for two machines, even of the same name. It follows from
+ * the host name, the boot of the kernel, the network namespace and the variable WEFT_MACHINE
+ * (docs/launching.md). Never 0. */
+WEFT_API uint64_t weft_mesh_machine(void);
+
 /* Creates a mesh over a transport, which it takes over, also on failure. Collective. */
 WEFT_API weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport,
                                       weft_mesh **out) WEFT_CHECKED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The resources of the machine that this process may use: free memory (within the limits
  * of its control groups), the memory that it holds, its processor time, and the cores
- * that it may run on. */
+ * that it may run on; and which machine it is. */
 #define _GNU_SOURCE
 #include "base/machine.h"
 
@@ -10,9 +10,11 @@
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/groups.h"
 #include "base/system_file.h"
@@ -92,4 +94,15 @@ void wefti_machine_network(const char *root, double *out_bytes, double *in_bytes
     fclose(file);
     *in_bytes = sum_in;
     *out_bytes = sum_out;
+}
+
+uint64_t wefti_machine_number(void) {
+    char name[256] = "", boot[64] = "", network[64] = "", all[1024];
+    const char *own = getenv("WEFT_MACHINE");
+    if (gethostname(name, sizeof name - 1) != 0) name[0] = '\0';
+    wefti_first_line(NULL, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    if (readlink("/proc/self/ns/net", network, sizeof network - 1) < 0) network[0] = '\0';
+    snprintf(all, sizeof all, "%s\n%s\n%s\n%.500s", name, boot, network, own ? own : "");
+    uint64_t number = XXH3_64bits(all, strlen(all));
+    return number ? number : 1;
 }

@@ -11,6 +11,12 @@ int64_t wefti_process_peak_bytes(void);
 double wefti_process_cpu_s(void); /* of all its threads since it was started; NAN: not known */
 int wefti_machine_cores(void); /* cores that this process may run on */
 
+/* A number that processes of one machine have in common, and those of different ones do not,
+ * even if the machines have the same name: a hash of the host name, of the boot of the kernel,
+ * of the network (containers with addresses of their own count as machines) and of the variable
+ * WEFT_MACHINE. What can not be read counts as empty. Never 0. */
+uint64_t wefti_machine_number(void);
+
 /* Counters of the whole machine since its start, NAN where they are not known. root: as
  * in base/system_file.h. The first function gives seconds of all cores together, busy and
  * in total. The second gives the bytes through the network interfaces that lead out of

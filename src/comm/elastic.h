@@ -122,8 +122,8 @@ weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
  * installed; 0: not known. */
 double wefti_elastic_rate(weft_mesh *mesh);
 
-/* Where a rank of the current world runs. */
-const char *wefti_elastic_host_of(const weft_mesh *mesh, int rank);
+/* Whether two ranks of the current world run on one machine. */
+bool wefti_elastic_same_host(const weft_mesh *mesh, int a, int b);
 
 /* Its place in the mesh, and its name there: a process that gets the place later has
  * another name. */

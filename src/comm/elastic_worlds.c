@@ -306,7 +306,8 @@ double wefti_elastic_rate(weft_mesh *mesh) {
     return rate_Bps;
 }
 
-const char *wefti_elastic_host_of(const weft_mesh *mesh, int rank) {
+bool wefti_elastic_same_host(const weft_mesh *mesh, int a, int b) {
     const wefti_elastic *e = mesh->elastic;
-    return weft_mesh_host_of(mesh, e ? e->ranks[rank] : rank);
+    return e ? wefti_mesh_same_host(mesh, e->ranks[a], e->ranks[b])
+             : wefti_mesh_same_host(mesh, a, b);
 }

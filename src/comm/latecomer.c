@@ -19,14 +19,15 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/machine.h"
 #include "base/text.h"
 #include "comm/dial.h"
 
 enum {
-    LATE_VERSION = 2,
+    LATE_VERSION = 3,
     LATE_HOST_AT = 32,
-    MAX_PLACES = 1024,
-    ADDRESS_AT = WEFTI_CARD_HOST_AT + WEFTI_CARD_HOST_BYTES
+    LATE_MACHINE_AT = LATE_HOST_AT + WEFTI_CARD_HOST_BYTES,
+    MAX_PLACES = 1024
 };
 static const char magic[4] = {'w', 'e', 'f', 'J'};
 static const double answer_s = 5, again_s = 0.1, say_after_s = 3;
@@ -42,6 +43,7 @@ void wefti_late_card_write(const wefti_late_card *card, unsigned char *bytes) {
     wefti_put_u64(bytes + 16, card->run);
     wefti_put_u64(bytes + 24, card->incarnation);
     memcpy(bytes + LATE_HOST_AT, card->host, sizeof card->host - 1);
+    wefti_put_u64(bytes + LATE_MACHINE_AT, card->machine);
 }
 
 bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out) {
@@ -49,7 +51,8 @@ bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out) {
     *out = (wefti_late_card){.place = place == UINT32_MAX ? -1 : (int)(place & INT32_MAX),
                              .port = (int)(port & 0xffff),
                              .run = wefti_get_u64(bytes + 16),
-                             .incarnation = wefti_get_u64(bytes + 24)};
+                             .incarnation = wefti_get_u64(bytes + 24),
+                             .machine = wefti_get_u64(bytes + LATE_MACHINE_AT)};
     memcpy(out->host, bytes + LATE_HOST_AT, sizeof out->host - 1);
     wefti_text_plain(out->host);
     return memcmp(bytes, magic, sizeof magic) == 0 &&
@@ -57,10 +60,16 @@ bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out) {
            (place == UINT32_MAX || place < MAX_PLACES) && out->incarnation > 1;
 }
 
+bool wefti_late_card_is_foreign(const unsigned char *bytes) {
+    return memcmp(bytes, magic, sizeof magic) == 0 &&
+           wefti_get_u32(bytes + 4) != LATE_VERSION;
+}
+
 void wefti_late_card_as_card(const wefti_late_card *card, unsigned char *bytes) {
     memset(bytes, 0, WEFTI_CARD_BYTES);
     wefti_put_u32(bytes + 16, (uint32_t)card->port);
     memcpy(bytes + WEFTI_CARD_HOST_AT, card->host, sizeof card->host - 1);
+    wefti_put_u64(bytes + WEFTI_CARD_MACHINE_AT, card->machine);
 }
 
 bool wefti_late_head_read(const unsigned char *bytes, int max_places,
@@ -85,9 +94,9 @@ bool wefti_late_row_read(const unsigned char *bytes, int i, bool *seen,
     out->rank_of[i] = (int)rank;
     out->names[i] = wefti_get_u64(bytes + 4);
     memcpy(card, bytes + 12, WEFTI_CARD_BYTES);
-    card[ADDRESS_AT - 1] = card[WEFTI_CARD_BYTES - 1] = 0;
+    card[WEFTI_CARD_MACHINE_AT - 1] = card[WEFTI_CARD_BYTES - 1] = 0;
     wefti_text_plain((char *)card + WEFTI_CARD_HOST_AT);
-    wefti_text_plain((char *)card + ADDRESS_AT);
+    wefti_text_plain((char *)card + WEFTI_CARD_ADDRESS_AT);
     return true;
 }
 
@@ -166,7 +175,8 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
                  wefti_connection_all(s, bytes, sizeof bytes, true, until_s) &&
                  wefti_connection_all(s, code, 1, false, until_s);
     if (!heard) *code = 0;
-    if (!heard) e->why = "it hung up before it had answered";
+    if (!heard)
+        e->why = "it hung up before it had answered, as another version of weft does";
     return WEFT_OK;
 }
 
@@ -176,6 +186,8 @@ static weft_status judge(entering *e, unsigned char code) {
         return refuse(e, "it takes nobody, for it ends when a process is lost");
     if (code == WEFT_SEAT_OVER)
         return refuse(e, "it has done its last step and is about to end");
+    if (code == WEFTI_LATE_OTHER_VERSION)
+        return refuse(e, "it runs another version of weft");
     if (code == WEFT_SEAT_FULL) e->why = "no place is free";
     if (code == WEFT_SEAT_LATER) e->why = "it is not ready for it";
     return WEFT_OK;
@@ -201,7 +213,7 @@ static bool read_rows(entering *e, wefti_connection *s, double until_s) {
  * which address others reach it, but this process has reached it at one. */
 static const char *address_of(const entering *e, int i, int *port) {
     const unsigned char *card = e->table.cards + (size_t)i * WEFTI_CARD_BYTES;
-    const char *address = (const char *)card + ADDRESS_AT;
+    const char *address = (const char *)card + WEFTI_CARD_ADDRESS_AT;
     *port = wefti_card_port(card);
     return address[0] ? address : e->port ? e->host : e->place->doors[e->turn].host;
 }
@@ -357,6 +369,7 @@ weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
     if (*listener < 0) return refuse(&e, strerror(errno));
     e.card.port = wefti_dial_port(*listener);
     gethostname(e.card.host, sizeof e.card.host - 1);
+    e.card.machine = wefti_machine_number();
     weft_status status = enter(&e);
     if (status != WEFT_OK) {
         hang_up(&e);

@@ -16,18 +16,23 @@
  *
  * A card has the size of those that gather a run (rendezvous.h): "wefJ", version, place
  * (all ones: any), port that the caller listens at (4 bytes each), run, incarnation (8
- * each), host name (64). One member gives places, one after another; the others say where
- * that member is (code ELSEWHERE, place: its place). Its decision does not bind the others:
- * a process that finds the place taken refuses, and the caller begins again. A name is an
- * incarnation; 0: the place is empty. If `group` processes share a copy of the model, that
- * many have to come: places whose ranks are neighbours go to callers of one host name. */
+ * each), host name (56), number of its machine (8). One member gives places, one after
+ * another; the others say where that member is (code ELSEWHERE, place: its place). Its
+ * decision does not bind the others: a process that finds the place taken refuses, and the
+ * caller begins again. A name is an incarnation; 0: the place is empty. If `group` processes
+ * share a copy of the model, that many have to come: places whose ranks are neighbours go to
+ * callers of one machine. */
+
+/* A member's answer to the late card of another version; its other answers are those of
+ * ext/transport.h. */
+enum { WEFTI_LATE_OTHER_VERSION = 7 };
 
 enum { WEFTI_LATE_ROW_BYTES = 12 + WEFTI_CARD_BYTES, WEFTI_LATE_HEAD_BYTES = 21 };
 
 typedef struct wefti_late_card {
     int place; /* -1: any */
     int port;
-    uint64_t run, incarnation;
+    uint64_t run, incarnation, machine;
     char host[WEFTI_CARD_HOST_BYTES];
 } wefti_late_card;
 
@@ -35,6 +40,9 @@ void wefti_late_card_write(const wefti_late_card *card, unsigned char *bytes);
 
 /* False: this is not a late card. Control characters in the host name become '?'. */
 bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out);
+
+/* Whether this is a late card of another version of weft. */
+bool wefti_late_card_is_foreign(const unsigned char *bytes);
 
 /* Writes the same facts as a card of the gathering (rendezvous.h), without an address. */
 void wefti_late_card_as_card(const wefti_late_card *card, unsigned char *bytes);

@@ -190,6 +190,9 @@ const char *wefti_mesh_greeting(void);
  * empty. */
 void wefti_mesh_number_ranks(weft_mesh *mesh);
 
+/* Whether two ranks run on one machine. */
+bool wefti_mesh_same_host(const weft_mesh *mesh, int a, int b);
+
 /* --- outbox.c --- */
 
 /* First in, first out. Lock held where the queue is shared. */

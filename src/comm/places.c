@@ -10,12 +10,19 @@
 
 #include <weft/version.h>
 
+#include "base/machine.h"
 #include "comm/mesh.h"
 
 const char *wefti_mesh_greeting(void) { return "weft " WEFT_VERSION ", envelope 1"; }
 
+/* Two machines may have the same name. */
 static bool same_host(const weft_transport *t, int a, int b) {
+    if (t->ops->machine) return t->ops->machine(t, a) == t->ops->machine(t, b);
     return strcmp(t->host[a], t->host[b]) == 0;
+}
+
+bool wefti_mesh_same_host(const weft_mesh *mesh, int a, int b) {
+    return same_host(mesh->transport, mesh->peer_of[a], mesh->peer_of[b]);
 }
 
 /* A place that no process has taken; nobody waits for it. */
@@ -72,6 +79,8 @@ void wefti_mesh_number_ranks(weft_mesh *mesh) {
     for (int r = 0; r < t->size; r++)
         mesh->peers[r].here = same_host(t, mesh->peer_of[r], t->rank);
 }
+
+uint64_t weft_mesh_machine(void) { return wefti_machine_number(); }
 
 const weft_mesh_facts *weft_mesh_look(weft_mesh *mesh) {
     mesh->facts = (weft_mesh_facts){.rank = mesh->rank,

@@ -60,12 +60,19 @@ static bool is_empty_unit(const weft_mesh *mesh, int r) {
     return true;
 }
 
-/* Lock held. A free place in a unit of which a process of this host already waits, or -1. */
-static int find_beside(const weft_mesh *mesh, const char *host) {
+/* Whether the caller runs on the machine of a process. */
+static bool is_from(const weft_mesh *mesh, int rank, const weft_transport_found *found) {
+    const weft_transport *t = mesh->transport;
+    if (t->ops->machine) return t->ops->machine(t, mesh->peer_of[rank]) == found->machine;
+    return strcmp(weft_mesh_host_of(mesh, rank), found->host) == 0;
+}
+
+/* Lock held. A free place in a unit of which a process of its host already waits, or -1. */
+static int find_beside(const weft_mesh *mesh, const weft_transport_found *found) {
     const wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards;
     for (int w = 0; w < e->size; w++) {
-        if (!waits(e, w) || strcmp(weft_mesh_host_of(mesh, w), host) != 0) continue;
+        if (!waits(e, w) || !is_from(mesh, w, found)) continue;
         for (int r = w / S * S; r < (w / S + 1) * S; r++)
             if (is_free(mesh, r)) return r;
     }
@@ -74,22 +81,23 @@ static int find_beside(const weft_mesh *mesh, const char *host) {
 
 /* Lock held. The first free place that a caller from this host may have, or -1: in the unit
  * of a process that waits on its host, else in an empty unit. */
-static int find_place(const weft_mesh *mesh, const char *host) {
+static int find_place(const weft_mesh *mesh, const weft_transport_found *found) {
     const wefti_elastic *e = mesh->elastic;
-    int S = e->setup.shards, beside = find_beside(mesh, host);
+    int S = e->setup.shards, beside = find_beside(mesh, found);
     for (int u = 0; u < e->size / S && beside < 0; u++)
         if (is_empty_unit(mesh, u * S)) beside = u * S;
     return beside;
 }
 
 /* Lock held. Gives a place to a process that has none yet. */
-static weft_transport_seat_code give(weft_mesh *mesh, const char *host, int *rank) {
+static weft_transport_seat_code give(weft_mesh *mesh, const weft_transport_found *found,
+                                     int *rank) {
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s();
     *rank = e->n_order > 0 ? e->order[0] : mesh->rank;
     if (*rank != mesh->rank) return WEFT_SEAT_ELSEWHERE;
     if (is_busy(e, now_s)) return WEFT_SEAT_LATER;
-    int place = find_place(mesh, host);
+    int place = find_place(mesh, found);
     bool empty = false; /* a place may become free */
     for (int r = 0; r < e->size; r++) empty = empty || waits(e, r) || mesh->peers[r].lost;
     if (place < 0) return empty ? WEFT_SEAT_LATER : WEFT_SEAT_FULL;
@@ -113,7 +121,7 @@ static weft_transport_seat_code decide(weft_mesh *mesh, const weft_transport_fou
     *rank = mesh->rank;
     if (mesh->elastic->over || mesh->said_bye) return WEFT_SEAT_OVER;
     if (!may_take(mesh, found)) return WEFT_SEAT_LATER;
-    if (found->place < 0) return give(mesh, found->host, rank);
+    if (found->place < 0) return give(mesh, found, rank);
     *rank = mesh->rank_of[found->place];
     return is_free(mesh, *rank) ? WEFT_SEAT_WELCOME : WEFT_SEAT_LATER;
 }
@@ -129,7 +137,6 @@ static void list_names(const weft_mesh *mesh, uint64_t *names) {
 
 /* Forgets what was known about the former process at this place. */
 static void begin_peer(weft_mesh *mesh, int rank) {
-    const weft_transport *t = mesh->transport;
     wefti_peer *peer = &mesh->peers[rank];
     wefti_outbox_forget(mesh, rank);
     pthread_mutex_lock(&mesh->lock);
@@ -140,7 +147,7 @@ static void begin_peer(weft_mesh *mesh, int rank) {
     peer->gap_s = 0;
     peer->process = 0;
     peer->step = -1;
-    peer->here = strcmp(t->host[mesh->peer_of[rank]], t->host[t->rank]) == 0;
+    peer->here = wefti_mesh_same_host(mesh, rank, mesh->rank);
     wefti_outbox_greet(mesh, rank);
 }
 

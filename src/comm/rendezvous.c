@@ -21,21 +21,21 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/machine.h"
 #include "base/text.h"
 #include "comm/callers.h"
 #include "comm/dial.h"
 
 enum {
-    CARD_VERSION = 2,
-    ADDRESS_AT = WEFTI_CARD_HOST_AT + WEFTI_CARD_HOST_BYTES,
-    ADDRESS_BYTES = WEFTI_CARD_BYTES - ADDRESS_AT,
+    CARD_VERSION = 3,
+    ADDRESS_AT = WEFTI_CARD_ADDRESS_AT,
     SPARE_FILES = 64 /* other files that a process keeps open */
 };
 static const char magic[4] = {'w', 'e', 'f', 'T'};
 static const double say_after_s = 3, again_s = 0.1, name_s = 10;
 
 /* The answers to a card. */
-enum { ANSWER_WELCOME = 1, ANSWER_OTHER_SIZE, ANSWER_TAKEN };
+enum { ANSWER_WELCOME = 1, ANSWER_OTHER_SIZE, ANSWER_TAKEN, ANSWER_OTHER_VERSION };
 
 typedef struct gathering {
     weft_ctx *ctx;
@@ -45,6 +45,7 @@ typedef struct gathering {
     unsigned char *cards;
     double begin_s, until_s;
     bool told;          /* the log says which ranks are missing */
+    bool mute;          /* one that was called hung up without an answer */
     bool local;         /* other machines can not call */
     int listener, port; /* this process's */
     wefti_callers callers;
@@ -74,20 +75,25 @@ static void write_card(const gathering *g, unsigned char *card) {
     wefti_put_u32(card + 12, (uint32_t)g->place->rank);
     wefti_put_u32(card + 16, (uint32_t)g->port);
     gethostname((char *)card + WEFTI_CARD_HOST_AT, WEFTI_CARD_HOST_BYTES - 1);
+    wefti_put_u64(card + WEFTI_CARD_MACHINE_AT, wefti_machine_number());
 }
 
 int wefti_card_port(const unsigned char *card) {
     return (int)(wefti_get_u32(card + 16) & 0xffff);
 }
 
+/* Of this version of weft or another one. */
+static bool is_any_card(const unsigned char *card) {
+    return memcmp(card, magic, sizeof magic) == 0;
+}
+
 static bool is_card(const unsigned char *card) {
-    return memcmp(card, magic, sizeof magic) == 0 &&
-           wefti_get_u32(card + 4) == CARD_VERSION;
+    return is_any_card(card) && wefti_get_u32(card + 4) == CARD_VERSION;
 }
 
 int wefti_card_read(unsigned char *card, int size) {
     uint32_t rank = wefti_get_u32(card + 12);
-    card[ADDRESS_AT - 1] = card[WEFTI_CARD_BYTES - 1] = 0;
+    card[WEFTI_CARD_MACHINE_AT - 1] = card[WEFTI_CARD_BYTES - 1] = 0;
     wefti_text_plain((char *)card + WEFTI_CARD_HOST_AT);
     wefti_text_plain((char *)card + ADDRESS_AT);
     bool ours = is_card(card) && wefti_get_u32(card + 8) == (uint32_t)size &&
@@ -139,10 +145,15 @@ static wefti_caller_fate admit(void *user, wefti_caller *c) {
         g->streams[rank] = c->stream;
         return WEFTI_CALLER_TAKEN;
     }
-    if (is_card(c->card)) answer(c, taken ? ANSWER_TAKEN : ANSWER_OTHER_SIZE);
-    const char *what = taken              ? "has a number that is taken"
-                       : is_card(c->card) ? "belongs to another number of ranks"
-                                          : "does not speak as weft does";
+    bool any = is_any_card(c->card), card = is_card(c->card);
+    if (any)
+        answer(c, taken  ? ANSWER_TAKEN
+                  : card ? ANSWER_OTHER_SIZE
+                         : ANSWER_OTHER_VERSION);
+    const char *what = taken  ? "has a number that is taken"
+                       : card ? "belongs to another number of ranks"
+                       : any  ? "runs another version of weft"
+                              : "does not speak as weft does";
     wefti_callers_complain(&g->callers, c->address, what);
     return WEFTI_CALLER_GONE;
 }
@@ -224,6 +235,8 @@ static weft_status check_answer(const gathering *g, int rank, int code) {
         return complain(g, "was sent away",
                         rank == 0 ? "rank 0 has another WORLD_SIZE"
                                   : "another rank has another WORLD_SIZE");
+    if (code == ANSWER_OTHER_VERSION)
+        return complain(g, "was sent away", "the other side runs another version of weft");
     return complain(g, "was sent away", "the other side does not speak as weft does");
 }
 
@@ -236,7 +249,9 @@ static weft_status try_call(gathering *g, int rank, const char *host, int port,
     wefti_connection s = wefti_connection_of(fd);
     wefti_shake shaken = wefti_dial_shake(g->tls, &s, g->until_s);
     int code = shaken == WEFTI_SHAKE_DONE ? introduce(g, &s) : 0;
-    *again = shaken == WEFTI_SHAKE_AGAIN || (shaken == WEFTI_SHAKE_DONE && code == 0);
+    bool mute = shaken == WEFTI_SHAKE_DONE && code == 0;
+    *again = shaken == WEFTI_SHAKE_AGAIN || mute;
+    g->mute = g->mute || mute;
     weft_status status = WEFT_OK;
     if (shaken == WEFTI_SHAKE_FAILED)
         status = complain(
@@ -263,15 +278,19 @@ static void say_who_is_called(gathering *g, int rank, const char *host, int port
 
 /* Calls until there is an answer. */
 static weft_status connect_to(gathering *g, int rank, const char *host, int port) {
+    g->mute = false;
     for (bool again = true; again;) {
         WEFT_TRY(try_call(g, rank, host, port, &again));
         if (!again) break;
         int error = errno;
         say_who_is_called(g, rank, host, port);
         errno = error;
+        const char *what = rank == 0 ? "could not reach rank 0" : "could not reach all others";
         if (wefti_now_s() >= g->until_s)
-            return complain_of_system(g, rank == 0 ? "could not reach rank 0"
-                                                   : "could not reach all others");
+            return complain(g, what,
+                            g->mute ? "it hangs up without an answer, as another version "
+                                      "of weft does"
+                                    : strerror(error));
         wefti_sleep_until_s(wefti_now_s() + again_s);
     }
     return WEFT_OK;

@@ -14,8 +14,14 @@
  *     rank 0, when all have called:                <- cards of all */
 
 /* "wefT", version, size, rank, port that the process listens at (4 bytes each), host name,
- * address at which others reach it. */
-enum { WEFTI_CARD_BYTES = 148, WEFTI_CARD_HOST_AT = 20, WEFTI_CARD_HOST_BYTES = 64 };
+ * number of its machine (8 bytes; weft_mesh_machine), address at which others reach it. */
+enum {
+    WEFTI_CARD_BYTES = 148,
+    WEFTI_CARD_HOST_AT = 20,
+    WEFTI_CARD_HOST_BYTES = 56,
+    WEFTI_CARD_MACHINE_AT = WEFTI_CARD_HOST_AT + WEFTI_CARD_HOST_BYTES,
+    WEFTI_CARD_ADDRESS_AT = WEFTI_CARD_MACHINE_AT + 8
+};
 
 /* Connects all processes. [out] streams[size], closed at this process's rank and after a
  * failure; cards[size][WEFTI_CARD_BYTES], whose host names end with NUL and contain no

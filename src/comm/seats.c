@@ -25,9 +25,13 @@ static const double callers_every_s = 0.5;
 /* A card has arrived: probe reports it, and the caller waits for the answer. */
 wefti_caller_fate wefti_tcp_admit(void *transport, wefti_caller *caller) {
     wefti_late_card card;
-    (void)transport;
-    return wefti_late_card_read(caller->card, &card) ? WEFTI_CALLER_WAITS
-                                                     : WEFTI_CALLER_GONE;
+    if (wefti_late_card_read(caller->card, &card)) return WEFTI_CALLER_WAITS;
+    tcp_transport *t = transport;
+    const unsigned char code = WEFTI_LATE_OTHER_VERSION;
+    if (!wefti_late_card_is_foreign(caller->card)) return WEFTI_CALLER_GONE;
+    wefti_callers_complain(&t->callers, caller->address, "runs another version of weft");
+    wefti_callers_answer(&t->callers, caller, &code, 1);
+    return WEFTI_CALLER_WAITS;
 }
 
 /* New callers are watched like connections, all with the same pointer in place of a
@@ -71,8 +75,9 @@ bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found) {
                                         .peer = (int)c->number,
                                         .place = card.place,
                                         .run = card.run,
-                                        .incarnation = card.incarnation};
-        memcpy(found->host, card.host, sizeof found->host);
+                                        .incarnation = card.incarnation,
+                                        .machine = card.machine};
+        memcpy(found->host, card.host, sizeof card.host);
         return true;
     }
     return false;
@@ -109,7 +114,7 @@ static void send_table(tcp_transport *t, wefti_caller *caller,
         wefti_put_u64(row + 4, seat->names[p]);
         memcpy(row + 12, t->cards + p * WEFTI_CARD_BYTES, WEFTI_CARD_BYTES);
         write_address(&t->peers[p],
-                      (char *)row + 12 + WEFTI_CARD_BYTES - WEFTI_CALLER_ADDRESS_BYTES);
+                      (char *)row + 12 + WEFTI_CARD_ADDRESS_AT);
     }
     wefti_callers_answer(&t->callers, caller, bytes,
                          WEFTI_LATE_HEAD_BYTES + n * WEFTI_LATE_ROW_BYTES);

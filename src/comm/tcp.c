@@ -454,6 +454,12 @@ static weft_status begin(weft_ctx *ctx, const wefti_tcp_place *place,
     return status;
 }
 
+static uint64_t tcp_machine(const weft_transport *head, int peer) {
+    const tcp_transport *t = (const tcp_transport *)head;
+    return wefti_get_u64(t->cards + (size_t)peer * WEFTI_CARD_BYTES +
+                         WEFTI_CARD_MACHINE_AT);
+}
+
 /* A transport without connections. */
 static weft_status create(weft_ctx *ctx, tcp_transport **out) {
     static const weft_transport_ops ops = {
@@ -475,6 +481,7 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
         .finish = tcp_finish,
         .forget = tcp_forget,
         .ask = wefti_tcp_ask,
+        .machine = tcp_machine,
     };
     tcp_transport *t = calloc(1, sizeof *t);
     *out = t;

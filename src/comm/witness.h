@@ -17,7 +17,7 @@
 typedef struct wefti_witness_card {
     wefti_vote vote;
     int rank; /* of the caller, and its host: for the log */
-    char host[WEFTI_CARD_HOST_BYTES];
+    char host[64];
 } wefti_witness_card;
 
 typedef enum wefti_witness_answer {

@@ -92,6 +92,7 @@ const wefti_fact_field wefti_rank_fields[] = {
     WHOLE(folder_error),
     WHOLE(disk_free_bytes),
     WHOLE(disk_needed_bytes),
+    BITS(machine),
     {NULL, WEFTI_FIELD_TEXT, 0, 0},
 };
 

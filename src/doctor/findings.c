@@ -29,6 +29,8 @@ void wefti_find(wefti_judge *j, weft_severity severity, const char *topic, int64
 }
 
 bool wefti_same_host(const wefti_judge *j, int64_t a, int64_t b) {
+    uint64_t one = j->ranks[a].machine, other = j->ranks[b].machine;
+    if (one && other) return one == other;
     return wefti_is(j->ranks[a].host, j->ranks[b].host);
 }
 

@@ -105,6 +105,7 @@ void wefti_examine_machine(const char *root, weft_rank_facts *facts) {
         line[sizeof line - 1] = '\0';
         wefti_set_text(facts->host, sizeof facts->host, line);
     }
+    facts->machine = wefti_machine_number();
     if (uname(&name) == 0) {
         snprintf(system, sizeof system, "%s %s", name.sysname, name.release);
         wefti_set_text(facts->system, sizeof facts->system, system);

@@ -9,7 +9,7 @@ typedef struct wefti_judge {
     const weft_rank_facts *ranks;
     const weft_peer_facts *peers;
     int64_t n_ranks, n_peers;
-    int64_t n_hosts; /* different names among the ranks */
+    int64_t n_hosts; /* different machines among the ranks */
     bool several;    /* several machines: different hosts, or peers were named */
     weft_findings *out;
     weft_status status; /* failure of allocating room for findings; the first is kept */

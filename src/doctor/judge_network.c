@@ -3,6 +3,7 @@
  *
  *     name        the name of a host resolves to an address of one of its interfaces, and not
  *                 to loopback: other hosts use this name and would reach themselves
+ *     machine     its number, and whether another machine has the same name
  *     interface   there is a route out; which interface is used if there are several
  *     bridges     docker0 and similar ones have the same address on every host
  *     hosts       no address twice, one packet size, one link speed
@@ -47,6 +48,25 @@ static void judge_name(wefti_judge *j, int64_t r) {
     else if (f->host_resolves == 2)
         wefti_find(j, WEFT_FINDING_OK, "name", r, NULL, "the host name %s resolves to %s",
                    f->host, f->host_address);
+}
+
+/* Judges which machine this is: a node is the ranks of one machine, and two machines may have
+ * the same name. */
+static void judge_identity(wefti_judge *j, int64_t r) {
+    const weft_rank_facts *f = &j->ranks[r];
+    for (int64_t other = 0; other < r; other++)
+        if (wefti_is(j->ranks[other].host, f->host) && !wefti_same_host(j, other, r)) {
+            wefti_find(j, WEFT_FINDING_NOTE, "machine", r,
+                       "give each machine its own name: hostnamectl set-hostname",
+                       "ranks %lld and %lld run on two machines with the name %s: two nodes, "
+                       "but messages do not show which of them is meant",
+                       (long long)other, (long long)r, f->host);
+            return;
+        }
+    if (f->machine)
+        wefti_find(j, WEFT_FINDING_OK, "machine", r, NULL,
+                   "%s is machine %016llx: the ranks with this number form a node",
+                   f->host, (unsigned long long)f->machine);
 }
 
 /* Judges which interface the default route uses, and which others there are. */
@@ -204,6 +224,7 @@ void wefti_judge_network(wefti_judge *j) {
     for (int64_t r = 0; r < j->n_ranks; r++) {
         if (!wefti_first_of_host(j, r)) continue;
         judge_name(j, r);
+        judge_identity(j, r);
         judge_interface(j, r);
     }
     judge_bridges(j);

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/sized.h"
 #include "base/text.h"
+#include "comm/mesh.h"
 #include "doctor/examine.h"
 
 /* An address that no machine has (RFC 5737): the route to it is the default route. */
@@ -134,8 +135,7 @@ static const char *other_host(weft_mesh *mesh) {
     if (!mesh) return NULL;
     weft_mesh_facts facts = *weft_mesh_look(mesh);
     for (int r = 0; r < facts.size; r++)
-        if (!wefti_is(weft_mesh_host_of(mesh, r), facts.host))
-            return weft_mesh_host_of(mesh, r);
+        if (!wefti_mesh_same_host(mesh, r, facts.rank)) return weft_mesh_host_of(mesh, r);
     return NULL;
 }
 

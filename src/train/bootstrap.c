@@ -83,10 +83,8 @@ int wefti_bootstrap_rank(const wefti_bootstrap *c) { return c->comm ? c->comm->r
  * that do not see the leader's folder. */
 static bool is_addressee(const wefti_bootstrap *c, int rank) {
     if (wefti_bootstrap_sees(c, rank)) return false;
-    const char *host = wefti_elastic_host_of(c->mesh, rank);
     for (int r = 0; r < rank; r++)
-        if (!wefti_bootstrap_sees(c, r) &&
-            strcmp(wefti_elastic_host_of(c->mesh, r), host) == 0)
+        if (!wefti_bootstrap_sees(c, r) && wefti_elastic_same_host(c->mesh, r, rank))
             return false;
     return true;
 }

@@ -289,7 +289,7 @@ static void describe_hosts(weft_mesh *mesh, char *out, size_t size) {
     for (int r = 0; r < ranks && n + 1 < size; r = last + 1) {
         const char *host = weft_mesh_host_of(mesh, r);
         for (last = r; last + 1 < ranks; last++)
-            if (strcmp(weft_mesh_host_of(mesh, last + 1), host) != 0) break;
+            if (!wefti_mesh_same_host(mesh, last + 1, r)) break;
         const char *lead = r ? "," : last > r ? "; ranks" : "; rank";
         if (last > r)
             snprintf(out + n, size - n, "%s %d-%d on %s", lead, r, last, host);

@@ -20,13 +20,17 @@ lines() { grep -c '"loss"' "$1/metrics.jsonl" 2>/dev/null; }
 losing() {
     local n=$1 per_node=$2 victims=$3 after=$4 r v pids=()
     local wide=$((per_node * ${copies:-1}))
+    # With machines=1 each node is a machine of its own, all of one name, and weft finds out how many
+    # there are.
+    local counts="mesh.nodes=$((n / wide)) mesh.ranks_per_node=$wide mesh.shards=$per_node"
+    [ -z "${machines:-}" ] || counts=
     shift 4
     free_port
     rm -rf run
     for ((r = n - 1; r >= 0; r--)); do
-        RANK=$r WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port exec "$weft" train run.yaml \
-            run.folder=run mesh.nodes=$((n / wide)) mesh.ranks_per_node=$wide mesh.shards="$per_node" "$@" \
-            --quiet >out.$r 2>log.$r &
+        # shellcheck disable=SC2086 # $counts is several words
+        WEFT_MACHINE=${machines:+$((r / wide))} RANK=$r WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+            exec "$weft" train run.yaml run.folder=run $counts "$@" --quiet >out.$r 2>log.$r &
         pids[r]=$!
     done
     for ((i = 0; i < 3000; i++)); do

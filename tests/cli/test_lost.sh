@@ -36,6 +36,9 @@ lost 4 2 1 15 method=dadam
 # Messages that are taken in a step after they were sent.
 lost 3 1 1 15 method=async-demo run.compare_every=8 run.eval_every=0
 lost 4 2 0 21 method=async-demo run.compare_every=8 run.eval_every=0
+# Machines of one name are as many nodes: of two one may be lost.
+machines=1 lost 2 1 1 15
+machines=1 lost 4 2 3 15 method=hsdp
 # Several copies of the model in a node: one is lost, the other one goes on.
 copies=2 lost 4 1 1 15 method=hsdp
 copies=2 lost 8 2 3 15

@@ -66,7 +66,8 @@ static void read_late_card(const uint8_t *data, size_t size) {
     wefti_late_card_write(&card, again);
     require(wefti_late_card_read(again, &back));
     require(back.place == card.place && back.port == card.port && back.run == card.run);
-    require(back.incarnation == card.incarnation && strcmp(back.host, card.host) == 0);
+    require(back.incarnation == card.incarnation && back.machine == card.machine &&
+            strcmp(back.host, card.host) == 0);
     wefti_late_card_as_card(&card, again);
     require(wefti_card_port(again) == card.port);
 }

@@ -39,6 +39,7 @@ typedef struct mpi_transport {
     bool *known;        /* [size] a long message has gone there */
     char *names;        /* [size][NAME_BYTES] */
     const char **hosts; /* [size] */
+    uint64_t *machines; /* [size] */
 } mpi_transport;
 
 static ticket *take_ticket(mpi_transport *t) {
@@ -157,6 +158,7 @@ static void free_transport(mpi_transport *t) {
     free(t->known);
     free(t->names);
     free(t->hosts);
+    free(t->machines);
     free(t);
 }
 
@@ -188,6 +190,10 @@ static bool mpi_finish(weft_transport *head, bool failed) {
     return trusted && MPI_Finalize() == MPI_SUCCESS;
 }
 
+static uint64_t mpi_machine(const weft_transport *head, int peer) {
+    return ((const mpi_transport *)head)->machines[peer];
+}
+
 static const weft_transport_ops ops = {
     .struct_size = sizeof ops,
     .name = "mpi",
@@ -197,6 +203,7 @@ static const weft_transport_ops ops = {
     .test = mpi_test,
     .say = mpi_say,
     .finish = mpi_finish,
+    .machine = mpi_machine,
 };
 
 /* "Open MPI 4.1.4": the library's own sentence up to a comma, without "v" and "Version:".
@@ -217,16 +224,21 @@ static void name_version(mpi_transport *t) {
 
 static bool find_hosts(mpi_transport *t) {
     char mine[NAME_BYTES] = "";
+    uint64_t machine = weft_mesh_machine();
     int n = 0, size = t->head.size;
     t->names = calloc((size_t)size, NAME_BYTES);
     t->hosts = calloc((size_t)size, sizeof *t->hosts);
     t->known = calloc((size_t)size, sizeof *t->known);
+    t->machines = calloc((size_t)size, sizeof *t->machines);
     t->error = MPI_ERR_NO_MEM;
-    if (!t->names || !t->hosts || !t->known) return false;
+    if (!t->names || !t->hosts || !t->known || !t->machines) return false;
     t->error = MPI_Get_processor_name(mine, &n);
     if (t->error == MPI_SUCCESS)
         t->error = MPI_Allgather(mine, NAME_BYTES, MPI_CHAR, t->names, NAME_BYTES,
                                  MPI_CHAR, t->comm);
+    if (t->error == MPI_SUCCESS)
+        t->error = MPI_Allgather(&machine, 1, MPI_UINT64_T, t->machines, 1, MPI_UINT64_T,
+                                 t->comm);
     for (int r = 0; r < size; r++) {
         t->names[(size_t)r * NAME_BYTES + NAME_BYTES - 1] = 0;
         t->hosts[r] = t->names + (size_t)r * NAME_BYTES;

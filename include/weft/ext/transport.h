@@ -36,7 +36,8 @@ typedef struct weft_transport_found {
                   this caller, for `seat` */
     int place; /* asks: the place that another process gave it; -1: it has none yet */
     uint64_t run, incarnation; /* asks: the run that it wants to join; its own name */
-    char host[64];             /* asks: the host that it says it runs on */
+    char host[64];             /* asks: the host that it says it runs on, */
+    uint64_t machine;          /* and the number of that machine; 0: not known */
 } weft_transport_found;
 
 /* The answer to a caller that asks to join. */
@@ -116,6 +117,9 @@ typedef struct weft_transport_ops {
      * in time. Blocks. May be called by any thread, concurrently with all other functions. */
     int (*ask)(weft_transport *t, const char *host, int port, const void *bytes, int n_bytes,
                double seconds);
+    /* May be NULL: a host name is a machine. The number of the machine that a process runs on
+     * (weft_mesh_machine, called there); processes with the same number are on one machine. */
+    uint64_t (*machine)(const weft_transport *t, int peer);
 } weft_transport_ops;
 
 struct weft_transport {

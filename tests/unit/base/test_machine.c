@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +22,18 @@ static int teardown(void **state) {
 
 static void put(const char *path, const char *text) {
     put_bytes(path, text, (int64_t)strlen(text));
+}
+
+static void the_number_is_the_machines(void **state) {
+    uint64_t number = wefti_machine_number();
+    assert_true(number != 0 && wefti_machine_number() == number);
+    assert_int_equal(setenv("WEFT_MACHINE", "a", 1), 0);
+    uint64_t a = wefti_machine_number();
+    assert_int_equal(setenv("WEFT_MACHINE", "b", 1), 0);
+    uint64_t b = wefti_machine_number();
+    assert_int_equal(unsetenv("WEFT_MACHINE"), 0);
+    assert_true(a != b && a != number && b != number);
+    assert_true(wefti_machine_number() == number);
 }
 
 static void busy_is_all_but_idle_and_waiting(void **state) {
@@ -64,6 +77,7 @@ static void this_machine_tells_something(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_number_is_the_machines),
         cmocka_unit_test_setup_teardown(busy_is_all_but_idle_and_waiting, setup, teardown),
         cmocka_unit_test_setup_teardown(bytes_that_leave_the_machine_count_once, setup, teardown),
         cmocka_unit_test_setup_teardown(this_machine_tells_something, setup, teardown),

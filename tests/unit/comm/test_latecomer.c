@@ -10,7 +10,7 @@
 #include "check.h"
 
 static wefti_late_card some_card(void) {
-    wefti_late_card card = {.place = 3, .port = 29500, .run = 7, .incarnation = 99};
+    wefti_late_card card = {.place = 3, .port = 29500, .run = 7, .incarnation = 99, .machine = 55};
     memcpy(card.host, "al\033pha", 7);
     return card;
 }
@@ -24,6 +24,7 @@ static void a_card_comes_back(void **state) {
     assert_int_equal(back.port, 29500);
     assert_int_equal(back.run, 7);
     assert_int_equal(back.incarnation, 99);
+    assert_int_equal(back.machine, 55);
     assert_null(strchr(back.host, '\033'));
     card.place = -1;
     wefti_late_card_write(&card, bytes);
@@ -43,13 +44,24 @@ static void refuse_card(int at, uint32_t word) {
 
 static void a_card_with_other_numbers_is_none(void **state) {
     refuse_card(0, 0x54666577);  /* "wefT": of those who gather */
-    refuse_card(4, 1);           /* another version */
+    refuse_card(4, 2);           /* another version */
     refuse_card(8, 1024);        /* a place that no run has */
     refuse_card(8, 0x80000000u); /* nor that */
     refuse_card(12, 0);          /* no port */
     refuse_card(12, 65536);
     refuse_card(24, 1); /* the incarnation of those who began */
     refuse_card(24, 0);
+}
+
+static void a_card_of_another_version_is_known_as_one(void **state) {
+    unsigned char bytes[WEFTI_CARD_BYTES];
+    wefti_late_card card = some_card();
+    wefti_late_card_write(&card, bytes);
+    assert_false(wefti_late_card_is_foreign(bytes));
+    wefti_put_u32(bytes + 4, 2);
+    assert_true(wefti_late_card_is_foreign(bytes));
+    bytes[0] ^= 1;
+    assert_false(wefti_late_card_is_foreign(bytes));
 }
 
 static bool read_head_of(uint32_t n, uint32_t place, uint32_t group,
@@ -170,6 +182,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_is_no_door_is_refused, setup, teardown),
         cmocka_unit_test(a_card_comes_back),
         cmocka_unit_test(a_card_with_other_numbers_is_none),
+        cmocka_unit_test(a_card_of_another_version_is_known_as_one),
         cmocka_unit_test(a_group_is_of_at_most_as_many_places_as_there_are),
         cmocka_unit_test(a_table_is_of_at_most_so_many_places),
         cmocka_unit_test(each_rank_stands_in_a_table_once),

@@ -596,6 +596,29 @@ static void ranks_are_numbered_host_by_host(void **state) {
     hub_end(&h);
 }
 
+/* Members 0 and 2 run on one machine, 1 and 3 on another one of the same name. */
+static weft_status look_at_namesakes(member *m) {
+    weft_mesh_facts f = *weft_mesh_look(m->mesh);
+    static const int rank_of[] = {0, 2, 1, 3};
+    if (f.rank != rank_of[m->number] || f.hosts != 2 || f.ranks_here != 2 || !f.even)
+        return weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "rank %d of %d hosts", f.rank,
+                             f.hosts);
+    return gather_and_add(m);
+}
+
+static void two_machines_of_one_name_are_two_hosts(void **state) {
+    static const char *const hosts[] = {"debian", "debian", "debian", "debian"};
+    member members[4];
+    hub h;
+    hub_begin(&h, 4, hosts);
+    for (int r = 0; r < 4; r++) h.machines[r] = r % 2 ? 77 : 76;
+    start(&h, 0, look_at_namesakes, members);
+    join(&h, 0, members);
+    for (int r = 0; r < 4; r++)
+        if (members[r].status != WEFT_OK) fail_msg("member %d: %s", r, members[r].text);
+    hub_end(&h);
+}
+
 static void envelopes_come_back_and_damage_is_seen(void **state) {
     unsigned char bytes[WEFTI_ENVELOPE_BYTES + 5] = {0};
     wefti_envelope out, in = {WEFTI_ENVELOPE_SHORT, 23, -4, 5};
@@ -640,6 +663,7 @@ int main(void) {
         cmocka_unit_test(rank_0_says_that_its_transport_has_failed),
         cmocka_unit_test(more_processes_than_fit_are_refused),
         cmocka_unit_test(ranks_are_numbered_host_by_host),
+        cmocka_unit_test(two_machines_of_one_name_are_two_hosts),
         cmocka_unit_test(envelopes_come_back_and_damage_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

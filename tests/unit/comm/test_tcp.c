@@ -23,6 +23,7 @@
 #include "base/machine.h"
 #include "check.h"
 #include "comm/connection.h"
+#include "comm/dial.h"
 #include "comm/rendezvous.h"
 #include "comm/tls.h"
 #include "members.h"
@@ -280,6 +281,44 @@ static void the_same_rank_twice_is_refused(void **state) {
     expect(&zero, WEFT_ERR_PEER, "do not come: rank 2");
 }
 
+/* What a process of the version before says and hears. */
+static void another_version_is_refused_with_a_sentence(void **state) {
+    int port = free_port();
+    unsigned char card[WEFTI_CARD_BYTES] = "wefT", answer = 0;
+    member zero = member_at(0, 2, port), one = member_at(1, 2, port);
+    zero.place.patience_s = one.place.patience_s = 2;
+    wefti_put_u32(card + 4, 2);
+    wefti_put_u32(card + 8, 2);
+    wefti_put_u32(card + 12, 1);
+    start(&zero);
+    int fd = dial(port);
+    assert_int_equal(send(fd, card, sizeof card, MSG_NOSIGNAL), (int)sizeof card);
+    assert_int_equal(recv(fd, &answer, 1, 0), 1);
+    assert_int_equal(answer, 4); /* another version */
+    assert_int_equal(recv(fd, &answer, 1, 0), 0);
+    close(fd);
+    join(&zero);
+    expect(&zero, WEFT_ERR_PEER, "do not come: rank 1");
+    assert_int_equal(zero.n_lines, 1);
+    /* Rank 0 of that version hangs up. */
+    int listener = wefti_dial_listen(true, port);
+    assert_true(listener >= 0);
+    start(&one);
+    for (double end_s = wefti_now_s() + 3; wefti_now_s() < end_s;) {
+        fd = accept(listener, NULL, NULL);
+        if (fd < 0) {
+            wefti_sleep_until_s(wefti_now_s() + 0.01);
+            continue;
+        }
+        (void)fcntl(fd, F_SETFL, 0);
+        (void)recv(fd, card, sizeof card, MSG_WAITALL);
+        close(fd);
+    }
+    join(&one);
+    expect(&one, WEFT_ERR_PEER, "as another version of weft does");
+    close(listener);
+}
+
 /* Silent ones, chatty ones and some that go at once: the others find each other. */
 static void with_strangers(const weft_mesh_security *security) {
     enum { STRANGERS = 300 };
@@ -350,7 +389,7 @@ static int be_rank_1(int port) {
     unsigned char hello[8 + WEFTI_ENVELOPE_BYTES + 64] = {0};
     wefti_envelope envelope = {WEFTI_ENVELOPE_HELLO, 0, 1, (int64_t)strlen(words)};
     int n = WEFTI_ENVELOPE_BYTES + (int)strlen(words), fd = dial(port);
-    wefti_put_u32(card + 4, 2);
+    wefti_put_u32(card + 4, 3);
     wefti_put_u32(card + 8, 2);
     wefti_put_u32(card + 12, 1);
     memcpy(card + WEFTI_CARD_HOST_AT, "else\033where", 11);
@@ -419,6 +458,7 @@ int main(void) {
         cmocka_unit_test(a_network_without_a_key_is_refused),
         cmocka_unit_test(an_unknown_machine_is_said_at_once),
         cmocka_unit_test(the_same_rank_twice_is_refused),
+        cmocka_unit_test(another_version_is_refused_with_a_sentence),
         cmocka_unit_test(strangers_hold_up_nobody),
         cmocka_unit_test(a_signal_does_not_end_the_gathering),
         cmocka_unit_test(too_few_files_are_said),

@@ -85,6 +85,27 @@ static void binaries_must_be_equal(void **state) {
     expect(&c, WEFT_FINDING_WARNING, "version", 1, "(Haswell kernels)");
 }
 
+static void machines_of_one_name_are_said(void **state) {
+    cluster c = hosts(2, 2);
+    for (int r = 0; r < c.n; r++) c.ranks[r].machine = r < 2 ? 5 : 6;
+    SET(c.ranks[2].host, "n0");
+    SET(c.ranks[3].host, "n0");
+    expect(&c, WEFT_FINDING_NOTE, "machine", 2,
+           "ranks 0 and 2 run on two machines with the name n0");
+    c = hosts(1, 2); /* one machine, whatever it is called */
+    for (int r = 0; r < c.n; r++) c.ranks[r].machine = 5;
+    SET(c.ranks[1].host, "other");
+    weft_ctx *ctx;
+    assert_int_equal(ctx_begin(&ctx), 0);
+    weft_findings found = judge(ctx, &c, NULL, 0);
+    bool said = find(&found, "n0 is machine 0000000000000005") != NULL &&
+                find(&found, "other is machine") == NULL;
+    if (!said) print_all(&found);
+    assert_true(said);
+    weft_findings_clear(ctx, &found);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
 static void configurations_and_texts_must_be_equal(void **state) {
     cluster c = hosts(2, 2);
     c.ranks[3].config_hash++;
@@ -360,6 +381,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(healthy_ranks_have_nothing_wrong),
         cmocka_unit_test(binaries_must_be_equal),
+        cmocka_unit_test(machines_of_one_name_are_said),
         cmocka_unit_test(configurations_and_texts_must_be_equal),
         cmocka_unit_test(clocks_are_compared),
         cmocka_unit_test(threads_must_fit_on_cores),
