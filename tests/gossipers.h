@@ -29,6 +29,9 @@ typedef struct trial {
     int64_t first, last;
     int64_t moves;     /* steps with updates; in later ones they are zero */
     bool answers;      /* the mixer's answer() is called */
+    bool anew;         /* step `first` is the first one of a world; nothing is restored */
+    int guests;        /* ranks, the last ones, that do not take part before step `until` */
+    int64_t until;
     uint64_t averages; /* bit t: control makes the gossip round of step t a mean of all */
     float x[STEPS + 1][N]; /* x[t]: before step t */
     float state[WEFTI_MIXER_STATES][N];
@@ -74,7 +77,9 @@ static inline void decide(const trial *t, wefti_mixer *m, int64_t step) {
 }
 
 static inline weft_status prime(const trial *t, wefti_mixer *m, float *x) {
-    if (t->first > 0) {
+    if (t->anew) {
+        wefti_mixer_meet_anew(m, t->first);
+    } else if (t->first > 0) {
         for (int i = 0; i < m->n_states; i++)
             memcpy(m->state[i], t->state[i], sizeof t->state[i]);
         for (int i = 0; i < m->n_known; i++) m->known[i] = t->known[i];
@@ -135,8 +140,11 @@ static inline weft_status with_mixer(rank_env *env, wefti_comm *comm, gossip_bod
     WEFT_TRY(weft_neighbours_create(env->ctx, everybody, &room));
     t->config.topology = topology;
     t->config.everybody = everybody;
-    WEFT_TRY(wefti_mixer_create(env->ctx, &t->config, &wefti_kernels_reference,
-                                comm ? comm : env->replica, buckets, N_BUCKETS, &m));
+    if (!comm) comm = env->replica;
+    comm->n_guests = t->guests;
+    comm->guest_until = t->until;
+    WEFT_TRY(wefti_mixer_create(env->ctx, &t->config, &wefti_kernels_reference, comm,
+                                buckets, N_BUCKETS, &m));
     weft_status status = body(env, m, room);
     wefti_mixer_destroy(m);
     weft_neighbours_destroy(env->ctx, room);

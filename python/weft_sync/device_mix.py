@@ -259,7 +259,7 @@ class DeviceMix(Closing):
                 flat[at:at + local.numel()].copy_(saved.reshape(-1))
         self._flat.write(arrays["parameters"])
         self._down()
-        self._sync.set_numbers(own["numbers"])
+        self._sync.set_numbers(own["numbers"] or self._sync.numbers())
         self._sync.resume(own["step"])
         self._resumed = own["step"]
         self.optimizer.load_state_dict(state_dict["inner"])

@@ -550,7 +550,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
                     raise Error("format", f"'{name}' of parameter {place.index} was saved as "
                                 f"{tuple(saved.shape)}, this model has {tuple(place.shape)}")
                 self._write(self._sync.state(k, place.index), saved)
-        self._sync.set_numbers(own["numbers"])
+        self._sync.set_numbers(own["numbers"] or self._sync.numbers())
         self._sync.resume(own["step"])
         self._resumed = own["step"]
         if self.inner is not None:

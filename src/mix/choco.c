@@ -12,6 +12,14 @@
  * coding loses; and what it loses remains in the next difference. Copies belong to pairs
  * because partners change from step to step. W must be symmetric.
  *
+ * A pair whose two know nothing of each other begins from told = heard = 0, and tells for
+ * some rounds before it pulls (meetings.c); all pairs do when membership changes, so no rank
+ * waits for a mean of all. A guest (comm.h) tells nothing. It hears all, and moves with its
+ * partners, by what they have told it:
+ *
+ *     x_i <- x_i + gamma sum_j W_ij (heard_ij - x_i)          i is a guest
+ *     told_ij <- told_ij + q_ij                               j is a guest: no pull
+ *
  * Message: head (wire/frame.h), then the bucket as a dense section (wire/section.h). told
  * and heard change when the gossip round is mixed, so a run that is resumed between
  * sending and mixing sends the same bits again. */
@@ -20,6 +28,7 @@
 #include "base/memory.h"
 #include "mix/gossip_rounds.h"
 #include "mix/mixers.h"
+#include "mix/meetings.h"
 
 enum { BUFFERS = 2, TOLD = 0, HEARD = 1 };
 
@@ -29,7 +38,8 @@ typedef struct choco {
     int *partners;  /* [n_partners] ascending */
     float *weights; /* [n_partners] of the current gossip round; 0: takes no part, or is
                        lost */
-    double others;  /* sum of the weights */
+    double others; /* sum of the weights of those that pull */
+    wefti_pairs pairs;
     wefti_section *cuts; /* [n_buckets] */
     unsigned char
         *came; /* [n_partners][all sections] what partners sent, where the caller
@@ -114,19 +124,28 @@ static weft_status add_section(wefti_mixer *m, const wefti_section *cut,
     return WEFT_OK;
 }
 
-/* x <- x + gamma sum_k w_k (heard_k - told_k), partners ascending; returns
- * sum_k w_k |heard_k - told_k|^2. */
-static double pull(const wefti_mixer *m, int bucket, float gamma, float *x) {
+/* The share of the difference to partner k that is made up for. */
+static float strength_of(const wefti_mixer *m, float gamma, int k) {
     const choco *self = m->self;
+    return wefti_pairs_pulls(m, &self->pairs, k) ? gamma * self->weights[k] : 0;
+}
+
+/* x <- x + gamma sum_k w_k (heard_k - told_k), partners ascending, a guest's x instead of
+ * told; returns sum_k w_k |heard_k - told_k|^2. */
+static double pull(const wefti_mixer *m, const wefti_round *round, float gamma) {
+    const choco *self = m->self;
+    int bucket = round->bucket;
+    float *x = round->x;
+    bool guest = wefti_pairs_is_guest(m, m->comm->rank, round->step);
     double sum = 0;
     for (int k = 0; k < self->n_partners; k++) {
         const float *told = wefti_mixer_state(m, 2 * k + TOLD, bucket);
         const float *heard = wefti_mixer_state(m, 2 * k + HEARD, bucket);
-        float strength = gamma * self->weights[k];
+        float strength = strength_of(m, gamma, k);
         double squares = 0;
-        if (self->weights[k] == 0) continue;
+        if (strength == 0) continue;
         for (int64_t i = 0; i < m->buckets[bucket].n_elements; i++) {
-            float apart = heard[i] - told[i];
+            float apart = heard[i] - (guest ? x : told)[i];
             x[i] += strength * apart;
             squares += (double)(apart * apart);
         }
@@ -205,9 +224,19 @@ static void deliver_heard(wefti_mixer *m, int bucket, int64_t step, float gamma)
                                         .bucket = bucket,
                                         .partner = k,
                                         .exchange = step,
-                                        .share = gamma * self->weights[k],
+                                        .share = strength_of(m, gamma, k),
                                         .n_bytes = section_bytes(&self->cuts[bucket]),
                                         .bytes = came_from(m, bucket, k)});
+}
+
+/* told <- told + what this rank has sent; a guest has sent nothing. */
+static weft_status note_told(wefti_mixer *m, const wefti_round *round, int member) {
+    const choco *self = m->self;
+    int k = slot_of(self, round->party.members[member]);
+    if (wefti_pairs_is_guest(m, m->comm->rank, round->step)) return WEFT_OK;
+    return add_section(m, &self->cuts[round->bucket],
+                       wefti_driver_sent(m->driver, round, member),
+                       wefti_mixer_state(m, 2 * k + TOLD, round->bucket));
 }
 
 /* Brings both copies of the pair up to date. */
@@ -219,11 +248,10 @@ static weft_status add(void *mixer, const wefti_round *round, int member,
     const wefti_section *cut = &self->cuts[round->bucket];
     int k = slot_of(self, round->party.members[member]);
     self->weights[k] = from->weights_f32[member];
-    self->others += from->weights[member];
+    if (wefti_pairs_pulls(m, &self->pairs, k)) self->others += from->weights[member];
     if (m->config.held) return keep(m, round->bucket, k, in);
-    const unsigned char *told = wefti_driver_sent(m->driver, round, member);
     WEFT_TRY(add_section(m, cut, in, wefti_mixer_state(m, 2 * k + HEARD, round->bucket)));
-    return add_section(m, cut, told, wefti_mixer_state(m, 2 * k + TOLD, round->bucket));
+    return note_told(m, round, member);
 }
 
 static weft_status finish(void *mixer, const wefti_round *round, unsigned char *answer) {
@@ -238,8 +266,9 @@ static weft_status finish(void *mixer, const wefti_round *round, unsigned char *
         deliver_heard(m, round->bucket, round->step, gamma);
         return WEFT_OK;
     }
-    self->gossip.distances[round->bucket] = pull(m, round->bucket, gamma, round->x) *
-                                            (R - 1) / (2 * self->others * R);
+    double squares = pull(m, round, gamma);
+    if (self->others > 0)
+        self->gossip.distances[round->bucket] = squares * (R - 1) / (2 * self->others * R);
     return WEFT_OK;
 }
 
@@ -276,10 +305,19 @@ static weft_status choco_send(wefti_mixer *m, int bucket, int64_t step,
 static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *params) {
     choco *self = m->self;
     wefti_round round = round_of(m, bucket, step);
+    const wefti_meeting meeting = {step, self->n_partners, self->partners,
+                                   self->gossip.neighbours};
+    wefti_pairs_count(m, &self->pairs, &meeting);
     round.x = params;
     self->others = 0;
     memset(self->weights, 0, (size_t)self->n_partners * sizeof *self->weights);
-    return wefti_driver_receive(m->driver, &round);
+    WEFT_TRY(wefti_driver_receive(m->driver, &round));
+    round.number = 0;
+    for (int i = 0; i < round.party.n; i++) /* guests answer nothing */
+        if (i != round.party.me &&
+            wefti_pairs_is_guest(m, round.party.members[i], step))
+            WEFT_TRY(note_told(m, &round, i));
+    return WEFT_OK;
 }
 
 /* Lists the ranks that this rank meets in a period; all others if there is no period. */
@@ -345,6 +383,9 @@ static weft_status choco_create(wefti_mixer *m) {
         wefti_alloc_n(m->ctx, m->n_buckets, sizeof *self->cuts, "sections", &self->cuts));
     WEFT_TRY(wefti_alloc_n(m->ctx, m->config.partners, sizeof(float), "weights",
                            &self->weights));
+    WEFT_TRY(wefti_alloc_n(m->ctx, m->config.partners, sizeof(int), "partners",
+                           &self->pairs.met));
+    self->pairs.round = -1;
     for (int b = 0; b < m->n_buckets; b++)
         self->cuts[b] = wefti_section_dense(m->buckets[b].n_elements, m->config.values);
     if (!m->config.held) return WEFT_OK;
@@ -352,11 +393,13 @@ static weft_status choco_create(wefti_mixer *m) {
                          "partners' messages", &self->came);
 }
 
-/* All replicas begin with the same parameters, so all copies begin with them, too. */
+/* All replicas of a new run begin with the same parameters, so all copies begin with them,
+ * too. */
 static weft_status choco_prime(wefti_mixer *m, int bucket, int64_t step,
                                const float *params) {
     size_t n_bytes = (size_t)m->buckets[bucket].n_elements * sizeof(float);
-    for (int i = 0; i < m->n_states && step == 0; i++)
+    bool equal = step == 0 && m->pairs[WEFTI_PAIRS_SINCE] == 0;
+    for (int i = 0; i < m->n_states && equal; i++)
         memcpy(wefti_mixer_state(m, i, bucket), params, n_bytes);
     return wefti_gossip_prime(m, bucket, step, params);
 }
@@ -389,7 +432,8 @@ static void choco_destroy(wefti_mixer *m) {
     choco *self = m->self;
     if (!self) return;
     wefti_gossip_fini(m, &self->gossip);
-    WEFTI_FREE(m->ctx, self->partners, self->weights, self->cuts, self->came, self);
+    WEFTI_FREE(m->ctx, self->partners, self->weights, self->pairs.met, self->cuts,
+               self->came, self);
 }
 
 static wefti_touched choco_touched(int R) {

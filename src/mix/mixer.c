@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "mix/meetings.h"
 
 const wefti_mixer_ops *wefti_mixer_find(const char *kind) {
     for (int i = 0; wefti_mixer_registry[i]; i++)
@@ -29,13 +30,32 @@ static weft_status make_known(wefti_mixer *m) {
     if (!c->topology) return WEFT_OK;
     weft_topology_facts facts = *weft_topology_describe(c->topology);
     int n_control = c->consensus_bound > 0 ? WEFTI_CONTROL_STEPS : 0;
-    m->n_known = n_control + (facts.push_sum ? (int)facts.members : 0);
+    int n_pairs = m->ops->keeps_partners ? WEFTI_PAIRS_KNOWN : 0;
+    m->n_known = n_control + n_pairs + (facts.push_sum ? (int)facts.members : 0);
     if (m->n_known == 0) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(m->ctx, m->n_known, sizeof(double), "mixer state", &m->known));
     if (n_control > 0) m->control = m->known;
-    if (facts.push_sum) m->weights = m->known + n_control;
-    for (int i = n_control; i < m->n_known; i++) m->known[i] = 1;
+    if (n_pairs > 0) m->pairs = m->known + n_control;
+    if (n_pairs > 0) wefti_pairs_init(m, -1);
+    if (!facts.push_sum) return WEFT_OK;
+    m->weights = m->known + n_control + n_pairs;
+    for (int i = 0; i < facts.members; i++) m->weights[i] = 1;
     return WEFT_OK;
+}
+
+bool wefti_mixer_has_met(const wefti_mixer *m) {
+    if (!m->pairs) return true;
+    double members = (double)weft_topology_describe(m->config.topology)->members;
+    return m->pairs[WEFTI_PAIRS_MEMBERS] == members;
+}
+
+void wefti_mixer_meet_anew(wefti_mixer *m, int64_t step) {
+    int64_t n = 0;
+    if (!m->pairs) return;
+    for (int b = 0; b < m->n_buckets; b++) n += m->buckets[b].n_elements;
+    for (int i = 0; i < m->n_states; i++)
+        memset(m->state[i], 0, (size_t)n * sizeof(float));
+    wefti_pairs_init(m, step);
 }
 
 /* Makes the driver, with room for every bucket's messages. */

@@ -131,7 +131,7 @@ typedef struct wefti_mixer_ops {
     const char *const *keys; /* keys of its section that it reads, NULL-terminated */
     bool coded;              /* values are coded as config.values says */
     bool meets;              /* meets the members that config.topology says */
-    bool keeps_partners;     /* keeps states for each member that it ever meets */
+    bool keeps_partners;     /* keeps states for each member that it ever meets (meetings.h) */
     /* Codecs with which the mixer is measured, ended by WEFTI_VALUE_CODECS; NULL:
      * none. */
     const wefti_value_codec *measured;
@@ -211,6 +211,7 @@ struct wefti_mixer {
     double
         *weights; /* in known: [members] push-sum weights before the next gossip round, or
                           NULL where they are not needed */
+    double *pairs; /* in known: since when pairs know each other (meetings.h), or NULL */
     /* [n_buckets x 2, or x partners] owned, with config.held: what the caller has to hand
      * over, and what it gets */
     wefti_held_parcel *outgoing, *incoming;
@@ -256,6 +257,15 @@ void wefti_mixer_expect(wefti_mixer *m, const wefti_held_parcel *parcel);
 weft_status wefti_mixer_handed(const wefti_mixer *m, int bucket, int partner,
                                const wefti_held_parcel **parcel) WEFT_CHECKED;
 void wefti_mixer_deliver(wefti_mixer *m, const wefti_held_parcel *parcel);
+
+/* The pairs of a mixer with keeps_partners begin anew with the gossip round of `step`: who
+ * was there before knows nothing of any other rank, and guests (comm.h) begin when they take
+ * part. Before prime; between the steps of a run. For all other mixers it does nothing. */
+void wefti_mixer_meet_anew(wefti_mixer *m, int64_t step);
+
+/* Whether what the pairs know was learned by as many ranks as there are now: a checkpoint
+ * that was written while there were guests is not. True for all other mixers. */
+bool wefti_mixer_has_met(const wefti_mixer *m);
 
 /* Consensus control (config.consensus_bound): decides, before anything is sent for the
  * gossip round of `step`, whether it is a mean of all. All ranks must decide alike. At

@@ -29,7 +29,9 @@ static int arrays_of(const wefti_rank *r, float *out[MAX_ARRAYS]) {
     out[n++] = r->params;
     for (int i = 0; i < r->job->most_states->n_states; i++) out[n++] = r->state[i];
     for (int i = 0; i < r->replicator->n_states; i++) out[n++] = r->replicator->state[i];
-    for (int i = 0; i < r->mixer->n_states; i++) out[n++] = r->mixer->state[i];
+    bool own = r->mixer->ops->keeps_partners; /* each pair's own */
+    for (int i = 0; i < r->mixer->n_states && !own; i++)
+        out[n++] = r->mixer->state[i];
     return n;
 }
 
@@ -46,7 +48,6 @@ bool wefti_guests_can(const wefti_job *job) {
     const wefti_mixer_config *m = &job->mixer_config;
     bool push_sum = m->topology && weft_topology_describe(m->topology)->push_sum;
     return !wefti_job_has_sites(job) && job->copies == 1 && m->deadline_s == 0 && !push_sum &&
-           !wefti_mixer_find(m->kind)->keeps_partners &&
            !wefti_replicator_find(job->replicator_config.kind)->own_answers;
 }
 

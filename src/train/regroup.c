@@ -14,7 +14,7 @@
  * Mixers begin as in a run that is resumed at that step: what gossip sends ahead of a
  * step and outer exchanges that are in flight are sent again, among the ranks that are
  * left. Copies of partners' parameters (choco) are not kept, because the partners change:
- * each pair begins again from the mean of all replicas, which both know. */
+ * each pair begins again from zero (mix/meetings.c). */
 #include "train/regroup.h"
 
 #include <string.h>
@@ -427,16 +427,6 @@ static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
     return status;
 }
 
-weft_status wefti_rank_meet_anew(wefti_rank *r) {
-    size_t n_bytes = (size_t)r->arrangement->n_elements * sizeof(float);
-    if (!r->mixer->ops->keeps_partners) return WEFT_OK;
-    weft_status status = wefti_rank_average(r);
-    for (int i = 0; i < r->mixer->n_states && status == WEFT_OK; i++)
-        memcpy(r->mixer->state[i], r->params, n_bytes);
-    wefti_rank_restore(r);
-    return status;
-}
-
 /* A rank that gets its state between two steps has it when the last byte is in place,
  * whatever interrupts the comparison of all ranks after that: the others may have ended that
  * comparison, and begun the step. */
@@ -454,7 +444,7 @@ static weft_status fill_rank(weft_ctx *ctx, wefti_prepared *p, wefti_rank *r,
                              const bool *has, const wefti_guests_plan *plan) {
     bool in_slices = plan->n > 0 && plan->slices > 0;
     weft_status status = in_slices ? wefti_guests_begin(r, plan) : hand_over(p, r, has);
-    if (status == WEFT_OK) status = wefti_rank_meet_anew(r);
+    wefti_mixer_meet_anew(r->mixer, r->job->first_step);
     if (status == WEFT_OK || !wefti_elastic_interrupted(ctx, p->bootstrap.mesh))
         return status;
     return WEFT_OK;

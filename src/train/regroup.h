@@ -63,10 +63,6 @@ void wefti_luggage_exchange(wefti_luggage *l, wefti_rank *r);
 /* Frees what is in it. */
 void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l);
 
-/* Sets what each pair of partners knows of each other (choco) to the mean of all
- * replicas. If it is interrupted, the next world begins with it again. */
-weft_status wefti_rank_meet_anew(wefti_rank *r) WEFT_CHECKED;
-
 /* Whether this rank has neither all of its state nor the place of a guest: a change of
  * membership interrupted the handover. The next world begins with it again; this rank does
  * not take part in a step of this one. */

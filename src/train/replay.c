@@ -150,12 +150,16 @@ static weft_status fill(const replay *p, wefti_rank *r) {
         return init[0] ? load_initial(r, init) : WEFT_OK;
     }
     const wefti_guests_plan plan = {p->view->guests, p->view->slices, p->view->from};
-    if (plan.n > 0) return wefti_guests_begin(r, &plan);
+    if (plan.n > 0) {
+        WEFT_TRY(wefti_guests_begin(r, &plan));
+        wefti_mixer_meet_anew(r->mixer, r->job->first_step);
+        return WEFT_OK;
+    }
     if (!p->has[r->rank]) /* zeros, as then */
         memset(r->params, 0, (size_t)r->arrangement->n_elements * sizeof(float));
     WEFT_TRY(wefti_handover(r, p->has));
-    WEFT_TRY(wefti_handover_compare(r, p->has));
-    return wefti_rank_meet_anew(r);
+    wefti_mixer_meet_anew(r->mixer, r->job->first_step);
+    return wefti_handover_compare(r, p->has);
 }
 
 /* --- steps --- */
@@ -221,6 +225,9 @@ static uint64_t hash_all(wefti_rank *r) {
     int n = arrays_of(r, arrays);
     for (int i = 0; i < n; i++)
         sum = XXH3_64bits_withSeed(arrays[i], array_bytes(r), sum);
+    bool partners = r->mixer->ops->keeps_partners; /* not among the arrays */
+    for (int i = 0; i < r->mixer->n_states && partners; i++)
+        sum = XXH3_64bits_withSeed(r->mixer->state[i], array_bytes(r), sum);
     return sum;
 }
 

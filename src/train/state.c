@@ -340,11 +340,14 @@ static weft_status write_blocks(wefti_rank *r, const char *partial) {
 
 /* Adds the numbers that the mixer's ranks have in common, if there are any. False: no
  * memory. */
-static bool pack_known(const wefti_mixer *m, json_t *layout) {
-    if (m->n_known == 0) return true;
+static bool pack_known(const wefti_rank *r, json_t *layout) {
+    const wefti_mixer *m = r->mixer;
+    bool weighted = m->weights && r->guests.open; /* guests' weights are the last ones */
+    int n = m->n_known - (weighted ? r->guests.n : 0);
+    if (n == 0) return true;
     json_t *known = json_array();
     bool fine = known != NULL;
-    for (int i = 0; i < m->n_known && fine; i++)
+    for (int i = 0; i < n && fine; i++)
         fine = json_array_append_new(known, json_real(m->known[i])) == 0;
     return json_object_set_new(layout, "mixer_known", known) == 0 && fine;
 }
@@ -370,7 +373,7 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
         "site_replicator", job->site_replicator_config.kind, "mixer",
         job->mixer_config.kind, "seed", (json_int_t)job->config->run.seed, "parameters",
         (json_int_t)job->model->n_elements);
-    bool fine = layout && pack_known(r->mixer, layout) && pack_base(job->model, layout);
+    bool fine = layout && pack_known(r, layout) && pack_base(job->model, layout);
     char *text;
     int64_t n_bytes;
     weft_status status = wefti_json_text(r->ctx, fine ? layout : NULL, JSON_COMPACT,
@@ -513,14 +516,21 @@ static weft_status add_saved(wefti_rank *r, const tensor_file *all, int i, float
     return WEFT_OK;
 }
 
+/* Leaves out what a mixer keeps of partners, which comes last: they are other ones now. */
+static void leave_partners(const wefti_rank *r, tensor_file *file) {
+    if (r->mixer->ops->keeps_partners) file->n -= r->mixer->n_states;
+}
+
 /* If another number of replicas was saved, each one starts with their mean. */
 static weft_status load_mean(wefti_rank *r, int64_t replicas, const char *path) {
     tensor_file file;
     WEFT_TRY(name_replica_file(r, path, 0, &file));
+    leave_partners(r, &file);
     for (int i = 0; i < file.n; i++)
         memset(file.flat[i], 0, (size_t)r->arrangement->n_elements * sizeof(float));
     for (int replica = 0; replica < replicas; replica++) {
         WEFT_TRY(name_replica_file(r, path, replica, &file));
+        leave_partners(r, &file);
         for (int i = 0; i < file.n; i++)
             WEFT_TRY(add_saved(r, &file, i, 1.0f / (float)replicas));
     }
@@ -546,10 +556,16 @@ static weft_status load_known(wefti_mixer *m, const wefti_saved_layout *saved,
 static weft_status load_replica(wefti_rank *r, const wefti_saved_layout *saved,
                                 const char *path) {
     tensor_file file;
-    if (saved->replicas != wefti_rank_replicas(r))
+    if (saved->replicas != wefti_rank_replicas(r)) {
+        wefti_mixer_meet_anew(r->mixer, saved->step);
         return load_mean(r, saved->replicas, path);
+    }
     WEFT_TRY(load_known(r->mixer, saved, path));
     WEFT_TRY(name_replica_file(r, path, r->replica, &file));
+    if (!wefti_mixer_has_met(r->mixer)) { /* saved while guests were there */
+        wefti_mixer_meet_anew(r->mixer, saved->step);
+        leave_partners(r, &file);
+    }
     return with_file(r, &file, false, read_block);
 }
 

@@ -203,7 +203,7 @@ static weft_status repeat_averages(weft_sync *s, int64_t n) {
 static weft_status meet(weft_sync *s, const charter *all) {
     int64_t n = averages_to_repeat(s, all);
     WEFT_TRY(hand_over(s, all));
-    WEFT_TRY(wefti_rank_meet_anew(s->rank));
+    wefti_mixer_meet_anew(s->rank->mixer, s->step);
     WEFT_TRY(wefti_rank_prime(s->rank));
     s->primed = true;
     s->bare = false;

@@ -127,8 +127,9 @@ static weft_status cut_short(weft_sync *s) {
                          "the saved state ends too early, or could not be read");
 }
 
+/* *n_numbers: 0 in a state that was saved when the mixer had none; then they stay. */
 static weft_status read_head(weft_sync *s, weft_sync_read read, void *user,
-                             int64_t *step) {
+                             int64_t *n_numbers, int64_t *step) {
     char opening[sizeof magic];
     int64_t found[SIZES], own[SIZES];
     if (!read(user, opening, sizeof opening)) return cut_short(s);
@@ -138,8 +139,10 @@ static weft_status read_head(weft_sync *s, weft_sync_read read, void *user,
                              "'weft sync state 1'");
     if (!read(user, found, sizeof found)) return cut_short(s);
     take_sizes(s, own);
+    *n_numbers = found[SIZES - 2];
     *step = found[SIZES - 1];
-    if (memcmp(found, own, (SIZES - 1) * sizeof *own) == 0) return WEFT_OK;
+    bool fits = *n_numbers == own[SIZES - 2] || *n_numbers == 0;
+    if (fits && memcmp(found, own, (SIZES - 2) * sizeof *own) == 0) return WEFT_OK;
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_FORMAT,
         "the saved state has %lld tensors, %lld elements, %lld arrays and %lld numbers; "
@@ -165,12 +168,12 @@ static weft_status read_array(weft_sync *s, int k, weft_sync_read read, void *us
 }
 
 weft_status weft_sync_load(weft_sync *s, weft_sync_read read, void *user) {
-    int64_t step = 0;
+    int64_t step = 0, n_numbers = 0;
     int n;
     WEFT_TRY(wefti_sync_check_rest(s, "loading"));
-    WEFT_TRY(read_head(s, read, user, &step));
+    WEFT_TRY(read_head(s, read, user, &n_numbers, &step));
     for (int k = 0; k < count_arrays(s); k++) WEFT_TRY(read_array(s, k, read, user));
     double *numbers = weft_sync_numbers(s, &n);
-    if (n > 0 && !read(user, numbers, (size_t)n * sizeof *numbers)) return cut_short(s);
+    if (n_numbers > 0 && !read(user, numbers, (size_t)n * sizeof *numbers)) return cut_short(s);
     return weft_sync_resume(s, step);
 }

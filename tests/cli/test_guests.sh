@@ -100,6 +100,7 @@ fi
 pauses 2 5 method=flexdemo
 grows 3 4 method=hsdp replicator.values=int8
 pauses 2 5 method=dadam
+pauses 3 5 method=dadam mixer.kind=choco mixer.values=int8 mixer.gamma=0.5
 grows 2 7 method=diloco mixer.outer_every=5
 # What is under way while a step ends, or several, is not in the state that is given.
 grows 2 5 method=async-demo

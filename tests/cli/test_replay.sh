@@ -85,6 +85,14 @@ lost 3 0 11 method=hsdp # who writes the run folder, and owns a range
 replays hsdp
 lost 3 1 9 method=dadam # replicas differ
 replays dadam
+lost 4 1 9 method=dadam mixer.kind=choco mixer.values=int4 mixer.gamma=0.5 # pairs begin anew
+replays choco
+# Resumed from the checkpoint in which pairs may have met fewer times than they need: the same bits.
+cp run/checkpoints/step-00000040/*.safetensors . && rm -r run/checkpoints/step-00000040
+"$weft" train run.yaml run.folder=run --resume method=dadam mixer.kind=choco mixer.values=int4 mixer.gamma=0.5 \
+    mesh.nodes=3 mesh.ranks_per_node=1 batch.tokens_per_step=576 --quiet >out 2>err || fail "choco: $(cat err)"
+for file in *.safetensors; do same "$file" "run/checkpoints/step-00000040/$file"; done
+rm ./*.safetensors
 lost 3 1 9 method=hsdp replicator.kind=powersgd # whose answers nobody else can make
 replays powersgd
 lost 3 1 9 method=hsdp replicator.kind=signsgd # a lost owner's majority is counted by the others

@@ -3,6 +3,7 @@
  * parameters, as they do in a run, and are driven apart by the updates of the first
  * steps. */
 #include "gossipers.h"
+#include "mix/meetings.h"
 
 enum { APART = 3 }; /* steps with updates where nothing but mixing is to be seen after */
 
@@ -254,6 +255,163 @@ static void coded_differences_are_small(void **state) {
     assert_int_equal(bytes[2], N + 2 * 4); /* blocks of 64: 2, 1 and 1 */
 }
 
+/* --- pairs that begin to know each other --- */
+
+enum { FIRST = 2, LATER = 16 };
+
+/* All begin apart, by a hundredth, and know nothing of each other. */
+static void set_strangers(int schedule, wefti_mixer_config c) {
+    float apart[N];
+    int R = schedules[schedule].R;
+    set_apart(schedule, c, 0);
+    for (int r = 0; r < R; r++) {
+        trials[r].anew = true;
+        fill_normal(700 + (uint64_t)r, N, apart);
+        for (int e = 0; e < N; e++)
+            trials[r].x[FIRST][e] = trials[r].x[0][e] + 0.01f * apart[e];
+    }
+}
+
+/* How often two members have met in [first, t]. */
+static int meetings(int a, int b, int64_t first, int64_t t) {
+    weft_ctx *ctx;
+    weft_topology *topology;
+    weft_neighbours *room;
+    int n = 0;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_int_equal(weft_topology_create(ctx, &trials[0].topology, &topology), WEFT_OK);
+    assert_int_equal(weft_neighbours_create(ctx, topology, &room), WEFT_OK);
+    for (int64_t s = first; s <= t; s++) {
+        weft_topology_neighbours(topology, a, s, room);
+        for (int i = 0; i < room->n_sources; i++) n += room->sources[i] == b;
+    }
+    weft_neighbours_destroy(ctx, room);
+    weft_topology_destroy(ctx, topology);
+    weft_ctx_destroy(ctx);
+    return n;
+}
+
+/* Until the two of a pair have told each other enough, neither moves the other. */
+static void strangers_keep_the_mean_and_do_not_pull_before_they_know_each_other(void **state) {
+    for (int s = 0; s < N_SCHEDULES; s++)
+        for (int c = 0; c < N_CODECS; c++) {
+            int R = schedules[s].R, needed = wefti_pairs_needed(codecs[c]);
+            bool last = c % 2 == 0;
+            set_strangers(s, knobs(codecs[c], 0.2, last));
+            go(R, FIRST, STEPS);
+            bool began = false;
+            for (int64_t t = FIRST; t < STEPS; t++) {
+                bool still = true;
+                for (int j = 1; j < R; j++)
+                    still &= meetings(0, j, FIRST, t) < needed;
+                bool moves = memcmp(trials[0].x[t], trials[0].x[t + 1],
+                                    sizeof trials[0].x[t]) != 0;
+                if (still && moves)
+                    fail_msg("%s, codec %d: moves in round %d", schedules[s].kind, c, (int)t);
+                began |= moves;
+                if (!still && !began)
+                    fail_msg("%s, codec %d: does not begin", schedules[s].kind, c);
+                for (int e = 0; e < N; e++)
+                    assert_true(fabs(mean_of(R, t + 1, e) - mean_of(R, FIRST, e)) <
+                                tolerance);
+            }
+        }
+}
+
+/* Of normal numbers; and not a round more than it takes. */
+static void little_is_untold_after_the_rounds_that_a_pair_needs(void **state) {
+    static const double most[N_CODECS] = {1e-3, 1e-3, 1e-3, 1e-3, 0.028};
+    for (int c = 0; c < N_CODECS; c++) {
+        int needed = wefti_pairs_needed(codecs[c]);
+        for (int rounds = needed > 1 ? needed - 1 : 1; rounds <= needed; rounds++) {
+            double untold = 0, all = 0;
+            set_strangers(0, knobs(codecs[c], 0.2, true));
+            go(schedules[0].R, FIRST, FIRST + rounds);
+            for (int e = 0; e < N; e++) {
+                double x = (double)trials[0].x[FIRST][e];
+                untold += pow(x - (double)trials[0].state[0][e], 2);
+                all += x * x;
+            }
+            double share = sqrt(untold / all);
+            if ((share < most[c]) != (rounds == needed))
+                fail_msg("codec %d: %.3g untold after %d rounds", c, share, rounds);
+        }
+    }
+}
+
+/* Resumed while pairs do not pull yet, and later. */
+static void strangers_go_on_from_their_states_to_the_same_bits(void **state) {
+    static float whole[MAX_R][N];
+    for (int s = 0; s < N_SCHEDULES; s++)
+        for (int c = 0; c < N_CODECS; c++)
+            for (int at = FIRST + 1; at < FIRST + 7; at += 2) {
+                int R = schedules[s].R;
+                for (int run = 0; run < 2; run++) {
+                    set_strangers(s, knobs(codecs[c], 0.3, s % 2 == 0));
+                    go(R, FIRST, run == 0 ? LATER : at);
+                    for (int r = 0; r < R; r++) trials[r].anew = false;
+                    if (run == 1) go(R, at, LATER);
+                    for (int r = 0; r < R && run == 0; r++)
+                        memcpy(whole[r], trials[r].x[LATER], sizeof whole[r]);
+                }
+                for (int r = 0; r < R; r++)
+                    assert_memory_equal(whole[r], trials[r].x[LATER], sizeof whole[r]);
+            }
+}
+
+/* --- guests --- */
+
+enum { GUEST_UNTIL = 20 };
+
+/* The sum over the ranks that take part is kept; a guest comes closer to their mean, and from
+ * its first round on the sum over all is kept. */
+static void a_guest_moves_nobody_and_is_moved(void **state) {
+    for (int s = 0; s < N_SCHEDULES; s++)
+        for (int c = 2; c < 4; c++) {
+            int R = schedules[s].R;
+            double begin[N];
+            set_strangers(s, knobs(codecs[c], 0.3, c % 2 == 0));
+            for (int r = 0; r < R; r++) trials[r].guests = 1, trials[r].until = GUEST_UNTIL;
+            for (int e = 0; e < N; e++) trials[R - 1].x[FIRST][e] += e % 2 ? 1 : -1;
+            go(R, FIRST, STEPS);
+            for (int64_t t = FIRST; t < GUEST_UNTIL; t++)
+                for (int e = 0; e < N; e++)
+                    assert_true(fabs(mean_of(R - 1, t + 1, e) -
+                                     mean_of(R - 1, FIRST, e)) < tolerance);
+            for (int e = 0; e < N; e++) begin[e] = mean_of(R, GUEST_UNTIL + 1, e);
+            for (int64_t t = GUEST_UNTIL + 1; t < STEPS; t++)
+                for (int e = 0; e < N; e++)
+                    assert_true(fabs(mean_of(R, t + 1, e) - begin[e]) < tolerance);
+            double far = true_distance(R, FIRST), near = true_distance(R, GUEST_UNTIL);
+            for (int64_t t = GUEST_UNTIL; t < STEPS; t++) /* what it has not told yet is small */
+                assert_true(true_distance(R, t + 1) < 1.02 * near);
+            if (!(near < 0.7 * far && true_distance(R, STEPS) < 0.7 * near))
+                fail_msg("%s, codec %d: apart %.3g, then %.3g, at the end %.3g",
+                         schedules[s].kind, c, far, near, true_distance(R, STEPS));
+        }
+}
+
+/* What coding has not told yet is small beside what replicas are apart: they come closer from
+ * the first pull on, and go no further apart. */
+static void strangers_come_closer_from_their_first_pull_on(void **state) {
+    static const double gammas[N_CODECS] = {1, 1, 0.8, 0.5, 0.2};
+    for (int s = 0; s < N_SCHEDULES; s++)
+        for (int c = 0; c < N_CODECS; c++) {
+            int R = schedules[s].R;
+            set_strangers(s, knobs(codecs[c], gammas[c], c % 2 == 0));
+            go(R, FIRST, STEPS);
+            double began = true_distance(R, FIRST);
+            for (int64_t t = FIRST; t < STEPS; t++)
+                if (!(true_distance(R, t + 1) < 1.02 * began))
+                    fail_msg("%s, codec %d: %.3g times as far apart after step %d",
+                             schedules[s].kind, c, true_distance(R, t + 1) / began, (int)t);
+            bool enough = codecs[c] != WEFTI_VALUES_SIGN || s == 0;
+            if (enough && !(true_distance(R, STEPS) < 0.8 * began))
+                fail_msg("%s, codec %d: %.3g of the distance is left", schedules[s].kind, c,
+                         true_distance(R, STEPS) / began);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_mean_is_kept_by_every_codec_on_every_schedule),
@@ -265,6 +423,12 @@ int main(void) {
         cmocka_unit_test(coded_differences_are_small),
         cmocka_unit_test(the_distance_is_that_of_the_replicas),
         cmocka_unit_test(chance_is_another_for_each_step_member_partner_and_bucket),
+        cmocka_unit_test(
+            strangers_keep_the_mean_and_do_not_pull_before_they_know_each_other),
+        cmocka_unit_test(little_is_untold_after_the_rounds_that_a_pair_needs),
+        cmocka_unit_test(strangers_go_on_from_their_states_to_the_same_bits),
+        cmocka_unit_test(a_guest_moves_nobody_and_is_moved),
+        cmocka_unit_test(strangers_come_closer_from_their_first_pull_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
