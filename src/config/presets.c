@@ -15,7 +15,7 @@
  *
  *     lr = rate * min(1, 115.2 / width)      rate: the row's, or else
  *                                            4e-3   adam, adamw, accum_adam, accum_adamw
- *                                            32e-3  muon
+ *                                            16e-3  muon
  *
  * From width 768 on Adam's is within a third of most rates published for the sizes of GPT-3
  * (arXiv 2005.14165, table 2.1; 6e-4 at 768). The rates and the fall were measured at
@@ -133,7 +133,7 @@ static const struct {
 
 enum { OUTER_STEPS = 4 }; /* at least, in a run */
 enum { FULL_WIDTH = 768 };
-static const double narrow_width = 115.2, adam_rate = 4e-3, muon_rate = 32e-3;
+static const double narrow_width = 115.2, adam_rate = 4e-3, muon_rate = 16e-3;
 
 /* The rate of a narrow model; 0: there is none. */
 static double narrow_rate(const weft_config *c) {

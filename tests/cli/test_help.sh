@@ -59,7 +59,7 @@ prints "  steps: 1000                     # length of the run in optimizer steps
 "$weft" config run.yaml >resolved.yaml
 "$weft" config resolved.yaml >again.yaml
 same resolved.yaml again.yaml
-prints "$(printf 'optimizer.lr\t6e-4\ta number from 0 to 1000\tpeak rate; unset: the method'\''s or 4e-3 (muon 32e-3) * min(1, 115.2/width)')" \
+prints "$(printf 'optimizer.lr\t6e-4\ta number from 0 to 1000\tpeak rate; unset: the method'\''s or 4e-3 (muon 16e-3) * min(1, 115.2/width)')" \
     "$weft" config --keys
 
 refuses "could not open nowhere.yaml: No such file or directory" "$weft" config nowhere.yaml

@@ -96,7 +96,7 @@ static void rate_that_nobody_names_falls_with_the_width(void **state) {
     } cases[] = {
         {"hsdp", "adamw", 768, 6e-4},        {"hsdp", "adamw", 3072, 1.5e-4},
         {"hsdp", "adamw", 384, 1.2e-3},      {"diloco", "adamw", 96, 4e-3},
-        {"muloco", "muon", 96, 3.2e-2},      {"muloco", "muon", 768, 4.8e-3},
+        {"muloco", "muon", 96, 1.6e-2},      {"muloco", "muon", 768, 2.4e-3},
         {"none", "accum_adam", 192, 2.4e-3}, {"none", "sgd", 96, 6e-4},
         {"flexdemo", "sgd", 96, 2e-3},       {"flexdemo", "sgd", 768, 3e-4},
         {"random", "sgd", 240, 3.8e-3},      {"flexdemo", "adamw", 240, 9.6e-4},
