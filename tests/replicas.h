@@ -29,6 +29,7 @@ typedef struct trial {
     const wefti_kernels *kernels;
     bool same_gradients;                               /* every rank has rank 0's */
     bool settles;                                      /* after every step */
+    int guests, until; /* the last ranks, without gradients, do not take part before this step */
     void (*edit)(int rank, int step, float *gradient); /* or NULL */
     float gradient[STEPS][N], direction[STEPS][N];
     float kept[STEPS][N]; /* the first state after the step */
@@ -85,6 +86,8 @@ static inline weft_status run_trial(rank_env *env) {
     trial *t = env->user;
     wefti_replicator *r;
     wefti_traffic traffic;
+    env->replica->n_guests = t->guests;
+    env->replica->guest_until = t->until;
     WEFT_TRY(wefti_replicator_create(env->ctx, &t->config, t->kernels, env->replica,
                                      test_buckets, N_BUCKETS, &r));
     weft_status status = run_steps(env, t, r);

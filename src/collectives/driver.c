@@ -201,10 +201,10 @@ static int rank_of(const wefti_party *party, int member) {
 /* Whether a member sends nothing in this round because it is a guest. Messages of mixers in
  * a step may depend on its parameters after the step before, so they begin a step later. */
 static bool is_silent(const wefti_driver *d, const wefti_round *round, int member) {
-    const wefti_comm *comm = d->setup.comm;
-    int64_t until = comm->guest_until + (d->setup.stage >= WEFTI_MIXER_STAGE);
-    return round->number == 0 && round->step < until &&
-           rank_of(&round->party, member) >= comm->size - comm->n_guests;
+    int64_t later = d->setup.stage >= WEFTI_MIXER_STAGE;
+    return (round->number == 0 || d->setup.own_answers) &&
+           wefti_comm_is_guest(d->setup.comm, rank_of(&round->party, member),
+                               round->step - later);
 }
 
 static weft_status send_to(wefti_driver *d, const wefti_round *round, int rank,
@@ -463,6 +463,7 @@ weft_status wefti_driver_answer(wefti_driver *d, wefti_round *round) {
     WEFT_TRY(collect(d, round, bytes ? bytes + WEFTI_FRAME_BYTES : NULL));
     round->number = 1;
     slot_of(d, round)->sent_s = wefti_now_s();
+    if (is_silent(d, round, round->party.me)) return WEFT_OK;
     if (!bytes) return send_to_all(d, round, raw_of(d, round, round->party.me), n_bytes);
     seal(d, round, bytes, n_bytes);
     return send_to_all(d, round, bytes, n_bytes);

@@ -26,7 +26,8 @@
  *              own_answers: the same to all              and what it answers is its own, too
  *
  * A guest (wefti_comm.n_guests) sends nothing in the first round, and nothing waits for it.
- * It receives all messages, and as an owner it adds and answers like the others.
+ * It receives all messages, and as an owner it adds and answers like the others, unless
+ * answers are a member's own numbers, too.
  *
  *     send     encode, to every other member or target; the next one first
  *     answer   OWNER only: add what they sent about me; finish; the answer to all

@@ -15,6 +15,10 @@
 
 enum { MAX_SUM = 16 };
 
+bool wefti_comm_is_guest(const wefti_comm *comm, int rank, int64_t step) {
+    return step < comm->guest_until && rank >= comm->size - comm->n_guests;
+}
+
 weft_status wefti_comm_send(wefti_comm *comm, int peer, int64_t tag, const void *data,
                             int64_t n_bytes) {
     if (peer < 0 || peer >= comm->size || peer == comm->rank || n_bytes < 0)

@@ -109,6 +109,9 @@ struct wefti_comm {
     int64_t guest_until;
 };
 
+/* Whether a rank contributes nothing to a step because it is a guest. */
+bool wefti_comm_is_guest(const wefti_comm *comm, int rank, int64_t step);
+
 /* Starts sending n_bytes to a peer. `data` is borrowed until wefti_comm_await. Not
  * collective. */
 weft_status wefti_comm_send(wefti_comm *comm, int peer, int64_t tag, const void *data,

@@ -136,7 +136,7 @@ static double pull(const wefti_mixer *m, const wefti_round *round, float gamma) 
     const choco *self = m->self;
     int bucket = round->bucket;
     float *x = round->x;
-    bool guest = wefti_pairs_is_guest(m, m->comm->rank, round->step);
+    bool guest = wefti_gossip_is_guest(m, m->comm->rank, round->step);
     double sum = 0;
     for (int k = 0; k < self->n_partners; k++) {
         const float *told = wefti_mixer_state(m, 2 * k + TOLD, bucket);
@@ -233,7 +233,7 @@ static void deliver_heard(wefti_mixer *m, int bucket, int64_t step, float gamma)
 static weft_status note_told(wefti_mixer *m, const wefti_round *round, int member) {
     const choco *self = m->self;
     int k = slot_of(self, round->party.members[member]);
-    if (wefti_pairs_is_guest(m, m->comm->rank, round->step)) return WEFT_OK;
+    if (wefti_gossip_is_guest(m, m->comm->rank, round->step)) return WEFT_OK;
     return add_section(m, &self->cuts[round->bucket],
                        wefti_driver_sent(m->driver, round, member),
                        wefti_mixer_state(m, 2 * k + TOLD, round->bucket));
@@ -315,7 +315,7 @@ static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *pa
     round.number = 0;
     for (int i = 0; i < round.party.n; i++) /* guests answer nothing */
         if (i != round.party.me &&
-            wefti_pairs_is_guest(m, round.party.members[i], step))
+            wefti_gossip_is_guest(m, round.party.members[i], step))
             WEFT_TRY(note_told(m, &round, i));
     return WEFT_OK;
 }

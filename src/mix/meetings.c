@@ -39,11 +39,6 @@ void wefti_pairs_init(wefti_mixer *m, int64_t round) {
 
 static int64_t known(const wefti_mixer *m, int i) { return (int64_t)m->pairs[i]; }
 
-bool wefti_pairs_is_guest(const wefti_mixer *m, int rank, int64_t round) {
-    return round + 1 < known(m, WEFTI_PAIRS_GUESTS) &&
-           rank >= known(m, WEFTI_PAIRS_FIRST_GUEST);
-}
-
 /* The first round in which a pair has met, as of `round`; -1: both have always known all. */
 static int64_t begin_of(const wefti_mixer *m, int partner, int64_t round) {
     int64_t first = known(m, WEFTI_PAIRS_FIRST_GUEST);

@@ -26,9 +26,6 @@ void wefti_pairs_init(wefti_mixer *m, int64_t round);
  * parameters, if they began from zero. */
 int wefti_pairs_needed(wefti_value_codec values);
 
-/* Whether this rank, or another one, is a guest in a gossip round: it sends nothing. */
-bool wefti_pairs_is_guest(const wefti_mixer *m, int rank, int64_t round);
-
 /* A gossip round of this rank. */
 typedef struct wefti_meeting {
     int64_t round;

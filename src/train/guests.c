@@ -40,15 +40,10 @@ int64_t wefti_guests_bytes(const wefti_rank *r) {
     return arrays_of(r, arrays) * r->arrangement->n_elements * (int64_t)sizeof(float);
 }
 
-/* The arrays do not contain the weights of a push-sum, copies of partners' parameters,
- * and what a replicator sends of its own in a second round. Messages that are in flight
- * over several steps (a delay) need no place in the arrays: a guest receives them like
- * all other ranks. */
+/* Messages that are in flight over several steps (a delay) need no place in the arrays: a
+ * guest receives them like all other ranks. */
 bool wefti_guests_can(const wefti_job *job) {
-    const wefti_mixer_config *m = &job->mixer_config;
-    bool push_sum = m->topology && weft_topology_describe(m->topology)->push_sum;
-    return !wefti_job_has_sites(job) && job->copies == 1 && m->deadline_s == 0 && !push_sum &&
-           !wefti_replicator_find(job->replicator_config.kind)->own_answers;
+    return !wefti_job_has_sites(job) && job->copies == 1;
 }
 
 int64_t wefti_guests_slices(int64_t n_bytes, double rate_Bps, double step_s) {

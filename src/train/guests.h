@@ -37,8 +37,7 @@ typedef struct wefti_guests_plan {
 /* Bytes of parameters and state of a rank: what a guest gets. */
 int64_t wefti_guests_bytes(const wefti_rank *r);
 
-/* Whether the methods of this job allow guests: the arrays must contain all that a rank
- * knows. */
+/* Whether this job can have guests: one site, and nodes of one copy each. */
 bool wefti_guests_can(const wefti_job *job);
 
 /* Number of steps over which the state is sent, chosen so that no step takes more than a

@@ -17,7 +17,7 @@ replays() {
 }
 
 # A run of $1 founders with key=value ...; one more comes in $2 steps.
-grows() {
+comes() {
     local n=$1 steps=$2 r before
     shift 2
     what="$*"
@@ -32,6 +32,9 @@ grows() {
     before=$(lines)
     await has_lines $((before + 3)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
     stop "${pids[0]}" "${pids[@]}"
+}
+grows() {
+    comes "$@"
     replays
 }
 
@@ -101,6 +104,9 @@ pauses 2 5 method=flexdemo
 grows 3 4 method=hsdp replicator.values=int8
 pauses 2 5 method=dadam
 pauses 3 5 method=dadam mixer.kind=choco mixer.values=int8 mixer.gamma=0.5
+pauses 3 5 method=dadam mixer.topology=push
+grows 3 5 method=hsdp replicator.kind=powersgd
+comes 3 5 method=dadam mixer.deadline=0.2 # who is late is left to chance
 grows 2 7 method=diloco mixer.outer_every=5
 # What is under way while a step ends, or several, is not in the state that is given.
 grows 2 5 method=async-demo

@@ -183,6 +183,47 @@ static void powersgd_loses_nothing(void **state) {
     }
 }
 
+enum { GUEST_UNTIL = 3 };
+
+static void third_is_guest(int rank, int step, float *g) {
+    if (rank == 2 && step < GUEST_UNTIL) memset(g, 0, N * sizeof *g);
+}
+
+/* The others' directions are those that they would have without it, and it has the same. From
+ * its first step on nothing is lost, and what it brings is what it got since. */
+static void a_guest_of_powersgd_adds_nothing_before_it_takes_part(void **state) {
+    static trial like;
+    static float two[STEPS][N];
+    wefti_replicator_config config = knobs("powersgd", 1, K, false);
+    config.compression_decay = 1;
+    run_knobs(trials, 2, &config);
+    memcpy(two, trials[0].direction, sizeof two);
+    like = (trial){.config = config,
+                   .kernels = wefti_kernels_find(NULL),
+                   .edit = third_is_guest,
+                   .guests = 1,
+                   .until = GUEST_UNTIL};
+    run_alike(trials, 3, &like);
+    for (int step = 0; step < STEPS; step++)
+        for (int r = 0; r < 3; r++)
+            assert_memory_equal(trials[r].direction[step],
+                                step < GUEST_UNTIL ? two[step] : trials[0].direction[step],
+                                sizeof two[step]);
+    for (int i = 0; i < N; i++) {
+        double in = 0, out = 0;
+        assert_true(trials[2].kept[GUEST_UNTIL - 1][i] == 0);
+        for (int r = 0; r < 3; r++) {
+            in += (double)trials[r].kept[GUEST_UNTIL - 1][i];
+            out += (double)trials[r].kept[STEPS - 1][i];
+        }
+        for (int step = GUEST_UNTIL; step < STEPS; step++) {
+            out += 3 * (double)trials[0].direction[step][i];
+            for (int r = 0; r < 3; r++) in += 0.5 * (double)trials[r].gradient[step][i];
+        }
+        assert_true(fabs(in - out) < 1e-4);
+    }
+}
+
 /* A matrix without gradient at first has no columns to agree on. */
 static void silent_at_first(int rank, int step, float *g) {
     (void)rank;
@@ -302,6 +343,7 @@ int main(void) {
         cmocka_unit_test(a_sign_that_is_not_finite_reaches_all),
         cmocka_unit_test(powersgd_is_its_definition),
         cmocka_unit_test(powersgd_loses_nothing),
+        cmocka_unit_test(a_guest_of_powersgd_adds_nothing_before_it_takes_part),
         cmocka_unit_test(powersgd_tells_columns_apart_that_are_nearly_one),
         cmocka_unit_test(powersgd_begins_when_there_is_a_gradient),
         cmocka_unit_test(powersgd_sends_whole_what_factors_do_not_make_shorter),

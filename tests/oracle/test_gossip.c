@@ -118,6 +118,54 @@ static wefti_mixer_config knobs(bool combine_last, double gamma, int64_t average
                                 .average_every = average_every};
 }
 
+/* --- guests --- */
+
+enum { GUEST_UNTIL = 24 };
+
+/* sum w z and sum w of the first n ranks before step t. */
+static double mass_of(int n, int64_t t, int e, double *weight) {
+    double mass = 0;
+    *weight = 0;
+    for (int r = 0; r < n; r++) {
+        mass += trials[r].weight[t] * (double)trials[r].x[t][e];
+        *weight += trials[r].weight[t];
+    }
+    return mass;
+}
+
+/* What a guest is told costs nobody weight. It is told until it takes part, and brings a
+ * weight of one then; all have the same weights in mind. */
+static void a_guest_of_push_sum_takes_no_weight_and_brings_one(void **state) {
+    for (int last = 0; last < 2; last++)
+        for (int guests = 1; guests < 3; guests++) {
+            int R = 6, n = R - guests;
+            set_out(R, 1, "push", knobs(last, 0.8, 0), false);
+            for (int r = 0; r < R; r++) {
+                trials[r].moves = 0;
+                trials[r].guests = guests;
+                trials[r].until = GUEST_UNTIL;
+            }
+            for (int e = 0; e < N; e++) trials[R - 1].x[0][e] += 100;
+            go(R, 0, STEPS);
+            for (int e = 0; e < N; e++) {
+                double weight, first = mass_of(n, 0, e, &weight), later;
+                for (int64_t t = 1; t <= GUEST_UNTIL + 1; t++) {
+                    assert_true(fabs(mass_of(n, t, e, &weight) - first) < n * tolerance);
+                    assert_true(fabs(weight - n) < 1e-12);
+                }
+                later = mass_of(R, GUEST_UNTIL + 1, e, &weight);
+                for (int64_t t = GUEST_UNTIL + 1; t <= STEPS; t++) {
+                    assert_true(fabs(mass_of(R, t, e, &weight) - later) < R * tolerance);
+                    assert_true(fabs(weight - R) < 1e-12);
+                }
+                double off = (double)trials[R - 1].x[GUEST_UNTIL][e] - first / n;
+                assert_true(fabs(off) < 0.1); /* it began a hundred away */
+            }
+            for (int r = 1; r < R; r++)
+                assert_memory_equal(trials[r].known, trials[0].known, sizeof trials[0].known);
+        }
+}
+
 static void follow(int R, int L, const char *kind, wefti_mixer_config c) {
     set_out(R, L, kind, c, false);
     go(R, 0, STEPS);
@@ -359,6 +407,7 @@ int main(void) {
         cmocka_unit_test(gamma_falls_with_a_power_of_the_rate),
         cmocka_unit_test(copies_of_a_node_are_members_too),
         cmocka_unit_test(strength_and_means_of_all_too),
+        cmocka_unit_test(a_guest_of_push_sum_takes_no_weight_and_brings_one),
         cmocka_unit_test(push_sum_too_with_strength_and_means_of_all),
         cmocka_unit_test(push_sum_keeps_the_weighted_mean_and_ends_in_the_mean),
         cmocka_unit_test(decided_means_of_all_take_the_place_of_gossip_rounds),
