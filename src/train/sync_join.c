@@ -32,7 +32,8 @@ weft_status wefti_sync_join(weft_sync *s) {
     }
     wefti_elastic_gather(s->mesh, false);
     if (status != WEFT_OK || !s->bare) return status;
-    return weft_ctx_fail(s->ctx, WEFT_ERR_INTERNAL,
-                         "step %lld begins, and this process has no parameters yet",
+    return weft_ctx_fail(s->ctx, WEFT_ERR_PEER,
+                         "step %lld begins, and this process has lost a process that was "
+                         "giving it parameters and state; start it again to join",
                          (long long)s->step + 1);
 }

@@ -8,8 +8,10 @@
  *     averages that other ranks have not ended are made again, last of all, because some of the
  *     others make theirs when they are back in weft_sync_average.
  *
- * A rank that is interrupted by the next change does all of it again; a process has state
- * only when the last byte of it is in place. */
+ * A rank that is interrupted by the next change does all of it again, unless another one has
+ * begun the step: then it does the step of this world, and what its mixer sends before is sent
+ * when the step opens. A process has state only when the last byte of it is in place; without,
+ * it does no step. */
 #include <string.h>
 
 #include <xxhash.h>
@@ -203,10 +205,10 @@ static weft_status repeat_averages(weft_sync *s, int64_t n) {
 static weft_status meet(weft_sync *s, const charter *all) {
     int64_t n = averages_to_repeat(s, all);
     WEFT_TRY(hand_over(s, all));
+    s->bare = false; /* whatever interrupts the rest */
     wefti_mixer_meet_anew(s->rank->mixer, s->step);
     WEFT_TRY(wefti_rank_prime(s->rank));
     s->primed = true;
-    s->bare = false;
     return repeat_averages(s, n);
 }
 
@@ -218,5 +220,6 @@ weft_status wefti_sync_meet(weft_sync *s) {
     if (status == WEFT_OK) status = meet(s, all);
     wefti_free(s->ctx, all);
     if (status == WEFT_OK || !wefti_elastic_interrupted(s->ctx, s->mesh)) return status;
+    if (!s->primed) wefti_mixer_meet_anew(s->rank->mixer, s->step); /* as the others did */
     return WEFT_OK;
 }

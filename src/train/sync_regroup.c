@@ -155,6 +155,7 @@ static weft_status make_rank(weft_sync *s, int number, wefti_luggage *luggage) {
     s->world = world;
     WEFT_TRY(wefti_comms_join(s->ctx, world, s->mesh->rank, &comms));
     WEFT_TRY(wefti_rank_create(s->ctx, s->job, number, &comms, &s->rank));
+    s->primed = false; /* a new mixer, in a new world */
     take_luggage(s, luggage);
     return count_anew(s);
 }
