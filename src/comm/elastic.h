@@ -150,7 +150,7 @@ void wefti_elastic_forget_missed(weft_mesh *mesh);
 enum {
     WEFTI_WAY_BACK_BYTES = 1024,
     WEFTI_VIEW_SHIFT = 5,
-    WEFTI_MAX_VIEWS = 1 << 10,
+    WEFTI_MAX_VIEWS = (1 << 10) - WEFTI_ROUNDS,
     WEFTI_CHANNEL_PART = 0x8000,  /* + the lost rank: a part that was meant for it */
     WEFTI_NOTICE_MOST = 1 << 20, /* bytes */
     WEFTI_CHANNEL_NOTICE = 0xfffc, /* empty: asks what must be equal in all; else the

@@ -88,6 +88,9 @@ typedef struct wefti_found {
     void *message;
 } wefti_found;
 
+/* Exchanges on a mesh before their channels are used again. */
+enum { WEFTI_ROUNDS = 64 };
+
 struct weft_mesh {
     wefti_world world; /* first member; its shape is set by wefti_mesh_shape */
     weft_ctx *ctx;     /* owned */
@@ -100,6 +103,8 @@ struct weft_mesh {
     int hosts, ranks_here;
     bool even;
     weft_mesh_facts facts; /* that weft_mesh_look returned last */
+    int n_rounds, world_of_round;  /* successors.c; that of communicators that are joined now */
+    bool round_open[WEFTI_ROUNDS]; /* lock */
     int64_t process; /* that created the mesh: its forks can not use it */
 
     pthread_t progress_thread;
@@ -192,6 +197,19 @@ void wefti_mesh_number_ranks(weft_mesh *mesh);
 
 /* Whether two ranks run on one machine. */
 bool wefti_mesh_same_host(const weft_mesh *mesh, int a, int b);
+
+/* --- successors.c --- */
+
+/* Communicators that are joined from here to wefti_mesh_end_joins have channels that no earlier
+ * exchange had. [out] *round: for the functions below; -1 after a failure. */
+weft_status wefti_mesh_begin_round(weft_ctx *ctx, weft_mesh *mesh, int *round) WEFT_CHECKED;
+void wefti_mesh_end_joins(weft_mesh *mesh);
+
+/* The exchange was made: the next one is another round. Called alike on all ranks. */
+void wefti_mesh_count_round(weft_mesh *mesh, int round);
+
+/* Its messages are nobody's from now on. */
+void wefti_mesh_end_round(weft_mesh *mesh, int round);
 
 /* --- outbox.c --- */
 

@@ -629,8 +629,9 @@ static const wefti_comm_ops comm_ops = {
     .destroy = remote_destroy,
 };
 
-/* The channel number contains the group and the view of the membership, so that messages of
- * an earlier world are never confused with those of the next. */
+/* The channel number contains the group and the view of the membership, or the number of the
+ * exchange (successors.c), so that messages of an earlier world are never confused with those of
+ * the next. */
 static weft_status remote_join(weft_ctx *ctx, wefti_world *world, int rank,
                                wefti_group group, int channel, wefti_comm **out) {
     *out = NULL;
@@ -644,8 +645,8 @@ static weft_status remote_join(weft_ctx *ctx, wefti_world *world, int rank,
     comm->shape = world->shape;
     comm->members = wefti_world_members(&world->shape, e ? e->me : rank, group);
     comm->view = e ? e->entered : 1;
-    comm->channel = (int)(comm->view - 1) << WEFTI_VIEW_SHIFT |
-                    ((int)group * 8 + channel);
+    int world_number = e ? (int)comm->view - 1 : comm->mesh->world_of_round;
+    comm->channel = world_number << WEFTI_VIEW_SHIFT | ((int)group * 8 + channel);
     comm->head = (wefti_comm){.ops = &comm_ops,
                               .ctx = ctx,
                               .rank = comm->members.rank,

@@ -77,7 +77,12 @@ static weft_status make_rank(weft_sync *s) {
     wefti_comms comms;
     int rank = s->joins ? s->mesh->rank % s->job->S : s->world->first_here;
     s->job->outside = s->setup.outside;
-    WEFT_TRY(wefti_comms_join(s->ctx, s->world, rank, &comms));
+    s->elastic = wefti_sync_can_go_on(s);
+    if (s->mesh && !s->joins && !s->elastic)
+        WEFT_TRY(wefti_mesh_begin_round(s->ctx, s->mesh, &s->round));
+    weft_status joined = wefti_comms_join(s->ctx, s->world, rank, &comms);
+    if (s->mesh) wefti_mesh_end_joins(s->mesh);
+    WEFT_TRY(joined);
     WEFT_TRY(wefti_rank_create(s->ctx, s->job, rank, &comms, &s->rank));
     WEFT_TRY(borrow_both(s));
     if (!s->setup.outside || s->rank->schedule->clip != WEFTI_CLIP_LOCAL) return WEFT_OK;
@@ -112,8 +117,9 @@ static weft_status build(weft_sync *s) {
     WEFT_TRY(wefti_alloc_n(s->ctx, s->rank->arrangement->n_buckets, sizeof *s->missing,
                            "buckets", &s->missing));
     wefti_sync_expect_all(s);
-    s->elastic = wefti_sync_can_go_on(s);
-    return s->setup.compressed ? wefti_sync_prepare_offers(s) : WEFT_OK;
+    if (s->setup.compressed) WEFT_TRY(wefti_sync_prepare_offers(s));
+    if (s->mesh) wefti_mesh_count_round(s->mesh, s->round);
+    return WEFT_OK;
 }
 
 weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
@@ -132,6 +138,7 @@ weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
     s->mesh = setup->mesh;
     s->config = setup->config;
     s->rate = NAN;
+    s->round = -1;
     s->process = (int64_t)getpid();
     weft_status status = build(s);
     wefti_free(ctx, tensors);
@@ -165,6 +172,7 @@ void weft_sync_destroy(weft_sync *s) {
         wefti_sync_give_back(s, &s->rank->grads);
     }
     wefti_rank_destroy(s->rank);
+    if (s->mesh) wefti_mesh_end_round(s->mesh, s->round);
     wefti_world_destroy(ctx, s->world);
     wefti_job_destroy(ctx, s->job);
     weft_config_destroy(ctx, s->own_config);

@@ -33,6 +33,7 @@ struct weft_sync {
     bool averaged;       /* the gradients hold the parameters before averaging */
     bool skip;           /* this rank wants to skip the step */
     bool borrowed;       /* parameters and gradients are the caller's blocks */
+    int round;           /* of the mesh (comm/mesh.h); -1: none */
     bool elastic;        /* continues when others are lost (sync_regroup.c) */
     bool started;        /* membership has been started, for this exchange */
     bool joins;          /* this process joins a run that is training (sync_join.c), */
