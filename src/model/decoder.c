@@ -176,6 +176,7 @@ static wefti_linear linear(const wefti_decoder_view *f, wefti_role role, wefti_r
                           .b = param(f, bias),
                           .dw = grad(f, role),
                           .db = grad(f, bias),
+                          .fresh = f->pass->fresh,
                           .side = wefti_side_of(f->model, f->unit, f->pass, i, out)};
 }
 

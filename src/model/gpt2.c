@@ -231,6 +231,7 @@ static wefti_linear linear(const frame *f, int i) {
                           .b = param(f, i + 1),
                           .dw = grad(f, i),
                           .db = grad(f, i + 1),
+                          .fresh = f->pass->fresh,
                           .side = wefti_side_of(f->model, f->unit, f->pass, i,
                                                 f->p[i].cols)};
 }

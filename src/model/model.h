@@ -106,7 +106,12 @@ typedef struct wefti_pass {
     const wefti_side *side; /* NULL: nothing is dropped before an adapter */
     bool frozen_table; /* backward of the head: no gradient of its token matrix */
     double *hits; /* forward of an image's head: right classes are ADDED; may be NULL */
+    bool fresh;   /* backward: the gradients of the unit's hidden matrices are STORED, and
+                     were not cleared; for models without adapters */
 } wefti_pass;
+
+/* Clears of a unit's gradients what a backward with pass.fresh adds to. */
+void wefti_unit_clear(const wefti_unit *unit, const wefti_kernels *kernels, float *grads);
 
 typedef struct wefti_traits wefti_traits; /* model/families.h */
 typedef struct wefti_adapted wefti_adapted; /* model/adapted.h */

@@ -68,15 +68,15 @@ static void product_backward(const wefti_kernels *k, const wefti_linear *l, part
             l->in_out ? l->out : l->in, 0.0f, dx, l->in);
 }
 
-/* [in,out]: dW += x^T dy     [out,in]: dW += dy^T x */
+/* [in,out]: dW += x^T dy     [out,in]: dW += dy^T x     (= if it is fresh) */
 static void matrix_gradient(const wefti_kernels *k, const wefti_linear *l, part p,
                             const float *x, const float *dy) {
-    float *dw = l->dw + begin(l, p);
+    float *dw = l->dw + begin(l, p), beta = l->fresh ? 0 : 1;
     if (l->in_out)
-        k->gemm(true, false, l->in, p.n, l->N, 1.0f, x, l->in, dy + p.at, l->out, 1.0f,
+        k->gemm(true, false, l->in, p.n, l->N, 1.0f, x, l->in, dy + p.at, l->out, beta,
                 dw, l->out);
     else
-        k->gemm(true, false, p.n, l->in, l->N, 1.0f, dy + p.at, l->out, x, l->in, 1.0f,
+        k->gemm(true, false, p.n, l->in, l->N, 1.0f, dy + p.at, l->out, x, l->in, beta,
                 dw, l->in);
 }
 

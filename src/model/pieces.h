@@ -25,6 +25,7 @@ typedef struct wefti_linear {
                     and y = x W^T (Hugging Face Linear) */
     const float *w, *b;
     float *dw, *db; /* ADDED to; unused in forward */
+    bool fresh;     /* dw is STORED; not with a side */
     wefti_linear_side side;
 } wefti_linear;
 

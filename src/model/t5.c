@@ -402,8 +402,12 @@ static float *grad(const frame *f, int i) {
 /* The product of N rows with n adjacent matrices, from parameter i on. */
 static wefti_linear linear(const frame *f, int64_t N, int i, int n) {
     const wefti_param *p = &f->unit->params[i];
-    return (wefti_linear){
-        .N = N, .in = p->cols, .out = n * p->rows, .w = param(f, i), .dw = grad(f, i)};
+    return (wefti_linear){.N = N,
+                          .in = p->cols,
+                          .out = n * p->rows,
+                          .w = param(f, i),
+                          .dw = grad(f, i),
+                          .fresh = f->pass.fresh};
 }
 
 static void norm(const frame *f, int i, const float *x, float *y, float *rstd) {

@@ -74,6 +74,21 @@ void wefti_units_append(weft_model *model, const wefti_param_spec *param) {
     model->n_elements += unit->n_elements - before;
 }
 
+void wefti_unit_clear(const wefti_unit *unit, const wefti_kernels *kernels,
+                      float *grads) {
+    int64_t begin = 0, end = 0; /* neighbours together */
+    for (int i = 0; i < unit->n_params; i++) {
+        const wefti_param *p = &unit->params[i];
+        if (p->hidden) continue;
+        if (p->offset != end) {
+            kernels->clear(end - begin, grads + begin);
+            begin = p->offset;
+        }
+        end = p->offset + p->rows * p->cols;
+    }
+    kernels->clear(end - begin, grads + begin);
+}
+
 weft_status wefti_units_build(weft_ctx *ctx, weft_model *model,
                               const wefti_model_spec *spec) {
     int64_t L = model->config.layers;

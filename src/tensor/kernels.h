@@ -94,6 +94,8 @@ struct wefti_kernels {
     void (*accumulate)(int64_t n, const float *a, float *y);
     void (*add)(int64_t n, const float *a, const float *b, float *y);
     void (*scale)(int64_t n, float s, float *y);
+    /* y = 0; for memory that is not read soon, which passes the cache */
+    void (*clear)(int64_t n, float *y);
     /* sum of squares in double, fixed order */
     double (*sum_squares)(int64_t n, const float *x);
 

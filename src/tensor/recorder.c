@@ -86,6 +86,8 @@ static void add(int64_t n, const float *a, const float *b, float *y) {
 
 static void scale(int64_t n, float s, float *y) { NOTED(scale, n, 2 * n, n, s, y); }
 
+static void clear(int64_t n, float *y) { NOTED(clear, 0, n, n, y); }
+
 static double sum_squares(int64_t n, const float *x) {
     NOTED_SUM(sum_squares, 2 * n, n, n, x);
 }
@@ -240,6 +242,7 @@ void wefti_recorder_begin(wefti_recorder *r, const wefti_kernels *under) {
                                .accumulate = accumulate,
                                .add = add,
                                .scale = scale,
+                               .clear = clear,
                                .sum_squares = sum_squares,
                                .layernorm_forward = layernorm_forward,
                                .layernorm_backward = layernorm_backward,

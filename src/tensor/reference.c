@@ -70,6 +70,10 @@ static void scale(int64_t n, float s, float *y) {
     for (int64_t i = 0; i < n; i++) y[i] *= s;
 }
 
+static void clear(int64_t n, float *y) {
+    for (int64_t i = 0; i < n; i++) y[i] = 0;
+}
+
 static double sum_squares(int64_t n, const float *x) {
     return dot_strided(n, x, 1, x, 1);
 }
@@ -80,7 +84,7 @@ static const wefti_kernels wefti_kernels_reference_bf16;
     .name = "reference", .bf16 = &wefti_kernels_reference_bf16,                          \
     .multiplies_bf16 = multiplies_bf16, .gemm = gemm_, .head_loss = head_loss_,          \
     .bias_add = bias_add, .bias_grad = bias_grad, .accumulate = accumulate, .add = add,  \
-    .scale = scale, .sum_squares = sum_squares,                                          \
+    .scale = scale, .clear = clear, .sum_squares = sum_squares,                          \
     .layernorm_forward = wefti_reference_layernorm_forward,                              \
     .layernorm_backward = wefti_reference_layernorm_backward,                            \
     .rmsnorm_forward = wefti_reference_rmsnorm_forward,                                  \

@@ -53,17 +53,25 @@ void wefti_rank_forget_gathered(wefti_rank *r) {
     for (int u = 0; r->kept && u < n_units(r); u++) r->kept[u].valid = false;
 }
 
-/* Where the full gradient of unit u is accumulated. It is zeroed before the first
- * addition of a step (S = 1: the micro-batches add up in the shard itself) or of a
- * micro-batch (S > 1). */
+/* Whether a backward begins gradients: the first of a step (S = 1: the micro-batches add up in
+ * the shard itself), or each one (S > 1). */
+static bool begins(const wefti_rank *r) { return r->job->S > 1 || r->micro == 0; }
+
+/* Whether it stores what products make of them, which need not be cleared then. */
+static bool stores(const wefti_rank *r) { return begins(r) && !r->job->model->adapted; }
+
+/* Where the full gradient of unit u is accumulated. Before the first addition it is cleared. */
 static float *gradient_of(wefti_rank *r, int u) {
     int place = place_of(r, u);
-    size_t n_bytes = (size_t)r->job->model->units[u].n_elements * sizeof(float);
+    const wefti_unit *unit = &r->job->model->units[u];
     bool begun = r->gradients.unit[place] == u;
     r->gradients.unit[place] = u;
     float *grads = r->job->S == 1 ? shard_of(r, r->grads, u) : r->gradients.buffer[place];
-    if (!begun && n_bytes > 0 && (r->job->S > 1 || r->micro == 0))
-        memset(grads, 0, n_bytes); /* a frozen unit has none */
+    if (begun || !begins(r) || unit->n_elements == 0) return grads; /* 0: frozen */
+    if (stores(r))
+        wefti_unit_clear(unit, r->job->kernels, grads);
+    else
+        r->job->kernels->clear(unit->n_elements, grads);
     return grads;
 }
 
@@ -180,6 +188,7 @@ weft_status wefti_rank_backward_op(wefti_rank *r, const wefti_op *op) {
     if (r->job->config->model.recompute && pass.y) model->ops->forward(model, u, &pass);
     pass.grads = gradient_of(r, u);
     if (borrowed >= 0) pass.borrowed_grads = gradient_of(r, borrowed);
+    pass.fresh = stores(r);
     pass.grad_scale = (float)(1.0 / (double)r->counted);
     double loss = 0;
     bool all = r->counted == positions_of(r->job);

@@ -5,8 +5,7 @@
  *     units forward -> units backward -> norm of the gradient -> AdamW
  *
  * on generated rows, with a recorder (tensor/recorder.h) in place of the kernels. The
- * time that the step takes beyond its kernels goes into clearing the gradient and into
- * the records.
+ * time that the step takes beyond its kernels goes into the records.
  *
  *     limit of a kernel   max(flop / peak, bytes / stream) seconds, the roofline
  *     share of the limit  the limit over the kernel's time */
@@ -139,7 +138,8 @@ static wefti_pass pass_of(const bench *b, int u, double *loss) {
                        .saved = b->at.saved[u],
                        .scratch = b->at.scratch,
                        .grad_scale = 1.0f / (float)(b->job->B * b->job->T),
-                       .loss_sum = loss};
+                       .loss_sum = loss,
+                       .fresh = true};
     if (borrowed >= 0) {
         pass.borrowed = b->at.params + start_of(model, borrowed);
         pass.borrowed_grads = b->at.grads + start_of(model, borrowed);
@@ -152,7 +152,8 @@ static void step(bench *b, int64_t number) {
     const wefti_kernels *k = &b->recorder->table;
     int64_t n = model->n_elements;
     double loss = 0, t = (double)number;
-    memset(b->at.grads, 0, (size_t)n * sizeof *b->at.grads);
+    for (int u = 0; u < model->n_units; u++)
+        wefti_unit_clear(&model->units[u], k, b->at.grads + start_of(model, u));
     for (int u = 0; u < model->n_units; u++) {
         wefti_pass pass = pass_of(b, u, &loss);
         model->ops->forward(model, u, &pass);

@@ -237,6 +237,16 @@ static inline void net_zero_grads(net *n) {
     memset(n->grads, 0, (size_t)n->model->n_elements * sizeof *n->grads);
 }
 
+/* Gradients as before a backward that stores those of hidden matrices: these are poison. */
+static inline void net_spoil_grads(net *n) {
+    for (int u = 0; u < n->model->n_units; u++) {
+        const wefti_unit *unit = &n->model->units[u];
+        float *grads = n->grads + n->starts[u];
+        for (int64_t i = 0; i < unit->n_elements; i++) grads[i] = NAN;
+        wefti_unit_clear(unit, n->kernels, grads);
+    }
+}
+
 /* The head's loss without its backward, times grad_scale. */
 static inline double net_head_loss(net *n) {
     int u = n->model->n_units - 1;
@@ -278,11 +288,18 @@ static inline double net_model_loss(net *n, int u) {
     return net_head_loss(n);
 }
 
+/* Into gradients that are not cleared first, where the model can. */
 static inline void net_model_gradient(net *n) {
+    bool fresh = !n->model->adapted;
     net_zero_grads(n);
+    if (fresh) net_spoil_grads(n);
     n->loss = 0;
     for (int u = 0; u < n->model->n_units; u++) net_forward(n, u);
-    for (int u = n->model->n_units - 1; u >= 0; u--) net_backward(n, u);
+    for (int u = n->model->n_units - 1; u >= 0; u--) {
+        wefti_pass pass = net_pass(n, u);
+        pass.fresh = fresh;
+        n->model->ops->backward(n->model, u, &pass);
+    }
 }
 
 typedef double (*net_loss_function)(net *n, int u);

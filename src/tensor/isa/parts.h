@@ -31,6 +31,7 @@ void WEFT_ISA_NAME(wefti_bias_grad)(int64_t N, int64_t C, const float *dy, float
 void WEFT_ISA_NAME(wefti_accumulate)(int64_t n, const float *a, float *y);
 void WEFT_ISA_NAME(wefti_add)(int64_t n, const float *a, const float *b, float *y);
 void WEFT_ISA_NAME(wefti_scale)(int64_t n, float s, float *y);
+void WEFT_ISA_NAME(wefti_clear)(int64_t n, float *y);
 double WEFT_ISA_NAME(wefti_sum_squares)(int64_t n, const float *x);
 
 /* layernorm.c, rmsnorm.c */

@@ -27,6 +27,8 @@ static void check_elementwise(const wefti_kernels *fast, int64_t n) {
     assert_true(fast->sum_squares(n, got) == fast->sum_squares(n, got));
     ref->add(n, a, b, want), fast->add(n, a, b, got);
     assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    ref->clear(n, want), fast->clear(n, got);
+    assert_memory_equal(got, want, (size_t)n * sizeof *got);
     free(a), free(b), free(want), free(got);
 }
 
