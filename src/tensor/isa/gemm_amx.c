@@ -10,6 +10,13 @@
  *           pack A on its stack
  *           for 32 rows: all tiles of 32 x 32
  *
+ * Where a block of more than TERMS terms has all of them (K up to LONG), C is passed once:
+ *
+ *           for rows by 32
+ *             pack A on its stack
+ *             for terms by INNER: sums += all tiles of 32 x 32
+ *             C = alpha sums + beta C, whose memory was asked for meanwhile
+ *
  * So B is packed once, lies in the second-level cache of each core and passes 32 rows of A in
  * the first-level cache; C and A are read and written along their rows. */
 #include "tensor/isa/parts.h"
@@ -20,6 +27,10 @@
 
 /* 32 rows of TERMS numbers are 32 KB; KEPT numbers of B fill half of a cache of 2 MB. */
 enum { TERMS = 512, KEPT = 512 * 1024, PANEL = 128, SIDE = 2 * TILE_LINES };
+
+/* 32 rows of INNER numbers are 16 KB: they stay in the first-level cache beside columns of B.
+ * WIDE columns of LONG terms fill the kept memory. */
+enum { LONG = 768, INNER = 256, WIDE = KEPT / LONG / SIDE * SIDE };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -80,17 +91,107 @@ static void multiply_panel(const product *p, int64_t row, const uint32_t *b) {
     multiply_packed(&panel, a, b);
 }
 
+/* Lines of C that will be stored soon. */
+typedef struct coming {
+    const char *row;
+    int64_t ld, lines, line, rows;
+} coming;
+
+static inline void ask(coming *c, int64_t n) {
+    for (; n > 0 && c->rows > 0; n--) {
+        __builtin_prefetch(c->row + c->line * 64, 1, 2);
+        if (++c->line < c->lines) continue;
+        c->line = 0, c->rows--, c->row += c->ld;
+    }
+}
+
+/* One of the inner blocks of terms of SIDE rows: their tiles, and from one line to the next. */
+typedef struct inner {
+    const uint32_t *a, *a2, *b;
+    int64_t n_tiles, line;
+    bool first;
+} inner;
+
+/* sums[SIDE][ld] += the rows times n_lines lines of B, asking for `each` lines of C at a tile. */
+TILED_INLINE void add_tiles(const inner *w, int64_t n_lines, float *sums, int64_t ld,
+                            coming *c, int64_t each) {
+    int64_t row = ld * (int64_t)sizeof *sums, terms = w->n_tiles * TILE_WORDS;
+    const uint32_t *b = w->b;
+    for (int64_t l = 0; l < n_lines; l += 2, b += 2 * w->line, sums += SIDE) {
+        const uint32_t *b2 = l + 1 < n_lines ? b + w->line : b;
+        float *low = sums + ld * TILE_LINES;
+        ask(c, each);
+        tiles_see_memory();
+        if (w->first) {
+            _tile_zero(0);
+            _tile_zero(1);
+            _tile_zero(2);
+            _tile_zero(3);
+        } else {
+            _tile_loadd(0, sums, row);
+            _tile_loadd(1, sums + LANES, row);
+            _tile_loadd(2, low, row);
+            _tile_loadd(3, low + LANES, row);
+        }
+        for (int64_t t = 0; t < terms; t += TILE_WORDS) {
+            _tile_loadd(4, w->a + t, TILE_STRIDE);
+            _tile_loadd(6, b + t, TILE_STRIDE);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_loadd(7, b2 + t, TILE_STRIDE);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_loadd(5, w->a2 + t, TILE_STRIDE);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+        _tile_stored(0, sums, row);
+        _tile_stored(1, sums + LANES, row);
+        _tile_stored(2, low, row);
+        _tile_stored(3, low + LANES, row);
+        tiles_see_memory();
+    }
+}
+
+/* C[SIDE or fewer rows, N] of up to LONG terms; B is packed. */
+TILED static void multiply_strip(const product *p, int64_t row, const uint32_t *b) {
+    enum { LD = WIDE + LANES }; /* not a multiple of 4 KB */
+    _Alignas(64) uint32_t a[SIDE * LONG / 2];
+    _Alignas(64) float sums[SIDE * LD];
+    product s = part_of(p, (span){row, least(row + SIDE, p->M)}, (span){0, p->N});
+    int64_t n_tiles = whole_tiles(p->K, TILE_TERMS), line = n_tiles * TILE_WORDS;
+    int64_t n_lines = whole_tiles(p->N, TILE_LINES), step = INNER / TILE_TERMS;
+    int64_t bytes = (int64_t)sizeof *s.C;
+    coming c = {(const char *)s.C, s.ldc * bytes, whole_tiles(s.N * bytes, 64), 0, s.M};
+    int64_t times = whole_tiles(n_tiles, step) * whole_tiles(n_lines, 2);
+    int64_t each = whole_tiles(c.lines * c.rows, times);
+    pack_left(&s, a);
+    tiles_begin();
+    for (int64_t t = 0; t < n_tiles; t += step) {
+        const uint32_t *at = a + t * TILE_WORDS;
+        inner w = {at,   s.M > TILE_LINES ? at + line : at, b + t * TILE_WORDS,
+                   least(step, n_tiles - t), line, t == 0};
+        add_tiles(&w, n_lines, sums, LD, &c, each);
+    }
+    tiles_end();
+    for (int64_t i = 0; i < s.M; i++)
+        for (int64_t n = 0; n < s.N; n += LANES)
+            store_sum(load(sums + i * LD + n) * s.alpha, s.N - n, s.beta,
+                      s.C + i * s.ldc + n);
+}
+
 /* A product of as many terms and columns as fit. */
 static void multiply_block(const product *p, int t) {
     _Alignas(64) uint32_t b[KEPT / 2];
     (void)t; /* without OpenMP */
     int64_t rows = p->tb ? p->N : p->K, step = p->tb ? TILE_LINES : TILE_TERMS;
+    bool is_long = p->K > TERMS;
+    int64_t side = is_long ? SIDE : PANEL;
 #pragma omp parallel num_threads(t) if (t > 1)
     {
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < rows; row += step) pack_rows_of_right(p, row, b);
 #pragma omp for schedule(dynamic)
-        for (int64_t m = 0; m < p->M; m += PANEL) multiply_panel(p, m, b);
+        for (int64_t m = 0; m < p->M; m += side)
+            (is_long ? multiply_strip : multiply_panel)(p, m, b);
     }
 }
 
@@ -106,8 +207,11 @@ void WEFT_ISA_NAME(wefti_gemm_amx)(bool ta, bool tb, int64_t M, int64_t N, int64
                                    int64_t ldc) {
     product whole = {ta, tb, M, N, K, alpha, beta, A, B, C, lda, ldb, ldc};
     int t = threads_for(&whole);
-    int64_t terms = equal_parts(K, TERMS, TILE_TERMS), k = 0;
-    int64_t columns = equal_parts(N, KEPT / terms / TILE_LINES * TILE_LINES, TILE_LINES);
+    bool is_long = K > TERMS && K <= LONG;
+    int64_t terms = is_long ? LONG : equal_parts(K, TERMS, TILE_TERMS), k = 0;
+    int64_t columns = is_long ? equal_parts(N, WIDE, SIDE)
+                              : equal_parts(N, KEPT / terms / TILE_LINES * TILE_LINES,
+                                            TILE_LINES);
     do { /* once without terms too: C = beta C */
         product p = terms_of(&whole, (span){k, least(k + terms, K)});
         for (int64_t n = 0; n < N; n += columns) {
