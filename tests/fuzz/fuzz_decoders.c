@@ -109,7 +109,7 @@ static void read_late_table(const uint8_t *data, size_t size) {
         fine = wefti_late_row_read(row, i, seen, &table);
         if (!fine) break;
         const char *card = (const char *)table.cards + (size_t)i * WEFTI_CARD_BYTES;
-        const int address = WEFTI_CARD_HOST_AT + WEFTI_CARD_HOST_BYTES;
+        const int address = WEFTI_CARD_ADDRESS_AT;
         require(table.rank_of[i] >= 0 && table.rank_of[i] < table.n_places);
         require(seen[table.rank_of[i]]);
         require_text(card + WEFTI_CARD_HOST_AT, WEFTI_CARD_HOST_BYTES);
