@@ -47,6 +47,7 @@ typedef struct hub_request {
 
 typedef struct hub_transport {
     weft_transport head;
+    weft_transport_ops ops;
     hub *hub;
 } hub_transport;
 
@@ -207,20 +208,12 @@ static inline weft_transport *hub_member(hub *h, int number) {
                                            .test = hub_test,
                                            .withdraw = hub_withdraw,
                                            .say = hub_say,
-                                           .finish = hub_finish},
-                                   machines = {.struct_size = sizeof ops,
-                                               .name = "hub",
-                                               .send = hub_send,
-                                               .probe = hub_probe,
-                                               .receive = hub_receive,
-                                               .test = hub_test,
-                                               .withdraw = hub_withdraw,
-                                               .say = hub_say,
-                                               .finish = hub_finish,
-                                               .machine = hub_machine};
+                                           .finish = hub_finish};
     hub_transport *t = calloc(1, sizeof *t);
     t->hub = h;
-    t->head = (weft_transport){.ops = h->machines[0] ? &machines : &ops,
+    t->ops = ops;
+    if (h->machines[0]) t->ops.machine = hub_machine;
+    t->head = (weft_transport){.ops = &t->ops,
                                .rank = number,
                                .size = h->size,
                                .version = "hub 1",

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies of the model inside a node, sites of nodes, and the check that copies are equal.
  */
-#include "ranks.h"
-#include "train/rank.h"
-#include "training.h"
+#include "jobs.h"
 
 static outcome one, two;
 
@@ -147,12 +145,9 @@ typedef struct spoiler {
 
 static weft_status compare(rank_env *env) {
     spoiler *s = env->user;
-    wefti_comms comms = {
-        .shard = env->shard, .replica = env->replica, .control = env->control};
+    wefti_comms comms;
     wefti_rank *r;
-    env->shard = env->replica = env->control = NULL;
-    WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_SITES, 0,
-                              &comms.sites));
+    WEFT_TRY(take_comms(env, &comms));
     WEFT_TRY(wefti_rank_create(env->ctx, s->job, env->rank, &comms, &r));
     wefti_rank_init_params(r);
     if (r->replica == s->replica)
@@ -166,16 +161,10 @@ static weft_status compare(rank_env *env) {
 static void spoil(spoiler *spoilers, int replica, int unit, weft_status *statuses) {
     weft_ctx *ctx;
     weft_config *config;
-    wefti_job *job;
     void *users[3];
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-    assert_ok(ctx, weft_config_create(ctx, &config));
-    for (int i = 0; small_run[i]; i++)
-        assert_ok(ctx, weft_config_set(ctx, config, small_run[i]));
-    assert_ok(ctx, weft_config_set(ctx, config, "mesh.nodes=3"));
-    assert_ok(ctx, weft_config_set(ctx, config, "batch.tokens_per_step=480"));
-    assert_ok(ctx, weft_config_finish(ctx, config));
-    assert_ok(ctx, wefti_job_create(ctx, config, NULL, 256, &job));
+    wefti_job *job = small_job(ctx, KEYS("mesh.nodes=3", "batch.tokens_per_step=480"),
+                               &config);
     for (int r = 0; r < 3; r++) {
         spoilers[r] = (spoiler){.job = job, .replica = replica, .unit = unit};
         users[r] = &spoilers[r];
@@ -238,23 +227,15 @@ static weft_status send_agreed(wefti_comm *comm, int peer, int64_t tag, const vo
 /* The exchange of one step. */
 static weft_status exchange(rank_env *env) {
     speaker *s = env->user;
-    wefti_comms comms = {
-        .shard = env->shard, .replica = env->replica, .control = env->control};
+    wefti_comms comms;
     wefti_rank *r;
-    env->shard = env->replica = env->control = NULL;
-    WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_SITES, 0,
-                              &comms.sites));
+    WEFT_TRY(take_comms(env, &comms));
     s->site = comms.replica;
     s->between = comms.sites;
     comms.replica->ops = comms.sites->ops = &recorded;
     WEFT_TRY(wefti_comm_barrier(comms.control, 1)); /* all speakers are known */
     WEFT_TRY(wefti_rank_create(env->ctx, s->job, env->rank, &comms, &r));
-    wefti_rank_init_params(r);
-    r->lr = r->grad_scale = 1;
-    double waited_s;
-    for (int b = 0; b < r->schedule->n_buckets; b++)
-        r->last_ticket = wefti_worker_submit(r->worker, b);
-    weft_status status = wefti_worker_wait(r->worker, r->last_ticket, &waited_s);
+    weft_status status = exchange_once(r);
     if (status == WEFT_OK) status = wefti_comm_barrier(r->comms.control, 2);
     wefti_rank_destroy(r);
     return status;
@@ -280,18 +261,10 @@ static void a_site_tells_others_only_what_it_has_agreed_on(void **state) {
     for (int i = 0; i < 3; i++) {
         weft_ctx *ctx;
         weft_config *config;
-        wefti_job *job;
         void *users[4];
         assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-        assert_ok(ctx, weft_config_create(ctx, &config));
-        for (int k = 0; small_run[k]; k++)
-            assert_ok(ctx, weft_config_set(ctx, config, small_run[k]));
-        for (int k = 0; k < 2; k++)
-            assert_ok(ctx, weft_config_set(ctx, config, methods[i][k]));
-        assert_ok(ctx, weft_config_set(ctx, config, "mesh.nodes=4"));
-        assert_ok(ctx, weft_config_set(ctx, config, "mesh.sites=2"));
-        assert_ok(ctx, weft_config_finish(ctx, config));
-        assert_ok(ctx, wefti_job_create(ctx, config, NULL, 256, &job));
+        wefti_job *job = small_job(
+            ctx, KEYS(methods[i][0], methods[i][1], "mesh.nodes=4", "mesh.sites=2"), &config);
         for (int r = 0; r < 4; r++) {
             speakers[r] = (speaker){.job = job};
             users[r] = &speakers[r];

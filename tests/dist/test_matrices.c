@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrices that are updated as wholes, in a job's ranks. */
-#include "ranks.h"
-#include "train/rank.h"
-#include "training.h"
+#include "jobs.h"
 
 static wefti_kernels counting; /* the job's table, but for gemm */
 static const wefti_kernels *under;
@@ -17,21 +15,13 @@ static void count(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha
 
 /* The exchange and the update of one step, without a pass. */
 static weft_status update(rank_env *env) {
-    wefti_comms comms = {
-        .shard = env->shard, .replica = env->replica, .control = env->control};
+    wefti_comms comms;
     wefti_rank *r;
-    env->shard = env->replica = env->control = NULL;
-    WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_SITES, 0,
-                              &comms.sites));
+    WEFT_TRY(take_comms(env, &comms));
     WEFT_TRY(wefti_world_join(env->ctx, env->world, env->rank, WEFTI_GROUP_SHARD, 1,
                               &comms.rows));
     WEFT_TRY(wefti_rank_create(env->ctx, env->user, env->rank, &comms, &r));
-    wefti_rank_init_params(r);
-    r->lr = r->grad_scale = 1;
-    double waited_s;
-    for (int b = 0; b < r->schedule->n_buckets; b++)
-        r->last_ticket = wefti_worker_submit(r->worker, b);
-    weft_status status = wefti_worker_wait(r->worker, r->last_ticket, &waited_s);
+    weft_status status = exchange_once(r);
     wefti_rank_destroy(r);
     return status;
 }
@@ -40,17 +30,11 @@ static weft_status update(rank_env *env) {
 static void products_are_in_the_precision_of_the_model(void **state) {
     weft_ctx *ctx;
     weft_config *config;
-    wefti_job *job;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-    assert_ok(ctx, weft_config_create(ctx, &config));
-    for (int k = 0; small_run[k]; k++)
-        assert_ok(ctx, weft_config_set(ctx, config, small_run[k]));
-    assert_ok(ctx, weft_config_set(ctx, config, "method=hsdp"));
-    assert_ok(ctx, weft_config_set(ctx, config, "optimizer.kind=muon"));
-    assert_ok(ctx, weft_config_set(ctx, config, "optimizer.clip=0"));
-    assert_ok(ctx, weft_config_set(ctx, config, "model.precision=bf16"));
-    assert_ok(ctx, weft_config_finish(ctx, config));
-    assert_ok(ctx, wefti_job_create(ctx, config, NULL, 256, &job));
+    wefti_job *job = small_job(ctx,
+                               KEYS("method=hsdp", "optimizer.kind=muon", "optimizer.clip=0",
+                                    "model.precision=bf16"),
+                               &config);
     assert_ptr_equal(job->pass_kernels, job->kernels->bf16);
     under = job->pass_kernels;
     counting = *under;
