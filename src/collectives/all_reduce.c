@@ -24,14 +24,15 @@ typedef struct vector {
     wefti_section section; /* coded values: all n of them */
     wefti_range own;       /* the range that this rank adds */
     float *sum;  /* [largest range] the range's mean, kept until peers have read it */
-    float *kept; /* the caller's, borrowed from begin on */
+    float *kept; /* the caller's, borrowed from begin on; NULL: it gets what is lost */
     const unsigned char *coded; /* the caller's in begin_coded: its whole section */
 } vector;
 
 struct wefti_all_reduce {
     wefti_all_reduce_setup setup;
-    wefti_driver *driver; /* owned */
-    vector *vectors;      /* [setup.n_vectors] */
+    wefti_driver *driver;        /* owned */
+    vector *vectors;             /* [setup.n_vectors] */
+    const unsigned char **parts; /* [comm->size] what is to be added, in rank order */
     float *spare; /* [n_spare] the sum of a lost rank's range; NULL: none was lost */
     int64_t n_spare;
 };
@@ -108,29 +109,45 @@ wefti_rounding wefti_all_reduce_rounding(const wefti_all_reduce *a, int vector_n
     return rounding_of(a, vector_number, step, 0, a->setup.comm->rank);
 }
 
-/* x <- the decoded value of x + kept; kept <- the rest. */
-static void code_block(const wefti_section *section, int64_t b, float *restrict x,
-                       float *restrict kept, const wefti_rounding *rounding,
-                       unsigned char *out) {
-    int64_t n = wefti_section_block_values(section, b);
-    for (int64_t i = 0; kept && i < n; i++) kept[i] = x[i] += kept[i];
-    wefti_section_encode(section, b, NULL, x, rounding, out);
-    for (int64_t i = 0; kept && i < n; i++) kept[i] -= x[i];
+/* Blocks that are coded together, while they are in the first-level cache. */
+enum { STRIP_BLOCKS = 64, STRIP = STRIP_BLOCKS * WEFTI_BLOCK_VALUES };
+
+/* The i-th strip of a range. */
+typedef struct strip {
+    int64_t first, n; /* its blocks */
+    int64_t at;       /* its first number in the range */
+    int64_t byte;     /* its first byte in the range's payload */
+} strip;
+
+static int64_t strips_of(wefti_range range) { return (range.n + STRIP - 1) / STRIP; }
+
+static strip strip_of(const wefti_section *section, wefti_range range, int64_t i) {
+    int64_t first = block_at(range.begin), at = i * STRIP, left = range.n - at;
+    return (strip){.first = first + i * STRIP_BLOCKS,
+                   .n = block_at(left < STRIP ? left : STRIP),
+                   .at = at,
+                   .byte = wefti_section_bytes(section, first, i * STRIP_BLOCKS)};
 }
 
-/* Codes a range into the payload of its message. x, kept: those of the range. */
+/* Codes a range into the payload of its message. With v->kept: x + kept, kept <- what that
+ * loses; without: x <- what others decode. */
 static void code_range(const wefti_all_reduce *a, const vector *v, wefti_range range,
-                       const wefti_rounding *rounding, float *x, float *kept,
-                       unsigned char *payload) {
-    const wefti_section *section = &v->section;
-    int64_t first = block_at(range.begin), end = block_at(range.begin + range.n);
+                       const wefti_rounding *rounding, float *x, unsigned char *payload) {
+    float *kept = v->kept ? v->kept + range.begin : NULL;
     int t = a->setup.coding.threads;
     (void)t; /* without OpenMP */
 #pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int64_t b = first; b < end; b++) {
-        int64_t at = (b - first) * WEFTI_BLOCK_VALUES;
-        code_block(section, b, x + at, kept ? kept + at : NULL, rounding,
-                   payload + wefti_section_bytes(section, first, b - first));
+    for (int64_t i = 0; i < strips_of(range); i++) {
+        strip s = strip_of(&v->section, range, i);
+        wefti_blocks blocks = {.first = s.first,
+                               .n = s.n,
+                               .from = x + s.at,
+                               .values = kept ? NULL : x + s.at,
+                               .rest = kept ? kept + s.at : NULL,
+                               .kind = kept ? WEFTI_REST_SENT : WEFTI_REST_NONE,
+                               .share = 1,
+                               .times = 1};
+        wefti_section_encode_blocks(&v->section, &blocks, rounding, payload + s.byte);
     }
 }
 
@@ -138,34 +155,18 @@ static void code_range(const wefti_all_reduce *a, const vector *v, wefti_range r
 static weft_status decode_range(const wefti_all_reduce *a, const vector *v,
                                 wefti_range range, const unsigned char *payload, bool add,
                                 float *x) {
-    const wefti_section *section = &v->section;
-    int64_t first = block_at(range.begin), end = block_at(range.begin + range.n);
     int t = a->setup.coding.threads, worst = WEFT_OK;
     (void)t; /* without OpenMP */
 #pragma omp parallel for num_threads(t) schedule(static) reduction(max : worst) if (t > 1)
-    for (int64_t b = first; b < end; b++) {
-        float values[WEFTI_BLOCK_VALUES], *to = x + (b - first) * WEFTI_BLOCK_VALUES;
-        int64_t n = wefti_section_block_values(section, b);
-        const unsigned char *in = payload +
-                                  wefti_section_bytes(section, first, b - first);
-        weft_status status = wefti_section_decode(a->setup.ctx, section, b, in, NULL,
-                                                  add ? values : to);
+    for (int64_t i = 0; i < strips_of(range); i++) {
+        strip s = strip_of(&v->section, range, i);
+        wefti_blocks blocks = {
+            .first = s.first, .n = s.n, .values = x + s.at, .add = add};
+        weft_status status = wefti_section_decode_blocks(a->setup.ctx, &v->section,
+                                                         &blocks, payload + s.byte);
         if ((int)status > worst) worst = (int)status;
-        for (int64_t i = 0; add && status == WEFT_OK && i < n; i++) to[i] += values[i];
     }
     return (weft_status)worst;
-}
-
-/* One block of this rank's range, with R ranks counted: mean <- what the others decode of
- * mean / R; lost <- R times what coding lost. */
-static void code_mean_block(const wefti_section *section, int64_t b, float R,
-                            float *restrict mean, float *restrict lost,
-                            const wefti_rounding *rounding, unsigned char *out) {
-    int64_t n = wefti_section_block_values(section, b);
-    float share = 1.0f / R;
-    for (int64_t i = 0; i < n; i++) lost[i] = mean[i] *= share;
-    wefti_section_encode(section, b, NULL, mean, rounding, out);
-    for (int64_t i = 0; i < n; i++) lost[i] = R * (lost[i] - mean[i]);
 }
 
 /* The buffer for the sum of the range of party.me. Another rank's range uses `spare`,
@@ -175,23 +176,68 @@ static float *sum_of(const wefti_all_reduce *a, const wefti_round *round) {
     return mine ? a->vectors[round->bucket].sum : a->spare;
 }
 
-/* Codes the mean over the `counted` ranks of the range of party.me into the answer. */
-static void code_mean(const wefti_all_reduce *a, const wefti_round *round,
-                      unsigned char *payload) {
-    const vector *v = &a->vectors[round->bucket];
-    wefti_range own = range_about(a, round, round->party.me);
-    int64_t first = block_at(own.begin), end = block_at(own.begin + own.n);
-    float R = (float)round->counted, *x = round->x + own.begin, *sum = sum_of(a, round);
+/* Where a strip of the mean goes: x <- it, as the others decode it, and kept += lost; or, for
+ * a caller that does not say where what is lost is kept, sum <- it and x <- lost. */
+typedef struct mean_places {
+    float *x, *sum, *kept;
+    unsigned char *payload;
+} mean_places;
+
+/* One strip of the range of party.me: what `counted` ranks sent is added up in their order, and
+ * coded. */
+static weft_status code_mean_strip(const wefti_all_reduce *a, const wefti_round *round,
+                                   const strip *s, const mean_places *to) {
+    const wefti_section *section = &a->vectors[round->bucket].section;
     wefti_rounding rounding = rounding_of(a, round->bucket, round->step, 1,
                                           round->party.me);
-    int t = a->setup.coding.threads;
+    float sum[STRIP] = {0}, R = (float)round->counted;
+    wefti_blocks parts = {.first = s->first, .n = s->n, .values = sum, .add = true};
+    for (int i = 0; i < round->counted; i++)
+        WEFT_TRY(wefti_section_decode_blocks(a->setup.ctx, section, &parts,
+                                             a->parts[i] + s->byte));
+    wefti_blocks blocks = {.first = s->first,
+                           .n = s->n,
+                           .from = sum,
+                           .values = (to->kept ? to->x : to->sum) + s->at,
+                           .rest = (to->kept ? to->kept : to->x) + s->at,
+                           .kind = to->kept ? WEFTI_REST_MORE : WEFTI_REST_NEW,
+                           .share = 1 / R,
+                           .times = R};
+    wefti_section_encode_blocks(section, &blocks, &rounding, to->payload + s->byte);
+    return WEFT_OK;
+}
+
+static weft_status make_spare(wefti_all_reduce *a, int64_t n) {
+    if (a->n_spare >= n) return WEFT_OK;
+    wefti_free(a->setup.ctx, a->spare);
+    a->spare = NULL;
+    a->n_spare = 0;
+    WEFT_TRY(wefti_alloc_n(a->setup.ctx, n, sizeof(float), "all-reduce sums", &a->spare));
+    a->n_spare = n;
+    return WEFT_OK;
+}
+
+/* Codes the mean over the `counted` ranks of the range of party.me into the answer. What is
+ * lost about a lost rank's range is kept nowhere. */
+static weft_status code_mean(wefti_all_reduce *a, const wefti_round *round,
+                             unsigned char *payload) {
+    const vector *v = &a->vectors[round->bucket];
+    wefti_range own = range_about(a, round, round->party.me);
+    bool mine = round->party.me == a->setup.comm->rank;
+    if (!mine) WEFT_TRY(make_spare(a, own.n));
+    mean_places to = {.x = round->x + own.begin,
+                      .sum = sum_of(a, round),
+                      .kept = v->kept && mine ? v->kept + own.begin : NULL,
+                      .payload = payload};
+    int t = a->setup.coding.threads, worst = WEFT_OK;
     (void)t; /* without OpenMP */
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int64_t b = first; b < end; b++) {
-        int64_t at = (b - first) * WEFTI_BLOCK_VALUES;
-        code_mean_block(&v->section, b, R, sum + at, x + at, &rounding,
-                        payload + wefti_section_bytes(&v->section, first, b - first));
+#pragma omp parallel for num_threads(t) schedule(static) reduction(max : worst) if (t > 1)
+    for (int64_t i = 0; i < strips_of(own); i++) {
+        strip s = strip_of(&v->section, own, i);
+        weft_status status = code_mean_strip(a, round, &s, &to);
+        if ((int)status > worst) worst = (int)status;
     }
+    return (weft_status)worst;
 }
 
 /* --- functions for the driver --- */
@@ -216,8 +262,7 @@ static weft_status encode(void *self, const wefti_round *round, int rank,
                     : WEFT_OK;
     }
     wefti_rounding rounding = wefti_all_reduce_rounding(a, round->bucket, round->step);
-    code_range(a, v, range, &rounding, round->x + range.begin,
-               v->kept ? v->kept + range.begin : NULL, out);
+    code_range(a, v, range, &rounding, round->x + range.begin, out);
     return WEFT_OK;
 }
 
@@ -228,28 +273,26 @@ static const void *raw(void *self, const wefti_round *round, int rank) {
     return round->x + range_about(a, round, rank).begin;
 }
 
-static weft_status make_spare(wefti_all_reduce *a, int64_t n) {
-    if (a->n_spare >= n) return WEFT_OK;
-    wefti_free(a->setup.ctx, a->spare);
-    a->spare = NULL;
-    a->n_spare = 0;
-    WEFT_TRY(wefti_alloc_n(a->setup.ctx, n, sizeof(float), "all-reduce sums", &a->spare));
-    a->n_spare = n;
-    return WEFT_OK;
+/* Whether parts are added when all of them are here, while they are coded. */
+static bool adds_at_once(const wefti_coding *coding) {
+    return is_coded(coding) && !coding->sign;
 }
 
 /* sum += what a rank sent about the range of party.me, which is this rank unless it answers
- * for a lost one; this rank's own x is added in the same way. */
+ * for a lost one; this rank's own part is added in the same way. */
 static weft_status add_part(wefti_all_reduce *a, const wefti_round *round, int rank,
                             const unsigned char *in) {
     const vector *v = &a->vectors[round->bucket];
     wefti_range own = range_about(a, round, round->party.me);
     bool mine = rank == a->setup.comm->rank;
+    if (adds_at_once(&a->setup.coding)) {
+        a->parts[round->counted] = in;
+        return WEFT_OK;
+    }
     if (round->party.me != a->setup.comm->rank) WEFT_TRY(make_spare(a, own.n));
     float *sum = sum_of(a, round);
     if (round->counted == 0) memset(sum, 0, (size_t)own.n * sizeof(float));
-    if (!mine && is_coded(&a->setup.coding))
-        return decode_range(a, v, own, in, true, sum);
+    if (is_coded(&a->setup.coding)) return decode_range(a, v, own, in, true, sum);
     const void *numbers = mine ? round->x + own.begin : (const void *)in;
     a->setup.kernels->accumulate(own.n, numbers, sum);
     return WEFT_OK;
@@ -271,20 +314,19 @@ static weft_status add(void *self, const wefti_round *round, int rank,
         return wefti_signs_decode(a->setup.ctx, range.n, in, x);
     else if (!mine && is_coded(coding))
         return decode_range(a, v, range, in, false, x);
+    else if (mine && is_coded(coding) && v->kept)
+        return WEFT_OK; /* since it was coded */
     else
         memcpy(x, mine ? v->sum : (const void *)in, (size_t)range.n * sizeof(float));
     return WEFT_OK;
 }
 
 static weft_status finish(void *self, const wefti_round *round, unsigned char *answer) {
-    const wefti_all_reduce *a = self;
+    wefti_all_reduce *a = self;
     const wefti_coding *coding = &a->setup.coding;
     int64_t n = range_about(a, round, round->party.me).n;
     if (round->number == 1) return WEFT_OK;
-    if (is_coded(coding) && !coding->sign) {
-        code_mean(a, round, answer);
-        return WEFT_OK;
-    }
+    if (adds_at_once(coding)) return code_mean(a, round, answer);
     float *sum = sum_of(a, round);
     a->setup.kernels->scale(n, 1.0f / (float)round->counted, sum);
     if (coding->sign) wefti_signs_encode(n, sum, answer);
@@ -340,6 +382,8 @@ static weft_status fill(wefti_all_reduce *a) {
                                  .n_buffers = 1};
     WEFT_TRY(wefti_alloc_n(s->ctx, s->n_vectors, sizeof(vector), "an all-reduce",
                            &a->vectors));
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->comm->size, sizeof *a->parts, "an all-reduce",
+                           &a->parts));
     return wefti_driver_create(&driver, &a->driver);
 }
 
@@ -364,7 +408,7 @@ void wefti_all_reduce_destroy(wefti_all_reduce *a) {
     for (int i = 0; a->vectors && i < a->setup.n_vectors; i++)
         wefti_free(a->setup.ctx, a->vectors[i].sum);
     wefti_driver_destroy(a->driver);
-    WEFTI_FREE(a->setup.ctx, a->spare, a->vectors, a);
+    WEFTI_FREE(a->setup.ctx, a->spare, a->parts, a->vectors, a);
 }
 
 weft_status wefti_all_reduce_open(wefti_all_reduce *a, int vector_number, int64_t n) {
@@ -391,6 +435,7 @@ static wefti_round round_of(const wefti_all_reduce *a, int vector_number, int64_
     return (wefti_round){.shape = WEFTI_SHAPE_OWNER,
                          .step = step,
                          .bucket = vector_number,
+                         .together = adds_at_once(coding),
                          .kinds = {is_coded(coding) ? WEFTI_FRAME_PART : WEFTI_FRAME_NONE,
                                    coding->sign ? WEFTI_FRAME_SIGNS : mean},
                          .party = wefti_party_all(a->setup.comm),
@@ -422,7 +467,7 @@ weft_status wefti_all_reduce_combine(wefti_all_reduce *a, int vector_number, int
     const wefti_coding *coding = &a->setup.coding;
     const vector *v = &a->vectors[vector_number];
     wefti_round round = round_of(a, vector_number, step, x);
-    *lost = (wefti_range){v->own.begin, is_coded(coding) && !coding->sign ? v->own.n : 0};
+    *lost = (wefti_range){v->own.begin, adds_at_once(coding) && !v->kept ? v->own.n : 0};
     if (is_idle(coding, a->setup.comm->size)) return WEFT_OK;
     return wefti_driver_answer(a->driver, &round);
 }

@@ -62,9 +62,9 @@ void wefti_all_reduce_destroy(wefti_all_reduce *a); /* NULL is accepted */
 weft_status wefti_all_reduce_open(wefti_all_reduce *a, int vector,
                                   int64_t n) WEFT_CHECKED;
 
-/* Sends x [n]; collective, like the next two. kept [n] or NULL: what earlier rounds lost;
- * it is sent too, and replaced by what this round loses. [in,out] x: afterwards what the
- * other ranks decode; borrowed until end. */
+/* Sends x [n]; collective, like the next two. kept [n] or NULL: what earlier rounds lost; it
+ * is sent too, and replaced by what this round loses; borrowed until `combine` has ended. x is
+ * borrowed until end. Without `kept` it is afterwards what the other ranks decode. */
 weft_status wefti_all_reduce_begin(wefti_all_reduce *a, int vector, int64_t step,
                                    float *x, float *kept) WEFT_CHECKED;
 
@@ -78,8 +78,8 @@ weft_status wefti_all_reduce_begin_coded(wefti_all_reduce *a, int vector, int64_
 wefti_rounding wefti_all_reduce_rounding(const wefti_all_reduce *a, int vector,
                                          int64_t step);
 
-/* Answers. [out] lost: the range in which x now contains R times what coding the mean has
- * lost, for the caller to keep; n = 0 if nothing is lost. */
+/* Answers. What coding the mean loses is added to `kept`, R times. [out] lost: where begin got
+ * no `kept`, the range in which x now contains it; n = 0 if there is none. */
 weft_status wefti_all_reduce_combine(wefti_all_reduce *a, int vector, int64_t step,
                                      float *x, wefti_range *lost) WEFT_CHECKED;
 

@@ -74,12 +74,8 @@ static weft_status full_begin(wefti_replicator *r, int bucket, int64_t step,
 
 static weft_status full_combine(wefti_replicator *r, int bucket, int64_t step,
                                 float *grad) {
-    wefti_range lost;
-    WEFT_TRY(wefti_all_reduce_combine(r->self, bucket, step, grad, &lost));
-    if (lost.n > 0)
-        r->kernels->accumulate(lost.n, grad + lost.begin,
-                               error_of(r, bucket) + lost.begin);
-    return WEFT_OK;
+    wefti_range none;
+    return wefti_all_reduce_combine(r->self, bucket, step, grad, &none);
 }
 
 static weft_status full_end(wefti_replicator *r, int bucket, int64_t step, float *grad) {
@@ -98,10 +94,10 @@ static wefti_told full_told(const wefti_replicator_config *config,
 
 static wefti_touched full_touched(const wefti_replicator_config *config, int R) {
     bool coded = config->values != WEFTI_VALUES_F32;
-    return (wefti_touched){.begin = coded ? 100 : 0,
-                           .combine = (coded ? 60.0 : 8.0) / R,
-                           .combine_peer = (coded ? 60.0 : 12.0) / R,
-                           .end = coded ? 60 : 8};
+    return (wefti_touched){.begin = coded ? 20 : 0,
+                           .combine = (coded ? 20.0 : 8.0) / R,
+                           .combine_peer = (coded ? 4.0 : 12.0) / R,
+                           .end = 8};
 }
 
 static double full_floor(const wefti_replicator_config *config, double n, double values,

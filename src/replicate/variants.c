@@ -35,6 +35,7 @@ static const knobs variants[] = {
     FULL(F32),
     FULL(BF16),
     FULL(INT8),
+    FULL(INT4),
     DEMO(1, 4, F32, GATHER),
     DEMO(1, 4, BF16, GATHER),
     DEMO(1, 4, INT8, GATHER),

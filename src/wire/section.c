@@ -222,6 +222,62 @@ weft_status wefti_section_decode(weft_ctx *ctx, const wefti_section *s, int64_t 
     return WEFT_OK;
 }
 
+/* --- several blocks of a dense section --- */
+
+/* How many of them are full. (A copy of *blocks would be read in other pieces than its fields
+ * were written in, and so wait until the values stored before have left the processor.) */
+static int64_t full_of(const wefti_section *s, const wefti_blocks *blocks) {
+    int64_t n = s->n_values / WEFTI_BLOCK_VALUES - blocks->first;
+    return n < 0 ? 0 : min64(n, blocks->n);
+}
+
+/* Block number `i` of them, which is short. */
+static void encode_short(const wefti_section *s, const wefti_blocks *blocks, int64_t i,
+                         const wefti_rounding *rounding, unsigned char *out) {
+    int64_t b = blocks->first + i, at = i * WEFTI_BLOCK_VALUES;
+    int64_t n = wefti_section_block_values(s, b);
+    const float *from = blocks->from + at;
+    float *rest = blocks->rest ? blocks->rest + at : NULL;
+    float v[WEFTI_BLOCK_VALUES], d[WEFTI_BLOCK_VALUES], lost[WEFTI_BLOCK_VALUES];
+    for (int64_t l = 0; l < n; l++) v[l] = from[l] * blocks->share;
+    for (int64_t l = 0; l < n && blocks->kind == WEFTI_REST_SENT; l++) v[l] += rest[l];
+    memcpy(d, v, (size_t)n * sizeof *d);
+    wefti_section_encode(s, b, NULL, d, rounding, out);
+    for (int64_t l = 0; l < n; l++) lost[l] = (v[l] - d[l]) * blocks->times;
+    for (int64_t l = 0; l < n && rest; l++)
+        rest[l] = blocks->kind == WEFTI_REST_MORE ? rest[l] + lost[l] : lost[l];
+    if (blocks->values) memcpy(blocks->values + at, d, (size_t)n * sizeof *d);
+}
+
+void wefti_section_encode_blocks(const wefti_section *s, const wefti_blocks *blocks,
+                                 const wefti_rounding *rounding, unsigned char *out) {
+    int64_t n_full = full_of(s, blocks);
+    s->value_ops->encode_blocks(blocks, n_full, rounding, out);
+    if (n_full < blocks->n)
+        encode_short(s, blocks, n_full, rounding, out + n_full * s->block_bytes);
+}
+
+static weft_status decode_one(weft_ctx *ctx, const wefti_section *s,
+                              const wefti_blocks *blocks, int64_t i,
+                              const unsigned char *in) {
+    float d[WEFTI_BLOCK_VALUES], *to = blocks->values + i * WEFTI_BLOCK_VALUES;
+    int64_t b = blocks->first + i, n = wefti_section_block_values(s, b);
+    WEFT_TRY(wefti_section_decode(ctx, s, b, in, NULL, d));
+    for (int64_t l = 0; l < n; l++) to[l] = blocks->add ? to[l] + d[l] : d[l];
+    return WEFT_OK;
+}
+
+weft_status wefti_section_decode_blocks(weft_ctx *ctx, const wefti_section *s,
+                                        const wefti_blocks *blocks,
+                                        const unsigned char *in) {
+    int64_t n_full = full_of(s, blocks);
+    const char *fault = s->value_ops->decode_blocks(blocks, n_full, in);
+    int64_t from = fault ? 0 : n_full; /* which block it is, and its sentence */
+    for (int64_t i = from; i < blocks->n; i++)
+        WEFT_TRY(decode_one(ctx, s, blocks, i, in + i * s->block_bytes));
+    return WEFT_OK;
+}
+
 int wefti_value_codec_find(const char *name) {
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
         if (strcmp(name, wefti_value_ops_of((wefti_value_codec)codec)->name) == 0)

@@ -115,6 +115,33 @@ weft_status wefti_section_decode(weft_ctx *ctx, const wefti_section *s, int64_t 
                                  const unsigned char *in, int32_t *indices,
                                  float *values) WEFT_CHECKED;
 
+/* What becomes of what coding loses. */
+typedef enum wefti_rest {
+    WEFTI_REST_NONE, /* nothing */
+    WEFTI_REST_SENT, /* it replaces `rest`, which is added to the values before */
+    WEFTI_REST_NEW,  /* rest <- `times` what is lost */
+    WEFTI_REST_MORE  /* rest += that */
+} wefti_rest;
+
+/* Several blocks of a dense section. */
+typedef struct wefti_blocks {
+    int64_t first, n;
+    const float *from; /* their values, without `share`; nothing when decoding */
+    float *values;     /* NULL, or what the receiver decodes; may be `from` */
+    float *rest;
+    wefti_rest kind; /* of rest */
+    float share;     /* what `from` is multiplied by, each number rounded */
+    float times;
+    bool add; /* when decoding, to `values` */
+} wefti_blocks;
+
+/* The same bytes and values as block by block. If decoding fails, values are undefined. */
+void wefti_section_encode_blocks(const wefti_section *s, const wefti_blocks *blocks,
+                                 const wefti_rounding *rounding, unsigned char *out);
+weft_status wefti_section_decode_blocks(weft_ctx *ctx, const wefti_section *s,
+                                        const wefti_blocks *blocks,
+                                        const unsigned char *in) WEFT_CHECKED;
+
 /* For sparse sections whose values are sent in a form of their own, the indices of block
  * b alone: their bytes, coding, and reading them back. */
 int64_t wefti_section_index_bytes(const wefti_section *s, int64_t b);

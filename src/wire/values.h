@@ -21,6 +21,11 @@ typedef struct wefti_value_ops {
     /* Returns NULL, or what the block has that encode does not write. */
     const char *(*decode)(const wefti_value_place *place, const unsigned char *block,
                           float *values);
+    /* The same bits for the first n_full blocks, full ones without indices. */
+    void (*encode_blocks)(const wefti_blocks *blocks, int64_t n_full,
+                          const wefti_rounding *rounding, unsigned char *out);
+    const char *(*decode_blocks)(const wefti_blocks *blocks, int64_t n_full,
+                                 const unsigned char *in);
 } wefti_value_ops;
 
 /* For this processor's instruction set; all give the same bits. */

@@ -33,7 +33,8 @@ enum {
     NAN_SCALE = 0x7fc0,             /* as bf16 */
     LEAST_SCALE = (127 - 100) << 7, /* 2^-100 as bf16 */
     MOST_SCALE = (127 + 100) << 7,
-    TOO_LARGE = (127 + 100) << 23 /* 2^100 as f32 */
+    TOO_LARGE = (127 + 100) << 23, /* 2^100 as f32 */
+    GROUP = 16                     /* blocks whose scales are found together */
 };
 
 #define CODEC_INLINE static inline __attribute__((always_inline))
@@ -355,10 +356,226 @@ static const char *sign_decode(const wefti_value_place *place, const unsigned ch
     return judge_scale(scale, any == 0);
 }
 
+/* --- several full blocks --- */
+
+/* v <- the numbers of the block at `at`. */
+CODEC_INLINE void take_in(const wefti_blocks *blocks, int64_t at, float *restrict v) {
+    const float *x = blocks->from + at;
+    if (blocks->kind == WEFTI_REST_SENT)
+        for (int i = 0; i < STRIP; i++)
+            v[i] = x[i] * blocks->share + blocks->rest[at + i];
+    else
+        for (int i = 0; i < STRIP; i++) v[i] = x[i] * blocks->share;
+}
+
+/* Where v has become d. */
+CODEC_INLINE void give_out(const wefti_blocks *blocks, int64_t at,
+                           const float *restrict v, const float *restrict d) {
+    float times = blocks->times, *rest = blocks->rest, *values = blocks->values;
+    if (blocks->kind == WEFTI_REST_MORE)
+        for (int i = 0; i < STRIP; i++) rest[at + i] += (v[i] - d[i]) * times;
+    else if (rest)
+        for (int i = 0; i < STRIP; i++) rest[at + i] = (v[i] - d[i]) * times;
+    if (values) memcpy(values + at, d, STRIP * sizeof *d);
+}
+
+typedef void (*encoder)(const wefti_value_place *, const wefti_rounding *, float *,
+                        unsigned char *);
+typedef const char *(*decoder)(const wefti_value_place *, const unsigned char *, float *);
+
+/* Block by block. Inlined for a constant codec, as the next ones; bytes: of a block, whose
+ * values begin at byte `at`. */
+CODEC_INLINE void encode_each(encoder encode, int64_t bytes, int at,
+                              const wefti_blocks *blocks, int64_t n_full,
+                              const wefti_rounding *rounding, unsigned char *out) {
+    for (int64_t b = 0; b < n_full; b++) {
+        wefti_value_place place = {(blocks->first + b) * STRIP, STRIP, at};
+        float v[STRIP], d[STRIP];
+        take_in(blocks, b * STRIP, v);
+        memcpy(d, v, sizeof d);
+        encode(&place, rounding, d, out + b * bytes);
+        give_out(blocks, b * STRIP, v, d);
+    }
+}
+
+CODEC_INLINE const char *decode_block(decoder decode, int at, const unsigned char *in,
+                                      bool add, float *values) {
+    wefti_value_place place = {0, STRIP, at};
+    float d[STRIP];
+    const char *fault = decode(&place, in, d);
+    if (fault) return fault;
+    for (int i = 0; i < STRIP; i++) values[i] = add ? values[i] + d[i] : d[i];
+    return NULL;
+}
+
+CODEC_INLINE const char *decode_each(decoder decode, int64_t bytes, int at,
+                                     const wefti_blocks *blocks, int64_t n_full,
+                                     const unsigned char *in) {
+    const char *fault = NULL;
+    for (int64_t b = 0; b < n_full && !fault; b++)
+        fault = decode_block(decode, at, in + b * bytes, blocks->add,
+                             blocks->values + b * STRIP);
+    return fault;
+}
+
+/* Asks for what is needed of a block, from a group before on: spread over the coding of that
+ * group, so that memory works while the processor does. x may be NULL. */
+CODEC_INLINE void ask_for(const float *x, int64_t b, int64_t n_full) {
+    enum { LINE = 16 };
+    if (!x || b >= n_full) return;
+    for (int i = 0; i < STRIP; i += LINE) __builtin_prefetch(x + b * STRIP + i, 1);
+}
+
+/* The scales of GROUP blocks by their largest magnitudes, as integer_scale does, in lanes:
+ * a division each for all of them instead of one after the other. */
+CODEC_INLINE void integer_scales(const uint32_t *most, int limit, uint32_t *scale,
+                                 float *steps) {
+    for (int b = 0; b < GROUP; b++) {
+        float share = wefti_f32_of_bits(most[b]) / (float)limit;
+        uint32_t up = (wefti_f32_bits(share) + 0xffff) >> 16;
+        up = up < LEAST_SCALE ? 0 : up;
+        scale[b] = most[b] >= TOO_LARGE ? NAN_SCALE : up;
+        steps[b] = (float)(1 << FRACTION) / wefti_f32_of_bf16(scale[b]);
+    }
+}
+
+/* q <- round(v / scale), d <- scale q; add: NULL for to the nearest */
+CODEC_INLINE void quantize_block(int limit, float scale, float steps, const int32_t *add,
+                                 const float *restrict v, float *restrict d,
+                                 int8_t *restrict q) {
+    for (int i = 0; i < STRIP; i++) {
+        int32_t sign = (int32_t)wefti_f32_bits(v[i]) >> 31;
+        float magnitude = wefti_f32_of_bits(magnitude_bits(v[i]));
+        int32_t half = add ? add[i] : 1 << (FRACTION - 1);
+        int32_t rounded = ((int32_t)(magnitude * steps) + half) >> FRACTION;
+        rounded = rounded < limit ? rounded : limit;
+        rounded = (rounded ^ sign) - sign;
+        q[i] = (int8_t)rounded;
+        d[i] = (float)rounded * scale;
+    }
+}
+
+CODEC_INLINE void encode_scaled(const integer_kind *kind, float scale, float steps,
+                                const wefti_rounding *rounding, int64_t first,
+                                const float *v, float *d, unsigned char *out) {
+    int8_t q[STRIP];
+    int32_t add[STRIP];
+    if (rounding && rounding->stochastic) {
+        roundings(rounding, first, STRIP, add);
+        quantize_block(kind->limit, scale, steps, add, v, d, q);
+    } else {
+        quantize_block(kind->limit, scale, steps, NULL, v, d, q);
+    }
+    kind->pack(STRIP, q, out);
+}
+
+/* At most GROUP blocks, from block `from` on. */
+CODEC_INLINE void encode_group(const integer_kind *kind, int64_t from, int64_t n_full,
+                               const wefti_blocks *blocks, const wefti_rounding *rounding,
+                               unsigned char *out) {
+    int n = n_full - from < GROUP ? (int)(n_full - from) : GROUP;
+    float v[GROUP][STRIP], d[STRIP], steps[GROUP];
+    uint32_t most[GROUP] = {0}, scale[GROUP];
+    for (int b = 0; b < n; b++) {
+        take_in(blocks, (from + b) * STRIP, v[b]);
+        most[b] = largest(STRIP, v[b]);
+    }
+    integer_scales(most, kind->limit, scale, steps);
+    for (int b = 0; b < n; b++, out += 2 + STRIP * kind->bits / 8) {
+        float s = wefti_f32_of_bf16(scale[b]);
+        ask_for(blocks->from, from + b + GROUP, n_full);
+        ask_for(blocks->rest, from + b + GROUP, n_full);
+        ask_for(blocks->values, from + b + GROUP, n_full);
+        wefti_put_u16(out, scale[b]);
+        if (scale[b] == 0 || scale[b] == NAN_SCALE) {
+            memset(out + 2, 0, (size_t)STRIP * (size_t)kind->bits / 8);
+            fill(STRIP, s, d);
+        } else {
+            encode_scaled(kind, s, steps[b], rounding, (blocks->first + from + b) * STRIP,
+                          v[b], d, out + 2);
+        }
+        give_out(blocks, (from + b) * STRIP, v[b], d);
+    }
+}
+
+CODEC_INLINE void integer_encode_blocks(const integer_kind *kind,
+                                        const wefti_blocks *blocks, int64_t n_full,
+                                        const wefti_rounding *rounding,
+                                        unsigned char *out) {
+    int64_t bytes = 2 + STRIP * kind->bits / 8;
+    for (int64_t b = 0; b < n_full; b += GROUP)
+        encode_group(kind, b, n_full, blocks, rounding, out + b * bytes);
+}
+
+/* A usual scale: all but the check for -limit - 1, which `least` is for. */
+CODEC_INLINE void decode_scaled(const integer_kind *kind, float scale,
+                                const unsigned char *in, bool add, float *values,
+                                int8_t *least) {
+    int8_t space[STRIP];
+    const int8_t *q = kind->unpack(STRIP, in, space);
+    for (int i = 0; i < STRIP; i++) least[i] = q[i] < least[i] ? q[i] : least[i];
+    if (add)
+        for (int i = 0; i < STRIP; i++) values[i] += (float)q[i] * scale;
+    else
+        for (int i = 0; i < STRIP; i++) values[i] = (float)q[i] * scale;
+}
+
+CODEC_INLINE const char *integer_decode_blocks(const integer_kind *kind, decoder decode,
+                                               const wefti_blocks *blocks, int64_t n_full,
+                                               const unsigned char *in) {
+    int8_t least[STRIP] = {0}, lowest = 0;
+    float *values = blocks->values;
+    for (int64_t b = 0; b < n_full; b++, values += STRIP) {
+        uint32_t code = wefti_get_u16(in);
+        const char *fault = NULL;
+        ask_for(blocks->values, b + GROUP, n_full);
+        if (code >= LEAST_SCALE && code <= MOST_SCALE)
+            decode_scaled(kind, wefti_f32_of_bf16(code), in + 2, blocks->add, values,
+                          least);
+        else
+            fault = decode_block(decode, 2, in, blocks->add, values);
+        if (fault) return fault;
+        in += 2 + STRIP * kind->bits / 8;
+    }
+    for (int i = 0; i < STRIP; i++) lowest = least[i] < lowest ? least[i] : lowest;
+    return lowest < -kind->limit ? kind->too_low : NULL;
+}
+
+#define PLAIN_BLOCKS(codec, bytes, at)                                                   \
+    static void codec##_encode_blocks(const wefti_blocks *blocks, int64_t n_full,        \
+                                      const wefti_rounding *rounding,                    \
+                                      unsigned char *out) {                              \
+        encode_each(codec##_encode, bytes, at, blocks, n_full, rounding, out);           \
+    }                                                                                    \
+    static const char *codec##_decode_blocks(const wefti_blocks *blocks, int64_t n_full, \
+                                             const unsigned char *in) {                  \
+        return decode_each(codec##_decode, bytes, at, blocks, n_full, in);               \
+    }
+PLAIN_BLOCKS(f32, STRIP * 4, 0)
+PLAIN_BLOCKS(bf16, STRIP * 2, 0)
+PLAIN_BLOCKS(sign, 2 + STRIP / 8, 2)
+#undef PLAIN_BLOCKS
+
+#define INTEGER_BLOCKS(codec)                                                            \
+    static void codec##_encode_blocks(const wefti_blocks *blocks, int64_t n_full,        \
+                                      const wefti_rounding *rounding,                    \
+                                      unsigned char *out) {                              \
+        integer_encode_blocks(&codec##_kind, blocks, n_full, rounding, out);             \
+    }                                                                                    \
+    static const char *codec##_decode_blocks(const wefti_blocks *blocks, int64_t n_full, \
+                                             const unsigned char *in) {                  \
+        return integer_decode_blocks(&codec##_kind, codec##_decode, blocks, n_full, in); \
+    }
+INTEGER_BLOCKS(int8)
+INTEGER_BLOCKS(int4)
+#undef INTEGER_BLOCKS
+
+#define CODEC(codec)                                                                     \
+    codec##_encode, codec##_decode, codec##_encode_blocks, codec##_decode_blocks
 const wefti_value_ops WEFT_ISA_NAME(wefti_value_ops)[WEFTI_VALUE_CODECS] = {
-    [WEFTI_VALUES_F32] = {"f32", 32, false, f32_encode, f32_decode},
-    [WEFTI_VALUES_BF16] = {"bf16", 16, false, bf16_encode, bf16_decode},
-    [WEFTI_VALUES_INT8] = {"int8", 8, true, int8_encode, int8_decode},
-    [WEFTI_VALUES_INT4] = {"int4", 4, true, int4_encode, int4_decode},
-    [WEFTI_VALUES_SIGN] = {"sign", 1, true, sign_encode, sign_decode},
+    [WEFTI_VALUES_F32] = {"f32", 32, false, CODEC(f32)},
+    [WEFTI_VALUES_BF16] = {"bf16", 16, false, CODEC(bf16)},
+    [WEFTI_VALUES_INT8] = {"int8", 8, true, CODEC(int8)},
+    [WEFTI_VALUES_INT4] = {"int4", 4, true, CODEC(int4)},
+    [WEFTI_VALUES_SIGN] = {"sign", 1, true, CODEC(sign)},
 };

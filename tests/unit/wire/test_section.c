@@ -5,16 +5,13 @@
 #include "base/memory.h"
 #include "draws.h"
 #include "wire/section.h"
+#include "wire/values.h"
 
 static weft_ctx *ctx;
 
-static int setup(void **state) {
-    return ctx_begin(&ctx);
-}
+static int setup(void **state) { return ctx_begin(&ctx); }
 
-static int teardown(void **state) {
-    return ctx_end(ctx);
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 static const struct {
     int64_t elements, k;
@@ -283,6 +280,132 @@ static void names_are_those_of_configurations(void **state) {
     assert_int_equal(wefti_index_codec_find(""), -1);
 }
 
+/* --- several blocks --- */
+
+enum { MOST = 64 * 37 + 21 };
+
+/* The numbers of several blocks: before, and after coding. */
+typedef struct many {
+    float from[MOST], values[MOST], rest[MOST];
+    unsigned char bytes[MOST * 4];
+} many;
+
+/* What wefti_section_encode_blocks should do, block by block. */
+static void encode_each(const wefti_section *s, const wefti_blocks *blocks,
+                        const wefti_rounding *rounding, many *m) {
+    for (int64_t i = 0; i < blocks->n; i++) {
+        int64_t at = i * 64, n = wefti_section_block_values(s, blocks->first + i);
+        float v[64], d[64];
+        for (int64_t l = 0; l < n; l++) {
+            volatile float share = m->from[at + l] * blocks->share;
+            v[l] = share;
+            if (blocks->kind == WEFTI_REST_SENT) v[l] += m->rest[at + l];
+        }
+        memcpy(d, v, (size_t)n * sizeof *d);
+        wefti_section_encode(s, blocks->first + i, NULL, d, rounding,
+                             m->bytes + i * s->block_bytes);
+        for (int64_t l = 0; l < n; l++) {
+            volatile float lost = (v[l] - d[l]) * blocks->times;
+            if (blocks->kind == WEFTI_REST_MORE) m->rest[at + l] += lost;
+            if (blocks->kind == WEFTI_REST_SENT || blocks->kind == WEFTI_REST_NEW)
+                m->rest[at + l] = lost;
+            m->values[at + l] = d[l];
+        }
+    }
+}
+
+static void decode_each(const wefti_section *s, const wefti_blocks *blocks, many *m) {
+    for (int64_t i = 0; i < blocks->n; i++) {
+        int64_t at = i * 64, n = wefti_section_block_values(s, blocks->first + i);
+        float d[64];
+        assert_ok(ctx, wefti_section_decode(ctx, s, blocks->first + i,
+                                            m->bytes + i * s->block_bytes, NULL, d));
+        for (int64_t l = 0; l < n; l++)
+            m->values[at + l] = blocks->add ? m->values[at + l] + d[l] : d[l];
+    }
+}
+
+/* NaN has one form in `values`; in `rest` it is what a processor makes of NaN. */
+static void assert_same_numbers(int64_t n, const float *a, const float *b) {
+    for (int64_t i = 0; i < n; i++)
+        if (!(isnan(a[i]) && isnan(b[i]))) assert_memory_equal(a + i, b + i, 4);
+}
+
+static void assert_same_as_each(const wefti_section *s, wefti_blocks blocks,
+                                bool stochastic) {
+    static many one, all;
+    int64_t n = s->n_values - blocks.first * 64 < blocks.n * 64
+                    ? s->n_values - blocks.first * 64
+                    : blocks.n * 64;
+    wefti_rounding rounding = {stochastic, 1, 2, 3};
+    fill_normal(7, MOST, one.from);
+    fill_normal(8, MOST, one.rest);
+    memset(one.from + 64 * 2, 0, 64 * 4); /* blocks 2, 3 and 4 have no usual scale */
+    if (n > 64 * 3) one.from[64 * 3 + 5] = NAN;
+    if (n > 64 * 4) one.from[64 * 4] = 1e-38f;
+    memset(one.rest + 64 * 2, 0, 64 * 3 * 4);
+    memset(one.bytes, 0, sizeof one.bytes);
+    all = one;
+    blocks.from = all.from;
+    blocks.rest = blocks.kind == WEFTI_REST_NONE ? NULL : all.rest;
+    blocks.values = all.values;
+    encode_each(s, &blocks, &rounding, &one);
+    wefti_section_encode_blocks(s, &blocks, &rounding, all.bytes);
+    assert_memory_equal(all.bytes, one.bytes, sizeof one.bytes);
+    assert_memory_equal(all.values, one.values, (size_t)n * 4);
+    assert_same_numbers(n, all.rest, one.rest);
+    decode_each(s, &blocks, &one);
+    assert_ok(ctx, wefti_section_decode_blocks(ctx, s, &blocks, all.bytes));
+    assert_same_numbers(n, all.values, one.values);
+}
+
+static void blocks_together_are_those_one_by_one(void **state) {
+    static const int64_t sizes[] = {1, 64, 65, 64 * 16, MOST};
+    for (int isa = 0; isa <= (int)wefti_isa_detect(); isa++)
+        for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec++)
+            for (int i = 0; i < 5 * 16; i++) {
+                wefti_section s = wefti_section_dense(sizes[i / 16],
+                                                      (wefti_value_codec)codec);
+                wefti_blocks blocks = {.first = s.n_blocks > 30 ? 3 : 0,
+                                       .kind = (wefti_rest)(i % 4),
+                                       .share = i & 4 ? 1 / 3.0f : 1,
+                                       .times = i & 4 ? 3 : 1,
+                                       .add = i & 8};
+                blocks.n = s.n_blocks - blocks.first;
+                s.value_ops = wefti_value_ops_for((wefti_isa)isa,
+                                                  (wefti_value_codec)codec);
+                if (s.value_ops) assert_same_as_each(&s, blocks, i & 8);
+            }
+}
+
+static void among_many_blocks_the_wrong_one_is_told(void **state) {
+    static const struct {
+        wefti_value_codec codec;
+        int byte;
+        unsigned char is;
+        const char *told;
+    } wrong[] = {
+        {WEFTI_VALUES_INT8, 9, 0x80, "block 23 of int8 values has a value of -128"},
+        {WEFTI_VALUES_INT4, 9, 0x08, "block 23 of int4 values has a value of -8"},
+        {WEFTI_VALUES_INT8, 1, 0x7f, "block 23 of int8 values has a scale that is"},
+        {WEFTI_VALUES_SIGN, 1, 0x7f, "block 23 of sign values has a scale that is"}};
+    static many m;
+    for (int i = 0; i < 4; i++) {
+        wefti_section s = wefti_section_dense(MOST, wrong[i].codec);
+        wefti_blocks blocks = {.first = 3,
+                               .n = 30,
+                               .from = m.from,
+                               .values = m.values,
+                               .share = 1,
+                               .times = 1};
+        fill_normal(7, MOST, m.from);
+        wefti_section_encode_blocks(&s, &blocks, NULL, m.bytes);
+        m.bytes[20 * s.block_bytes + wrong[i].byte] = wrong[i].is;
+        assert_fails(ctx, wefti_section_decode_blocks(ctx, &s, &blocks, m.bytes),
+                     WEFT_ERR_WIRE, wrong[i].told);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_codec_and_shape_comes_back_in_the_bytes_predicted),
@@ -296,6 +419,8 @@ int main(void) {
         cmocka_unit_test(arbitrary_bytes_never_leave_the_range),
         cmocka_unit_test(a_refusal_says_where_and_what),
         cmocka_unit_test(spare_bits_are_zero_or_refused),
+        cmocka_unit_test(blocks_together_are_those_one_by_one),
+        cmocka_unit_test(among_many_blocks_the_wrong_one_is_told),
         cmocka_unit_test(names_are_those_of_configurations),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
