@@ -21,6 +21,7 @@ typedef struct weft_learning {
     double low, high; /* steps to a loss, relative to full synchronization with AdamW on
                          two nodes: the lowest and highest measured value */
     double per_doubling; /* growth of the logarithm of that when the nodes double */
+    double per_doubling_error; /* of that; 0: all gradients are averaged in each step */
     const char *source;  /* where the numbers are documented */
 } weft_learning;
 

@@ -86,17 +86,16 @@ static weft_status apply_rate(weft_ctx *ctx, wefti_config *config) {
                                &origin, &typed);
 }
 
-/* Sets a method's interval between outer steps, where the run is short. */
-static weft_status apply_interval(weft_ctx *ctx, wefti_config *config) {
+/* Sets a key that the method sets, and nobody else, to what a run of this length wants. */
+static weft_status apply_length(weft_ctx *ctx, wefti_config *config, const char *name,
+                                const char *(*wanted)(const weft_config *, char *,
+                                                      size_t)) {
     char text[32];
     wefti_origin origin = {WEFTI_LAYER_METHOD, 0, NULL};
-    wefti_typed typed = {wefti_method_interval(&config->values, text, sizeof text), 1,
-                         false};
-    if (!typed.packed ||
-        origin_of(config, "mixer.outer_every")->layer != WEFTI_LAYER_METHOD)
+    wefti_typed typed = {wanted(&config->values, text, sizeof text), 1, false};
+    if (!typed.packed || origin_of(config, name)->layer != WEFTI_LAYER_METHOD)
         return WEFT_OK;
-    return wefti_config_assign(ctx, config, wefti_config_key_find("mixer.outer_every"),
-                               &origin, &typed);
+    return wefti_config_assign(ctx, config, wefti_config_key_find(name), &origin, &typed);
 }
 
 static weft_status check_method(weft_ctx *ctx, const wefti_config *config) {
@@ -150,11 +149,10 @@ static weft_status check_tokenizer(weft_ctx *ctx, const wefti_config *config) {
     const weft_config_key *key = wefti_config_key_find("data.tokenizer");
     if (wefti_choice_find(key->choices, tokenizer) || strpbrk(tokenizer, "./"))
         return WEFT_OK;
-    return refuse(
-        ctx, config, "data.tokenizer", "data.tokenizer",
-        "data.tokenizer is '%s', expected bytes, bpe, ids or the path of a "
-        "tokenizer.json",
-        wefti_shown(tokenizer, shown, sizeof shown));
+    return refuse(ctx, config, "data.tokenizer", "data.tokenizer",
+                  "data.tokenizer is '%s', expected bytes, bpe, ids or the path of a "
+                  "tokenizer.json",
+                  wefti_shown(tokenizer, shown, sizeof shown));
 }
 
 /* Requirements of every kind of model. A kind's own conditions are in its file. */
@@ -201,11 +199,13 @@ static weft_status check_mesh(weft_ctx *ctx, const wefti_config *config) {
 /* With partition=split both parts continue, so there is nothing for a witness to decide. */
 static weft_status check_elastic(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
-    if (!c->elastic.witness[0] || !wefti_is(c->elastic.partition, "split")) return WEFT_OK;
-    return refuse(ctx, config, "elastic.witness", "elastic.partition",
-                  "elastic.witness is %s with elastic.partition split, where each part goes on "
-                  "by itself; expected pause, or no witness",
-                  c->elastic.witness);
+    if (!c->elastic.witness[0] || !wefti_is(c->elastic.partition, "split"))
+        return WEFT_OK;
+    return refuse(
+        ctx, config, "elastic.witness", "elastic.partition",
+        "elastic.witness is %s with elastic.partition split, where each part goes on "
+        "by itself; expected pause, or no witness",
+        c->elastic.witness);
 }
 
 static weft_status check_batch(weft_ctx *ctx, const wefti_config *config) {
@@ -352,7 +352,8 @@ weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(clear_preset(ctx, config));
     WEFT_TRY(apply_preset(ctx, config));
     WEFT_TRY(apply_rate(ctx, config));
-    WEFT_TRY(apply_interval(ctx, config));
+    WEFT_TRY(apply_length(ctx, config, "mixer.outer_every", wefti_method_interval));
+    WEFT_TRY(apply_length(ctx, config, "mixer.outer_momentum", wefti_method_momentum));
     (void)wefti_link_parse(values->mesh.link, &values->mesh.bandwidth_Bps,
                            &values->mesh.latency_s); /* checked when the key was set */
     (void)wefti_link_parse(values->mesh.site_link, &values->mesh.site_bandwidth_Bps,

@@ -20,7 +20,13 @@
  * From width 768 on Adam's is within a third of most rates published for the sizes of GPT-3
  * (arXiv 2005.14165, table 2.1; 6e-4 at 768). The rates and the fall were measured at
  * widths 96 and 224 (docs/methods-compared.md). Pretrained weights (model.init) should
- * change little: there the width counts as 768 at least. */
+ * change little: there the width counts as 768 at least.
+ *
+ * A run of n = run.steps / outer_every outer steps has at most their momentum
+ *
+ *     mu = max(0, 1 - 1.15 / cbrt(n))
+ *
+ * measured with n from 5 to 50 (docs/results.md, "Outer momentum by the run's length"). */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -38,8 +44,7 @@ const weft_choice wefti_methods[] = {
     {"hsdp", "hybrid: sharded inside a node, gradients averaged in full between nodes"},
     {"flexdemo",
      "hybrid: sharded inside a node, few DCT coefficients of a momentum between nodes"},
-    {"async-demo",
-     "flexdemo, applied one step later: a whole step hides the exchange"},
+    {"async-demo", "flexdemo, applied one step later: a whole step hides the exchange"},
     {"topk",
      "hybrid, with the largest numbers of a momentum: flexdemo without a transform"},
     {"public-demo", "DeMo exactly as its published code computes it, for comparisons"},
@@ -52,9 +57,11 @@ const weft_choice wefti_methods[] = {
     {"dadam", "decentralized AdamW: weights mixed with neighbours during a whole step"},
     {"accumadam", "dadam with AccumAdamW, whose moments are updated every few steps"},
     {"diloco", "AdamW on each node; at intervals, an outer step along the mean change"},
-    {"streaming-diloco", "diloco in parts exchanged in turn while inner steps are computed"},
+    {"streaming-diloco",
+     "diloco in parts exchanged in turn while inner steps are computed"},
     {"muloco", "diloco with Muon on each node: the one to try first on a slow wire"},
-    {"sparseloco", "diloco that sends only the largest changes, in 2 bits each: the fewest bytes"},
+    {"sparseloco",
+     "diloco that sends only the largest changes, in 2 bits each: the fewest bytes"},
     {NULL, NULL}};
 
 /* Common to the methods that send a part of the momentum. Where each row moves only in a
@@ -108,12 +115,12 @@ static const struct {
                 {"diloco", "optimizer.kind", "adamw"},
                 {"diloco", "mixer.kind", "outer"},
                 {"diloco", "mixer.outer_every", "500"},
-                {"diloco", "mixer.outer_momentum", "0.5"},
+                {"diloco", "mixer.outer_momentum", "0.9"},
                 {"streaming-diloco", "replicator.kind", "none"},
                 {"streaming-diloco", "optimizer.kind", "adamw"},
                 {"streaming-diloco", "mixer.kind", "outer"},
                 {"streaming-diloco", "mixer.outer_every", "100"},
-                {"streaming-diloco", "mixer.outer_momentum", "0.5"},
+                {"streaming-diloco", "mixer.outer_momentum", "0.9"},
                 {"streaming-diloco", "mixer.fragments", "4"},
                 {"streaming-diloco", "mixer.delay", "5"},
                 {"streaming-diloco", "mixer.merge", "0.5"},
@@ -134,6 +141,7 @@ static const struct {
 enum { OUTER_STEPS = 4 }; /* at least, in a run */
 enum { FULL_WIDTH = 768 };
 static const double narrow_width = 115.2, adam_rate = 4e-3, muon_rate = 16e-3;
+static const double momentum_fall = 1.15;
 
 /* The rate of a narrow model; 0: there is none. */
 static double narrow_rate(const weft_config *c) {
@@ -158,6 +166,14 @@ const char *wefti_method_interval(const weft_config *c, char *out, size_t out_si
     if (H < c->mixer.delay + 1) H = c->mixer.delay + 1;
     if (H >= c->mixer.outer_every) return NULL;
     snprintf(out, out_size, "%lld", (long long)H);
+    return out;
+}
+
+const char *wefti_method_momentum(const weft_config *c, char *out, size_t out_size) {
+    double outer_steps = (double)c->run.steps / (double)c->mixer.outer_every;
+    double mu = fmax(0, 1 - momentum_fall / cbrt(outer_steps));
+    if (mu >= c->mixer.outer_momentum) return NULL;
+    snprintf(out, out_size, "%.2g", mu);
     return out;
 }
 

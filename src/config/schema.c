@@ -463,7 +463,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(mixer.outer_lr), NUMBER, "", "0.7", WITHIN(0, 1000),
      "outer kinds: learning rate of the outer step"},
     {AT(mixer.outer_momentum), NUMBER, "", "0.9", BELOW(0, 1),
-     "outer: Nesterov momentum of the outer step"},
+     "outer: Nesterov momentum of the outer step; by a method less in a short run"},
     {AT(mixer.fragments), INT, "", "1", WITHIN(1, 1024),
      "outer kinds: parts of the model, exchanged in turn; 1 = all at once"},
     {AT(mixer.delay), INT, "steps", "0", ANY,

@@ -41,6 +41,9 @@ const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size);
 /* mixer.outer_every, as text, where the method's is longer than a quarter of the run; NULL: the
  * method's own. A run that is too short for four outer steps is apart for most of its length. */
 const char *wefti_method_interval(const weft_config *c, char *out, size_t out_size);
+/* mixer.outer_momentum, as text, where the run has too few outer steps for the method's; NULL: the
+ * method's own. */
+const char *wefti_method_momentum(const weft_config *c, char *out, size_t out_size);
 typedef struct wefti_method_need {
     const char *method, *key; /* an integer key */
     int64_t value;

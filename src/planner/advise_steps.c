@@ -16,10 +16,9 @@
 
 #include "planner/advise.h"
 
-/* Numbers of nodes that were measured; errors: of seeds, of a doubling, and of what is
- * not known. */
+/* Numbers of nodes that were measured; errors: of seeds, and of what is not known. */
 enum { LEAST_NODES = 2, MOST_NODES = 8 };
-static const double seeds = 0.05, per_doubling_error = 0.1, unknown = 0.25;
+static const double seeds = 0.05, unknown = 0.25;
 
 double wefti_learning_weight(int64_t parameters) {
     double decades = log10((double)parameters / WEFTI_LEARNING_PARAMETERS);
@@ -33,9 +32,9 @@ typedef struct known {
 
 static known known_of(const weft_learning *l, int64_t nodes, double weight) {
     double few = fmin(fmax((double)nodes, LEAST_NODES), MOST_NODES);
-    double doublings = l->per_doubling > 0 ? log2(few / LEAST_NODES) : 0;
+    double doublings = log2(few / LEAST_NODES);
     double half = fmax(seeds, log(l->high / l->low) / 2);
-    double grown = per_doubling_error * doublings;
+    double grown = l->per_doubling_error * doublings;
     if (!l->changes[0]) return (known){0, 0};
     return (known){weight * (log(l->low * l->high) / 2 + l->per_doubling * doublings),
                    weight * (half * half + grown * grown) +

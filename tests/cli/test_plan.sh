@@ -72,8 +72,9 @@ python3 "$source_dir/bench/methods-compared" --steps "$source_dir/docs/methods-c
 python3 - <<'PY' || fail "steps of a method are not those of docs/methods-compared*.csv"
 import json
 rows = [line.rstrip("\n").split("\t") for line in open("steps.txt")][1:]
-measured = {name: (float(low), float(high)) for name, nodes, low, high, texts in rows
-            if nodes == "2" and int(texts) > 1}
+measured = {row[0]: (float(row[2]), float(row[3])) for row in rows
+            if row[1] == "2" and int(row[4]) > 1}
+grows = {row[0]: (float(row[5]), float(row[6])) for row in rows if row[1] == "8"}
 named = {"full sync, muon": "Muon", "flexdemo": "flexdemo f32", "flexdemo int8": "flexdemo int8",
          "flexdemo sign": "flexdemo signs", "random 1/16": "random", "choco aer int8": "choco int8",
          "muloco": "MuLoCo", "sparseloco": "SparseLoCo", "streaming-diloco": "Streaming DiLoCo",
@@ -85,8 +86,11 @@ for c in json.load(open("out"))["candidates"]:
         continue
     low, high = c["learning"]["steps_low"], c["learning"]["steps_high"]
     assert abs(low - measured[data][0]) < 0.011 and abs(high - measured[data][1]) < 0.011, (c["name"], low, high)
+    grown, error = (c["learning"][key] for key in ("per_doubling", "per_doubling_error"))
+    mean, half = grows.get(data, (grown, 0))
+    assert abs(grown - mean) < 0.011 and error > half - 0.011, (c["name"], grown, error)
     seen.add(data)
-assert len(seen) >= 15, seen
+assert len(seen) >= 15 and len(grows) >= 15, (seen, grows)
 PY
 grep -q "^</svg>$" plan.svg || fail "no drawing"
 if command -v xmllint >/dev/null; then xmllint --noout plan.svg || fail "not valid XML"; fi

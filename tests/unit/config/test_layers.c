@@ -115,6 +115,35 @@ static void rate_that_nobody_names_falls_with_the_width(void **state) {
     }
 }
 
+/* Few outer steps have less momentum: what was measured with 5, 10, 20 and 50 of them. */
+static void momentum_rises_with_the_number_of_outer_steps(void **state) {
+    fixture *f = *state;
+    static const struct {
+        const char *method;
+        int steps, every;
+        double momentum;
+    } cases[] = {{"diloco", 100, 20, 0.33},  {"diloco", 200, 20, 0.47},
+                 {"diloco", 400, 20, 0.58},  {"diloco", 1000, 20, 0.69},
+                 {"diloco", 1, 1, 0},        {"streaming-diloco", 2000, 100, 0.58},
+                 {"diloco", 1000000, 100, 0.9}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "method=%s", cases[i].method);
+        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        snprintf(text, sizeof text, "run.steps=%d", cases[i].steps);
+        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        snprintf(text, sizeof text, "mixer.outer_every=%d", cases[i].every);
+        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f, wefti_config_settle(f->ctx, f->c));
+        assert_ok(f, wefti_config_settle(f->ctx, f->c)); /* twice is once */
+        assert_true(f->c->mixer.outer_momentum == cases[i].momentum);
+    }
+    assert_ok(f, weft_config_set(f->ctx, f->c, "mixer.outer_momentum=0.8"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=10"));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_true(f->c->mixer.outer_momentum == 0.8);
+}
+
 static void rate_that_is_named_stays(void **state) {
     fixture *f = *state;
     assert_ok(
@@ -268,6 +297,7 @@ int main(void) {
         TEST(later_file_wins),
         TEST(another_method_takes_back_what_the_first_one_set),
         TEST(rate_that_nobody_names_falls_with_the_width),
+        TEST(momentum_rises_with_the_number_of_outer_steps),
         TEST(rate_that_is_named_stays),
         TEST(rate_from_a_checkpoint_is_no_higher_than_at_full_width),
         TEST(rate_without_a_text_is_the_default),
