@@ -86,7 +86,8 @@ static const weft_choice kernels[] = {
 static const weft_choice precisions[] = {
     {"f32", "all numbers in 32 bits"},
     {"bf16",
-     "operands of matrix products, attention's and Muon's too, in bfloat16; all else in 32 bits"},
+     "operands of matrix products, attention's and Muon's too, and hidden layers of "
+     "feed-forwards in bfloat16; all else in 32 bits"},
     {NULL, NULL}};
 static const weft_choice replicators[] = {
 #include "replicate/replicators.def"

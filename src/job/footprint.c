@@ -53,7 +53,8 @@ static int64_t output_floats(const wefti_job *job) {
 }
 
 int64_t wefti_job_saved_floats(const wefti_job *job, int u) {
-    return job->model->ops->saved_floats(job->model, u, job->B, job->T);
+    return job->model->ops->saved_floats(job->model, u, job->B, job->T,
+                                         job->pass_kernels);
 }
 
 static int64_t largest_saved(const wefti_job *job) {

@@ -417,9 +417,12 @@ static int64_t lay_rooms(const weft_model *model, int64_t B, int64_t T, float *b
 
 /* ---- of the ops table ---- */
 
-static int64_t saved_floats(const weft_model *model, int u, int64_t B, int64_t T) {
+/* Passes with sides keep all in f32. */
+static int64_t saved_floats(const weft_model *model, int u, int64_t B, int64_t T,
+                            const wefti_kernels *kernels) {
     const weft_model *whole = model->adapted->whole;
-    return whole->ops->saved_floats(whole, u, B, T);
+    bool sided = model->adapted->dropout > 0;
+    return whole->ops->saved_floats(whole, u, B, T, sided ? NULL : kernels);
 }
 
 static int64_t scratch_floats(const weft_model *model, int64_t B, int64_t T, int threads,

@@ -264,7 +264,7 @@ static void read_sizes(reader *r, weft_model_config *c) {
 }
 
 static void read_llama(reader *r, const wefti_traits *t, weft_model_config *c) {
-    bool gemma = t->activation == WEFTI_GEGLU;
+    bool gemma = t->activation == WEFTI_CURVE_GEGLU;
     const char *act = gemma || find(r, "hidden_activation") ? "hidden_activation"
                                                             : "hidden_act";
     read_sizes(r, c);

@@ -17,10 +17,6 @@
 
 /* ---- buffers ---- */
 
-bool wefti_activation_is_gated(wefti_activation activation) {
-    return activation == WEFTI_SWIGLU || activation == WEFTI_GEGLU;
-}
-
 static void lay_sizes(const weft_model *model, int64_t B, int64_t T,
                       wefti_decoder_view *f) {
     const weft_model_config *c = &model->config;
@@ -33,11 +29,11 @@ static void lay_sizes(const weft_model *model, int64_t B, int64_t T,
     f->HD = c->head_dim * c->heads;
     f->KD = c->head_dim * c->kv_heads;
     f->ld = f->HD + 2 * f->KD;
-    f->gu = wefti_activation_is_gated(f->traits->activation) ? 2 * f->F : f->F;
+    f->gu = wefti_curve_is_gated(f->traits->activation) ? 2 * f->F : f->F;
     f->eps = (float)c->norm_eps;
 }
 
-static int64_t lay_saved(wefti_decoder_view *f, float *base) {
+static int64_t lay_saved(wefti_decoder_view *f, const wefti_kernels *kernels, float *base) {
     const weft_model_config *c = &f->model->config;
     wefti_norm_place place = f->traits->place;
     bool both = place == WEFTI_NORM_BOTH, after = both || place == WEFTI_NORM_AFTER;
@@ -47,7 +43,7 @@ static int64_t lay_saved(wefti_decoder_view *f, float *base) {
     f->s.qkv = wefti_room_take(&room, f->N * f->ld);
     f->s.o = wefti_room_take(&room, f->N * f->HD);
     f->s.lse = wefti_room_take(&room, f->N * c->heads);
-    f->s.gu = wefti_room_take(&room, f->N * f->gu);
+    f->s.gu = wefti_room_take(&room, wefti_hidden_floats(kernels, f->C, f->N * f->gu));
     f->s.mid = wefti_room_take(&room, place == WEFTI_NORM_PARALLEL ? 0 : f->N * f->C);
     f->s.out = wefti_room_take(&room, after ? f->N * f->C : 0);
     f->s.stats1 = wefti_room_take(&room, stats);
@@ -117,11 +113,11 @@ static wefti_attention_shape attention_shape(const wefti_decoder_view *f, int64_
 }
 
 int64_t wefti_decoder_saved_floats(const weft_model *model, int unit, int64_t B,
-                                   int64_t T) {
+                                   int64_t T, const wefti_kernels *kernels) {
     wefti_decoder_view f = {0};
     if (model->units[unit].kind != WEFTI_BLOCK) return 0;
     lay_sizes(model, B, T, &f);
-    return lay_saved(&f, NULL);
+    return lay_saved(&f, kernels, NULL);
 }
 
 int64_t wefti_decoder_scratch_floats(const weft_model *model, int64_t B, int64_t T,
@@ -140,7 +136,8 @@ wefti_decoder_view wefti_decoder_frame(const weft_model *model, int unit,
     wefti_decoder_view f = {
         .pass = pass, .k = pass->kernels, .p = model->units[unit].params, .unit = unit};
     lay_sizes(model, pass->B, pass->T, &f);
-    if (model->units[unit].kind == WEFTI_BLOCK) lay_saved(&f, pass->saved);
+    if (model->units[unit].kind == WEFTI_BLOCK)
+        lay_saved(&f, pass->side ? NULL : pass->kernels, pass->saved);
     lay_scratch(&f, pass->scratch);
     return f;
 }
@@ -314,47 +311,30 @@ void wefti_decoder_attention_backward(const wefti_decoder_view *f, const float *
 
 /* ---- the feed-forward branch ---- */
 
-static void activate(const wefti_decoder_view *f) {
-    int64_t n = f->N * f->F;
-    switch (f->traits->activation) {
-    case WEFTI_SWIGLU: f->k->swiglu_forward(f->N, f->F, f->s.gu, f->w.s); break;
-    case WEFTI_GEGLU: f->k->geglu_forward(f->N, f->F, f->s.gu, f->w.s); break;
-    case WEFTI_GELU: f->k->gelu_erf_forward(n, f->s.gu, f->w.s); break;
-    case WEFTI_RELU: f->k->relu_forward(n, f->s.gu, f->w.s); break;
-    }
-}
-
-/* Converts ds in f->w.s to dgu. */
-static void activate_backward(const wefti_decoder_view *f) {
-    int64_t n = f->N * f->F;
-    const float *gu = f->s.gu, *ds = f->w.s;
-    switch (f->traits->activation) {
-    case WEFTI_SWIGLU: f->k->swiglu_backward(f->N, f->F, gu, ds, f->w.dgu); break;
-    case WEFTI_GEGLU: f->k->geglu_backward(f->N, f->F, gu, ds, f->w.dgu); break;
-    case WEFTI_GELU: f->k->gelu_erf_backward(n, gu, ds, f->w.dgu); break;
-    case WEFTI_RELU: f->k->relu_backward(n, gu, ds, f->w.dgu); break;
-    }
-}
-
 /* The product into s.gu: gate and up, or only up. */
 static wefti_linear inner(const wefti_decoder_view *f) {
-    bool gated = wefti_activation_is_gated(f->traits->activation);
+    bool gated = wefti_curve_is_gated(f->traits->activation);
     return linear(f, gated ? WEFTI_GATE : WEFTI_UP,
                   gated ? WEFTI_GATE_BIAS : WEFTI_UP_BIAS, f->gu);
 }
 
+static wefti_ffn feed_forward(const wefti_decoder_view *f) {
+    return (wefti_ffn){.in = inner(f),
+                       .out = linear(f, WEFTI_DOWN, WEFTI_DOWN_BIAS, f->C),
+                       .curve = f->traits->activation,
+                       .sided = f->pass->side != NULL,
+                       .hidden = f->s.gu,
+                       .active = f->w.s,
+                       .gradient = f->w.dgu};
+}
+
 void wefti_decoder_ffn(const wefti_decoder_view *f, const float *x, float *y) {
-    wefti_linear gu = inner(f), down = linear(f, WEFTI_DOWN, WEFTI_DOWN_BIAS, f->C);
-    wefti_linear_forward(f->k, &gu, x, f->s.gu);
-    activate(f);
-    wefti_linear_forward(f->k, &down, f->w.s, y);
+    wefti_ffn ffn = feed_forward(f);
+    wefti_ffn_forward(f->k, &ffn, x, y);
 }
 
 void wefti_decoder_ffn_backward(const wefti_decoder_view *f, const float *x,
                                 const float *dy, float *dx) {
-    wefti_linear gu = inner(f), down = linear(f, WEFTI_DOWN, WEFTI_DOWN_BIAS, f->C);
-    activate(f);
-    wefti_linear_backward(f->k, &down, f->w.s, dy, f->w.s);
-    activate_backward(f);
-    wefti_linear_backward(f->k, &gu, x, f->w.dgu, dx);
+    wefti_ffn ffn = feed_forward(f);
+    wefti_ffn_backward(f->k, &ffn, x, dy, dx);
 }

@@ -50,11 +50,9 @@ typedef struct wefti_decoder_view {
 wefti_decoder_view wefti_decoder_frame(const weft_model *model, int unit,
                                        const wefti_pass *pass);
 
-bool wefti_activation_is_gated(wefti_activation activation);
-
 /* Functions of the ops table. */
 int64_t wefti_decoder_saved_floats(const weft_model *model, int unit, int64_t B,
-                                   int64_t T);
+                                   int64_t T, const wefti_kernels *kernels);
 int64_t wefti_decoder_scratch_floats(const weft_model *model, int64_t B, int64_t T,
                                      int threads, const wefti_kernels *kernels);
 void wefti_decoder_forward(const weft_model *model, int unit, const wefti_pass *pass);

@@ -306,7 +306,7 @@ static void put_opt(writer *w, const weft_model_config *c) {
 
 static void put_llama(writer *w, const wefti_traits *t, const weft_model_config *c,
                       const wefti_rope_scaling *scaling) {
-    bool silu = t->activation == WEFTI_SWIGLU;
+    bool silu = t->activation == WEFTI_CURVE_SWIGLU;
     put_text(w, silu ? "hidden_act" : "hidden_activation",
              silu ? "silu" : "gelu_pytorch_tanh");
     put_int(w, "num_key_value_heads", c->kv_heads);

@@ -10,6 +10,7 @@
 
 #include "model/decoder.h"
 #include "model/describe.h"
+#include "model/pieces.h"
 #include "model/rotary.h"
 #include "model/units.h"
 
@@ -115,7 +116,7 @@ static const wefti_traits gemma2 = {
     .model_type = "gemma2",
     .architecture = "Gemma2ForCausalLM",
     .place = WEFTI_NORM_BOTH,
-    .activation = WEFTI_GEGLU,
+    .activation = WEFTI_CURVE_GEGLU,
     .gain_plus_one = true,
     .scaled_embedding = true,
     .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD |
@@ -134,7 +135,7 @@ static const wefti_traits gemma3 = {
     .model_type = "gemma3_text",
     .architecture = "Gemma3ForCausalLM",
     .place = WEFTI_NORM_BOTH,
-    .activation = WEFTI_GEGLU,
+    .activation = WEFTI_CURVE_GEGLU,
     .gain_plus_one = true,
     .scaled_embedding = true,
     .head_qk_norm = true,
@@ -168,7 +169,7 @@ static const wefti_traits neox = {
     .model_type = "gpt_neox",
     .architecture = "GPTNeoXForCausalLM",
     .place = WEFTI_NORM_PARALLEL,
-    .activation = WEFTI_GELU,
+    .activation = WEFTI_CURVE_GELU_ERF,
     .layer_norm = true,
     .always_mlp_bias = true,
     .rotary = true,
@@ -195,7 +196,7 @@ static const wefti_traits neox = {
 static const wefti_traits opt = {
     .model_type = "opt",
     .architecture = "OPTForCausalLM",
-    .activation = WEFTI_RELU,
+    .activation = WEFTI_CURVE_RELU,
     .layer_norm = true,
     .always_bias = true,
     .always_mlp_bias = true,
@@ -275,7 +276,7 @@ static weft_status check_rotary(weft_ctx *ctx, const weft_model_config *c) {
 /* The default width of the feed-forward: 8/3 C where it is gated, so that three matrices
  * weigh as much as GPT-2's two, rounded up to a multiple of 64; else 4 C. */
 static int64_t default_ffn(const wefti_traits *t, int64_t C) {
-    if (!wefti_activation_is_gated(t->activation)) return 4 * C;
+    if (!wefti_curve_is_gated(t->activation)) return 4 * C;
     int64_t F = (8 * C + 2) / 3;
     return (F + FFN_MULTIPLE - 1) / FFN_MULTIPLE * FFN_MULTIPLE;
 }

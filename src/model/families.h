@@ -14,13 +14,6 @@ typedef enum wefti_norm_place {
     WEFTI_NORM_PARALLEL /* y = x + a(n1 x) + m(n2 x) */
 } wefti_norm_place;
 
-typedef enum wefti_activation {
-    WEFTI_SWIGLU, /* gated: silu(gate) up */
-    WEFTI_GEGLU,  /* gated: gelu(gate) up, tanh form */
-    WEFTI_GELU,   /* gelu(up), by the error function */
-    WEFTI_RELU
-} wefti_activation;
-
 /* What a family's config.json can express; other values of these keys are refused. */
 enum {
     WEFTI_KNOWS_WINDOW = 1,
@@ -68,7 +61,7 @@ typedef enum wefti_role {
 struct wefti_traits {
     const char *model_type, *architecture; /* Hugging Face's */
     wefti_norm_place place;
-    wefti_activation activation;
+    wefti_curve activation;
     bool layer_norm;     /* else RMSNorm */
     bool gain_plus_one;  /* a norm's gain is 1 + its parameter */
     bool head_qk_norm;   /* qk_norm is applied to each head; else to a whole row */

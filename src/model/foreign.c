@@ -7,8 +7,9 @@
 #include "base/memory.h"
 #include "model/model.h"
 
-static int64_t no_floats(const weft_model *model, int unit, int64_t B, int64_t T) {
-    (void)model, (void)unit, (void)B, (void)T;
+static int64_t no_floats(const weft_model *model, int unit, int64_t B, int64_t T,
+                         const wefti_kernels *kernels) {
+    (void)model, (void)unit, (void)B, (void)T, (void)kernels;
     return 0;
 }
 

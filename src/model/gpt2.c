@@ -38,7 +38,7 @@ typedef struct saved {
     float *o;                             /* [N,C] attention's output */
     float *lse;                           /* [B,H,T] */
     float *h;                             /* [N,C] between the branches */
-    float *f;                             /* [N,F] before GELU */
+    float *f;                             /* [N,F] before GELU; see wefti_ffn */
     float *mean1, *rstd1, *mean2, *rstd2; /* [N] */
 } saved;
 
@@ -132,15 +132,15 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
 
 /* ---- buffers ---- */
 
-static int64_t lay_saved(const weft_model *model, int64_t B, int64_t T, float *base,
-                         saved *s) {
+static int64_t lay_saved(const weft_model *model, int64_t B, int64_t T,
+                         const wefti_kernels *kernels, float *base, saved *s) {
     int64_t N = B * T, C = model->config.width;
     wefti_room room = {base, 0};
     s->qkv = wefti_room_take(&room, N * 3 * C);
     s->o = wefti_room_take(&room, N * C);
     s->lse = wefti_room_take(&room, N * model->config.heads);
     s->h = wefti_room_take(&room, N * C);
-    s->f = wefti_room_take(&room, N * model->config.ffn);
+    s->f = wefti_room_take(&room, wefti_hidden_floats(kernels, C, N * model->config.ffn));
     s->mean1 = wefti_room_take(&room, N);
     s->rstd1 = wefti_room_take(&room, N);
     s->mean2 = wefti_room_take(&room, N);
@@ -148,10 +148,11 @@ static int64_t lay_saved(const weft_model *model, int64_t B, int64_t T, float *b
     return room.used;
 }
 
-static int64_t saved_floats(const weft_model *model, int unit, int64_t B, int64_t T) {
+static int64_t saved_floats(const weft_model *model, int unit, int64_t B, int64_t T,
+                            const wefti_kernels *kernels) {
     saved s;
     if (model->units[unit].kind != WEFTI_BLOCK) return 0;
-    return lay_saved(model, B, T, NULL, &s);
+    return lay_saved(model, B, T, kernels, NULL, &s);
 }
 
 /* Divides the scratch; returns the number of floats before `wide`, and places `attention`
@@ -208,7 +209,7 @@ static frame frame_of(const weft_model *model, int unit, const wefti_pass *pass)
                .F = model->config.ffn,
                .eps = (float)model->config.norm_eps};
     if (model->units[unit].kind == WEFTI_BLOCK)
-        lay_saved(model, pass->B, pass->T, pass->saved, &f.s);
+        lay_saved(model, pass->B, pass->T, pass->side ? NULL : f.k, pass->saved, &f.s);
     lay_scratch(model, pass->B, pass->T, pass->scratch, &f.w, &wide);
     return f;
 }
@@ -242,6 +243,16 @@ static void norm(const frame *f, int i, const float *x, float *y, float *mean,
                             rstd);
 }
 
+static wefti_ffn feed_forward(const frame *f) {
+    return (wefti_ffn){.in = linear(f, FC_W),
+                       .out = linear(f, OUT_W),
+                       .curve = WEFTI_CURVE_GELU,
+                       .sided = f->pass->side != NULL,
+                       .hidden = f->s.f,
+                       .active = f->w.wide,
+                       .gradient = f->w.wide};
+}
+
 /* ---- a block ---- */
 
 static void block_forward(const frame *f) {
@@ -249,7 +260,7 @@ static void block_forward(const frame *f) {
     const saved *s = &f->s;
     float *y = f->pass->y;
     wefti_linear qkv = linear(f, QKV_W), proj = linear(f, PROJ_W);
-    wefti_linear fc = linear(f, FC_W), out = linear(f, OUT_W);
+    wefti_ffn ffn = feed_forward(f);
     wefti_attention_shape shape = attention_shape(f->model, f->pass->B, f->pass->T);
 
     norm(f, LN1_W, f->pass->x, f->w.a, s->mean1, s->rstd1);
@@ -261,9 +272,7 @@ static void block_forward(const frame *f) {
     k->add(f->N * f->C, f->pass->x, y, s->h);
 
     norm(f, LN2_W, s->h, f->w.a, s->mean2, s->rstd2);
-    wefti_linear_forward(k, &fc, f->w.a, s->f);
-    k->gelu_forward(f->N * f->F, s->f, f->w.wide);
-    wefti_linear_forward(k, &out, f->w.wide, y);
+    wefti_ffn_forward(k, &ffn, f->w.a, y);
     wefti_drop(f->model, f->unit, WEFTI_DROP_SECOND, f->pass, y);
     k->accumulate(f->N * f->C, s->h, y);
 }
@@ -272,15 +281,12 @@ static void block_forward(const frame *f) {
 static void ffn_backward(const frame *f) {
     const wefti_kernels *k = f->k;
     const saved *s = &f->s;
-    float *a = f->w.a, *b = f->w.b, *wide = f->w.wide, *dy = f->pass->dy;
-    wefti_linear fc = linear(f, FC_W), out = linear(f, OUT_W);
+    float *a = f->w.a, *b = f->w.b, *dy = f->pass->dy;
+    wefti_ffn ffn = feed_forward(f);
     const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_SECOND, f->pass,
-                                         a);
-    k->gelu_forward(f->N * f->F, s->f, wide);
-    wefti_linear_backward(k, &out, wide, d, wide);
-    k->gelu_backward(f->N * f->F, s->f, wide, wide);
+                                         b);
     norm(f, LN2_W, s->h, a, s->mean2, s->rstd2);
-    wefti_linear_backward(k, &fc, a, wide, b);
+    wefti_ffn_backward(k, &ffn, a, d, b);
     k->layernorm_backward(f->N, f->C, s->h, param(f, LN2_W), s->mean2, s->rstd2, b, dy,
                           grad(f, LN2_W), grad(f, LN2_B));
 }

@@ -128,9 +128,10 @@ typedef struct wefti_model_ops {
     weft_status (*check)(weft_ctx *ctx, weft_model_config *config);
     /* Fills model->units and their parameter tables. */
     weft_status (*layout)(weft_ctx *ctx, weft_model *model);
-    /* Floats of saved activations of a unit, and of shared scratch, for B sequences of T.
-     */
-    int64_t (*saved_floats)(const weft_model *model, int unit, int64_t B, int64_t T);
+    /* Floats of saved activations of a unit, and of shared scratch, for B sequences of T in
+     * passes with these kernels (saved: NULL for passes with any). */
+    int64_t (*saved_floats)(const weft_model *model, int unit, int64_t B, int64_t T,
+                            const wefti_kernels *kernels);
     int64_t (*scratch_floats)(const weft_model *model, int64_t B, int64_t T, int threads,
                               const wefti_kernels *kernels);
     void (*forward)(const weft_model *model, int unit, const wefti_pass *pass);

@@ -54,6 +54,63 @@ static const float *dropped(const wefti_kernels *k, const wefti_linear *l, part 
     return l->side.room;
 }
 
+/* y = x W + b of rounded factors. */
+static void mixed_product(const wefti_kernels *k, const wefti_linear *l, const void *x,
+                          void *y) {
+    k->gemm_mixed(&(wefti_mixed){.tb = !l->in_out,
+                                 .M = l->N,
+                                 .N = l->out,
+                                 .K = l->in,
+                                 .A = x,
+                                 .lda = l->in,
+                                 .half_a = l->half_x,
+                                 .B = l->w,
+                                 .ldb = l->in_out ? l->out : l->in,
+                                 .C = y,
+                                 .ldc = l->out,
+                                 .half_c = l->half_y,
+                                 .bias = l->b});
+}
+
+/* dx = dy W^T */
+static void mixed_backward(const wefti_kernels *k, const wefti_linear *l, const void *dy,
+                           void *dx) {
+    k->gemm_mixed(&(wefti_mixed){.tb = l->in_out,
+                                 .M = l->N,
+                                 .N = l->in,
+                                 .K = l->out,
+                                 .A = dy,
+                                 .lda = l->out,
+                                 .half_a = l->half_y,
+                                 .B = l->w,
+                                 .ldb = l->in_out ? l->out : l->in,
+                                 .C = dx,
+                                 .ldc = l->in,
+                                 .half_c = l->half_x});
+}
+
+static void mixed_gradient(const wefti_kernels *k, const wefti_linear *l, const void *x,
+                           const void *dy) {
+    wefti_mixed p = {.ta = true,
+                     .M = l->in,
+                     .N = l->out,
+                     .K = l->N,
+                     .A = x,
+                     .lda = l->in,
+                     .half_a = l->half_x,
+                     .B = dy,
+                     .ldb = l->out,
+                     .half_b = l->half_y,
+                     .C = l->dw,
+                     .ldc = l->out,
+                     .beta = l->fresh ? 0 : 1};
+    if (!l->in_out) {
+        p.M = l->out, p.A = dy, p.lda = l->out, p.half_a = l->half_y;
+        p.N = l->in, p.B = x, p.ldb = l->in, p.half_b = l->half_x, p.ldc = l->in;
+    }
+    k->gemm_mixed(&p);
+}
+
 /* y = beta y + x W */
 static void product(const wefti_kernels *k, const wefti_linear *l, part p, const float *x,
                     const float *w, float beta, float *y) {
@@ -80,8 +137,12 @@ static void matrix_gradient(const wefti_kernels *k, const wefti_linear *l, part 
                 dw, l->in);
 }
 
-void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const float *x,
-                          float *y) {
+void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const void *x,
+                          void *y) {
+    if (k->gemm_mixed && !l->side.w) {
+        mixed_product(k, l, x, y);
+        return;
+    }
     product(k, l, whole(l), x, l->w, 0.0f, y);
     for (part p = before_the_first; next_part(l, &p);)
         product(k, l, p, dropped(k, l, p, x), l->side.w, 1.0f, y);
@@ -90,8 +151,15 @@ void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const f
 
 /* dW as above, dx = dy W^T or dy W. With a side: dD of drop(x) instead of dW, and
  * dx += drop(dy D). */
-void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const float *x,
-                           const float *dy, float *dx) {
+void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const void *x,
+                           const void *dy, void *dx) {
+    if (k->gemm_mixed && !l->side.w) {
+        mixed_gradient(k, l, x, dy);
+        if (l->b) (l->half_y ? k->bias_grad_half(l->N, l->out, dy, l->db)
+                             : k->bias_grad(l->N, l->out, dy, l->db));
+        mixed_backward(k, l, dy, dx);
+        return;
+    }
     if (!l->side.w) matrix_gradient(k, l, whole(l), x, dy);
     for (part p = before_the_first; next_part(l, &p);)
         matrix_gradient(k, l, p, dropped(k, l, p, x), dy);

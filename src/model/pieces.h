@@ -26,6 +26,8 @@ typedef struct wefti_linear {
     const float *w, *b;
     float *dw, *db; /* ADDED to; unused in forward */
     bool fresh;     /* dw is STORED; not with a side */
+    /* x, or y and dy, are bfloat16; not with a side. Then dx is what x is. */
+    bool half_x, half_y;
     wefti_linear_side side;
 } wefti_linear;
 
@@ -35,12 +37,35 @@ wefti_linear_side wefti_side_of(const weft_model *model, int unit, const wefti_p
                                 int param, int64_t out);
 
 /* y[N,out] STORED. */
-void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const float *x,
-                          float *y);
+void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const void *x,
+                          void *y);
 /* dx[N,in] STORED; it must not be dy, but may be x. With a side, dw is the gradient of
  * the side's matrix, and the first matrix gets no gradient. */
-void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const float *x,
-                           const float *dy, float *dx);
+void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const void *x,
+                           const void *dy, void *dx);
+
+/* A feed-forward with one hidden layer of out.in numbers, whose gate if it is gated and they
+ * themselves are the outputs of `in`. */
+typedef struct wefti_ffn {
+    wefti_linear in, out;
+    wefti_curve curve;
+    bool sided;       /* the pass has sides */
+    void *hidden;     /* [N,in.out] saved: wefti_hidden_floats */
+    void *active;     /* [N,out.in] scratch */
+    void *gradient;   /* [N,in.out] scratch; it may be `active` if the curve is not gated */
+} wefti_ffn;
+
+bool wefti_curve_is_gated(wefti_curve curve);
+
+/* Floats of memory for n numbers of the hidden layer in a model of width C, with these kernels
+ * (NULL: with any). */
+int64_t wefti_hidden_floats(const wefti_kernels *kernels, int64_t C, int64_t n);
+
+/* y[N,out.out] STORED. */
+void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const float *x, float *y);
+/* dx[N,in.in] STORED; it may be dy. */
+void wefti_ffn_backward(const wefti_kernels *k, const wefti_ffn *f, const float *x,
+                        const float *dy, float *dx);
 
 /* Parameter i of a unit, and its gradient (NULL if none is requested). */
 static inline const float *wefti_unit_param(const wefti_unit *unit,

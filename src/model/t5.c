@@ -248,8 +248,9 @@ static void lay_kept(wefti_room *room, const weft_model *model, int64_t N, int64
     s->lse = wefti_room_take(room, N * c->heads);
 }
 
-static int64_t lay_saved(const weft_model *model, int u, int64_t B, int64_t T,
-                         float *base, saved *s) {
+static int64_t lay_saved(const weft_model *model, int u, const int64_t BT[2],
+                         const wefti_kernels *kernels, float *base, saved *s) {
+    int64_t B = BT[0], T = BT[1];
     const weft_model_config *c = &model->config;
     int64_t Ns = B * source_of(model, T), C = c->width;
     bool encoder = u <= c->layers;
@@ -259,7 +260,7 @@ static int64_t lay_saved(const weft_model *model, int u, int64_t B, int64_t T,
     if (!encoder) lay_kept(&room, model, N, Ns, &s->cross);
     s->h = wefti_room_take(&room, N * C);
     s->g = wefti_room_take(&room, encoder ? 0 : N * C);
-    s->gu = wefti_room_take(&room, N * 2 * c->ffn);
+    s->gu = wefti_room_take(&room, wefti_hidden_floats(kernels, C, N * 2 * c->ffn));
     s->z = wefti_room_take(&room, u == c->layers ? N * C : 0);
     s->rstd1 = wefti_room_take(&room, N);
     s->rstd2 = wefti_room_take(&room, N);
@@ -267,10 +268,11 @@ static int64_t lay_saved(const weft_model *model, int u, int64_t B, int64_t T,
     return room.used;
 }
 
-static int64_t saved_floats(const weft_model *model, int u, int64_t B, int64_t T) {
+static int64_t saved_floats(const weft_model *model, int u, int64_t B, int64_t T,
+                            const wefti_kernels *kernels) {
     saved s;
     if (model->units[u].kind != WEFTI_BLOCK) return 0;
-    return lay_saved(model, u, B, T, NULL, &s);
+    return lay_saved(model, u, (int64_t[]){B, T}, kernels, NULL, &s);
 }
 
 /* The self-attention of a stack's rows; the bias has no buffers yet. */
@@ -377,7 +379,8 @@ static frame frame_of(const weft_model *model, int u, const wefti_pass *pass) {
                .HD = c->heads * c->head_dim,
                .eps = (float)c->norm_eps};
     if (f.unit->kind == WEFTI_BLOCK)
-        lay_saved(model, u, pass->B, pass->T, pass->saved, &f.s);
+        lay_saved(model, u, (int64_t[]){pass->B, pass->T}, pass->side ? NULL : pass->kernels,
+                  pass->saved, &f.s);
     lay_scratch(model, pass->B, pass->T, pass->scratch, &f.w, before);
     if (f.unit->kind == WEFTI_BLOCK) count_keys(pass, Ts, f.w.n_keys);
     f.pass.T = f.encoder ? Ts : pass->T - Ts;
@@ -483,20 +486,14 @@ static void cross_backward(const frame *f, const float *x, const float *d, float
     wefti_linear_backward(f->k, &q, x, dq, dx);
 }
 
-static void ffn_forward(const frame *f, const float *x, float *y) {
-    wefti_linear gu = linear(f, f->N, WI0, 2), out = linear(f, f->N, WO, 1);
-    wefti_linear_forward(f->k, &gu, x, f->s.gu);
-    f->k->geglu_forward(f->N, f->F, f->s.gu, f->w.mid);
-    wefti_linear_forward(f->k, &out, f->w.mid, y);
-}
-
-/* dx may be d. */
-static void ffn_backward(const frame *f, const float *x, const float *d, float *dx) {
-    wefti_linear gu = linear(f, f->N, WI0, 2), out = linear(f, f->N, WO, 1);
-    f->k->geglu_forward(f->N, f->F, f->s.gu, f->w.mid);
-    wefti_linear_backward(f->k, &out, f->w.mid, d, f->w.mid);
-    f->k->geglu_backward(f->N, f->F, f->s.gu, f->w.mid, f->w.wide);
-    wefti_linear_backward(f->k, &gu, x, f->w.wide, dx);
+static wefti_ffn feed_forward(const frame *f) {
+    return (wefti_ffn){.in = linear(f, f->N, WI0, 2),
+                       .out = linear(f, f->N, WO, 1),
+                       .curve = WEFTI_CURVE_GEGLU,
+                       .sided = f->pass.side != NULL,
+                       .hidden = f->s.gu,
+                       .active = f->w.mid,
+                       .gradient = f->w.wide};
 }
 
 /* ---- a block ---- */
@@ -509,8 +506,9 @@ static void drop(const frame *f, wefti_drop_site site) {
  * input. */
 static void end_forward(const frame *f, const float *h) {
     float *y = f->pass.y;
+    wefti_ffn ffn = feed_forward(f);
     norm(f, N2, h, f->w.a, f->s.rstd2);
-    ffn_forward(f, f->w.a, y);
+    wefti_ffn_forward(f->k, &ffn, f->w.a, y);
     drop(f, WEFTI_DROP_SECOND);
     f->k->accumulate(f->N * f->C, h, y);
 }
@@ -539,10 +537,11 @@ static void block_forward(const frame *f) {
 }
 
 static void end_backward(const frame *f, const float *h) {
+    wefti_ffn ffn = feed_forward(f);
     const float *d = wefti_drop_gradient(f->model, f->u, WEFTI_DROP_SECOND, &f->pass,
                                          f->w.b);
     norm(f, N2, h, f->w.a, f->s.rstd2);
-    ffn_backward(f, f->w.a, d, f->w.b);
+    wefti_ffn_backward(f->k, &ffn, f->w.a, d, f->w.b);
     norm_backward(f, N2, h, f->s.rstd2, f->w.b);
 }
 

@@ -21,7 +21,7 @@ enum { NORM_W, NORM_B, HEAD_W, HEAD_B, N_HEAD };
 static const wefti_traits vit = {
     .model_type = "vit",
     .architecture = "ViTForImageClassification",
-    .activation = WEFTI_GELU,
+    .activation = WEFTI_CURVE_GELU_ERF,
     .layer_norm = true,
     .always_bias = true,
     .always_mlp_bias = true,

@@ -9,8 +9,9 @@
 /* The kernel table: everything that touches tensor memory. One table per device and
  * instruction set; the reference table defines the results that the others are tested against.
  *
- * All tensors are f32 and row-major. Shapes: B sequences, T positions, N = B*T rows, C
- * width, H query heads, K key/value heads (H % K == 0), D head width, V vocabulary. "dy" is
+ * All tensors are row-major, and f32 where not said otherwise. Shapes: B sequences, T positions,
+ * N = B*T rows, C width, H query heads, K key/value heads (H % K == 0), D head width, V
+ * vocabulary. "dy" is
  * the gradient of the loss with respect to y. A gradient of a parameter is always ADDED to
  * its buffer; the comment of each kernel says whether a gradient of an activation is added
  * or stored. Kernels trust their arguments, allocate nothing and use the OpenMP thread
@@ -66,6 +67,34 @@ static inline int64_t wefti_attention_bias_row(const wefti_attention_shape *s) {
     return s->T + wefti_attention_rows(s) + 64;
 }
 
+/* A product whose matrices are f32 or, where `half`, bfloat16 in memory (uint16_t, the upper half
+ * of an f32), and whose result may get a bias:
+ *     C[M,N] = op(A)[M,K] * op(B)[K,N] + beta * C + bias[N]
+ * In bfloat16 C is rounded once, to nearest even; then beta is 0, and 1 <= K <=
+ * WEFTI_MIXED_TERMS. */
+enum { WEFTI_MIXED_TERMS = 1 << 14 };
+
+typedef struct wefti_mixed {
+    bool ta, tb;
+    int64_t M, N, K;
+    const void *A, *B;
+    void *C;
+    int64_t lda, ldb, ldc; /* in numbers */
+    bool half_a, half_b, half_c;
+    float beta;
+    const float *bias; /* or NULL */
+} wefti_mixed;
+
+/* What lies between the two products of a feed-forward. The first two are gated: a row has gate and
+ * up, and gives half as many numbers. */
+typedef enum wefti_curve {
+    WEFTI_CURVE_SWIGLU, /* silu(gate) up */
+    WEFTI_CURVE_GEGLU,  /* gelu(gate) up, tanh form */
+    WEFTI_CURVE_GELU,   /* tanh form */
+    WEFTI_CURVE_GELU_ERF,
+    WEFTI_CURVE_RELU
+} wefti_curve;
+
 typedef struct wefti_kernels wefti_kernels;
 
 struct wefti_kernels {
@@ -78,6 +107,10 @@ struct wefti_kernels {
     /* Whether this processor has instructions for products of bf16. Without them the
      * products above take as long as in f32. */
     bool (*multiplies_bf16)(void);
+    /* In a bf16 table, NULL elsewhere: activations that only products and the curves read are
+     * kept in bfloat16. A product's numbers are those of gemm on widened factors, but for the
+     * order of sums where C is bfloat16. */
+    void (*gemm_mixed)(const wefti_mixed *p);
 
     /* C[M,N] = alpha * op(A)[M,K] * op(B)[K,N] + beta * C; op is transposition when ta, tb
      * (A is then stored [K,M], B [N,K]). beta = 0 ignores the previous contents of C. */
@@ -134,6 +167,16 @@ struct wefti_kernels {
     void (*geglu_forward)(int64_t N, int64_t F, const float *gu, float *y);
     void (*geglu_backward)(int64_t N, int64_t F, const float *gu, const float *dy,
                            float *dgu);
+
+    /* The kernels above on bfloat16, with f32 between: y[N,F] from x[N,F], or x[N,2F] if the curve
+     * is gated. backward: dx, as long as x, STORED from x and dy; it may be dy if the curve is
+     * not gated. */
+    void (*curve_forward)(wefti_curve curve, int64_t N, int64_t F, const uint16_t *x,
+                          uint16_t *y);
+    void (*curve_backward)(wefti_curve curve, int64_t N, int64_t F, const uint16_t *x,
+                           const uint16_t *dy, uint16_t *dx);
+    /* bias_grad of dy in bfloat16 */
+    void (*bias_grad_half)(int64_t N, int64_t C, const uint16_t *dy, float *db);
 
     /* Rotary positions (Su et al. 2021), Hugging Face halves: element i pairs with i +
      * D/2. Rotates n_heads heads of width D in each row, in place; row n = b*T + t has

@@ -68,12 +68,33 @@ static void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float alpha,
     note("gemm", shape, took, 2 * m * n * k, m * k + k * n + m * n * (beta == 0 ? 1 : 2));
 }
 
+static double floats_of(double n, bool half) { return half ? n / 2 : n; }
+
+static void gemm_mixed(const wefti_mixed *p) {
+    char shape[64];
+    double m = (double)p->M, n = (double)p->N, k = (double)p->K, begin = wefti_now_s();
+    current->under->gemm_mixed(p);
+    double took = wefti_now_s() - begin;
+    snprintf(shape, sizeof shape, "[%lld,%lld]%s x [%lld,%lld]%s%s",
+             (long long)(p->ta ? p->K : p->M), (long long)(p->ta ? p->M : p->K),
+             p->ta ? "'" : "", (long long)(p->tb ? p->N : p->K),
+             (long long)(p->tb ? p->K : p->N), p->tb ? "'" : "",
+             p->beta == 0 ? "" : " +");
+    note("gemm", shape, took, 2 * m * n * k,
+         floats_of(m * k, p->half_a) + floats_of(k * n, p->half_b) +
+             floats_of(m * n, p->half_c) * (p->beta == 0 ? 1 : 2));
+}
+
 static void bias_add(int64_t N, int64_t C, const float *b, float *y) {
     NOTED(bias_add, N * C, 2 * N * C, N, C, b, y);
 }
 
 static void bias_grad(int64_t N, int64_t C, const float *dy, float *db) {
     NOTED(bias_grad, N * C, N * C, N, C, dy, db);
+}
+
+static void bias_grad_half(int64_t N, int64_t C, const uint16_t *dy, float *db) {
+    NOTED(bias_grad_half, N * C, N * C / 2, N, C, dy, db);
 }
 
 static void accumulate(int64_t n, const float *a, float *y) {
@@ -144,6 +165,30 @@ ACTIVATION(relu, 1, 1)
 
 GATE(swiglu, 5, 11)
 GATE(geglu, 9, 26)
+
+/* FLOP of a number of y; those of the kernels above. */
+static const int curve_flop[][2] = {[WEFTI_CURVE_GELU] = {8, 16},
+                                    [WEFTI_CURVE_GELU_ERF] = {4, 9},
+                                    [WEFTI_CURVE_RELU] = {1, 1},
+                                    [WEFTI_CURVE_SWIGLU] = {5, 11},
+                                    [WEFTI_CURVE_GEGLU] = {9, 26}};
+
+static double curve_floats(wefti_curve curve, int64_t n, int arrays) {
+    bool gated = curve == WEFTI_CURVE_SWIGLU || curve == WEFTI_CURVE_GEGLU;
+    return (double)n * ((gated ? 2 : 1) * arrays + 1) / 2;
+}
+
+static void curve_forward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *x,
+                          uint16_t *y) {
+    NOTED(curve_forward, curve_flop[curve][0] * N * F, curve_floats(curve, N * F, 1),
+          curve, N, F, x, y);
+}
+
+static void curve_backward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *x,
+                           const uint16_t *dy, uint16_t *dx) {
+    NOTED(curve_backward, curve_flop[curve][1] * N * F, curve_floats(curve, N * F, 2),
+          curve, N, F, x, dy, dx);
+}
 
 static void rope(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
                  const float *cos_sin, bool inverse, float *x) {
@@ -237,7 +282,11 @@ void wefti_recorder_begin(wefti_recorder *r, const wefti_kernels *under) {
                                .bf16 = under->bf16,
                                .multiplies_bf16 = under->multiplies_bf16,
                                .gemm = gemm,
+                               .gemm_mixed = under->gemm_mixed ? gemm_mixed : NULL,
                                .bias_add = bias_add,
+                               .bias_grad_half = bias_grad_half,
+                               .curve_forward = curve_forward,
+                               .curve_backward = curve_backward,
                                .bias_grad = bias_grad,
                                .accumulate = accumulate,
                                .add = add,

@@ -43,6 +43,29 @@ static void gemm_bf16(bool ta, bool tb, int64_t M, int64_t N, int64_t K, float a
     }
 }
 
+static double factor(const void *x, bool half, int64_t i) {
+    if (half) return (double)wefti_f32_of_bf16(((const uint16_t *)x)[i]);
+    return (double)wefti_reference_bf16(((const float *)x)[i]);
+}
+
+static void gemm_mixed(const wefti_mixed *p) {
+    for (int64_t m = 0; m < p->M; m++) {
+        for (int64_t n = 0; n < p->N; n++) {
+            double sum = p->bias ? (double)p->bias[n] : 0;
+            int64_t at = m * p->ldc + n;
+            for (int64_t k = 0; k < p->K; k++)
+                sum += factor(p->A, p->half_a, p->ta ? k * p->lda + m : m * p->lda + k) *
+                       factor(p->B, p->half_b, p->tb ? n * p->ldb + k : k * p->ldb + n);
+            if (p->half_c) {
+                ((uint16_t *)p->C)[at] = wefti_bf16((float)sum);
+                continue;
+            }
+            if (p->beta != 0) sum += (double)p->beta * (double)((float *)p->C)[at];
+            ((float *)p->C)[at] = (float)sum;
+        }
+    }
+}
+
 static bool multiplies_bf16(void) { return false; }
 
 static void bias_add(int64_t N, int64_t C, const float *b, float *y) {
@@ -54,6 +77,14 @@ static void bias_grad(int64_t N, int64_t C, const float *dy, float *db) {
     for (int64_t c = 0; c < C; c++) {
         double sum = 0;
         for (int64_t n = 0; n < N; n++) sum += (double)dy[n * C + c];
+        db[c] = (float)((double)db[c] + sum);
+    }
+}
+
+static void bias_grad_half(int64_t N, int64_t C, const uint16_t *dy, float *db) {
+    for (int64_t c = 0; c < C; c++) {
+        double sum = 0;
+        for (int64_t n = 0; n < N; n++) sum += (double)wefti_f32_of_bf16(dy[n * C + c]);
         db[c] = (float)((double)db[c] + sum);
     }
 }
@@ -95,6 +126,8 @@ static const wefti_kernels wefti_kernels_reference_bf16;
     .gelu_erf_backward = wefti_reference_gelu_erf_backward,                              \
     .relu_forward = wefti_reference_relu_forward,                                        \
     .relu_backward = wefti_reference_relu_backward,                                      \
+    .curve_forward = wefti_reference_curve_forward,                                      \
+    .curve_backward = wefti_reference_curve_backward, .bias_grad_half = bias_grad_half,  \
     .swiglu_forward = wefti_reference_swiglu_forward,                                    \
     .swiglu_backward = wefti_reference_swiglu_backward,                                  \
     .geglu_forward = wefti_reference_geglu_forward,                                      \
@@ -113,4 +146,5 @@ const wefti_kernels wefti_kernels_reference = {
             wefti_reference_attention_backward)};
 static const wefti_kernels wefti_kernels_reference_bf16 = {ENTRIES(
     gemm_bf16, wefti_reference_head_loss_bf16, wefti_reference_attention_forward_bf16,
-    wefti_reference_attention_backward_bf16)};
+    wefti_reference_attention_backward_bf16),
+    .gemm_mixed = gemm_mixed};

@@ -99,6 +99,59 @@ void wefti_reference_geglu_backward(int64_t N, int64_t F, const float *gu,
     }
 }
 
+/* y of one number, or of one pair of gate and up. */
+static float curve_of(wefti_curve curve, const float x[2]) {
+    float y = 0;
+    switch (curve) {
+    case WEFTI_CURVE_GELU: wefti_reference_gelu_forward(1, x, &y); break;
+    case WEFTI_CURVE_GELU_ERF: wefti_reference_gelu_erf_forward(1, x, &y); break;
+    case WEFTI_CURVE_RELU: wefti_reference_relu_forward(1, x, &y); break;
+    case WEFTI_CURVE_SWIGLU: wefti_reference_swiglu_forward(1, 1, x, &y); break;
+    case WEFTI_CURVE_GEGLU: wefti_reference_geglu_forward(1, 1, x, &y); break;
+    }
+    return y;
+}
+
+static void curve_back(wefti_curve curve, const float x[2], float dy, float dx[2]) {
+    switch (curve) {
+    case WEFTI_CURVE_GELU: wefti_reference_gelu_backward(1, x, &dy, dx); break;
+    case WEFTI_CURVE_GELU_ERF: wefti_reference_gelu_erf_backward(1, x, &dy, dx); break;
+    case WEFTI_CURVE_RELU: wefti_reference_relu_backward(1, x, &dy, dx); break;
+    case WEFTI_CURVE_SWIGLU: wefti_reference_swiglu_backward(1, 1, x, &dy, dx); break;
+    case WEFTI_CURVE_GEGLU: wefti_reference_geglu_backward(1, 1, x, &dy, dx); break;
+    }
+}
+
+static bool is_gated(wefti_curve curve) {
+    return curve == WEFTI_CURVE_SWIGLU || curve == WEFTI_CURVE_GEGLU;
+}
+
+void wefti_reference_curve_forward(wefti_curve curve, int64_t N, int64_t F,
+                                   const uint16_t *x, uint16_t *y) {
+    int64_t wide = is_gated(curve) ? 2 * F : F;
+    for (int64_t n = 0; n < N; n++) {
+        for (int64_t i = 0; i < F; i++) {
+            float both[2] = {wefti_f32_of_bf16(x[n * wide + i])};
+            if (is_gated(curve)) both[1] = wefti_f32_of_bf16(x[n * wide + F + i]);
+            y[n * F + i] = wefti_bf16(curve_of(curve, both));
+        }
+    }
+}
+
+void wefti_reference_curve_backward(wefti_curve curve, int64_t N, int64_t F,
+                                    const uint16_t *x, const uint16_t *dy, uint16_t *dx) {
+    int64_t wide = is_gated(curve) ? 2 * F : F;
+    for (int64_t n = 0; n < N; n++) {
+        for (int64_t i = 0; i < F; i++) {
+            float both[2] = {wefti_f32_of_bf16(x[n * wide + i])}, d[2] = {0};
+            if (is_gated(curve)) both[1] = wefti_f32_of_bf16(x[n * wide + F + i]);
+            curve_back(curve, both, wefti_f32_of_bf16(dy[n * F + i]), d);
+            dx[n * wide + i] = wefti_bf16(d[0]);
+            if (is_gated(curve)) dx[n * wide + F + i] = wefti_bf16(d[1]);
+        }
+    }
+}
+
 void wefti_reference_rope(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
                           const float *cos_sin, bool inverse, float *x) {
     int64_t half = D / 2;

@@ -118,7 +118,7 @@ weft_status wefti_inference_reserve(weft_ctx *ctx, weft_inference *inf, int64_t 
     free_activations(ctx, inf);
     int64_t n = B * T * model->config.width;
     for (int u = 0; u < model->n_units; u++) {
-        int64_t own = model->ops->saved_floats(model, u, B, T);
+        int64_t own = model->ops->saved_floats(model, u, B, T, inf->kernels);
         if (own > saved) saved = own;
     }
     int64_t scratch = model->ops->scratch_floats(model, B, T, wefti_kernels_threads(),

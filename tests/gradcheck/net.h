@@ -87,7 +87,7 @@ static inline void net_assert_fence(const float *block, int64_t count) {
 }
 
 static inline int64_t net_saved_floats(const net *n, int u) {
-    return n->model->ops->saved_floats(n->model, u, n->B, n->T);
+    return n->model->ops->saved_floats(n->model, u, n->B, n->T, n->kernels);
 }
 
 static inline void net_fill(uint64_t seed, float mean, float std, int64_t n, float *out) {

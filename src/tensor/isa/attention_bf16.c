@@ -222,9 +222,9 @@ TILED static void tiled_scattered_sums(const head *h, const uint32_t *rows, int6
 TILED static void pack_column_tiles(bool as_left, const float *x, int64_t ld, int64_t D,
                                     int64_t terms, uint32_t *tiles) {
     if (as_left)
-        pack_tiles(false, true, x, ld, D, (span){0, terms}, terms, tiles);
+        pack_tiles(false, true, (factor){x, ld, false}, D, (span){0, terms}, terms, tiles);
     else
-        pack_tiles(false, false, x, ld, D, (span){0, terms}, terms, tiles);
+        pack_tiles(false, false, (factor){x, ld, false}, D, (span){0, terms}, terms, tiles);
 }
 
 #define TRY_TILES(w, call)                                                               \

@@ -12,13 +12,6 @@
  * Elsewhere they are kept as f32: the same numbers, at f32's speed. */
 #include "tensor/isa/strips.h"
 
-static inline vfloat round_bf16(vfloat x) {
-    const vint bits = (vint)x, size = bits & 0x7fffffff;
-    vint nearest = bits + 0x7fff + ((bits >> 16) & 1), nan = bits | 0x400000;
-    vint is_nan = size > 0x7f800000;
-    return (vfloat)(((nearest & ~is_nan) | (nan & is_nan)) & (int32_t)0xffff0000);
-}
-
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #define NATIVE __attribute__((target("avx512bf16")))

@@ -101,6 +101,34 @@ void WEFT_ISA_NAME(wefti_bias_grad)(int64_t N, int64_t C, const float *dy, float
     }
 }
 
+/* The same of rows in bfloat16. */
+static void bias_grad_half_rows(int64_t rows, int64_t C, span c, const uint16_t *dy,
+                                float *db) {
+    int64_t i = c.begin;
+    for (; i < c.end; i += LANES) {
+        int64_t n = c.end - i < LANES ? c.end - i : LANES;
+        bool whole = n == LANES;
+        vfloat sum = whole ? load_half(dy + i) : load_half_part(dy + i, n);
+        for (int64_t r = 1; r < rows; r++) {
+            const uint16_t *row = dy + r * C + i;
+            sum += whole ? load_half(row) : load_half_part(row, n);
+        }
+        store_part(db + i, load_part(db + i, n) + sum, n);
+    }
+}
+
+void WEFT_ISA_NAME(wefti_bias_grad_half)(int64_t N, int64_t C, const uint16_t *dy,
+                                         float *db) {
+    enum { ROWS = 16 };
+    int t = team_size(N * C);
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
+    for (int i = 0; i < t; i++) {
+        span columns = team_slice(C, 32, i, t);
+        for (int64_t n = 0; n < N; n += ROWS)
+            bias_grad_half_rows(N - n < ROWS ? N - n : ROWS, C, columns, dy + n * C, db);
+    }
+}
+
 static inline vdouble load_double(const float *p) {
     vfloat_half v;
     memcpy(&v, p, sizeof v);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products of numbers rounded to bfloat16 by AMX (tiles.h).
  *
- *     C[M,N] = alpha round(op(A))[M,K] round(op(B))[K,N] + beta C
+ *     C[M,N] = alpha round(op(A))[M,K] round(op(B))[K,N] + beta C + bias
  *
  *     for terms by equal blocks of at most TERMS    each number of C is summed in this
  *       for columns by as many as fit               order, so its bits depend only on K
@@ -10,17 +10,18 @@
  *           pack A on its stack
  *           for 32 rows: all tiles of 32 x 32
  *
- * Where a block of more than TERMS terms has all of them (K up to LONG), C is passed once:
+ * Where a block of more than TERMS terms has all of them (K up to LONG), or C is bfloat16 (K up to
+ * MOST), C is passed once:
  *
  *           for rows by 32
- *             pack A on its stack
- *             for terms by INNER: sums += all tiles of 32 x 32
- *             C = alpha sums + beta C, whose memory was asked for meanwhile
+ *             for terms by INNER: pack A on its stack, sums += all tiles of 32 x 32
+ *             C = alpha sums + beta C + bias, whose memory was asked for meanwhile
  *
  * So B is packed once, lies in the second-level cache of each core and passes 32 rows of A in
  * the first-level cache; C and A are read and written along their rows. */
 #include "tensor/isa/parts.h"
 #include "tensor/isa/product.h"
+#include "tensor/isa/results.h"
 #include "tensor/isa/tiles.h"
 
 #ifdef WEFT_TILES
@@ -34,12 +35,28 @@ enum { LONG = 768, INNER = 256, WIDE = KEPT / LONG / SIDE * SIDE };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* c[rows,columns] = alpha sums[32][32] + beta c */
-TILED_INLINE void store_sums(const float *sums, float alpha, int64_t rows,
-                             int64_t columns, float beta, float *c, int64_t ldc) {
-    for (int64_t i = 0; i < SIDE && i < rows; i++, c += ldc, sums += SIDE) {
-        store_sum(load(sums) * alpha, columns, beta, c);
-        store_sum(load(sums + LANES) * alpha, columns - LANES, beta, c + LANES);
+/* The first n of 16 sums of a row. */
+TILED_INLINE void store_line(const product *p, const float *sums, int64_t n, const float *bias,
+                             float *c) {
+    vfloat v = load(sums) * p->alpha;
+    if (!bias || n <= 0) {
+        store_sum(v, n, p->beta, c);
+    } else if (n >= LANES) {
+        if (p->beta != 0) v += load(c) * p->beta;
+        store(c, v + load(bias));
+    } else {
+        if (p->beta != 0) v += load_part(c, n) * p->beta;
+        store_part(c, v + load_part(bias, n), n);
+    }
+}
+
+/* c[rows,columns] = alpha sums[32][32] + beta c + bias, at row m and column n of p */
+TILED_INLINE void store_sums(const product *p, const float *sums, int64_t m, int64_t n) {
+    float *c = (float *)p->C + m * p->ldc + n;
+    const float *bias = p->bias ? p->bias + n : NULL, *high = bias ? bias + LANES : NULL;
+    for (int64_t i = 0; i < SIDE && i < p->M - m; i++, c += p->ldc, sums += SIDE) {
+        store_line(p, sums, p->N - n, bias, c);
+        store_line(p, sums + LANES, p->N - n - LANES, high, c + LANES);
     }
 }
 
@@ -54,8 +71,7 @@ TILED static void multiply_packed(const product *p, const uint32_t *a,
             _Alignas(64) float sums[SIDE * SIDE];
             const uint32_t *right2 = n + TILE_LINES < p->N ? right + line : right;
             multiply_tiles(a, a2, right, right2, n_tiles, sums);
-            store_sums(sums, p->alpha, p->M - m, p->N - n, p->beta, p->C + m * p->ldc + n,
-                       p->ldc);
+            store_sums(p, sums, m, n);
         }
     }
     tiles_end();
@@ -64,23 +80,35 @@ TILED static void multiply_packed(const product *p, const uint32_t *a,
 /* Packs A. */
 TILED static void pack_left(const product *p, uint32_t *tiles) {
     span terms = {0, p->K};
-    if (p->ta)
-        pack_tiles(false, true, p->A, p->lda, p->M, terms, p->K, tiles);
+    factor whole = {p->A, p->lda, false}, half = {p->A, p->lda, true};
+    if (p->half_a && p->ta)
+        pack_tiles(false, true, half, p->M, terms, p->K, tiles);
+    else if (p->half_a)
+        pack_tiles(true, true, half, p->M, terms, p->K, tiles);
+    else if (p->ta)
+        pack_tiles(false, true, whole, p->M, terms, p->K, tiles);
     else
-        pack_tiles(true, true, p->A, p->lda, p->M, terms, p->K, tiles);
+        pack_tiles(true, true, whole, p->M, terms, p->K, tiles);
 }
 
 /* Packs B, each thread some of its rows in memory. */
-TILED static void pack_rows_of_right(const product *p, int64_t row, uint32_t *tiles) {
+TILED_INLINE void pack_right(const product *p, bool half, int64_t row, uint32_t *tiles) {
+    factor b = {p->B, p->ldb, half};
     if (p->tb) {
         int64_t line = whole_tiles(p->K, TILE_TERMS) * TILE_WORDS;
-        pack_tiles(true, false, p->B + row * p->ldb, p->ldb,
-                   least(TILE_LINES, p->N - row), (span){0, p->K}, p->K,
-                   tiles + row / TILE_LINES * line);
+        pack_tiles(true, false, from(b, true, row, 0), least(TILE_LINES, p->N - row),
+                   (span){0, p->K}, p->K, tiles + row / TILE_LINES * line);
     } else {
         span terms = {row, least(row + TILE_TERMS, p->K)};
-        pack_tiles(false, false, p->B, p->ldb, p->N, terms, p->K, tiles);
+        pack_tiles(false, false, b, p->N, terms, p->K, tiles);
     }
+}
+
+TILED static void pack_rows_of_right(const product *p, int64_t row, uint32_t *tiles) {
+    if (p->half_b)
+        pack_right(p, true, row, tiles);
+    else
+        pack_right(p, false, row, tiles);
 }
 
 /* C[PANEL or fewer rows, N]; B is packed. */
@@ -151,31 +179,30 @@ TILED_INLINE void add_tiles(const inner *w, int64_t n_lines, float *sums, int64_
     }
 }
 
-/* C[SIDE or fewer rows, N] of up to LONG terms; B is packed. */
+/* C[SIDE or fewer rows, N] of all terms; B is packed. */
 TILED static void multiply_strip(const product *p, int64_t row, const uint32_t *b) {
     enum { LD = WIDE + LANES }; /* not a multiple of 4 KB */
-    _Alignas(64) uint32_t a[SIDE * LONG / 2];
+    _Alignas(64) uint32_t a[SIDE * INNER / 2];
     _Alignas(64) float sums[SIDE * LD];
     product s = part_of(p, (span){row, least(row + SIDE, p->M)}, (span){0, p->N});
     int64_t n_tiles = whole_tiles(p->K, TILE_TERMS), line = n_tiles * TILE_WORDS;
     int64_t n_lines = whole_tiles(p->N, TILE_LINES), step = INNER / TILE_TERMS;
-    int64_t bytes = (int64_t)sizeof *s.C;
+    int64_t bytes = s.half_c ? 2 : 4;
     coming c = {(const char *)s.C, s.ldc * bytes, whole_tiles(s.N * bytes, 64), 0, s.M};
     int64_t times = whole_tiles(n_tiles, step) * whole_tiles(n_lines, 2);
     int64_t each = whole_tiles(c.lines * c.rows, times);
-    pack_left(&s, a);
     tiles_begin();
     for (int64_t t = 0; t < n_tiles; t += step) {
-        const uint32_t *at = a + t * TILE_WORDS;
-        inner w = {at,   s.M > TILE_LINES ? at + line : at, b + t * TILE_WORDS,
-                   least(step, n_tiles - t), line, t == 0};
+        span terms = {t * TILE_TERMS, least((t + step) * TILE_TERMS, s.K)};
+        product part = terms_of(&s, terms);
+        int64_t n = least(step, n_tiles - t);
+        pack_left(&part, a);
+        inner w = {a, s.M > TILE_LINES ? a + n * TILE_WORDS : a, b + t * TILE_WORDS, n, line,
+                   t == 0};
         add_tiles(&w, n_lines, sums, LD, &c, each);
     }
     tiles_end();
-    for (int64_t i = 0; i < s.M; i++)
-        for (int64_t n = 0; n < s.N; n += LANES)
-            store_sum(load(sums + i * LD + n) * s.alpha, s.N - n, s.beta,
-                      s.C + i * s.ldc + n);
+    for (int64_t i = 0; i < s.M; i++) store_results(&s, sums + i * LD, result_at(&s, i, 0));
 }
 
 /* A product of as many terms and columns as fit. */
@@ -183,7 +210,7 @@ static void multiply_block(const product *p, int t) {
     _Alignas(64) uint32_t b[KEPT / 2];
     (void)t; /* without OpenMP */
     int64_t rows = p->tb ? p->N : p->K, step = p->tb ? TILE_LINES : TILE_TERMS;
-    bool is_long = p->K > TERMS;
+    bool is_long = p->K > TERMS || p->half_c;
     int64_t side = is_long ? SIDE : PANEL;
 #pragma omp parallel num_threads(t) if (t > 1)
     {
@@ -201,23 +228,40 @@ static int64_t equal_parts(int64_t n, int64_t most, int64_t unit) {
     return blocks > 1 ? whole_tiles(whole_tiles(n, unit), blocks) * unit : most;
 }
 
+/* Columns of B that are kept with all of K terms. */
+static int64_t long_columns(int64_t K) {
+    int64_t fit = KEPT / (whole_tiles(K, TILE_TERMS) * TILE_TERMS) / SIDE * SIDE;
+    return fit < WIDE ? fit : WIDE;
+}
+
+static void multiply(const product *whole) {
+    int64_t N = whole->N, K = whole->K, k = 0;
+    int t = threads_for(whole);
+    bool is_long = (K > TERMS && K <= LONG) || whole->half_c;
+    int64_t terms = is_long ? K : equal_parts(K, TERMS, TILE_TERMS);
+    int64_t columns = is_long ? equal_parts(N, long_columns(K), SIDE)
+                              : equal_parts(N, KEPT / terms / TILE_LINES * TILE_LINES,
+                                            TILE_LINES);
+    do { /* once without terms too: C = beta C */
+        product p = terms_of(whole, (span){k, least(k + terms, K)});
+        for (int64_t n = 0; n < N; n += columns) {
+            product block = part_of(&p, (span){0, p.M}, (span){n, least(n + columns, N)});
+            multiply_block(&block, t);
+        }
+    } while ((k += terms) < K);
+}
+
 void WEFT_ISA_NAME(wefti_gemm_amx)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
                                    float alpha, const float *A, int64_t lda,
                                    const float *B, int64_t ldb, float beta, float *C,
                                    int64_t ldc) {
-    product whole = {ta, tb, M, N, K, alpha, beta, A, B, C, lda, ldb, ldc};
-    int t = threads_for(&whole);
-    bool is_long = K > TERMS && K <= LONG;
-    int64_t terms = is_long ? LONG : equal_parts(K, TERMS, TILE_TERMS), k = 0;
-    int64_t columns = is_long ? equal_parts(N, WIDE, SIDE)
-                              : equal_parts(N, KEPT / terms / TILE_LINES * TILE_LINES,
-                                            TILE_LINES);
-    do { /* once without terms too: C = beta C */
-        product p = terms_of(&whole, (span){k, least(k + terms, K)});
-        for (int64_t n = 0; n < N; n += columns) {
-            product block = part_of(&p, (span){0, M}, (span){n, least(n + columns, N)});
-            multiply_block(&block, t);
-        }
-    } while ((k += terms) < K);
+    product p = {.ta = ta, .tb = tb, .M = M, .N = N, .K = K, .alpha = alpha, .beta = beta, .A = A,
+                 .B = B, .C = C, .lda = lda, .ldb = ldb, .ldc = ldc};
+    multiply(&p);
+}
+
+void WEFT_ISA_NAME(wefti_gemm_mixed_amx)(const wefti_mixed *m) {
+    product p = product_of(m);
+    multiply(&p);
 }
 #endif

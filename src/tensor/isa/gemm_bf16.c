@@ -2,7 +2,7 @@
 /* Matrix products of numbers rounded to bfloat16 (8 bits of significand, to nearest even),
  * with sums in f32.
  *
- *     C[M,N] = alpha round(op(A))[M,K] round(op(B))[K,N] + beta C
+ *     C[M,N] = alpha round(op(A))[M,K] round(op(B))[K,N] + beta C + bias
  *
  * Several threads take patches of C; each takes the next patch when it is free.
  *
@@ -26,10 +26,14 @@
  *     rows of A     row[pair]                   where A's rows are rows in memory: rounded only
  *                   strip[pair * 16 + row]      where they are columns
  *
- * Elsewhere strips hold the rounded numbers as f32: the same numbers, at f32's speed. */
+ * Elsewhere strips hold the rounded numbers as f32: the same numbers, at f32's speed.
+ *
+ * Factors in bfloat16 are widened before they are packed. With a bias, or C in bfloat16, the
+ * sums of a patch lie on the stack until all terms are there. */
 #include "tensor/isa/bf16.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/product.h"
+#include "tensor/isa/results.h"
 
 /* The block of B fills three quarters of a cache of 1 MB. */
 enum { ROWS = 128, COLUMNS = 768, LINE_BYTES = 4 * 192 };
@@ -59,6 +63,33 @@ static void pack_as_f32(bool rows, const float *x, int64_t ld, int64_t lines,
     for (int64_t i = 0; i < n; i += LANES) store(to + i, round_bf16(load(to + i)));
 }
 
+/* The rows x columns numbers of a factor as f32, `*ld` apart: where they lie, or in room. */
+static const float *widened(const void *x, bool half, int64_t *ld, span shape, float *room) {
+    int64_t rows = shape.begin, columns = shape.end;
+    if (!half) return x;
+    for (int64_t r = 0; r < rows; r++) {
+        const uint16_t *from = (const uint16_t *)x + r * *ld;
+        float *to = room + r * columns;
+        int64_t i = 0;
+        for (; i + LANES <= columns; i += LANES) store(to + i, load_half(from + i));
+        if (i < columns)
+            store_part(to + i, load_half_part(from + i, columns - i), columns - i);
+    }
+    *ld = columns;
+    return room;
+}
+
+/* The same of the left and the right factor. */
+static const float *left_of(const product *p, int64_t *ld, float *room) {
+    *ld = p->lda;
+    return widened(p->A, p->half_a, ld, p->ta ? (span){p->K, p->M} : (span){p->M, p->K}, room);
+}
+
+static const float *right_of(const product *p, int64_t *ld, float *room) {
+    *ld = p->ldb;
+    return widened(p->B, p->half_b, ld, p->tb ? (span){p->N, p->K} : (span){p->K, p->N}, room);
+}
+
 static void tiles_as_f32(const product *p, const float *a, const float *b) {
     const float *row[TILE_ROWS];
     for (int64_t n = 0; n < p->N; n += TILE_COLUMNS) {
@@ -71,16 +102,20 @@ static void tiles_as_f32(const product *p, const float *a, const float *b) {
                 t.v[i][0] *= p->alpha;
                 t.v[i][1] *= p->alpha;
             }
-            tile_store(t, p->M - m, p->N - n, p->beta, p->C + m * p->ldc + n, p->ldc);
+            tile_store(t, p->M - m, p->N - n, p->beta, (float *)p->C + m * p->ldc + n, p->ldc);
         }
     }
 }
 
 static void multiply_as_f32(const product *p, void *a, void *b) {
-    pack_as_f32(p->tb, p->B, p->ldb, p->N, p->K, b);
+    float room[COLUMNS * LINE_BYTES / 4];
+    int64_t ld;
+    const float *right = right_of(p, &ld, room);
+    pack_as_f32(p->tb, right, ld, p->N, p->K, b);
     for (int64_t m = 0; m < p->M; m += ROWS) {
         product rows = rows_of(p, m);
-        pack_as_f32(!p->ta, rows.A, p->lda, rows.M, p->K, a);
+        const float *left = left_of(&rows, &ld, room);
+        pack_as_f32(!p->ta, left, ld, rows.M, p->K, a);
         tiles_as_f32(&rows, a, b);
     }
 }
@@ -148,11 +183,11 @@ typedef struct ahead {
 
 /* The memory of a factor's lines x terms, to be prefetched completely within `times`
  * calls of ask. */
-static ahead ahead_of(bool rows, const float *x, int64_t ld, span lines, int64_t terms,
+static ahead ahead_of(bool rows, const void *x, int64_t ld, span lines, int64_t terms,
                       int64_t times) {
     int64_t n = lines.end - lines.begin;
     if (n <= 0) return (ahead){0};
-    ahead next = {x + (rows ? lines.begin * ld : lines.begin), ld, rows ? terms : n,
+    ahead next = {(const float *)x + (rows ? lines.begin * ld : lines.begin), ld, rows ? terms : n,
                   rows ? n : terms, 0};
     next.at_once = (next.rows + times - 1) / times;
     return next;
@@ -170,7 +205,7 @@ static inline void ask(ahead *next) {
 NATIVE_INLINE void multiply_panel(const product *p, bool by_rows, const uint32_t *a,
                                   const uint32_t *b, int strips, ahead next[2]) {
     int64_t pairs = (p->K + 1) / 2;
-    float *c = p->C;
+    float *c = p->C; /* see multiply_blocks */
     for (int64_t m = 0; m < p->M; m += PAIR_ROWS, c += PAIR_ROWS * p->ldc) {
         ask(&next[0]);
         ask(&next[1]);
@@ -208,21 +243,27 @@ NATIVE static void multiply_columns_panel(const product *p, const uint32_t *a,
  * the next panel is prefetched. In all panels the next rows of A are prefetched too. */
 static void multiply_pairs(const product *p, void *a, void *b) {
     enum { PANEL = PAIR_STRIPS * LANES };
-    int64_t pairs = (p->K + 1) / 2, panels = (p->N + PANEL - 1) / PANEL;
+    float room[ROWS * LINE_BYTES / 2];
+    int64_t pairs = (p->K + 1) / 2, panels = (p->N + PANEL - 1) / PANEL, ld;
     for (int64_t m = 0; m < p->M; m += ROWS) {
         product rows = rows_of(p, m);
         int64_t tiles = (rows.M + PAIR_ROWS - 1) / PAIR_ROWS;
         span after = {m + ROWS, least(m + 2 * ROWS, p->M)};
-        ahead next[2] = {ahead_of(!p->ta, p->A, p->lda, after, p->K, tiles * panels)};
-        pack_left_pairs(!p->ta, rows.A, p->lda, rows.M, p->K, a);
+        ahead next[2] = {{0}};
+        const float *left = left_of(&rows, &ld, room);
+        if (!p->half_a)
+            next[0] = ahead_of(!p->ta, p->A, p->lda, after, p->K, tiles * panels);
+        pack_left_pairs(!p->ta, left, ld, rows.M, p->K, a);
         for (int64_t n = 0; n < p->N; n += PANEL) {
             span columns = {n, least(n + PANEL, p->N)};
             product part = part_of(&rows, (span){0, rows.M}, columns);
             uint32_t *strips = (uint32_t *)b + n * pairs;
             if (m == 0) {
                 span later = {columns.end, least(columns.end + PANEL, p->N)};
-                pack_pairs(p->tb, part.B, p->ldb, part.N, p->K, strips);
-                next[1] = ahead_of(p->tb, p->B, p->ldb, later, p->K, tiles);
+                const float *right = right_of(&part, &ld, room);
+                pack_pairs(p->tb, right, ld, part.N, p->K, strips);
+                if (!p->half_b)
+                    next[1] = ahead_of(p->tb, p->B, p->ldb, later, p->K, tiles);
             }
             (p->ta ? multiply_columns_panel : multiply_rows_panel)(&part, a, strips,
                                                                    next);
@@ -240,6 +281,7 @@ static const coding *best_coding(void) {
 static const coding *best_coding(void) { return &as_f32; }
 #endif
 
+/* C is f32, and there is no bias. */
 static void multiply_blocks(const product *whole) {
     _Alignas(64) char a[ROWS * LINE_BYTES], b[COLUMNS * LINE_BYTES];
     const coding *how = best_coding();
@@ -284,28 +326,51 @@ static patch cheapest_patch(const product *p, int t) {
 /* A thread that is free takes the next patch. So a thread that another program preempts
  * delays the others by one patch, not by its whole share. The bits do not depend on which
  * thread computes a patch. */
-static void multiply_patches(const product *p, int t) {
-    patch size = cheapest_patch(p, t);
+static void multiply_patches(const product *p, patch size, void (*multiply)(const product *),
+                             int t) {
     int64_t down = parts(p->M, size.rows), across = parts(p->N, size.columns);
 #pragma omp parallel for num_threads(t) schedule(dynamic)
     for (int64_t i = 0; i < down * across; i++) {
         int64_t m = i % down * size.rows, n = i / down * size.columns;
         product part = part_of(p, (span){m, least(m + size.rows, p->M)},
                                (span){n, least(n + size.columns, p->N)});
-        multiply_blocks(&part);
+        multiply(&part);
     }
+}
+
+/* Sums on the stack, then C. */
+enum { MIXED_ROWS = 256, MIXED_COLUMNS = 384 };
+
+static void multiply_mixed(const product *p) {
+    _Alignas(64) float sums[MIXED_ROWS * MIXED_COLUMNS];
+    product inner = *p;
+    inner.C = sums, inner.ldc = MIXED_COLUMNS, inner.half_c = false;
+    inner.beta = 0, inner.bias = NULL;
+    multiply_blocks(&inner);
+    for (int64_t m = 0; m < p->M; m++)
+        store_results(p, sums + m * MIXED_COLUMNS, result_at(p, m, 0));
 }
 
 void WEFT_ISA_NAME(wefti_gemm_bf16)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
                                     float alpha, const float *A, int64_t lda,
                                     const float *B, int64_t ldb, float beta, float *C,
                                     int64_t ldc) {
-    product p = {ta, tb, M, N, K, alpha, beta, A, B, C, lda, ldb, ldc};
+    product p = {.ta = ta, .tb = tb, .M = M, .N = N, .K = K, .alpha = alpha, .beta = beta, .A = A,
+                 .B = B, .C = C, .lda = lda, .ldb = ldb, .ldc = ldc};
     int t = threads_for(&p);
     if (t == 1)
         multiply_blocks(&p);
     else
-        multiply_patches(&p, t);
+        multiply_patches(&p, cheapest_patch(&p, t), multiply_blocks, t);
+}
+
+void WEFT_ISA_NAME(wefti_gemm_mixed_bf16)(const wefti_mixed *m) {
+    product p = product_of(m);
+    int t = threads_for(&p);
+    bool whole = !p.half_c && !p.bias;
+    patch size = {MIXED_ROWS, MIXED_COLUMNS};
+    multiply_patches(&p, whole ? cheapest_patch(&p, t) : size,
+                     whole ? multiply_blocks : multiply_mixed, t);
 }
 
 bool WEFT_ISA_NAME(wefti_multiplies_bf16)(void) { return best_coding() != &as_f32; }

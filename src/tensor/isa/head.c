@@ -80,6 +80,17 @@ static void scale_row(int64_t n, float s, float *x) {
     for (; i < n; i++) x[i] *= s;
 }
 
+/* The same, rounded to bfloat16 into the first half of the row's memory; element `at` gets
+ * `less` less. */
+static void scale_row_half(int64_t n, float s, int64_t at, float less, float *x) {
+    uint16_t *half = (uint16_t *)x; /* only memcpy reads and writes it */
+    float special = x[at] * s - less;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) store_half(half + i, load(x + i) * s);
+    if (i < n) store_half_part(half + i, load_part(x + i, n - i) * s, n - i);
+    store_half_part(half + at, splat(special), 1);
+}
+
 void WEFT_ISA_NAME(wefti_cap_logits)(int64_t n, float cap, float *logit) {
 #pragma omp parallel for num_threads(team_size(n)) schedule(static)
     for (int64_t i = 0; i < n; i++) logit[i] = cap * tanhf(logit[i] / cap);
@@ -92,11 +103,14 @@ static void cap_gradient(int64_t V, float cap, float top, float *e) {
     }
 }
 
-/* The loss of a row; its logits become the gradient if `grad`. */
-static double loss_row(int64_t V, int32_t target, float cap, float grad_scale, bool grad,
-                       float *logit) {
+/* What the logits become. */
+typedef enum outcome { NOTHING, GRADIENT, HALF_GRADIENT } outcome;
+
+/* The loss of a row; its logits become the gradient. */
+static double loss_row(int64_t V, int32_t target, float cap, float grad_scale,
+                       outcome grad, float *logit) {
     if (target < 0) {
-        if (grad) memset(logit, 0, (size_t)V * sizeof *logit);
+        if (grad != NOTHING) memset(logit, 0, (size_t)V * sizeof *logit);
         return 0;
     }
     if (cap > 0)
@@ -104,17 +118,23 @@ static double loss_row(int64_t V, int32_t target, float cap, float grad_scale, b
     float top = row_max(V, logit), slope = cap > 0 ? logit[target] / cap : 0;
     double at_target = (double)logit[target] - (double)top;
     double sum = exponentials(V, top, logit);
-    if (grad) {
+    if (grad != NOTHING) {
+        float scale = (float)((double)grad_scale / sum);
+        float less = grad_scale * (1 - slope * slope);
         if (cap > 0) cap_gradient(V, cap, top, logit);
-        scale_row(V, (float)((double)grad_scale / sum), logit);
-        logit[target] -= grad_scale * (1 - slope * slope);
+        if (grad == HALF_GRADIENT) {
+            scale_row_half(V, scale, target, less, logit);
+        } else {
+            scale_row(V, scale, logit);
+            logit[target] -= less;
+        }
     }
     return log(sum) - at_target;
 }
 
 /* All rows of a block; their losses are added in ascending order. */
 static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float cap,
-                        float grad_scale, bool grad, float *logit) {
+                        float grad_scale, outcome grad, float *logit) {
     enum { GROUP = 64 };
     double loss[GROUP], total = 0;
     for (int64_t first = 0; first < rows; first += GROUP) {
@@ -128,23 +148,47 @@ static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float ca
     return total;
 }
 
-typedef void matrix_product(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
-                            float alpha, const float *A, int64_t lda, const float *B,
-                            int64_t ldb, float beta, float *C, int64_t ldc);
-
-static void head_loss(matrix_product *gemm, int64_t budget, int64_t N, int64_t C,
-                      int64_t V, const float *x, const float *w, const int32_t *target,
-                      float cap, float grad_scale, double *loss_sum, float *dx, float *dw,
-                      float *scratch) {
-    int64_t block = block_rows(N, V, budget);
+static void head_loss(int64_t N, int64_t C, int64_t V, const float *x, const float *w,
+                      const int32_t *target, float cap, float grad_scale,
+                      double *loss_sum, float *dx, float *dw, float *scratch) {
+    int64_t block = block_rows(N, V, BUDGET);
     for (int64_t n = 0; n < N; n += block) {
         int64_t rows = n + block < N ? block : N - n;
         const float *xn = x + n * C;
-        gemm(false, true, rows, V, C, 1, xn, C, w, C, 0, scratch, V);
-        *loss_sum += loss_rows(rows, V, target + n, cap, grad_scale, dx != NULL, scratch);
+        WEFT_ISA_NAME(wefti_gemm)
+        (false, true, rows, V, C, 1, xn, C, w, C, 0, scratch, V);
+        *loss_sum += loss_rows(rows, V, target + n, cap, grad_scale,
+                               dx ? GRADIENT : NOTHING, scratch);
         if (dx == NULL) continue;
-        gemm(false, false, rows, C, V, 1, scratch, V, w, C, 0, dx + n * C, C);
-        if (dw) gemm(true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
+        WEFT_ISA_NAME(wefti_gemm)
+        (false, false, rows, C, V, 1, scratch, V, w, C, 0, dx + n * C, C);
+        if (dw)
+            WEFT_ISA_NAME(wefti_gemm)
+            (true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
+    }
+}
+
+/* The same by products of rounded factors, which read the gradient of the logits twice: so it is
+ * kept in bfloat16. */
+static void head_loss_half(void (*gemm)(const wefti_mixed *), int64_t N, int64_t C,
+                           int64_t V, const float *x, const float *w,
+                           const int32_t *target, float cap, float grad_scale,
+                           double *loss_sum, float *dx, float *dw, float *scratch) {
+    int64_t block = block_rows(N, V, BUDGET_BF16);
+    for (int64_t n = 0; n < N; n += block) {
+        int64_t rows = n + block < N ? block : N - n;
+        const float *xn = x + n * C;
+        gemm(&(wefti_mixed){.tb = true, .M = rows, .N = V, .K = C, .A = xn, .lda = C, .B = w,
+                            .ldb = C, .C = scratch, .ldc = V});
+        *loss_sum += loss_rows(rows, V, target + n, cap, grad_scale,
+                               dx ? HALF_GRADIENT : NOTHING, scratch);
+        if (dx == NULL) continue;
+        gemm(&(wefti_mixed){.M = rows, .N = C, .K = V, .A = scratch, .lda = 2 * V,
+                            .half_a = true, .B = w, .ldb = C, .C = dx + n * C, .ldc = C});
+        if (dw)
+            gemm(&(wefti_mixed){.ta = true, .M = V, .N = C, .K = rows, .A = scratch,
+                                .lda = 2 * V, .half_a = true, .B = xn, .ldb = C, .C = dw,
+                                .ldc = C, .beta = 1});
     }
 }
 
@@ -152,16 +196,15 @@ void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float
                                     const float *w, const int32_t *target, float cap,
                                     float grad_scale, double *loss_sum, float *dx,
                                     float *dw, float *scratch) {
-    head_loss(WEFT_ISA_NAME(wefti_gemm), BUDGET, N, C, V, x, w, target, cap, grad_scale,
-              loss_sum, dx, dw, scratch);
+    head_loss(N, C, V, x, w, target, cap, grad_scale, loss_sum, dx, dw, scratch);
 }
 
 void WEFT_ISA_NAME(wefti_head_loss_bf16)(int64_t N, int64_t C, int64_t V, const float *x,
                                          const float *w, const int32_t *target, float cap,
                                          float grad_scale, double *loss_sum, float *dx,
                                          float *dw, float *scratch) {
-    head_loss(WEFT_ISA_NAME(wefti_gemm_bf16), BUDGET_BF16, N, C, V, x, w, target, cap,
-              grad_scale, loss_sum, dx, dw, scratch);
+    head_loss_half(WEFT_ISA_NAME(wefti_gemm_mixed_bf16), N, C, V, x, w, target, cap,
+                   grad_scale, loss_sum, dx, dw, scratch);
 }
 
 #ifdef WEFT_TILES
@@ -174,7 +217,7 @@ void WEFT_ISA_NAME(wefti_head_loss_amx)(int64_t N, int64_t C, int64_t V, const f
                                         const float *w, const int32_t *target, float cap,
                                         float grad_scale, double *loss_sum, float *dx,
                                         float *dw, float *scratch) {
-    head_loss(WEFT_ISA_NAME(wefti_gemm_amx), BUDGET_BF16, N, C, V, x, w, target, cap,
-              grad_scale, loss_sum, dx, dw, scratch);
+    head_loss_half(WEFT_ISA_NAME(wefti_gemm_mixed_amx), N, C, V, x, w, target, cap,
+                   grad_scale, loss_sum, dx, dw, scratch);
 }
 #endif

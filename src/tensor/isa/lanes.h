@@ -52,6 +52,52 @@ static inline void store_part(float *p, vfloat v, int64_t n) {
     memcpy(p, &v, (size_t)n * sizeof *p);
 }
 
+typedef uint16_t vhalf __attribute__((vector_size(LANES * 2)));
+typedef uint32_t vbits __attribute__((vector_size(LANES * 4)));
+
+/* LANES numbers of bfloat16: the upper halves of f32. */
+static inline vfloat load_half(const uint16_t *p) {
+#if defined(__AVX512F__)
+    __m256i v = _mm256_loadu_si256((const void *)p);
+    return (vfloat)_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16);
+#else
+    vhalf v;
+    memcpy(&v, p, sizeof v);
+    return (vfloat)(__builtin_convertvector(v, vbits) << 16);
+#endif
+}
+
+/* The first n <= LANES; the other lanes are 0. */
+static inline vfloat load_half_part(const uint16_t *p, int64_t n) {
+    uint16_t all[LANES] = {0};
+    memcpy(all, p, (size_t)n * sizeof *p);
+    return load_half(all);
+}
+
+/* The nearest number of bfloat16, ties to even, as f32; a NaN stays one. */
+static inline vfloat round_bf16(vfloat x) {
+    const vint bits = (vint)x, size = bits & 0x7fffffff;
+    vint nearest = bits + 0x7fff + ((bits >> 16) & 1), nan = bits | 0x400000;
+    vint is_nan = size > 0x7f800000;
+    return (vfloat)(((nearest & ~is_nan) | (nan & is_nan)) & (int32_t)0xffff0000);
+}
+
+static inline void store_half(uint16_t *p, vfloat v) {
+    vbits upper = (vbits)round_bf16(v) >> 16;
+#if defined(__AVX512F__)
+    __m256i bits = _mm512_cvtepi32_epi16((__m512i)upper); /* gcc's conversion goes one by one */
+#else
+    vhalf bits = __builtin_convertvector(upper, vhalf);
+#endif
+    memcpy(p, &bits, sizeof bits);
+}
+
+static inline void store_half_part(uint16_t *p, vfloat v, int64_t n) {
+    uint16_t all[LANES];
+    store_half(all, v);
+    memcpy(p, all, (size_t)n * sizeof *p);
+}
+
 static inline vfloat splat(float s) { return s - (vfloat){0}; }
 
 /* Sum of the lanes, by halves. */

@@ -17,6 +17,7 @@ void WEFT_ISA_NAME(wefti_gemm_bf16)(bool ta, bool tb, int64_t M, int64_t N, int6
                                     float alpha, const float *A, int64_t lda,
                                     const float *B, int64_t ldb, float beta, float *C,
                                     int64_t ldc);
+void WEFT_ISA_NAME(wefti_gemm_mixed_bf16)(const wefti_mixed *m);
 bool WEFT_ISA_NAME(wefti_multiplies_bf16)(void);
 
 /* gemm_amx.c */
@@ -25,9 +26,13 @@ void WEFT_ISA_NAME(wefti_gemm_amx)(bool ta, bool tb, int64_t M, int64_t N, int64
                                    const float *B, int64_t ldb, float beta, float *C,
                                    int64_t ldc);
 
+void WEFT_ISA_NAME(wefti_gemm_mixed_amx)(const wefti_mixed *m);
+
 /* elementwise.c */
 void WEFT_ISA_NAME(wefti_bias_add)(int64_t N, int64_t C, const float *b, float *y);
 void WEFT_ISA_NAME(wefti_bias_grad)(int64_t N, int64_t C, const float *dy, float *db);
+void WEFT_ISA_NAME(wefti_bias_grad_half)(int64_t N, int64_t C, const uint16_t *dy,
+                                         float *db);
 void WEFT_ISA_NAME(wefti_accumulate)(int64_t n, const float *a, float *y);
 void WEFT_ISA_NAME(wefti_add)(int64_t n, const float *a, const float *b, float *y);
 void WEFT_ISA_NAME(wefti_scale)(int64_t n, float s, float *y);
@@ -67,6 +72,13 @@ void WEFT_ISA_NAME(wefti_geglu_backward)(int64_t N, int64_t F, const float *gu,
 void WEFT_ISA_NAME(wefti_swiglu_forward)(int64_t N, int64_t F, const float *gu, float *y);
 void WEFT_ISA_NAME(wefti_swiglu_backward)(int64_t N, int64_t F, const float *gu,
                                           const float *dy, float *dgu);
+
+/* curve.c */
+void WEFT_ISA_NAME(wefti_curve_forward)(wefti_curve curve, int64_t N, int64_t F,
+                                        const uint16_t *x, uint16_t *y);
+void WEFT_ISA_NAME(wefti_curve_backward)(wefti_curve curve, int64_t N, int64_t F,
+                                         const uint16_t *x, const uint16_t *dy,
+                                         uint16_t *dx);
 
 /* rope.c, dropout.c */
 void WEFT_ISA_NAME(wefti_rope)(int64_t B, int64_t T, int64_t n_heads, int64_t D,

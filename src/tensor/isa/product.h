@@ -5,10 +5,13 @@
  * C is cut into a grid of as many parts as there are threads. The grid is a pure function
  * of the shape and the thread count.
  *
- *     C[M,N] = alpha op(A)[M,K] op(B)[K,N] + beta C
+ *     C[M,N] = alpha op(A)[M,K] op(B)[K,N] + beta C + bias
+ *
+ * A matrix is f32, or bfloat16 if `half`.
  */
 
 #include "tensor/isa/team.h"
+#include "tensor/kernels.h"
 
 #include <stdbool.h>
 
@@ -16,29 +19,42 @@ typedef struct product {
     bool ta, tb;
     int64_t M, N, K;
     float alpha, beta;
-    const float *A, *B;
-    float *C;
+    const void *A, *B;
+    void *C;
     int64_t lda, ldb, ldc;
+    bool half_a, half_b, half_c;
+    const float *bias; /* of the last terms; or NULL */
 } product;
+
+/* Number i of a matrix. */
+static inline const void *number_at(const void *x, bool half, int64_t i) {
+    return (const char *)x + i * (half ? 2 : 4);
+}
+
+static inline void *result_at(const product *p, int64_t row, int64_t column) {
+    return (char *)p->C + (row * p->ldc + column) * (p->half_c ? 2 : 4);
+}
 
 /* Rows m and columns n of the product. */
 static inline product part_of(const product *p, span m, span n) {
     product part = *p;
     part.M = m.end - m.begin;
     part.N = n.end - n.begin;
-    part.A += p->ta ? m.begin : m.begin * p->lda;
-    part.B += p->tb ? n.begin * p->ldb : n.begin;
-    part.C += m.begin * p->ldc + n.begin;
+    part.A = number_at(p->A, p->half_a, p->ta ? m.begin : m.begin * p->lda);
+    part.B = number_at(p->B, p->half_b, p->tb ? n.begin * p->ldb : n.begin);
+    part.C = result_at(p, m.begin, n.begin);
+    if (p->bias) part.bias += n.begin;
     return part;
 }
 
-/* Terms k of each sum; all parts but the first add to C. */
+/* Terms k of each sum; all parts but the first add to C, and the last one adds the bias. */
 static inline product terms_of(const product *p, span k) {
     product part = *p;
     part.K = k.end - k.begin;
-    part.A += p->ta ? k.begin * p->lda : k.begin;
-    part.B += p->tb ? k.begin : k.begin * p->ldb;
+    part.A = number_at(p->A, p->half_a, p->ta ? k.begin * p->lda : k.begin);
+    part.B = number_at(p->B, p->half_b, p->tb ? k.begin : k.begin * p->ldb);
     if (k.begin > 0) part.beta = 1;
+    if (k.end < p->K) part.bias = NULL;
     return part;
 }
 
@@ -57,6 +73,13 @@ static inline int grid_rows(int64_t M, int64_t N, int t) {
         }
     }
     return best;
+}
+
+static inline product product_of(const wefti_mixed *m) {
+    return (product){.ta = m->ta, .tb = m->tb, .M = m->M, .N = m->N, .K = m->K,
+                     .alpha = 1, .beta = m->beta, .A = m->A, .B = m->B, .C = m->C,
+                     .lda = m->lda, .ldb = m->ldb, .ldc = m->ldc, .half_a = m->half_a,
+                     .half_b = m->half_b, .half_c = m->half_c, .bias = m->bias};
 }
 
 /* One thread for products so small that waking others costs more. */

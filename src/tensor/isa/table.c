@@ -12,6 +12,9 @@
     .multiplies_bf16 = WEFT_ISA_NAME(wefti_multiplies_bf16),                             \
     .gemm = WEFT_ISA_NAME(wefti_gemm##suffix),                                           \
     .head_loss = WEFT_ISA_NAME(wefti_head_loss##suffix),                                 \
+    .curve_forward = WEFT_ISA_NAME(wefti_curve_forward),                                 \
+    .curve_backward = WEFT_ISA_NAME(wefti_curve_backward),                               \
+    .bias_grad_half = WEFT_ISA_NAME(wefti_bias_grad_half),                               \
     .bias_add = WEFT_ISA_NAME(wefti_bias_add),                                           \
     .bias_grad = WEFT_ISA_NAME(wefti_bias_grad),                                         \
     .accumulate = WEFT_ISA_NAME(wefti_accumulate), .add = WEFT_ISA_NAME(wefti_add),      \
@@ -48,12 +51,14 @@
 
 const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {ENTRIES(OWN_NAME, OWN_ROUNDED, )};
 const wefti_kernels WEFT_ISA_NAME(wefti_kernels_bf16) = {
-    ENTRIES(OWN_NAME, OWN_ROUNDED, _bf16)};
+    ENTRIES(OWN_NAME, OWN_ROUNDED, _bf16),
+    .gemm_mixed = WEFT_ISA_NAME(wefti_gemm_mixed_bf16)};
 
 #ifdef WEFT_TILES
 /* The same table, so also its name, with products of bf16 by AMX. */
 extern const wefti_kernels wefti_kernels_amx, wefti_kernels_amx_bf16;
 const wefti_kernels wefti_kernels_amx = {ENTRIES(OWN_NAME, wefti_kernels_amx_bf16, )};
 const wefti_kernels wefti_kernels_amx_bf16 = {
-    ENTRIES("amx", wefti_kernels_amx_bf16, _amx)};
+    ENTRIES("amx", wefti_kernels_amx_bf16, _amx),
+    .gemm_mixed = WEFT_ISA_NAME(wefti_gemm_mixed_amx)};
 #endif

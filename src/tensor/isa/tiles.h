@@ -65,6 +65,55 @@ TILED_INLINE __m512i round_pairs(__m512 low, __m512 high) {
     return bits;
 }
 
+/* The first n of 32 numbers of bfloat16, the others 0. */
+TILED_INLINE __m512i load_halves(const void *x, int64_t n) {
+    if (n >= 2 * LANES) return _mm512_loadu_si512(x);
+    return _mm512_maskz_loadu_epi16(n <= 0 ? 0 : (__mmask32)((1u << n) - 1), x);
+}
+
+/* A factor in memory: f32, or bfloat16 if `half`. */
+typedef struct factor {
+    const void *x;
+    int64_t ld;
+    bool half;
+} factor;
+
+/* The factor from its line l and term t on; its lines are rows or columns. */
+static inline factor from(factor f, bool rows, int64_t l, int64_t t) {
+    int64_t at = rows ? l * f.ld + t : t * f.ld + l;
+    f.x = (const char *)f.x + at * (f.half ? 2 : 4);
+    return f;
+}
+
+/* 32 terms of 16 lines of bfloat16 that are rows in memory, as pairs: words[line][pair]. */
+TILED_INLINE void read_half_rows(const uint16_t *x, int64_t ld, int64_t lines, int64_t terms,
+                                 vfloat words[TILE_LINES]) {
+    bool whole = lines >= TILE_LINES && terms >= TILE_TERMS;
+#pragma GCC unroll 16
+    for (int i = 0; i < TILE_LINES; i++) {
+        const uint16_t *at = x + (whole || i < lines ? i : 0) * ld;
+        words[i] = (vfloat)(whole ? _mm512_loadu_si512(at)
+                                  : load_halves(at, i < lines ? terms : 0));
+    }
+}
+
+/* The same of lines that are columns: words[pair][line]. */
+TILED_INLINE void read_half_columns(const uint16_t *x, int64_t ld, int64_t lines, int64_t terms,
+                                    vfloat words[TILE_LINES]) {
+    const __m512i order = pair_order();
+    const __mmask32 here = lines >= TILE_LINES ? 0xffff : (__mmask32)((1u << lines) - 1);
+#pragma GCC unroll 16
+    for (int i = 0; i < TILE_LINES; i++) {
+        const uint16_t *at = x + 2 * i * ld;
+        bool first = 2 * i < terms, second = 2 * i + 1 < terms;
+        __m256i low = _mm256_maskz_loadu_epi16((__mmask16)(first ? here : 0), first ? at : x);
+        __m256i high = _mm256_maskz_loadu_epi16((__mmask16)(second ? here : 0),
+                                                second ? at + ld : x);
+        __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+        words[i] = (vfloat)_mm512_permutexvar_epi16(order, both);
+    }
+}
+
 /* 32 terms of 16 lines that are rows in memory, as pairs: words[line][pair]. */
 TILED_INLINE void read_rows(const float *x, int64_t ld, int64_t lines, int64_t terms,
                             vfloat words[TILE_LINES]) {
@@ -96,14 +145,18 @@ TILED_INLINE void read_columns(const float *x, int64_t ld, int64_t lines, int64_
     }
 }
 
-/* Packs the tile at line l and term t of lines x terms as a left or a right one. */
-TILED_INLINE void pack_tile(bool rows, bool left, const float *x, int64_t ld,
-                            int64_t lines, int64_t terms, uint32_t *to) {
+/* Packs the first tile of lines x terms as a left or a right one. */
+TILED_INLINE void pack_tile(bool rows, bool left, factor f, int64_t lines, int64_t terms,
+                            uint32_t *to) {
     vfloat words[TILE_LINES];
-    if (rows)
-        read_rows(x, ld, lines, terms, words);
+    if (rows && f.half)
+        read_half_rows(f.x, f.ld, lines, terms, words);
+    else if (rows)
+        read_rows(f.x, f.ld, lines, terms, words);
+    else if (f.half)
+        read_half_columns(f.x, f.ld, lines, terms, words);
     else
-        read_columns(x, ld, lines, terms, words);
+        read_columns(f.x, f.ld, lines, terms, words);
     if (rows != left) transpose(words);
 #pragma GCC unroll 16
     for (int i = 0; i < TILE_LINES; i++)
@@ -112,21 +165,20 @@ TILED_INLINE void pack_tile(bool rows, bool left, const float *x, int64_t ld,
 
 /* Packs the terms from `first` to `end` of some lines with n_terms terms as left or right
  * tiles, in the order in which they lie in memory. */
-TILED_INLINE void pack_tiles(bool rows, bool left, const float *x, int64_t ld,
-                             int64_t lines, span terms, int64_t n_terms,
-                             uint32_t *tiles) {
+TILED_INLINE void pack_tiles(bool rows, bool left, factor f, int64_t lines, span terms,
+                             int64_t n_terms, uint32_t *tiles) {
     int64_t line = whole_tiles(n_terms, TILE_TERMS) * TILE_WORDS;
     tiles += terms.begin / TILE_TERMS * TILE_WORDS;
     if (rows) {
         for (int64_t l = 0; l < lines; l += TILE_LINES, tiles += line)
             for (int64_t t = terms.begin; t < terms.end; t += TILE_TERMS)
-                pack_tile(true, left, x + l * ld + t, ld, lines - l, n_terms - t,
+                pack_tile(true, left, from(f, true, l, t), lines - l, n_terms - t,
                           tiles + (t - terms.begin) / TILE_TERMS * TILE_WORDS);
         return;
     }
     for (int64_t t = terms.begin; t < terms.end; t += TILE_TERMS, tiles += TILE_WORDS)
         for (int64_t l = 0; l < lines; l += TILE_LINES)
-            pack_tile(false, left, x + t * ld + l, ld, lines - l, n_terms - t,
+            pack_tile(false, left, from(f, false, l, t), lines - l, n_terms - t,
                       tiles + l / TILE_LINES * line);
 }
 

@@ -181,10 +181,10 @@ static void only_blocks_save_activations(void **state) {
     fixture f;
     open_model(&f, &llama);
     const wefti_model_ops *ops = f.model->ops;
-    assert_int_equal(ops->saved_floats(f.model, 0, 2, 5), 0);
-    assert_int_equal(ops->saved_floats(f.model, 13, 2, 5), 0);
+    assert_int_equal(ops->saved_floats(f.model, 0, 2, 5, NULL), 0);
+    assert_int_equal(ops->saved_floats(f.model, 13, 2, 5, NULL), 0);
     /* per token: q|k|v 32, attention 16, lse 4, gate|up 40, middle 16, two statistics */
-    int64_t saved = ops->saved_floats(f.model, 1, 16, 32);
+    int64_t saved = ops->saved_floats(f.model, 1, 16, 32, NULL);
     assert_int_equal(saved, 16 * 32 * (32 + 16 + 4 + 40 + 16 + 2));
     close_model(&f);
 }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/half.h"
 #include "base/rng.h"
 #include "tensor/kernels.h"
 
@@ -34,6 +35,21 @@ static inline float *new_noise(int64_t n, uint64_t seed, double scale) {
 static inline float *new_copy(int64_t n, const float *from) {
     float *x = new_floats(n);
     memcpy(x, from, (size_t)n * sizeof *x);
+    return x;
+}
+
+/* The numbers of x as bfloat16 in memory, in room for n floats. */
+static inline uint16_t *new_halves(int64_t n, const float *x) {
+    uint16_t *half = calloc((size_t)n + 1, sizeof *half);
+    assert_non_null(half);
+    for (int64_t i = 0; i < n; i++) half[i] = wefti_bf16(x[i]);
+    return half;
+}
+
+/* n numbers of bfloat16 as floats. */
+static inline float *new_widened(int64_t n, const uint16_t *half) {
+    float *x = new_floats(n);
+    for (int64_t i = 0; i < n; i++) x[i] = wefti_f32_of_bf16(half[i]);
     return x;
 }
 

@@ -85,6 +85,77 @@ static void beta_zero_ignores_what_was_there(void **state) {
     }
 }
 
+/* A product of which A, B and C are bfloat16 or not, in the bits of `form`. */
+static void check_mixed_form(const wefti_kernels *fast, size s, int form, float beta) {
+    bool ta = form & 1, tb = form & 2, half_c = form & 16;
+    const int64_t gap = 3;
+    int64_t lda = (ta ? s.M : s.K) + gap, ldb = (tb ? s.K : s.N) + gap, ldc = s.N + gap;
+    int64_t n_a = (ta ? s.K : s.M) * lda, n_b = (tb ? s.N : s.K) * ldb, n_c = s.M * ldc;
+    float *A = new_noise(n_a, 1, 1), *B = new_noise(n_b, 2, 1), *C = new_noise(n_c, 3, 1);
+    float *bias = new_noise(s.N, 4, 1);
+    uint16_t *a = new_halves(n_a, A), *b = new_halves(n_b, B), *c = new_halves(n_c, C);
+    uint16_t *d = new_halves(n_c, C);
+    float *want = new_copy(n_c, C), *got = new_copy(n_c, C);
+    wefti_mixed p = {.ta = ta, .tb = tb, .M = s.M, .N = s.N, .K = s.K, .lda = lda, .ldb = ldb,
+                     .ldc = ldc, .half_a = form & 4, .half_b = form & 8, .half_c = half_c};
+    p.A = p.half_a ? (void *)a : A, p.B = p.half_b ? (void *)b : B;
+    p.beta = half_c ? 0 : beta, p.bias = beta == 0 ? bias : NULL;
+    p.C = half_c ? (void *)c : want;
+    ref->bf16->gemm_mixed(&p);
+    p.C = half_c ? (void *)d : got;
+    fast->bf16->gemm_mixed(&p);
+    if (half_c) { /* a sum that differs in its last bits may round to the neighbour */
+        free(want), free(got);
+        want = new_widened(n_c, c), got = new_widened(n_c, d);
+    }
+    assert_close(n_c, got, want, product_tolerance(s.K) + (half_c ? 0x1p-7 : 0), "gemm_mixed");
+    free(A), free(B), free(C), free(bias), free(a), free(b), free(c), free(d);
+    free(want), free(got);
+}
+
+static void check_mixed(const wefti_kernels *fast) {
+    static const size sizes[] = {{1, 1, 1},     {17, 3, 33},   {33, 40, 100}, {35, 17, 770},
+                                 {2, 690, 300}, {3, 40, 1100}, {19, 97, 2}};
+    assert_null(fast->gemm_mixed);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int form = 0; form < 32; form++) {
+            check_mixed_form(fast, sizes[i], form, 0);
+            if (form < 4) check_mixed_form(fast, sizes[i], form, 1);
+        }
+}
+
+static void products_of_numbers_in_bfloat16_follow_the_reference(void **state) {
+    each_table(check_mixed);
+}
+
+/* Widened factors give the same bits as those in bfloat16, and so does another patch of C. */
+static void stored_factors_are_those_that_products_round(void **state) {
+    enum { M = 150, N = 530, K = 700 };
+    float *A = new_noise(M * K, 1, 1), *B = new_noise(N * K, 2, 1);
+    uint16_t *a = new_halves(M * K, A), *b = new_halves(N * K, B);
+    float *plain = new_floats(M * N), *stored = new_floats(M * N);
+    uint16_t *whole = new_halves(M * N, plain), *row = new_halves(N, plain);
+    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
+        const wefti_kernels *bf16 = wefti_kernels_find(*name)->bf16;
+        wefti_mixed p = {.tb = true, .M = M, .N = N, .K = K, .A = a, .lda = K, .B = b,
+                         .ldb = K, .C = stored, .ldc = N, .half_a = true, .half_b = true};
+        wefti_kernels_set_threads(3);
+        bf16->gemm(false, true, M, N, K, 1, A, K, B, K, 0, plain, N);
+        bf16->gemm_mixed(&p);
+        assert_memory_equal(plain, stored, M * N * sizeof *plain);
+        p.half_c = true, p.C = whole;
+        bf16->gemm_mixed(&p);
+        wefti_kernels_set_threads(1);
+        p.M = 1, p.N = N - 7, p.C = row;
+        for (int64_t m = 0; m < M; m += 29) {
+            p.A = a + m * K;
+            bf16->gemm_mixed(&p);
+            assert_memory_equal(row, whole + m * N, (N - 7) * sizeof *row);
+        }
+    }
+    free(A), free(B), free(a), free(b), free(plain), free(stored), free(whole), free(row);
+}
+
 /* One product tells what an operand was rounded to: 1 x is its bfloat16. */
 static float rounded(const wefti_kernels *kernels, bool left, float x) {
     float one = 1, c = NAN;
@@ -217,6 +288,8 @@ int main(void) {
         cmocka_unit_test(beta_zero_ignores_what_was_there),
         cmocka_unit_test(factors_become_the_nearest_bfloat16),
         cmocka_unit_test(sums_of_rounded_numbers_depend_on_their_terms_alone),
+        cmocka_unit_test(products_of_numbers_in_bfloat16_follow_the_reference),
+        cmocka_unit_test(stored_factors_are_those_that_products_round),
         cmocka_unit_test(ranks_that_are_threads_do_not_disturb_each_other),
         cmocka_unit_test(strides_beyond_an_int_are_cut_into_rows),
     };

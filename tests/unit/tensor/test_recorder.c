@@ -17,7 +17,7 @@ static const wefti_record *found(const wefti_recorder *r, const char *kernel,
 
 static void every_entry_is_recorded(void **state) {
     static wefti_recorder r;
-    wefti_recorder_begin(&r, &wefti_kernels_reference);
+    wefti_recorder_begin(&r, wefti_kernels_reference.bf16);
     const void *entries[sizeof(wefti_kernels) / sizeof(void *)];
     memcpy(entries, &r.table, sizeof r.table);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)

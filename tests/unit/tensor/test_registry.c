@@ -44,6 +44,7 @@ static void every_entry_of_every_table_is_filled(void **state) {
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *table = wefti_kernels_find(*name);
         assert_ptr_equal(table->bf16->bf16, table->bf16);
+        assert_true(table->gemm_mixed == NULL && table->bf16->gemm_mixed != NULL);
         size_t n = (sizeof *table - offsetof(wefti_kernels, gemm)) / sizeof(entry);
         for (size_t i = 0; i < n; i++) {
             entry f;
