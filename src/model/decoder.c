@@ -43,7 +43,7 @@ static int64_t lay_saved(wefti_decoder_view *f, const wefti_kernels *kernels, fl
     f->s.qkv = wefti_room_take(&room, f->N * f->ld);
     f->s.o = wefti_room_take(&room, f->N * f->HD);
     f->s.lse = wefti_room_take(&room, f->N * c->heads);
-    f->s.gu = wefti_room_take(&room, wefti_hidden_floats(kernels, f->C, f->N * f->gu));
+    f->s.gu = wefti_room_take(&room, wefti_ffn_saved(kernels, f->C, f->N, f->gu, f->F));
     f->s.mid = wefti_room_take(&room, place == WEFTI_NORM_PARALLEL ? 0 : f->N * f->C);
     f->s.out = wefti_room_take(&room, after ? f->N * f->C : 0);
     f->s.stats1 = wefti_room_take(&room, stats);
@@ -323,7 +323,7 @@ static wefti_ffn feed_forward(const wefti_decoder_view *f) {
                        .out = linear(f, WEFTI_DOWN, WEFTI_DOWN_BIAS, f->C),
                        .curve = f->traits->activation,
                        .sided = f->pass->side != NULL,
-                       .hidden = f->s.gu,
+                       .saved = f->s.gu,
                        .active = f->w.s,
                        .gradient = f->w.dgu};
 }

@@ -15,25 +15,31 @@ static bool rounds(const wefti_kernels *kernels, int64_t C) {
     return kernels && kernels->gemm_mixed && C <= WEFTI_MIXED_TERMS;
 }
 
-int64_t wefti_hidden_floats(const wefti_kernels *kernels, int64_t C, int64_t n) {
-    return rounds(kernels, C) ? (n + 1) / 2 : n;
+/* Floats of h in bfloat16, whole lines of 64 bytes. */
+static int64_t half_floats(int64_t n) { return (n + 31) / 32 * 16; }
+
+/* In bfloat16 a is kept too, in the room that h alone takes in f32. */
+int64_t wefti_ffn_saved(const wefti_kernels *kernels, int64_t C, int64_t N, int64_t wide,
+                        int64_t F) {
+    if (!rounds(kernels, C)) return N * wide;
+    return half_floats(N * wide) + half_floats(N * F);
 }
 
 static void curve_forward(const wefti_kernels *k, const wefti_ffn *f) {
     int64_t N = f->in.N, F = f->out.in;
     switch (f->curve) {
-    case WEFTI_CURVE_SWIGLU: k->swiglu_forward(N, F, f->hidden, f->active); break;
-    case WEFTI_CURVE_GEGLU: k->geglu_forward(N, F, f->hidden, f->active); break;
-    case WEFTI_CURVE_GELU: k->gelu_forward(N * F, f->hidden, f->active); break;
-    case WEFTI_CURVE_GELU_ERF: k->gelu_erf_forward(N * F, f->hidden, f->active); break;
-    case WEFTI_CURVE_RELU: k->relu_forward(N * F, f->hidden, f->active); break;
+    case WEFTI_CURVE_SWIGLU: k->swiglu_forward(N, F, f->saved, f->active); break;
+    case WEFTI_CURVE_GEGLU: k->geglu_forward(N, F, f->saved, f->active); break;
+    case WEFTI_CURVE_GELU: k->gelu_forward(N * F, f->saved, f->active); break;
+    case WEFTI_CURVE_GELU_ERF: k->gelu_erf_forward(N * F, f->saved, f->active); break;
+    case WEFTI_CURVE_RELU: k->relu_forward(N * F, f->saved, f->active); break;
     }
 }
 
 /* The gradient of a, in its place, becomes that of h. */
 static void curve_backward(const wefti_kernels *k, const wefti_ffn *f) {
     int64_t N = f->in.N, F = f->out.in;
-    const float *h = f->hidden, *da = f->active;
+    const float *h = f->saved, *da = f->active;
     float *dh = f->gradient;
     switch (f->curve) {
     case WEFTI_CURVE_SWIGLU: k->swiglu_backward(N, F, h, da, dh); break;
@@ -44,39 +50,46 @@ static void curve_backward(const wefti_kernels *k, const wefti_ffn *f) {
     }
 }
 
-/* The two products, between which numbers are kept in bfloat16 if they can be: with a side,
- * dropout changes them in f32. */
-static bool take_products(const wefti_kernels *k, const wefti_ffn *f, wefti_linear *in,
-                          wefti_linear *out) {
-    bool half = rounds(k, f->in.in) && !f->sided;
-    *in = f->in, *out = f->out;
-    in->half_y = out->half_x = half;
-    return half;
+/* The same feed-forward in bfloat16, where its numbers can be kept so: with sides dropout
+ * changes them in f32. */
+typedef struct halves {
+    wefti_linear in, out;
+    uint16_t *h, *a, *da, *dh;
+} halves;
+
+static bool take_halves(const wefti_kernels *k, const wefti_ffn *f, halves *t) {
+    if (!rounds(k, f->in.in) || f->sided) return false;
+    *t = (halves){.in = f->in, .out = f->out, .da = f->active, .dh = f->gradient};
+    t->in.half_y = t->out.half_x = true;
+    t->h = (uint16_t *)(void *)f->saved;
+    t->a = (uint16_t *)(void *)(f->saved + half_floats(f->in.N * f->in.out));
+    return true;
 }
 
 void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const float *x, float *y) {
-    wefti_linear in, out;
-    bool half = take_products(k, f, &in, &out);
-    wefti_linear_forward(k, &in, x, f->hidden);
-    if (half)
-        k->curve_forward(f->curve, in.N, out.in, f->hidden, f->active);
-    else
-        curve_forward(k, f);
-    wefti_linear_forward(k, &out, f->active, y);
+    halves t;
+    if (take_halves(k, f, &t)) {
+        wefti_linear_forward(k, &t.in, x, t.h);
+        k->curve_forward(f->curve, f->in.N, f->out.in, t.h, t.a);
+        wefti_linear_forward(k, &t.out, t.a, y);
+        return;
+    }
+    wefti_linear_forward(k, &f->in, x, f->saved);
+    curve_forward(k, f);
+    wefti_linear_forward(k, &f->out, f->active, y);
 }
 
 void wefti_ffn_backward(const wefti_kernels *k, const wefti_ffn *f, const float *x,
                         const float *dy, float *dx) {
-    wefti_linear in, out;
-    bool half = take_products(k, f, &in, &out);
-    if (half)
-        k->curve_forward(f->curve, in.N, out.in, f->hidden, f->active);
-    else
-        curve_forward(k, f);
-    wefti_linear_backward(k, &out, f->active, dy, f->active);
-    if (half)
-        k->curve_backward(f->curve, in.N, out.in, f->hidden, f->active, f->gradient);
-    else
-        curve_backward(k, f);
-    wefti_linear_backward(k, &in, x, f->gradient, dx);
+    halves t;
+    if (take_halves(k, f, &t)) {
+        wefti_linear_backward(k, &t.out, t.a, dy, t.da);
+        k->curve_backward(f->curve, f->in.N, f->out.in, t.h, t.da, t.dh);
+        wefti_linear_backward(k, &t.in, x, t.dh, dx);
+        return;
+    }
+    curve_forward(k, f);
+    wefti_linear_backward(k, &f->out, f->active, dy, f->active);
+    curve_backward(k, f);
+    wefti_linear_backward(k, &f->in, x, f->gradient, dx);
 }

@@ -7,7 +7,7 @@
  * Names and shapes are those of Hugging Face's GPT2LMHeadModel: the blocks' matrices are
  * [in,out] (Conv1D), so nothing is transposed when saving. Saved for backward: q|k|v, the
  * attention's output and lse, h, the feed-forward before GELU, and the norms' statistics;
- * the norms' outputs and GELU are computed again. */
+ * the norms' outputs and, in f32, GELU are computed again. */
 #include <math.h>
 #include <string.h>
 
@@ -140,7 +140,8 @@ static int64_t lay_saved(const weft_model *model, int64_t B, int64_t T,
     s->o = wefti_room_take(&room, N * C);
     s->lse = wefti_room_take(&room, N * model->config.heads);
     s->h = wefti_room_take(&room, N * C);
-    s->f = wefti_room_take(&room, wefti_hidden_floats(kernels, C, N * model->config.ffn));
+    s->f = wefti_room_take(&room, wefti_ffn_saved(kernels, C, N, model->config.ffn,
+                                                  model->config.ffn));
     s->mean1 = wefti_room_take(&room, N);
     s->rstd1 = wefti_room_take(&room, N);
     s->mean2 = wefti_room_take(&room, N);
@@ -248,7 +249,7 @@ static wefti_ffn feed_forward(const frame *f) {
                        .out = linear(f, OUT_W),
                        .curve = WEFTI_CURVE_GELU,
                        .sided = f->pass->side != NULL,
-                       .hidden = f->s.f,
+                       .saved = f->s.f,
                        .active = f->w.wide,
                        .gradient = f->w.wide};
 }

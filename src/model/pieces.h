@@ -50,16 +50,17 @@ typedef struct wefti_ffn {
     wefti_linear in, out;
     wefti_curve curve;
     bool sided;       /* the pass has sides */
-    void *hidden;     /* [N,in.out] saved: wefti_hidden_floats */
+    float *saved;     /* wefti_ffn_saved: h[N,in.out] and, in bfloat16, a[N,out.in] */
     void *active;     /* [N,out.in] scratch */
     void *gradient;   /* [N,in.out] scratch; it may be `active` if the curve is not gated */
 } wefti_ffn;
 
 bool wefti_curve_is_gated(wefti_curve curve);
 
-/* Floats of memory for n numbers of the hidden layer in a model of width C, with these kernels
- * (NULL: with any). */
-int64_t wefti_hidden_floats(const wefti_kernels *kernels, int64_t C, int64_t n);
+/* Floats that the feed-forward saves for N rows of width C with `wide` outputs of `in` and F of the
+ * curve, with these kernels (NULL: with any). */
+int64_t wefti_ffn_saved(const wefti_kernels *kernels, int64_t C, int64_t N, int64_t wide,
+                        int64_t F);
 
 /* y[N,out.out] STORED. */
 void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const float *x, float *y);

@@ -260,7 +260,7 @@ static int64_t lay_saved(const weft_model *model, int u, const int64_t BT[2],
     if (!encoder) lay_kept(&room, model, N, Ns, &s->cross);
     s->h = wefti_room_take(&room, N * C);
     s->g = wefti_room_take(&room, encoder ? 0 : N * C);
-    s->gu = wefti_room_take(&room, wefti_hidden_floats(kernels, C, N * 2 * c->ffn));
+    s->gu = wefti_room_take(&room, wefti_ffn_saved(kernels, C, N, 2 * c->ffn, c->ffn));
     s->z = wefti_room_take(&room, u == c->layers ? N * C : 0);
     s->rstd1 = wefti_room_take(&room, N);
     s->rstd2 = wefti_room_take(&room, N);
@@ -491,7 +491,7 @@ static wefti_ffn feed_forward(const frame *f) {
                        .out = linear(f, f->N, WO, 1),
                        .curve = WEFTI_CURVE_GEGLU,
                        .sided = f->pass.side != NULL,
-                       .hidden = f->s.gu,
+                       .saved = f->s.gu,
                        .active = f->w.mid,
                        .gradient = f->w.wide};
 }
