@@ -329,7 +329,8 @@ static patch cheapest_patch(const product *p, int t) {
 static void multiply_patches(const product *p, patch size, void (*multiply)(const product *),
                              int t) {
     int64_t down = parts(p->M, size.rows), across = parts(p->N, size.columns);
-#pragma omp parallel for num_threads(t) schedule(dynamic)
+    (void)t; /* without OpenMP */
+#pragma omp parallel for num_threads(t) schedule(dynamic) if (t > 1)
     for (int64_t i = 0; i < down * across; i++) {
         int64_t m = i % down * size.rows, n = i / down * size.columns;
         product part = part_of(p, (span){m, least(m + size.rows, p->M)},
@@ -367,10 +368,12 @@ void WEFT_ISA_NAME(wefti_gemm_bf16)(bool ta, bool tb, int64_t M, int64_t N, int6
 void WEFT_ISA_NAME(wefti_gemm_mixed_bf16)(const wefti_mixed *m) {
     product p = product_of(m);
     int t = threads_for(&p);
-    bool whole = !p.half_c && !p.bias;
-    patch size = {MIXED_ROWS, MIXED_COLUMNS};
-    multiply_patches(&p, whole ? cheapest_patch(&p, t) : size,
-                     whole ? multiply_blocks : multiply_mixed, t);
+    if (p.half_c || p.bias)
+        multiply_patches(&p, (patch){MIXED_ROWS, MIXED_COLUMNS}, multiply_mixed, t);
+    else if (t == 1)
+        multiply_blocks(&p);
+    else
+        multiply_patches(&p, cheapest_patch(&p, t), multiply_blocks, t);
 }
 
 bool WEFT_ISA_NAME(wefti_multiplies_bf16)(void) { return best_coding() != &as_f32; }
