@@ -66,7 +66,8 @@ static bool take_halves(const wefti_kernels *k, const wefti_ffn *f, halves *t) {
     return true;
 }
 
-void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const float *x, float *y) {
+void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const float *x,
+                       float *y) {
     halves t;
     if (take_halves(k, f, &t)) {
         wefti_linear_forward(k, &t.in, x, t.h);

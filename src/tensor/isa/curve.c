@@ -29,7 +29,8 @@ static inline void map_row_back(function slope, int64_t n, const uint16_t *x,
 #if defined(__AVX512F__)
 /* 2^x, |x| <= 125: 2^round(x) times a polynomial, relative error 2.6e-6. */
 static inline vfloat power_of_two(vfloat x) {
-    __m512 n = _mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 n = _mm512_roundscale_ps((__m512)x,
+                                    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     vfloat r = x - (vfloat)n;
     vfloat p = r * 0x1.3997d4p-7f + 0x1.ca1442p-5f;
     p = p * r + 0x1.ec06dap-3f;
@@ -47,8 +48,8 @@ static const float log2_e = 1.44269504f;
 
 /* exp(-2u) of GELU, curves.h */
 static inline vfloat quick_tail(vfloat near) {
-    return power_of_two(near * (near * near * (-cubic * twice_slope * log2_e) -
-                                twice_slope * log2_e));
+    return power_of_two(
+        near * (near * near * (-cubic * twice_slope * log2_e) - twice_slope * log2_e));
 }
 
 static inline vfloat quick_gelu(vfloat x) {
@@ -68,10 +69,13 @@ static inline vfloat quick_gelu_slope(vfloat x) { return gelu_slope(x); }
 static inline vfloat silu(vfloat x) { return x * sigmoid(x); }
 
 static inline void gate_row(function f, int64_t F, const uint16_t *gu, uint16_t *y) {
-    for (int64_t i = 0; i < F; i += LANES) {
-        int64_t n = F - i < LANES ? F - i : LANES;
-        vfloat gate = load_half_part(gu + i, n), up = load_half_part(gu + F + i, n);
-        store_half_part(y + i, f(gate) * up, n);
+    int64_t i = 0;
+    for (; i + LANES <= F; i += LANES)
+        store_half(y + i, f(load_half(gu + i)) * load_half(gu + F + i));
+    if (i < F) {
+        vfloat gate = load_half_part(gu + i, F - i),
+               up = load_half_part(gu + F + i, F - i);
+        store_half_part(y + i, f(gate) * up, F - i);
     }
 }
 
@@ -86,8 +90,15 @@ static inline void geglu_slopes(vfloat dy, vfloat *gate, vfloat *up) {
 
 static inline void gate_row_back(gate_slopes f, int64_t F, const uint16_t *gu,
                                  const uint16_t *dy, uint16_t *dgu) {
-    for (int64_t i = 0; i < F; i += LANES) {
-        int64_t n = F - i < LANES ? F - i : LANES;
+    int64_t i = 0;
+    for (; i + LANES <= F; i += LANES) {
+        vfloat gate = load_half(gu + i), up = load_half(gu + F + i);
+        f(load_half(dy + i), &gate, &up);
+        store_half(dgu + i, gate);
+        store_half(dgu + F + i, up);
+    }
+    if (i < F) {
+        int64_t n = F - i;
         vfloat gate = load_half_part(gu + i, n), up = load_half_part(gu + F + i, n);
         f(load_half_part(dy + i, n), &gate, &up);
         store_half_part(dgu + i, gate, n);

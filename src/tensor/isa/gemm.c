@@ -67,7 +67,18 @@ static void call_in_parts(const product *p) {
 void WEFT_ISA_NAME(wefti_gemm)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
                                float alpha, const float *A, int64_t lda, const float *B,
                                int64_t ldb, float beta, float *C, int64_t ldc) {
-    product p = {.ta = ta, .tb = tb, .M = M, .N = N, .K = K, .alpha = alpha, .beta = beta, .A = A,
-                 .B = B, .C = C, .lda = lda, .ldb = ldb, .ldc = ldc};
+    product p = {.ta = ta,
+                 .tb = tb,
+                 .M = M,
+                 .N = N,
+                 .K = K,
+                 .alpha = alpha,
+                 .beta = beta,
+                 .A = A,
+                 .B = B,
+                 .C = C,
+                 .lda = lda,
+                 .ldb = ldb,
+                 .ldc = ldc};
     multiply_divided(&p, call_in_parts);
 }

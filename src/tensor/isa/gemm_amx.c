@@ -36,8 +36,8 @@ enum { LONG = 768, INNER = 256, WIDE = KEPT / LONG / SIDE * SIDE };
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The first n of 16 sums of a row. */
-TILED_INLINE void store_line(const product *p, const float *sums, int64_t n, const float *bias,
-                             float *c) {
+TILED_INLINE void store_line(const product *p, const float *sums, int64_t n,
+                             const float *bias, float *c) {
     vfloat v = load(sums) * p->alpha;
     if (!bias || n <= 0) {
         store_sum(v, n, p->beta, c);
@@ -197,12 +197,14 @@ TILED static void multiply_strip(const product *p, int64_t row, const uint32_t *
         product part = terms_of(&s, terms);
         int64_t n = least(step, n_tiles - t);
         pack_left(&part, a);
-        inner w = {a, s.M > TILE_LINES ? a + n * TILE_WORDS : a, b + t * TILE_WORDS, n, line,
-                   t == 0};
+        inner w = {
+            a,     s.M > TILE_LINES ? a + n * TILE_WORDS : a, b + t * TILE_WORDS, n, line,
+            t == 0};
         add_tiles(&w, n_lines, sums, LD, &c, each);
     }
     tiles_end();
-    for (int64_t i = 0; i < s.M; i++) store_results(&s, sums + i * LD, result_at(&s, i, 0));
+    for (int64_t i = 0; i < s.M; i++)
+        store_results(&s, sums + i * LD, result_at(&s, i, 0));
 }
 
 /* A product of as many terms and columns as fit. */
@@ -255,8 +257,19 @@ void WEFT_ISA_NAME(wefti_gemm_amx)(bool ta, bool tb, int64_t M, int64_t N, int64
                                    float alpha, const float *A, int64_t lda,
                                    const float *B, int64_t ldb, float beta, float *C,
                                    int64_t ldc) {
-    product p = {.ta = ta, .tb = tb, .M = M, .N = N, .K = K, .alpha = alpha, .beta = beta, .A = A,
-                 .B = B, .C = C, .lda = lda, .ldb = ldb, .ldc = ldc};
+    product p = {.ta = ta,
+                 .tb = tb,
+                 .M = M,
+                 .N = N,
+                 .K = K,
+                 .alpha = alpha,
+                 .beta = beta,
+                 .A = A,
+                 .B = B,
+                 .C = C,
+                 .lda = lda,
+                 .ldb = ldb,
+                 .ldc = ldc};
     multiply(&p);
 }
 

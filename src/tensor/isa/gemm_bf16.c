@@ -64,7 +64,8 @@ static void pack_as_f32(bool rows, const float *x, int64_t ld, int64_t lines,
 }
 
 /* The rows x columns numbers of a factor as f32, `*ld` apart: where they lie, or in room. */
-static const float *widened(const void *x, bool half, int64_t *ld, span shape, float *room) {
+static const float *widened(const void *x, bool half, int64_t *ld, span shape,
+                            float *room) {
     int64_t rows = shape.begin, columns = shape.end;
     if (!half) return x;
     for (int64_t r = 0; r < rows; r++) {
@@ -82,12 +83,14 @@ static const float *widened(const void *x, bool half, int64_t *ld, span shape, f
 /* The same of the left and the right factor. */
 static const float *left_of(const product *p, int64_t *ld, float *room) {
     *ld = p->lda;
-    return widened(p->A, p->half_a, ld, p->ta ? (span){p->K, p->M} : (span){p->M, p->K}, room);
+    return widened(p->A, p->half_a, ld, p->ta ? (span){p->K, p->M} : (span){p->M, p->K},
+                   room);
 }
 
 static const float *right_of(const product *p, int64_t *ld, float *room) {
     *ld = p->ldb;
-    return widened(p->B, p->half_b, ld, p->tb ? (span){p->N, p->K} : (span){p->K, p->N}, room);
+    return widened(p->B, p->half_b, ld, p->tb ? (span){p->N, p->K} : (span){p->K, p->N},
+                   room);
 }
 
 static void tiles_as_f32(const product *p, const float *a, const float *b) {
@@ -102,7 +105,8 @@ static void tiles_as_f32(const product *p, const float *a, const float *b) {
                 t.v[i][0] *= p->alpha;
                 t.v[i][1] *= p->alpha;
             }
-            tile_store(t, p->M - m, p->N - n, p->beta, (float *)p->C + m * p->ldc + n, p->ldc);
+            tile_store(t, p->M - m, p->N - n, p->beta, (float *)p->C + m * p->ldc + n,
+                       p->ldc);
         }
     }
 }
@@ -187,8 +191,8 @@ static ahead ahead_of(bool rows, const void *x, int64_t ld, span lines, int64_t 
                       int64_t times) {
     int64_t n = lines.end - lines.begin;
     if (n <= 0) return (ahead){0};
-    ahead next = {(const float *)x + (rows ? lines.begin * ld : lines.begin), ld, rows ? terms : n,
-                  rows ? n : terms, 0};
+    ahead next = {(const float *)x + (rows ? lines.begin * ld : lines.begin), ld,
+                  rows ? terms : n, rows ? n : terms, 0};
     next.at_once = (next.rows + times - 1) / times;
     return next;
 }
@@ -326,8 +330,8 @@ static patch cheapest_patch(const product *p, int t) {
 /* A thread that is free takes the next patch. So a thread that another program preempts
  * delays the others by one patch, not by its whole share. The bits do not depend on which
  * thread computes a patch. */
-static void multiply_patches(const product *p, patch size, void (*multiply)(const product *),
-                             int t) {
+static void multiply_patches(const product *p, patch size,
+                             void (*multiply)(const product *), int t) {
     int64_t down = parts(p->M, size.rows), across = parts(p->N, size.columns);
     (void)t; /* without OpenMP */
 #pragma omp parallel for num_threads(t) schedule(dynamic) if (t > 1)
@@ -356,8 +360,19 @@ void WEFT_ISA_NAME(wefti_gemm_bf16)(bool ta, bool tb, int64_t M, int64_t N, int6
                                     float alpha, const float *A, int64_t lda,
                                     const float *B, int64_t ldb, float beta, float *C,
                                     int64_t ldc) {
-    product p = {.ta = ta, .tb = tb, .M = M, .N = N, .K = K, .alpha = alpha, .beta = beta, .A = A,
-                 .B = B, .C = C, .lda = lda, .ldb = ldb, .ldc = ldc};
+    product p = {.ta = ta,
+                 .tb = tb,
+                 .M = M,
+                 .N = N,
+                 .K = K,
+                 .alpha = alpha,
+                 .beta = beta,
+                 .A = A,
+                 .B = B,
+                 .C = C,
+                 .lda = lda,
+                 .ldb = ldb,
+                 .ldc = ldc};
     int t = threads_for(&p);
     if (t == 1)
         multiply_blocks(&p);

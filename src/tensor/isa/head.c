@@ -162,9 +162,8 @@ static void head_loss(int64_t N, int64_t C, int64_t V, const float *x, const flo
         if (dx == NULL) continue;
         WEFT_ISA_NAME(wefti_gemm)
         (false, false, rows, C, V, 1, scratch, V, w, C, 0, dx + n * C, C);
-        if (dw)
-            WEFT_ISA_NAME(wefti_gemm)
-            (true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
+        if (dw) WEFT_ISA_NAME(wefti_gemm)
+        (true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
     }
 }
 
@@ -178,17 +177,42 @@ static void head_loss_half(void (*gemm)(const wefti_mixed *), int64_t N, int64_t
     for (int64_t n = 0; n < N; n += block) {
         int64_t rows = n + block < N ? block : N - n;
         const float *xn = x + n * C;
-        gemm(&(wefti_mixed){.tb = true, .M = rows, .N = V, .K = C, .A = xn, .lda = C, .B = w,
-                            .ldb = C, .C = scratch, .ldc = V});
+        gemm(&(wefti_mixed){.tb = true,
+                            .M = rows,
+                            .N = V,
+                            .K = C,
+                            .A = xn,
+                            .lda = C,
+                            .B = w,
+                            .ldb = C,
+                            .C = scratch,
+                            .ldc = V});
         *loss_sum += loss_rows(rows, V, target + n, cap, grad_scale,
                                dx ? HALF_GRADIENT : NOTHING, scratch);
         if (dx == NULL) continue;
-        gemm(&(wefti_mixed){.M = rows, .N = C, .K = V, .A = scratch, .lda = 2 * V,
-                            .half_a = true, .B = w, .ldb = C, .C = dx + n * C, .ldc = C});
+        gemm(&(wefti_mixed){.M = rows,
+                            .N = C,
+                            .K = V,
+                            .A = scratch,
+                            .lda = 2 * V,
+                            .half_a = true,
+                            .B = w,
+                            .ldb = C,
+                            .C = dx + n * C,
+                            .ldc = C});
         if (dw)
-            gemm(&(wefti_mixed){.ta = true, .M = V, .N = C, .K = rows, .A = scratch,
-                                .lda = 2 * V, .half_a = true, .B = xn, .ldb = C, .C = dw,
-                                .ldc = C, .beta = 1});
+            gemm(&(wefti_mixed){.ta = true,
+                                .M = V,
+                                .N = C,
+                                .K = rows,
+                                .A = scratch,
+                                .lda = 2 * V,
+                                .half_a = true,
+                                .B = xn,
+                                .ldb = C,
+                                .C = dw,
+                                .ldc = C,
+                                .beta = 1});
     }
 }
 

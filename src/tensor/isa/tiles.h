@@ -86,8 +86,8 @@ static inline factor from(factor f, bool rows, int64_t l, int64_t t) {
 }
 
 /* 32 terms of 16 lines of bfloat16 that are rows in memory, as pairs: words[line][pair]. */
-TILED_INLINE void read_half_rows(const uint16_t *x, int64_t ld, int64_t lines, int64_t terms,
-                                 vfloat words[TILE_LINES]) {
+TILED_INLINE void read_half_rows(const uint16_t *x, int64_t ld, int64_t lines,
+                                 int64_t terms, vfloat words[TILE_LINES]) {
     bool whole = lines >= TILE_LINES && terms >= TILE_TERMS;
 #pragma GCC unroll 16
     for (int i = 0; i < TILE_LINES; i++) {
@@ -98,15 +98,16 @@ TILED_INLINE void read_half_rows(const uint16_t *x, int64_t ld, int64_t lines, i
 }
 
 /* The same of lines that are columns: words[pair][line]. */
-TILED_INLINE void read_half_columns(const uint16_t *x, int64_t ld, int64_t lines, int64_t terms,
-                                    vfloat words[TILE_LINES]) {
+TILED_INLINE void read_half_columns(const uint16_t *x, int64_t ld, int64_t lines,
+                                    int64_t terms, vfloat words[TILE_LINES]) {
     const __m512i order = pair_order();
     const __mmask32 here = lines >= TILE_LINES ? 0xffff : (__mmask32)((1u << lines) - 1);
 #pragma GCC unroll 16
     for (int i = 0; i < TILE_LINES; i++) {
         const uint16_t *at = x + 2 * i * ld;
         bool first = 2 * i < terms, second = 2 * i + 1 < terms;
-        __m256i low = _mm256_maskz_loadu_epi16((__mmask16)(first ? here : 0), first ? at : x);
+        __m256i low = _mm256_maskz_loadu_epi16((__mmask16)(first ? here : 0),
+                                               first ? at : x);
         __m256i high = _mm256_maskz_loadu_epi16((__mmask16)(second ? here : 0),
                                                 second ? at + ld : x);
         __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
