@@ -129,7 +129,7 @@ static const struct {
                 {"muloco", "optimizer.kind", "muon"},
                 {"muloco", "mixer.kind", "outer"},
                 {"muloco", "mixer.outer_every", "30"},
-                {"muloco", "mixer.outer_momentum", "0.6"},
+                {"muloco", "mixer.outer_momentum", "0.4"},
                 {"sparseloco", "replicator.kind", "none"},
                 {"sparseloco", "optimizer.kind", "adamw"},
                 {"sparseloco", "mixer.kind", "sparse_outer"},

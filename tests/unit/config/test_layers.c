@@ -122,10 +122,10 @@ static void momentum_rises_with_the_number_of_outer_steps(void **state) {
         const char *method;
         int steps, every;
         double momentum;
-    } cases[] = {{"diloco", 100, 20, 0.33},  {"diloco", 200, 20, 0.47},
-                 {"diloco", 400, 20, 0.58},  {"diloco", 1000, 20, 0.69},
-                 {"diloco", 1, 1, 0},        {"streaming-diloco", 2000, 100, 0.58},
-                 {"diloco", 1000000, 100, 0.9}};
+    } cases[] = {{"diloco", 100, 20, 0.33},     {"diloco", 200, 20, 0.47},
+                 {"diloco", 400, 20, 0.58},     {"diloco", 1000, 20, 0.69},
+                 {"diloco", 1, 1, 0},           {"streaming-diloco", 2000, 100, 0.58},
+                 {"diloco", 1000000, 100, 0.9}, {"muloco", 10000, 20, 0.4}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[64];
         snprintf(text, sizeof text, "method=%s", cases[i].method);
