@@ -18,10 +18,10 @@ extern "C" {
 typedef struct weft_learning {
     const char *changes; /* what differs from one machine; "" = nothing */
     bool measured;
+    float per_doubling_error; /* of per_doubling; 0: all gradients are averaged in each step */
     double low, high; /* steps to a loss, relative to full synchronization with AdamW on
                          two nodes: the lowest and highest measured value */
     double per_doubling; /* growth of the logarithm of that when the nodes double */
-    double per_doubling_error; /* of that; 0: all gradients are averaged in each step */
     const char *source;  /* where the numbers are documented */
 } weft_learning;
 

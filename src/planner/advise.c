@@ -256,7 +256,7 @@ static weft_status learning_of_run(wefti_adviser *a, weft_candidate *c) {
         return WEFT_OK;
     }
     snprintf(c->method, sizeof c->method, "%s", a->run->method);
-    c->learning = (weft_learning){"with the run's own keys", false, 1, 1, 0, 0, ""};
+    c->learning = (weft_learning){"with the run's own keys", false, 0, 1, 1, 0, ""};
     for (; recipe->name; recipe++)
         if (wefti_is(recipe->method, a->run->method)) {
             c->learning.changes = recipe->learning.changes;

@@ -23,14 +23,14 @@
 #define GOSSIP "docs/results.md, Gossip at equal steps"
 #define COMPARED "docs/methods-compared.md"
 #define SAME                                                                             \
-    { "", true, 1, 1, 0, 0, "the same sum in another order" }
+    { "", true, 0, 1, 1, 0, "the same sum in another order" }
 /* The first averages all gradients in each step; the second does not. */
 #define AVERAGED(changes, low, high, source)                                             \
-    { changes, true, low, high, 0, 0, source }
+    { changes, true, 0, low, high, 0, source }
 #define MEASURED(changes, low, high, growth, error, source)                              \
-    { changes, true, low, high, growth, error, source }
+    { changes, true, (float)(error), low, high, growth, source }
 #define UNKNOWN(changes)                                                                 \
-    { changes, false, 1, 1, 0, 0, "" }
+    { changes, false, 0, 1, 1, 0, "" }
 
 #define MUON "Muon steps in place of AdamW"
 #define SIGNS "the nodes agree on a part of a momentum, and step along its sign"

@@ -34,7 +34,7 @@ static known known_of(const weft_learning *l, int64_t nodes, double weight) {
     double few = fmin(fmax((double)nodes, LEAST_NODES), MOST_NODES);
     double doublings = log2(few / LEAST_NODES);
     double half = fmax(seeds, log(l->high / l->low) / 2);
-    double grown = l->per_doubling_error * doublings;
+    double grown = (double)l->per_doubling_error * doublings;
     if (!l->changes[0]) return (known){0, 0};
     return (known){weight * (log(l->low * l->high) / 2 + l->per_doubling * doublings),
                    weight * (half * half + grown * grown) +

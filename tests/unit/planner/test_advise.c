@@ -288,7 +288,7 @@ static weft_candidate learner(const char *changes, double error, int64_t nodes) 
                             .steps_error = error,
                             .cost_s = 1,
                             .prediction = {.mean_step_s = 1},
-                            .learning = {changes, true, 1, 1, 0, 0, ""}};
+                            .learning = {changes, true, 0, 1, 1, 0, ""}};
 }
 
 /* What costs less by more than is known of both is the choice. */

@@ -9,7 +9,7 @@
 static weft_candidate measured(double low, double high, double per_doubling) {
     return (weft_candidate){
         .nodes = 2,
-        .learning = {"?", true, low, high, per_doubling, per_doubling / 3, ""},
+        .learning = {"?", true, (float)per_doubling / 3, low, high, per_doubling, ""},
         .prediction = {.parameters = (int64_t)WEFTI_LEARNING_PARAMETERS}};
 }
 
@@ -57,7 +57,7 @@ static void nodes_that_drift_take_more_steps(void **state) {
 
 /* Over the run's own optimizer, whose error is in it as well. */
 static void the_runs_own_optimizer_is_what_counts(void **state) {
-    wefti_recipe muon = {.learning = {"muon", true, 0.4, 0.4, 0, 0, ""}};
+    wefti_recipe muon = {.learning = {"muon", true, 0, 0.4, 0.4, 0, ""}};
     wefti_adviser a = {.own = &muon};
     weft_candidate c = measured(0.8, 0.8, 0);
     wefti_advise_steps(&a, &c);

@@ -99,7 +99,7 @@ static void check_mixed_form(const wefti_kernels *fast, size s, int form, float 
     wefti_mixed p = {.ta = ta, .tb = tb, .M = s.M, .N = s.N, .K = s.K, .lda = lda, .ldb = ldb,
                      .ldc = ldc, .half_a = form & 4, .half_b = form & 8, .half_c = half_c};
     p.A = p.half_a ? (void *)a : A, p.B = p.half_b ? (void *)b : B;
-    p.beta = half_c ? 0 : beta, p.bias = beta == 0 ? bias : NULL;
+    p.beta = half_c ? 0 : beta, p.bias = beta == 0 || ta ? bias : NULL;
     p.C = half_c ? (void *)c : want;
     ref->bf16->gemm_mixed(&p);
     p.C = half_c ? (void *)d : got;
