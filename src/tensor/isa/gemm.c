@@ -29,7 +29,6 @@ static void call(const product *p) {
     const float *A = p->A, *B = p->B;
     for (int64_t m = 0; m < p->M; m++) {
         float *c = (float *)p->C + m * p->ldc;
-
         for (int64_t n = 0; n < p->N; n++) c[n] = p->beta == 0 ? 0 : p->beta * c[n];
         for (int64_t k = 0; k < p->K; k++) {
             float a = p->alpha * (p->ta ? A[k * p->lda + m] : A[m * p->lda + k]);
@@ -67,18 +66,6 @@ static void call_in_parts(const product *p) {
 void WEFT_ISA_NAME(wefti_gemm)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
                                float alpha, const float *A, int64_t lda, const float *B,
                                int64_t ldb, float beta, float *C, int64_t ldc) {
-    product p = {.ta = ta,
-                 .tb = tb,
-                 .M = M,
-                 .N = N,
-                 .K = K,
-                 .alpha = alpha,
-                 .beta = beta,
-                 .A = A,
-                 .B = B,
-                 .C = C,
-                 .lda = lda,
-                 .ldb = ldb,
-                 .ldc = ldc};
+    product p = product_of_floats(ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
     multiply_divided(&p, call_in_parts);
 }

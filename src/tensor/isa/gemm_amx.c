@@ -257,19 +257,7 @@ void WEFT_ISA_NAME(wefti_gemm_amx)(bool ta, bool tb, int64_t M, int64_t N, int64
                                    float alpha, const float *A, int64_t lda,
                                    const float *B, int64_t ldb, float beta, float *C,
                                    int64_t ldc) {
-    product p = {.ta = ta,
-                 .tb = tb,
-                 .M = M,
-                 .N = N,
-                 .K = K,
-                 .alpha = alpha,
-                 .beta = beta,
-                 .A = A,
-                 .B = B,
-                 .C = C,
-                 .lda = lda,
-                 .ldb = ldb,
-                 .ldc = ldc};
+    product p = product_of_floats(ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
     multiply(&p);
 }
 

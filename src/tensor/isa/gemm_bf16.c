@@ -356,39 +356,27 @@ static void multiply_mixed(const product *p) {
         store_results(p, sums + m * MIXED_COLUMNS, result_at(p, m, 0));
 }
 
+static void multiply(const product *p) {
+    int t = threads_for(p);
+    if (p->half_c || p->bias)
+        multiply_patches(p, (patch){MIXED_ROWS, MIXED_COLUMNS}, multiply_mixed, t);
+    else if (t == 1)
+        multiply_blocks(p);
+    else
+        multiply_patches(p, cheapest_patch(p, t), multiply_blocks, t);
+}
+
 void WEFT_ISA_NAME(wefti_gemm_bf16)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
                                     float alpha, const float *A, int64_t lda,
                                     const float *B, int64_t ldb, float beta, float *C,
                                     int64_t ldc) {
-    product p = {.ta = ta,
-                 .tb = tb,
-                 .M = M,
-                 .N = N,
-                 .K = K,
-                 .alpha = alpha,
-                 .beta = beta,
-                 .A = A,
-                 .B = B,
-                 .C = C,
-                 .lda = lda,
-                 .ldb = ldb,
-                 .ldc = ldc};
-    int t = threads_for(&p);
-    if (t == 1)
-        multiply_blocks(&p);
-    else
-        multiply_patches(&p, cheapest_patch(&p, t), multiply_blocks, t);
+    product p = product_of_floats(ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+    multiply(&p);
 }
 
 void WEFT_ISA_NAME(wefti_gemm_mixed_bf16)(const wefti_mixed *m) {
     product p = product_of(m);
-    int t = threads_for(&p);
-    if (p.half_c || p.bias)
-        multiply_patches(&p, (patch){MIXED_ROWS, MIXED_COLUMNS}, multiply_mixed, t);
-    else if (t == 1)
-        multiply_blocks(&p);
-    else
-        multiply_patches(&p, cheapest_patch(&p, t), multiply_blocks, t);
+    multiply(&p);
 }
 
 bool WEFT_ISA_NAME(wefti_multiplies_bf16)(void) { return best_coding() != &as_f32; }
