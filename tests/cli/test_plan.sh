@@ -88,7 +88,10 @@ for c in json.load(open("out"))["candidates"]:
     assert abs(low - measured[data][0]) < 0.011 and abs(high - measured[data][1]) < 0.011, (c["name"], low, high)
     grown, error = (c["learning"][key] for key in ("per_doubling", "per_doubling_error"))
     mean, half = grows.get(data, (grown, 0))
-    assert abs(grown - mean) < 0.011 and error > half - 0.011, (c["name"], grown, error)
+    if data == "Muon":  # the same sum with any number of nodes: what was measured are the seeds
+        assert grown == error == 0 and abs(mean) <= half, (grown, error, mean, half)
+    else:
+        assert abs(grown - mean) < 0.011 and error > half - 0.011, (c["name"], grown, error)
     seen.add(data)
 assert len(seen) >= 15 and len(grows) >= 15, (seen, grows)
 PY
