@@ -148,13 +148,26 @@ static void settle_flags(const wefti_model_ops *ops, weft_model_config *c) {
     settle(&c->mlp_bias, ops->mlp_bias);
 }
 
+/* The head of images adds the gradients of its matrix and its bias, made together. */
+static void mark_stored(weft_model *model) {
+    for (int i = 0; i < model->n_params; i++)
+        model->params[i].stored = model->params[i].hidden;
+    if (model->ops->input == WEFTI_INPUT_IMAGES) return;
+    const wefti_unit *head = &model->units[model->n_units - 1];
+    const wefti_param *matrix = model->config.tied ? model->units[head->borrows].params
+                                                   : &head->params[head->n_params - 1];
+    model->params[matrix - model->params].stored = true;
+}
+
 static weft_status build(weft_ctx *ctx, weft_model *model) {
     settle_flags(model->ops, &model->config);
     WEFT_TRY(check_sizes(ctx, &model->config));
     WEFT_TRY(check_numbers(ctx, &model->config));
     WEFT_TRY(check_input(ctx, &model->config));
     WEFT_TRY(model->ops->check(ctx, &model->config));
-    return model->ops->layout(ctx, model);
+    WEFT_TRY(model->ops->layout(ctx, model));
+    mark_stored(model);
+    return WEFT_OK;
 }
 
 weft_status weft_model_create(weft_ctx *ctx, const weft_model_config *config,

@@ -51,6 +51,8 @@ typedef struct wefti_param {
     int64_t rows, cols; /* cols = 1 when ndim == 1 */
     bool decays;        /* weight decay applies (matrices only) */
     bool hidden; /* a matrix of a product inside a block, neither table nor vector */
+    bool stored; /* its gradient begins with a product that can store it: hidden ones, and the
+                    matrix of the head, whose backward comes first */
     bool cols_are_outputs; /* of that product; else its rows are */
     int parts; /* equal matrices, adjacent in the columns: 3 for q, k and v */
     float init_mean; /* initial value = init_mean + init_std * N(0,1) */
@@ -106,8 +108,9 @@ typedef struct wefti_pass {
     const wefti_side *side; /* NULL: nothing is dropped before an adapter */
     bool frozen_table; /* backward of the head: no gradient of its token matrix */
     double *hits; /* forward of an image's head: right classes are ADDED; may be NULL */
-    bool fresh;   /* backward: the gradients of the unit's hidden matrices are STORED, and
-                     were not cleared; for models without adapters */
+    bool fresh;   /* backward: gradients of parameters that are `stored` are STORED by the first
+                     backward that has some, and were not cleared; for models without
+                     adapters */
 } wefti_pass;
 
 /* Clears of a unit's gradients what a backward with pass.fresh adds to. */

@@ -272,7 +272,7 @@ void wefti_head_loss(const weft_model *model, const wefti_pass *pass, const floa
     pass->kernels->head_loss(pass->B * pass->T, model->config.width, model->config.vocab,
                              xn, token_matrix(model, pass), pass->targets,
                              (float)model->config.logit_cap, pass->grad_scale,
-                             pass->loss_sum, dxn, dw, scratch);
+                             pass->loss_sum, dxn, dw, pass->fresh, scratch);
 }
 
 void wefti_head_logits(const weft_model *model, const wefti_pass *pass, const float *xn,

@@ -79,7 +79,7 @@ void wefti_unit_clear(const wefti_unit *unit, const wefti_kernels *kernels,
     int64_t begin = 0, end = 0; /* neighbours together */
     for (int i = 0; i < unit->n_params; i++) {
         const wefti_param *p = &unit->params[i];
-        if (p->hidden) continue;
+        if (p->stored) continue;
         if (p->offset != end) {
             kernels->clear(end - begin, grads + begin);
             begin = p->offset;

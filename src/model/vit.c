@@ -266,7 +266,7 @@ static double count_hits(const frame *f) {
 static void head_loss(const frame *f, float *dxn) {
     f->k->head_loss(f->B, f->C + 1, f->V, f->xn, f->w, f->pass->targets, 0,
                     f->pass->grad_scale, f->pass->loss_sum, dxn, dxn ? f->dw : NULL,
-                    f->rest);
+                    true, f->rest);
 }
 
 static void head_forward(const frame *f) {
@@ -288,7 +288,6 @@ static void head_backward(const frame *f) {
     int64_t C = f->C;
     size_t row = (size_t)C * sizeof(float);
     float *dy = f->pass->dy, *d = f->xn; /* d [B,C]: xn is no longer needed */
-    memset(f->dw, 0, (size_t)(f->V * (C + 1)) * sizeof(float));
     head_input(f);
     head_loss(f, f->dxn);
     split_gradient(f);

@@ -211,11 +211,12 @@ struct wefti_kernels {
      * with cap > 0 they become cap tanh(logit / cap).
      * Adds the sum over rows of -log softmax(logits)[target] to *loss_sum. A target < 0
      * is skipped. If dx is not NULL: dx STORED and dw (unless NULL) += gradients of
-     * grad_scale * loss_sum. scratch: head_scratch(N, V, threads) floats; never N*V for large N. */
+     * grad_scale * loss_sum; dw is STORED if it is fresh. scratch: head_scratch(N, V, threads)
+     * floats; never N*V for large N. */
     int64_t (*head_scratch)(int64_t N, int64_t V, int threads);
     void (*head_loss)(int64_t N, int64_t C, int64_t V, const float *x, const float *w,
                       const int32_t *target, float cap, float grad_scale,
-                      double *loss_sum, float *dx, float *dw, float *scratch);
+                      double *loss_sum, float *dx, float *dw, bool fresh, float *scratch);
     /* logit = cap tanh(logit / cap), in place */
     void (*cap_logits)(int64_t n, float cap, float *logit);
 

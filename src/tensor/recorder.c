@@ -245,11 +245,11 @@ static void embed_backward(int64_t N, int64_t T, int64_t C, const int32_t *token
 
 static void head_loss(int64_t N, int64_t C, int64_t V, const float *x, const float *w,
                       const int32_t *target, float cap, float grad_scale,
-                      double *loss_sum, float *dx, float *dw, float *scratch) {
+                      double *loss_sum, float *dx, float *dw, bool fresh, float *scratch) {
     double n = (double)N, c = (double)C, v = (double)V, passes = dx ? 3 : 1;
     NOTED(head_loss, passes * 2 * n * c * v + 4 * n * v,
           passes * v * c + (dx ? 2 : 1) * n * c, N, C, V, x, w, target, cap, grad_scale,
-          loss_sum, dx, dw, scratch);
+          loss_sum, dx, dw, fresh, scratch);
 }
 
 static void cap_logits(int64_t n, float cap, float *logit) {

@@ -78,12 +78,12 @@ void wefti_reference_embed_backward(int64_t N, int64_t T, int64_t C, const int32
 void wefti_reference_head_loss_bf16(int64_t N, int64_t C, int64_t V, const float *x,
                                     const float *w, const int32_t *target, float cap,
                                     float grad_scale, double *loss_sum, float *dx,
-                                    float *dw, float *scratch);
+                                    float *dw, bool fresh, float *scratch);
 void wefti_reference_cap_logits(int64_t n, float cap, float *logit);
 int64_t wefti_reference_head_scratch(int64_t N, int64_t V, int threads);
 void wefti_reference_head_loss(int64_t N, int64_t C, int64_t V, const float *x,
                                const float *w, const int32_t *target, float cap,
-                               float grad_scale, double *loss_sum, float *dx, float *dw,
+                               float grad_scale, double *loss_sum, float *dx, float *dw, bool fresh,
                                float *scratch);
 
 /* reference_optimizer.c */

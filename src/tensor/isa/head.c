@@ -150,7 +150,7 @@ static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float ca
 
 static void head_loss(int64_t N, int64_t C, int64_t V, const float *x, const float *w,
                       const int32_t *target, float cap, float grad_scale,
-                      double *loss_sum, float *dx, float *dw, float *scratch) {
+                      double *loss_sum, float *dx, float *dw, bool fresh, float *scratch) {
     int64_t block = block_rows(N, V, BUDGET);
     for (int64_t n = 0; n < N; n += block) {
         int64_t rows = n + block < N ? block : N - n;
@@ -163,7 +163,7 @@ static void head_loss(int64_t N, int64_t C, int64_t V, const float *x, const flo
         WEFT_ISA_NAME(wefti_gemm)
         (false, false, rows, C, V, 1, scratch, V, w, C, 0, dx + n * C, C);
         if (dw) WEFT_ISA_NAME(wefti_gemm)
-        (true, false, V, C, rows, 1, scratch, V, xn, C, 1, dw, C);
+        (true, false, V, C, rows, 1, scratch, V, xn, C, fresh && n == 0 ? 0 : 1, dw, C);
     }
 }
 
@@ -172,7 +172,7 @@ static void head_loss(int64_t N, int64_t C, int64_t V, const float *x, const flo
 static void head_loss_half(void (*gemm)(const wefti_mixed *), int64_t N, int64_t C,
                            int64_t V, const float *x, const float *w,
                            const int32_t *target, float cap, float grad_scale,
-                           double *loss_sum, float *dx, float *dw, float *scratch) {
+                           double *loss_sum, float *dx, float *dw, bool fresh, float *scratch) {
     int64_t block = block_rows(N, V, BUDGET_BF16);
     for (int64_t n = 0; n < N; n += block) {
         int64_t rows = n + block < N ? block : N - n;
@@ -212,23 +212,23 @@ static void head_loss_half(void (*gemm)(const wefti_mixed *), int64_t N, int64_t
                                 .ldb = C,
                                 .C = dw,
                                 .ldc = C,
-                                .beta = 1});
+                                .beta = fresh && n == 0 ? 0 : 1});
     }
 }
 
 void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
                                     const float *w, const int32_t *target, float cap,
                                     float grad_scale, double *loss_sum, float *dx,
-                                    float *dw, float *scratch) {
-    head_loss(N, C, V, x, w, target, cap, grad_scale, loss_sum, dx, dw, scratch);
+                                    float *dw, bool fresh, float *scratch) {
+    head_loss(N, C, V, x, w, target, cap, grad_scale, loss_sum, dx, dw, fresh, scratch);
 }
 
 void WEFT_ISA_NAME(wefti_head_loss_bf16)(int64_t N, int64_t C, int64_t V, const float *x,
                                          const float *w, const int32_t *target, float cap,
                                          float grad_scale, double *loss_sum, float *dx,
-                                         float *dw, float *scratch) {
+                                         float *dw, bool fresh, float *scratch) {
     head_loss_half(WEFT_ISA_NAME(wefti_gemm_mixed_bf16), N, C, V, x, w, target, cap,
-                   grad_scale, loss_sum, dx, dw, scratch);
+                   grad_scale, loss_sum, dx, dw, fresh, scratch);
 }
 
 #ifdef WEFT_TILES
@@ -240,8 +240,8 @@ int64_t WEFT_ISA_NAME(wefti_head_scratch_amx)(int64_t N, int64_t V, int threads)
 void WEFT_ISA_NAME(wefti_head_loss_amx)(int64_t N, int64_t C, int64_t V, const float *x,
                                         const float *w, const int32_t *target, float cap,
                                         float grad_scale, double *loss_sum, float *dx,
-                                        float *dw, float *scratch) {
+                                        float *dw, bool fresh, float *scratch) {
     head_loss_half(WEFT_ISA_NAME(wefti_gemm_mixed_amx), N, C, V, x, w, target, cap,
-                   grad_scale, loss_sum, dx, dw, scratch);
+                   grad_scale, loss_sum, dx, dw, fresh, scratch);
 }
 #endif

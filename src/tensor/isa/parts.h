@@ -141,15 +141,15 @@ int64_t WEFT_ISA_NAME(wefti_head_scratch_amx)(int64_t N, int64_t V, int threads)
 void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
                                     const float *w, const int32_t *target, float cap,
                                     float grad_scale, double *loss_sum, float *dx,
-                                    float *dw, float *scratch);
+                                    float *dw, bool fresh, float *scratch);
 void WEFT_ISA_NAME(wefti_head_loss_bf16)(int64_t N, int64_t C, int64_t V, const float *x,
                                          const float *w, const int32_t *target, float cap,
                                          float grad_scale, double *loss_sum, float *dx,
-                                         float *dw, float *scratch);
+                                         float *dw, bool fresh, float *scratch);
 void WEFT_ISA_NAME(wefti_head_loss_amx)(int64_t N, int64_t C, int64_t V, const float *x,
                                         const float *w, const int32_t *target, float cap,
                                         float grad_scale, double *loss_sum, float *dx,
-                                        float *dw, float *scratch);
+                                        float *dw, bool fresh, float *scratch);
 void WEFT_ISA_NAME(wefti_cap_logits)(int64_t n, float cap, float *logit);
 
 /* optimizer.c */

@@ -23,6 +23,7 @@ typedef struct product {
     void *C;
     int64_t lda, ldb, ldc;
     bool half_a, half_b, half_c;
+    bool past;         /* C is not read soon, so its stores may pass the cache */
     const float *bias; /* of the last terms; or NULL */
 } product;
 

@@ -156,6 +156,37 @@ static void stored_factors_are_those_that_products_round(void **state) {
     free(A), free(B), free(a), free(b), free(plain), free(stored), free(whole), free(row);
 }
 
+/* Large gradients of matrices may be stored past the cache: the same bits, and nothing beside
+ * them, however C begins and ends. */
+static void check_large_gradient(size s, int64_t ldc, int64_t at) {
+    float *A = new_noise(s.K * s.M, 1, 1), *B = new_noise(s.K * s.N, 2, 1);
+    size_t bytes = (size_t)((s.M * ldc + at + 64) / 16 * 64);
+    float *got = aligned_alloc(64, bytes), *want = aligned_alloc(64, bytes);
+    assert_true(got && want);
+    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
+        const wefti_kernels *bf16 = wefti_kernels_find(*name)->bf16;
+        wefti_mixed p = {.ta = true, .M = s.M, .N = s.N, .K = s.K, .A = A, .lda = s.M, .B = B,
+                         .ldb = s.N, .C = got + at, .ldc = ldc};
+        memset(got, 1, bytes), memset(want, 1, bytes);
+        bf16->gemm(true, false, s.M, s.N, s.K, 1, A, s.M, B, s.N, 0, want + at, ldc);
+        bf16->gemm_mixed(&p);
+        assert_memory_equal(got, want, bytes);
+    }
+    free(A), free(B), free(got), free(want);
+}
+
+static void large_gradients_have_the_bits_of_other_products(void **state) {
+    for (int threads = 1; threads <= 3; threads++) {
+        wefti_kernels_set_threads(threads);
+        check_large_gradient((size){515, 528, 37}, 528, 0);
+        check_large_gradient((size){515, 528, 37}, 544, 16);
+        check_large_gradient((size){515, 528, 37}, 528, 3);
+        check_large_gradient((size){515, 525, 37}, 525, 0);
+        check_large_gradient((size){300, 1072, 513}, 1072, 0);
+    }
+    wefti_kernels_set_threads(1);
+}
+
 /* One product tells what an operand was rounded to: 1 x is its bfloat16. */
 static float rounded(const wefti_kernels *kernels, bool left, float x) {
     float one = 1, c = NAN;
@@ -290,6 +321,7 @@ int main(void) {
         cmocka_unit_test(sums_of_rounded_numbers_depend_on_their_terms_alone),
         cmocka_unit_test(products_of_numbers_in_bfloat16_follow_the_reference),
         cmocka_unit_test(stored_factors_are_those_that_products_round),
+        cmocka_unit_test(large_gradients_have_the_bits_of_other_products),
         cmocka_unit_test(ranks_that_are_threads_do_not_disturb_each_other),
         cmocka_unit_test(strides_beyond_an_int_are_cut_into_rows),
     };

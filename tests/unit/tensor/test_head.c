@@ -36,10 +36,10 @@ static head_result run(const wefti_kernels *kernels, const head_case *h) {
     float *scratch = new_floats(
         kernels->head_scratch(h->N, h->V, wefti_kernels_threads()));
     kernels->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, h->cap, 0.5f, &r.loss,
-                       r.dx, r.dw, scratch);
+                       r.dx, r.dw, false, scratch);
     double loss = 2;
     kernels->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, h->cap, 0.5f, &loss, NULL,
-                       NULL, scratch);
+                       NULL, false, scratch);
     assert_true(loss == r.loss); /* the loss alone is the same loss */
     free(scratch);
     return r;
@@ -62,6 +62,38 @@ static void check_capped(const wefti_kernels *fast, int64_t N, int64_t C, int64_
     head_result *all[] = {&want, &got, &again};
     for (int i = 0; i < 3; i++) free(all[i]->dx), free(all[i]->dw);
     free_case(&h);
+}
+
+/* What a fresh gradient had before does not matter, however many blocks the rows take. */
+static void check_fresh(const wefti_kernels *k, int64_t N, int64_t C, int64_t V) {
+    head_case h = make_case(N, C, V, 1);
+    float *scratch = new_floats(k->head_scratch(N, V, wefti_kernels_threads()));
+    float *dx = new_noise(N * C, 5, 1), *dw = new_noise(V * C, 6, 1);
+    float *want = new_noise(V * C, 6, 1);
+    double loss = 0;
+    for (int64_t i = 0; i < V * C; i++) want[i] = 0, dw[i] = NAN;
+    k->head_loss(N, C, V, h.x, h.w, h.target, 0, 1, &loss, dx, want, false, scratch);
+    k->head_loss(N, C, V, h.x, h.w, h.target, 0, 1, &loss, dx, dw, true, scratch);
+    for (int64_t i = 0; i < V * C; i++) assert_true(dw[i] == want[i]);
+    free(scratch), free(dx), free(dw), free(want);
+    free_case(&h);
+}
+
+static void check_stored(const wefti_kernels *fast) {
+    check_fresh(fast, 3, 5, 17);
+    check_fresh(fast, 40, 64, 4500); /* large enough to pass the cache */
+    check_fresh(fast->bf16, 3, 5, 17);
+    check_fresh(fast->bf16, 40, 64, 4500);
+    check_fresh(fast->bf16, 40, 65, 4500);
+}
+
+static void a_fresh_gradient_is_stored(void **state) {
+    check_fresh(ref, 3, 5, 17);
+    check_fresh(ref->bf16, 3, 5, 17);
+    each_table(check_stored);
+    wefti_kernels_set_threads(2);
+    check_fresh(wefti_kernels_find(NULL), 150, 2, 250000); /* several blocks */
+    wefti_kernels_set_threads(1);
 }
 
 static void check_case(const wefti_kernels *fast, int64_t N, int64_t C, int64_t V,
@@ -111,12 +143,12 @@ static void check_extreme_logits(const wefti_kernels *fast) {
     float *scratch = new_floats(fast->head_scratch(1, V, wefti_kernels_threads()));
     for (int v = 0; v < V; v++) w[v] = v == 3 ? 1.0f : -1.0f;
     double loss = 0;
-    fast->head_loss(1, 1, V, x, w, target, 0, 1, &loss, dx, dw, scratch);
+    fast->head_loss(1, 1, V, x, w, target, 0, 1, &loss, dx, dw, false, scratch);
     assert_true(loss == 2e4); /* all weight lies on token 3 */
     assert_true(dx[0] == 2.0f && dw[3] == 1e4f && dw[V - 1] == -1e4f && dw[0] == 0.0f);
     for (int v = 0; v < V; v++) w[v] = 1.0f;
     loss = 0;
-    fast->head_loss(1, 1, V, x, w, target, 0, 1, &loss, NULL, NULL, scratch);
+    fast->head_loss(1, 1, V, x, w, target, 0, 1, &loss, NULL, NULL, false, scratch);
     assert_true(fabs(loss - log(V)) < 4 * rounding);
     free(scratch);
 }
@@ -181,6 +213,7 @@ int main(void) {
         cmocka_unit_test(capped_logits_follow_the_reference),
         cmocka_unit_test(head_follows_the_reference),
         cmocka_unit_test(blocks_of_rows_follow_the_reference),
+        cmocka_unit_test(a_fresh_gradient_is_stored),
         cmocka_unit_test(extreme_logits_do_not_overflow),
         cmocka_unit_test(skipped_targets_have_no_loss_and_no_gradient),
         cmocka_unit_test(embedding_is_the_reference_bit_for_bit),

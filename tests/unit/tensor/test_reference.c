@@ -187,7 +187,7 @@ static double head_loss(void *problem_) {
     head_problem *p = problem_;
     double loss = 0;
     ref->head_loss(p->N, p->C, p->V, p->x, p->w, p->target, 0, 1, &loss, NULL, NULL,
-                   p->scratch);
+                   false, p->scratch);
     return 3 * loss;
 }
 
@@ -197,7 +197,7 @@ static void head_gradients_are_the_slope_of_the_loss(void **state) {
     p.scratch = new_floats(ref->head_scratch(4, 6, 1));
     float *dx = new_noise(12, 3, 1), *dw = new_floats(18);
     double loss = 10;
-    ref->head_loss(4, 3, 6, p.x, p.w, p.target, 0, 3, &loss, dx, dw, p.scratch);
+    ref->head_loss(4, 3, 6, p.x, p.w, p.target, 0, 3, &loss, dx, dw, false, p.scratch);
     assert_true(fabs(3 * (loss - 10) - head_loss(&p)) < 1e-12);
     check_gradient(head_loss, &p, 12, p.x, dx);
     check_gradient(head_loss, &p, 18, p.w, dw);
@@ -208,7 +208,7 @@ static void head_loss_of_equal_logits_is_log_of_the_vocabulary(void **state) {
     float x[] = {0, 1e4f}, w[] = {1, 1, 1, 1, 1, 1}, scratch[3];
     int32_t target[] = {1};
     double loss = 0;
-    ref->head_loss(1, 2, 3, x, w, target, 0, 1, &loss, NULL, NULL, scratch);
+    ref->head_loss(1, 2, 3, x, w, target, 0, 1, &loss, NULL, NULL, false, scratch);
     assert_true(fabs(loss - log(3)) <
                 1e-11); /* log(sum) + 1e4 - 1e4: 1e4 * 2^-52 * few */
 }
