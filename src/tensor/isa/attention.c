@@ -257,8 +257,16 @@ static void backward_pair(const head *given, float *scratch, int64_t pair, bool 
     scattered_sums(&h, &w, w.p, keys, w.d_o_columns, queries, beta, h.dv);
 }
 
-static const attention_way exact = {false, room, forward_head, take_keys, backward_pair};
-const attention_way WEFT_ISA_NAME(wefti_attention_rounded) = {true, room, forward_head,
-                                                              take_keys, backward_pair};
+static const attention_way exact = {.queries = PAIR,
+                                    .room = room,
+                                    .forward = forward_head,
+                                    .take_keys = take_keys,
+                                    .backward = backward_pair};
+const attention_way WEFT_ISA_NAME(wefti_attention_rounded) = {.rounds = true,
+                                                              .queries = PAIR,
+                                                              .room = room,
+                                                              .forward = forward_head,
+                                                              .take_keys = take_keys,
+                                                              .backward = backward_pair};
 
 ATTENTION_KERNELS(, &exact)

@@ -21,7 +21,8 @@ enum { PAIR = 2 * LANES }; /* queries at a time */
 typedef struct attention_way attention_way;
 
 /* One head of one sequence; row t of q at q + t * ld_q, and so on. */
-typedef struct head {
+typedef struct head head;
+struct head {
     const attention_way *way;
     const wefti_attention_shape *s;
     const float *q, *k, *v, *o, *d_o, *lse;
@@ -30,18 +31,22 @@ typedef struct head {
     int64_t n_keys;    /* keys that are present */
     const float *bias; /* [query - key]; NULL without one */
     float *dbias;      /* the same layout, of this task */
-} head;
+    const head *next;  /* whose memory may be asked for; NULL without one */
+};
 
 /* An implementation: how a thread works on a head. Every thread has its own scratch. */
 struct attention_way {
-    bool rounds; /* factors of products are rounded to bf16 first */
+    bool rounds;     /* factors of products are rounded to bf16 first */
+    int64_t queries; /* that backward does at a time */
     /* Floats of scratch per thread, a multiple of 16. */
     int64_t (*room)(const wefti_attention_shape *s, bool rounds);
     void (*forward)(const head *h, float *scratch, float *o, float *lse);
-    /* take_keys is called once for a key/value head, before backward for each of its
-     * pairs of query strips; `fresh` is true for the first pair that writes dk and dv. */
+    /* take_keys is called once for a key/value head, before backward for each block of its
+     * queries, which begins at `first`; `fresh` is true for the first block that adds to dk and
+     * dv. give_keys, which may be NULL, is called after them. */
     void (*take_keys)(const head *h, float *scratch);
-    void (*backward)(const head *h, float *scratch, int64_t pair, bool fresh);
+    void (*backward)(const head *h, float *scratch, int64_t first, bool fresh);
+    void (*give_keys)(const head *h, float *scratch);
 };
 
 static inline int64_t keys_of(const wefti_attention_shape *s, int64_t b) {
@@ -80,8 +85,7 @@ static inline vfloat causal(vfloat score, int64_t key, int64_t first) {
 }
 
 /* The largest score of each of the queries first + lane; masks the keys after them. */
-static inline vfloat largest(const head *h, int64_t first, int64_t keys,
-                             float *strip) {
+static inline vfloat largest(const head *h, int64_t first, int64_t keys, float *strip) {
     vfloat top = load(strip);
     int64_t past = seen_keys(h, at_most(first + 1, keys)); /* keys that all lanes see */
     for (int64_t key = 1; key < past; key++) top = larger(load(strip + key * LANES), top);
@@ -93,22 +97,23 @@ static inline vfloat largest(const head *h, int64_t first, int64_t keys,
     return top;
 }
 
-/* Caps the scores of the queries first + lane, adds their biases, and masks the keys
- * before their windows. */
-static inline void narrow_strip(const head *h, int64_t first, int64_t keys,
-                                float *strip) {
+/* Caps the scores of a key, adds its biases, and masks it where it is before the window. */
+static inline vfloat narrow(const head *h, int64_t first, int64_t key, vfloat score) {
     const wefti_attention_shape *s = h->s;
     const vint lane = {LANES_COUNT};
-    for (int64_t key = 0; key < keys; key++) {
-        vfloat score = load(strip + key * LANES);
-        if (s->cap > 0) score = tanh_lanes(score / s->cap) * s->cap;
-        if (h->bias) score += load(h->bias + first - key);
-        int64_t last = key + s->window - 1 - first; /* the lane that sees it last */
-        if (s->window > 0 && last < LANES - 1)
-            score = pick(lane > (int32_t)(last < -1 ? -1 : last), splat(-INFINITY),
-                         score);
-        store(strip + key * LANES, score);
-    }
+    if (s->cap > 0) score = tanh_lanes(score / s->cap) * s->cap;
+    if (h->bias) score += load(h->bias + first - key);
+    int64_t last = key + s->window - 1 - first; /* the lane that sees it last */
+    if (s->window > 0 && last < LANES - 1)
+        score = pick(lane > (int32_t)(last < -1 ? -1 : last), splat(-INFINITY), score);
+    return score;
+}
+
+/* The same of the queries first + lane and all `keys`. */
+static inline void narrow_strip(const head *h, int64_t first, int64_t keys,
+                                float *strip) {
+    for (int64_t key = 0; key < keys; key++)
+        store(strip + key * LANES, narrow(h, first, key, load(strip + key * LANES)));
 }
 
 static inline bool is_narrow(const wefti_attention_shape *s) {
@@ -117,18 +122,19 @@ static inline bool is_narrow(const wefti_attention_shape *s) {
 
 /* do.o of the queries first + lane. */
 static inline vfloat query_deltas(const head *h, int64_t first, int64_t rows) {
-    float delta[LANES] = {0};
+    vfloat of_row[LANES] = {{0}};
     for (int64_t i = 0; i < rows; i++) {
         const float *o = h->o + (first + i) * h->s->ld_o;
         const float *d_o = h->d_o + (first + i) * h->s->ld_o;
-        vfloat sum = {0};
         int64_t d = 0, left;
-        for (; d + LANES <= h->s->D; d += LANES) sum += load(o + d) * load(d_o + d);
+        for (; d + LANES <= h->s->D; d += LANES) of_row[i] += load(o + d) * load(d_o + d);
         if ((left = h->s->D - d) > 0)
-            sum += load_part(o + d, left) * load_part(d_o + d, left);
-        delta[i] = lane_sum(sum);
+            of_row[i] += load_part(o + d, left) * load_part(d_o + d, left);
     }
-    return load(delta);
+    transpose(of_row);
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++) of_row[i] += of_row[i + width];
+    return of_row[0];
 }
 
 /* The slope of a capped score; 0 where it is masked. */
@@ -163,69 +169,78 @@ static inline int attention_team(const wefti_attention_shape *s) {
     return team_size(s->B * s->H * s->T * wefti_attention_rows(s));
 }
 
-/* Runs task `task` of the forward pass. */
-static inline void forward_task(const attention_way *way, const wefti_attention_shape *s,
-                                int64_t task, const float *q, const float *k,
-                                const float *v, float *o, float *lse, float *scratch) {
-    int64_t b = task / s->H, n = task % s->H;
-    int64_t at_kv = b * wefti_attention_rows(s) * s->ld_kv + n / (s->H / s->K) * s->D;
-    head h = {.way = way, .s = s, .q = q + b * s->T * s->ld_q + n * s->D};
-    h.n_keys = keys_of(s, b);
-    h.bias = bias_row(s, s->bias, n);
-    h.k = k + at_kv;
-    h.v = v + at_kv;
-    h.ld_k = s->ld_kv;
-    way->forward(&h, scratch + team_rank() * way->room(s, way->rounds),
-                 o + b * s->T * s->ld_o + n * s->D, lse + task * s->T);
-}
-
-static inline void attend_forward(const attention_way *way,
-                                  const wefti_attention_shape *s, const float *q,
-                                  const float *k, const float *v, float *o, float *lse,
-                                  float *scratch) {
-#pragma omp parallel for num_threads(attention_team(s)) schedule(dynamic)
-    for (int64_t task = 0; task < s->B * s->H; task++)
-        forward_task(way, s, task, q, k, v, o, lse, scratch);
-}
-
-/* The arguments of the backward kernel, which its tasks read and write. */
-typedef struct backward_work {
+/* The arguments of a kernel; those from d_o on are of the backward pass. */
+typedef struct attention_work {
     const attention_way *way;
     const wefti_attention_shape *s;
     const float *q, *k, *v, *o, *lse, *d_o;
     float *dq, *dk, *dv, *own; /* own: the tasks' gradients of the bias, or NULL */
-} backward_work;
+} attention_work;
 
-static inline void backward_task(const backward_work *w, int64_t task, float *scratch) {
+/* Query head n of sequence b. */
+static inline head head_of(const attention_work *w, int64_t b, int64_t n) {
     const wefti_attention_shape *s = w->s;
-    int64_t b = task / s->K, kv = task % s->K, group = s->H / s->K;
-    int64_t Tk = wefti_attention_rows(s), at_kv = b * Tk * s->ld_kv + kv * s->D;
-    int64_t row = wefti_attention_bias_row(s), last = (s->T - 1) / PAIR * PAIR;
-    head h = {.way = w->way, .s = s, .k = w->k + at_kv, .v = w->v + at_kv};
-    h.dk = w->dk + at_kv;
-    h.dv = w->dv + at_kv;
+    int64_t rows = wefti_attention_rows(s), at_q = b * s->T * s->ld_q + n * s->D;
+    int64_t at_kv = b * rows * s->ld_kv + n / (s->H / s->K) * s->D;
+    int64_t at_o = b * s->T * s->ld_o + n * s->D;
+    head h = {.way = w->way, .s = s, .q = w->q + at_q, .o = w->o + at_o};
+    h.lse = w->lse + (b * s->H + n) * s->T;
+    h.k = w->k + at_kv;
+    h.v = w->v + at_kv;
     h.ld_k = s->ld_kv;
     h.n_keys = keys_of(s, b);
-    w->way->take_keys(&h, scratch);
-    clear_keys(&h);
-    for (int64_t n = kv * group; n < (kv + 1) * group; n++) {
-        int64_t at_q = b * s->T * s->ld_q + n * s->D;
-        int64_t at_o = b * s->T * s->ld_o + n * s->D;
-        h.q = w->q + at_q;
-        h.dq = w->dq + at_q;
-        h.o = w->o + at_o;
-        h.d_o = w->d_o + at_o;
-        h.lse = w->lse + (b * s->H + n) * s->T;
-        h.bias = bias_row(s, s->bias, n);
-        if (w->own) h.dbias = w->own + (b * s->H + n) * row + Tk - 1;
-        for (int64_t pair = last; pair >= 0; pair -= PAIR)
-            w->way->backward(&h, scratch, pair, n == kv * group && pair == last);
+    h.bias = bias_row(s, s->bias, n);
+    if (!w->d_o) return h;
+    h.d_o = w->d_o + at_o;
+    h.dq = w->dq + at_q;
+    h.dk = w->dk + at_kv;
+    h.dv = w->dv + at_kv;
+    if (w->own)
+        h.dbias = w->own + (b * s->H + n) * wefti_attention_bias_row(s) + rows - 1;
+    return h;
+}
+
+/* A thread gets task after task, so the one that it gets next is likely `team_count` later. */
+static inline void attend_forward(const attention_work *w, float *o, float *lse,
+                                  float *scratch) {
+    const wefti_attention_shape *s = w->s;
+    int64_t each = w->way->room(s, w->way->rounds), n = s->B * s->H;
+#pragma omp parallel for num_threads(attention_team(s)) schedule(dynamic)
+    for (int64_t task = 0; task < n; task++) {
+        int64_t after = at_most(task + team_count(), n - 1);
+        head h = head_of(w, task / s->H, task % s->H);
+        head next = head_of(w, after / s->H, after % s->H);
+        h.next = &next;
+        w->way->forward(&h, scratch + team_rank() * each, o + (h.o - w->o),
+                        lse + task * s->T);
     }
+}
+
+static inline void backward_task(const attention_work *w, int64_t task, float *scratch) {
+    const wefti_attention_shape *s = w->s;
+    const attention_way *way = w->way;
+    int64_t b = task / s->K, group = s->H / s->K, n = task % s->K * group,
+            end = n + group;
+    int64_t step = way->queries, last = (s->T - 1) / step * step;
+    int64_t after = at_most(task + team_count(), s->B * s->K - 1);
+    head h = head_of(w, b, n);
+    way->take_keys(&h, scratch);
+    clear_keys(&h);
+    for (int64_t i = n; i < end; i++) {
+        head next = i + 1 < end ? head_of(w, b, i + 1)
+                                : head_of(w, after / s->K, after % s->K * group);
+        h = head_of(w, b, i);
+        h.next = &next;
+        for (int64_t first = last; first >= 0; first -= step)
+            way->backward(&h, scratch, first, i == n && first == last);
+        h.next = NULL;
+    }
+    if (way->give_keys) way->give_keys(&h, scratch);
 }
 
 /* Runs the backward pass. The tasks' gradients of the bias are at the beginning of the
  * scratch. */
-static inline void attend_backward(backward_work *w, float *scratch) {
+static inline void attend_backward(attention_work *w, float *scratch) {
     const wefti_attention_shape *s = w->s;
     int64_t n_own = s->dbias ? s->B * s->H * wefti_attention_bias_row(s) : 0;
     int64_t each = w->way->room(s, w->way->rounds);
@@ -241,20 +256,22 @@ static inline void attend_backward(backward_work *w, float *scratch) {
 extern const attention_way WEFT_ISA_NAME(wefti_attention_rounded);
 
 /* The three kernels of an implementation. */
-#define ATTENTION_KERNELS(suffix, way)                                                   \
+#define ATTENTION_KERNELS(suffix, chosen)                                                \
     int64_t WEFT_ISA_NAME(wefti_attention_scratch##suffix)(                              \
         const wefti_attention_shape *s, int threads) {                                   \
-        return attention_floats(way, s, threads);                                        \
+        return attention_floats(chosen, s, threads);                                     \
     }                                                                                    \
     void WEFT_ISA_NAME(wefti_attention_forward##suffix)(                                 \
         const wefti_attention_shape *s, const float *q, const float *k, const float *v,  \
         float *o, float *lse, float *scratch) {                                          \
-        attend_forward(way, s, q, k, v, o, lse, scratch);                                \
+        attention_work w = {                                                             \
+            .way = chosen, .s = s, .q = q, .k = k, .v = v, .o = o, .lse = lse};          \
+        attend_forward(&w, o, lse, scratch);                                             \
     }                                                                                    \
     void WEFT_ISA_NAME(wefti_attention_backward##suffix)(                                \
         const wefti_attention_shape *s, const float *q, const float *k, const float *v,  \
         const float *o, const float *lse, const float *d_o, float *dq, float *dk,        \
         float *dv, float *scratch) {                                                     \
-        backward_work w = {way, s, q, k, v, o, lse, d_o, dq, dk, dv, NULL};              \
+        attention_work w = {chosen, s, q, k, v, o, lse, d_o, dq, dk, dv, NULL};          \
         attend_backward(&w, scratch);                                                    \
     }

@@ -11,10 +11,8 @@
  * Sums, scores, exponentials and their sums are f32. p of the forward is exp(score - largest),
  * rounded before it is divided by its sum; do.o uses the numbers without rounding.
  *
- * Where AMX multiplies, all of these are tiles (tiles.h) as they are, but for the columns of v
- * and k: o and dq come transposed, with a row for each d, from their left tiles. */
-#include "tensor/isa/attention.h"
-#include "tensor/isa/tiles.h"
+ * attention_amx.c does the same by AMX. */
+#include "tensor/isa/attention_bf16.h"
 
 #if defined(__AVX512F__)
 
@@ -22,13 +20,12 @@ enum { ROWS = 8 }; /* of a tile, beside two strips: 16 sums */
 
 /* A thread's scratch. KP = pairs of keys, DP = pairs of d. */
 typedef struct pairs {
-    bool tiled;                        /* products by AMX */
     int64_t row;                       /* pairs from one row of k, v to the next */
     int64_t n_key_pairs;               /* of all keys */
     int64_t size;                      /* floats of a strip of scores */
     uint32_t *k_rows, *v_rows;         /* [keys][row] */
     uint32_t *columns;                 /* of v in the forward pass, of k in the backward:
-                                          [D / 16][KP][16], or left tiles */
+                                          [D / 16][KP][16] */
     uint32_t *q_strips, *d_o_strips;   /* [2][DP][16]: lines are queries */
     uint32_t *q_columns, *d_o_columns; /* [D / 16][pairs of queries][16] */
     uint32_t *by_keys;                 /* [2][KP][16] p forward, ds backward */
@@ -70,13 +67,9 @@ static int64_t room(const wefti_attention_shape *s, bool rounds) {
     return n_floats;
 }
 
-/* Defined below, beside the implementations. */
-static bool is_tiled(const head *h);
-
 static pairs pairs_in(const head *h, float *scratch) {
     int64_t n_floats;
     pairs w = divide(h->s, scratch, &n_floats);
-    w.tiled = is_tiled(h);
     w.n_key_pairs = pairs_of(h->n_keys); /* keys that are present, without gaps */
     return w;
 }
@@ -112,143 +105,10 @@ NATIVE_INLINE sums tile_of(left a, int64_t n, const uint32_t *b1, const uint32_t
     return out;
 }
 
-#ifdef WEFT_TILES
-/* The three products by AMX, for D a multiple of 32. */
-
-TILED_INLINE void scale_tile(float *x, float alpha) {
-    for (int i = 0; i < TILE_LINES; i++)
-        store(x + i * LANES, load(x + i * LANES) * alpha);
-}
-
-TILED static void tiled_scores(const head *h, const pairs *w, const uint32_t *rows,
-                               int64_t keys, const uint32_t *queries, int n_strips,
-                               float alpha, float *scores) {
-    int64_t n = h->s->D / TILE_TERMS, row = w->row * (int64_t)sizeof *rows;
-    const uint32_t *second = n_strips == 2 ? queries + n * TILE_WORDS : queries;
-    tiles_begin();
-    tiles_see_memory();
-    for (int64_t key = 0; key < keys; key += TILE_LINES) {
-        float *first = scores + key * LANES;
-        _tile_zero(0);
-        _tile_zero(1);
-        for (int64_t t = 0; t < n; t++) {
-            _tile_loadd(4, rows + key * w->row + t * LANES, row);
-            _tile_loadd(6, queries + t * TILE_WORDS, TILE_STRIDE);
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_loadd(7, second + t * TILE_WORDS, TILE_STRIDE);
-            _tile_dpbf16ps(1, 4, 7);
-        }
-        _tile_stored(0, first, TILE_STRIDE);
-        _tile_stored(1, first + w->size, TILE_STRIDE);
-        tiles_see_memory();
-        if (alpha == 1) continue;
-        scale_tile(first, alpha);
-        scale_tile(first + w->size, alpha);
-    }
-    tiles_end();
-}
-
-/* Its tiles have a row for each d, and are transposed. The strip is 0 from `keys` to the end
- * of a tile. */
-TILED static void tiled_weighted_sums(const head *h, const pairs *w, uint32_t *strip,
-                                      int64_t keys, const float *scale, int64_t rows,
-                                      float *out, int64_t ld) {
-    int64_t n = whole_tiles(keys, TILE_TERMS), end = pairs_of(keys);
-    int64_t line = whole_tiles(h->n_keys, TILE_TERMS) * TILE_WORDS;
-    memset(strip + end * LANES, 0,
-           (size_t)(n * TILE_WORDS - end * LANES) * sizeof *strip);
-    tiles_begin();
-    for (int64_t d = 0; d < h->s->D; d += 2 * LANES) {
-        const uint32_t *a = w->columns + d / LANES * line;
-        _Alignas(64) float both[2][TILE_LINES * LANES];
-        tiles_see_memory();
-        _tile_zero(0);
-        _tile_zero(1);
-        for (int64_t t = 0; t < n * TILE_WORDS; t += TILE_WORDS) {
-            _tile_loadd(6, strip + t, TILE_STRIDE);
-            _tile_loadd(4, a + t, TILE_STRIDE);
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_loadd(5, a + line + t, TILE_STRIDE);
-            _tile_dpbf16ps(1, 5, 6);
-        }
-        _tile_stored(0, both[0], TILE_STRIDE);
-        _tile_stored(1, both[1], TILE_STRIDE);
-        tiles_see_memory();
-        for (int half = 0; half < 2; half++) {
-            vfloat v[LANES];
-            for (int i = 0; i < LANES; i++) v[i] = load(&both[half][i * LANES]);
-            for (int i = 0; i < LANES; i++) v[i] *= load(scale);
-            transpose(v);
-            for (int i = 0; i < LANES && i < rows; i++)
-                store(out + i * ld + d + half * LANES, v[i]);
-        }
-    }
-    tiles_end();
-}
-
-/* Of PAIR queries; the columns are 0 behind the last one. */
-TILED static void tiled_scattered_sums(const head *h, const uint32_t *rows, int64_t keys,
-                                       const uint32_t *columns, float beta, float *out) {
-    int64_t ld = h->s->ld_kv;
-    tiles_begin();
-    tiles_see_memory();
-    for (int64_t key = 0; key < keys; key += TILE_LINES) {
-        bool whole = keys - key >= TILE_LINES;
-        _tile_loadd(4, rows + key * LANES, TILE_STRIDE);
-        for (int64_t d = 0; d < h->s->D; d += LANES) {
-            _Alignas(64) float last[TILE_LINES * LANES];
-            float *c = out + key * ld + d;
-            _tile_loadd(6, columns + d * LANES, TILE_STRIDE);
-            if (whole && beta != 0)
-                _tile_loadd(0, c, ld * (int64_t)sizeof *c);
-            else
-                _tile_zero(0);
-            _tile_dpbf16ps(0, 4, 6);
-            if (whole) {
-                _tile_stored(0, c, ld * (int64_t)sizeof *c);
-                continue;
-            }
-            _tile_stored(0, last, TILE_STRIDE);
-            tiles_see_memory();
-            for (int64_t i = 0; i < keys - key; i++)
-                store_sum(load(last + i * LANES), LANES, beta, c + i * ld);
-        }
-    }
-    tiles_see_memory();
-    tiles_end();
-}
-
-/* Packs columns of x[terms, D] as left or as right tiles. */
-TILED static void pack_column_tiles(bool as_left, const float *x, int64_t ld, int64_t D,
-                                    int64_t terms, uint32_t *tiles) {
-    if (as_left)
-        pack_tiles(false, true, (factor){x, ld, false}, D, (span){0, terms}, terms, tiles);
-    else
-        pack_tiles(false, false, (factor){x, ld, false}, D, (span){0, terms}, terms, tiles);
-}
-
-#define TRY_TILES(w, call)                                                               \
-    if ((w)->tiled) {                                                                    \
-        call;                                                                            \
-        return;                                                                          \
-    }
-#else
-#define TRY_TILES(w, call)
-#endif
-
-/* Columns of x[terms, D] as right factors, or as the left ones of AMX. */
-NATIVE static void pack_pair_columns(const pairs *w, bool as_left, const float *x,
-                                     int64_t ld, int64_t D, int64_t terms, uint32_t *to) {
-    TRY_TILES(w, pack_column_tiles(as_left, x, ld, D, terms, to))
-    (void)w, (void)as_left;
-    pack_column_pairs(x, ld, D, terms, to);
-}
-
 /* scores = alpha * rows of keys times strips of queries, of which there are one or two */
 NATIVE static void score_products(const head *h, const pairs *w, const uint32_t *rows,
                                   int64_t keys, const uint32_t *queries, int n_strips,
                                   float alpha, float *scores) {
-    TRY_TILES(w, tiled_scores(h, w, rows, keys, queries, n_strips, alpha, scores))
     int64_t n = pairs_of(h->s->D);
     const uint32_t *second = n_strips == 2 ? queries + n * LANES : queries;
     for (int64_t key = 0; key < keys; key += ROWS) {
@@ -264,7 +124,6 @@ NATIVE static void score_products(const head *h, const pairs *w, const uint32_t 
 NATIVE static void weighted_sums(const head *h, const pairs *w, uint32_t *strip,
                                  int64_t keys, const float *scale, int64_t rows,
                                  float *out, int64_t ld) {
-    TRY_TILES(w, tiled_weighted_sums(h, w, strip, keys, scale, rows, out, ld))
     int64_t D = h->s->D;
     for (int64_t r = 0; r < rows; r += ROWS) {
         for (int64_t d = 0; d < D; d += 2 * LANES) {
@@ -283,7 +142,6 @@ NATIVE static void weighted_sums(const head *h, const pairs *w, uint32_t *strip,
 NATIVE static void scattered_sums(const head *h, const pairs *w, const uint32_t *rows,
                                   int64_t keys, const uint32_t *columns, int64_t queries,
                                   float beta, float *out) {
-    TRY_TILES(w, tiled_scattered_sums(h, rows, keys, columns, beta, out))
     (void)w;
     int64_t D = h->s->D, ld = h->s->ld_kv, n = pairs_of(queries);
     for (int64_t key = 0; key < keys; key += ROWS) {
@@ -297,29 +155,6 @@ NATIVE static void scattered_sums(const head *h, const pairs *w, const uint32_t 
                               out + (key + i) * ld + d + j * LANES);
         }
     }
-}
-
-/* exp(x) for x <= 0, or slightly above: 2^n times a polynomial of the remainder, with
- * relative error 1e-7. Below 2^-149 the result is 0; a NaN remains a NaN. */
-NATIVE_INLINE vfloat exp_of(vfloat y) {
-    __m512 t = (__m512)(y * 0x1.715476p0f); /* log2 e */
-    __m512 x = _mm512_max_ps(_mm512_set1_ps(-200), t);
-    __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    vfloat r = (vfloat)_mm512_sub_ps(x, n);
-    vfloat p = r * 0x1.5bba0ep-10f + 0x1.3cea88p-7f;
-    p = p * r + 0x1.c6b752p-5f;
-    p = p * r + 0x1.ebf9bcp-3f;
-    p = p * r + 0x1.62e42ap-1f;
-    p = p * r + 1.0f;
-    return (vfloat)_mm512_scalef_ps((__m512)p, n);
-}
-
-/* Two rows of 16 numbers become 16 pairs. */
-NATIVE_INLINE void store_pairs(uint32_t *to, vfloat low, vfloat high) {
-    __m512bh both = _mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
-    __m512i bits;
-    memcpy(&bits, &both, sizeof bits);
-    _mm512_storeu_si512(to, _mm512_permutexvar_epi16(pair_order(), bits));
 }
 
 /* 16 numbers become 8 pairs. */
@@ -348,7 +183,7 @@ NATIVE static void forward_head(const head *h, float *scratch, float *o, float *
     pairs w = pairs_in(h, scratch);
     pack_pair_rows(h->k, s->ld_kv, h->n_keys, s->D, whole_strips(h->n_keys), w.row,
                    w.k_rows);
-    pack_pair_columns(&w, true, h->v, s->ld_kv, s->D, h->n_keys, w.columns);
+    pack_column_pairs(h->v, s->ld_kv, s->D, h->n_keys, w.columns);
     for (int64_t pair = 0; pair < s->T; pair += PAIR) {
         int64_t queries = at_most(s->T - pair, PAIR);
         pack_pairs(true, h->q + pair * s->ld_q, s->ld_q, queries, s->D, w.q_strips);
@@ -375,29 +210,7 @@ NATIVE static void take_keys(const head *h, float *scratch) {
     int64_t whole = whole_strips(h->n_keys);
     pack_pair_rows(h->k, s->ld_kv, h->n_keys, s->D, whole, w.row, w.k_rows);
     pack_pair_rows(h->v, s->ld_kv, h->n_keys, s->D, whole, w.row, w.v_rows);
-    pack_pair_columns(&w, true, h->k, s->ld_kv, s->D, h->n_keys, w.columns);
-}
-
-/* Values that the gradients of the queries first + lane need besides their scores. */
-typedef struct slopes {
-    int64_t first, rows, past; /* past: keys that all lanes see */
-    vfloat lse, delta;         /* delta: do.o */
-} slopes;
-
-/* p and ds of a key, from its score and dp. */
-NATIVE_INLINE vfloat slope_of(const head *h, const slopes *at, int64_t key, vfloat score,
-                              vfloat dp, vfloat *p) {
-    const vint lane = {LANES_COUNT};
-    if (key >= at->past) score = causal(score, key, at->first);
-    vfloat e = exp_of(score - at->lse), change = dp - at->delta;
-    if (h->dbias) {
-        float *bias = h->dbias + at->first - key;
-        store(bias, load(bias) + pick(lane < (int32_t)at->rows, e * change, splat(0)));
-    }
-    vfloat ds = e * (change * h->s->scale);
-    if (h->s->cap > 0) ds *= cap_slope(score, h->s->cap);
-    *p = e;
-    return ds;
+    pack_column_pairs(h->k, s->ld_kv, s->D, h->n_keys, w.columns);
 }
 
 /* p and ds of strip `half` of a pair, as rows of all `keys` and as pairs of those seen. */
@@ -449,8 +262,8 @@ NATIVE static void backward_pair(const head *h, float *scratch, int64_t pair,
     store(one, whole);
     pack_pairs(true, q, s->ld_q, queries, s->D, w.q_strips);
     pack_pairs(true, d_o, s->ld_o, queries, s->D, w.d_o_strips);
-    pack_pair_columns(&w, false, q, s->ld_q, s->D, queries, w.q_columns);
-    pack_pair_columns(&w, false, d_o, s->ld_o, s->D, queries, w.d_o_columns);
+    pack_column_pairs(q, s->ld_q, s->D, queries, w.q_columns);
+    pack_column_pairs(d_o, s->ld_o, s->D, queries, w.d_o_columns);
     score_products(h, &w, w.k_rows, keys, w.q_strips, n_strips, s->scale, w.scores);
     score_products(h, &w, w.v_rows, keys, w.d_o_strips, n_strips, 1, w.dp);
     for (int i = 0; i < n_strips; i++) {
@@ -465,27 +278,16 @@ NATIVE static void backward_pair(const head *h, float *scratch, int64_t pair,
     scattered_sums(h, &w, w.p_rows, keys, w.d_o_columns, queries, beta, h->dv);
 }
 
-static const attention_way as_pairs = {true, room, forward_head, take_keys,
-                                       backward_pair};
-
-#ifdef WEFT_TILES
-static const attention_way as_tiles = {true, room, forward_head, take_keys,
-                                       backward_pair};
-
-static bool is_tiled(const head *h) {
-    return h->way == &as_tiles && h->s->D % TILE_TERMS == 0;
-}
-
-ATTENTION_KERNELS(_amx, &as_tiles)
-#else
-static bool is_tiled(const head *h) {
-    (void)h;
-    return false;
-}
-#endif
+const attention_way WEFT_ISA_NAME(wefti_attention_pairs) = {.rounds = true,
+                                                            .queries = PAIR,
+                                                            .room = room,
+                                                            .forward = forward_head,
+                                                            .take_keys = take_keys,
+                                                            .backward = backward_pair};
 
 static const attention_way *best_way(void) {
-    if (__builtin_cpu_supports("avx512bf16")) return &as_pairs;
+    if (__builtin_cpu_supports("avx512bf16"))
+        return &WEFT_ISA_NAME(wefti_attention_pairs);
     return &WEFT_ISA_NAME(wefti_attention_rounded);
 }
 

@@ -31,6 +31,15 @@ static inline int team_rank(void) {
 #endif
 }
 
+/* The threads of the team that runs now. */
+static inline int team_count(void) {
+#ifdef _OPENMP
+    return omp_get_num_threads();
+#else
+    return 1;
+#endif
+}
+
 /* Threads for `work` cheap elements: waking a thread costs about as much as 16384 elements. */
 static inline int team_size(int64_t work) {
     int64_t worth = 1 + work / 16384;

@@ -33,7 +33,8 @@ static results run(const wefti_kernels *kernels, const buffers *b) {
                  new_noise(b->n_kv, 9, 1)};
     int64_t n_scratch = kernels->attention_scratch(&b->s, wefti_kernels_threads());
     float *scratch = new_floats(n_scratch);
-    for (int64_t i = 0; i < n_scratch; i++) scratch[i] = NAN; /* what it held is nothing */
+    for (int64_t i = 0; i < n_scratch; i++)
+        scratch[i] = NAN; /* what it held is nothing */
     kernels->attention_forward(&b->s, b->q, b->k, b->v, r.o, r.lse, scratch);
     kernels->attention_backward(&b->s, b->q, b->k, b->v, r.o, r.lse, b->d_o, r.dq, r.dk,
                                 r.dv, scratch);
@@ -147,6 +148,9 @@ static void check_rounded_shapes(const wefti_kernels *fast) {
     s = shape(2, 67, 4, 2, 64, 1);
     s.window = 21;
     check_rounded(fast, s);
+    s.cap = 0.7f;
+    check_rounded(fast, s);
+    check_rounded(fast, shape(1, 193, 2, 1, 32, 1)); /* blocks before the diagonal */
 }
 
 static void rounded_factors_follow_the_reference(void **state) {
@@ -356,6 +360,10 @@ static void check_open_shapes(const wefti_kernels *fast) {
         {2, 70, 5, 2, 1, 3, true, true, true},
         {1, 65, 65, 2, 1, 8, false, true, false},
         {2, 40, 40, 1, 1, 24, false, true, false},
+        {3, 17, 17, 3, 3, 64, true, true, true},
+        {2, 70, 45, 2, 1, 32, true, true, true},
+        {3, 9, 70, 2, 2, 64, true, false, true},
+        {2, 75, 75, 2, 2, 32, false, true, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_open(fast, &cases[i]);
@@ -366,9 +374,9 @@ static void open_and_biased_attention_follows_the_reference(void **state) {
 }
 
 /* Keys that are not there weigh nothing, whatever they hold: the bits are those without. */
-static void check_missing(const wefti_kernels *fast) {
+static void check_missing_of(const wefti_kernels *fast, int64_t D) {
     const int32_t n_keys[] = {9};
-    wefti_attention_shape s = shape(1, 20, 2, 2, 8, 0);
+    wefti_attention_shape s = shape(1, 20, 2, 2, D, 0);
     s.all = true;
     s.n_rows = 20;
     s.n_keys = n_keys;
@@ -381,6 +389,11 @@ static void check_missing(const wefti_kernels *fast) {
     for (int64_t i = 9 * s.ld_kv; i < b.n_kv; i++)
         assert_true(got.dk[i] == 0 && got.dv[i] == 0);
     free_results(&want), free_results(&got), free_buffers(&b);
+}
+
+static void check_missing(const wefti_kernels *fast) {
+    check_missing_of(fast, 8);
+    check_missing_of(fast, 64);
 }
 
 static void check_missing_rounded(const wefti_kernels *fast) {
