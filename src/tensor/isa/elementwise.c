@@ -155,7 +155,9 @@ static double sum_squares_slice(int64_t n, const float *x) {
 double WEFT_ISA_NAME(wefti_sum_squares)(int64_t n, const float *x) {
     enum { SEGMENTS = 64 };
     double part[SEGMENTS], total = 0;
-#pragma omp parallel for num_threads(team_size(n)) schedule(static)
+    int t = team_size(n);
+    (void)t; /* without OpenMP */
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int i = 0; i < SEGMENTS; i++) {
         span s = team_slice(n, 64, i, SEGMENTS);
         part[i] = sum_squares_slice(s.end - s.begin, x + s.begin);

@@ -17,6 +17,9 @@
  *             for terms by INNER: pack A on its stack, sums += all tiles of 32 x 32
  *             C = alpha sums + beta C + bias, whose memory was asked for meanwhile
  *
+ * Where the columns take several blocks, and A of few rows fits into the second-level cache beside
+ * B, it is packed by the first block and kept for the others.
+ *
  * So B is packed once, lies in the second-level cache of each core and passes 32 rows of A in
  * the first-level cache; C and A are read and written along their rows. */
 #include "tensor/isa/parts.h"
@@ -32,6 +35,9 @@ enum { TERMS = 512, KEPT = 512 * 1024, PANEL = 128, SIDE = 2 * TILE_LINES };
 /* 32 rows of INNER numbers are 16 KB: they stay in the first-level cache beside columns of B.
  * WIDE columns of LONG terms fill the kept memory. */
 enum { LONG = 768, INNER = 256, WIDE = KEPT / LONG / SIDE * SIDE };
+
+/* Numbers of A that are kept for all columns of B: a quarter of the cache. */
+enum { KEPT_LEFT = 256 * 1024 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -133,11 +139,18 @@ TILED static void pack_rows_of_right(const product *p, int64_t row, uint32_t *ti
         pack_right(p, false, row, tiles);
 }
 
+/* Room for the whole of A, or NULL; the first block of columns packs it. */
+typedef struct kept {
+    uint32_t *a;
+    bool packed;
+} kept;
+
 /* C[PANEL or fewer rows, N]; B is packed. */
-static void multiply_panel(const product *p, int64_t row, const uint32_t *b) {
-    _Alignas(64) uint32_t a[PANEL * TERMS / 2];
+static void multiply_panel(const product *p, int64_t row, const uint32_t *b, kept k) {
+    _Alignas(64) uint32_t room[PANEL * TERMS / 2];
+    uint32_t *a = k.a ? k.a + packed_words(row, p->K) : room;
     product panel = part_of(p, (span){row, least(row + PANEL, p->M)}, (span){0, p->N});
-    pack_left(&panel, a);
+    if (!k.packed) pack_left(&panel, a);
     multiply_packed(&panel, a, b);
 }
 
@@ -202,9 +215,11 @@ TILED_INLINE void add_tiles(const inner *w, int64_t n_lines, float *sums, int64_
 }
 
 /* C[SIDE or fewer rows, N] of all terms; B is packed. */
-TILED static void multiply_strip(const product *p, int64_t row, const uint32_t *b) {
+TILED static void multiply_strip(const product *p, int64_t row, const uint32_t *b,
+                                 kept k) {
     enum { LD = WIDE + LANES }; /* not a multiple of 4 KB */
-    _Alignas(64) uint32_t a[SIDE * INNER / 2];
+    _Alignas(64) uint32_t room[SIDE * INNER / 2];
+    uint32_t *a = k.a ? k.a + packed_words(row, p->K) : room;
     _Alignas(64) float sums[SIDE * LD];
     product s = part_of(p, (span){row, least(row + SIDE, p->M)}, (span){0, p->N});
     int64_t n_tiles = whole_tiles(p->K, TILE_TERMS), line = n_tiles * TILE_WORDS;
@@ -218,11 +233,12 @@ TILED static void multiply_strip(const product *p, int64_t row, const uint32_t *
         span terms = {t * TILE_TERMS, least((t + step) * TILE_TERMS, s.K)};
         product part = terms_of(&s, terms);
         int64_t n = least(step, n_tiles - t);
-        pack_left(&part, a);
+        if (!k.packed) pack_left(&part, a);
         inner w = {
             a,     s.M > TILE_LINES ? a + n * TILE_WORDS : a, b + t * TILE_WORDS, n, line,
             t == 0};
         add_tiles(&w, n_lines, sums, LD, &c, each);
+        if (k.a) a += packed_words(s.M, part.K);
     }
     tiles_end();
     for (int64_t i = 0; i < s.M; i++)
@@ -230,7 +246,7 @@ TILED static void multiply_strip(const product *p, int64_t row, const uint32_t *
 }
 
 /* A product of as many terms and columns as fit. */
-static void multiply_block(const product *p, int t) {
+static void multiply_block(const product *p, kept k, int t) {
     _Alignas(64) uint32_t b[KEPT / 2];
     (void)t; /* without OpenMP */
     int64_t rows = p->tb ? p->N : p->K, step = p->tb ? TILE_LINES : TILE_TERMS;
@@ -242,7 +258,7 @@ static void multiply_block(const product *p, int t) {
         for (int64_t row = 0; row < rows; row += step) pack_rows_of_right(p, row, b);
 #pragma omp for schedule(dynamic)
         for (int64_t m = 0; m < p->M; m += side)
-            (is_long ? multiply_strip : multiply_panel)(p, m, b);
+            (is_long ? multiply_strip : multiply_panel)(p, m, b, k);
     }
 }
 
@@ -266,11 +282,14 @@ static void multiply(const product *whole) {
     int64_t columns = is_long ? equal_parts(N, long_columns(K), SIDE)
                               : equal_parts(N, KEPT / terms / TILE_LINES * TILE_LINES,
                                             TILE_LINES);
+    bool keeps = N > columns && 2 * packed_words(whole->M, terms) <= KEPT_LEFT;
     do { /* once without terms too: C = beta C */
+        _Alignas(64) uint32_t a[KEPT_LEFT / 2];
         product p = terms_of(whole, (span){k, least(k + terms, K)});
         for (int64_t n = 0; n < N; n += columns) {
+            kept left = {keeps ? a : NULL, keeps && n > 0};
             product block = part_of(&p, (span){0, p.M}, (span){n, least(n + columns, N)});
-            multiply_block(&block, t);
+            multiply_block(&block, left, t);
         }
     } while ((k += terms) < K);
 }

@@ -92,7 +92,9 @@ static void scale_row_half(int64_t n, float s, int64_t at, float less, float *x)
 }
 
 void WEFT_ISA_NAME(wefti_cap_logits)(int64_t n, float cap, float *logit) {
-#pragma omp parallel for num_threads(team_size(n)) schedule(static)
+    int t = team_size(n);
+    (void)t; /* without OpenMP */
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int64_t i = 0; i < n; i++) logit[i] = cap * tanhf(logit[i] / cap);
 }
 
@@ -139,7 +141,9 @@ static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float ca
     double loss[GROUP], total = 0;
     for (int64_t first = 0; first < rows; first += GROUP) {
         int64_t end = first + GROUP < rows ? first + GROUP : rows;
-#pragma omp parallel for num_threads(team_size((end - first) * V)) schedule(static)
+        int t = team_size((end - first) * V);
+        (void)t; /* without OpenMP */
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
         for (int64_t n = first; n < end; n++)
             loss[n - first] = loss_row(V, target[n], cap, grad_scale, grad,
                                        logit + n * V);

@@ -65,7 +65,9 @@ static inline double over_segments(int64_t n, const pass *w,
                                    void (*run)(const pass *w, int64_t i, int64_t n,
                                                float *change)) {
     double part[SEGMENTS], total = 0;
-#pragma omp parallel for num_threads(team_size(n)) schedule(static)
+    int t = team_size(n);
+    (void)t; /* without OpenMP */
+#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
     for (int k = 0; k < SEGMENTS; k++) {
         span segment = team_slice(n, 64, k, SEGMENTS);
         float change[RUN];

@@ -60,7 +60,8 @@ static void check_divided_products(const wefti_kernels *fast) {
     static const size sizes[] = {{401, 33, 130},  {37, 300, 131}, {129, 129, 129},
                                  {1, 1100, 1000}, {9, 500, 390},  {130, 7, 390},
                                  {141, 790, 21},  {1060, 1030, 9},
-                                 {45, 690, 555},  {33, 70, 768}};
+                                 {45, 690, 555},  {33, 70, 768},
+                                 {150, 1050, 500}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int form = 0; form < 4; form++)
             check_product(fast, sizes[i], form & 1, form & 2, 1, 1, 2);
