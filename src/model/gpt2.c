@@ -7,7 +7,8 @@
  * Names and shapes are those of Hugging Face's GPT2LMHeadModel: the blocks' matrices are
  * [in,out] (Conv1D), so nothing is transposed when saving. Saved for backward: q|k|v, the
  * attention's output and lse, h, the feed-forward before GELU, and the norms' statistics;
- * the norms' outputs and, in f32, GELU are computed again. */
+ * the norms' outputs and, in f32, GELU are computed again. Where the kernels take it q|k|v, the
+ * attention's output and their gradients, which only it and products read, are in bfloat16. */
 #include <math.h>
 #include <string.h>
 
@@ -132,16 +133,35 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
 
 /* ---- buffers ---- */
 
+/* Without kernels, with sides, everything is f32. */
+static wefti_attention_shape attention_shape(const weft_model *model, int64_t B,
+                                             int64_t T, const wefti_kernels *kernels) {
+    int64_t C = model->config.width, H = model->config.heads;
+    wefti_attention_shape s = {.B = B,
+                               .T = T,
+                               .H = H,
+                               .K = H,
+                               .D = C / H,
+                               .ld_q = 3 * C,
+                               .ld_kv = 3 * C,
+                               .ld_o = C,
+                               .scale = (float)(1.0 / sqrt((double)(C / H)))};
+    s.half = kernels && kernels->attention_halves && kernels->attention_halves(&s) &&
+             C <= WEFTI_MIXED_TERMS;
+    return s;
+}
+
 static int64_t lay_saved(const weft_model *model, int64_t B, int64_t T,
                          const wefti_kernels *kernels, float *base, saved *s) {
     int64_t N = B * T, C = model->config.width;
     wefti_room room = {base, 0};
-    s->qkv = wefti_room_take(&room, N * 3 * C);
-    s->o = wefti_room_take(&room, N * C);
+    bool half = attention_shape(model, B, T, kernels).half;
+    s->qkv = wefti_room_take(&room, half ? (N * 3 * C + 1) / 2 : N * 3 * C);
+    s->o = wefti_room_take(&room, half ? (N * C + 1) / 2 : N * C);
     s->lse = wefti_room_take(&room, N * model->config.heads);
     s->h = wefti_room_take(&room, N * C);
-    s->f = wefti_room_take(&room, wefti_ffn_saved(kernels, C, N, model->config.ffn,
-                                                  model->config.ffn));
+    s->f = wefti_room_take(
+        &room, wefti_ffn_saved(kernels, C, N, model->config.ffn, model->config.ffn));
     s->mean1 = wefti_room_take(&room, N);
     s->rstd1 = wefti_room_take(&room, N);
     s->mean2 = wefti_room_take(&room, N);
@@ -173,26 +193,12 @@ static int64_t lay_scratch(const weft_model *model, int64_t B, int64_t T, float 
     return before;
 }
 
-static wefti_attention_shape attention_shape(const weft_model *model, int64_t B,
-                                             int64_t T) {
-    int64_t C = model->config.width, H = model->config.heads;
-    return (wefti_attention_shape){.B = B,
-                                   .T = T,
-                                   .H = H,
-                                   .K = H,
-                                   .D = C / H,
-                                   .ld_q = 3 * C,
-                                   .ld_kv = 3 * C,
-                                   .ld_o = C,
-                                   .scale = (float)(1.0 / sqrt((double)(C / H)))};
-}
-
 static int64_t scratch_floats(const weft_model *model, int64_t B, int64_t T, int threads,
                               const wefti_kernels *kernels) {
     scratch w;
     int64_t wide;
     int64_t before = lay_scratch(model, B, T, NULL, &w, &wide);
-    wefti_attention_shape shape = attention_shape(model, B, T);
+    wefti_attention_shape shape = attention_shape(model, B, T, kernels);
     int64_t block = wide + kernels->attention_scratch(&shape, threads);
     int64_t head = kernels->head_scratch(B * T, model->config.vocab, threads);
     return before + (block > head ? block : head);
@@ -225,17 +231,17 @@ static float *grad(const frame *f, int i) {
 
 /* The product whose matrix is parameter i and whose bias is the one after it. */
 static wefti_linear linear(const frame *f, int i) {
-    return (wefti_linear){.N = f->N,
-                          .in = f->p[i].rows,
-                          .out = f->p[i].cols,
-                          .in_out = true,
-                          .w = param(f, i),
-                          .b = param(f, i + 1),
-                          .dw = grad(f, i),
-                          .db = grad(f, i + 1),
-                          .fresh = f->pass->fresh,
-                          .side = wefti_side_of(f->model, f->unit, f->pass, i,
-                                                f->p[i].cols)};
+    return (wefti_linear){
+        .N = f->N,
+        .in = f->p[i].rows,
+        .out = f->p[i].cols,
+        .in_out = true,
+        .w = param(f, i),
+        .b = param(f, i + 1),
+        .dw = grad(f, i),
+        .db = grad(f, i + 1),
+        .fresh = f->pass->fresh,
+        .side = wefti_side_of(f->model, f->unit, f->pass, i, f->p[i].cols)};
 }
 
 static void norm(const frame *f, int i, const float *x, float *y, float *mean,
@@ -256,18 +262,28 @@ static wefti_ffn feed_forward(const frame *f) {
 
 /* ---- a block ---- */
 
+static wefti_attention_shape attention_of(const frame *f) {
+    return attention_shape(f->model, f->pass->B, f->pass->T, f->pass->side ? NULL : f->k);
+}
+
+/* q, k or v (i = 0, 1, 2) of rows q|k|v. */
+static float *part_of(const frame *f, bool half, float *qkv, int64_t i) {
+    return (float *)(void *)((char *)qkv + i * f->C * (half ? 2 : 4));
+}
+
 static void block_forward(const frame *f) {
     const wefti_kernels *k = f->k;
     const saved *s = &f->s;
     float *y = f->pass->y;
     wefti_linear qkv = linear(f, QKV_W), proj = linear(f, PROJ_W);
     wefti_ffn ffn = feed_forward(f);
-    wefti_attention_shape shape = attention_shape(f->model, f->pass->B, f->pass->T);
+    wefti_attention_shape shape = attention_of(f);
+    bool half = qkv.half_y = proj.half_x = shape.half;
 
     norm(f, LN1_W, f->pass->x, f->w.a, s->mean1, s->rstd1);
     wefti_linear_forward(k, &qkv, f->w.a, s->qkv);
-    k->attention_forward(&shape, s->qkv, s->qkv + f->C, s->qkv + 2 * f->C, s->o, s->lse,
-                         f->w.attention);
+    k->attention_forward(&shape, s->qkv, part_of(f, half, s->qkv, 1),
+                         part_of(f, half, s->qkv, 2), s->o, s->lse, f->w.attention);
     wefti_linear_forward(k, &proj, s->o, y);
     wefti_drop(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, y);
     k->add(f->N * f->C, f->pass->x, y, s->h);
@@ -298,11 +314,14 @@ static void attention_backward(const frame *f) {
     const saved *s = &f->s;
     float *a = f->w.a, *b = f->w.b, *dqkv = f->w.wide, *dy = f->pass->dy;
     wefti_linear qkv = linear(f, QKV_W), proj = linear(f, PROJ_W);
-    wefti_attention_shape shape = attention_shape(f->model, f->pass->B, f->pass->T);
+    wefti_attention_shape shape = attention_of(f);
+    bool half = qkv.half_y = proj.half_x = shape.half;
     const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, a);
     wefti_linear_backward(k, &proj, s->o, d, b);
-    k->attention_backward(&shape, s->qkv, s->qkv + f->C, s->qkv + 2 * f->C, s->o, s->lse,
-                          b, dqkv, dqkv + f->C, dqkv + 2 * f->C, f->w.attention);
+    k->attention_backward(&shape, s->qkv, part_of(f, half, s->qkv, 1),
+                          part_of(f, half, s->qkv, 2), s->o, s->lse, b, dqkv,
+                          part_of(f, half, dqkv, 1), part_of(f, half, dqkv, 2),
+                          f->w.attention);
     norm(f, LN1_W, f->pass->x, a, s->mean1, s->rstd1);
     wefti_linear_backward(k, &qkv, a, dqkv, b);
     k->layernorm_backward(f->N, f->C, f->pass->x, param(f, LN1_W), s->mean1, s->rstd1, b,

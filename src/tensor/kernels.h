@@ -54,6 +54,9 @@ typedef struct wefti_attention_shape {
     bool biased; /* true with a bias, also before there is a buffer (for attention_scratch) */
     const float *bias;
     float *dbias; /* backward: the gradient is ADDED */
+    /* q, k, v, o and their gradients are bfloat16 behind pointers to float, strides count
+     * numbers: where attention_halves says so. */
+    bool half;
 } wefti_attention_shape;
 
 /* Rows of k and v in a sequence. */
@@ -111,6 +114,9 @@ struct wefti_kernels {
      * kept in bfloat16. A product's numbers are those of gemm on widened factors, but for the
      * order of sums where C is bfloat16. */
     void (*gemm_mixed)(const wefti_mixed *p);
+    /* Whether attention of this shape may be `half`; NULL: never. Its results are rounded once,
+     * to nearest even, denormal numbers to 0. */
+    bool (*attention_halves)(const wefti_attention_shape *s);
 
     /* C[M,N] = alpha * op(A)[M,K] * op(B)[K,N] + beta * C; op is transposition when ta, tb
      * (A is then stored [K,M], B [N,K]). beta = 0 ignores the previous contents of C. */

@@ -309,6 +309,7 @@ void wefti_recorder_begin(wefti_recorder *r, const wefti_kernels *under) {
                                .geglu_backward = geglu_backward,
                                .rope = rope,
                                .attention_scratch = under->attention_scratch,
+                               .attention_halves = under->attention_halves,
                                .attention_forward = attention_forward,
                                .attention_backward = attention_backward,
                                .embed_forward = embed_forward,

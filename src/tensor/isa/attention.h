@@ -66,6 +66,22 @@ static inline const float *bias_row(const wefti_attention_shape *s, const float 
     return table + h * wefti_attention_bias_row(s) + wefti_attention_rows(s) - 1;
 }
 
+/* Number i of an array of f32 or bfloat16. */
+static inline const float *place(const wefti_attention_shape *s, const float *x,
+                                 int64_t i) {
+    return (const float *)(const void *)((const char *)x + i * (s->half ? 2 : 4));
+}
+
+static inline float *place_to(const wefti_attention_shape *s, float *x, int64_t i) {
+    return (float *)(void *)((char *)x + i * (s->half ? 2 : 4));
+}
+
+/* A whole vector from number i on. */
+static inline vfloat load_at(const wefti_attention_shape *s, const float *x, int64_t i) {
+    const float *at = place(s, x, i);
+    return s->half ? load_half((const uint16_t *)(const void *)at) : load(at);
+}
+
 static inline int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
 
 static inline int64_t whole_strips(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
@@ -124,10 +140,11 @@ static inline bool is_narrow(const wefti_attention_shape *s) {
 static inline vfloat query_deltas(const head *h, int64_t first, int64_t rows) {
     vfloat of_row[LANES] = {{0}};
     for (int64_t i = 0; i < rows; i++) {
-        const float *o = h->o + (first + i) * h->s->ld_o;
-        const float *d_o = h->d_o + (first + i) * h->s->ld_o;
+        const float *o = place(h->s, h->o, (first + i) * h->s->ld_o);
+        const float *d_o = place(h->s, h->d_o, (first + i) * h->s->ld_o);
         int64_t d = 0, left;
-        for (; d + LANES <= h->s->D; d += LANES) of_row[i] += load(o + d) * load(d_o + d);
+        for (; d + LANES <= h->s->D; d += LANES)
+            of_row[i] += load_at(h->s, o, d) * load_at(h->s, d_o, d);
         if ((left = h->s->D - d) > 0)
             of_row[i] += load_part(o + d, left) * load_part(d_o + d, left);
     }
@@ -183,18 +200,19 @@ static inline head head_of(const attention_work *w, int64_t b, int64_t n) {
     int64_t rows = wefti_attention_rows(s), at_q = b * s->T * s->ld_q + n * s->D;
     int64_t at_kv = b * rows * s->ld_kv + n / (s->H / s->K) * s->D;
     int64_t at_o = b * s->T * s->ld_o + n * s->D;
-    head h = {.way = w->way, .s = s, .q = w->q + at_q, .o = w->o + at_o};
+    head h = {
+        .way = w->way, .s = s, .q = place(s, w->q, at_q), .o = place(s, w->o, at_o)};
     h.lse = w->lse + (b * s->H + n) * s->T;
-    h.k = w->k + at_kv;
-    h.v = w->v + at_kv;
+    h.k = place(s, w->k, at_kv);
+    h.v = place(s, w->v, at_kv);
     h.ld_k = s->ld_kv;
     h.n_keys = keys_of(s, b);
     h.bias = bias_row(s, s->bias, n);
     if (!w->d_o) return h;
-    h.d_o = w->d_o + at_o;
-    h.dq = w->dq + at_q;
-    h.dk = w->dk + at_kv;
-    h.dv = w->dv + at_kv;
+    h.d_o = place(s, w->d_o, at_o);
+    h.dq = place_to(s, w->dq, at_q);
+    h.dk = place_to(s, w->dk, at_kv);
+    h.dv = place_to(s, w->dv, at_kv);
     if (w->own)
         h.dbias = w->own + (b * s->H + n) * wefti_attention_bias_row(s) + rows - 1;
     return h;
@@ -211,7 +229,8 @@ static inline void attend_forward(const attention_work *w, float *o, float *lse,
         head h = head_of(w, task / s->H, task % s->H);
         head next = head_of(w, after / s->H, after % s->H);
         h.next = &next;
-        w->way->forward(&h, scratch + team_rank() * each, o + (h.o - w->o),
+        int64_t at_o = task / s->H * s->T * s->ld_o + task % s->H * s->D;
+        w->way->forward(&h, scratch + team_rank() * each, place_to(s, o, at_o),
                         lse + task * s->T);
     }
 }

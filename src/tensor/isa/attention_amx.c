@@ -74,15 +74,12 @@ static tiles tiles_in(const head *h, float *scratch) {
     return divide(h->s, scratch, &n_floats);
 }
 
-/* Asks for rows of D floats each: to read them, or to write them. */
-static inline void ask_rows(const float *x, int64_t ld, int64_t D, span rows) {
+/* Asks for rows of D numbers each, to read or to write them. */
+static inline void ask_rows(const wefti_attention_shape *s, const float *x, int64_t ld,
+                            span rows) {
     for (int64_t i = rows.begin; i < rows.end; i++)
-        for (int64_t d = 0; d < D; d += 16) __builtin_prefetch(x + i * ld + d, 0, 2);
-}
-
-static inline void ask_to_write(const float *x, int64_t ld, int64_t D, span rows) {
-    for (int64_t i = rows.begin; i < rows.end; i++)
-        for (int64_t d = 0; d < D; d += 16) __builtin_prefetch(x + i * ld + d, 1, 2);
+        for (int64_t d = 0; d < s->D; d += s->half ? 32 : 16)
+            __builtin_prefetch(place(s, x, i * ld + d), 0, 2);
 }
 
 /* Part i of n of what the next head reads in these rows, and of what this one will write. Asking
@@ -94,15 +91,15 @@ static inline void ask_part(const head *h, span rows, int64_t i, int64_t n) {
     int64_t each = (rows.end - rows.begin + n - 1) / n, first = rows.begin + i * each;
     span part = {first, at_most(first + each, rows.end)};
     span keys = {first, at_most(part.end, at_most(h->n_keys, next->n_keys))};
-    ask_rows(next->q, s->ld_q, s->D, part);
-    ask_rows(next->k, s->ld_kv, s->D, keys);
-    ask_rows(next->v, s->ld_kv, s->D, keys);
+    ask_rows(s, next->q, s->ld_q, part);
+    ask_rows(s, next->k, s->ld_kv, keys);
+    ask_rows(s, next->v, s->ld_kv, keys);
     if (!next->d_o) return;
-    ask_rows(next->o, s->ld_o, s->D, part);
-    ask_rows(next->d_o, s->ld_o, s->D, part);
-    ask_to_write(h->dq, s->ld_q, s->D, part);
-    ask_to_write(h->dk, s->ld_kv, s->D, keys);
-    ask_to_write(h->dv, s->ld_kv, s->D, keys);
+    ask_rows(s, next->o, s->ld_o, part);
+    ask_rows(s, next->d_o, s->ld_o, part);
+    ask_rows(s, h->dq, s->ld_q, part);
+    ask_rows(s, h->dk, s->ld_kv, keys);
+    ask_rows(s, h->dv, s->ld_kv, keys);
 }
 
 /* The lines from `first` on of queries as right tiles, n strips of them. */
@@ -112,23 +109,47 @@ TILED static void pack_queries(const head *h, const float *x, int64_t ld, int64_
     strips += strips % 2; /* whole pairs */
     for (int64_t i = 0; i < strips; i++) {
         int64_t left = lines - i * LANES;
-        const float *at = x + (left > 0 ? i * LANES * ld : 0);
+        const float *at = place(h->s, x, left > 0 ? i * LANES * ld : 0);
         for (int64_t d = 0; d < D; d += TILE_TERMS, to += TILE_WORDS)
-            pack_tile(true, false, (factor){at + d, ld, false}, left, D - d, to);
+            pack_tile(true, false, (factor){place(h->s, at, d), ld, h->s->half}, left,
+                      D - d, to);
     }
 }
 
 /* Columns of x[terms, D], 32 terms after the other, as left or right tiles. */
-TILED static void pack_columns_of(bool left, const float *x, span of /* D, terms */,
-                                  int64_t ld, uint32_t *to) {
-    for (int64_t t = 0; t < of.end; t += TILE_TERMS)
-        for (int64_t d = 0; d < of.begin; d += TILE_LINES, to += TILE_WORDS) {
-            factor f = {x + t * ld + d, ld, false};
+TILED static void pack_columns_of(const head *h, bool left, factor x, int64_t terms,
+                                  uint32_t *to) {
+    for (int64_t t = 0; t < terms; t += TILE_TERMS)
+        for (int64_t d = 0; d < h->s->D; d += TILE_LINES, to += TILE_WORDS) {
+            factor f = from(x, false, d, t);
             if (left)
-                pack_tile(false, true, f, TILE_LINES, of.end - t, to);
+                pack_tile(false, true, f, TILE_LINES, terms - t, to);
             else
-                pack_tile(false, false, f, TILE_LINES, of.end - t, to);
+                pack_tile(false, false, f, TILE_LINES, terms - t, to);
         }
+}
+
+/* Rows of k or v, those behind the last key 0. */
+TILED static void pack_keys(const head *h, const float *x, uint32_t *to) {
+    const wefti_attention_shape *s = h->s;
+    int64_t all = whole_blocks(h->n_keys), row = s->D / 2;
+    size_t n_bytes = (size_t)row * sizeof *to;
+    if (!s->half) {
+        pack_pair_rows(x, s->ld_kv, h->n_keys, s->D, all, row, to);
+        return;
+    }
+    for (int64_t key = 0; key < h->n_keys; key++)
+        memcpy(to + key * row, place(s, x, key * s->ld_kv), n_bytes);
+    memset(to + h->n_keys * row, 0, (size_t)(all - h->n_keys) * n_bytes);
+}
+
+/* Stores 16 numbers from number i on. */
+TILED_INLINE void store_at(const wefti_attention_shape *s, float *x, int64_t i,
+                           vfloat v) {
+    if (s->half)
+        store_row((uint32_t *)(void *)place_to(s, x, i), v);
+    else
+        store(x + i, v);
 }
 
 /* out[2][size][16] = rows of KEYS keys times a pair of strips of queries */
@@ -156,16 +177,16 @@ TILED static void score_tiles(const tiles *w, const uint32_t *rows,
     _tile_stored(3, out + size * LANES + TILE_WORDS, TILE_STRIDE);
 }
 
-/* 16 columns of d, which are rows of v, become rows of `to`, scaled. */
-TILED_INLINE void store_columns(const float *sums, vfloat scale, int64_t rows, float *to,
-                                int64_t ld) {
+/* 16 columns of d of queries become rows of o, scaled. */
+TILED_INLINE void store_columns(const wefti_attention_shape *s, const float *sums,
+                                vfloat scale, int64_t rows, float *o) {
     vfloat v[LANES];
     for (int i = 0; i < LANES; i++) v[i] = load(sums + i * LANES) * scale;
     transpose(v);
     if (rows >= LANES)
-        for (int i = 0; i < LANES; i++) store(to + i * ld, v[i]);
+        for (int i = 0; i < LANES; i++) store_at(s, o, i * s->ld_o, v[i]);
     else
-        for (int i = 0; i < rows; i++) store(to + i * ld, v[i]);
+        for (int i = 0; i < rows; i++) store_at(s, o, i * s->ld_o, v[i]);
 }
 
 /* o of a pair of strips: out[D16][2] tiles = columns of v times p, [2][size / 2][16] pairs. */
@@ -248,16 +269,16 @@ TILED static vfloat forward_strip(const head *h, int64_t first, int64_t size,
 
 TILED static void forward_head(const head *h, float *scratch, float *o, float *lse) {
     const wefti_attention_shape *s = h->s;
-    int64_t D = s->D, all = whole_blocks(h->n_keys);
+    int64_t D = s->D;
     tiles w = tiles_in(h, scratch);
-    pack_pair_rows(h->k, s->ld_kv, h->n_keys, D, all, w.row, w.k_rows);
-    pack_columns_of(true, h->v, (span){D, h->n_keys}, s->ld_kv, w.columns);
+    pack_keys(h, h->k, w.k_rows);
+    pack_columns_of(h, true, (factor){h->v, s->ld_kv, s->half}, h->n_keys, w.columns);
     tiles_begin();
     for (int64_t pair = 0; pair < s->T; pair += PAIR) {
         int64_t queries = at_most(s->T - pair, PAIR);
         int64_t size = whole_blocks(seen_keys(h, pair + queries));
         vfloat inverse[2];
-        pack_queries(h, h->q + pair * s->ld_q, s->ld_q, queries, w.q);
+        pack_queries(h, place(s, h->q, pair * s->ld_q), s->ld_q, queries, w.q);
         tiles_see_memory();
         for (int64_t key = 0; key < size; key += KEYS) {
             ask_part(h, (span){pair, pair + queries}, key / KEYS, size / KEYS);
@@ -273,9 +294,9 @@ TILED static void forward_head(const head *h, float *scratch, float *o, float *l
         tiles_see_memory();
         for (int64_t d = 0; d < D; d += LANES)
             for (int i = 0; i < 2; i++)
-                store_columns(w.dq + (d / LANES * 2 + i) * TILE_WORDS, inverse[i],
-                              queries - i * LANES, o + (pair + i * LANES) * s->ld_o + d,
-                              s->ld_o);
+                store_columns(s, w.dq + (d / LANES * 2 + i) * TILE_WORDS, inverse[i],
+                              queries - i * LANES,
+                              place_to(s, o, (pair + i * LANES) * s->ld_o + d));
     }
     tiles_end();
 }
@@ -283,10 +304,9 @@ TILED static void forward_head(const head *h, float *scratch, float *o, float *l
 TILED static void take_keys(const head *h, float *scratch) {
     const wefti_attention_shape *s = h->s;
     tiles w = tiles_in(h, scratch);
-    int64_t all = whole_blocks(h->n_keys);
-    pack_pair_rows(h->k, s->ld_kv, h->n_keys, s->D, all, w.row, w.k_rows);
-    pack_pair_rows(h->v, s->ld_kv, h->n_keys, s->D, all, w.row, w.v_rows);
-    pack_columns_of(true, h->k, (span){s->D, h->n_keys}, s->ld_kv, w.columns);
+    pack_keys(h, h->k, w.k_rows);
+    pack_keys(h, h->v, w.v_rows);
+    pack_columns_of(h, true, (factor){h->k, s->ld_kv, s->half}, h->n_keys, w.columns);
 }
 
 /* A block of the backward pass: queries from `first` and keys from `key` on. */
@@ -479,7 +499,7 @@ TILED static void store_query_gradients(const head *h, const tiles *w, int64_t i
             transpose(v);
             for (int j = 0; j < LANES; j++) {
                 int64_t row = j / 4 * 8 + j % 4 + half * 4;
-                if (row < rows) store(h->dq + (first + row) * ld + d, v[j]);
+                if (row < rows) store_at(h->s, h->dq, (first + row) * ld + d, v[j]);
             }
         }
 }
@@ -487,12 +507,13 @@ TILED static void store_query_gradients(const head *h, const tiles *w, int64_t i
 /* What the slopes of the queries need; queries that are not there have p = 0. */
 TILED static void take_queries(const head *h, tiles *w, int64_t first, int64_t queries) {
     const wefti_attention_shape *s = h->s;
-    const float *q = h->q + first * s->ld_q, *d_o = h->d_o + first * s->ld_o;
+    const float *q = place(s, h->q, first * s->ld_q);
+    const float *d_o = place(s, h->d_o, first * s->ld_o);
     const vint lane = {LANES_COUNT};
     pack_queries(h, q, s->ld_q, queries, w->q);
     pack_queries(h, d_o, s->ld_o, queries, w->d_o);
-    pack_columns_of(false, q, (span){s->D, queries}, s->ld_q, w->q_columns);
-    pack_columns_of(false, d_o, (span){s->D, queries}, s->ld_o, w->d_o_columns);
+    pack_columns_of(h, false, (factor){q, s->ld_q, s->half}, queries, w->q_columns);
+    pack_columns_of(h, false, (factor){d_o, s->ld_o, s->half}, queries, w->d_o_columns);
     for (int64_t i = 0; i < STRIPS; i++) {
         int64_t rows = at_most(queries - i * LANES, LANES);
         w->lse[i] = splat(INFINITY);
@@ -524,14 +545,14 @@ TILED static void backward_queries(const head *h, float *scratch, int64_t first,
 }
 
 /* The sums of dk and dv become rows. */
-static void give_keys(const head *h, float *scratch) {
+TILED static void give_keys(const head *h, float *scratch) {
     const wefti_attention_shape *s = h->s;
     tiles w = tiles_in(h, scratch);
     for (int64_t key = 0; key < h->n_keys; key++) {
         int64_t at = key / LANES * LANES * s->D + key % LANES * LANES;
         for (int64_t d = 0; d < s->D; d += LANES, at += TILE_WORDS) {
-            store(h->dk + key * s->ld_kv + d, load(w.dk + at));
-            store(h->dv + key * s->ld_kv + d, load(w.dv + at));
+            store_at(s, h->dk, key * s->ld_kv + d, load(w.dk + at));
+            store_at(s, h->dv, key * s->ld_kv + d, load(w.dv + at));
         }
     }
 }
@@ -546,6 +567,10 @@ static const attention_way as_tiles = {.rounds = true,
 
 static const attention_way *way_of(const wefti_attention_shape *s) {
     return s->D % TILE_TERMS == 0 ? &as_tiles : &WEFT_ISA_NAME(wefti_attention_pairs);
+}
+
+bool WEFT_ISA_NAME(wefti_attention_halves_amx)(const wefti_attention_shape *s) {
+    return way_of(s) == &as_tiles && !s->all;
 }
 
 ATTENTION_KERNELS(_amx, way_of(s))

@@ -157,12 +157,6 @@ NATIVE static void scattered_sums(const head *h, const pairs *w, const uint32_t 
     }
 }
 
-/* 16 numbers become 8 pairs. */
-NATIVE_INLINE void store_row(uint32_t *to, vfloat v) {
-    __m256bh row = _mm512_cvtneps_pbh((__m512)v);
-    memcpy(to, &row, sizeof row);
-}
-
 /* to = exp(score - top) in pairs of keys; their sums. */
 NATIVE static vfloat exponentials(const float *strip, int64_t keys, vfloat top,
                                   uint32_t *to) {

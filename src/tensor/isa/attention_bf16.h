@@ -33,6 +33,12 @@ NATIVE_INLINE void store_pairs(uint32_t *to, vfloat low, vfloat high) {
     _mm512_storeu_si512(to, _mm512_permutexvar_epi16(pair_order(), bits));
 }
 
+/* 16 numbers become 8 pairs. */
+NATIVE_INLINE void store_row(uint32_t *to, vfloat v) {
+    __m256bh row = _mm512_cvtneps_pbh((__m512)v);
+    memcpy(to, &row, sizeof row);
+}
+
 /* Values that the gradients of the queries first + lane need besides their scores. */
 typedef struct slopes {
     int64_t first, rows, past; /* past: keys that all lanes see */

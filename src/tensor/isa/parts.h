@@ -115,6 +115,7 @@ void WEFT_ISA_NAME(wefti_attention_backward_bf16)(const wefti_attention_shape *s
                                                   float *scratch);
 
 /* attention_amx.c */
+bool WEFT_ISA_NAME(wefti_attention_halves_amx)(const wefti_attention_shape *s);
 int64_t WEFT_ISA_NAME(wefti_attention_scratch_amx)(const wefti_attention_shape *s,
                                                    int threads);
 void WEFT_ISA_NAME(wefti_attention_forward_amx)(const wefti_attention_shape *s,

@@ -60,5 +60,6 @@ extern const wefti_kernels wefti_kernels_amx, wefti_kernels_amx_bf16;
 const wefti_kernels wefti_kernels_amx = {ENTRIES(OWN_NAME, wefti_kernels_amx_bf16, )};
 const wefti_kernels wefti_kernels_amx_bf16 = {
     ENTRIES("amx", wefti_kernels_amx_bf16, _amx),
-    .gemm_mixed = WEFT_ISA_NAME(wefti_gemm_mixed_amx)};
+    .gemm_mixed = WEFT_ISA_NAME(wefti_gemm_mixed_amx),
+    .attention_halves = WEFT_ISA_NAME(wefti_attention_halves_amx)};
 #endif

@@ -153,6 +153,73 @@ static void check_rounded_shapes(const wefti_kernels *fast) {
     check_rounded(fast, shape(1, 193, 2, 1, 32, 1)); /* blocks before the diagonal */
 }
 
+/* The numbers of bfloat16 are those of x, rounded. */
+static void assert_rounded(int64_t n, const float *half, const float *x,
+                           const char *what) {
+    const uint16_t *got = (const uint16_t *)(const void *)half;
+    uint16_t *want = new_halves(n, x);
+    for (int64_t i = 0; i < n; i++)
+        if (got[i] != want[i])
+            fail_msg("%s[%lld] is %04x, expected %04x", what, (long long)i, got[i],
+                     want[i]);
+    free(want);
+}
+
+static const float *half_at(const float *x, int64_t i) {
+    return (const float *)(const void *)((const char *)x + 2 * i);
+}
+
+/* Runs a shape with q, k, v, do in bfloat16 and, where `half`, everything so. The results of
+ * both are the same but for one rounding, if o of the backward pass is rounded too. */
+static void check_halves_of(const wefti_kernels *bf16, wefti_attention_shape s) {
+    buffers b = make_buffers(s, 1), h = b;
+    assert_true(bf16->attention_halves(&s));
+    h.s.half = true;
+    h.q = (float *)(void *)new_halves(b.n_q, b.q),
+    h.k = (float *)(void *)new_halves(b.n_kv, b.k);
+    h.v = (float *)(void *)new_halves(b.n_kv, b.v),
+    h.d_o = (float *)(void *)new_halves(b.n_o, b.d_o);
+    float *const exact[] = {b.q, b.k, b.v, b.d_o};
+    b.q = new_widened(b.n_q, (uint16_t *)(void *)h.q);
+    b.k = new_widened(b.n_kv, (uint16_t *)(void *)h.k);
+    b.v = new_widened(b.n_kv, (uint16_t *)(void *)h.v);
+    b.d_o = new_widened(b.n_o, (uint16_t *)(void *)h.d_o);
+    results got = run(bf16, &h), want = run(bf16, &b);
+    int64_t n_scratch = bf16->attention_scratch(&s, wefti_kernels_threads());
+    int64_t rows = s.B * s.T;
+    float *scratch = new_floats(n_scratch);
+    float *o = new_widened(b.n_o, (uint16_t *)(void *)got.o);
+    bf16->attention_backward(&s, b.q, b.k, b.v, o, want.lse, b.d_o, want.dq, want.dk,
+                             want.dv, scratch);
+    assert_memory_equal(got.lse, want.lse, (size_t)b.n_lse * sizeof(float));
+    for (int64_t i = 0; i < rows; i++) { /* between the rows is what was there */
+        int64_t at = i * s.ld_o, at_q = i * s.ld_q, at_kv = i * s.ld_kv;
+        assert_rounded(s.H * s.D, half_at(got.o, at), want.o + at, "o");
+        assert_rounded(s.H * s.D, half_at(got.dq, at_q), want.dq + at_q, "dq");
+        assert_rounded(s.K * s.D, half_at(got.dk, at_kv), want.dk + at_kv, "dk");
+        assert_rounded(s.K * s.D, half_at(got.dv, at_kv), want.dv + at_kv, "dv");
+    }
+    for (int i = 0; i < 4; i++) free(exact[i]);
+    free(o), free(scratch), free_results(&got), free_results(&want);
+    free_buffers(&b), free_buffers(&h);
+}
+
+static void check_halves(const wefti_kernels *fast) {
+    if (!fast->bf16->attention_halves) return;
+    check_halves_of(fast->bf16, shape(1, 1, 1, 1, 32, 0));
+    check_halves_of(fast->bf16, shape(2, 75, 4, 2, 64, 6));
+    check_halves_of(fast->bf16, shape(1, 141, 2, 2, 96, 3));
+    wefti_attention_shape s = shape(2, 67, 4, 2, 64, 1);
+    s.window = 21;
+    check_halves_of(fast->bf16, s);
+    s.D = 40; /* no whole tiles */
+    assert_false(fast->bf16->attention_halves(&s));
+}
+
+static void numbers_in_bfloat16_follow_those_in_f32(void **state) {
+    each_table(check_halves);
+}
+
 static void rounded_factors_follow_the_reference(void **state) {
     each_table(check_rounded_shapes);
 }
@@ -413,6 +480,7 @@ int main(void) {
         cmocka_unit_test(a_long_sequence_follows_the_reference),
         cmocka_unit_test(rounded_factors_follow_the_reference),
         cmocka_unit_test(rounded_factors_have_the_same_bits_with_any_threads),
+        cmocka_unit_test(numbers_in_bfloat16_follow_those_in_f32),
         cmocka_unit_test(windows_and_caps_follow_the_reference),
         cmocka_unit_test(a_window_of_the_whole_sequence_changes_nothing),
         cmocka_unit_test(open_and_biased_attention_follows_the_reference),
