@@ -270,4 +270,8 @@ weft_status wefti_products_check(weft_ctx *ctx, int threads) WEFT_CHECKED;
 
 /* Sets the number of OpenMP threads that kernels called from this thread use. */
 void wefti_kernels_set_threads(int threads);
+/* Ends the threads that wait for further kernels of the calling thread; its next kernel starts
+ * others. libgomp counts waiting threads as running ones: where all together are more than the
+ * machine has cores, no thread of any team spins before it sleeps. */
+void wefti_kernels_end_threads(void);
 int wefti_kernels_threads(void);

@@ -65,6 +65,12 @@ void wefti_kernels_set_threads(int threads) {
 #endif
 }
 
+void wefti_kernels_end_threads(void) {
+#ifdef _OPENMP
+    omp_pause_resource(omp_pause_soft, omp_get_initial_device());
+#endif
+}
+
 int wefti_kernels_threads(void) {
 #ifdef _OPENMP
     return omp_get_max_threads();

@@ -45,6 +45,7 @@ weft_status wefti_rank_threads_run(weft_ctx *ctx, wefti_world *world, int thread
     rank_thread *all;
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *all, "rank threads", &all));
     weft_status status = WEFT_OK;
+    wefti_kernels_end_threads(); /* this thread only waits from here on */
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         wefti_slot slot = {
             .rank = world->first_here + i, .first_here = i == 0, .user = user};
