@@ -4,7 +4,9 @@
  *     h = x W1 + b1     a = curve(h), or curve(gate) up     y = a W2 + b2
  *
  * Where products round their factors to bfloat16 h, a and their gradients are kept in
- * bfloat16: h is rounded by the product that stores it, and a would be by the one that reads it. */
+ * bfloat16: h is rounded by the product that stores it, and a would be by the one that reads it.
+ * If the curve is not gated that product stores a and the curve's slopes at h instead of h, and the
+ * product that gives a's gradient multiplies by them: nothing else passes over the layer. */
 #include "model/pieces.h"
 
 bool wefti_curve_is_gated(wefti_curve curve) {
@@ -54,7 +56,7 @@ static void curve_backward(const wefti_kernels *k, const wefti_ffn *f) {
  * changes them in f32. */
 typedef struct halves {
     wefti_linear in, out;
-    uint16_t *h, *a, *da, *dh;
+    uint16_t *h, *a, *da, *dh; /* h: the slopes if the curve is not gated */
 } halves;
 
 static bool take_halves(const wefti_kernels *k, const wefti_ffn *f, halves *t) {
@@ -63,6 +65,9 @@ static bool take_halves(const wefti_kernels *k, const wefti_ffn *f, halves *t) {
     t->in.half_y = t->out.half_x = true;
     t->h = (uint16_t *)(void *)f->saved;
     t->a = (uint16_t *)(void *)(f->saved + half_floats(f->in.N * f->in.out));
+    if (wefti_curve_is_gated(f->curve)) return true;
+    t->in.slopes = t->h, t->in.curve = f->curve;
+    t->out.times = t->h;
     return true;
 }
 
@@ -70,8 +75,8 @@ void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const float *
                        float *y) {
     halves t;
     if (take_halves(k, f, &t)) {
-        wefti_linear_forward(k, &t.in, x, t.h);
-        k->curve_forward(f->curve, f->in.N, f->out.in, t.h, t.a);
+        wefti_linear_forward(k, &t.in, x, t.in.slopes ? t.a : t.h);
+        if (!t.in.slopes) k->gate_forward(f->curve, f->in.N, f->out.in, t.h, t.a);
         wefti_linear_forward(k, &t.out, t.a, y);
         return;
     }
@@ -84,8 +89,8 @@ void wefti_ffn_backward(const wefti_kernels *k, const wefti_ffn *f, const float 
                         const float *dy, float *dx) {
     halves t;
     if (take_halves(k, f, &t)) {
-        wefti_linear_backward(k, &t.out, t.a, dy, t.da);
-        k->curve_backward(f->curve, f->in.N, f->out.in, t.h, t.da, t.dh);
+        wefti_linear_backward(k, &t.out, t.a, dy, t.out.times ? t.dh : t.da);
+        if (!t.out.times) k->gate_backward(f->curve, f->in.N, f->out.in, t.h, t.da, t.dh);
         wefti_linear_backward(k, &t.in, x, t.dh, dx);
         return;
     }

@@ -6,7 +6,7 @@
  *     loss = cross-entropy(LNf(x_L) wte^T)
  * Names and shapes are those of Hugging Face's GPT2LMHeadModel: the blocks' matrices are
  * [in,out] (Conv1D), so nothing is transposed when saving. Saved for backward: q|k|v, the
- * attention's output and lse, h, the feed-forward before GELU, and the norms' statistics;
+ * attention's output and lse, h, what the feed-forward saves, and the norms' statistics;
  * the norms' outputs and, in f32, GELU are computed again. Where the kernels take it q|k|v, the
  * attention's output and their gradients, which only it and products read, are in bfloat16. */
 #include <math.h>
@@ -39,7 +39,7 @@ typedef struct saved {
     float *o;                             /* [N,C] attention's output */
     float *lse;                           /* [B,H,T] */
     float *h;                             /* [N,C] between the branches */
-    float *f;                             /* [N,F] before GELU; see wefti_ffn */
+    float *f;                             /* see wefti_ffn_saved */
     float *mean1, *rstd1, *mean2, *rstd2; /* [N] */
 } saved;
 

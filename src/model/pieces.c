@@ -69,7 +69,10 @@ static void mixed_product(const wefti_kernels *k, const wefti_linear *l, const v
                                  .C = y,
                                  .ldc = l->out,
                                  .half_c = l->half_y,
-                                 .bias = l->b});
+                                 .bias = l->b,
+                                 .plus = l->plus,
+                                 .slopes = l->slopes,
+                                 .curve = l->curve});
 }
 
 /* dx = dy W^T */
@@ -86,7 +89,8 @@ static void mixed_backward(const wefti_kernels *k, const wefti_linear *l, const 
                                  .ldb = l->in_out ? l->out : l->in,
                                  .C = dx,
                                  .ldc = l->in,
-                                 .half_c = l->half_x});
+                                 .half_c = l->half_x,
+                                 .times = l->times});
 }
 
 static void mixed_gradient(const wefti_kernels *k, const wefti_linear *l, const void *x,
@@ -139,7 +143,7 @@ static void matrix_gradient(const wefti_kernels *k, const wefti_linear *l, part 
 
 void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const void *x,
                           void *y) {
-    if (k->gemm_mixed && !l->side.w) {
+    if (k->gemm_mixed && !l->side.w && (!l->plus || l->in <= WEFTI_MIXED_TERMS)) {
         mixed_product(k, l, x, y);
         return;
     }
@@ -147,6 +151,7 @@ void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const v
     for (part p = before_the_first; next_part(l, &p);)
         product(k, l, p, dropped(k, l, p, x), l->side.w, 1.0f, y);
     if (l->b) k->bias_add(l->N, l->out, l->b, y);
+    if (l->plus) k->accumulate(l->N * l->out, l->plus, y);
 }
 
 /* dW as above, dx = dy W^T or dy W. With a side: dD of drop(x) instead of dW, and

@@ -28,6 +28,13 @@ typedef struct wefti_linear {
     bool fresh;     /* dw is STORED; not with a side */
     /* x, or y and dy, are bfloat16; not with a side. Then dx is what x is. */
     bool half_x, half_y;
+    /* Forward: [N,out] added to y; or NULL. */
+    const float *plus;
+    /* With half_y: y is curve(x W + b), its slopes STORED, both bfloat16 [N,out]; or NULL. With
+     * half_x: dx is multiplied by `times`, bfloat16 [N,in]; or NULL. Not with a side. */
+    uint16_t *slopes;
+    wefti_curve curve;
+    const uint16_t *times;
     wefti_linear_side side;
 } wefti_linear;
 
@@ -50,7 +57,7 @@ typedef struct wefti_ffn {
     wefti_linear in, out;
     wefti_curve curve;
     bool sided;       /* the pass has sides */
-    float *saved;     /* wefti_ffn_saved: h[N,in.out] and, in bfloat16, a[N,out.in] */
+    float *saved;     /* wefti_ffn_saved: h[N,in.out]; in bfloat16 h or slopes, and a[N,out.in] */
     void *active;     /* [N,out.in] scratch */
     void *gradient;   /* [N,in.out] scratch; it may be `active` if the curve is not gated */
 } wefti_ffn;

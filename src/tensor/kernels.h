@@ -70,11 +70,25 @@ static inline int64_t wefti_attention_bias_row(const wefti_attention_shape *s) {
     return s->T + wefti_attention_rows(s) + 64;
 }
 
+/* What lies between the two products of a feed-forward. The first two are gated: a row has gate and
+ * up, and gives half as many numbers. */
+typedef enum wefti_curve {
+    WEFTI_CURVE_SWIGLU, /* silu(gate) up */
+    WEFTI_CURVE_GEGLU,  /* gelu(gate) up, tanh form */
+    WEFTI_CURVE_GELU,   /* tanh form */
+    WEFTI_CURVE_GELU_ERF,
+    WEFTI_CURVE_RELU
+} wefti_curve;
+
 /* A product whose matrices are f32 or, where `half`, bfloat16 in memory (uint16_t, the upper half
  * of an f32), and whose result may get a bias:
  *     C[M,N] = op(A)[M,K] * op(B)[K,N] + beta * C + bias[N]
  * In bfloat16 C is rounded once, to nearest even; then beta is 0, and 1 <= K <=
- * WEFTI_MIXED_TERMS. */
+ * WEFTI_MIXED_TERMS. Instead of these results r may be stored, with arrays whose rows are as far
+ * apart as C's:
+ *     C = r + plus                        in f32; K as in bfloat16
+ *     C = r times                         in bfloat16
+ *     C = curve(r), slopes = curve'(r)    in bfloat16, both rounded once; no gated curve */
 enum { WEFTI_MIXED_TERMS = 1 << 14 };
 
 typedef struct wefti_mixed {
@@ -86,17 +100,11 @@ typedef struct wefti_mixed {
     bool half_a, half_b, half_c;
     float beta;
     const float *bias; /* or NULL */
+    const float *plus;     /* or NULL */
+    const uint16_t *times; /* or NULL */
+    uint16_t *slopes;      /* or NULL */
+    wefti_curve curve;     /* with slopes */
 } wefti_mixed;
-
-/* What lies between the two products of a feed-forward. The first two are gated: a row has gate and
- * up, and gives half as many numbers. */
-typedef enum wefti_curve {
-    WEFTI_CURVE_SWIGLU, /* silu(gate) up */
-    WEFTI_CURVE_GEGLU,  /* gelu(gate) up, tanh form */
-    WEFTI_CURVE_GELU,   /* tanh form */
-    WEFTI_CURVE_GELU_ERF,
-    WEFTI_CURVE_RELU
-} wefti_curve;
 
 typedef struct wefti_kernels wefti_kernels;
 
@@ -174,13 +182,12 @@ struct wefti_kernels {
     void (*geglu_backward)(int64_t N, int64_t F, const float *gu, const float *dy,
                            float *dgu);
 
-    /* The kernels above on bfloat16, with f32 between: y[N,F] from x[N,F], or x[N,2F] if the curve
-     * is gated. backward: dx, as long as x, STORED from x and dy; it may be dy if the curve is
-     * not gated. */
-    void (*curve_forward)(wefti_curve curve, int64_t N, int64_t F, const uint16_t *x,
-                          uint16_t *y);
-    void (*curve_backward)(wefti_curve curve, int64_t N, int64_t F, const uint16_t *x,
-                           const uint16_t *dy, uint16_t *dx);
+    /* The two gates above on bfloat16, with f32 between: y[N,F] from gu[N,2F]. backward: dgu STORED
+     * from gu and dy. */
+    void (*gate_forward)(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
+                         uint16_t *y);
+    void (*gate_backward)(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
+                          const uint16_t *dy, uint16_t *dgu);
     /* bias_grad of dy in bfloat16 */
     void (*bias_grad_half)(int64_t N, int64_t C, const uint16_t *dy, float *db);
 

@@ -82,7 +82,8 @@ static void gemm_mixed(const wefti_mixed *p) {
              p->beta == 0 ? "" : " +");
     note("gemm", shape, took, 2 * m * n * k,
          floats_of(m * k, p->half_a) + floats_of(k * n, p->half_b) +
-             floats_of(m * n, p->half_c) * (p->beta == 0 ? 1 : 2));
+             floats_of(m * n, p->half_c) * (p->beta == 0 ? 1 : 2) +
+             (p->plus ? m * n : p->times || p->slopes ? m * n / 2 : 0));
 }
 
 static void bias_add(int64_t N, int64_t C, const float *b, float *y) {
@@ -166,28 +167,16 @@ ACTIVATION(relu, 1, 1)
 GATE(swiglu, 5, 11)
 GATE(geglu, 9, 26)
 
-/* FLOP of a number of y; those of the kernels above. */
-static const int curve_flop[][2] = {[WEFTI_CURVE_GELU] = {8, 16},
-                                    [WEFTI_CURVE_GELU_ERF] = {4, 9},
-                                    [WEFTI_CURVE_RELU] = {1, 1},
-                                    [WEFTI_CURVE_SWIGLU] = {5, 11},
-                                    [WEFTI_CURVE_GEGLU] = {9, 26}};
-
-static double curve_floats(wefti_curve curve, int64_t n, int arrays) {
-    bool gated = curve == WEFTI_CURVE_SWIGLU || curve == WEFTI_CURVE_GEGLU;
-    return (double)n * ((gated ? 2 : 1) * arrays + 1) / 2;
+static void gate_forward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
+                         uint16_t *y) {
+    int flop = curve == WEFTI_CURVE_SWIGLU ? 5 : 9;
+    NOTED(gate_forward, flop * N * F, 1.5 * (double)(N * F), curve, N, F, gu, y);
 }
 
-static void curve_forward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *x,
-                          uint16_t *y) {
-    NOTED(curve_forward, curve_flop[curve][0] * N * F, curve_floats(curve, N * F, 1),
-          curve, N, F, x, y);
-}
-
-static void curve_backward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *x,
-                           const uint16_t *dy, uint16_t *dx) {
-    NOTED(curve_backward, curve_flop[curve][1] * N * F, curve_floats(curve, N * F, 2),
-          curve, N, F, x, dy, dx);
+static void gate_backward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
+                          const uint16_t *dy, uint16_t *dgu) {
+    int flop = curve == WEFTI_CURVE_SWIGLU ? 11 : 26;
+    NOTED(gate_backward, flop * N * F, 2.5 * (double)(N * F), curve, N, F, gu, dy, dgu);
 }
 
 static void rope(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
@@ -285,8 +274,8 @@ void wefti_recorder_begin(wefti_recorder *r, const wefti_kernels *under) {
                                .gemm_mixed = under->gemm_mixed ? gemm_mixed : NULL,
                                .bias_add = bias_add,
                                .bias_grad_half = bias_grad_half,
-                               .curve_forward = curve_forward,
-                               .curve_backward = curve_backward,
+                               .gate_forward = gate_forward,
+                               .gate_backward = gate_backward,
                                .bias_grad = bias_grad,
                                .accumulate = accumulate,
                                .add = add,

@@ -48,6 +48,16 @@ static double factor(const void *x, bool half, int64_t i) {
     return (double)wefti_reference_bf16(((const float *)x)[i]);
 }
 
+static void store_half(const wefti_mixed *p, int64_t at, double result) {
+    float r = (float)result, y = r, slope;
+    if (p->times) y = (float)(result * (double)wefti_f32_of_bf16(p->times[at]));
+    if (p->slopes) {
+        y = wefti_reference_curve(p->curve, r, &slope);
+        p->slopes[at] = wefti_bf16(slope);
+    }
+    ((uint16_t *)p->C)[at] = wefti_bf16(y);
+}
+
 static void gemm_mixed(const wefti_mixed *p) {
     for (int64_t m = 0; m < p->M; m++) {
         for (int64_t n = 0; n < p->N; n++) {
@@ -57,9 +67,10 @@ static void gemm_mixed(const wefti_mixed *p) {
                 sum += factor(p->A, p->half_a, p->ta ? k * p->lda + m : m * p->lda + k) *
                        factor(p->B, p->half_b, p->tb ? n * p->ldb + k : k * p->ldb + n);
             if (p->half_c) {
-                ((uint16_t *)p->C)[at] = wefti_bf16((float)sum);
+                store_half(p, at, sum);
                 continue;
             }
+            if (p->plus) sum += (double)p->plus[at];
             if (p->beta != 0) sum += (double)p->beta * (double)((float *)p->C)[at];
             ((float *)p->C)[at] = (float)sum;
         }
@@ -126,8 +137,8 @@ static const wefti_kernels wefti_kernels_reference_bf16;
     .gelu_erf_backward = wefti_reference_gelu_erf_backward,                              \
     .relu_forward = wefti_reference_relu_forward,                                        \
     .relu_backward = wefti_reference_relu_backward,                                      \
-    .curve_forward = wefti_reference_curve_forward,                                      \
-    .curve_backward = wefti_reference_curve_backward, .bias_grad_half = bias_grad_half,  \
+    .gate_forward = wefti_reference_gate_forward,                                        \
+    .gate_backward = wefti_reference_gate_backward, .bias_grad_half = bias_grad_half,    \
     .swiglu_forward = wefti_reference_swiglu_forward,                                    \
     .swiglu_backward = wefti_reference_swiglu_backward,                                  \
     .geglu_forward = wefti_reference_geglu_forward,                                      \

@@ -41,10 +41,12 @@ void wefti_reference_geglu_backward(int64_t N, int64_t F, const float *gu,
 void wefti_reference_swiglu_forward(int64_t N, int64_t F, const float *gu, float *y);
 void wefti_reference_swiglu_backward(int64_t N, int64_t F, const float *gu,
                                      const float *dy, float *dgu);
-void wefti_reference_curve_forward(wefti_curve curve, int64_t N, int64_t F,
-                                   const uint16_t *x, uint16_t *y);
-void wefti_reference_curve_backward(wefti_curve curve, int64_t N, int64_t F,
-                                    const uint16_t *x, const uint16_t *dy, uint16_t *dx);
+/* A curve that is not gated, at x. */
+float wefti_reference_curve(wefti_curve curve, float x, float *slope);
+void wefti_reference_gate_forward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
+                                  uint16_t *y);
+void wefti_reference_gate_backward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
+                                   const uint16_t *dy, uint16_t *dgu);
 void wefti_reference_rope(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
                           const float *cos_sin, bool inverse, float *x);
 void wefti_reference_dropout(int64_t n, float rate, uint64_t seed, uint64_t step,

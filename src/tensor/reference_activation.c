@@ -122,32 +122,30 @@ static void curve_back(wefti_curve curve, const float x[2], float dy, float dx[2
     }
 }
 
-static bool is_gated(wefti_curve curve) {
-    return curve == WEFTI_CURVE_SWIGLU || curve == WEFTI_CURVE_GEGLU;
+float wefti_reference_curve(wefti_curve curve, float x, float *slope) {
+    float both[2] = {x}, slopes[2] = {0};
+    curve_back(curve, both, 1, slopes);
+    *slope = slopes[0];
+    return curve_of(curve, both);
 }
 
-void wefti_reference_curve_forward(wefti_curve curve, int64_t N, int64_t F,
-                                   const uint16_t *x, uint16_t *y) {
-    int64_t wide = is_gated(curve) ? 2 * F : F;
-    for (int64_t n = 0; n < N; n++) {
+void wefti_reference_gate_forward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
+                                  uint16_t *y) {
+    for (int64_t n = 0; n < N; n++, gu += 2 * F) {
         for (int64_t i = 0; i < F; i++) {
-            float both[2] = {wefti_f32_of_bf16(x[n * wide + i])};
-            if (is_gated(curve)) both[1] = wefti_f32_of_bf16(x[n * wide + F + i]);
+            float both[2] = {wefti_f32_of_bf16(gu[i]), wefti_f32_of_bf16(gu[F + i])};
             y[n * F + i] = wefti_bf16(curve_of(curve, both));
         }
     }
 }
 
-void wefti_reference_curve_backward(wefti_curve curve, int64_t N, int64_t F,
-                                    const uint16_t *x, const uint16_t *dy, uint16_t *dx) {
-    int64_t wide = is_gated(curve) ? 2 * F : F;
-    for (int64_t n = 0; n < N; n++) {
+void wefti_reference_gate_backward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
+                                   const uint16_t *dy, uint16_t *dgu) {
+    for (int64_t n = 0; n < N; n++, gu += 2 * F, dgu += 2 * F) {
         for (int64_t i = 0; i < F; i++) {
-            float both[2] = {wefti_f32_of_bf16(x[n * wide + i])}, d[2] = {0};
-            if (is_gated(curve)) both[1] = wefti_f32_of_bf16(x[n * wide + F + i]);
+            float both[2] = {wefti_f32_of_bf16(gu[i]), wefti_f32_of_bf16(gu[F + i])}, d[2];
             curve_back(curve, both, wefti_f32_of_bf16(dy[n * F + i]), d);
-            dx[n * wide + i] = wefti_bf16(d[0]);
-            if (is_gated(curve)) dx[n * wide + F + i] = wefti_bf16(d[1]);
+            dgu[i] = wefti_bf16(d[0]), dgu[F + i] = wefti_bf16(d[1]);
         }
     }
 }

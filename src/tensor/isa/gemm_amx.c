@@ -10,8 +10,8 @@
  *           pack A on its stack
  *           for 32 rows: all tiles of 32 x 32
  *
- * Where a block of more than TERMS terms has all of them (K up to LONG), or C is bfloat16 (K up to
- * MOST), C is passed once:
+ * Where a block of more than TERMS terms has all of them (K up to LONG), or C is bfloat16 or gets
+ * something added (K up to WEFTI_MIXED_TERMS), C is passed once:
  *
  *           for rows by 32
  *             for terms by INNER: pack A on its stack, sums += all tiles of 32 x 32
@@ -19,6 +19,9 @@
  *
  * Where the columns take several blocks, and A of few rows fits into the second-level cache beside
  * B, it is packed by the first block and kept for the others.
+ *
+ * Gradients of matrices, which have few rows and columns and many blocks of terms, are divided: a
+ * thread has its rows or columns of C for all terms, so these stay in its own second-level cache.
  *
  * So B is packed once, lies in the second-level cache of each core and passes 32 rows of A in
  * the first-level cache; C and A are read and written along their rows. */
@@ -175,15 +178,17 @@ typedef struct inner {
     bool first;
 } inner;
 
-/* sums[SIDE][ld] += the rows times n_lines lines of B, asking for `each` lines of C at a tile. */
+/* sums[SIDE][ld] += the rows times n_lines lines of B, asking for `each` lines of C, and of
+ * what lies beside it, at a tile. */
 TILED_INLINE void add_tiles(const inner *w, int64_t n_lines, float *sums, int64_t ld,
-                            coming *c, int64_t each) {
+                            coming *c, coming *beside, int64_t each) {
     int64_t row = ld * (int64_t)sizeof *sums, terms = w->n_tiles * TILE_WORDS;
     const uint32_t *b = w->b;
     for (int64_t l = 0; l < n_lines; l += 2, b += 2 * w->line, sums += SIDE) {
         const uint32_t *b2 = l + 1 < n_lines ? b + w->line : b;
         float *low = sums + ld * TILE_LINES;
         ask(c, each);
+        ask(beside, each);
         tiles_see_memory();
         if (w->first) {
             _tile_zero(0);
@@ -226,6 +231,9 @@ TILED static void multiply_strip(const product *p, int64_t row, const uint32_t *
     int64_t n_lines = whole_tiles(p->N, TILE_LINES), step = INNER / TILE_TERMS;
     int64_t bytes = s.half_c ? 2 : 4;
     coming c = {(const char *)s.C, s.ldc * bytes, whole_tiles(s.N * bytes, 64), 0, s.M};
+    coming beside = c;
+    beside.row = s.plus ? (const void *)s.plus : s.times ? s.times : s.slopes;
+    if (!beside.row) beside.rows = 0;
     int64_t times = whole_tiles(n_tiles, step) * whole_tiles(n_lines, 2);
     int64_t each = whole_tiles(c.lines * c.rows, times);
     tiles_begin();
@@ -237,20 +245,23 @@ TILED static void multiply_strip(const product *p, int64_t row, const uint32_t *
         inner w = {
             a,     s.M > TILE_LINES ? a + n * TILE_WORDS : a, b + t * TILE_WORDS, n, line,
             t == 0};
-        add_tiles(&w, n_lines, sums, LD, &c, each);
+        add_tiles(&w, n_lines, sums, LD, &c, &beside, each);
         if (k.a) a += packed_words(s.M, part.K);
     }
     tiles_end();
     for (int64_t i = 0; i < s.M; i++)
-        store_results(&s, sums + i * LD, result_at(&s, i, 0));
+        store_results(&s, i, sums + i * LD);
 }
+
+/* Whether the results need all terms. */
+static bool passed_once(const product *p) { return p->half_c || p->plus; }
 
 /* A product of as many terms and columns as fit. */
 static void multiply_block(const product *p, kept k, int t) {
     _Alignas(64) uint32_t b[KEPT / 2];
     (void)t; /* without OpenMP */
     int64_t rows = p->tb ? p->N : p->K, step = p->tb ? TILE_LINES : TILE_TERMS;
-    bool is_long = p->K > TERMS || p->half_c;
+    bool is_long = p->K > TERMS || passed_once(p);
     int64_t side = is_long ? SIDE : PANEL;
 #pragma omp parallel num_threads(t) if (t > 1)
     {
@@ -274,10 +285,9 @@ static int64_t long_columns(int64_t K) {
     return fit < WIDE ? fit : WIDE;
 }
 
-static void multiply(const product *whole) {
+static void multiply_shared(const product *whole, int t) {
     int64_t N = whole->N, K = whole->K, k = 0;
-    int t = threads_for(whole);
-    bool is_long = (K > TERMS && K <= LONG) || whole->half_c;
+    bool is_long = (K > TERMS && K <= LONG) || passed_once(whole);
     int64_t terms = is_long ? K : equal_parts(K, TERMS, TILE_TERMS);
     int64_t columns = is_long ? equal_parts(N, long_columns(K), SIDE)
                               : equal_parts(N, KEPT / terms / TILE_LINES * TILE_LINES,
@@ -292,6 +302,15 @@ static void multiply(const product *whole) {
             multiply_block(&block, left, t);
         }
     } while ((k += terms) < K);
+}
+
+static void multiply_alone(const product *p) { multiply_shared(p, 1); }
+
+static void multiply(const product *p) {
+    if (p->ta && !p->tb && !passed_once(p))
+        multiply_divided(p, multiply_alone);
+    else
+        multiply_shared(p, threads_for(p));
 }
 
 void WEFT_ISA_NAME(wefti_gemm_amx)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,

@@ -28,8 +28,8 @@
  *
  * Elsewhere strips hold the rounded numbers as f32: the same numbers, at f32's speed.
  *
- * Factors in bfloat16 are widened before they are packed. With a bias, or C in bfloat16, the
- * sums of a patch lie on the stack until all terms are there. */
+ * Factors in bfloat16 are widened before they are packed. With a bias, something to add, or C in
+ * bfloat16, the sums of a patch lie on the stack until all terms are there. */
 #include "tensor/isa/bf16.h"
 #include "tensor/isa/parts.h"
 #include "tensor/isa/product.h"
@@ -350,15 +350,15 @@ static void multiply_mixed(const product *p) {
     _Alignas(64) float sums[MIXED_ROWS * MIXED_COLUMNS];
     product inner = *p;
     inner.C = sums, inner.ldc = MIXED_COLUMNS, inner.half_c = false;
-    inner.beta = 0, inner.bias = NULL;
+    inner.beta = 0, inner.bias = inner.plus = NULL, inner.times = inner.slopes = NULL;
     multiply_blocks(&inner);
     for (int64_t m = 0; m < p->M; m++)
-        store_results(p, sums + m * MIXED_COLUMNS, result_at(p, m, 0));
+        store_results(p, m, sums + m * MIXED_COLUMNS);
 }
 
 static void multiply(const product *p) {
     int t = threads_for(p);
-    if (p->half_c || p->bias)
+    if (p->half_c || p->bias || p->plus)
         multiply_patches(p, (patch){MIXED_ROWS, MIXED_COLUMNS}, multiply_mixed, t);
     else if (t == 1)
         multiply_blocks(p);

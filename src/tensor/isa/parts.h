@@ -74,11 +74,11 @@ void WEFT_ISA_NAME(wefti_swiglu_backward)(int64_t N, int64_t F, const float *gu,
                                           const float *dy, float *dgu);
 
 /* curve.c */
-void WEFT_ISA_NAME(wefti_curve_forward)(wefti_curve curve, int64_t N, int64_t F,
-                                        const uint16_t *x, uint16_t *y);
-void WEFT_ISA_NAME(wefti_curve_backward)(wefti_curve curve, int64_t N, int64_t F,
-                                         const uint16_t *x, const uint16_t *dy,
-                                         uint16_t *dx);
+void WEFT_ISA_NAME(wefti_gate_forward)(wefti_curve curve, int64_t N, int64_t F,
+                                       const uint16_t *gu, uint16_t *y);
+void WEFT_ISA_NAME(wefti_gate_backward)(wefti_curve curve, int64_t N, int64_t F,
+                                        const uint16_t *gu, const uint16_t *dy,
+                                        uint16_t *dgu);
 
 /* rope.c, dropout.c */
 void WEFT_ISA_NAME(wefti_rope)(int64_t B, int64_t T, int64_t n_heads, int64_t D,

@@ -5,7 +5,7 @@
  * C is cut into a grid of as many parts as there are threads. The grid is a pure function
  * of the shape and the thread count.
  *
- *     C[M,N] = alpha op(A)[M,K] op(B)[K,N] + beta C + bias
+ *     C[M,N] = alpha op(A)[M,K] op(B)[K,N] + beta C + bias      (and what results.h says)
  *
  * A matrix is f32, or bfloat16 if `half`.
  */
@@ -25,6 +25,10 @@ typedef struct product {
     bool half_a, half_b, half_c;
     bool past;         /* C is not read soon, so its stores may pass the cache */
     const float *bias; /* of the last terms; or NULL */
+    const float *plus; /* these and the following: wefti_mixed */
+    const uint16_t *times;
+    uint16_t *slopes;
+    wefti_curve curve;
 } product;
 
 /* Number i of a matrix. */
@@ -45,6 +49,10 @@ static inline product part_of(const product *p, span m, span n) {
     part.B = number_at(p->B, p->half_b, p->tb ? n.begin * p->ldb : n.begin);
     part.C = result_at(p, m.begin, n.begin);
     if (p->bias) part.bias += n.begin;
+    int64_t at = m.begin * p->ldc + n.begin;
+    if (p->plus) part.plus += at;
+    if (p->times) part.times += at;
+    if (p->slopes) part.slopes += at;
     return part;
 }
 
@@ -90,7 +98,9 @@ static inline product product_of(const wefti_mixed *m) {
     return (product){.ta = m->ta, .tb = m->tb, .M = m->M, .N = m->N, .K = m->K,
                      .alpha = 1, .beta = m->beta, .A = m->A, .B = m->B, .C = m->C,
                      .lda = m->lda, .ldb = m->ldb, .ldc = m->ldc, .half_a = m->half_a,
-                     .half_b = m->half_b, .half_c = m->half_c, .bias = m->bias};
+                     .half_b = m->half_b, .half_c = m->half_c, .bias = m->bias,
+                     .plus = m->plus, .times = m->times, .slopes = m->slopes,
+                     .curve = m->curve};
 }
 
 /* One thread for products so small that waking others costs more. */

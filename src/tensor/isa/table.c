@@ -12,8 +12,8 @@
     .multiplies_bf16 = WEFT_ISA_NAME(wefti_multiplies_bf16),                             \
     .gemm = WEFT_ISA_NAME(wefti_gemm##suffix),                                           \
     .head_loss = WEFT_ISA_NAME(wefti_head_loss##suffix),                                 \
-    .curve_forward = WEFT_ISA_NAME(wefti_curve_forward),                                 \
-    .curve_backward = WEFT_ISA_NAME(wefti_curve_backward),                               \
+    .gate_forward = WEFT_ISA_NAME(wefti_gate_forward),                                   \
+    .gate_backward = WEFT_ISA_NAME(wefti_gate_backward),                                 \
     .bias_grad_half = WEFT_ISA_NAME(wefti_bias_grad_half),                               \
     .bias_add = WEFT_ISA_NAME(wefti_bias_add),                                           \
     .bias_grad = WEFT_ISA_NAME(wefti_bias_grad),                                         \

@@ -129,6 +129,54 @@ static void products_of_numbers_in_bfloat16_follow_the_reference(void **state) {
     each_table(check_mixed);
 }
 
+enum { SUMS, SUMS_PLUS, SUMS_TIMES, CURVES };
+
+/* What a product stores in place of its sums has the bits of a pass over the sums in f32. */
+static void check_results_of(const wefti_kernels *fast, size s, int what) {
+    int64_t ldc = s.N + 3, n = s.M * ldc;
+    float *A = new_noise(s.M * s.K, 1, 1), *B = new_noise(s.N * s.K, 2, 1);
+    float *plus = new_noise(n, 3, 1), *bias = new_noise(s.N, 4, 1), *sums = new_copy(n, plus);
+    float *got = new_copy(n, plus);
+    uint16_t *half = new_halves(n, plus), *slopes = new_halves(n, plus);
+    uint16_t *times = new_halves(n, plus);
+    wefti_mixed p = {.tb = true, .M = s.M, .N = s.N, .K = s.K, .A = A, .lda = s.K, .B = B,
+                     .ldb = s.K, .C = got, .ldc = ldc, .bias = bias};
+    float *zero = new_floats(n);
+    p.C = sums, p.plus = zero; /* the same order of sums as with the others */
+    fast->bf16->gemm_mixed(&p);
+    p.plus = what == SUMS_PLUS ? plus : NULL, p.half_c = what != SUMS_PLUS;
+    p.times = what == SUMS_TIMES ? times : NULL, p.slopes = what == CURVES ? slopes : NULL;
+    p.curve = WEFTI_CURVE_RELU, p.C = p.half_c ? (void *)half : got;
+    fast->bf16->gemm_mixed(&p);
+    for (int64_t i = 0; i < n; i++) {
+        if (i % ldc >= s.N) { /* between the rows nothing is stored */
+            assert_true(got[i] == plus[i] && half[i] == times[i] && slopes[i] == times[i]);
+            continue;
+        }
+        float factor = wefti_f32_of_bf16(times[i]), slope = sums[i] > 0 ? 1 : 0;
+        float want = what == SUMS_TIMES ? sums[i] * factor
+                     : what == CURVES   ? (sums[i] > 0 ? sums[i] : 0)
+                                        : sums[i];
+        if (what == SUMS_PLUS) assert_true(got[i] == sums[i] + plus[i]);
+        else assert_true(half[i] == wefti_bf16(want));
+        if (what == CURVES) assert_true(slopes[i] == wefti_bf16(slope));
+    }
+    free(A), free(B), free(plus), free(bias), free(sums), free(got), free(zero);
+    free(half), free(slopes), free(times);
+}
+
+static void check_results(const wefti_kernels *fast) {
+    static const size sizes[] = {{1, 1, 1}, {17, 3, 33}, {70, 690, 9}, {35, 17, 770},
+                                 {5, 400, 1500}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int what = SUMS; what <= CURVES; what++)
+            check_results_of(fast, sizes[i], what);
+}
+
+static void results_of_products_go_on_to_what_follows(void **state) {
+    each_table(check_results);
+}
+
 /* Widened factors give the same bits as those in bfloat16, and so does another patch of C. */
 static void stored_factors_are_those_that_products_round(void **state) {
     enum { M = 150, N = 530, K = 700 };
@@ -321,6 +369,7 @@ int main(void) {
         cmocka_unit_test(factors_become_the_nearest_bfloat16),
         cmocka_unit_test(sums_of_rounded_numbers_depend_on_their_terms_alone),
         cmocka_unit_test(products_of_numbers_in_bfloat16_follow_the_reference),
+        cmocka_unit_test(results_of_products_go_on_to_what_follows),
         cmocka_unit_test(stored_factors_are_those_that_products_round),
         cmocka_unit_test(large_gradients_have_the_bits_of_other_products),
         cmocka_unit_test(ranks_that_are_threads_do_not_disturb_each_other),
