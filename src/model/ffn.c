@@ -71,7 +71,7 @@ static bool take_halves(const wefti_kernels *k, const wefti_ffn *f, halves *t) {
     return true;
 }
 
-void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const float *x,
+void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const void *x,
                        float *y) {
     halves t;
     if (take_halves(k, f, &t)) {
@@ -85,8 +85,8 @@ void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const float *
     wefti_linear_forward(k, &f->out, f->active, y);
 }
 
-void wefti_ffn_backward(const wefti_kernels *k, const wefti_ffn *f, const float *x,
-                        const float *dy, float *dx) {
+void wefti_ffn_backward(const wefti_kernels *k, const wefti_ffn *f, const void *x,
+                        const float *dy, void *dx) {
     halves t;
     if (take_halves(k, f, &t)) {
         wefti_linear_backward(k, &t.out, t.a, dy, t.out.times ? t.dh : t.da);

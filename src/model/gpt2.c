@@ -8,7 +8,8 @@
  * [in,out] (Conv1D), so nothing is transposed when saving. Saved for backward: q|k|v, the
  * attention's output and lse, h, what the feed-forward saves, and the norms' statistics;
  * the norms' outputs and, in f32, GELU are computed again. Where the kernels take it q|k|v, the
- * attention's output and their gradients, which only it and products read, are in bfloat16. */
+ * attention's output, those of the norms and their gradients, which only these kernels and
+ * products read, are in bfloat16. */
 #include <math.h>
 #include <string.h>
 
@@ -250,20 +251,42 @@ static void norm(const frame *f, int i, const float *x, float *y, float *mean,
                             rstd);
 }
 
-static wefti_ffn feed_forward(const frame *f) {
-    return (wefti_ffn){.in = linear(f, FC_W),
-                       .out = linear(f, OUT_W),
-                       .curve = WEFTI_CURVE_GELU,
-                       .sided = f->pass->side != NULL,
-                       .saved = f->s.f,
-                       .active = f->w.wide,
-                       .gradient = f->w.wide};
-}
-
 /* ---- a block ---- */
 
 static wefti_attention_shape attention_of(const frame *f) {
     return attention_shape(f->model, f->pass->B, f->pass->T, f->pass->side ? NULL : f->k);
+}
+
+static wefti_ffn feed_forward(const frame *f) {
+    wefti_ffn ffn = {.in = linear(f, FC_W),
+                     .out = linear(f, OUT_W),
+                     .curve = WEFTI_CURVE_GELU,
+                     .sided = f->pass->side != NULL,
+                     .saved = f->s.f,
+                     .active = f->w.wide,
+                     .gradient = f->w.wide};
+    ffn.in.half_x = attention_of(f).half;
+    return ffn;
+}
+
+/* A norm of the block: its output, and dy, are bfloat16 where attention is. */
+static void block_norm(const frame *f, int i, const float *x, float *mean, float *rstd) {
+    if (attention_of(f).half)
+        f->k->layernorm_forward_half(f->N, f->C, f->eps, x, param(f, i), param(f, i + 1),
+                                     (uint16_t *)(void *)f->w.a, mean, rstd);
+    else
+        norm(f, i, x, f->w.a, mean, rstd);
+}
+
+static void block_norm_backward(const frame *f, int i, const float *x, const float *mean,
+                                const float *rstd) {
+    float *dx = f->pass->dy, *dgain = grad(f, i), *dbias = grad(f, i + 1);
+    if (attention_of(f).half)
+        f->k->layernorm_backward_half(f->N, f->C, x, param(f, i), mean, rstd,
+                                      (uint16_t *)(void *)f->w.b, dx, dgain, dbias);
+    else
+        f->k->layernorm_backward(f->N, f->C, x, param(f, i), mean, rstd, f->w.b, dx, dgain,
+                                 dbias);
 }
 
 /* q, k or v (i = 0, 1, 2) of rows q|k|v. */
@@ -274,58 +297,55 @@ static float *part_of(const frame *f, bool half, float *qkv, int64_t i) {
 static void block_forward(const frame *f) {
     const wefti_kernels *k = f->k;
     const saved *s = &f->s;
-    float *y = f->pass->y;
     wefti_linear qkv = linear(f, QKV_W), proj = linear(f, PROJ_W);
     wefti_ffn ffn = feed_forward(f);
     wefti_attention_shape shape = attention_of(f);
-    bool half = qkv.half_y = proj.half_x = shape.half;
+    bool half = qkv.half_x = qkv.half_y = proj.half_x = shape.half;
+    proj.plus = wefti_residual(f->model, f->pass, f->pass->x);
+    ffn.out.plus = wefti_residual(f->model, f->pass, s->h);
 
-    norm(f, LN1_W, f->pass->x, f->w.a, s->mean1, s->rstd1);
+    block_norm(f, LN1_W, f->pass->x, s->mean1, s->rstd1);
     wefti_linear_forward(k, &qkv, f->w.a, s->qkv);
     k->attention_forward(&shape, s->qkv, part_of(f, half, s->qkv, 1),
                          part_of(f, half, s->qkv, 2), s->o, s->lse, f->w.attention);
-    wefti_linear_forward(k, &proj, s->o, y);
-    wefti_drop(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, y);
-    k->add(f->N * f->C, f->pass->x, y, s->h);
+    wefti_linear_forward(k, &proj, s->o, s->h);
+    wefti_drop_and_add(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, f->pass->x, s->h);
 
-    norm(f, LN2_W, s->h, f->w.a, s->mean2, s->rstd2);
-    wefti_ffn_forward(k, &ffn, f->w.a, y);
-    wefti_drop(f->model, f->unit, WEFTI_DROP_SECOND, f->pass, y);
-    k->accumulate(f->N * f->C, s->h, y);
+    block_norm(f, LN2_W, s->h, s->mean2, s->rstd2);
+    wefti_ffn_forward(k, &ffn, f->w.a, f->pass->y);
+    wefti_drop_and_add(f->model, f->unit, WEFTI_DROP_SECOND, f->pass, s->h, f->pass->y);
 }
 
 /* Converts dy to dh. */
 static void ffn_backward(const frame *f) {
     const wefti_kernels *k = f->k;
     const saved *s = &f->s;
-    float *a = f->w.a, *b = f->w.b, *dy = f->pass->dy;
+    float *a = f->w.a, *b = f->w.b;
     wefti_ffn ffn = feed_forward(f);
     const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_SECOND, f->pass,
                                          b);
-    norm(f, LN2_W, s->h, a, s->mean2, s->rstd2);
+    block_norm(f, LN2_W, s->h, s->mean2, s->rstd2);
     wefti_ffn_backward(k, &ffn, a, d, b);
-    k->layernorm_backward(f->N, f->C, s->h, param(f, LN2_W), s->mean2, s->rstd2, b, dy,
-                          grad(f, LN2_W), grad(f, LN2_B));
+    block_norm_backward(f, LN2_W, s->h, s->mean2, s->rstd2);
 }
 
 /* Converts dy, which contains dh, to dx. */
 static void attention_backward(const frame *f) {
     const wefti_kernels *k = f->k;
     const saved *s = &f->s;
-    float *a = f->w.a, *b = f->w.b, *dqkv = f->w.wide, *dy = f->pass->dy;
+    float *a = f->w.a, *b = f->w.b, *dqkv = f->w.wide;
     wefti_linear qkv = linear(f, QKV_W), proj = linear(f, PROJ_W);
     wefti_attention_shape shape = attention_of(f);
-    bool half = qkv.half_y = proj.half_x = shape.half;
+    bool half = qkv.half_x = qkv.half_y = proj.half_x = shape.half;
     const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, a);
     wefti_linear_backward(k, &proj, s->o, d, b);
     k->attention_backward(&shape, s->qkv, part_of(f, half, s->qkv, 1),
                           part_of(f, half, s->qkv, 2), s->o, s->lse, b, dqkv,
                           part_of(f, half, dqkv, 1), part_of(f, half, dqkv, 2),
                           f->w.attention);
-    norm(f, LN1_W, f->pass->x, a, s->mean1, s->rstd1);
+    block_norm(f, LN1_W, f->pass->x, s->mean1, s->rstd1);
     wefti_linear_backward(k, &qkv, a, dqkv, b);
-    k->layernorm_backward(f->N, f->C, f->pass->x, param(f, LN1_W), s->mean1, s->rstd1, b,
-                          dy, grad(f, LN1_W), grad(f, LN1_B));
+    block_norm_backward(f, LN1_W, f->pass->x, s->mean1, s->rstd1);
 }
 
 /* ---- the head ---- */
@@ -339,7 +359,7 @@ static void head_forward(const frame *f) {
 static void head_backward(const frame *f) {
     norm(f, LNF_W, f->pass->x, f->w.a, f->w.mean, f->w.rstd);
     wefti_head_loss(f->model, f->pass, f->w.a, f->w.b, f->w.wide);
-    memset(f->pass->dy, 0, (size_t)(f->N * f->C) * sizeof *f->pass->dy);
+    f->k->clear(f->N * f->C, f->pass->dy);
     f->k->layernorm_backward(f->N, f->C, f->pass->x, param(f, LNF_W), f->w.mean,
                              f->w.rstd, f->w.b, f->pass->dy, grad(f, LNF_W),
                              grad(f, LNF_B));

@@ -57,6 +57,7 @@ static const float *dropped(const wefti_kernels *k, const wefti_linear *l, part 
 /* y = x W + b of rounded factors. */
 static void mixed_product(const wefti_kernels *k, const wefti_linear *l, const void *x,
                           void *y) {
+    bool adds = l->plus && l->in <= WEFTI_MIXED_TERMS;
     k->gemm_mixed(&(wefti_mixed){.tb = !l->in_out,
                                  .M = l->N,
                                  .N = l->out,
@@ -70,9 +71,10 @@ static void mixed_product(const wefti_kernels *k, const wefti_linear *l, const v
                                  .ldc = l->out,
                                  .half_c = l->half_y,
                                  .bias = l->b,
-                                 .plus = l->plus,
+                                 .plus = adds ? l->plus : NULL,
                                  .slopes = l->slopes,
                                  .curve = l->curve});
+    if (l->plus && !adds) k->accumulate(l->N * l->out, l->plus, y);
 }
 
 /* dx = dy W^T */
@@ -143,7 +145,7 @@ static void matrix_gradient(const wefti_kernels *k, const wefti_linear *l, part 
 
 void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const void *x,
                           void *y) {
-    if (k->gemm_mixed && !l->side.w && (!l->plus || l->in <= WEFTI_MIXED_TERMS)) {
+    if (k->gemm_mixed && !l->side.w) {
         mixed_product(k, l, x, y);
         return;
     }
@@ -219,6 +221,17 @@ static void mask(const weft_model *model, int unit, wefti_drop_site site,
     pass->kernels->dropout(pass->B * row_floats, (float)model->config.dropout, seed,
                            pass->step * sites + place, pass->row * (uint64_t)row_floats,
                            x);
+}
+
+const float *wefti_residual(const weft_model *model, const wefti_pass *pass, const float *x) {
+    return drops(model, pass) ? NULL : x;
+}
+
+void wefti_drop_and_add(const weft_model *model, int unit, wefti_drop_site site,
+                        const wefti_pass *pass, const float *x, float *y) {
+    if (!drops(model, pass)) return;
+    mask(model, unit, site, pass, y);
+    pass->kernels->accumulate(pass->B * pass->T * model->config.width, x, y);
 }
 
 void wefti_drop(const weft_model *model, int unit, wefti_drop_site site,

@@ -70,10 +70,10 @@ int64_t wefti_ffn_saved(const wefti_kernels *kernels, int64_t C, int64_t N, int6
                         int64_t F);
 
 /* y[N,out.out] STORED. */
-void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const float *x, float *y);
+void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const void *x, float *y);
 /* dx[N,in.in] STORED; it may be dy. */
-void wefti_ffn_backward(const wefti_kernels *k, const wefti_ffn *f, const float *x,
-                        const float *dy, float *dx);
+void wefti_ffn_backward(const wefti_kernels *k, const wefti_ffn *f, const void *x,
+                        const float *dy, void *dx);
 
 /* Parameter i of a unit, and its gradient (NULL if none is requested). */
 static inline const float *wefti_unit_param(const wefti_unit *unit,
@@ -98,6 +98,12 @@ typedef enum wefti_drop_site {
  * mask is a function of (seed, step, unit, site, global row, position, column). */
 void wefti_drop(const weft_model *model, int unit, wefti_drop_site site,
                 const wefti_pass *pass, float *x);
+
+/* y = x + drop(product): with x as `plus` of the product, if wefti_residual does not return NULL,
+ * else by drop_and_add after it. */
+const float *wefti_residual(const weft_model *model, const wefti_pass *pass, const float *x);
+void wefti_drop_and_add(const weft_model *model, int unit, wefti_drop_site site,
+                        const wefti_pass *pass, const float *x, float *y);
 
 /* The gradient of the dropout's input: pass->dy itself without dropout, else `copy`,
  * which becomes pass->dy with the mask applied. */

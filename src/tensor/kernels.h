@@ -83,9 +83,9 @@ typedef enum wefti_curve {
 /* A product whose matrices are f32 or, where `half`, bfloat16 in memory (uint16_t, the upper half
  * of an f32), and whose result may get a bias:
  *     C[M,N] = op(A)[M,K] * op(B)[K,N] + beta * C + bias[N]
- * In bfloat16 C is rounded once, to nearest even; then beta is 0, and 1 <= K <=
- * WEFTI_MIXED_TERMS. Instead of these results r may be stored, with arrays whose rows are as far
- * apart as C's:
+ * In bfloat16 C is rounded once, to nearest even (denormal numbers may become 0); then beta is 0,
+ * and 1 <= K <= WEFTI_MIXED_TERMS. Instead of these results r may be stored, with arrays whose rows
+ * are as far apart as C's:
  *     C = r + plus                        in f32; K as in bfloat16
  *     C = r times                         in bfloat16
  *     C = curve(r), slopes = curve'(r)    in bfloat16, both rounded once; no gated curve */
@@ -154,6 +154,14 @@ struct wefti_kernels {
     void (*layernorm_backward)(int64_t N, int64_t C, const float *x, const float *gain,
                                const float *mean, const float *rstd, const float *dy,
                                float *dx, float *dgain, float *dbias);
+    /* The same with y and dy in bfloat16. */
+    void (*layernorm_forward_half)(int64_t N, int64_t C, float eps, const float *x,
+                                   const float *gain, const float *bias, uint16_t *y,
+                                   float *mean, float *rstd);
+    void (*layernorm_backward_half)(int64_t N, int64_t C, const float *x, const float *gain,
+                                    const float *mean, const float *rstd,
+                                    const uint16_t *dy, float *dx, float *dgain,
+                                    float *dbias);
     /* RMSNorm (Zhang & Sennrich 2019) of C columns of rows ld apart (x and y share ld; so
      * do x, dy and dx). rstd[N] = 1/sqrt(mean(x^2) + eps) is saved. y may be x. backward:
      * dx is STORED and may be dy; dgain += ... */

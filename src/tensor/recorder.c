@@ -128,6 +128,21 @@ static void layernorm_backward(int64_t N, int64_t C, const float *x, const float
           dgain, dbias);
 }
 
+static void layernorm_forward_half(int64_t N, int64_t C, float eps, const float *x,
+                                   const float *gain, const float *bias, uint16_t *y,
+                                   float *mean, float *rstd) {
+    NOTED(layernorm_forward_half, 7 * N * C, 1.5 * (double)(N * C), N, C, eps, x, gain, bias,
+          y, mean, rstd);
+}
+
+static void layernorm_backward_half(int64_t N, int64_t C, const float *x, const float *gain,
+                                    const float *mean, const float *rstd,
+                                    const uint16_t *dy, float *dx, float *dgain,
+                                    float *dbias) {
+    NOTED(layernorm_backward_half, 13 * N * C, 3.5 * (double)(N * C), N, C, x, gain, mean,
+          rstd, dy, dx, dgain, dbias);
+}
+
 static void rmsnorm_forward(int64_t N, int64_t C, int64_t ld, float eps, const float *x,
                             const float *gain, float *y, float *rstd) {
     NOTED(rmsnorm_forward, 4 * N * C, 2 * N * C, N, C, ld, eps, x, gain, y, rstd);
@@ -284,6 +299,8 @@ void wefti_recorder_begin(wefti_recorder *r, const wefti_kernels *under) {
                                .sum_squares = sum_squares,
                                .layernorm_forward = layernorm_forward,
                                .layernorm_backward = layernorm_backward,
+                               .layernorm_forward_half = layernorm_forward_half,
+                               .layernorm_backward_half = layernorm_backward_half,
                                .rmsnorm_forward = rmsnorm_forward,
                                .rmsnorm_backward = rmsnorm_backward,
                                .gelu_forward = gelu_forward,

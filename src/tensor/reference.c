@@ -129,6 +129,8 @@ static const wefti_kernels wefti_kernels_reference_bf16;
     .scale = scale, .clear = clear, .sum_squares = sum_squares,                          \
     .layernorm_forward = wefti_reference_layernorm_forward,                              \
     .layernorm_backward = wefti_reference_layernorm_backward,                            \
+    .layernorm_forward_half = wefti_reference_layernorm_forward_half,                    \
+    .layernorm_backward_half = wefti_reference_layernorm_backward_half,                  \
     .rmsnorm_forward = wefti_reference_rmsnorm_forward,                                  \
     .rmsnorm_backward = wefti_reference_rmsnorm_backward,                                \
     .gelu_forward = wefti_reference_gelu_forward,                                        \

@@ -13,6 +13,13 @@ static inline float wefti_reference_bf16(float x) {
 }
 
 /* reference_norm.c */
+void wefti_reference_layernorm_forward_half(int64_t N, int64_t C, float eps, const float *x,
+                                            const float *gain, const float *bias,
+                                            uint16_t *y, float *mean, float *rstd);
+void wefti_reference_layernorm_backward_half(int64_t N, int64_t C, const float *x,
+                                             const float *gain, const float *mean,
+                                             const float *rstd, const uint16_t *dy,
+                                             float *dx, float *dgain, float *dbias);
 void wefti_reference_layernorm_forward(int64_t N, int64_t C, float eps, const float *x,
                                        const float *gain, const float *bias, float *y,
                                        float *mean, float *rstd);

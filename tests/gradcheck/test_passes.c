@@ -23,6 +23,25 @@ static const weft_model_config configs[] = {
      .ffn = 70,
      .dropout = 0.2,
      .init_std = 0.1},
+    {.struct_size = sizeof configs[0], /* heads that may be kept in bfloat16 */
+     .kind = "gpt2",
+     .vocab = 53,
+     .context = 24,
+     .layers = 2,
+     .width = 64,
+     .heads = 2,
+     .ffn = 70,
+     .tied = true,
+     .init_std = 0.1},
+    {.struct_size = sizeof configs[0],
+     .kind = "gpt2",
+     .vocab = 53,
+     .context = 24,
+     .layers = 2,
+     .width = 64,
+     .heads = 2,
+     .dropout = 0.2,
+     .init_std = 0.1},
     {.struct_size = sizeof configs[0],
      .kind = "llama",
      .vocab = 53,
@@ -62,9 +81,9 @@ enum { N_CONFIGS = sizeof configs / sizeof configs[0], B = 4, T = 19 };
 /* Between tables, and between batches of other sizes, sums are rounded in another order.
  * A sum of K terms in float is then off by about sqrt(K) FLT_EPSILON / 2 of its size, and
  * the errors of P sums behind one another add up like independent ones. K is at most 4 *
- * 48 or B * T; a gradient has passed about 12 sums per block. The 3 is for what norms and
+ * 64 or B * T; a gradient has passed about 12 sums per block. The 3 is for what norms and
  * softmax amplify. */
-#define TERMS 200
+#define TERMS 256
 #define SUMS (2 * 12)
 #define ORDER_TOLERANCE (3 * sqrt((double)SUMS * TERMS) * (double)FLT_EPSILON / 2)
 

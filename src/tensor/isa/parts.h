@@ -48,6 +48,14 @@ void WEFT_ISA_NAME(wefti_layernorm_backward)(int64_t N, int64_t C, const float *
                                              const float *gain, const float *mean,
                                              const float *rstd, const float *dy,
                                              float *dx, float *dgain, float *dbias);
+void WEFT_ISA_NAME(wefti_layernorm_forward_half)(int64_t N, int64_t C, float eps,
+                                                 const float *x, const float *gain,
+                                                 const float *bias, uint16_t *y,
+                                                 float *mean, float *rstd);
+void WEFT_ISA_NAME(wefti_layernorm_backward_half)(int64_t N, int64_t C, const float *x,
+                                                  const float *gain, const float *mean,
+                                                  const float *rstd, const uint16_t *dy,
+                                                  float *dx, float *dgain, float *dbias);
 void WEFT_ISA_NAME(wefti_rmsnorm_forward)(int64_t N, int64_t C, int64_t ld, float eps,
                                           const float *x, const float *gain, float *y,
                                           float *rstd);

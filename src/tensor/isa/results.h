@@ -10,20 +10,26 @@
 #include "tensor/isa/product.h"
 #include "tensor/isa/quick.h"
 
+/* A file may say how it rounds whole vectors, and for which processor it compiles. */
+#ifndef RESULTS_INLINE
+#define RESULTS_INLINE static inline
+#define RESULTS_HALF store_half
+#endif
+
 /* The first n <= LANES numbers from number i of an array on; the lanes beyond are 0. */
-static inline vfloat load_some(const float *x, int64_t i, int64_t n) {
+RESULTS_INLINE vfloat load_some(const float *x, int64_t i, int64_t n) {
     return n == LANES ? load(x + i) : load_part(x + i, n);
 }
 
-static inline void store_some(uint16_t *y, int64_t i, vfloat v, int64_t n) {
+RESULTS_INLINE void store_some(uint16_t *y, int64_t i, vfloat v, int64_t n) {
     if (n == LANES)
-        store_half(y + i, v);
+        RESULTS_HALF(y + i, v);
     else
         store_half_part(y + i, v, n);
 }
 
 /* The results of n numbers of a row from column i on, which is number `at` of C. */
-static inline vfloat result_of(const product *p, const float *sums, int64_t i, int64_t at,
+RESULTS_INLINE vfloat result_of(const product *p, const float *sums, int64_t i, int64_t at,
                                int64_t n) {
     vfloat v = load_some(sums, i, n) * p->alpha;
     if (p->beta != 0) v += load_some(p->C, at, n) * p->beta;
@@ -31,11 +37,11 @@ static inline vfloat result_of(const product *p, const float *sums, int64_t i, i
     return v;
 }
 
-static inline int64_t lanes_left(const product *p, int64_t i) {
+RESULTS_INLINE int64_t lanes_left(const product *p, int64_t i) {
     return p->N - i < LANES ? p->N - i : LANES;
 }
 
-static inline void store_curve(const product *p, curve_point (*curve)(vfloat x),
+RESULTS_INLINE void store_curve(const product *p, curve_point (*curve)(vfloat x),
                                const float *sums, int64_t at) {
     for (int64_t i = 0; i < p->N; i += LANES) {
         int64_t n = lanes_left(p, i);
@@ -45,23 +51,23 @@ static inline void store_curve(const product *p, curve_point (*curve)(vfloat x),
     }
 }
 
-static inline void store_times(const product *p, const float *sums, int64_t at) {
+RESULTS_INLINE void store_times(const product *p, const float *sums, int64_t at) {
     for (int64_t i = 0; i < p->N; i += LANES) {
         int64_t n = lanes_left(p, i);
         const uint16_t *times = p->times + at + i;
-        vfloat factor = n == LANES ? load_half(times) : load_half_part(times, n);
-        store_some(p->C, at + i, result_of(p, sums, i, at + i, n) * factor, n);
+        vfloat by = n == LANES ? load_half(times) : load_half_part(times, n);
+        store_some(p->C, at + i, result_of(p, sums, i, at + i, n) * by, n);
     }
 }
 
-static inline void store_halves(const product *p, const float *sums, int64_t at) {
+RESULTS_INLINE void store_halves(const product *p, const float *sums, int64_t at) {
     for (int64_t i = 0; i < p->N; i += LANES) {
         int64_t n = lanes_left(p, i);
         store_some(p->C, at + i, result_of(p, sums, i, at + i, n), n);
     }
 }
 
-static inline void store_floats(const product *p, const float *sums, int64_t at) {
+RESULTS_INLINE void store_floats(const product *p, const float *sums, int64_t at) {
     float *c = p->C;
     for (int64_t i = 0; i < p->N; i += LANES) {
         int64_t n = lanes_left(p, i);
@@ -75,7 +81,7 @@ static inline void store_floats(const product *p, const float *sums, int64_t at)
 }
 
 /* Stores the sums of one row. */
-static inline void store_results(const product *p, int64_t row, const float *sums) {
+RESULTS_INLINE void store_results(const product *p, int64_t row, const float *sums) {
     int64_t at = row * p->ldc;
     if (!p->half_c) {
         store_floats(p, sums, at);

@@ -23,6 +23,8 @@
     .sum_squares = WEFT_ISA_NAME(wefti_sum_squares),                                     \
     .layernorm_forward = WEFT_ISA_NAME(wefti_layernorm_forward),                         \
     .layernorm_backward = WEFT_ISA_NAME(wefti_layernorm_backward),                       \
+    .layernorm_forward_half = WEFT_ISA_NAME(wefti_layernorm_forward_half),               \
+    .layernorm_backward_half = WEFT_ISA_NAME(wefti_layernorm_backward_half),             \
     .rmsnorm_forward = WEFT_ISA_NAME(wefti_rmsnorm_forward),                             \
     .rmsnorm_backward = WEFT_ISA_NAME(wefti_rmsnorm_backward),                           \
     .gelu_forward = WEFT_ISA_NAME(wefti_gelu_forward),                                   \

@@ -99,6 +99,67 @@ static void check_layernorm(const wefti_kernels *fast, int64_t N, int64_t C,
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
 }
 
+/* y and dy in bfloat16: y is that of f32 rounded, and the gradients are those of f32 with dy
+ * widened, but for what compilers contract at the end of a row. */
+static void check_half_layernorm(const wefti_kernels *fast, int64_t N, int64_t C) {
+    float *x = new_noise(N * C, 1, 1), *gain = new_noise(C, 2, 1), *bias = new_noise(C, 3, 1);
+    float *noise = new_noise(N * C, 4, 1), *y = new_floats(N * C), *stats = new_floats(4 * N);
+    uint16_t *dy = new_halves(N * C, noise), *half = new_halves(N * C, noise);
+    float *wide = new_widened(N * C, dy), *dx[2], *grads[2];
+    fast->layernorm_forward(N, C, 1e-2f, x, gain, bias, y, stats, stats + N);
+    fast->layernorm_forward_half(N, C, 1e-2f, x, gain, bias, half, stats + 2 * N,
+                                 stats + 3 * N);
+    assert_memory_equal(stats, stats + 2 * N, (size_t)(2 * N) * sizeof *stats);
+    for (int64_t i = 0; i < N * C; i++) assert_true(half[i] == wefti_bf16(y[i]));
+    for (int i = 0; i < 2; i++)
+        dx[i] = new_noise(N * C, 5, 1), grads[i] = new_noise(2 * C, 6, 1);
+    fast->layernorm_backward(N, C, x, gain, stats, stats + N, wide, dx[0], grads[0],
+                             grads[0] + C);
+    fast->layernorm_backward_half(N, C, x, gain, stats, stats + N, dy, dx[1], grads[1],
+                                  grads[1] + C);
+    assert_close(N * C, dx[1], dx[0], 320 * rounding, "dx of a half");
+    assert_close(2 * C, grads[1], grads[0], rounding * (double)N, "gain and bias of a half");
+    float *all[] = {x, gain, bias, noise, y, stats, wide, dx[0], dx[1], grads[0], grads[1]};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
+    free(dy), free(half);
+}
+
+/* The sums for the parameters have one order, however many threads there are and however few
+ * columns fit into the kernel's room. */
+static void check_order_of_layernorm(int64_t N, int64_t C) {
+    float *x = new_noise(N * C, 1, 1), *gain = new_noise(C, 2, 1), *dy = new_noise(N * C, 3, 1);
+    float *stats = new_noise(2 * N, 4, 1), *before = new_noise(2 * C, 6, 1), *dx[2], *grads[2];
+    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
+        const wefti_kernels *fast = wefti_kernels_find(*name);
+        for (int i = 0; i < 2; i++) {
+            wefti_kernels_set_threads(1 + 2 * i);
+            dx[i] = new_noise(N * C, 5, 1), grads[i] = new_noise(2 * C, 6, 1);
+            fast->layernorm_backward(N, C, x, gain, stats, stats + N, dy, dx[i], grads[i],
+                                     grads[i] + C);
+        }
+        assert_memory_equal(dx[0], dx[1], (size_t)(N * C) * sizeof(float));
+        assert_memory_equal(grads[0], grads[1], (size_t)(2 * C) * sizeof(float));
+        for (int64_t c = 0; strcmp(*name, "reference") != 0 && c < C; c += C / 3 + 1) {
+            float sum = 0, all = before[C + c];
+            for (int64_t n = 0; n < N; n++) {
+                sum += dy[n * C + c];
+                if (n % 16 < 15 && n < N - 1) continue;
+                all += sum, sum = 0;
+            }
+            assert_true(all == grads[0][C + c]);
+        }
+        for (int i = 0; i < 2; i++) free(dx[i]), free(grads[i]);
+    }
+    wefti_kernels_set_threads(1);
+    free(x), free(gain), free(dy), free(stats), free(before);
+}
+
+static void gradients_of_norms_have_one_order(void **state) {
+    check_order_of_layernorm(2100, 37);
+    check_order_of_layernorm(130, 1500);
+    check_order_of_layernorm(37, 33000);
+}
+
 static void check_rmsnorm(const wefti_kernels *fast, int64_t N, int64_t C, int64_t gap) {
     int64_t ld = C + gap, n = N * ld;
     float *x = new_noise(n, 1, 1), *gain = new_noise(C, 2, 1), *dy[2], *y[2], *rstd[2],
@@ -125,6 +186,7 @@ static void check_norms(const wefti_kernels *fast) {
     for (int i = 0; i < N_SHAPES; i++) {
         check_layernorm(fast, shapes[i].N, shapes[i].C, 0);
         check_layernorm(fast, shapes[i].N, shapes[i].C, 100);
+        check_half_layernorm(fast, shapes[i].N, shapes[i].C);
         check_rmsnorm(fast, shapes[i].N, shapes[i].C, 0);
         check_rmsnorm(fast, shapes[i].N, shapes[i].C, 9);
     }
@@ -263,6 +325,7 @@ int main(void) {
         cmocka_unit_test(sums_and_biases_follow_the_reference),
         cmocka_unit_test(sums_do_not_depend_on_the_thread_count),
         cmocka_unit_test(norms_follow_the_reference),
+        cmocka_unit_test(gradients_of_norms_have_one_order),
         cmocka_unit_test(activations_follow_the_reference),
         cmocka_unit_test(activations_of_extremes_are_their_limits),
         cmocka_unit_test(rotations_follow_the_reference),
