@@ -129,6 +129,8 @@ static void check_half_layernorm(const wefti_kernels *fast, int64_t N, int64_t C
 static void check_order_of_layernorm(int64_t N, int64_t C) {
     float *x = new_noise(N * C, 1, 1), *gain = new_noise(C, 2, 1), *dy = new_noise(N * C, 3, 1);
     float *stats = new_noise(2 * N, 4, 1), *before = new_noise(2 * C, 6, 1), *dx[2], *grads[2];
+    float *law = new_noise(N * C, 5, 1), *unused = new_floats(2 * C);
+    ref->layernorm_backward(N, C, x, gain, stats, stats + N, dy, law, unused, unused + C);
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *fast = wefti_kernels_find(*name);
         for (int i = 0; i < 2; i++) {
@@ -139,6 +141,7 @@ static void check_order_of_layernorm(int64_t N, int64_t C) {
         }
         assert_memory_equal(dx[0], dx[1], (size_t)(N * C) * sizeof(float));
         assert_memory_equal(grads[0], grads[1], (size_t)(2 * C) * sizeof(float));
+        assert_close(N * C, dx[0], law, rounding * (double)C, "dx");
         for (int64_t c = 0; strcmp(*name, "reference") != 0 && c < C; c += C / 3 + 1) {
             float sum = 0, all = before[C + c];
             for (int64_t n = 0; n < N; n++) {
@@ -152,6 +155,7 @@ static void check_order_of_layernorm(int64_t N, int64_t C) {
     }
     wefti_kernels_set_threads(1);
     free(x), free(gain), free(dy), free(stats), free(before);
+    free(law), free(unused);
 }
 
 static void gradients_of_norms_have_one_order(void **state) {
