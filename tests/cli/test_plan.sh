@@ -74,7 +74,7 @@ import json
 rows = [line.rstrip("\n").split("\t") for line in open("steps.txt")][1:]
 measured = {row[0]: (float(row[2]), float(row[3])) for row in rows
             if row[1] == "2" and int(row[4]) > 1}
-grows = {row[0]: (float(row[5]), float(row[6])) for row in rows if row[1] == "8"}
+grows = {row[0]: (float(row[5]), float(row[6])) for row in rows if row[1] == "8" and row[5] != "-"}
 named = {"full sync, muon": "Muon", "flexdemo": "flexdemo f32", "flexdemo int8": "flexdemo int8",
          "flexdemo sign": "flexdemo signs", "random 1/16": "random", "choco aer int8": "choco int8",
          "muloco": "MuLoCo", "sparseloco": "SparseLoCo", "streaming-diloco": "Streaming DiLoCo",
