@@ -8,6 +8,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -224,10 +225,39 @@ static void matrices_beside_each_other_have_masks_of_their_own(void **state) {
     for (int i = 0; i < N * IN; i++) assert_near(dx[i], back[i]);
 }
 
+/* What is added to y is added once, whether or not the product has a kernel that adds it: with few
+ * terms, with more than a mixed product takes, and in f32. */
+static void what_a_branch_is_added_to_is_added_once(void **state) {
+    static const int64_t terms[] = {7, WEFTI_MIXED_TERMS, WEFTI_MIXED_TERMS + 1};
+    float plus[2 * 3], with[2 * 3], without[2 * 3];
+    fill(2, 2 * 3, plus);
+    for (int i = 0; i < 3; i++) {
+        int n = (int)terms[i] * 3;
+        float *x = calloc((size_t)terms[i] * 2, sizeof *x);
+        float *w = calloc((size_t)terms[i] * 3, sizeof *w);
+        fill(0, n / 3 * 2, x);
+        fill(1, n, w);
+        wefti_linear l = {.N = 2, .in = terms[i], .out = 3, .w = w};
+        for (int half = 0; half < 2; half++) {
+            const wefti_kernels *fast = wefti_kernels_find(NULL),
+                                *k = half ? fast->bf16 : fast;
+            l.plus = NULL;
+            wefti_linear_forward(k, &l, x, without);
+            l.plus = plus;
+            wefti_linear_forward(k, &l, x, with);
+            for (int j = 0; j < 2 * 3; j++)
+                assert_true(fabsf(with[j] - without[j] - plus[j]) <=
+                            4 * FLT_EPSILON * (fabsf(without[j]) + fabsf(plus[j])));
+        }
+        free(x), free(w);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_multiplies_by_either_layout),
         cmocka_unit_test(linear_gradient_may_take_the_place_of_x),
+        cmocka_unit_test(what_a_branch_is_added_to_is_added_once),
         cmocka_unit_test(matrices_beside_each_other_have_masks_of_their_own),
         cmocka_unit_test(every_place_of_every_step_has_a_mask_of_its_own),
         cmocka_unit_test(a_gradient_meets_the_mask_of_its_forward),

@@ -47,9 +47,7 @@ static void check_sums(const wefti_kernels *fast) {
     for (int i = 0; i < N_SHAPES; i++) check_bias(fast, shapes[i].N, shapes[i].C);
 }
 
-static void sums_and_biases_follow_the_reference(void **state) {
-    each_table(check_sums);
-}
+static void sums_and_biases_follow_the_reference(void **state) { each_table(check_sums); }
 
 /* Dividing a sum among the threads must not change it. */
 static void sums_do_not_depend_on_the_thread_count(void **state) {
@@ -102,8 +100,10 @@ static void check_layernorm(const wefti_kernels *fast, int64_t N, int64_t C,
 /* y and dy in bfloat16: y is that of f32 rounded, and the gradients are those of f32 with dy
  * widened, but for what compilers contract at the end of a row. */
 static void check_half_layernorm(const wefti_kernels *fast, int64_t N, int64_t C) {
-    float *x = new_noise(N * C, 1, 1), *gain = new_noise(C, 2, 1), *bias = new_noise(C, 3, 1);
-    float *noise = new_noise(N * C, 4, 1), *y = new_floats(N * C), *stats = new_floats(4 * N);
+    float *x = new_noise(N * C, 1, 1), *gain = new_noise(C, 2, 1),
+          *bias = new_noise(C, 3, 1);
+    float *noise = new_noise(N * C, 4, 1), *y = new_floats(N * C),
+          *stats = new_floats(4 * N);
     uint16_t *dy = new_halves(N * C, noise), *half = new_halves(N * C, noise);
     float *wide = new_widened(N * C, dy), *dx[2], *grads[2];
     fast->layernorm_forward(N, C, 1e-2f, x, gain, bias, y, stats, stats + N);
@@ -118,8 +118,10 @@ static void check_half_layernorm(const wefti_kernels *fast, int64_t N, int64_t C
     fast->layernorm_backward_half(N, C, x, gain, stats, stats + N, dy, dx[1], grads[1],
                                   grads[1] + C);
     assert_close(N * C, dx[1], dx[0], 320 * rounding, "dx of a half");
-    assert_close(2 * C, grads[1], grads[0], rounding * (double)N, "gain and bias of a half");
-    float *all[] = {x, gain, bias, noise, y, stats, wide, dx[0], dx[1], grads[0], grads[1]};
+    assert_close(2 * C, grads[1], grads[0], rounding * (double)N,
+                 "gain and bias of a half");
+    float *all[] = {x,    gain,  bias,  noise,    y,       stats,
+                    wide, dx[0], dx[1], grads[0], grads[1]};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
     free(dy), free(half);
 }
@@ -127,10 +129,12 @@ static void check_half_layernorm(const wefti_kernels *fast, int64_t N, int64_t C
 /* The sums for the parameters have one order, however many threads there are and however few
  * columns fit into the kernel's room. */
 static void check_order_of_layernorm(int64_t N, int64_t C) {
-    float *x = new_noise(N * C, 1, 1), *gain = new_noise(C, 2, 1), *dy = new_noise(N * C, 3, 1);
-    float *stats = new_noise(2 * N, 4, 1), *before = new_noise(2 * C, 6, 1), *dx[2], *grads[2];
-    float *law = new_noise(N * C, 5, 1), *unused = new_floats(2 * C);
-    ref->layernorm_backward(N, C, x, gain, stats, stats + N, dy, law, unused, unused + C);
+    float *x = new_noise(N * C, 1, 1), *gain = new_noise(C, 2, 1),
+          *dy = new_noise(N * C, 3, 1);
+    float *stats = new_noise(2 * N, 4, 1), *before = new_noise(2 * C, 6, 1), *dx[2],
+          *grads[2];
+    float *law = new_noise(N * C, 5, 1), *sums = new_noise(2 * C, 6, 1);
+    ref->layernorm_backward(N, C, x, gain, stats, stats + N, dy, law, sums, sums + C);
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *fast = wefti_kernels_find(*name);
         for (int i = 0; i < 2; i++) {
@@ -142,6 +146,7 @@ static void check_order_of_layernorm(int64_t N, int64_t C) {
         assert_memory_equal(dx[0], dx[1], (size_t)(N * C) * sizeof(float));
         assert_memory_equal(grads[0], grads[1], (size_t)(2 * C) * sizeof(float));
         assert_close(N * C, dx[0], law, rounding * (double)C, "dx");
+        assert_close(2 * C, grads[0], sums, rounding * (double)N, "gain and bias");
         for (int64_t c = 0; strcmp(*name, "reference") != 0 && c < C; c += C / 3 + 1) {
             float sum = 0, all = before[C + c];
             for (int64_t n = 0; n < N; n++) {
@@ -155,7 +160,7 @@ static void check_order_of_layernorm(int64_t N, int64_t C) {
     }
     wefti_kernels_set_threads(1);
     free(x), free(gain), free(dy), free(stats), free(before);
-    free(law), free(unused);
+    free(law), free(sums);
 }
 
 static void gradients_of_norms_have_one_order(void **state) {
@@ -196,9 +201,7 @@ static void check_norms(const wefti_kernels *fast) {
     }
 }
 
-static void norms_follow_the_reference(void **state) {
-    each_table(check_norms);
-}
+static void norms_follow_the_reference(void **state) { each_table(check_norms); }
 
 /* The exponent is wrong by its own rounding, at most 8 in the range of the noise that
  * counts: beyond it the value or its complement vanishes. */
@@ -301,9 +304,7 @@ static void check_ropes(const wefti_kernels *fast) {
     check_rope(fast, 3, 50, 8, 64);
 }
 
-static void rotations_follow_the_reference(void **state) {
-    each_table(check_ropes);
-}
+static void rotations_follow_the_reference(void **state) { each_table(check_ropes); }
 
 static void check_dropout(const wefti_kernels *fast) {
     static const float rates[] = {0, 1e-4f, 0.1f, 0.7f};
