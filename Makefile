@@ -85,7 +85,7 @@ docs: build
 	@build/release/weft config --markdown > docs/configuration.md
 
 format:
-	@clang-format -i $$(git ls-files '*.c' '*.h')
+	@clang-format-14 -i $$(git ls-files '*.c' '*.h')
 
 install: build
 	@cmake --install build/release

@@ -24,8 +24,7 @@ typedef struct command {
     const char *usage;   /* what follows "weft NAME" */
     const char *help;    /* paragraphs separated by empty lines; wrapped when printed */
     const flag *flags;   /* or NULL */
-    const char *const
-        *words;            /* possible values of the first operand, NULL-terminated; or
+    const char *const *words; /* possible values of the first operand, NULL-terminated; or
                               NULL */
     const char *words_key; /* or: the values are the choices of this configuration key */
     bool configures;       /* takes [run.yaml] [key=value ...] */

@@ -17,8 +17,7 @@ static const char *const actions[] = {"train-tokenizer", "encode", "inspect", NU
 static const flag flags[] = {
     {"-o", "FILE", "the file to write (train-tokenizer, encode)", NULL},
     {"--tokenizer", "FILE", "bytes, or a tokenizer.json (encode, inspect)", NULL},
-    {"--vocab", "N", "ids of the new tokenizer (default 1024) (train-tokenizer)",
-     NULL},
+    {"--vocab", "N", "ids of the new tokenizer (default 1024) (train-tokenizer)", NULL},
     {"--split", "gpt2|llama3", "splitting rule of the new tokenizer (train-tokenizer)",
      NULL},
     {"--field", "NAME",
@@ -47,13 +46,13 @@ static weft_status train_tokenizer(weft_ctx *ctx, const args *a, int64_t vocab) 
     int64_t n_bytes;
     weft_tokenizer *tokenizer = NULL;
     const weft_shard_texts texts = texts_of(a, 1);
-    WEFT_TRY(weft_tokenizer_train_texts(ctx, &texts, vocab, split ? split : "gpt2", &tokenizer,
-                                        &n_bytes));
+    WEFT_TRY(weft_tokenizer_train_texts(ctx, &texts, vocab, split ? split : "gpt2",
+                                        &tokenizer, &n_bytes));
     weft_status status = weft_tokenizer_save(ctx, tokenizer, out);
     if (status == WEFT_OK)
         printf("%s: %" PRId64 " ids from %" PRId64 " bytes of text\n",
-               plain_text(out, shown, sizeof shown),
-               weft_tokenizer_vocab(tokenizer), n_bytes);
+               plain_text(out, shown, sizeof shown), weft_tokenizer_vocab(tokenizer),
+               n_bytes);
     weft_tokenizer_destroy(ctx, tokenizer);
     return status;
 }
@@ -67,7 +66,8 @@ static weft_status encode(weft_ctx *ctx, const args *a, int threads) {
     const weft_shard_texts texts = texts_of(a, threads);
     weft_status status = weft_shard_encode_texts(ctx, tokenizer, &texts, out, &n_tokens);
     if (status == WEFT_OK)
-        printf("%s: %" PRId64 " tokens\n", plain_text(out, shown, sizeof shown), n_tokens);
+        printf("%s: %" PRId64 " tokens\n", plain_text(out, shown, sizeof shown),
+               n_tokens);
     weft_tokenizer_destroy(ctx, tokenizer);
     return status;
 }
@@ -149,9 +149,11 @@ const command command_data = {
     .help =
         "train-tokenizer TEXT ... -o tokenizer.json trains byte-level BPE on at most 256 "
         "MiB of text.\n\n"
-        "encode TEXT ... -o OUT.bin writes the tokens of texts as a shard, which training "
+        "encode TEXT ... -o OUT.bin writes the tokens of texts as a shard, which "
+        "training "
         "reads without encoding it again; memory use does not grow with the text. TEXT: "
-        ".txt, .md, .jsonl or .csv, compressed (.gz, .zst) or not, a folder of them, or - "
+        ".txt, .md, .jsonl or .csv, compressed (.gz, .zst) or not, a folder of them, or "
+        "- "
         "for standard input.\n\n"
         "inspect FILE reads a whole shard (weft's, nanoGPT's or llm.c's), checks it and "
         "describes its contents, or describes a tokenizer.json.",

@@ -67,7 +67,8 @@ static int add_file(visit *v, const char *path) {
     int code = CODE_OK, before = v->n_peers;
     struct stat info;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode))
-        return usage_error("%s is no file, expected one with a machine in each line", path);
+        return usage_error("%s is no file, expected one with a machine in each line",
+                           path);
     FILE *file = fopen(path, "re");
     if (!file) return usage_error("could not open %s", path);
     while (code == CODE_OK && fgets(line, sizeof line, file)) {

@@ -173,8 +173,9 @@ int check_effort(const args *a) {
     double share;
     if (!text) return CODE_OK;
     if (!args_has(a, "--accelerator"))
-        return usage_error("--effort is a share of an accelerator's rate, but there is no "
-                           "--accelerator such as H100");
+        return usage_error(
+            "--effort is a share of an accelerator's rate, but there is no "
+            "--accelerator such as H100");
     for (int i = 0; i < 2; i++)
         if (args_has(a, rates[i]))
             return usage_error("--effort and %s both say how fast a node computes, "

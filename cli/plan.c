@@ -47,8 +47,7 @@ static const flag flags[] = {
      NULL},
     {"--svg", "FILE", "draw speed-up over the wire's rate", NULL},
     {"--write", "FILE", "write the choice as a run file that weft train takes", NULL},
-    {"--pick", "N", "with --write: row N of the table instead of the choice",
-     NULL},
+    {"--pick", "N", "with --write: row N of the table instead of the choice", NULL},
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_plan;

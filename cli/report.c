@@ -8,8 +8,7 @@
 
 static const flag flags[] = {
     {"-o", "FILE",
-     "file to write (default: RUN/report.html, or compare.html for several runs)",
-     NULL},
+     "file to write (default: RUN/report.html, or compare.html for several runs)", NULL},
     {"--trace", "FILE",
      "instead of a page: one step of all ranks, in the format of Chrome and Perfetto",
      NULL},
@@ -66,11 +65,12 @@ const command command_report = {
     .name = "report",
     .summary = "draw a run's loss, speed and bytes, or compare several runs",
     .usage = "RUN [RUN ...] [-o out.html] | RUN --trace FILE",
-    .help = "Writes one HTML page that needs no network: the curves of one run, or of "
-            "several runs in the same charts. For a run with --plan it shows the "
-            "prediction next to the measurement. --trace writes what the threads of all "
-            "ranks did in one step, for https://ui.perfetto.dev or chrome://tracing. weft "
-            "watch RUN shows the same page while the run trains.",
+    .help =
+        "Writes one HTML page that needs no network: the curves of one run, or of "
+        "several runs in the same charts. For a run with --plan it shows the "
+        "prediction next to the measurement. --trace writes what the threads of all "
+        "ranks did in one step, for https://ui.perfetto.dev or chrome://tracing. weft "
+        "watch RUN shows the same page while the run trains.",
     .flags = flags,
     .run = run,
 };

@@ -14,7 +14,8 @@ const char *plain_text(const char *text, char *out, size_t out_size) {
     unsigned char before = 0;
     for (; text[n] && n + 1 < out_size; n++) {
         unsigned char byte = (unsigned char)text[n];
-        bool second = before == 0xc2 && byte >= 0x80 && byte < 0xa0; /* U+0080 to U+009F */
+        bool second = before == 0xc2 && byte >= 0x80 &&
+                      byte < 0xa0; /* U+0080 to U+009F */
         if (second) out[n - 1] = '?';
         out[n] = byte < 0x20 || byte == 0x7f || second ? '?' : text[n];
         before = byte;

@@ -215,10 +215,10 @@ static weft_status simulate(weft_ctx *ctx, const args *a,
     if (status == WEFT_OK) status = shape_of_args(ctx, a, config, &model);
     if (status == WEFT_OK) status = read_cluster(ctx, a, &cluster);
     if (status == WEFT_OK) status = fit(ctx, a, config, cluster);
-    if (status == WEFT_OK) cluster->rank_flops /= model.flop_share; /* after fit(), which sets
-                                                                       rank_flops */
     if (status == WEFT_OK)
-        options->nodes = nodes_of(a, config, cluster, options->nodes);
+        cluster->rank_flops /= model.flop_share; /* after fit(), which sets
+                                                                       rank_flops */
+    if (status == WEFT_OK) options->nodes = nodes_of(a, config, cluster, options->nodes);
     if (status == WEFT_OK) status = weft_simulate(ctx, config, cluster, options, &result);
     if (status == WEFT_OK) (args_has(a, "--json") ? print_json : print_text)(&result);
     weft_cluster_destroy(ctx, cluster);

@@ -229,12 +229,13 @@ static void show_training_loss(const weft_config *config, const view *v,
     printf("training loss    %.4f, mean of the last %lld steps; ", sum / (double)n,
            (long long)n);
     if (read <= 1)
-        printf("%.3g of the training text was read, nothing twice: what validation (%s) has "
-               "more is other text, not overfitting\n",
-               read, which);
+        printf(
+            "%.3g of the training text was read, nothing twice: what validation (%s) has "
+            "more is other text, not overfitting\n",
+            read, which);
     else
-        printf("the training text was read %.3g times, validation (%s) is other text\n", read,
-               which);
+        printf("the training text was read %.3g times, validation (%s) is other text\n",
+               read, which);
 }
 
 static void show_result(const weft_config *config, const weft_train_result *r,
@@ -263,7 +264,8 @@ static void show_result(const weft_config *config, const weft_train_result *r,
     if (watch) show_against_plan(watch);
     printf("memory           %s at its peak, %s predicted\n", peak, predicted);
     char folder[PATH_MAX];
-    printf("run folder       %s\n", plain_text(config->run.folder, folder, sizeof folder));
+    printf("run folder       %s\n",
+           plain_text(config->run.folder, folder, sizeof folder));
 }
 
 /* Warns of environment variables that make the BLAS library choose slower kernels than
@@ -343,7 +345,8 @@ static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
                               show_change};
     weft_train_result result = {.struct_size = sizeof result};
     catch_signals();
-    if (v.json) setvbuf(stdout, NULL, _IOLBF, 0); /* a reader of the output sees each step */
+    if (v.json)
+        setvbuf(stdout, NULL, _IOLBF, 0); /* a reader of the output sees each step */
     if (leads && !v.quiet) warn_of_environment();
     if (bar) progress_begin(config->run.steps);
     weft_status status = weft_train(ctx, mesh, config, args_has(a, "--resume"), &hooks,
@@ -391,8 +394,10 @@ static int replay(const args *a, const char *folder) {
     weft_status status = weft_replay(ctx, folder, &hooks, &result);
     if (bar) progress_end();
     int code = CODE_OK;
-    if (status != WEFT_OK) code = program_fail(ctx, status);
-    else if (!v.json) show_replay(folder, &result);
+    if (status != WEFT_OK)
+        code = program_fail(ctx, status);
+    else if (!v.json)
+        show_replay(folder, &result);
     weft_ctx_destroy(ctx);
     return code;
 }
@@ -402,8 +407,8 @@ static int run(int argc, char **argv) {
     int code = args_parse(&command_train, argc, argv, &a);
     if (code != CODE_OK) return code;
     const char *played = args_value(&a, "--replay");
-    if (played && (a.n_operands > 0 || args_has(&a, "--resume") || args_value(&a, "--join") ||
-                   args_value(&a, "--listen")))
+    if (played && (a.n_operands > 0 || args_has(&a, "--resume") ||
+                   args_value(&a, "--join") || args_value(&a, "--listen")))
         return usage_error("--replay RUN takes the configuration of the run's folder: "
                            "expected no other word but --json or --quiet");
     if (played) return replay(&a, played);

@@ -48,7 +48,8 @@ void threads_sleep(char **argv) {
                                            "KMP_BLOCKTIME"};
     char path[4096];
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
-        if (getenv(settings[i])) return; /* set by the user, or this is the program's
+        if (getenv(settings[i]))
+            return; /* set by the user, or this is the program's
                                             second start */
     if (!argv[0] || !find_program(argv[0], path, sizeof path)) return;
     if (setenv("OMP_WAIT_POLICY", "passive", 1) != 0) return;

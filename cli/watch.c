@@ -38,8 +38,8 @@ bool watch_sleep(double seconds) {
 }
 
 unsigned long long watch_stamp(const watched *w) {
-    static const char *const names[] = {"metrics.jsonl", "plan.json", "timeline.json",
-                                        "config.yaml", "views.jsonl", "nodes.jsonl"};
+    static const char *const names[] = {"metrics.jsonl", "plan.json",   "timeline.json",
+                                        "config.yaml",   "views.jsonl", "nodes.jsonl"};
     unsigned long long stamp = 1469598103934665603ull;
     char path[4096];
     for (int i = 0; i < w->n; i++)

@@ -137,7 +137,8 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
     double rank = number(summary, "memory_rank_bytes");
     double process = number(summary, "memory_bytes");
     if (isfinite(norm)) printf("  gradient norm %.4g", norm);
-    if (isfinite(use)) printf("%sFLOP use %.0f%%", isfinite(norm) ? "   " : "  ", 100 * use);
+    if (isfinite(use))
+        printf("%sFLOP use %.0f%%", isfinite(norm) ? "   " : "  ", 100 * use);
     if (isfinite(rank))
         printf("   memory %s of a rank, %s of the process", size_text(rank, a, sizeof a),
                size_text(process, b, sizeof b));
@@ -200,7 +201,8 @@ static void print_nodes(const json_t *nodes) {
         double out = newest(node, "net_out"), in = newest(node, "net_in");
         printf("  node %.0f, %s: %.3g of %.0f cores, %s", number(node, "node"),
                plain_text(name ? name : "", host, sizeof host), newest(node, "cpu_cores"),
-               number(node, "cores"), size_text(newest(node, "memory_bytes"), a, sizeof a));
+               number(node, "cores"),
+               size_text(newest(node, "memory_bytes"), a, sizeof a));
         if (isfinite(out) && isfinite(in))
             printf(", network out %s/s, in %s/s", size_text(out, b, sizeof b),
                    size_text(in, c, sizeof c));

@@ -20,8 +20,8 @@ static weft_status serve(weft_ctx *ctx, const weft_witness_setup *setup) {
     weft_witness *witness;
     WEFT_TRY(weft_witness_open(ctx, setup, &witness));
     int runs = weft_witness_runs(witness);
-    fprintf(stderr, "weft: a witness at port %d; votes of %d run%s in %s\n", setup->port, runs,
-            runs == 1 ? "" : "s", setup->votes);
+    fprintf(stderr, "weft: a witness at port %d; votes of %d run%s in %s\n", setup->port,
+            runs, runs == 1 ? "" : "s", setup->votes);
     weft_status status = WEFT_OK;
     while (status == WEFT_OK) status = weft_witness_serve(ctx, witness, 3600);
     weft_witness_close(witness);

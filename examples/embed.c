@@ -59,14 +59,16 @@ static weft_status train(weft_sync *s, const weft_mesh_facts *me) {
     }
     WEFT_TRY(weft_sync_average(s));
     int right = 0;
-    for (uint64_t e = 0; e < TEST; e++) right += (example(e, x) > 0) == (probability(w, x) > 0.5);
+    for (uint64_t e = 0; e < TEST; e++)
+        right += (example(e, x) > 0) == (probability(w, x) > 0.5);
     if (me->rank == 0) printf("right: %.1f %%\n", 100.0 * right / TEST);
     return WEFT_OK;
 }
 
 static weft_status run(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, char **keys) {
-    static const char *const own[] = {"mesh.shards=1", "run.steps=200", "optimizer.lr=0.02",
-                                      "schedule.warmup=10", "optimizer.weight_decay=0"};
+    static const char *const own[] = {"mesh.shards=1", "run.steps=200",
+                                      "optimizer.lr=0.02", "schedule.warmup=10",
+                                      "optimizer.weight_decay=0"};
     static const weft_sync_tensor tensor = {
         .struct_size = sizeof tensor, "weight", 16, FEATURES / 16, true};
     weft_sync *s;

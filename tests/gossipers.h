@@ -27,10 +27,10 @@ typedef struct trial {
     wefti_mixer_config config;     /* without topologies */
     weft_topology_config topology; /* nodes * ranks = R */
     int64_t first, last;
-    int64_t moves;     /* steps with updates; in later ones they are zero */
-    bool answers;      /* the mixer's answer() is called */
-    bool anew;         /* step `first` is the first one of a world; nothing is restored */
-    int guests;        /* ranks, the last ones, that do not take part before step `until` */
+    int64_t moves; /* steps with updates; in later ones they are zero */
+    bool answers;  /* the mixer's answer() is called */
+    bool anew;     /* step `first` is the first one of a world; nothing is restored */
+    int guests;    /* ranks, the last ones, that do not take part before step `until` */
     int64_t until;
     uint64_t averages; /* bit t: control makes the gossip round of step t a mean of all */
     float x[STEPS + 1][N]; /* x[t]: before step t */

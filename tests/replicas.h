@@ -27,9 +27,10 @@ static const int64_t bucket_at[] = {0, VECTOR + ROWS *COLS};
 typedef struct trial {
     wefti_replicator_config config;
     const wefti_kernels *kernels;
-    bool same_gradients;                               /* every rank has rank 0's */
-    bool settles;                                      /* after every step */
-    int guests, until; /* the last ranks, without gradients, do not take part before this step */
+    bool same_gradients; /* every rank has rank 0's */
+    bool settles;        /* after every step */
+    int guests,
+        until; /* the last ranks, without gradients, do not take part before this step */
     void (*edit)(int rank, int step, float *gradient); /* or NULL */
     float gradient[STEPS][N], direction[STEPS][N];
     float kept[STEPS][N]; /* the first state after the step */

@@ -68,12 +68,13 @@ static void report(world *w, uint64_t seed) {
     printf("seed %llu: %s\n", (unsigned long long)seed, w->failure);
     shrink(w, seed, is_off);
     run_seed(w, seed, is_off);
-    printf("  %d hosts, %d founders, method %d, latency %.1f ms%s%s%s%s; with these faults "
-           "alone: %s\n",
-           w->n_hosts, w->n_founders, w->how, (double)w->latency_us * 1e-3,
-           w->has_launchers ? ", launchers" : "",
-           w->has_witness ? ", host 0 only votes" : "",
-           w->votes_end_us ? ", a witness" : "", w->is_fifo ? "" : ", no order", w->failure);
+    printf(
+        "  %d hosts, %d founders, method %d, latency %.1f ms%s%s%s%s; with these faults "
+        "alone: %s\n",
+        w->n_hosts, w->n_founders, w->how, (double)w->latency_us * 1e-3,
+        w->has_launchers ? ", launchers" : "",
+        w->has_witness ? ", host 0 only votes" : "", w->votes_end_us ? ", a witness" : "",
+        w->is_fifo ? "" : ", no order", w->failure);
     for (int k = 0; k < w->n_faults; k++)
         if (!w->faults[k].is_off) print_fault(&w->faults[k]);
 }

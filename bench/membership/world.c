@@ -428,7 +428,8 @@ static void choose_votes(world *w) {
     if (!w->opt.votes && r % 5 > 0) return;
     w->policy.tie = WEFTI_TIE_WITNESS;
     bool dies = r / 8 % 4 == 0;
-    w->votes_end_us = dies ? 1 + (int64_t)(r / 64 % (uint64_t)w->opt.fault_us) : INT64_MAX;
+    w->votes_end_us = dies ? 1 + (int64_t)(r / 64 % (uint64_t)w->opt.fault_us)
+                           : INT64_MAX;
 }
 
 static void choose(world *w) {

@@ -143,7 +143,7 @@ typedef struct options {
     int nodes;  /* 0: the seed says */
     int method; /* METHODS: the seed says */
     bool verbose;
-    bool votes; /* there is a witness that gives votes; else the seed says */
+    bool votes;       /* there is a witness that gives votes; else the seed says */
     const char *only; /* the one invariant that counts; NULL: all */
     int64_t fault_us; /* length of the first phase */
 } options;
@@ -154,7 +154,8 @@ typedef struct world {
     method how;
     int n_hosts, n_founders, n_parts;
     bool has_launchers, is_fifo, has_witness;
-    int64_t votes_end_us; /* the witness that gives votes is dead from then on; 0: there is none */
+    int64_t
+        votes_end_us; /* the witness that gives votes is dead from then on; 0: there is none */
     wefti_votes votes;
     int64_t latency_us;
     wefti_member_limits limits;
@@ -165,7 +166,7 @@ typedef struct world {
     int n_slots, slot_of_host[HOSTS]; /* -1: none runs */
     bool host_is_off[HOSTS];          /* no power */
     node *nodes;                      /* [SLOTS] */
-    int cut[HOSTS + 1][HOSTS + 1]; /* VOTES as well */
+    int cut[HOSTS + 1][HOSTS + 1];    /* VOTES as well */
     int slow[HOSTS][HOSTS];
     int loss_percent;
     int64_t last_us[SLOTS][SLOTS];

@@ -87,14 +87,14 @@ typedef struct weft_cluster {
     double rank_flops;   /* FLOP/s of one rank in the matrix products of training; 0 = not
                             known: then units, or mesh.compute_time, must give the time of
                             computing */
-    double launch_s; /* fixed time of a layer's forward pass, whatever the batch
+    double launch_s;     /* fixed time of a layer's forward pass, whatever the batch
                         (backward: twice that); added to the time that follows from
                         rank_flops */
     double rank_flops_bf16; /* the same with model.precision bf16; 0 = rank_flops */
     double
         collective_cpu_s; /* processor time per byte that a rank sends in a collective of
                              another framework (gloo); 0 = none */
-    double memory_Bps; /* copy rate of one rank, bytes read and written; 0 = codecs and
+    double memory_Bps;    /* copy rate of one rank, bytes read and written; 0 = codecs and
                           optimizers that were not measured take no time */
     weft_link_facts local, wire, site;
     int64_t flows; /* parallel streams with which the wire was measured; 1 if not given */

@@ -67,15 +67,15 @@ typedef struct weft_config {
         weft_texts path;
         weft_numbers weights; /* n = 0: by size */
         weft_texts validation_path;
-        double validation;     /* fraction */
-        int64_t length;        /* tokens per row; of pairs: of the target */
-        int64_t source_length; /* of pairs; 0: as length */
-        const char *tokenizer; /* "bytes", "bpe" or the path of a tokenizer.json */
-        int64_t vocab;         /* of a "bpe" tokenizer trained for the run */
-        const char *split;     /* choice */
-        const char *field;     /* of .jsonl: name of the field with the text */
-        const char *column;    /* of .csv and .tsv: name of the column */
-        const char *rows;      /* choice */
+        double validation;         /* fraction */
+        int64_t length;            /* tokens per row; of pairs: of the target */
+        int64_t source_length;     /* of pairs; 0: as length */
+        const char *tokenizer;     /* "bytes", "bpe" or the path of a tokenizer.json */
+        int64_t vocab;             /* of a "bpe" tokenizer trained for the run */
+        const char *split;         /* choice */
+        const char *field;         /* of .jsonl: name of the field with the text */
+        const char *column;        /* of .csv and .tsv: name of the column */
+        const char *rows;          /* choice */
         const char *chat_template; /* "auto", a name or a path */
     } data;
     struct {
@@ -103,11 +103,11 @@ typedef struct weft_config {
         double init_std;
         int64_t decoder_layers, buckets, distance;
         int64_t image, patch, channels;
-        int64_t vocab;   /* 0 = the tokenizer's */
-        int64_t context; /* 0 = data.length */
+        int64_t vocab;         /* 0 = the tokenizer's */
+        int64_t context;       /* 0 = data.length */
         const char *precision; /* choice */
         bool recompute;
-        const char *init; /* "" or a checkpoint folder */
+        const char *init;  /* "" or a checkpoint folder */
         weft_texts frozen; /* patterns of tensors that are not trained */
     } model;
     struct {
@@ -143,11 +143,11 @@ typedef struct weft_config {
         double timeout;      /* seconds; 0 = never */
         const char *on_loss; /* choice */
         int64_t
-            join_steps; /* steps over which a joining process gets the state; 0: at once,
+            join_steps;  /* steps over which a joining process gets the state; 0: at once,
                            -1: by the link */
-        const char *key;     /* file, or "" */
-        const char *run;     /* name, or "" */
-        bool encrypt;        /* false: bytes may cross a network as they are */
+        const char *key; /* file, or "" */
+        const char *run; /* name, or "" */
+        bool encrypt;    /* false: bytes may cross a network as they are */
         const char *cert, *cert_key, *ca; /* files, or "" */
         int64_t memory_limit;             /* bytes; 0 = the machine's free memory */
     } mesh;

@@ -59,14 +59,14 @@ typedef struct weft_dataset_config {
     int64_t image;         /* of images: side that they are scaled to; 0: not scaled */
     int64_t channels;      /* of images: 1 or 3; 0: as they are, with files 3 */
     uint64_t seed;
-    int threads; /* for encoding text; below 1: one */
+    int threads;             /* for encoding text; below 1: one */
     const char *field;       /* of .jsonl: name of the field with the text; NULL:
                                 "text" */
     const char *column;      /* of .csv and .tsv: name of the column; the same */
     const char *room_folder; /* where the ids of large texts are stored, in a file
                                 without a name; NULL: they stay in memory */
-    int64_t room_bytes;      /* ids of all texts that stay in memory, in bytes; 0: 256 MiB */
-    const weft_chat *chat;   /* for prompts that are messages; NULL: there are none */
+    int64_t room_bytes; /* ids of all texts that stay in memory, in bytes; 0: 256 MiB */
+    const weft_chat *chat; /* for prompts that are messages; NULL: there are none */
 } weft_dataset_config;
 
 /* Opens the sources. Errors, one sentence each: missing or unreadable file, empty text,

@@ -35,8 +35,8 @@ typedef struct weft_rank_facts {
     uint64_t program_hash, library_hash;
     /* the machine */
     char host[64], system[96], processor[96];
-    int64_t instructions;                         /* 0 base, 1 AVX, 2 AVX2, 3 AVX-512, 4 and AMX */
-    int64_t cores, cores_allowed;                 /* online; allowed to this process */
+    int64_t instructions;         /* 0 base, 1 AVX, 2 AVX2, 3 AVX-512, 4 and AMX */
+    int64_t cores, cores_allowed; /* online; allowed to this process */
     uint64_t cpus[WEFT_DOCTOR_CPU_WORDS];         /* the latter as a set of bits */
     int64_t memory_nodes;                         /* NUMA nodes that have cores */
     double cpu_quota;                             /* cores, of the control group */

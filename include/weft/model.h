@@ -27,7 +27,7 @@ typedef struct weft_model_config {
     char rope_scaling[128];
     double rope_local_theta; /* of layers with a window, unscaled; 0 = like the others */
     double rope_share;       /* rotated share of a head, from its start; 0 = all */
-    int64_t window;        /* tokens that a token sees, itself included; 0 = all before it */
+    int64_t window; /* tokens that a token sees, itself included; 0 = all before it */
     int64_t window_period; /* every window_period-th layer has no window; 0 = none */
     double query_scale;    /* q.k is divided by its square root; 0 = D */
     double attention_cap;  /* c tanh(score / c) before the softmax; 0 = none */

@@ -18,7 +18,8 @@ extern "C" {
 typedef struct weft_learning {
     const char *changes; /* what differs from one machine; "" = nothing */
     bool measured;
-    float per_doubling_error; /* of per_doubling; 0: all gradients are averaged in each step */
+    float
+        per_doubling_error; /* of per_doubling; 0: all gradients are averaged in each step */
     double low, high; /* steps to a loss, relative to full synchronization with AdamW on
                          two nodes: the lowest and highest measured value */
     double per_doubling; /* growth of the logarithm of that when the nodes double */
@@ -142,7 +143,7 @@ typedef struct weft_advise_options {
     int n_measured;
     const struct weft_inference_of_facts *inferred; /* what weft_cluster_anchor inferred
                                                        from them; or NULL */
-    double failure_s;           /* mean time between failures of a node; 0: none fails */
+    double failure_s;         /* mean time between failures of a node; 0: none fails */
     double restart_s, save_s; /* until all nodes continue; time that all nodes stop for a
                                  checkpoint */
     bool roll_back; /* after a failure all nodes return to the checkpoint, even if the
@@ -215,7 +216,8 @@ typedef struct weft_measurement {
     double seconds, tokens_per_s;  /* of a step; one of the two is given */
     double predicted_s;            /* with the facts that were inferred from all
                                       measurements */
-    double effort; /* FLOP of the model per second, relative to the peak of all ranks; what
+    double
+        effort; /* FLOP of the model per second, relative to the peak of all ranks; what
                       is recomputed does not count, waiting does; 0: no peak is known */
 } weft_measurement;
 

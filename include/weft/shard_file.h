@@ -94,7 +94,8 @@ WEFT_API weft_status weft_shard_encode_texts(weft_ctx *ctx,
 /* Trains byte-level BPE (weft_tokenizer_train) on texts of any kind that training reads, at
  * most on their first 256 MiB; shards among them are skipped. [out] *n_bytes: how many
  * bytes of text were used; may be NULL. The caller owns *out. */
-WEFT_API weft_status weft_tokenizer_train_texts(weft_ctx *ctx, const weft_shard_texts *texts,
+WEFT_API weft_status weft_tokenizer_train_texts(weft_ctx *ctx,
+                                                const weft_shard_texts *texts,
                                                 int64_t vocab, const char *split,
                                                 weft_tokenizer **out,
                                                 int64_t *n_bytes) WEFT_CHECKED;

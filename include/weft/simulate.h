@@ -24,14 +24,14 @@ typedef struct weft_simulate_options {
     double slow_links;       /* share of the nodes with a slower interface, by */
     double slow_link_factor; /* this factor, 1 or more; 0 = 2 */
     double failure_s;        /* mean time between failures of one node; 0 = none fails */
-    double restart_s; /* from a failure until all nodes continue from the checkpoint, or
+    double restart_s;   /* from a failure until all nodes continue from the checkpoint, or
                          until the failed node has joined those that continued */
-    bool roll_back;   /* return to the checkpoint, even if the others could continue */
+    bool roll_back;     /* return to the checkpoint, even if the others could continue */
     int64_t save_every; /* steps; 0 = run.save_every, 0 there: no checkpoint */
     double save_s;      /* time that all nodes stop for a checkpoint */
-    double busy_s;     /* of each day, from its beginning (day 1 begins with the run);
+    double busy_s;      /* of each day, from its beginning (day 1 begins with the run);
                           0 = none */
-    double busy_share; /* share of its rate that the wire then carries; above 0, <= 1 */
+    double busy_share;  /* share of its rate that the wire then carries; above 0, <= 1 */
 } weft_simulate_options;
 
 /* Seconds of the run that would not have been spent without each cause; their sum is what

@@ -201,23 +201,25 @@ WEFT_API weft_status weft_sync_signs(weft_sync *sync, int i, unsigned char *belo
 typedef enum weft_parcel_kind {
     WEFT_PARCEL_CHANGE, /* outgoing: the coded change, or difference; with places (sparse_outer)
                            the numbers at these places in 2 bits each */
-    WEFT_PARCEL_MEAN,   /* incoming: mean of all changes, n f32 */
-    WEFT_PARCEL_LOST,   /* incoming: n f32 to be added to what coding lost */
-    WEFT_PARCEL_HEARD   /* incoming: a partner's difference, coded as outgoing ones */
+    WEFT_PARCEL_MEAN, /* incoming: mean of all changes, n f32 */
+    WEFT_PARCEL_LOST, /* incoming: n f32 to be added to what coding lost */
+    WEFT_PARCEL_HEARD /* incoming: a partner's difference, coded as outgoing ones */
 } weft_parcel_kind;
 
 typedef struct weft_sync_parcel {
     size_t struct_size;
     weft_parcel_kind kind;
-    int bucket, partner;  /* partner: number in the names of choco's states */
-    bool again;           /* outer with a delay, after weft_sync_resume: the change that was in
+    int bucket, partner; /* partner: number in the names of choco's states */
+    bool again; /* outer with a delay, after weft_sync_resume: the change that was in
                              flight, coded once more */
-    int64_t first, n;     /* numbers [first, first + n) of all */
-    int64_t exchange;     /* the step to which it belongs */
-    uint64_t seed, place; /* with mixer.rounding=stochastic: of wire/section.h, step = exchange */
-    double share;         /* HEARD: x += share (heard - told) */
+    int64_t first, n; /* numbers [first, first + n) of all */
+    int64_t exchange; /* the step to which it belongs */
+    uint64_t seed,
+        place;    /* with mixer.rounding=stochastic: of wire/section.h, step = exchange */
+    double share; /* HEARD: x += share (heard - told) */
     int64_t n_bytes, n_places;
-    const void *bytes; /* incoming: borrowed until the next step opens, or until weft_sync_mix */
+    const void
+        *bytes; /* incoming: borrowed until the next step opens, or until weft_sync_mix */
 } weft_sync_parcel;
 
 /* Before weft_sync_begin, with setup.outside, without setup.elastic and setup.skips. Not
@@ -230,15 +232,15 @@ WEFT_API weft_status weft_sync_hold_mixer(weft_sync *sync, int *partners) WEFT_C
  * many there are; at most `most` are written. All have to be handed over, by their number in this
  * list; bytes [n_bytes] and places [n_places], or NULL, are borrowed until weft_sync_mix (or the
  * opening) has returned. Not collective. */
-WEFT_API weft_status weft_sync_outgoing(weft_sync *sync, weft_sync_parcel *parcels, int most,
-                                        int *n) WEFT_CHECKED;
+WEFT_API weft_status weft_sync_outgoing(weft_sync *sync, weft_sync_parcel *parcels,
+                                        int most, int *n) WEFT_CHECKED;
 WEFT_API weft_status weft_sync_hand(weft_sync *sync, int k, const void *bytes,
                                     const int32_t *places) WEFT_CHECKED;
 
 /* What has arrived: between weft_sync_agree and weft_sync_mix in the former, then in the latter.
  * Not collective. */
-WEFT_API weft_status weft_sync_incoming(weft_sync *sync, weft_sync_parcel *parcels, int most,
-                                        int *n) WEFT_CHECKED;
+WEFT_API weft_status weft_sync_incoming(weft_sync *sync, weft_sync_parcel *parcels,
+                                        int most, int *n) WEFT_CHECKED;
 
 /* This rank asks that all ranks skip the current step (because of an infinite gradient in 16
  * bits, for example). Requires setup.skips; to be called before weft_sync_step or
@@ -275,8 +277,8 @@ WEFT_API weft_status weft_sync_complete(weft_sync *sync, double loss) WEFT_CHECK
 typedef struct weft_sync_part {
     size_t struct_size;
     int first, n; /* tensors first to first + n - 1; n = 0: none within the time */
-    bool all;   /* all were named before, this call names none: call step or agree */
-    bool moves; /* as in weft_sync_agree */
+    bool all;     /* all were named before, this call names none: call step or agree */
+    bool moves;   /* as in weft_sync_agree */
 } weft_sync_part;
 
 /* Waits for at most timeout_s seconds (0: does not wait) for the next tensors after

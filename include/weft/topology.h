@@ -127,7 +127,7 @@ typedef struct weft_topology_analysis {
     int64_t steps;           /* analysed: one period, or a sample if it never repeats */
     double stochastic_error; /* largest deviation of a column's sum from 1 or, without
                                 push_sum, of a row's sum */
-    double gap_mean;   /* 1 - s2 of the mean of W(t) over the steps, where s2 is the
+    double gap_mean;         /* 1 - s2 of the mean of W(t) over the steps, where s2 is the
                           second largest singular value; NAN with push_sum */
     double gap_period; /* 1 - s2 of the product of W(t) over a period; NAN without one */
     double left;       /* disagreement after those steps */

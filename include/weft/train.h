@@ -39,8 +39,8 @@ typedef struct weft_step_record {
     double wait_s;                           /* computing waited for the exchange */
     double hidden_share; /* 1 - wait/exchange; 1 if nothing was exchanged */
     double step_s, elapsed_s;
-    int64_t allocations; /* made by the first rank and the mesh so far */
-    double left_s;       /* estimate of the time to the last step */
+    int64_t allocations;       /* made by the first rank and the mesh so far */
+    double left_s;             /* estimate of the time to the last step */
     int64_t memory_rank_bytes; /* held by the first rank itself: parameters, gradients,
                                   state, activations, messages */
 } weft_step_record;
@@ -72,7 +72,8 @@ typedef struct weft_run_summary {
     int64_t wire_bytes_per_step; /* predicted, one node's interface, out */
     double gemm_flops;           /* measured, all ranks together */
     int64_t first_step;          /* > 0 when resumed */
-    int64_t train_tokens;        /* of the training text; 0 for pairs, images, generated tokens */
+    int64_t
+        train_tokens; /* of the training text; 0 for pairs, images, generated tokens */
 } weft_run_summary;
 
 typedef struct weft_train_hooks {
@@ -102,8 +103,7 @@ typedef struct weft_train_result {
     int64_t memory_bytes; /* peak resident memory */
     int64_t memory_predicted_bytes;
     double hidden_share; /* over all steps of this run */
-    bool
-        leads; /* this process wrote the run folder at the end: rank 0, or the first rank
+    bool leads; /* this process wrote the run folder at the end: rank 0, or the first rank
                   that was not lost */
 } weft_train_result;
 

@@ -22,7 +22,8 @@ void wefti_buffer_fini(weft_ctx *ctx, wefti_buffer *buffer) {
 
 void wefti_buffer_reserve(weft_ctx *ctx, wefti_buffer *buffer, int64_t n_bytes) {
     if (buffer->status != WEFT_OK) return;
-    if (n_bytes < buffer->capacity - buffer->n) return; /* one byte is reserved for the NUL */
+    if (n_bytes < buffer->capacity - buffer->n)
+        return; /* one byte is reserved for the NUL */
     int64_t more = buffer->capacity ? buffer->capacity : 256;
     while (more <= buffer->n + n_bytes) more *= 2;
     buffer->status = wefti_grow(ctx, &buffer->bytes, buffer->n, more, 1, "text");

@@ -130,7 +130,9 @@ void wefti_stop_watch(weft_ctx *ctx, bool (*asked)(void *user), void *user) {
     ctx->stop_user = user;
 }
 
-bool wefti_stop_asked(const weft_ctx *ctx) { return ctx->stop && ctx->stop(ctx->stop_user); }
+bool wefti_stop_asked(const weft_ctx *ctx) {
+    return ctx->stop && ctx->stop(ctx->stop_user);
+}
 
 int64_t weft_ctx_allocations(const weft_ctx *ctx) {
     return atomic_load(&ctx->allocations);

@@ -100,7 +100,8 @@ static void memory_limits(const char *root, const char *base, const char *start,
     wefti_set_text(group, sizeof group, start);
     do {
         int64_t limit = group_number(root, base, group, names->limit);
-        if (limit <= 0 || limit >> 30 >= UNLIMITED_GiB) continue; /* "no limit" in version 1 */
+        if (limit <= 0 || limit >> 30 >= UNLIMITED_GiB)
+            continue; /* "no limit" in version 1 */
         if (limits->memory_bytes >= 0 && limits->memory_bytes <= limit) continue;
         limits->memory_bytes = limit;
         limits->memory_used_bytes = group_number(root, base, group, names->used);

@@ -57,9 +57,10 @@ void wefti_machine_busy(const char *root, double *busy_s, double *all_s) {
     unsigned long long t[COUNTS] = {0};
     double ticks_per_s = (double)sysconf(_SC_CLK_TCK), all = 0;
     *busy_s = *all_s = NAN;
-    if (!wefti_first_line(root, "/proc/stat", line, sizeof line) || ticks_per_s <= 0) return;
-    int n = sscanf(line, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2],
-                   &t[3], &t[4], &t[5], &t[6], &t[7]);
+    if (!wefti_first_line(root, "/proc/stat", line, sizeof line) || ticks_per_s <= 0)
+        return;
+    int n = sscanf(line, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1],
+                   &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]);
     if (n <= IDLE) return;
     for (int i = 0; i < n; i++) all += (double)t[i];
     *all_s = all / ticks_per_s;
@@ -82,11 +83,13 @@ void wefti_machine_network(const char *root, double *out_bytes, double *in_bytes
     unsigned long long in, out;
     double sum_in = 0, sum_out = 0;
     *out_bytes = *in_bytes = NAN;
-    if (snprintf(path, sizeof path, "%s/proc/net/dev", root ? root : "") >= PATH_MAX) return;
+    if (snprintf(path, sizeof path, "%s/proc/net/dev", root ? root : "") >= PATH_MAX)
+        return;
     FILE *file = fopen(path, "re");
     if (!file) return;
     while (fgets(line, sizeof line, file)) {
-        int n = sscanf(line, " %31[^: ]: %llu %*u %*u %*u %*u %*u %*u %*u %llu", name, &in, &out);
+        int n = sscanf(line, " %31[^: ]: %llu %*u %*u %*u %*u %*u %*u %*u %llu", name,
+                       &in, &out);
         if (n != 3 || stays_here(name)) continue;
         sum_in += (double)in;
         sum_out += (double)out;

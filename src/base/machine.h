@@ -8,7 +8,8 @@ int64_t wefti_machine_available_bytes(void); /* memory that can be used without 
                                                 limits of control groups included */
 int64_t wefti_process_resident_bytes(void);
 int64_t wefti_process_peak_bytes(void);
-double wefti_process_cpu_s(void); /* of all its threads since it was started; NAN: not known */
+double
+wefti_process_cpu_s(void); /* of all its threads since it was started; NAN: not known */
 int wefti_machine_cores(void); /* cores that this process may run on */
 
 /* A number that processes of one machine have in common, and those of different ones do not,

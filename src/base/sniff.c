@@ -16,7 +16,8 @@ typedef struct mark {
     const char *bytes, *name;
 } mark;
 
-#define MARK(at, bytes, name) {at, sizeof(bytes) - 1, bytes, name}
+#define MARK(at, bytes, name)                                                            \
+    { at, sizeof(bytes) - 1, bytes, name }
 
 static const mark marks[] = {
     MARK(0, "\x89PNG\r\n\x1A\n", "a PNG picture"),
@@ -39,8 +40,12 @@ static const mark marks[] = {
     MARK(0, "Rar!\x1A\7", "a RAR archive"),
     MARK(257, "ustar", "a tar archive"),
     MARK(0, "BZh", "data packed by bzip2 (unpack it, or pack it by gzip or zstd)"),
-    MARK(0, "\xFD" "7zXZ\0", "data packed by xz (unpack it, or pack it by gzip or zstd)"),
-    MARK(0, "\x04\x22\x4D\x18", "data packed by lz4 (unpack it, or pack it by gzip or zstd)"),
+    MARK(0,
+         "\xFD"
+         "7zXZ\0",
+         "data packed by xz (unpack it, or pack it by gzip or zstd)"),
+    MARK(0, "\x04\x22\x4D\x18",
+         "data packed by lz4 (unpack it, or pack it by gzip or zstd)"),
     MARK(0, "\x1F\x8B", "data packed by gzip"),
     MARK(0, "\x28\xB5\x2F\xFD", "data packed by zstd"),
     MARK(0, "PAR1", "a Parquet table (write it as .jsonl or .csv)"),
@@ -52,7 +57,10 @@ static const mark marks[] = {
     MARK(0, "GGUF", "a GGUF model"),
     MARK(8, "{\"", "a safetensors file of weights"),
     MARK(0, "\x89weftTK\n", "a token shard of weft's inside of packed data (unpack it)"),
-    MARK(0, "\x7F" "ELF", "a program or library (ELF)"),
+    MARK(0,
+         "\x7F"
+         "ELF",
+         "a program or library (ELF)"),
     MARK(0, "\0asm", "a WebAssembly program"),
     MARK(0, "MZ\x90\0", "a Windows program"),
     MARK(0, "\xCA\xFE\xBA\xBE", "a Java class or a program of macOS"),
@@ -78,7 +86,8 @@ const char *wefti_sniff_mark(const char *head, int64_t n) {
     int is_text = !has_nul(head, n) && wefti_utf8_valid(head, n) >= n - LONGEST_CHARACTER;
     for (size_t k = 0; k < sizeof marks / sizeof *marks; k++) {
         const mark *m = &marks[k];
-        if (n < m->at + m->n || memcmp(head + m->at, m->bytes, (size_t)m->n) != 0) continue;
+        if (n < m->at + m->n || memcmp(head + m->at, m->bytes, (size_t)m->n) != 0)
+            continue;
         if (!is_text || !is_printable(m)) return m->name;
     }
     return NULL;

@@ -55,7 +55,8 @@ static const suffix *suffixes_of(wefti_quantity unit) {
 }
 
 double wefti_strtod(const char *text, char **end) {
-    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* a constant of the C library */
+    locale_t plain = newlocale(LC_ALL_MASK, "C",
+                               (locale_t)0); /* a constant of the C library */
     if (plain == (locale_t)0) return strtod(text, end);
     double value = strtod_l(text, end, plain);
     freelocale(plain);

@@ -267,7 +267,8 @@ static bool is_silent(weft_ctx *ctx, const wefti_lease *l, const owner *other,
 
 static bool is_gone(weft_ctx *ctx, const wefti_lease *l, hold held, const owner *other,
                     const char *text) {
-    if (held == LOCKED && text[0] == '\0') return true; /* the owner was killed before it
+    if (held == LOCKED && text[0] == '\0')
+        return true; /* the owner was killed before it
                                                            wrote */
     bool here = wefti_is(other->boot, l->mine.boot);
     if (here && held == LOCKED) return true;

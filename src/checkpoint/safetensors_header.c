@@ -70,8 +70,8 @@ static weft_status metadata_not_taken(weft_ctx *ctx, const char *where, const ch
     if (!wefti_is_utf8(key) || wefti_is_utf8(value))
         return not_taken(ctx, where, "the metadata key", key);
     return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                         "the metadata '%s' of %s has a value that is not UTF-8 text", key,
-                         where);
+                         "the metadata '%s' of %s has a value that is not UTF-8 text",
+                         key, where);
 }
 
 /* Whether the dimensions, if there are more than two, match rows x columns. */

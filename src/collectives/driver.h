@@ -105,15 +105,13 @@ typedef struct wefti_driver_setup {
     wefti_exchange_times *times; /* NULL: not needed */
     int stage;                   /* in the tags of the first round (wefti_comm_tag) */
     int n_buckets;
-    int n_buffers; /* exchanges of a bucket that may be under way at once */
-    bool
-        answers_inside; /* an answer replaces what the owner sent about itself, in the
+    int n_buffers;       /* exchanges of a bucket that may be under way at once */
+    bool answers_inside; /* an answer replaces what the owner sent about itself, in the
                            same buffer */
-    bool own_answers; /* for OWNER: what a member sends and answers concerns its own
+    bool own_answers;    /* for OWNER: what a member sends and answers concerns its own
                          numbers, so no other rank can answer for it; if it is lost, its
                          answer counts nowhere */
-    bool
-        here_only; /* a lost member's message counts only on ranks where it has arrived:
+    bool here_only; /* a lost member's message counts only on ranks where it has arrived:
                       no rank forwards it, and none answers for the member */
     double deadline_s; /* ALL only: how long a receiver waits; 0: for all messages */
     int64_t steps;     /* with a deadline: steps of the run */

@@ -10,13 +10,12 @@
  * pair, and the step is in its head. A receiver later receives and drops the messages that
  * it did without, so that the sender's buffers become free. */
 typedef struct wefti_stream {
-    int64_t n_sent;  /* messages sent to the other member */
-    int64_t n_taken; /* messages received from it */
-    int64_t last;    /* step of the last received message, or -1 */
-    int64_t missed;  /* last step whose message was missing; -1: none is missing */
-    wefti_frame
-        wanted; /* the last request: all messages are alike except for the step */
-    const void *view; /* the last received message, not released yet, or NULL */
+    int64_t n_sent;     /* messages sent to the other member */
+    int64_t n_taken;    /* messages received from it */
+    int64_t last;       /* step of the last received message, or -1 */
+    int64_t missed;     /* last step whose message was missing; -1: none is missing */
+    wefti_frame wanted; /* the last request: all messages are alike except for the step */
+    const void *view;   /* the last received message, not released yet, or NULL */
 } wefti_stream;
 
 typedef struct wefti_streams_setup {

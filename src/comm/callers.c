@@ -140,7 +140,8 @@ static wefti_caller_fate hear(wefti_callers *all, wefti_caller *c) {
     wefti_caller_fate fate = shake(all, c);
     if (!c->shaken || fate == WEFTI_CALLER_GONE) return fate;
     if (c->out) return send_answer(c);
-    if (c->n_card == WEFTI_CARD_BYTES) return WEFTI_CALLER_WAITS; /* for the answer to its card */
+    if (c->n_card == WEFTI_CARD_BYTES)
+        return WEFTI_CALLER_WAITS; /* for the answer to its card */
     struct iovec part = {c->card + c->n_card, (size_t)(WEFTI_CARD_BYTES - c->n_card)};
     c->n_card += (int)wefti_connection_read(&c->stream, &part, 1);
     if (c->n_card == WEFTI_CARD_BYTES) return all->admit(all->user, c);

@@ -33,9 +33,9 @@ typedef struct wefti_comm wefti_comm;
 
 /* Kinds of messages of a step during which members may be lost. */
 typedef enum wefti_piece_kind {
-    WEFTI_PIECE_SAME, /* its sender sent the same bytes to all members */
+    WEFTI_PIECE_SAME,  /* its sender sent the same bytes to all members */
     WEFTI_PIECE_ALONE, /* the same, and only its sender can make this answer */
-    WEFTI_PIECE_OWN   /* its sender sent these bytes to this rank alone */
+    WEFTI_PIECE_OWN    /* its sender sent these bytes to this rank alone */
 } wefti_piece_kind;
 
 /* The message of a lost member that no remaining member has. It was the lost member's

@@ -36,8 +36,6 @@ static int rank_of_id(const wefti_elastic *e, wefti_node_id id) {
 
 static int64_t now_us(void) { return (int64_t)(wefti_now_s() * 1e6); }
 
-/* --- birth and death --- */
-
 static int max_entries(const wefti_elastic *e) {
     return wefti_view_max_departed(&e->limits) * e->limits.window;
 }
@@ -105,11 +103,11 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
             lists[i] = next;
         }
     wefti_elastic_free_said(ctx, e);
-    void *blocks[] = {e->closed_s, e->begun, e->told_s, e->work, e->departed, e->taken,
-                      e->cut_of,   e->ranks, e->reason, e->held, e->entries,  e->holders,
-                      e->order,    e->id,    e->fresh,  e->was,  e->given_s,  e->spoke,
-                       e->ended,    e->missed, e->left_s, e->was_departed,
-                       e->notice,   e->heard_notice};
+    void *blocks[] = {
+        e->closed_s, e->begun,  e->told_s, e->work,         e->departed, e->taken,
+        e->cut_of,   e->ranks,  e->reason, e->held,         e->entries,  e->holders,
+        e->order,    e->id,     e->fresh,  e->was,          e->given_s,  e->spoke,
+        e->ended,    e->missed, e->left_s, e->was_departed, e->notice,   e->heard_notice};
     wefti_member_destroy(e->member);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
@@ -158,10 +156,9 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     e->n_ranks = setup->joins ? 0 : mesh->world.size;
     e->me = mesh->rank;
     e->limits = limits_of(mesh, setup);
-    int64_t before = setup->first_step - 1;
-    e->steps = (wefti_member_steps){before, before, before};
+    e->stable = setup->first_step - 1;
+    e->steps = (wefti_member_steps){e->stable, e->stable, e->stable};
     e->view = e->entered = setup->joins ? 0 : 1;
-    e->stable = before;
     weft_status status = allocate(mesh->ctx, e);
     if (status == WEFT_OK) status = wefti_elastic_keep_notice(mesh->ctx, e);
     if (status == WEFT_OK) fill_places(mesh, e);
@@ -190,8 +187,8 @@ static void note_out(weft_mesh *mesh, wefti_member_out out) {
         [WEFTI_OUT_LEFT] = "it has left",
         [WEFTI_OUT_EVICTED] = WEFTI_LEFT_BEHIND,
         [WEFTI_OUT_NO_QUORUM] = "it hears too few of the others to go on",
-        [WEFTI_OUT_REFUSED] =
-            "it was refused, for its configuration, or its text or tensors, are not the run's",
+        [WEFTI_OUT_REFUSED] = "it was refused, for its configuration, or its text or "
+                              "tensors, are not the run's",
         [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
         [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
     wefti_elastic_note_way_back(mesh, out);
@@ -289,11 +286,12 @@ static void install(weft_mesh *mesh) {
         if (e->departed[r] && !e->fresh[r] && !mesh->peers[r].lost)
             wefti_outbox_let_go(mesh, r);
     if (site >= 0)
-        wefti_mesh_blame(mesh, mesh->rank,
-                         "site %d of %d has lost all its nodes, and the run goes on without a "
-                         "site of several only where one site is left and sites do not gossip; "
-                         "resume it from its checkpoint",
-                         site + 1, e->setup.sites);
+        wefti_mesh_blame(
+            mesh, mesh->rank,
+            "site %d of %d has lost all its nodes, and the run goes on without a "
+            "site of several only where one site is left and sites do not gossip; "
+            "resume it from its checkpoint",
+            site + 1, e->setup.sites);
     if (!whole)
         wefti_mesh_blame(
             mesh, mesh->rank,
@@ -556,8 +554,10 @@ static bool call_the_silent(weft_mesh *mesh) {
     if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return false;
     for (int r = 0; r < e->size; r++) {
         bool is_silent = r != mesh->rank && !e->departed[r] && !mesh->peers[r].lost &&
-                         e->closed_s[r] == 0 && wefti_member_suspects(e->member, e->id[r]);
-        if (is_silent && refuses_call(mesh, r)) feed_closed(mesh, r, WEFTI_EVIDENCE_RESET);
+                         e->closed_s[r] == 0 &&
+                         wefti_member_suspects(e->member, e->id[r]);
+        if (is_silent && refuses_call(mesh, r))
+            feed_closed(mesh, r, WEFTI_EVIDENCE_RESET);
     }
     return true;
 }

@@ -22,17 +22,18 @@ typedef struct wefti_elastic_policy {
                        < 0: no limit */
     double pause_s; /* how long too few processes wait before they give up */
     bool split;     /* too few processes may continue */
-    const char *witness; /* "HOST[:PORT]", or "" or NULL: there is none; borrowed at the start */
+    const char
+        *witness; /* "HOST[:PORT]", or "" or NULL: there is none; borrowed at the start */
     bool own_loop; /* what happens between two steps belongs to the caller, and is waited
                       for like a step */
 } wefti_elastic_policy;
 
 typedef struct wefti_elastic_setup {
-    int shards;         /* ranks that share one copy */
+    int shards;          /* ranks that share one copy */
     int sites, per_site; /* 1: no sites; ranks that each site begins with */
-    int units;          /* of the model: at least as many as a group has buckets */
-    int64_t first_step; /* of this start of the run */
-    uint64_t run;       /* its number, drawn at random for each start */
+    int units;           /* of the model: at least as many as a group has buckets */
+    int64_t first_step;  /* of this start of the run */
+    uint64_t run;        /* its number, drawn at random for each start */
     uint64_t config_hash, data_hash; /* must be equal in all processes */
     bool joins;    /* this process joins a running run (transport.h, entry) */
     int lag;       /* a step is over this many steps later: ranks may be so far apart */
@@ -50,7 +51,8 @@ typedef struct wefti_elastic_setup {
 static inline int wefti_elastic_site_of(const wefti_elastic_setup *s, int place) {
     int founders = s->sites * s->per_site;
     if (s->sites < 2) return 0;
-    return place < founders ? place / s->per_site : (place - founders) / s->shards % s->sites;
+    return place < founders ? place / s->per_site
+                            : (place - founders) / s->shards % s->sites;
 }
 
 /* Whether the membership has room for the processes of the mesh; a lag of the status
@@ -151,13 +153,13 @@ enum {
     WEFTI_WAY_BACK_BYTES = 1024,
     WEFTI_VIEW_SHIFT = 5,
     WEFTI_MAX_VIEWS = (1 << 10) - WEFTI_ROUNDS,
-    WEFTI_CHANNEL_PART = 0x8000,  /* + the lost rank: a part that was meant for it */
-    WEFTI_NOTICE_MOST = 1 << 20, /* bytes */
+    WEFTI_CHANNEL_PART = 0x8000,   /* + the lost rank: a part that was meant for it */
+    WEFTI_NOTICE_MOST = 1 << 20,   /* bytes */
     WEFTI_CHANNEL_NOTICE = 0xfffc, /* empty: asks what must be equal in all; else the
                                       answer */
-    WEFTI_CHANNEL_RELAY = 0xfffd, /* a lost rank's message, from a rank that has it */
-    WEFTI_CHANNEL_ASK = 0xfffe,   /* asks for such a message */
-    WEFTI_CHANNEL_MEMBER = 0xffff /* between the membership machines */
+    WEFTI_CHANNEL_RELAY = 0xfffd,  /* a lost rank's message, from a rank that has it */
+    WEFTI_CHANNEL_ASK = 0xfffe,    /* asks for such a message */
+    WEFTI_CHANNEL_MEMBER = 0xffff  /* between the membership machines */
 };
 
 /* The position of a message in the terms of the membership machine. */
@@ -190,7 +192,8 @@ typedef struct wefti_said {
     int channel, peer; /* the other site, as a member of the group */
     int64_t tag, step, n_bytes, capacity;
     void *data; /* owned */
-    int *ranks; /* [n_mine + n_theirs] owned: the mesh ranks of both sites in that world */
+    int *
+        ranks; /* [n_mine + n_theirs] owned: the mesh ranks of both sites in that world */
     int n_mine, n_theirs, max_ranks;
 } wefti_said;
 
@@ -208,15 +211,14 @@ typedef struct wefti_elastic {
     bool has_frozen;
     bool must_meet; /* a joiner has not reported its connections to the machine yet */
     wefti_ballot ballot; /* the ballot whose inventory is due */
-    double
-        *closed_s;  /* [size] time at which a connection ended; 0: it has not, < 0:
+    double *closed_s;    /* [size] time at which a connection ended; 0: it has not, < 0:
                        reported to the machine */
-    double *left_s; /* [size] when its farewell was noticed; 0: none yet */
-    int64_t *begun; /* [size] step of the last piece reported to the machine */
-    double *told_s; /* [size] time of that report */
-    double patience_s; /* the value last given to the machine; 0: none */
+    double *left_s;      /* [size] when its farewell was noticed; 0: none yet */
+    int64_t *begun;      /* [size] step of the last piece reported to the machine */
+    double *told_s;      /* [size] time of that report */
+    double patience_s;   /* the value last given to the machine; 0: none */
     wefti_elastic_rates rates;
-    void *notice; /* [setup.notice_bytes] owned */
+    void *notice;       /* [setup.notice_bytes] owned */
     wefti_asker *asker; /* owned; NULL: there is no witness */
     int witness_said;   /* the witness's last answer (witness.h); -1: it was not asked */
     wefti_inventory_entry *entries;
@@ -233,13 +235,13 @@ typedef struct wefti_elastic {
     bool frozen, in_step;
     double step_s; /* a long one of the last steps; 0: not enough steps yet */
     int64_t n_steps;
-    bool gathers; /* the rank's thread waits for all members between steps */
+    bool gathers;             /* the rank's thread waits for all members between steps */
     int64_t view, first_step; /* of the machine's view; copies for the ranks' threads */
-    double rate_Bps;          /* of the slowest connection to another machine; 0: not known */
-    bool *departed;           /* [size] not in the view */
-    wefti_node_id *id;        /* [size] current or last process at a place; 0: none yet */
-    bool *fresh;              /* [size] connected, but not in any view here yet */
-    int *order;               /* [n_order] the view's members, in its order */
+    double rate_Bps;   /* of the slowest connection to another machine; 0: not known */
+    bool *departed;    /* [size] not in the view */
+    wefti_node_id *id; /* [size] current or last process at a place; 0: none yet */
+    bool *fresh;       /* [size] connected, but not in any view here yet */
+    int *order;        /* [n_order] the view's members, in its order */
     int n_order;
     int64_t *taken; /* [size] last step of which this rank took a part for itself */
     int64_t cut_low;
@@ -250,17 +252,17 @@ typedef struct wefti_elastic {
     int64_t stable;
     wefti_sent_part *parts, *spare_parts;
     wefti_said *said, *spare_said;
-    bool *was_departed;           /* [size] before the last view */
+    bool *was_departed;  /* [size] before the last view */
     char (*reason)[200]; /* [size] what a rank reported about its failure */
-    bool replaced; /* another process took over what only one may do (see above) */
-    bool refused; /* this process may not join */
-    void *heard_notice; /* [n_heard] owned: what a member sent in that case */
+    bool replaced;       /* another process took over what only one may do (see above) */
+    bool refused;        /* this process may not join */
+    void *heard_notice;  /* [n_heard] owned: what a member sent in that case */
     int64_t n_heard;
-    bool over;     /* the run is about to end: no process may join any more */
-    bool is_out;   /* the machine has ended */
+    bool over;   /* the run is about to end: no process may join any more */
+    bool is_out; /* the machine has ended */
     char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they continued
                                             without this process; "": they did not */
-    bool *ended;         /* [size] its connection has ended */
+    bool *ended;                         /* [size] its connection has ended */
     wefti_missed *missed; /* [n_missed] messages that did not count for this rank */
     int n_missed, max_missed;
     bool forgot_missed; /* there was no memory to note one of them */
@@ -330,7 +332,7 @@ const char *wefti_elastic_witness_text(const wefti_elastic *e, wefti_member_out 
 /* --- elastic_return.c: the progress thread --- */
 
 /* The text of a process that the others have continued without. */
-#define WEFTI_LEFT_BEHIND                                                              \
+#define WEFTI_LEFT_BEHIND                                                                \
     "the others could not hear it, or waited for it in vain, and went on without it"
 
 /* The machine has ended: notes whether this process may join again, and where. */
@@ -379,7 +381,8 @@ bool wefti_elastic_is_whole(const wefti_elastic *e, int rank);
 /* Keeps what this rank sends to a member of the group between sites, until all have it. Of
  * `what`, the fields channel, peer, tag and n_bytes are read. The data is copied. */
 weft_status wefti_elastic_keep_said(weft_mesh *mesh, const wefti_members *m,
-                                    const wefti_said *what, const void *data) WEFT_CHECKED;
+                                    const wefti_said *what,
+                                    const void *data) WEFT_CHECKED;
 void wefti_elastic_forget_said(weft_mesh *mesh, int64_t stable); /* takes the lock */
 void wefti_elastic_free_said(weft_ctx *ctx, wefti_elastic *e);
 
@@ -390,7 +393,8 @@ int wefti_elastic_hearer(const wefti_elastic *e, const wefti_members *m, int pee
 
 /* Number k of the ranks that may send to this rank on behalf of a member, as a mesh rank;
  * -1: no more. */
-int wefti_elastic_speaker(const wefti_elastic *e, const wefti_members *m, int peer, int k);
+int wefti_elastic_speaker(const wefti_elastic *e, const wefti_members *m, int peer,
+                          int k);
 
 /* Whether all ranks of a member are lost. */
 bool wefti_elastic_lost_site(const wefti_elastic *e, const wefti_members *m, int peer);

@@ -30,8 +30,8 @@ void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed) {
     if (e->n_missed == e->max_missed) {
         int more = e->max_missed ? 2 * e->max_missed : 64;
         e->forgot_missed |= wefti_grow(mesh->ctx, &e->missed, e->max_missed, more,
-                                       sizeof *e->missed, "messages that do not count") !=
-                            WEFT_OK;
+                                       sizeof *e->missed,
+                                       "messages that do not count") != WEFT_OK;
         if (e->forgot_missed) return;
         e->max_missed = more;
     }
@@ -59,10 +59,9 @@ weft_status wefti_elastic_missed(weft_ctx *ctx, weft_mesh *mesh, wefti_missed **
     const wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
     *n = e->n_missed;
-    weft_status status = wefti_alloc_n(ctx, *n, sizeof **out, "messages that do not count",
-                                       out);
-    if (status == WEFT_OK && *n > 0)
-        memcpy(*out, e->missed, (size_t)*n * sizeof **out);
+    weft_status status = wefti_alloc_n(ctx, *n, sizeof **out,
+                                       "messages that do not count", out);
+    if (status == WEFT_OK && *n > 0) memcpy(*out, e->missed, (size_t)*n * sizeof **out);
     if (e->forgot_missed) *n = -1;
     pthread_mutex_unlock(&mesh->lock);
     return status;
@@ -87,7 +86,7 @@ void wefti_elastic_why(weft_mesh *mesh, int place, char *out, size_t size) {
     pthread_mutex_lock(&mesh->lock);
     const char *said = e->reason[place];
     snprintf(out, size, "%s",
-             said[0]            ? said
+             said[0]           ? said
              : e->ended[place] ? "its connection ended"
                                : "it was not heard any more");
     pthread_mutex_unlock(&mesh->lock);

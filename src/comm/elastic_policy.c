@@ -16,7 +16,8 @@
 static const double least_patience_s = 30, patience_steps = 5, step_decay = 0.95;
 enum { STEPS_TO_TELL = 3 };
 
-void wefti_elastic_set_policy(const wefti_elastic_setup *setup, wefti_member_policy *out) {
+void wefti_elastic_set_policy(const wefti_elastic_setup *setup,
+                              wefti_member_policy *out) {
     const wefti_elastic_policy *p = &setup->policy;
     out->trust_reset = true;
     out->handover = true;

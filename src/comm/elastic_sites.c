@@ -128,7 +128,8 @@ weft_status wefti_elastic_keep_said(weft_mesh *mesh, const wefti_members *m,
     wefti_elastic *e = mesh->elastic;
     wefti_said *said = take_spare(mesh->ctx, e, what->n_bytes);
     if (!said)
-        return weft_ctx_fail(mesh->ctx, WEFT_ERR_MEMORY, "no memory for a site's message");
+        return weft_ctx_fail(mesh->ctx, WEFT_ERR_MEMORY,
+                             "no memory for a site's message");
     said->channel = what->channel;
     said->peer = what->peer;
     said->tag = what->tag;

@@ -129,10 +129,11 @@ static weft_status find_door(weft_ctx *ctx, const char *text, wefti_asker *a) {
     }
     if (status == WEFT_OK) wefti_free(ctx, doors);
     weft_ctx_clear(ctx);
-    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "elastic.witness is %s, expected HOST or HOST:PORT of one witness, "
-                         "with a port from 1 to 65535",
-                         text);
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "elastic.witness is %s, expected HOST or HOST:PORT of one witness, "
+        "with a port from 1 to 65535",
+        text);
 }
 
 static weft_status start(weft_ctx *ctx, wefti_asker *a) {
@@ -151,10 +152,11 @@ static weft_status start(weft_ctx *ctx, wefti_asker *a) {
 static void look_whether_it_is_there(weft_ctx *ctx, const wefti_asker *a) {
     const wefti_vote nothing = {0};
     if (call(a, &nothing) == WEFTI_WITNESS_IS_HERE) return;
-    weft_ctx_log(ctx, WEFT_LOG_WARN,
-                 "the witness at %s:%d does not answer rank %d; the run goes on without it, and "
-                 "asks it if its network is cut into two halves",
-                 a->host, a->port, a->mesh->rank);
+    weft_ctx_log(
+        ctx, WEFT_LOG_WARN,
+        "the witness at %s:%d does not answer rank %d; the run goes on without it, and "
+        "asks it if its network is cut into two halves",
+        a->host, a->port, a->mesh->rank);
 }
 
 weft_status wefti_elastic_know_witness(weft_ctx *ctx, weft_mesh *mesh, wefti_elastic *e) {
@@ -162,10 +164,11 @@ weft_status wefti_elastic_know_witness(weft_ctx *ctx, weft_mesh *mesh, wefti_ela
     e->witness_said = -1;
     if (!where || !where[0]) return WEFT_OK;
     if (!mesh->transport->ops->ask)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "elastic.witness is %s, but %s can not call it; expected weft's own "
-                             "transport",
-                             where, mesh->transport->version);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "elastic.witness is %s, but %s can not call it; expected weft's own "
+            "transport",
+            where, mesh->transport->version);
     wefti_asker *a;
     WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *a, "the witness", &a));
     a->mesh = mesh;

@@ -103,11 +103,11 @@ const void *wefti_elastic_await_notice(weft_mesh *mesh, int64_t *n) {
 }
 
 static weft_status refuse_other(weft_ctx *ctx, const weft_mesh *mesh) {
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_CONFIG,
-        "rank %d (host %s) was refused, for its configuration, or its text or tensors, are not "
-        "the run's",
-        mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "rank %d (host %s) was refused, for its configuration, or its "
+                         "text or tensors, are not "
+                         "the run's",
+                         mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
 }
 
 /* Waits for the view that contains this rank. If a copy of the model is spread over several

@@ -22,8 +22,8 @@ typedef enum wefti_envelope_kind {
     WEFTI_ENVELOPE_SHORT,     /* a whole message */
     WEFTI_ENVELOPE_LONG,      /* a message whose pieces follow */
     WEFTI_ENVELOPE_ALIVE,     /* a sign of life; tag = the step */
-    WEFTI_ENVELOPE_FAILED, /* a rank failed; tag = its number, channel = the status */
-    WEFTI_ENVELOPE_BYE     /* the last message */
+    WEFTI_ENVELOPE_FAILED,    /* a rank failed; tag = its number, channel = the status */
+    WEFTI_ENVELOPE_BYE        /* the last message */
 } wefti_envelope_kind;
 
 enum { WEFTI_ENVELOPE_BYTES = 24, WEFTI_SHORT_BYTES = 4096 };

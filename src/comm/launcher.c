@@ -30,10 +30,7 @@ static const launcher launchers[] = {
     {"SLURM_STEP_NUM_TASKS", "PMIX_RANK", "openmpi", "srun --mpi=pmix"},
 };
 
-enum {
-    LAUNCHERS = sizeof launchers / sizeof launchers[0],
-    GATHERING_S = 120
-};
+enum { LAUNCHERS = sizeof launchers / sizeof launchers[0], GATHERING_S = 120 };
 enum { MOST_PLACES = 1024 };
 
 static int count_in(const char *variable) {

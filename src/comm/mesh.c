@@ -249,7 +249,8 @@ bool weft_mesh_speaks(weft_mesh *mesh) {
     weft_status status;
     const weft_transport *t = mesh->transport;
     if (mesh->rank == 0 || t->entry) return true;
-    if (t->streams && !wefti_mesh_same_host(mesh, mesh->rank, mesh->rank_of[0])) return true;
+    if (t->streams && !wefti_mesh_same_host(mesh, mesh->rank, mesh->rank_of[0]))
+        return true;
     int failed = wefti_world_failure(&mesh->world, &status, text);
     if (mesh->elastic && failed == mesh->rank) return true;
     return mesh->rank == 1 && failed == 0 && status == WEFT_ERR_PEER;

@@ -27,7 +27,8 @@ typedef struct wefti_parcel {
     int64_t number;    /* in the order in which they were sent */
     bool opened;       /* the envelope was handed to the transport */
     void *own;         /* owned: what data points to, or NULL */
-    unsigned char bytes[WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES]; /* and a SHORT's data */
+    unsigned char
+        bytes[WEFTI_ENVELOPE_BYTES + WEFTI_SHORT_BYTES]; /* and a SHORT's data */
 } wefti_parcel;
 
 /* An incoming message. */
@@ -68,8 +69,7 @@ typedef struct wefti_peer {
     char at[64];               /* its position in the step, in words */
     int64_t process; /* number of its process, if it can be looked up here; else 0 */
     bool greeted, left, here;
-    bool
-        lost; /* the place is empty: its connection has ended and the others continue
+    bool lost; /* the place is empty: its connection has ended and the others continue
                  without it, or no process has taken the place yet */
     bool gone; /* lock: it has left, and all its messages are here */
 } wefti_peer;
@@ -92,20 +92,21 @@ typedef struct wefti_found {
 enum { WEFTI_ROUNDS = 64 };
 
 struct weft_mesh {
-    wefti_world world; /* first member; its shape is set by wefti_mesh_shape */
-    weft_ctx *ctx;     /* owned */
+    wefti_world world;         /* first member; its shape is set by wefti_mesh_shape */
+    weft_ctx *ctx;             /* owned */
     weft_transport *transport; /* owned; its ops and entry are now these: */
     weft_transport_ops ops;
     weft_transport_entry entry;
-    int rank;                  /* == world.first_here */
+    int rank;               /* == world.first_here */
     int n_slots;            /* places for ranks; world.size of them are taken at first */
     int *peer_of, *rank_of; /* rank -> the transport's number, and back */
     int hosts, ranks_here;
     bool even;
     weft_mesh_facts facts; /* that weft_mesh_look returned last */
-    int n_rounds, world_of_round;  /* successors.c; that of communicators that are joined now */
+    int n_rounds,
+        world_of_round; /* successors.c; that of communicators that are joined now */
     bool round_open[WEFTI_ROUNDS]; /* lock */
-    int64_t process; /* that created the mesh: its forks can not use it */
+    int64_t process;               /* that created the mesh: its forks can not use it */
 
     pthread_t progress_thread;
     bool has_progress;
@@ -119,8 +120,8 @@ struct weft_mesh {
     wefti_parcel *sent, *spare_parcels, *all_parcels;
     wefti_arrival *posted, *spare_arrivals, *all_arrivals;
     wefti_traffic traffic;
-    bool closing;     /* send BYE; the thread ends when all have sent it */
-    bool taking_back; /* after a failure: stop reading the senders' memory */
+    bool closing;      /* send BYE; the thread ends when all have sent it */
+    bool taking_back;  /* after a failure: stop reading the senders' memory */
     int64_t moot_from; /* drop messages for exchanges from this step on; -1: none */
 
     _Atomic double silence_s;  /* until a silent rank is given up; 0 = never */
@@ -202,7 +203,8 @@ bool wefti_mesh_same_host(const weft_mesh *mesh, int a, int b);
 
 /* Communicators that are joined from here to wefti_mesh_end_joins have channels that no earlier
  * exchange had. [out] *round: for the functions below; -1 after a failure. */
-weft_status wefti_mesh_begin_round(weft_ctx *ctx, weft_mesh *mesh, int *round) WEFT_CHECKED;
+weft_status wefti_mesh_begin_round(weft_ctx *ctx, weft_mesh *mesh,
+                                   int *round) WEFT_CHECKED;
 void wefti_mesh_end_joins(weft_mesh *mesh);
 
 /* The exchange was made: the next one is another round. Called alike on all ranks. */

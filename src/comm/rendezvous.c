@@ -147,9 +147,7 @@ static wefti_caller_fate admit(void *user, wefti_caller *c) {
     }
     bool any = is_any_card(c->card), card = is_card(c->card);
     if (any)
-        answer(c, taken  ? ANSWER_TAKEN
-                  : card ? ANSWER_OTHER_SIZE
-                         : ANSWER_OTHER_VERSION);
+        answer(c, taken ? ANSWER_TAKEN : card ? ANSWER_OTHER_SIZE : ANSWER_OTHER_VERSION);
     const char *what = taken  ? "has a number that is taken"
                        : card ? "belongs to another number of ranks"
                        : any  ? "runs another version of weft"
@@ -236,7 +234,8 @@ static weft_status check_answer(const gathering *g, int rank, int code) {
                         rank == 0 ? "rank 0 has another WORLD_SIZE"
                                   : "another rank has another WORLD_SIZE");
     if (code == ANSWER_OTHER_VERSION)
-        return complain(g, "was sent away", "the other side runs another version of weft");
+        return complain(g, "was sent away",
+                        "the other side runs another version of weft");
     return complain(g, "was sent away", "the other side does not speak as weft does");
 }
 
@@ -285,7 +284,8 @@ static weft_status connect_to(gathering *g, int rank, const char *host, int port
         int error = errno;
         say_who_is_called(g, rank, host, port);
         errno = error;
-        const char *what = rank == 0 ? "could not reach rank 0" : "could not reach all others";
+        const char *what = rank == 0 ? "could not reach rank 0"
+                                     : "could not reach all others";
         if (wefti_now_s() >= g->until_s)
             return complain(g, what,
                             g->mute ? "it hangs up without an answer, as another version "

@@ -113,8 +113,7 @@ static void send_table(tcp_transport *t, wefti_caller *caller,
         wefti_put_u32(row, (uint32_t)seat->rank_of[p]);
         wefti_put_u64(row + 4, seat->names[p]);
         memcpy(row + 12, t->cards + p * WEFTI_CARD_BYTES, WEFTI_CARD_BYTES);
-        write_address(&t->peers[p],
-                      (char *)row + 12 + WEFTI_CARD_ADDRESS_AT);
+        write_address(&t->peers[p], (char *)row + 12 + WEFTI_CARD_ADDRESS_AT);
     }
     wefti_callers_answer(&t->callers, caller, bytes,
                          WEFTI_LATE_HEAD_BYTES + n * WEFTI_LATE_ROW_BYTES);

@@ -43,10 +43,11 @@ weft_status wefti_mesh_begin_round(weft_ctx *ctx, weft_mesh *mesh, int *round) {
     mesh->world_of_round = status == WEFT_OK ? world_of(n) : 0;
     pthread_mutex_unlock(&mesh->lock);
     if (status == WEFT_OK) return WEFT_OK;
-    return weft_ctx_fail(ctx, status,
-                         "%d exchanges have been made on this mesh since one that is still "
-                         "open; destroy that one first",
-                         (int)WEFTI_ROUNDS);
+    return weft_ctx_fail(
+        ctx, status,
+        "%d exchanges have been made on this mesh since one that is still "
+        "open; destroy that one first",
+        (int)WEFTI_ROUNDS);
 }
 
 void wefti_mesh_end_joins(weft_mesh *mesh) { mesh->world_of_round = 0; }

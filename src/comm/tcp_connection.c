@@ -58,12 +58,13 @@ bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size) 
     if (getnameinfo((const struct sockaddr *)&c->address, bytes, host, sizeof host, port,
                     sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return false;
-    static const char mapped[] = "::ffff:"; /* an IPv4 address at a socket for both versions */
+    static const char mapped[] =
+        "::ffff:"; /* an IPv4 address at a socket for both versions */
     size_t skip = strncmp(host, mapped, sizeof mapped - 1) == 0 && strchr(host, '.')
                       ? sizeof mapped - 1
                       : 0;
-    int n = snprintf(out, (size_t)size, v6 && skip == 0 ? "[%s]:%s" : "%s:%s", host + skip,
-                     port);
+    int n = snprintf(out, (size_t)size, v6 && skip == 0 ? "[%s]:%s" : "%s:%s",
+                     host + skip, port);
     return n > 0 && n < size;
 }
 

@@ -34,7 +34,7 @@ typedef struct connection {
     unsigned char *into; /* where the body is received to */
     int n_bytes, n_got;
     struct sockaddr_storage address; /* the address of its listener */
-    int call; /* a pending call to that address (redial); -1: none */
+    int call;      /* a pending call to that address (redial); -1: none */
     double call_s; /* when the call began */
 } connection;
 

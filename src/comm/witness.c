@@ -80,8 +80,8 @@ bool wefti_witness_card_read(const unsigned char *bytes, wefti_witness_card *out
 /* --- the file --- */
 
 static weft_status fail_file(weft_ctx *ctx, const char *verb, const char *path) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s the witness's votes %s: %s", verb,
-                         path, strerror(errno));
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s the witness's votes %s: %s",
+                         verb, path, strerror(errno));
 }
 
 /* Parses a whole line; false: it is not a vote. */
@@ -92,8 +92,9 @@ static bool read_line(const char *line, wefti_vote *out) {
     if (sscanf(line, "%" SCNx64 " %" SCNd64 " %" SCNx64 " %" SCNx64 "%n", &out->run,
                &out->view, &out->chain, &out->claim, &n) != 4)
         return false;
-    snprintf(form, sizeof form, "%016" PRIx64 " %" PRId64 " %016" PRIx64 " %016" PRIx64 "\n",
-             out->run, out->view, out->chain, out->claim);
+    snprintf(form, sizeof form,
+             "%016" PRIx64 " %" PRId64 " %016" PRIx64 " %016" PRIx64 "\n", out->run,
+             out->view, out->chain, out->claim);
     return strcmp(form, line) == 0 && out->view > 0 && out->claim != 0;
 }
 
@@ -105,15 +106,17 @@ static weft_status read_votes(weft_ctx *ctx, weft_witness *w, FILE *in) {
         bool whole = strchr(line, '\n') != NULL;
         if (!whole && feof(in)) return WEFT_OK; /* it was never answered */
         if (!whole || !read_line(line, &vote))
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "%s: line %d is not a vote, expected run, view, chain and "
-                                 "claim as weft witness writes them",
-                                 w->path, number);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_FORMAT,
+                "%s: line %d is not a vote, expected run, view, chain and "
+                "claim as weft witness writes them",
+                w->path, number);
         if (wefti_votes_judge(&w->votes, &vote) != WEFTI_VOTE_NEW)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "%s: line %d gives a vote that was given before, or is one "
-                                 "run more than %d",
-                                 w->path, number, (int)WEFTI_VOTES_RUNS);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_FORMAT,
+                "%s: line %d gives a vote that was given before, or is one "
+                "run more than %d",
+                w->path, number, (int)WEFTI_VOTES_RUNS);
         wefti_votes_give(&w->votes, &vote);
         w->file_bytes += (int64_t)strlen(line);
     }
@@ -150,10 +153,11 @@ static weft_status read_file(weft_ctx *ctx, weft_witness *w) {
         w->file_bytes = (int64_t)strlen(head_line);
         status = read_votes(ctx, w, in);
     } else if (has_head && strncmp(first, head_line, strlen(first)) != 0) {
-        status = weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                               "%s is no file of a witness's votes, expected \"%.*s\" in its "
-                               "first line",
-                               w->path, (int)strlen(head_line) - 1, head_line);
+        status = weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "%s is no file of a witness's votes, expected \"%.*s\" in its "
+            "first line",
+            w->path, (int)strlen(head_line) - 1, head_line);
     }
     (void)fclose(in);
     return status;
@@ -164,14 +168,15 @@ static weft_status open_file(weft_ctx *ctx, weft_witness *w) {
     w->file = open(w->path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (w->file < 0 || fstat(w->file, &info) != 0) return fail_file(ctx, "open", w->path);
     if (!S_ISREG(info.st_mode))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "the witness's votes %s are not in a file",
-                             w->path);
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                             "the witness's votes %s are not in a file", w->path);
     if (flock(w->file, LOCK_EX | LOCK_NB) != 0)
         return errno == EWOULDBLOCK
-                   ? weft_ctx_fail(ctx, WEFT_ERR_FILE,
-                                   "another witness uses the votes %s; expected a file for "
-                                   "each",
-                                   w->path)
+                   ? weft_ctx_fail(
+                         ctx, WEFT_ERR_FILE,
+                         "another witness uses the votes %s; expected a file for "
+                         "each",
+                         w->path)
                    : fail_file(ctx, "lock", w->path);
     WEFT_TRY(read_file(ctx, w));
     if (ftruncate(w->file, (off_t)w->file_bytes) != 0)
@@ -184,13 +189,15 @@ static weft_status open_file(weft_ctx *ctx, weft_witness *w) {
 static wefti_witness_answer give(weft_witness *w, const wefti_witness_card *card) {
     char line[LINE_BYTES];
     const wefti_vote *v = &card->vote;
-    snprintf(line, sizeof line, "%016" PRIx64 " %" PRId64 " %016" PRIx64 " %016" PRIx64 "\n",
-             v->run, v->view, v->chain, v->claim);
+    snprintf(line, sizeof line,
+             "%016" PRIx64 " %" PRId64 " %016" PRIx64 " %016" PRIx64 "\n", v->run,
+             v->view, v->chain, v->claim);
     if (!append(w, line)) {
-        weft_ctx_log(w->ctx, WEFT_LOG_WARN,
-                     "a vote could not be written to %s (%s), and was not given to rank %d "
-                     "(host %s)",
-                     w->path, strerror(errno), card->rank, card->host);
+        weft_ctx_log(
+            w->ctx, WEFT_LOG_WARN,
+            "a vote could not be written to %s (%s), and was not given to rank %d "
+            "(host %s)",
+            w->path, strerror(errno), card->rank, card->host);
         return WEFTI_WITNESS_CAN_NOT;
     }
     wefti_votes_give(&w->votes, v);
@@ -210,10 +217,11 @@ static wefti_witness_answer answer_to(weft_witness *w, const wefti_witness_card 
     case WEFTI_VOTE_FULL: return WEFTI_WITNESS_CAN_NOT;
     default: break;
     }
-    weft_ctx_log(w->ctx, WEFT_LOG_INFO,
-                 "run %016" PRIx64 ": the vote of its view %" PRId64
-                 " is not given to rank %d (host %s): others have it, or have gone on since",
-                 card->vote.run, card->vote.view, card->rank, card->host);
+    weft_ctx_log(
+        w->ctx, WEFT_LOG_INFO,
+        "run %016" PRIx64 ": the vote of its view %" PRId64
+        " is not given to rank %d (host %s): others have it, or have gone on since",
+        card->vote.run, card->vote.view, card->rank, card->host);
     return WEFTI_WITNESS_REFUSES;
 }
 
@@ -221,7 +229,8 @@ static wefti_caller_fate admit(void *user, wefti_caller *caller) {
     weft_witness *w = user;
     wefti_witness_card card;
     if (!wefti_witness_card_read(caller->card, &card)) {
-        wefti_callers_complain(&w->callers, caller->address, "said nothing that weft knows");
+        wefti_callers_complain(&w->callers, caller->address,
+                               "said nothing that weft knows");
         return WEFTI_CALLER_GONE;
     }
     unsigned char answer = (unsigned char)answer_to(w, &card);
@@ -247,8 +256,8 @@ weft_status weft_witness_serve(weft_ctx *ctx, weft_witness *w, double seconds) {
     for (double now_s = wefti_now_s(); now_s < until_s; now_s = wefti_now_s()) {
         wait_for_callers(w, fmin(until_s - now_s, look_s));
         if (!wefti_callers_accept(&w->callers))
-            return weft_ctx_fail(ctx, WEFT_ERR_PEER, "the witness can not take a call: %s",
-                                 strerror(errno));
+            return weft_ctx_fail(ctx, WEFT_ERR_PEER,
+                                 "the witness can not take a call: %s", strerror(errno));
         (void)wefti_callers_hear(&w->callers);
     }
     return WEFT_OK;
@@ -288,10 +297,11 @@ weft_status weft_witness_open(weft_ctx *ctx, const weft_witness_setup *setup,
     WEFTI_SIZED_IN(ctx, weft_witness_setup, setup);
     WEFTI_SIZED_PART(ctx, weft_mesh_security, setup, security);
     if (!setup->votes || setup->port < 0 || setup->port > 65535)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "a witness at port %d, expected a port up to 65535 and a file "
-                             "for its votes",
-                             setup->port);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "a witness at port %d, expected a port up to 65535 and a file "
+            "for its votes",
+            setup->port);
     WEFT_TRY(wefti_alloc(ctx, sizeof *w, "a witness", &w));
     w->ctx = ctx;
     w->listener = w->file = -1;

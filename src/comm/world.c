@@ -16,10 +16,11 @@ static weft_status check_sites(weft_ctx *ctx, const wefti_world_shape *s) {
     for (int i = 0; i < s->sites && right; i++)
         right = s->site_first[i] < s->site_first[i + 1];
     if (right) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                         "%d replicas in %d sites: expected at least one in each, and all "
-                         "of them in one",
-                         s->replicas, s->sites);
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_ARGUMENT,
+        "%d replicas in %d sites: expected at least one in each, and all "
+        "of them in one",
+        s->replicas, s->sites);
 }
 
 static weft_status check_shape(weft_ctx *ctx, const wefti_world_shape *s) {

@@ -24,7 +24,8 @@
 static const weft_choice tokenizers[] = {
     {"bytes", "each byte is a token: 256 ids, nothing to train"},
     {"bpe", "byte-level BPE with data.vocab ids, trained on data.path before the run"},
-    {"ids", "no tokenizer: data.path holds shards of ids below data.vocab, without a text"},
+    {"ids",
+     "no tokenizer: data.path holds shards of ids below data.vocab, without a text"},
     {NULL, NULL}};
 static const weft_choice splits[] = {
     {"gpt2", "as GPT-2: words with their leading space, numbers, punctuation"},
@@ -52,7 +53,8 @@ static const weft_choice models[] = {
     {"qwen3", "llama with norms on each head's query and key"},
     {"olmo2", "llama with norms after the layers and on queries and keys"},
     {"olmo3", "olmo2 with a sliding window in most layers"},
-    {"gemma2", "norms before and after the layers, GeGLU, soft-capped scores, sliding windows"},
+    {"gemma2",
+     "norms before and after the layers, GeGLU, soft-capped scores, sliding windows"},
     {"gemma3", "gemma2 with norms on each head's query and key instead of caps"},
     {"phi3", "llama with fused tensors in its files"},
     {"gpt_neox", "LayerNorm, rotary positions, attention and feed-forward in parallel"},
@@ -61,8 +63,7 @@ static const weft_choice models[] = {
     {"vit", "image classification from patches"},
     {NULL, NULL}};
 static const weft_choice losses[] = {
-    {"go_on",
-     "the other nodes continue if they can (docs/membership.md)"},
+    {"go_on", "the other nodes continue if they can (docs/membership.md)"},
     {"end", "the run ends; it can be resumed from its last checkpoint"},
     {NULL, NULL}};
 static const weft_choice partitions[] = {
@@ -98,7 +99,8 @@ static const weft_choice momentum_styles[] = {
     {NULL, NULL}};
 static const weft_choice exchanges[] = {
     {"auto", "the faster one on mesh.link; without mesh.link, the one with fewer bytes"},
-    {"all_gather", "each node sends its numbers to all others: bytes grow with the nodes"},
+    {"all_gather",
+     "each node sends its numbers to all others: bytes grow with the nodes"},
     {"sharded",
      "each node combines one range and sends the result to all: bytes stay constant"},
     {NULL, NULL}};
@@ -130,10 +132,12 @@ static const weft_choice optimizers[] = {
 #undef WEFTI_KIND
 static const weft_choice polynomials[] = {
     {"quintic", "the same polynomial five times (Jordan, torch.optim.Muon)"},
-    {"polar_express", "a polynomial of its own for each of five iterations: more accurate"},
+    {"polar_express",
+     "a polynomial of its own for each of five iterations: more accurate"},
     {NULL, NULL}};
 static const weft_choice adjusts[] = {
-    {"match_rms_adamw", "steps as large as AdamW's, so AdamW's learning rate and decay fit"},
+    {"match_rms_adamw",
+     "steps as large as AdamW's, so AdamW's learning rate and decay fit"},
     {"original", "sqrt(max(1, outputs/inputs))"},
     {"spectral", "sqrt(outputs/inputs)"},
     {NULL, NULL}};
@@ -164,9 +168,17 @@ static const weft_choice schedules[] = {
 /* The keys of one replicator section; `first` is the description of its key kind. */
 #define REPLICATOR(section, fallback, first)                                             \
     {AT(section.kind), CHOICE, "", fallback, ONE_OF(replicators), first},                \
-        {AT(section.compression_topk),           INT, "", "4", WITHIN(1, 1048576),       \
+        {AT(section.compression_topk),                                                   \
+         INT,                                                                            \
+         "",                                                                             \
+         "4",                                                                            \
+         WITHIN(1, 1048576),                                                             \
          "demo kinds, topk: numbers sent per chunk; powersgd: the rank"},                \
-        {AT(section.compression_chunk),          INT, "", "64", WITHIN(2, 1024),         \
+        {AT(section.compression_chunk),                                                  \
+         INT,                                                                            \
+         "",                                                                             \
+         "64",                                                                           \
+         WITHIN(2, 1024),                                                                \
          "demo, topk, public_demo: length of a chunk along an axis"},                    \
         {AT(section.compression_rate),                                                   \
          NUMBER,                                                                         \
@@ -222,7 +234,11 @@ static const weft_choice schedules[] = {
          "auto",                                                                         \
          ONE_OF(index_codecs),                                                           \
          "demo, topk: codec of the indices of the numbers sent; lossless"},              \
-        {AT(section.rounding),     CHOICE, "", "nearest", ONE_OF(roundings),             \
+        {AT(section.rounding),                                                           \
+         CHOICE,                                                                         \
+         "",                                                                             \
+         "nearest",                                                                      \
+         ONE_OF(roundings),                                                              \
          "how the codecs int8 and int4 round"},                                          \
         {AT(section.dense_below),                                                        \
          INT,                                                                            \
@@ -230,8 +246,9 @@ static const weft_choice schedules[] = {
          "1024",                                                                         \
          ANY,                                                                            \
          "demo: tensors with fewer elements than this are sent whole"},                  \
-        {AT(section.every),        INT,    "steps", "1", FROM(1),                        \
-         "exchange only in steps whose number is divisible by this"},                    \
+        {AT(section.every), INT,                                                         \
+         "steps",           "1",                                                         \
+         FROM(1),           "exchange only in steps whose number is divisible by this"}, \
     {                                                                                    \
         AT(section.delay), INT, "steps", "0", WITHIN(0, 1),                              \
             "demo, topk: 1 = apply a step later; that step hides the exchange"           \
@@ -243,7 +260,8 @@ const weft_config_key wefti_config_keys[] = {
 
     {AT(run.folder), TEXT, "", "runs/weft", FROM(1),
      "where config, metrics, checkpoints and report go"},
-    {AT(run.seed), INT, "", "1", ANY, "seed of the initial weights, data order and dropout"},
+    {AT(run.seed), INT, "", "1", ANY,
+     "seed of the initial weights, data order and dropout"},
     {AT(run.steps), INT, "steps", "1000", FROM(1),
      "length of the run in optimizer steps"},
     {AT(run.log_every), INT, "steps", "1", FROM(1),
@@ -399,8 +417,7 @@ const weft_config_key wefti_config_keys[] = {
      "exchange one unit while the next one is computed; the results are the same"},
     {AT(mesh.min_message), BYTES, "bytes", "64kB", WITHIN(0, 1073741824),
      "units are merged into messages of at least this size; it affects rounding"},
-    {AT(mesh.kernels), CHOICE, "", "auto", ONE_OF(kernels),
-     "set of compute kernels"},
+    {AT(mesh.kernels), CHOICE, "", "auto", ONE_OF(kernels), "set of compute kernels"},
     {AT(mesh.timeout), NUMBER, "seconds", "60", WITHIN(0, 86400),
      "a process that shows no sign of life for this long is given up; 0 = never"},
     {AT(mesh.on_loss), CHOICE, "", "go_on", ONE_OF(losses),
@@ -415,7 +432,8 @@ const weft_config_key wefti_config_keys[] = {
      "false: allow unencrypted connections between machines when there is no key"},
     {AT(mesh.cert), TEXT, "", "", ANY,
      "file with this process's certificate, instead of a key"},
-    {AT(mesh.cert_key), TEXT, "", "", ANY, "file with the private key of that certificate"},
+    {AT(mesh.cert_key), TEXT, "", "", ANY,
+     "file with the private key of that certificate"},
     {AT(mesh.ca), TEXT, "", "", ANY,
      "file with the certificate of the authority that signed all certificates"},
     {AT(mesh.memory_limit), BYTES, "bytes", "0", ANY,
@@ -434,8 +452,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(elastic.batch), CHOICE, "", "shrink", ONE_OF(elastic_batches),
      "what happens to the rows of a step when processes leave or join"},
 
-    REPLICATOR(replicator, "full",
-               "what the nodes send each other of their gradients"),
+    REPLICATOR(replicator, "full", "what the nodes send each other of their gradients"),
     REPLICATOR(site_replicator, "none",
                "what the sites send each other, after the exchange inside each site"),
 
@@ -529,7 +546,8 @@ static const struct {
     {"run", "How long, how often, and where the results go."},
     {"data", "What the model learns from."},
     {"model", "What is trained."},
-    {"adapter", "LoRA: small trained matrices beside frozen ones, saved in PEFT's format."},
+    {"adapter",
+     "LoRA: small trained matrices beside frozen ones, saved in PEFT's format."},
     {"batch", "How much data goes into one step."},
     {"mesh", "Which ranks there are, and the links between them."},
     {"elastic", "What a run does when processes are lost or join (mesh.on_loss)."},
@@ -559,11 +577,13 @@ const weft_config_key *wefti_config_key_find(const char *name) {
 }
 
 bool wefti_config_key_is_own(const char *name) {
-    static const char *const own[] = {
-        "run.folder",     "run.prometheus", "data.path",     "data.validation_path",
-        "data.tokenizer", "model.init",     "adapter.init",  "mesh.threads",
-        "mesh.key",       "mesh.cert",      "mesh.cert_key", "mesh.ca",
-        "mesh.memory_limit", NULL};
+    static const char *const own[] = {"run.folder",        "run.prometheus",
+                                      "data.path",         "data.validation_path",
+                                      "data.tokenizer",    "model.init",
+                                      "adapter.init",      "mesh.threads",
+                                      "mesh.key",          "mesh.cert",
+                                      "mesh.cert_key",     "mesh.ca",
+                                      "mesh.memory_limit", NULL};
     return wefti_named(own, name);
 }
 

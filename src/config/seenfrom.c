@@ -20,30 +20,33 @@
 
 static const char line_start[] = "# relative paths are seen from ";
 
-static const char *const path_keys[] = {"run.folder",     "data.path",  "data.validation_path",
-                                        "data.tokenizer", "model.init", "adapter.init"};
+static const char *const path_keys[] = {"run.folder",           "data.path",
+                                        "data.validation_path", "data.tokenizer",
+                                        "model.init",           "adapter.init"};
 
 void wefti_config_put_folder(weft_ctx *ctx, wefti_buffer *out) {
     char here[PATH_MAX];
     if (!getcwd(here, sizeof here) || here[0] != '/') return;
     for (const char *c = here; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) return; /* a comment cannot contain it */
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return; /* a comment cannot contain it */
     wefti_buffer_print(ctx, out, "%s%s\n", line_start, here);
 }
 
 /* Returns the path below `folder` if the text is a relative path that exists there and
  * not from the current folder; else the text itself. */
-static const char *seen_from(const weft_config_key *key, const char *folder, const char *text,
-                             char *out) {
+static const char *seen_from(const weft_config_key *key, const char *folder,
+                             const char *text, char *out) {
     bool word = key->choices && wefti_choice_find(key->choices, text);
-    if (!text[0] || text[0] == '/' || wefti_is(text, "-") || word || access(text, F_OK) == 0)
+    if (!text[0] || text[0] == '/' || wefti_is(text, "-") || word ||
+        access(text, F_OK) == 0)
         return text;
     if (snprintf(out, PATH_MAX, "%s/%s", folder, text) >= PATH_MAX) return text;
     return access(out, F_OK) == 0 ? out : text;
 }
 
-static weft_status resolve(weft_ctx *ctx, wefti_config *config, const weft_config_key *key,
-                           const char *folder) {
+static weft_status resolve(weft_ctx *ctx, wefti_config *config,
+                           const weft_config_key *key, const char *folder) {
     const wefti_origin origin = config->origins[wefti_config_key_index(key)];
     const char *place = (const char *)&config->values + key->offset, *one;
     weft_texts texts = {0};

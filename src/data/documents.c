@@ -103,18 +103,17 @@ static weft_status fail_field(const reader *r, const json_t *object, const char 
         n += (size_t)put;
         if (n >= sizeof names) break;
     }
-    return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
-                         "%s, line %lld: there is no field '%.*s', but %s; set data.field",
-                         r->path, (long long)r->line, SHOWN, field,
-                         names[0] ? wefti_text_plain(names) : "nothing");
+    return weft_ctx_fail(
+        r->ctx, WEFT_ERR_FORMAT,
+        "%s, line %lld: there is no field '%.*s', but %s; set data.field", r->path,
+        (long long)r->line, SHOWN, field, names[0] ? wefti_text_plain(names) : "nothing");
 }
 
 static weft_status give_field(reader *r, const json_t *object) {
     const char *field = r->fields->field ? r->fields->field : "text";
     const json_t *value = json_object_get(object, field);
     if (!value) return fail_field(r, object, field);
-    if (!json_is_string(value))
-        return fail_line(r, "expected text in the field", field);
+    if (!json_is_string(value)) return fail_line(r, "expected text in the field", field);
     return r->sink(r->ctx, r->user, json_string_value(value),
                    (int64_t)json_string_length(value), true);
 }
@@ -273,7 +272,8 @@ static weft_status end_table(reader *r) {
 
 /* -- all -- */
 
-static weft_status take(reader *r, wefti_text_layout layout, const char *text, int64_t n) {
+static weft_status take(reader *r, wefti_text_layout layout, const char *text,
+                        int64_t n) {
     if (layout == WEFTI_TEXT_LINES) return take_lines(r, text, n);
     if (layout == WEFTI_TEXT_TABLE) return take_table(r, text, n);
     return r->sink(r->ctx, r->user, text, n, false);
@@ -299,8 +299,13 @@ weft_status wefti_documents_read(weft_ctx *ctx, const char *path,
                                  const wefti_fields *fields, wefti_document_sink sink,
                                  void *user) {
     size_t n = unpacked_length(path);
-    reader r = {.ctx = ctx, .path = path, .fields = fields, .sink = sink, .user = user,
-                .fresh = true, .wanted = -1,
+    reader r = {.ctx = ctx,
+                .path = path,
+                .fields = fields,
+                .sink = sink,
+                .user = user,
+                .fresh = true,
+                .wanted = -1,
                 .separator = ends_in(path, n, ".tsv") ? '\t' : ','};
     wefti_input *input;
     char *room;

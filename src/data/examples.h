@@ -63,8 +63,7 @@ weft_status wefti_pairs_read(weft_ctx *ctx, const char *const *paths, int n,
                              const weft_tokenizer *tokenizer,
                              wefti_examples *examples) WEFT_CHECKED;
 weft_status wefti_prompts_read(weft_ctx *ctx, const char *const *paths, int n,
-                               const weft_tokenizer *tokenizer,
-                               const weft_chat *chat,
+                               const weft_tokenizer *tokenizer, const weft_chat *chat,
                                wefti_examples *examples) WEFT_CHECKED;
 weft_status wefti_images_read(weft_ctx *ctx, const char *const *paths, int n,
                               const wefti_examples *like,

@@ -69,10 +69,11 @@ static weft_status await(weft_ctx *ctx, const wefti_input *in) {
     int ready = 0;
     while (ready == 0 || (ready < 0 && errno == EINTR)) {
         if (wefti_stop_asked(ctx))
-            return weft_ctx_fail(ctx, WEFT_ERR_FILE,
-                                 "stopped while %s was read, before the first step; nothing "
-                                 "is saved",
-                                 wefti_is(in->path, "-") ? "standard input" : in->path);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_FILE,
+                "stopped while %s was read, before the first step; nothing "
+                "is saved",
+                wefti_is(in->path, "-") ? "standard input" : in->path);
         ready = poll(&fd, 1, LOOK_MS);
     }
     return WEFT_OK; /* what is wrong with it the read says */

@@ -55,7 +55,8 @@ static weft_status open_file(weft_ctx *ctx, weft_shard *s, const char *path) {
 
 /* Whether the file is one of ours, be it cut off or damaged in one byte of its magic. */
 static bool is_ours(const weft_shard *s) {
-    int n = s->n_head < WEFTI_SHARD_MAGIC_BYTES ? (int)s->n_head : WEFTI_SHARD_MAGIC_BYTES;
+    int n = s->n_head < WEFTI_SHARD_MAGIC_BYTES ? (int)s->n_head
+                                                : WEFTI_SHARD_MAGIC_BYTES;
     int equal = 0;
     for (int i = 0; i < n; i++) equal += s->head[i] == wefti_shard_magic[i];
     return equal == n || (n == WEFTI_SHARD_MAGIC_BYTES && equal == n - 1);
@@ -204,8 +205,8 @@ static weft_status check_tokens(weft_ctx *ctx, weft_shard *s, const char *path,
         int64_t n_bytes = n * s->place.width;
         off_t from = s->place.offset + at * s->place.width;
         if (wefti_tokens_bytes(&s->place, from, block, n_bytes) != n_bytes)
-            return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s became shorter while it was read",
-                                 path);
+            return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                                 "%s became shorter while it was read", path);
         XXH3_64bits_update(state, block, (size_t)n_bytes);
         wefti_tokens_decode(block, s->place.width, n, ids);
         int64_t i = find_wrong(s, ids, n);

@@ -122,10 +122,11 @@ weft_status wefti_encode_file(weft_ctx *ctx, const wefti_encoding *how, const ch
     e.threads = how->threads < 1 ? 1 : how->threads;
     if (e.threads > WEFTI_ENCODE_MAX_THREADS) e.threads = WEFTI_ENCODE_MAX_THREADS;
     if (wefti_tokenizer_is_ids(how->tokenizer))
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s is text, expected token ids in a shard (.bin): the tokenizer "
-                             "is ids",
-                             path);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "%s is text, expected token ids in a shard (.bin): the tokenizer "
+            "is ids",
+            path);
     weft_status status = encode_all(&e, path);
     WEFTI_FREE(ctx, e.buffer, e.ends);
     return status;

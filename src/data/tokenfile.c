@@ -64,8 +64,8 @@ void wefti_tokens_read(const wefti_token_place *place, int64_t start, int64_t n,
     int64_t most = BLOCK_BYTES / place->width;
     while (n > 0) {
         int64_t part = n < most ? n : most;
-        int64_t got = wefti_tokens_bytes(place, place->offset + start * place->width, block,
-                                         part * place->width) /
+        int64_t got = wefti_tokens_bytes(place, place->offset + start * place->width,
+                                         block, part * place->width) /
                       place->width;
         wefti_tokens_decode(block, place->width, got, ids);
         for (int64_t i = got; i < part; i++) ids[i] = WEFTI_LOST_TOKEN;

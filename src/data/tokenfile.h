@@ -11,8 +11,8 @@
 enum { WEFTI_LOST_TOKEN = -1 };
 
 typedef struct wefti_token_place {
-    char *path; /* owned; NULL: the descriptor is all there is */
-    int fd;     /* -1: the file is opened for each read, see wefti_tokens_open */
+    char *path;   /* owned; NULL: the descriptor is all there is */
+    int fd;       /* -1: the file is opened for each read, see wefti_tokens_open */
     off_t offset; /* of the first id */
     int width;    /* 2 or 4 bytes */
 } wefti_token_place;

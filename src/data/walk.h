@@ -13,6 +13,7 @@ typedef struct wefti_walk {
 /* Finds the files whose names are wanted, in folders within folders too, in the order of
  * their paths' bytes. Names that begin with a dot are passed over, and so are links to
  * folders, which may lead in circles. */
-weft_status wefti_walk_folder(weft_ctx *ctx, const char *path, bool (*wanted)(const char *),
+weft_status wefti_walk_folder(weft_ctx *ctx, const char *path,
+                              bool (*wanted)(const char *),
                               wefti_walk *walk) WEFT_CHECKED;
 void wefti_walk_fini(weft_ctx *ctx, wefti_walk *walk);

@@ -56,11 +56,12 @@ static void judge_identity(wefti_judge *j, int64_t r) {
     const weft_rank_facts *f = &j->ranks[r];
     for (int64_t other = 0; other < r; other++)
         if (wefti_is(j->ranks[other].host, f->host) && !wefti_same_host(j, other, r)) {
-            wefti_find(j, WEFT_FINDING_NOTE, "machine", r,
-                       "give each machine its own name: hostnamectl set-hostname",
-                       "ranks %lld and %lld run on two machines with the name %s: two nodes, "
-                       "but messages do not show which of them is meant",
-                       (long long)other, (long long)r, f->host);
+            wefti_find(
+                j, WEFT_FINDING_NOTE, "machine", r,
+                "give each machine its own name: hostnamectl set-hostname",
+                "ranks %lld and %lld run on two machines with the name %s: two nodes, "
+                "but messages do not show which of them is meant",
+                (long long)other, (long long)r, f->host);
             return;
         }
     if (f->machine)

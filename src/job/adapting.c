@@ -14,10 +14,11 @@ weft_status wefti_job_adapt(weft_ctx *ctx, wefti_job *job) {
     int64_t rank = c->adapter.rank;
     double alpha = c->adapter.alpha > 0 ? c->adapter.alpha : (double)rank;
     if (rank == 0 && c->adapter.init[0]) /* a run has its rank by now; a plan may not */
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "adapter.init is set, but adapter.rank is 0, expected the rank "
-                             "of %s",
-                             c->adapter.init);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "adapter.init is set, but adapter.rank is 0, expected the rank "
+            "of %s",
+            c->adapter.init);
     if (rank == 0 && c->model.frozen.n == 0) return WEFT_OK;
     if (job->local_rows)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

@@ -383,7 +383,8 @@ static void give_up_ballot(wefti_member *m) {
 static bool waits_for_the_dead(const wefti_member *m) {
     for (int i = 0; i < m->view.n_nodes; i++) {
         const wefti_member_node *peer = peer_at(m, i);
-        if (peer && m->lead.asked[i] && !m->lead.answered[i] && is_dead(peer)) return true;
+        if (peer && m->lead.asked[i] && !m->lead.answered[i] && is_dead(peer))
+            return true;
     }
     return false;
 }

@@ -96,7 +96,7 @@ typedef struct wefti_member_policy {
     bool rests_count;     /* patience also covers the time between steps */
     bool handover; /* the host gives joiners the state when they are members: they enter
                       without a snapshot, and nothing is replayed */
-    int unit; /* above 1: nodes whose keys k have the same (k - 1) / unit are useless
+    int unit;      /* above 1: nodes whose keys k have the same (k - 1) / unit are useless
                  without each other; joiners enter when all nodes of their unit are
                  ready */
 } wefti_member_policy;
@@ -205,8 +205,8 @@ bool wefti_member_roster(const wefti_member *member, int64_t step, wefti_roster 
 /* What happens to a piece of a step. */
 typedef enum wefti_verdict {
     WEFTI_VERDICT_EXPECT, /* its sender is a member: wait for it */
-    WEFTI_VERDICT_FETCH, /* it counts: ask *holder, or use it if that is this node */
-    WEFTI_VERDICT_SKIP   /* it does not count */
+    WEFTI_VERDICT_FETCH,  /* it counts: ask *holder, or use it if that is this node */
+    WEFTI_VERDICT_SKIP    /* it does not count */
 } wefti_verdict;
 wefti_verdict wefti_member_judge(const wefti_member *member,
                                  const wefti_member_piece *piece, wefti_node_id *holder);

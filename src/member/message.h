@@ -53,13 +53,13 @@ typedef enum wefti_evidence {
     WEFTI_EVIDENCE_NONE,
     WEFTI_EVIDENCE_MUTE,    /* it did not answer a leader's question */
     WEFTI_EVIDENCE_SILENCE, /* none of the nodes that were asked hears it */
-    WEFTI_EVIDENCE_LINK, /* two members have not heard each other for long; this one has
+    WEFTI_EVIDENCE_LINK,   /* two members have not heard each other for long; this one has
                             to go */
-    WEFTI_EVIDENCE_CLOSED,   /* its connection has ended, and its host does not answer */
+    WEFTI_EVIDENCE_CLOSED, /* its connection has ended, and its host does not answer */
     WEFTI_EVIDENCE_PATIENCE, /* it lives, but others have waited too long for its step */
-    WEFTI_EVIDENCE_RESET,  /* its connection has ended, and its host refuses another: it
+    WEFTI_EVIDENCE_RESET,    /* its connection has ended, and its host refuses another: it
                               is dead */
-    WEFTI_EVIDENCE_RECORD, /* it or its launcher has reported its end, and what it had
+    WEFTI_EVIDENCE_RECORD,   /* it or its launcher has reported its end, and what it had
                               promised */
     WEFTI_EVIDENCES
 } wefti_evidence;

@@ -89,7 +89,6 @@ bool wefti_quorum_is(const wefti_quorum_question *q) {
 
 uint64_t wefti_quorum_claim(const wefti_view *view, const bool *answered) {
     uint64_t hash = view->chain;
-    for (int i = 0; i < view->n_nodes; i++)
-        hash = wefti_view_mix(hash, answered[i]);
+    for (int i = 0; i < view->n_nodes; i++) hash = wefti_view_mix(hash, answered[i]);
     return hash ? hash : 1;
 }

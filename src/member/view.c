@@ -153,8 +153,10 @@ static uint64_t mix_departed(const wefti_member_limits *limits, const wefti_view
 }
 
 static uint64_t mix_roster(const wefti_roster *r, uint64_t hash) {
-    hash = wefti_view_mix(wefti_view_mix(hash, (uint64_t)r->number), (uint64_t)r->first_step);
-    hash = wefti_view_mix(wefti_view_mix(hash, (uint64_t)r->n_nodes), (uint64_t)r->n_owed);
+    hash = wefti_view_mix(wefti_view_mix(hash, (uint64_t)r->number),
+                          (uint64_t)r->first_step);
+    hash = wefti_view_mix(wefti_view_mix(hash, (uint64_t)r->n_nodes),
+                          (uint64_t)r->n_owed);
     for (int i = 0; i < r->n_nodes; i++) {
         const wefti_view_node *node = &r->nodes[i];
         hash = wefti_view_mix(hash, node->id.key);
@@ -172,7 +174,8 @@ static uint64_t mix_roster(const wefti_roster *r, uint64_t hash) {
 
 uint64_t wefti_view_hash(const wefti_member_limits *limits, const wefti_view *view) {
     wefti_roster own = wefti_view_roster(view);
-    uint64_t hash = mix_roster(&own, wefti_view_mix(view->parent, (uint64_t)view->cut_low));
+    uint64_t hash = mix_roster(&own,
+                               wefti_view_mix(view->parent, (uint64_t)view->cut_low));
     for (int d = 0; d < view->n_departed; d++) hash = mix_departed(limits, view, d, hash);
     for (int k = 0; k < view->n_rosters; k++) hash = mix_roster(&view->rosters[k], hash);
     return hash ? hash : 1;

@@ -15,7 +15,8 @@
 
 weft_status wefti_votes_init(weft_ctx *ctx, wefti_votes *votes) {
     votes->n = 0;
-    return wefti_alloc_n(ctx, WEFTI_VOTES_RUNS, sizeof *votes->list, "votes", &votes->list);
+    return wefti_alloc_n(ctx, WEFTI_VOTES_RUNS, sizeof *votes->list, "votes",
+                         &votes->list);
 }
 
 void wefti_votes_fini(weft_ctx *ctx, wefti_votes *votes) {

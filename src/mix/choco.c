@@ -38,7 +38,7 @@ typedef struct choco {
     int *partners;  /* [n_partners] ascending */
     float *weights; /* [n_partners] of the current gossip round; 0: takes no part, or is
                        lost */
-    double others; /* sum of the weights of those that pull */
+    double others;  /* sum of the weights of those that pull */
     wefti_pairs pairs;
     wefti_section *cuts; /* [n_buckets] */
     unsigned char
@@ -268,7 +268,8 @@ static weft_status finish(void *mixer, const wefti_round *round, unsigned char *
     }
     double squares = pull(m, round, gamma);
     if (self->others > 0)
-        self->gossip.distances[round->bucket] = squares * (R - 1) / (2 * self->others * R);
+        self->gossip.distances[round->bucket] = squares * (R - 1) /
+                                                (2 * self->others * R);
     return WEFT_OK;
 }
 
@@ -314,8 +315,7 @@ static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *pa
     WEFT_TRY(wefti_driver_receive(m->driver, &round));
     round.number = 0;
     for (int i = 0; i < round.party.n; i++) /* guests answer nothing */
-        if (i != round.party.me &&
-            wefti_gossip_is_guest(m, round.party.members[i], step))
+        if (i != round.party.me && wefti_gossip_is_guest(m, round.party.members[i], step))
             WEFT_TRY(note_told(m, &round, i));
     return WEFT_OK;
 }

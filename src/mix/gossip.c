@@ -404,7 +404,8 @@ static weft_status gossip_mix(wefti_mixer *m, int bucket, int64_t step, float *p
     WEFT_TRY(answer_group(m, &round));
     forget_sources(self);
     self->distance = 0;
-    if (m->weights) wefti_pushsum_row(m, &self->pushsum, step); /* also if nobody is heard */
+    if (m->weights)
+        wefti_pushsum_row(m, &self->pushsum, step); /* also if nobody is heard */
     return wefti_driver_receive(m->driver, &round);
 }
 

@@ -21,17 +21,18 @@
 
 int wefti_pairs_needed(wefti_value_codec values) {
     switch (values) {
-        case WEFTI_VALUES_F32: return 1;
-        case WEFTI_VALUES_INT4: return 3;
-        case WEFTI_VALUES_SIGN: return 20;
-        default: return 2;
+    case WEFTI_VALUES_F32: return 1;
+    case WEFTI_VALUES_INT4: return 3;
+    case WEFTI_VALUES_SIGN: return 20;
+    default: return 2;
     }
 }
 
 void wefti_pairs_init(wefti_mixer *m, int64_t round) {
     const wefti_comm *comm = m->comm;
     m->pairs[WEFTI_PAIRS_SINCE] = (double)(round + 1);
-    m->pairs[WEFTI_PAIRS_GUESTS] = comm->n_guests > 0 ? (double)(comm->guest_until + 2) : 0;
+    m->pairs[WEFTI_PAIRS_GUESTS] = comm->n_guests > 0 ? (double)(comm->guest_until + 2)
+                                                      : 0;
     m->pairs[WEFTI_PAIRS_FIRST_GUEST] = comm->size - comm->n_guests;
     m->pairs[WEFTI_PAIRS_MEMBERS] =
         (double)weft_topology_describe(m->config.topology)->members;

@@ -5,15 +5,15 @@
 
 /* Which pairs of a mixer with keeps_partners know each other well enough to pull: meetings.c. */
 typedef struct wefti_pairs {
-    int *met;      /* [partners] gossip rounds of each pair up to `round`, this one included */
+    int *met; /* [partners] gossip rounds of each pair up to `round`, this one included */
     int64_t round; /* -1: nothing is counted yet */
 } wefti_pairs;
 
 /* Numbers in m->known, beside what all mixers have there: WEFTI_PAIRS_KNOWN of them. */
 enum {
-    WEFTI_PAIRS_SINCE,       /* 1 + first gossip round of the pairs; 0: they began with equal
+    WEFTI_PAIRS_SINCE,  /* 1 + first gossip round of the pairs; 0: they began with equal
                                 parameters */
-    WEFTI_PAIRS_GUESTS,      /* 1 + first gossip round in which guests take part */
+    WEFTI_PAIRS_GUESTS, /* 1 + first gossip round in which guests take part */
     WEFTI_PAIRS_FIRST_GUEST, /* first rank that was a guest */
     WEFTI_PAIRS_MEMBERS,     /* of the topology */
     WEFTI_PAIRS_KNOWN
@@ -35,7 +35,8 @@ typedef struct wefti_meeting {
 } wefti_meeting;
 
 /* Counts the meetings with each partner up to this round. */
-void wefti_pairs_count(const wefti_mixer *m, wefti_pairs *pairs, const wefti_meeting *meeting);
+void wefti_pairs_count(const wefti_mixer *m, wefti_pairs *pairs,
+                       const wefti_meeting *meeting);
 
 /* Whether the pair with partner k pulls in the round that was counted last. */
 bool wefti_pairs_pulls(const wefti_mixer *m, const wefti_pairs *pairs, int k);

@@ -65,7 +65,8 @@ typedef struct wefti_mixer_config {
     int64_t topk, chunk; /* sparse_outer: topk numbers of each chunk are sent */
     wefti_value_codec values;
     bool stochastic;
-    bool held; /* the caller keeps parameters and states and codes what is sent: parcels */
+    bool
+        held; /* the caller keeps parameters and states and codes what is sent: parcels */
 } wefti_mixer_config;
 
 /* With config.held: the numbers of one message, or of several about the same bucket, that
@@ -112,10 +113,9 @@ typedef enum wefti_mixer_phase {
 typedef struct wefti_mixer_act {
     wefti_mixer_phase phase; /* of the question's step */
     bool sends;
-    int64_t
-        exchange; /* the step that identifies it: of the gossip round, or of an outer
+    int64_t exchange; /* the step that identifies it: of the gossip round, or of an outer
                      start */
-    int round;    /* 0, or 1: the answers to round 0 */
+    int round;        /* 0, or 1: the answers to round 0 */
 } wefti_mixer_act;
 
 enum { WEFTI_MIXER_ACTS = 4 };
@@ -131,7 +131,8 @@ typedef struct wefti_mixer_ops {
     const char *const *keys; /* keys of its section that it reads, NULL-terminated */
     bool coded;              /* values are coded as config.values says */
     bool meets;              /* meets the members that config.topology says */
-    bool keeps_partners;     /* keeps states for each member that it ever meets (meetings.h) */
+    bool
+        keeps_partners; /* keeps states for each member that it ever meets (meetings.h) */
     /* Codecs with which the mixer is measured, ended by WEFTI_VALUE_CODECS; NULL:
      * none. */
     const wefti_value_codec *measured;

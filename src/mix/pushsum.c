@@ -41,7 +41,8 @@ void wefti_pushsum_fini(wefti_mixer *m, wefti_pushsum *self) {
 }
 
 /* P_ij w_j for source k of the member whose neighbours are in `room`; of a guest nothing. */
-static double share_of(const wefti_mixer *m, const wefti_pushsum *self, double gamma, int k) {
+static double share_of(const wefti_mixer *m, const wefti_pushsum *self, double gamma,
+                       int k) {
     const weft_neighbours *room = self->room;
     int source = room->sources[k];
     double p = gamma * room->weights[k];
@@ -72,7 +73,8 @@ static double weight_of(const wefti_mixer *m, wefti_pushsum *self, double gamma,
         double all = k == self->room->self; /* of a guest that hears nobody */
         row[k] = sum > 0 ? share_of(m, self, gamma, k) / sum : all;
     }
-    return wefti_gossip_is_guest(m, i, self->step) ? 1 : sum; /* from its first round on */
+    return wefti_gossip_is_guest(m, i, self->step) ? 1
+                                                   : sum; /* from its first round on */
 }
 
 const double *wefti_pushsum_row(wefti_mixer *m, wefti_pushsum *self, int64_t step) {

@@ -44,7 +44,7 @@ struct wefti_adapted {
     int64_t *unit_at;       /* [units] where each unit begins in base->values */
     trained *trained;       /* [units] which part of a unit is trained */
     source *sources;        /* [params of the whole model] */
-    bool *has;                  /* [params of the whole model] an adapter */
+    bool *has;              /* [params of the whole model] an adapter */
     int64_t rank;
     int64_t widest; /* input of a product with an adapter */
     double scale;
@@ -378,9 +378,9 @@ static int64_t gradient_floats(const weft_model *model, int u) {
 }
 
 typedef struct rooms {
-    float *unit, *lent;        /* parameters that the unit computes with */
-    float *products;           /* of the unit's adapters, where their inputs are dropped */
-    float *dropped;            /* such an input */
+    float *unit, *lent; /* parameters that the unit computes with */
+    float *products;    /* of the unit's adapters, where their inputs are dropped */
+    float *dropped;     /* such an input */
     float *grads, *lent_grads; /* [grads_floats], [lent_floats] */
     int64_t lent_floats;
     float *scratch; /* the whole model's */

@@ -17,9 +17,10 @@
 
 /* Which part of a model is trained. Borrowed for the call. */
 typedef struct wefti_adapting {
-    int64_t rank;  /* of the adapters; 0: no adapters, everything but `frozen` is trained */
-    double scale;  /* of the product B A */
-    double dropout; /* of the adapters' inputs, in training */
+    int64_t
+        rank; /* of the adapters; 0: no adapters, everything but `frozen` is trained */
+    double scale;               /* of the product B A */
+    double dropout;             /* of the adapters' inputs, in training */
     const char *const *targets; /* of the adapters (patterns.h) */
     int n_targets;
     const char *const *saved; /* modules that are trained in full beside adapters */

@@ -114,8 +114,8 @@ static weft_status take_facts(weft_ctx *ctx, const json_t *root, const char *pat
                              path, (long long)out->rank, alpha, (int)RANK_MAX);
     if (!(out->dropout >= 0 && out->dropout < 1))
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s: lora_dropout is %g, expected at least 0 and below 1", path,
-                             out->dropout);
+                             "%s: lora_dropout is %g, expected at least 0 and below 1",
+                             path, out->dropout);
     double rank = (double)out->rank;
     bool root_scale = json_is_true(json_object_get(root, "use_rslora"));
     out->scale = alpha / (root_scale ? sqrt(rank) : rank);
@@ -221,8 +221,8 @@ weft_status wefti_adapter_describe(weft_ctx *ctx, const weft_model *model,
         "LORA", "task_type", task_of(model), "base_model_name_or_path", facts->base,
         "target_modules", modules, "bias", "none", "fan_in_fan_out", (int)transposed,
         "inference_mode", 1, "init_lora_weights", 1, "lora_alpha", alpha, "lora_dropout",
-        facts->dropout, "modules_to_save", saved_modules(model), "r", (json_int_t)facts->rank,
-        "use_rslora", 0);
+        facts->dropout, "modules_to_save", saved_modules(model), "r",
+        (json_int_t)facts->rank, "use_rslora", 0);
     int64_t n_bytes;
     weft_status status = wefti_json_text(ctx, fine ? root : NULL, JSON_INDENT(2), json,
                                          &n_bytes);

@@ -7,9 +7,9 @@
 enum { WEFTI_BASE_NAME = 4096, WEFTI_SAVED_NAMES = 1024 };
 typedef struct wefti_adapter_facts {
     int64_t rank;
-    double scale;               /* of the product B A */
-    double dropout;             /* of its inputs, in training */
-    char base[WEFTI_BASE_NAME]; /* base_model_name_or_path; "": not given */
+    double scale;                  /* of the product B A */
+    double dropout;                /* of its inputs, in training */
+    char base[WEFTI_BASE_NAME];    /* base_model_name_or_path; "": not given */
     char saved[WEFTI_SAVED_NAMES]; /* modules_to_save: n_saved texts, each with its end */
     int n_saved;
 } wefti_adapter_facts;

@@ -217,7 +217,8 @@ static void read_layer_types(reader *r, const json_t *types, weft_model_config *
 
 static void read_window(reader *r, const wefti_traits *t, weft_model_config *c) {
     bool slides = true;
-    bool said = json_object_get(r->root, "sliding_window") != NULL; /* null counts as given */
+    bool said = json_object_get(r->root, "sliding_window") !=
+                NULL; /* null counts as given */
     const json_t *types = find(r, "layer_types");
     if (!(t->knows & WEFTI_KNOWS_WINDOW)) return;
     if (strncmp(t->model_type, "qwen", 4) == 0)

@@ -33,7 +33,8 @@ static void lay_sizes(const weft_model *model, int64_t B, int64_t T,
     f->eps = (float)c->norm_eps;
 }
 
-static int64_t lay_saved(wefti_decoder_view *f, const wefti_kernels *kernels, float *base) {
+static int64_t lay_saved(wefti_decoder_view *f, const wefti_kernels *kernels,
+                         float *base) {
     const weft_model_config *c = &f->model->config;
     wefti_norm_place place = f->traits->place;
     bool both = place == WEFTI_NORM_BOTH, after = both || place == WEFTI_NORM_AFTER;

@@ -13,7 +13,8 @@ typedef struct wefti_decoder_saved {
     float *o;   /* [N,HD] attention's output */
     float *lse; /* [B,H,T] */
     float *gu;  /* [N,2F] gate|up, or [N,F] */
-    float *mid; /* [N,C] between the branches; norms after: attention branch before its norm */
+    float *
+        mid; /* [N,C] between the branches; norms after: attention branch before its norm */
     float *out1; /* [N,C] norms on both sides: attention branch before its second norm */
     float *out;  /* [N,C] norms after: feed-forward branch before its norm */
     float *stats1, *stats2, *post1, *post2; /* of norms: [N], LayerNorm [2][N] */
@@ -28,8 +29,8 @@ typedef struct wefti_decoder_scratch {
     float *rest;       /* where the sets below begin; the head's kernel scratch */
     float *s, *dgu;    /* feed-forward: [N,F], and as gu */
     float *d_o, *dqkv; /* attention: [N,HD], [N,(H+2K)D] */
-    float *qk;         /* [N,(H+2K)D] with qk_norm: normalized and rotated queries and keys */
-    float *attention;  /* kernel scratch */
+    float *qk; /* [N,(H+2K)D] with qk_norm: normalized and rotated queries and keys */
+    float *attention; /* kernel scratch */
 } wefti_decoder_scratch;
 
 /* The data of one call; borrows model and pass. */

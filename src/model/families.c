@@ -498,8 +498,7 @@ const wefti_model_ops wefti_model_phi3 = {
     KIND(phi3, "phi3", "Phi-3: as llama, q|k|v and gate|up fused in its files (2024)"),
 };
 const wefti_model_ops wefti_model_neox = {
-    KIND(neox, "gpt_neox",
-         "GPT-NeoX, Pythia: LayerNorm, parallel branches, GELU (2022)"),
+    KIND(neox, "gpt_neox", "GPT-NeoX, Pythia: LayerNorm, parallel branches, GELU (2022)"),
     .attention_bias = true,
     .mlp_bias = true,
 };

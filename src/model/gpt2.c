@@ -285,8 +285,8 @@ static void block_norm_backward(const frame *f, int i, const float *x, const flo
         f->k->layernorm_backward_half(f->N, f->C, x, param(f, i), mean, rstd,
                                       (uint16_t *)(void *)f->w.b, dx, dgain, dbias);
     else
-        f->k->layernorm_backward(f->N, f->C, x, param(f, i), mean, rstd, f->w.b, dx, dgain,
-                                 dbias);
+        f->k->layernorm_backward(f->N, f->C, x, param(f, i), mean, rstd, f->w.b, dx,
+                                 dgain, dbias);
 }
 
 /* q, k or v (i = 0, 1, 2) of rows q|k|v. */

@@ -51,11 +51,12 @@ typedef struct wefti_param {
     int64_t rows, cols; /* cols = 1 when ndim == 1 */
     bool decays;        /* weight decay applies (matrices only) */
     bool hidden; /* a matrix of a product inside a block, neither table nor vector */
-    bool stored; /* its gradient begins with a product that can store it: hidden ones, and the
+    bool
+        stored; /* its gradient begins with a product that can store it: hidden ones, and the
                     matrix of the head, whose backward comes first */
     bool cols_are_outputs; /* of that product; else its rows are */
-    int parts; /* equal matrices, adjacent in the columns: 3 for q, k and v */
-    float init_mean; /* initial value = init_mean + init_std * N(0,1) */
+    int parts;             /* equal matrices, adjacent in the columns: 3 for q, k and v */
+    float init_mean;       /* initial value = init_mean + init_std * N(0,1) */
     float init_std;
     int64_t offset; /* of its first element in the unit's flat buffer */
 } wefti_param;
@@ -106,9 +107,10 @@ typedef struct wefti_pass {
     float grad_scale;       /* multiplies the summed loss before differentiation */
     double *loss_sum;       /* head: sum of the tokens' losses is ADDED */
     const wefti_side *side; /* NULL: nothing is dropped before an adapter */
-    bool frozen_table; /* backward of the head: no gradient of its token matrix */
+    bool frozen_table;      /* backward of the head: no gradient of its token matrix */
     double *hits; /* forward of an image's head: right classes are ADDED; may be NULL */
-    bool fresh;   /* backward: gradients of parameters that are `stored` are STORED by the first
+    bool
+        fresh; /* backward: gradients of parameters that are `stored` are STORED by the first
                      backward that has some, and were not cleared; for models without
                      adapters */
 } wefti_pass;
@@ -116,7 +118,7 @@ typedef struct wefti_pass {
 /* Clears of a unit's gradients what a backward with pass.fresh adds to. */
 void wefti_unit_clear(const wefti_unit *unit, const wefti_kernels *kernels, float *grads);
 
-typedef struct wefti_traits wefti_traits; /* model/families.h */
+typedef struct wefti_traits wefti_traits;   /* model/families.h */
 typedef struct wefti_adapted wefti_adapted; /* model/adapted.h */
 
 enum { WEFTI_MAX_ROLES = 24 };

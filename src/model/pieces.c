@@ -162,8 +162,9 @@ void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const 
                            const void *dy, void *dx) {
     if (k->gemm_mixed && !l->side.w) {
         mixed_gradient(k, l, x, dy);
-        if (l->b) (l->half_y ? k->bias_grad_half(l->N, l->out, dy, l->db)
-                             : k->bias_grad(l->N, l->out, dy, l->db));
+        if (l->b)
+            (l->half_y ? k->bias_grad_half(l->N, l->out, dy, l->db)
+                       : k->bias_grad(l->N, l->out, dy, l->db));
         mixed_backward(k, l, dy, dx);
         return;
     }
@@ -223,7 +224,8 @@ static void mask(const weft_model *model, int unit, wefti_drop_site site,
                            x);
 }
 
-const float *wefti_residual(const weft_model *model, const wefti_pass *pass, const float *x) {
+const float *wefti_residual(const weft_model *model, const wefti_pass *pass,
+                            const float *x) {
     return drops(model, pass) ? NULL : x;
 }
 

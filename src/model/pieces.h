@@ -56,10 +56,11 @@ void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const 
 typedef struct wefti_ffn {
     wefti_linear in, out;
     wefti_curve curve;
-    bool sided;       /* the pass has sides */
-    float *saved;     /* wefti_ffn_saved: h[N,in.out]; in bfloat16 h or slopes, and a[N,out.in] */
-    void *active;     /* [N,out.in] scratch */
-    void *gradient;   /* [N,in.out] scratch; it may be `active` if the curve is not gated */
+    bool sided; /* the pass has sides */
+    float *
+        saved; /* wefti_ffn_saved: h[N,in.out]; in bfloat16 h or slopes, and a[N,out.in] */
+    void *active;   /* [N,out.in] scratch */
+    void *gradient; /* [N,in.out] scratch; it may be `active` if the curve is not gated */
 } wefti_ffn;
 
 bool wefti_curve_is_gated(wefti_curve curve);
@@ -70,7 +71,8 @@ int64_t wefti_ffn_saved(const wefti_kernels *kernels, int64_t C, int64_t N, int6
                         int64_t F);
 
 /* y[N,out.out] STORED. */
-void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const void *x, float *y);
+void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const void *x,
+                       float *y);
 /* dx[N,in.in] STORED; it may be dy. */
 void wefti_ffn_backward(const wefti_kernels *k, const wefti_ffn *f, const void *x,
                         const float *dy, void *dx);
@@ -101,7 +103,8 @@ void wefti_drop(const weft_model *model, int unit, wefti_drop_site site,
 
 /* y = x + drop(product): with x as `plus` of the product, if wefti_residual does not return NULL,
  * else by drop_and_add after it. */
-const float *wefti_residual(const weft_model *model, const wefti_pass *pass, const float *x);
+const float *wefti_residual(const weft_model *model, const wefti_pass *pass,
+                            const float *x);
 void wefti_drop_and_add(const weft_model *model, int unit, wefti_drop_site site,
                         const wefti_pass *pass, const float *x, float *y);
 

@@ -379,8 +379,8 @@ static frame frame_of(const weft_model *model, int u, const wefti_pass *pass) {
                .HD = c->heads * c->head_dim,
                .eps = (float)c->norm_eps};
     if (f.unit->kind == WEFTI_BLOCK)
-        lay_saved(model, u, (int64_t[]){pass->B, pass->T}, pass->side ? NULL : pass->kernels,
-                  pass->saved, &f.s);
+        lay_saved(model, u, (int64_t[]){pass->B, pass->T},
+                  pass->side ? NULL : pass->kernels, pass->saved, &f.s);
     lay_scratch(model, pass->B, pass->T, pass->scratch, &f.w, before);
     if (f.unit->kind == WEFTI_BLOCK) count_keys(pass, Ts, f.w.n_keys);
     f.pass.T = f.encoder ? Ts : pass->T - Ts;

@@ -49,12 +49,12 @@ typedef struct frame {
     int64_t patches, values;      /* of an image; of a patch */
     float *cut;                   /* [B patches, values] */
     float *flat;                  /* [B patches, C] */
-    float *x, *xn, *dxn, *dx;     /* [B,C] the class rows; normalized, with a 1: [B,C+1] */
-    float *w, *dw;                /* [V,C+1] the head's matrix with its bias as the last
+    float *x, *xn, *dxn, *dx; /* [B,C] the class rows; normalized, with a 1: [B,C+1] */
+    float *w, *dw;            /* [V,C+1] the head's matrix with its bias as the last
                                      column */
-    float *mean, *rstd;           /* [B] */
-    float *logits;                /* [B,V] */
-    float *rest;                  /* kernel scratch */
+    float *mean, *rstd;       /* [B] */
+    float *logits;            /* [B,V] */
+    float *rest;              /* kernel scratch */
 } frame;
 
 /* ---- description ---- */
@@ -265,8 +265,8 @@ static double count_hits(const frame *f) {
 
 static void head_loss(const frame *f, float *dxn) {
     f->k->head_loss(f->B, f->C + 1, f->V, f->xn, f->w, f->pass->targets, 0,
-                    f->pass->grad_scale, f->pass->loss_sum, dxn, dxn ? f->dw : NULL,
-                    true, f->rest);
+                    f->pass->grad_scale, f->pass->loss_sum, dxn, dxn ? f->dw : NULL, true,
+                    f->rest);
 }
 
 static void head_forward(const frame *f) {

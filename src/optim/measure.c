@@ -144,7 +144,8 @@ static weft_status run(bench *b, const weft_bench_optimizers_options *o,
     summarize(b, out);
     release(b);
     if (o->width)
-        status = wefti_measure_matrices(b->ctx, b->kernels, o, out->stream_Bps, &out->matrices);
+        status = wefti_measure_matrices(b->ctx, b->kernels, o, out->stream_Bps,
+                                        &out->matrices);
     wefti_kernels_set_threads(before);
     return status;
 }

@@ -53,8 +53,8 @@ typedef struct wefti_optimizer_step {
 typedef struct wefti_matrix {
     int64_t rows, cols; /* of the whole matrix */
     int64_t n_rows;     /* this rank's */
-    int64_t offset;     /* of the first of these rows, in parameters, direction and state */
-    int parts;          /* equal matrices beside each other: queries, keys and values */
+    int64_t offset; /* of the first of these rows, in parameters, direction and state */
+    int parts;      /* equal matrices beside each other: queries, keys and values */
     bool cols_are_outputs; /* whether columns are the outputs of the matrix's product;
                               else rows are */
 } wefti_matrix;
@@ -65,7 +65,8 @@ typedef struct wefti_turned {
     int64_t n;     /* of this rank's rows */
     int32_t *rows; /* [n] which, ascending; room for matrix->n_rows */
     float *u;      /* [n, cols] input of the orthogonalization, then its result */
-    int64_t n_all; /* rows that were orthogonalized together, including those of other ranks */
+    int64_t
+        n_all; /* rows that were orthogonalized together, including those of other ranks */
 } wefti_turned;
 
 /* Optimizers that need matrices as wholes. */
@@ -88,7 +89,8 @@ typedef struct wefti_matrix_ops {
 
 typedef struct wefti_optimizer_ops {
     const char *name;
-    const char *const *keys; /* keys of its section that only this kind reads, NULL-terminated */
+    const char *const
+        *keys;    /* keys of its section that only this kind reads, NULL-terminated */
     int n_states; /* state arrays, each as long as the parameters and zero at first */
     const char *const *state_names; /* as in checkpoints */
     /* Bytes read and written per parameter and step, the mean over many steps: the cost

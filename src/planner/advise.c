@@ -133,8 +133,9 @@ static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards
 typedef struct comparison {
     const wefti_adviser *a;
     const wefti_recipe *recipe;
-    bool same;      /* the recipe's keys are those of the run itself */
-    char other[32]; /* the optimizer that it would use instead of the run's; "": the same */
+    bool same; /* the recipe's keys are those of the run itself */
+    char other
+        [32]; /* the optimizer that it would use instead of the run's; "": the same */
 } comparison;
 
 /* Whether the optimizer is the user's choice: it is where it receives gradients. In

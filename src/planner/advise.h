@@ -12,7 +12,8 @@ typedef struct wefti_recipe {
     const char *settings; /* separated by blanks */
     int64_t least_nodes;
     int64_t period; /* steps between two exchanges; 0: each */
-    bool main;      /* tried with each number of nodes and each mesh, not only with all nodes */
+    bool
+        main; /* tried with each number of nodes and each mesh, not only with all nodes */
     weft_learning learning;
 } wefti_recipe;
 

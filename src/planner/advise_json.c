@@ -86,8 +86,8 @@ static json_t *learning(const weft_learning *l, bool *ok) {
     real(object, "steps_low", l->measured ? l->low : (double)NAN, ok);
     real(object, "steps_high", l->measured ? l->high : (double)NAN, ok);
     real(object, "per_doubling", l->measured ? l->per_doubling : (double)NAN, ok);
-    real(object, "per_doubling_error", l->measured ? (double)l->per_doubling_error : (double)NAN,
-         ok);
+    real(object, "per_doubling_error",
+         l->measured ? (double)l->per_doubling_error : (double)NAN, ok);
     text(object, "source", l->source, ok);
     return object;
 }

@@ -41,7 +41,7 @@
 #define CODED "each node steps by itself and mixes coded differences with neighbours"
 #define OUTER "the nodes train apart and come together now and then"
 
-    const wefti_recipe wefti_recipes[] = {
+const wefti_recipe wefti_recipes[] = {
     {"full sync", "hsdp", "method=hsdp", 2, 0, true, SAME},
     {"full sync, muon", "muon", "method=hsdp optimizer.kind=muon", 2, 0, true,
      AVERAGED(MUON, 0.38, 0.45, COMPARED)},

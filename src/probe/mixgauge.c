@@ -24,10 +24,7 @@
 
 enum { SMALL = 2, LARGE = 4, TRIAL = 1 << 15, MOST = 1 << 19, HALVES = 2 };
 enum { BEGIN, COMBINE, END, PHASES };
-enum {
-    PERIOD = 3,
-    DELAY = 2
-}; /* outer: start, answer and end are in different steps */
+enum { PERIOD = 3, DELAY = 2 }; /* outer: start, answer and end are in different steps */
 
 typedef struct variant {
     const wefti_mixer_ops *kind;

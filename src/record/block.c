@@ -136,9 +136,10 @@ static void put_prediction(weft_ctx *ctx, wefti_buffer *out, const wefti_planned
 enum { RANKS_SHOWN = 8 }; /* of a larger run the first: a page is to be read */
 
 /* Times are on the first rank's clock: when a rank began after it is seen. */
-static void put_timeline(weft_ctx *ctx, wefti_buffer *out, const wefti_planned_timeline *t,
-                         const char *kind) {
-    wefti_buffer_print(ctx, out, "{\"kind\":\"%s\",\"rank\":%d,\"node\":%d,\"step\":", kind,
+static void put_timeline(weft_ctx *ctx, wefti_buffer *out,
+                         const wefti_planned_timeline *t, const char *kind) {
+    wefti_buffer_print(ctx, out,
+                       "{\"kind\":\"%s\",\"rank\":%d,\"node\":%d,\"step\":", kind,
                        t->rank, t->node);
     wefti_buffer_short(ctx, out, t->step);
     wefti_buffer_text(ctx, out, ",\"spans\":[");
@@ -190,8 +191,9 @@ static void put_views(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views
     wefti_buffer_text(ctx, out, "[");
     for (int64_t i = 0; i < views->n_views; i++) {
         const wefti_view_line *v = &views->views[i];
-        wefti_buffer_print(ctx, out, "%s{\"step\":%lld,\"ranks\":%d,\"stall_s\":",
-                           i ? "," : "", (long long)v->step, v->n_members);
+        wefti_buffer_print(ctx, out,
+                           "%s{\"step\":%lld,\"ranks\":%d,\"stall_s\":", i ? "," : "",
+                           (long long)v->step, v->n_members);
         wefti_buffer_short(ctx, out, v->stall_s);
         put_uncounted(ctx, out, views, i ? v - 1 : NULL);
         wefti_buffer_print(ctx, out, ",\"begins\":%s", v->view == 1 ? "true" : "false");
@@ -236,8 +238,8 @@ static weft_status put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_materia
 }
 
 void wefti_block_begin(weft_ctx *ctx, wefti_buffer *out, double refresh_s) {
-    wefti_buffer_text(ctx, out,
-                      "{\"version\":1,\"program\":\"weft " WEFT_VERSION "\",\"refresh_s\":");
+    wefti_buffer_text(
+        ctx, out, "{\"version\":1,\"program\":\"weft " WEFT_VERSION "\",\"refresh_s\":");
     wefti_buffer_short(ctx, out, refresh_s);
     wefti_buffer_text(ctx, out, ",\"runs\":[");
 }

@@ -9,13 +9,13 @@
 
 /* What a run's folder says, as far as it is there. */
 typedef struct wefti_material {
-    const char *name;                /* borrowed */
-    wefti_run run;                   /* metrics.jsonl */
-    wefti_planned planned;           /* plan.json */
-    wefti_timelines timelines;       /* timeline.json */
-    wefti_views views;               /* views.jsonl */
-    wefti_nodes nodes;               /* nodes.jsonl */
-    char *config;                    /* owned; config.yaml; NULL: there is none */
+    const char *name;          /* borrowed */
+    wefti_run run;             /* metrics.jsonl */
+    wefti_planned planned;     /* plan.json */
+    wefti_timelines timelines; /* timeline.json */
+    wefti_views views;         /* views.jsonl */
+    wefti_nodes nodes;         /* nodes.jsonl */
+    char *config;              /* owned; config.yaml; NULL: there is none */
     bool is_planned;
 } wefti_material;
 

@@ -56,7 +56,8 @@ static weft_status next_line(weft_ctx *ctx, lines *in, line *out) {
     out->object = wefti_json_load(begin, out->n_bytes, JSON_REJECT_DUPLICATES, &error);
     if (json_is_object(out->object)) return WEFT_OK;
     /* for want of memory a good last line would pass for one that was cut off */
-    bool memory = out->object || wefti_json_blame(&error, WEFT_ERR_FORMAT) == WEFT_ERR_FORMAT;
+    bool memory = out->object ||
+                  wefti_json_blame(&error, WEFT_ERR_FORMAT) == WEFT_ERR_FORMAT;
     const char *why = out->object ? "expected an object" : error.text;
     json_decref(out->object);
     out->object = NULL;

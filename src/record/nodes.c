@@ -96,8 +96,9 @@ static weft_status read_tail(weft_ctx *ctx, int fd, const char *path, char **tex
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", path);
     off_t from = info.st_size > MOST_BYTES ? info.st_size - MOST_BYTES : 0;
-    WEFT_TRY(wefti_alloc(ctx, MOST_BYTES < info.st_size ? MOST_BYTES : (size_t)info.st_size + 1,
-                         "the nodes' lines", text));
+    WEFT_TRY(wefti_alloc(
+        ctx, MOST_BYTES < info.st_size ? MOST_BYTES : (size_t)info.st_size + 1,
+        "the nodes' lines", text));
     ssize_t got = pread(fd, *text, (size_t)(info.st_size - from), from);
     *n = got > 0 ? (size_t)got : 0;
     const char *line = from > 0 ? memchr(*text, '\n', *n) : NULL;
@@ -141,11 +142,12 @@ static double value_of(const wefti_node *line, int i) {
 }
 
 /* One column: i = -1 is the step. Every k-th line counted from the newest, so that it is kept. */
-static void put_column(weft_ctx *ctx, wefti_buffer *out, const wefti_nodes *nodes, int node,
-                       int i, int64_t every) {
+static void put_column(weft_ctx *ctx, wefti_buffer *out, const wefti_nodes *nodes,
+                       int node, int i, int64_t every) {
     int64_t n = 0, k = 0;
     bool first = true;
-    for (int64_t at = next_of(nodes, node, -1); at < nodes->n; at = next_of(nodes, node, at))
+    for (int64_t at = next_of(nodes, node, -1); at < nodes->n;
+         at = next_of(nodes, node, at))
         n++;
     wefti_buffer_print(ctx, out, ",\"%s\":[", i < 0 ? "step" : wefti_node_names[i]);
     for (int64_t at = next_of(nodes, node, -1); at < nodes->n;
@@ -163,8 +165,9 @@ static void put_node(weft_ctx *ctx, wefti_buffer *out, const wefti_nodes *nodes,
     int64_t n = 0;
     for (int64_t i = 0; i < nodes->n; i++) n += nodes->lines[i].node == last->node;
     int64_t every = n / most + 1;
-    wefti_buffer_print(ctx, out, "{\"node\":%d,\"ranks\":%d,\"cores\":%d,\"host\":",
-                       last->node, last->ranks, last->cores);
+    wefti_buffer_print(ctx, out,
+                       "{\"node\":%d,\"ranks\":%d,\"cores\":%d,\"host\":", last->node,
+                       last->ranks, last->cores);
     wefti_buffer_json(ctx, out, last->host);
     for (int i = -1; i < WEFTI_NODE_FIGURES; i++)
         put_column(ctx, out, nodes, last->node, i, every);
@@ -172,7 +175,8 @@ static void put_node(weft_ctx *ctx, wefti_buffer *out, const wefti_nodes *nodes,
 }
 
 /* The newest line of each node that takes part at the end: those behind the last one of node 0. */
-void wefti_nodes_put(weft_ctx *ctx, wefti_buffer *out, const wefti_nodes *nodes, int64_t most) {
+void wefti_nodes_put(weft_ctx *ctx, wefti_buffer *out, const wefti_nodes *nodes,
+                     int64_t most) {
     int64_t from = nodes->n;
     while (from > 0 && nodes->lines[from - 1].node != 0) from--;
     if (from > 0) from--;

@@ -40,9 +40,11 @@ typedef struct wefti_nodes {
 
 /* Reads <path>; no file: no nodes. Lines that are no such object are left out with a warning.
  * On failure nothing is owned. */
-weft_status wefti_nodes_read(weft_ctx *ctx, const char *path, wefti_nodes *out) WEFT_CHECKED;
+weft_status wefti_nodes_read(weft_ctx *ctx, const char *path,
+                             wefti_nodes *out) WEFT_CHECKED;
 void wefti_nodes_fini(weft_ctx *ctx, wefti_nodes *nodes);
 
 /* [{"node","host","ranks","cores","step":[..],"cpu_cores":[..],...}] of each node, for the page:
  * columns of at most `most` rows, evenly picked, the newest among them. */
-void wefti_nodes_put(weft_ctx *ctx, wefti_buffer *out, const wefti_nodes *nodes, int64_t most);
+void wefti_nodes_put(weft_ctx *ctx, wefti_buffer *out, const wefti_nodes *nodes,
+                     int64_t most);

@@ -96,8 +96,8 @@ static weft_status read_ranks(weft_ctx *ctx, const char *path, const json_t *obj
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "%s has timelines of %zu other ranks, expected at most %d",
                              path, n, MAX_RANKS);
-    WEFT_TRY(wefti_alloc_n(ctx, (int64_t)n + 1, sizeof *out->ranks, "timelines",
-                           &out->ranks));
+    WEFT_TRY(
+        wefti_alloc_n(ctx, (int64_t)n + 1, sizeof *out->ranks, "timelines", &out->ranks));
     for (size_t i = 0; i <= n; i++) {
         const json_t *one = i == 0 ? object : json_array_get(others, i - 1);
         WEFT_TRY(read_timeline(ctx, path, one, &out->ranks[i]));

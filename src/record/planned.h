@@ -17,11 +17,11 @@ typedef struct wefti_stretch {
 typedef struct wefti_planned_timeline {
     wefti_stretch *items; /* owned */
     int64_t n;
-    double step;       /* NAN: not said */
-    int rank, node;    /* whose; 0 where nobody says */
-    char host[64];     /* "": nobody says */
-    double begun_s;    /* when its step began, after the first rank's */
-    double error_s;    /* as well as the clocks are known; NAN: nobody says */
+    double step;    /* NAN: not said */
+    int rank, node; /* whose; 0 where nobody says */
+    char host[64];  /* "": nobody says */
+    double begun_s; /* when its step began, after the first rank's */
+    double error_s; /* as well as the clocks are known; NAN: nobody says */
 } wefti_planned_timeline;
 
 /* What all ranks did in one step. */

@@ -42,8 +42,8 @@ static void put_value(weft_ctx *ctx, wefti_buffer *out, double value) {
 }
 
 static void put_head(weft_ctx *ctx, wefti_buffer *out, const wefti_gauge *g) {
-    wefti_buffer_print(ctx, out, "# HELP %s %s\n# TYPE %s %s\n", g->name, g->help, g->name,
-                       g->counts ? "counter" : "gauge");
+    wefti_buffer_print(ctx, out, "# HELP %s %s\n# TYPE %s %s\n", g->name, g->help,
+                       g->name, g->counts ? "counter" : "gauge");
 }
 
 void wefti_prometheus_put(weft_ctx *ctx, wefti_buffer *out, const char *run,

@@ -7,11 +7,11 @@
  * (or whoever reads files): the newest values only, in a file that is always whole. */
 
 typedef struct wefti_gauge {
-    const char *name;  /* "weft_loss": letters, digits and _ */
-    const char *help;  /* one line */
-    bool counts;       /* a counter, which only grows; else a gauge */
-    double value;      /* NAN: nothing to say, the line is left out */
-    const char *node;  /* label "node", or NULL; rows of one name stand together */
+    const char *name; /* "weft_loss": letters, digits and _ */
+    const char *help; /* one line */
+    bool counts;      /* a counter, which only grows; else a gauge */
+    double value;     /* NAN: nothing to say, the line is left out */
+    const char *node; /* label "node", or NULL; rows of one name stand together */
 } wefti_gauge;
 
 /* The n gauges of the run of that name, as text. */

@@ -47,4 +47,3 @@ const char *wefti_tfevents_path(const wefti_tfevents *events);
 
 /* Syncs and closes; NULL is accepted. */
 weft_status wefti_tfevents_close(weft_ctx *ctx, wefti_tfevents *events) WEFT_CHECKED;
-

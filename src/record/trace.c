@@ -76,7 +76,8 @@ static void put_time(trace *t, const char *key, int64_t ns) {
                        (long long)(ns % 1000));
 }
 
-static void put_stretch(trace *t, int pid, int tid, double shift_s, const wefti_stretch *s) {
+static void put_stretch(trace *t, int pid, int tid, double shift_s,
+                        const wefti_stretch *s) {
     char name[48];
     int64_t begin = nanoseconds(s->begin_s + shift_s - t->begin_s);
     int64_t end = nanoseconds(s->end_s + shift_s - t->begin_s);
@@ -102,7 +103,8 @@ static void put_process(trace *t, int pid, const char *name,
     }
 }
 
-static double earliest(const wefti_timelines *all, const wefti_planned_timeline *planned) {
+static double earliest(const wefti_timelines *all,
+                       const wefti_planned_timeline *planned) {
     double least = INFINITY;
     for (int r = 0; r <= all->n; r++) {
         const wefti_planned_timeline *one = r < all->n ? &all->ranks[r] : planned;
@@ -116,7 +118,8 @@ static void put_all(trace *t, const char *run, const wefti_timelines *all,
                     const wefti_planned_timeline *planned) {
     char name[160];
     int last = 0;
-    wefti_buffer_text(t->ctx, t->out, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"run\":");
+    wefti_buffer_text(t->ctx, t->out,
+                      "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"run\":");
     wefti_buffer_json(t->ctx, t->out, run);
     wefti_buffer_text(t->ctx, t->out, ",\"step\":");
     wefti_buffer_short(t->ctx, t->out, all->ranks[0].step);
@@ -154,7 +157,8 @@ static weft_status read_all(weft_ctx *ctx, const char *folder, wefti_timelines *
     return wefti_planned_read(ctx, path, planned, &found);
 }
 
-weft_status weft_report_trace(weft_ctx *ctx, const char *run_folder, const char *out_path) {
+weft_status weft_report_trace(weft_ctx *ctx, const char *run_folder,
+                              const char *out_path) {
     char whole[PATH_MAX];
     wefti_timelines all = {0};
     wefti_planned planned = {0};

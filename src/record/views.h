@@ -30,21 +30,22 @@ typedef struct wefti_view_change {
 } wefti_view_change;
 
 typedef struct wefti_view_line {
-    uint64_t run;    /* of this start */
-    int64_t view;    /* number in it, from 1; not each number has a line, or a step */
+    uint64_t run; /* of this start */
+    int64_t view; /* number in it, from 1; not each number has a line, or a step */
     int64_t step;
-    double time_s;   /* since 1970 */
-    double stall_s;  /* of the change, beyond calm steps; NAN: nothing changed */
+    double time_s;  /* since 1970 */
+    double stall_s; /* of the change, beyond calm steps; NAN: nothing changed */
     int64_t first_row, rows_per_rank, micro;
     int shards, threads;
     char kernels[32];
     bool has_checksum;
     int guests; /* copies of the model, the last ones, that have no state yet */
     int64_t slices,
-        from;          /* in which it comes to them, and from where on (train/guests.h) */
-    uint64_t checksum; /* of the parameters of all who were there, before the first step */
+        from; /* in which it comes to them, and from where on (train/guests.h) */
+    uint64_t
+        checksum; /* of the parameters of all who were there, before the first step */
     int n_members, n_lost, n_joined;
-    wefti_view_member *members;        /* by rank */
+    wefti_view_member *members; /* by rank */
     wefti_view_change *lost, *joined;
 } wefti_view_line;
 

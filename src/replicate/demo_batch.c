@@ -59,8 +59,9 @@ weft_status wefti_demo_run(const wefti_demo_pass *pass, wefti_demo_work work) {
     int64_t first = batch_with(bucket, begin), last = batch_with(bucket, end - 1);
     int worst = WEFT_OK, threads = last > first ? self->threads : 1;
     (void)threads; /* unused without OpenMP */
-#pragma omp parallel for num_threads(threads) schedule(dynamic)                         \
-    reduction(max : worst) if (threads > 1)
+#pragma omp parallel for num_threads(threads) schedule(dynamic)                          \
+    reduction(max                                                                        \
+              : worst) if (threads > 1)
     for (int64_t i = first; i <= last; i++) {
         const wefti_demo_scratch *scratch = &self->scratch[team_rank()];
         int status = (int)work(pass, scratch, batch_at(bucket, i, begin, end));

@@ -110,7 +110,8 @@ int64_t wefti_transform_values(const wefti_transform *t) { return t->n_values; }
 
 void wefti_transform_begin(wefti_transform *t, int bucket, const float *x) {
     const wefti_momentum momentum = {.decay = 0.999f, .gain = 1};
-#pragma omp parallel for num_threads(t->config.threads) schedule(dynamic) if (t->config.threads > 1)
+#pragma omp parallel for num_threads(t->config.threads)                                  \
+    schedule(dynamic) if (t->config.threads > 1)
     for (int64_t i = t->first_of[bucket]; i < t->first_of[bucket + 1]; i++) {
         const batch *b = &t->batches[i];
         int thread = team_rank();
@@ -125,7 +126,8 @@ void wefti_transform_begin(wefti_transform *t, int bucket, const float *x) {
 }
 
 void wefti_transform_end(wefti_transform *t, int bucket, float *x) {
-#pragma omp parallel for num_threads(t->config.threads) schedule(dynamic) if (t->config.threads > 1)
+#pragma omp parallel for num_threads(t->config.threads)                                  \
+    schedule(dynamic) if (t->config.threads > 1)
     for (int64_t i = t->first_of[bucket]; i < t->first_of[bucket + 1]; i++) {
         const batch *b = &t->batches[i];
         const int32_t *indices = t->indices + b->list;

@@ -41,8 +41,8 @@ struct wefti_array_player {
     int64_t done[WEFTI_MAX_PHASES];
     double status_s[WEFTI_ARRAY_STATUS_SLOTS]; /* when the last one of a step was sent */
     double compute_s;                          /* of the step, sum over replicas */
-    double stalled_s; /* of mesh.straggler_time, what is over in this step */
-    wefti_played sums;                         /* of the step, sums over replicas */
+    double stalled_s;            /* of mesh.straggler_time, what is over in this step */
+    wefti_played sums;           /* of the step, sums over replicas */
     double *began, *idle, *late; /* [R] owned: of the current phase, see account() */
     double *first[2][WEFTI_ARRAY_ROUNDS],
         *sent[2][WEFTI_ARRAY_ROUNDS]; /* as arrived: see mail */

@@ -8,7 +8,7 @@
 
 typedef struct wefti_heard {
     int source; /* the sender */
-    int place;  /* place of the message among those that the source sends to other nodes */
+    int place; /* place of the message among those that the source sends to other nodes */
 } wefti_heard;
 
 typedef struct wefti_partner_list {

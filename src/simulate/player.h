@@ -105,7 +105,7 @@ typedef struct wefti_sim_rank {
      * beginning, and mesh.straggler_time: that still to come, that which is over. */
     double factor, drift, own, halt_s; /* own: constant factor of computing time */
     double stall_s, stalled_s;
-    int *jobs;                                  /* [capacity] owned ring */
+    int *jobs; /* [capacity] owned ring */
     int64_t capacity, submitted, done[WEFTI_MAX_PHASES];
     double busy_s, exchange_s, covered_s;
     double counted_s;        /* of busy_s and exchange_s, up to the step before */

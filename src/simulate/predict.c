@@ -273,8 +273,7 @@ static weft_status predict_job(weft_ctx *ctx, wefti_job *job, const weft_cluster
         status = play_steps(ctx, job, cluster, options, (wefti_play){.order = 0}, out);
     if (status == WEFT_OK) conclude(job, out);
     bool late = job->sites > 1 && job->mixer_config.deadline_s > 0;
-    out->goes_on = job->R > 1 && !late &&
-                   strcmp(job->config->mesh.on_loss, "go_on") == 0;
+    out->goes_on = job->R > 1 && !late && strcmp(job->config->mesh.on_loss, "go_on") == 0;
     if (status == WEFT_OK && options && options->timeline)
         status = draw_timeline(ctx, job, cluster, options, out);
     if (status != WEFT_OK) weft_prediction_clear(ctx, out);

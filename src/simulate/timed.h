@@ -20,8 +20,9 @@ typedef struct wefti_timed_op {
     wefti_timing timing;
     wefti_op op;
     double work_s, floor_s; /* floor_s < 0: none */
-    double same_s; /* part of work_s that does not depend on the compute rate of the machine */
-    bool ends;     /* is the op's last part */
+    double
+        same_s; /* part of work_s that does not depend on the compute rate of the machine */
+    bool ends; /* is the op's last part */
 } wefti_timed_op;
 
 /* The exchange of a bucket by a replicator: rounds, and bytes by owner. */

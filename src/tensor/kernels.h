@@ -47,11 +47,13 @@ typedef struct wefti_attention_shape {
     float cap;      /* scores are cap tanh(score / cap), after scaling; 0: no cap */
     /* Attention that is not causal: each query sees all keys. */
     bool all;
-    int64_t n_rows;        /* of k and v in a sequence; 0: T */
-    const int32_t *n_keys; /* [B] number of these rows that are present, at least 1; NULL: all */
+    int64_t n_rows; /* of k and v in a sequence; 0: T */
+    const int32_t
+        *n_keys; /* [B] number of these rows that are present, at least 1; NULL: all */
     /* A bias of relative positions, causal or not: score(i, j) += bias[h][i - j + Tk - 1]
      * with Tk rows of k; rows of wefti_attention_bias_row floats, the rest of them 0. */
-    bool biased; /* true with a bias, also before there is a buffer (for attention_scratch) */
+    bool
+        biased; /* true with a bias, also before there is a buffer (for attention_scratch) */
     const float *bias;
     float *dbias; /* backward: the gradient is ADDED */
     /* q, k, v, o and their gradients are bfloat16 behind pointers to float, strides count
@@ -99,7 +101,7 @@ typedef struct wefti_mixed {
     int64_t lda, ldb, ldc; /* in numbers */
     bool half_a, half_b, half_c;
     float beta;
-    const float *bias; /* or NULL */
+    const float *bias;     /* or NULL */
     const float *plus;     /* or NULL */
     const uint16_t *times; /* or NULL */
     uint16_t *slopes;      /* or NULL */
@@ -158,10 +160,10 @@ struct wefti_kernels {
     void (*layernorm_forward_half)(int64_t N, int64_t C, float eps, const float *x,
                                    const float *gain, const float *bias, uint16_t *y,
                                    float *mean, float *rstd);
-    void (*layernorm_backward_half)(int64_t N, int64_t C, const float *x, const float *gain,
-                                    const float *mean, const float *rstd,
-                                    const uint16_t *dy, float *dx, float *dgain,
-                                    float *dbias);
+    void (*layernorm_backward_half)(int64_t N, int64_t C, const float *x,
+                                    const float *gain, const float *mean,
+                                    const float *rstd, const uint16_t *dy, float *dx,
+                                    float *dgain, float *dbias);
     /* RMSNorm (Zhang & Sennrich 2019) of C columns of rows ld apart (x and y share ld; so
      * do x, dy and dx). rstd[N] = 1/sqrt(mean(x^2) + eps) is saved. y may be x. backward:
      * dx is STORED and may be dy; dgain += ... */

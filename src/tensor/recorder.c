@@ -83,7 +83,9 @@ static void gemm_mixed(const wefti_mixed *p) {
     note("gemm", shape, took, 2 * m * n * k,
          floats_of(m * k, p->half_a) + floats_of(k * n, p->half_b) +
              floats_of(m * n, p->half_c) * (p->beta == 0 ? 1 : 2) +
-             (p->plus ? m * n : p->times || p->slopes ? m * n / 2 : 0));
+             (p->plus                 ? m * n
+              : p->times || p->slopes ? m * n / 2
+                                      : 0));
 }
 
 static void bias_add(int64_t N, int64_t C, const float *b, float *y) {
@@ -131,14 +133,14 @@ static void layernorm_backward(int64_t N, int64_t C, const float *x, const float
 static void layernorm_forward_half(int64_t N, int64_t C, float eps, const float *x,
                                    const float *gain, const float *bias, uint16_t *y,
                                    float *mean, float *rstd) {
-    NOTED(layernorm_forward_half, 7 * N * C, 1.5 * (double)(N * C), N, C, eps, x, gain, bias,
-          y, mean, rstd);
+    NOTED(layernorm_forward_half, 7 * N * C, 1.5 * (double)(N * C), N, C, eps, x, gain,
+          bias, y, mean, rstd);
 }
 
-static void layernorm_backward_half(int64_t N, int64_t C, const float *x, const float *gain,
-                                    const float *mean, const float *rstd,
-                                    const uint16_t *dy, float *dx, float *dgain,
-                                    float *dbias) {
+static void layernorm_backward_half(int64_t N, int64_t C, const float *x,
+                                    const float *gain, const float *mean,
+                                    const float *rstd, const uint16_t *dy, float *dx,
+                                    float *dgain, float *dbias) {
     NOTED(layernorm_backward_half, 13 * N * C, 3.5 * (double)(N * C), N, C, x, gain, mean,
           rstd, dy, dx, dgain, dbias);
 }
@@ -249,7 +251,8 @@ static void embed_backward(int64_t N, int64_t T, int64_t C, const int32_t *token
 
 static void head_loss(int64_t N, int64_t C, int64_t V, const float *x, const float *w,
                       const int32_t *target, float cap, float grad_scale,
-                      double *loss_sum, float *dx, float *dw, bool fresh, float *scratch) {
+                      double *loss_sum, float *dx, float *dw, bool fresh,
+                      float *scratch) {
     double n = (double)N, c = (double)C, v = (double)V, passes = dx ? 3 : 1;
     NOTED(head_loss, passes * 2 * n * c * v + 4 * n * v,
           passes * v * c + (dx ? 2 : 1) * n * c, N, C, V, x, w, target, cap, grad_scale,

@@ -157,7 +157,8 @@ static const wefti_kernels wefti_kernels_reference_bf16;
 const wefti_kernels wefti_kernels_reference = {
     ENTRIES(gemm, wefti_reference_head_loss, wefti_reference_attention_forward,
             wefti_reference_attention_backward)};
-static const wefti_kernels wefti_kernels_reference_bf16 = {ENTRIES(
-    gemm_bf16, wefti_reference_head_loss_bf16, wefti_reference_attention_forward_bf16,
-    wefti_reference_attention_backward_bf16),
+static const wefti_kernels wefti_kernels_reference_bf16 = {
+    ENTRIES(gemm_bf16, wefti_reference_head_loss_bf16,
+            wefti_reference_attention_forward_bf16,
+            wefti_reference_attention_backward_bf16),
     .gemm_mixed = gemm_mixed};

@@ -13,9 +13,10 @@ static inline float wefti_reference_bf16(float x) {
 }
 
 /* reference_norm.c */
-void wefti_reference_layernorm_forward_half(int64_t N, int64_t C, float eps, const float *x,
-                                            const float *gain, const float *bias,
-                                            uint16_t *y, float *mean, float *rstd);
+void wefti_reference_layernorm_forward_half(int64_t N, int64_t C, float eps,
+                                            const float *x, const float *gain,
+                                            const float *bias, uint16_t *y, float *mean,
+                                            float *rstd);
 void wefti_reference_layernorm_backward_half(int64_t N, int64_t C, const float *x,
                                              const float *gain, const float *mean,
                                              const float *rstd, const uint16_t *dy,
@@ -50,10 +51,10 @@ void wefti_reference_swiglu_backward(int64_t N, int64_t F, const float *gu,
                                      const float *dy, float *dgu);
 /* A curve that is not gated, at x. */
 float wefti_reference_curve(wefti_curve curve, float x, float *slope);
-void wefti_reference_gate_forward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
-                                  uint16_t *y);
-void wefti_reference_gate_backward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
-                                   const uint16_t *dy, uint16_t *dgu);
+void wefti_reference_gate_forward(wefti_curve curve, int64_t N, int64_t F,
+                                  const uint16_t *gu, uint16_t *y);
+void wefti_reference_gate_backward(wefti_curve curve, int64_t N, int64_t F,
+                                   const uint16_t *gu, const uint16_t *dy, uint16_t *dgu);
 void wefti_reference_rope(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
                           const float *cos_sin, bool inverse, float *x);
 void wefti_reference_dropout(int64_t n, float rate, uint64_t seed, uint64_t step,
@@ -92,8 +93,8 @@ void wefti_reference_cap_logits(int64_t n, float cap, float *logit);
 int64_t wefti_reference_head_scratch(int64_t N, int64_t V, int threads);
 void wefti_reference_head_loss(int64_t N, int64_t C, int64_t V, const float *x,
                                const float *w, const int32_t *target, float cap,
-                               float grad_scale, double *loss_sum, float *dx, float *dw, bool fresh,
-                               float *scratch);
+                               float grad_scale, double *loss_sum, float *dx, float *dw,
+                               bool fresh, float *scratch);
 
 /* reference_optimizer.c */
 double wefti_reference_adam(int64_t n, const wefti_adam_step *s, const float *g, float *p,

@@ -129,8 +129,8 @@ float wefti_reference_curve(wefti_curve curve, float x, float *slope) {
     return curve_of(curve, both);
 }
 
-void wefti_reference_gate_forward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
-                                  uint16_t *y) {
+void wefti_reference_gate_forward(wefti_curve curve, int64_t N, int64_t F,
+                                  const uint16_t *gu, uint16_t *y) {
     for (int64_t n = 0; n < N; n++, gu += 2 * F) {
         for (int64_t i = 0; i < F; i++) {
             float both[2] = {wefti_f32_of_bf16(gu[i]), wefti_f32_of_bf16(gu[F + i])};
@@ -139,11 +139,13 @@ void wefti_reference_gate_forward(wefti_curve curve, int64_t N, int64_t F, const
     }
 }
 
-void wefti_reference_gate_backward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
-                                   const uint16_t *dy, uint16_t *dgu) {
+void wefti_reference_gate_backward(wefti_curve curve, int64_t N, int64_t F,
+                                   const uint16_t *gu, const uint16_t *dy,
+                                   uint16_t *dgu) {
     for (int64_t n = 0; n < N; n++, gu += 2 * F, dgu += 2 * F) {
         for (int64_t i = 0; i < F; i++) {
-            float both[2] = {wefti_f32_of_bf16(gu[i]), wefti_f32_of_bf16(gu[F + i])}, d[2];
+            float both[2] = {wefti_f32_of_bf16(gu[i]), wefti_f32_of_bf16(gu[F + i])},
+                  d[2];
             curve_back(curve, both, wefti_f32_of_bf16(dy[n * F + i]), d);
             dgu[i] = wefti_bf16(d[0]), dgu[F + i] = wefti_bf16(d[1]);
         }

@@ -71,7 +71,8 @@ static void row_gradient(rounding *r, int64_t C, int64_t V, const float *x,
 
 static void head_loss(rounding *r, int64_t N, int64_t C, int64_t V, const float *x,
                       const float *w, const int32_t *target, float cap, float grad_scale,
-                      double *loss_sum, float *dx, float *dw, bool fresh, float *scratch) {
+                      double *loss_sum, float *dx, float *dw, bool fresh,
+                      float *scratch) {
     for (int64_t i = 0; i < V * C && dw && fresh; i++) dw[i] = 0;
     for (int64_t n = 0; n < N; n++, x += C) {
         if (target[n] >= 0) {
@@ -85,10 +86,10 @@ static void head_loss(rounding *r, int64_t N, int64_t C, int64_t V, const float 
 
 void wefti_reference_head_loss(int64_t N, int64_t C, int64_t V, const float *x,
                                const float *w, const int32_t *target, float cap,
-                               float grad_scale, double *loss_sum, float *dx, float *dw, bool fresh,
-                               float *scratch) {
-    head_loss(as_it_is, N, C, V, x, w, target, cap, grad_scale, loss_sum, dx, dw,
-              fresh, scratch);
+                               float grad_scale, double *loss_sum, float *dx, float *dw,
+                               bool fresh, float *scratch) {
+    head_loss(as_it_is, N, C, V, x, w, target, cap, grad_scale, loss_sum, dx, dw, fresh,
+              scratch);
 }
 
 void wefti_reference_head_loss_bf16(int64_t N, int64_t C, int64_t V, const float *x,

@@ -24,21 +24,23 @@ void wefti_reference_layernorm_forward(int64_t N, int64_t C, float eps, const fl
     for (int64_t n = 0; n < N; n++, x += C, y += C) {
         layernorm_statistics(C, eps, x, &center, &r);
         for (int64_t c = 0; c < C; c++)
-            y[c] = (float)(((double)x[c] - center) * r * (double)gain[c] + (double)bias[c]);
+            y[c] = (float)(((double)x[c] - center) * r * (double)gain[c] +
+                           (double)bias[c]);
         mean[n] = (float)center;
         rstd[n] = (float)r;
     }
 }
 
-void wefti_reference_layernorm_forward_half(int64_t N, int64_t C, float eps, const float *x,
-                                            const float *gain, const float *bias,
-                                            uint16_t *y, float *mean, float *rstd) {
+void wefti_reference_layernorm_forward_half(int64_t N, int64_t C, float eps,
+                                            const float *x, const float *gain,
+                                            const float *bias, uint16_t *y, float *mean,
+                                            float *rstd) {
     double center, r;
     for (int64_t n = 0; n < N; n++, x += C, y += C) {
         layernorm_statistics(C, eps, x, &center, &r);
         for (int64_t c = 0; c < C; c++)
-            y[c] = wefti_bf16((float)(((double)x[c] - center) * r * (double)gain[c] +
-                                      (double)bias[c]));
+            y[c] = wefti_bf16(
+                (float)(((double)x[c] - center) * r * (double)gain[c] + (double)bias[c]));
         mean[n] = (float)center;
         rstd[n] = (float)r;
     }

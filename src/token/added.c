@@ -110,11 +110,11 @@ static int64_t strip_right(const char *text, int64_t n, int64_t end) {
 static weft_status put_text(wefti_pieces *p, const wefti_textpiece *s, int64_t start,
                             int64_t end) {
     wefti_textpiece piece = {.start = s->start + start,
-                           .end = s->start + end,
-                           .id = WEFTI_TEXT,
-                           .first = s->first && start == 0,
-                           .inner = s->inner && start == 0,
-                           .inward = s->inward && s->start + end == s->end};
+                             .end = s->start + end,
+                             .id = WEFTI_TEXT,
+                             .first = s->first && start == 0,
+                             .inner = s->inner && start == 0,
+                             .inward = s->inward && s->start + end == s->end};
     return wefti_pieces_make(p, piece);
 }
 
@@ -133,8 +133,9 @@ static weft_status find(const wefti_added_set *set, wefti_pieces *p,
         if (start < done) start = done;
         if (t->rstrip) end = strip_right(text, n, end);
         if (done < start) WEFT_TRY(put_text(p, s, done, start));
-        WEFT_TRY(wefti_pieces_make(
-            p, (wefti_textpiece){.start = s->start + start, .end = s->start + end, .id = t->id}));
+        WEFT_TRY(wefti_pieces_make(p, (wefti_textpiece){.start = s->start + start,
+                                                        .end = s->start + end,
+                                                        .id = t->id}));
         done = end;
     }
     return done < n ? put_text(p, s, done, n) : WEFT_OK;

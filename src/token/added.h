@@ -15,7 +15,8 @@ typedef struct wefti_added {
 
 /* Zeroed memory is an empty set. */
 typedef struct wefti_added_set {
-    wefti_added *tokens; /* [n], owned; after the sorting by first byte, long ones first */
+    wefti_added
+        *tokens; /* [n], owned; after the sorting by first byte, long ones first */
     int64_t n, capacity;
     int64_t first[257]; /* tokens [first[b], first[b + 1]) begin with the byte b */
 } wefti_added_set;
@@ -28,4 +29,5 @@ void wefti_added_fini(weft_ctx *ctx, wefti_added_set *set);
 
 /* Cuts the pieces of text where tokens of the set stand: of those that begin at a place the
  * longest, from left to right. */
-weft_status wefti_added_find(const wefti_added_set *set, wefti_pieces *pieces) WEFT_CHECKED;
+weft_status wefti_added_find(const wefti_added_set *set,
+                             wefti_pieces *pieces) WEFT_CHECKED;

@@ -49,7 +49,7 @@ typedef struct worker {
     wefti_scan *scan;
     wefti_merge_room room;
     wefti_pieces pieces; /* of a pipeline */
-    recent *recents; /* [n_recents] */
+    recent *recents;     /* [n_recents] */
     int64_t n_recents;
 } worker;
 
@@ -166,8 +166,7 @@ static weft_status encode_part(worker *w, part *p) {
 static weft_status prepare(worker *w, int64_t n_bytes) {
     w->n_recents = RECENT_MIN;
     while (w->n_recents < RECENT_MAX && w->n_recents < n_bytes / 16) w->n_recents *= 2;
-    if (w->job->t->pipeline)
-        WEFT_TRY(wefti_pieces_init(w->job->ctx, &w->pieces));
+    if (w->job->t->pipeline) WEFT_TRY(wefti_pieces_init(w->job->ctx, &w->pieces));
     w->pieces.marks = w->job->marks;
     if (!w->job->t->pipeline)
         WEFT_TRY(wefti_scan_create(w->job->ctx, w->job->t->splitter, &w->scan));
@@ -236,8 +235,8 @@ static weft_status cut_document(job *j, const part *whole, int64_t part_bytes) {
     part next = *whole;
     if (whole->start == whole->end) return whole->ends ? add_part(j, &next) : WEFT_OK;
     while (next.start < whole->end) {
-        next.end = next.start + part_end(j, j->text + next.start, whole->end - next.start,
-                                         part_bytes);
+        next.end = next.start +
+                   part_end(j, j->text + next.start, whole->end - next.start, part_bytes);
         bool last = next.end == whole->end;
         next.ends = whole->ends && last;
         next.open = whole->open || !last;
@@ -316,8 +315,8 @@ weft_status wefti_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer, const c
 int64_t wefti_encode_ready(const weft_tokenizer *tokenizer, const char *text,
                            int64_t n_bytes) {
     if (tokenizer->rule == WEFTI_RULE_NONE) return n_bytes;
-    int64_t place = tokenizer->pipeline ? wefti_pipeline_cut_before(tokenizer->pipeline,
-                                                                    text, n_bytes, n_bytes)
+    int64_t place = tokenizer->pipeline ? wefti_pipeline_cut_before(
+                                              tokenizer->pipeline, text, n_bytes, n_bytes)
                                         : wefti_safe_cut_before(text, n_bytes, n_bytes);
     return place < 0 ? 0 : place;
 }

@@ -9,13 +9,16 @@ enum { WEFTI_ENCODE_PART_BYTES = 1 << 20, WEFTI_ENCODE_MAX_THREADS = 256 };
 typedef struct wefti_texts {
     const char *text; /* [n_bytes] */
     int64_t n_bytes;
-    const int64_t *ends; /* [n_ends], ascending: a document ends there; what follows the last
+    const int64_t
+        *ends; /* [n_ends], ascending: a document ends there; what follows the last
                           * one is the beginning of another */
     int64_t n_ends;
     int32_t end_id; /* follows each end; -1: nothing does */
-    bool continued; /* the first document began before the buffer, which begins at a safe cut */
-    bool open;      /* the last one goes on behind it, which ends at a safe cut */
-    bool marks;     /* special tokens in the text are such: only where its writer may say so */
+    bool
+        continued; /* the first document began before the buffer, which begins at a safe cut */
+    bool open; /* the last one goes on behind it, which ends at a safe cut */
+    bool
+        marks; /* special tokens in the text are such: only where its writer may say so */
 } wefti_texts;
 
 /* Encodes in parts of about part_bytes, cut at safe places; the result depends neither on

@@ -21,8 +21,8 @@
 
 static const char head[] =
     "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[],"
-    "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" BLANK
-    "\",\"prepend_scheme\":\"always\",\"split\":true},\"post_processor\":null,"
+    "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":"
+    "\"" BLANK "\",\"prepend_scheme\":\"always\",\"split\":true},\"post_processor\":null,"
     "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"" BLANK
     "\",\"prepend_scheme\":\"always\",\"split\":true},\"model\":{\"type\":\"BPE\","
     "\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
@@ -30,14 +30,15 @@ static const char head[] =
     "\"ignore_merges\":true,\"vocab\":{",
                   tail[] = "},\"merges\":[]}}\n";
 
-weft_status wefti_tokenizer_create_ids(weft_ctx *ctx, int64_t vocab, weft_tokenizer **out) {
+weft_status wefti_tokenizer_create_ids(weft_ctx *ctx, int64_t vocab,
+                                       weft_tokenizer **out) {
     wefti_buffer text = {0};
     char entry[64];
     *out = NULL;
     wefti_buffer_put(ctx, &text, head, sizeof head - 1);
     for (int64_t id = 0; id < vocab; id++) {
-        int n = snprintf(entry, sizeof entry, "%s\"" BLANK "%lld\":%lld", id > 0 ? "," : "",
-                         (long long)id, (long long)id);
+        int n = snprintf(entry, sizeof entry, "%s\"" BLANK "%lld\":%lld",
+                         id > 0 ? "," : "", (long long)id, (long long)id);
         wefti_buffer_put(ctx, &text, entry, n);
     }
     wefti_buffer_put(ctx, &text, tail, sizeof tail - 1);
@@ -81,12 +82,12 @@ weft_status wefti_ids_check(weft_ctx *ctx, const weft_tokenizer *t, const char *
             at++;
         } else if (next_id(text, n, &at, t->vocab) < 0) {
             int shown = n - begin < 20 ? (int)(n - begin) : 20;
-            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                                 "the text has '%.*s' at byte %lld, expected ids from 0 to "
-                                 "%lld with a blank between two: the model was trained with "
-                                 "data.tokenizer=ids",
-                                 shown, text + begin, (long long)begin,
-                                 (long long)t->vocab - 1);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_ARGUMENT,
+                "the text has '%.*s' at byte %lld, expected ids from 0 to "
+                "%lld with a blank between two: the model was trained with "
+                "data.tokenizer=ids",
+                shown, text + begin, (long long)begin, (long long)t->vocab - 1);
         }
     }
     return WEFT_OK;

@@ -12,5 +12,5 @@ weft_status wefti_tokenizer_create_ids(weft_ctx *ctx, int64_t vocab,
 bool wefti_tokenizer_is_ids(const weft_tokenizer *tokenizer);
 
 /* Refuses a text that is not a list of ids, of which encoding would leave out what is none. */
-weft_status wefti_ids_check(weft_ctx *ctx, const weft_tokenizer *tokenizer, const char *text,
-                            int64_t n_bytes) WEFT_CHECKED;
+weft_status wefti_ids_check(weft_ctx *ctx, const weft_tokenizer *tokenizer,
+                            const char *text, int64_t n_bytes) WEFT_CHECKED;

@@ -148,8 +148,9 @@ weft_status wefti_merge_long(weft_ctx *ctx, const weft_tokenizer *t,
     return merge_long(ctx, t, room, n, ids, n_ids);
 }
 
-weft_status wefti_merge_ids(weft_ctx *ctx, const weft_tokenizer *t, wefti_merge_room *room,
-                            int64_t n, int32_t *ids, int64_t *n_ids) {
+weft_status wefti_merge_ids(weft_ctx *ctx, const weft_tokenizer *t,
+                            wefti_merge_room *room, int64_t n, int32_t *ids,
+                            int64_t *n_ids) {
     if (n > WEFTI_MERGE_SHORT) return merge_long(ctx, t, room, n, ids, n_ids);
     *n_ids = merge_short(t, n, ids);
     return WEFT_OK;

@@ -20,8 +20,9 @@ weft_status wefti_merge_piece(weft_ctx *ctx, const weft_tokenizer *t,
                               int32_t *ids, int64_t *n_ids) WEFT_CHECKED;
 
 /* The same for symbols that are there already, in place. */
-weft_status wefti_merge_ids(weft_ctx *ctx, const weft_tokenizer *t, wefti_merge_room *room,
-                            int64_t n, int32_t *ids, int64_t *n_ids) WEFT_CHECKED;
+weft_status wefti_merge_ids(weft_ctx *ctx, const weft_tokenizer *t,
+                            wefti_merge_room *room, int64_t n, int32_t *ids,
+                            int64_t *n_ids) WEFT_CHECKED;
 
 /* The same for long and for short pieces; apart so that tests can compare them. */
 enum { WEFTI_MERGE_SHORT = 48 };

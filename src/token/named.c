@@ -15,8 +15,8 @@
 
 enum { BYTE_IDS = 256 };
 
-static const char *const trained[] = {"vocab", "split", NULL}, *const sized[] = {"vocab", NULL},
-                         *const fixed[] = {NULL};
+static const char *const trained[] = {"vocab", "split", NULL},
+                         *const sized[] = {"vocab", NULL}, *const fixed[] = {NULL};
 
 bool wefti_tokenizer_is_trained(const char *name) { return wefti_is(name, "bpe"); }
 
@@ -35,8 +35,9 @@ weft_status weft_tokenizer_open(weft_ctx *ctx, const char *name, weft_tokenizer 
     if (wefti_is(name, "bytes")) return weft_tokenizer_create_bytes(ctx, out);
     *out = NULL;
     if (wefti_tokenizer_names_ids(name))
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "the tokenizer 'ids' is of runs on shards: it knows no text");
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "the tokenizer 'ids' is of runs on shards: it knows no text");
     struct stat info;
     char path[PATH_MAX];
     if (stat(name, &info) != 0 || !S_ISDIR(info.st_mode))

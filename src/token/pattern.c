@@ -82,7 +82,8 @@ static const escape escapes[] = {{'s', "[" SPACES "]", SPACES},
 
 static weft_status refuse(weft_ctx *ctx, const char *what, const char *at) {
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                         "the expression has '%.2s'%s, which is not known here", at, what);
+                         "the expression has '%.2s'%s, which is not known here", at,
+                         what);
 }
 
 static weft_status put_escape(weft_ctx *ctx, const char *at, bool in_class,
@@ -135,8 +136,8 @@ static weft_status compile(weft_ctx *ctx, wefti_pattern *p, const char *text) {
     int code = 0;
     PCRE2_SIZE where;
     p->code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
-                            PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &where,
-                            how);
+                            PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code,
+                            &where, how);
     pcre2_compile_context_free(how);
     if (!p->code) return fail_pcre(&p->memory, code, "compile its expression");
     /* without just-in-time code PCRE2 interprets: slower, the same */

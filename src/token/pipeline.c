@@ -58,11 +58,11 @@ static weft_status start(wefti_pieces *pieces, const char *text, int64_t n, bool
         int64_t valid = wefti_utf8_valid(text + at, n - at);
         int64_t length = valid ? valid : broken(text + at, n - at);
         wefti_textpiece s = {.start = at,
-                           .end = at + length,
-                           .id = valid ? WEFTI_TEXT : WEFTI_BYTES,
-                           .first = at == 0 && begins,
-                           .inner = at > 0 || !begins,
-                           .inward = at + length < n || !ends};
+                             .end = at + length,
+                             .id = valid ? WEFTI_TEXT : WEFTI_BYTES,
+                             .first = at == 0 && begins,
+                             .inner = at > 0 || !begins,
+                             .inward = at + length < n || !ends};
         WEFT_TRY(wefti_pieces_put(pieces, s));
         at += length;
     }
@@ -82,11 +82,13 @@ static weft_status part_words(const wefti_pipeline *p, wefti_pieces *pieces) {
         wefti_textpiece s = pieces->segments[k];
         const char *text = pieces->text.bytes;
         for (int64_t at = s.start; s.id == WEFTI_TEXT && at < s.end;) {
-            const char *found = memmem(text + at, (size_t)(s.end - at), p->blank, (size_t)m);
+            const char *found = memmem(text + at, (size_t)(s.end - at), p->blank,
+                                       (size_t)m);
             int64_t place = found ? found - text : s.end;
             if (found && place > at && place > s.start) {
                 WEFT_TRY(wefti_pieces_make(
-                    pieces, (wefti_textpiece){.start = s.start, .end = place, .id = s.id}));
+                    pieces,
+                    (wefti_textpiece){.start = s.start, .end = place, .id = s.id}));
                 s.start = place;
             }
             at = place + m;

@@ -20,8 +20,8 @@ typedef struct wefti_pipeline {
     bool fallback; /* characters without a token are bytes: <0x00> .. <0xFF> */
     bool fuse_unknown;
     int32_t unknown; /* the token for what has none; -1: it is left out */
-    char *blank;     /* what stands for a blank, such as U+2581, if that is one character */
-    bool apart;      /* no merge joins anything with a blank after it: words are pieces */
+    char *blank; /* what stands for a blank, such as U+2581, if that is one character */
+    bool apart;  /* no merge joins anything with a blank after it: words are pieces */
     wefti_cuts cuts;
     char *source; /* the file as it came, for a copy of it; owned */
     int64_t n_source;
@@ -43,7 +43,7 @@ weft_status wefti_pipeline_normalize(const wefti_pipeline *pipeline, wefti_piece
                                      const char *text, int64_t n) WEFT_CHECKED;
 
 /* The first safe cut at or after `from`, the last one at or before it; -1: there is none. */
-int64_t wefti_pipeline_cut_after(const wefti_pipeline *pipeline, const char *text, int64_t n,
-                                 int64_t from);
-int64_t wefti_pipeline_cut_before(const wefti_pipeline *pipeline, const char *text, int64_t n,
-                                  int64_t from);
+int64_t wefti_pipeline_cut_after(const wefti_pipeline *pipeline, const char *text,
+                                 int64_t n, int64_t from);
+int64_t wefti_pipeline_cut_before(const wefti_pipeline *pipeline, const char *text,
+                                  int64_t n, int64_t from);

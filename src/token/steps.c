@@ -112,7 +112,8 @@ static weft_status run_replace(const wefti_step *step, wefti_pieces *p, const ch
                                int64_t n) {
     int64_t at = 0, start, end;
     while (at < n) {
-        WEFT_TRY(wefti_pattern_find(step->pattern, p->matcher, text, n, at, &start, &end));
+        WEFT_TRY(
+            wefti_pattern_find(step->pattern, p->matcher, text, n, at, &start, &end));
         wefti_buffer_put(p->ctx, &p->next, text + at, start - at);
         if (start < n) wefti_buffer_put(p->ctx, &p->next, step->text, step->n_text);
         at = end;
@@ -208,9 +209,9 @@ static weft_status run_change(const wefti_step *step, wefti_pieces *p) {
 static weft_status cut(wefti_pieces *p, const wefti_textpiece *whole, int64_t start,
                        int64_t end) {
     wefti_textpiece s = {.start = start,
-                       .end = end,
-                       .id = WEFTI_TEXT,
-                       .first = whole->first && start == whole->start};
+                         .end = end,
+                         .id = WEFTI_TEXT,
+                         .first = whole->first && start == whole->start};
     return wefti_pieces_make(p, s);
 }
 
@@ -219,8 +220,8 @@ typedef struct joiner {
     const wefti_step *step;
     wefti_pieces *p;
     const wefti_textpiece *whole;
-    int64_t start, end;  /* the piece that grows; empty: none */
-    bool match;          /* it is a match, or (with next) it ends in one */
+    int64_t start, end; /* the piece that grows; empty: none */
+    bool match;         /* it is a match, or (with next) it ends in one */
 } joiner;
 
 static weft_status flush(joiner *j) {
@@ -255,12 +256,14 @@ static weft_status take(joiner *j, int64_t start, int64_t end, bool match) {
     return WEFT_OK;
 }
 
-static weft_status split(const wefti_step *step, wefti_pieces *p, const wefti_textpiece *s) {
+static weft_status split(const wefti_step *step, wefti_pieces *p,
+                         const wefti_textpiece *s) {
     joiner j = {.step = step, .p = p, .whole = s, .start = s->start, .end = s->start};
     const char *text = p->text.bytes + s->start;
     int64_t n = s->end - s->start, at = 0, start, end;
     while (at < n) {
-        WEFT_TRY(wefti_pattern_find(step->pattern, p->matcher, text, n, at, &start, &end));
+        WEFT_TRY(
+            wefti_pattern_find(step->pattern, p->matcher, text, n, at, &start, &end));
         WEFT_TRY(take(&j, s->start + at, s->start + start, false));
         WEFT_TRY(take(&j, s->start + start, s->start + end, true));
         at = end;

@@ -26,7 +26,11 @@ typedef enum wefti_behavior {
     WEFTI_CONTIGUOUS
 } wefti_behavior;
 
-typedef enum wefti_front { WEFTI_FRONT_ALWAYS, WEFTI_FRONT_FIRST, WEFTI_FRONT_NEVER } wefti_front;
+typedef enum wefti_front {
+    WEFTI_FRONT_ALWAYS,
+    WEFTI_FRONT_FIRST,
+    WEFTI_FRONT_NEVER
+} wefti_front;
 
 typedef struct wefti_step {
     wefti_step_kind kind;
@@ -45,10 +49,12 @@ void wefti_step_fini(weft_ctx *ctx, wefti_step *step);
 /* A piece of the text at hand. */
 typedef struct wefti_textpiece {
     int64_t start, end;
-    int32_t id;  /* a token that is found already; WEFTI_TEXT: text; WEFTI_BYTES: bytes that
+    int32_t
+        id; /* a token that is found already; WEFTI_TEXT: text; WEFTI_BYTES: bytes that
                   * are not UTF-8 */
-    bool first;  /* begins where the whole text begins */
-    bool inner;  /* begins where a longer text was cut for our sake: nothing is put before */
+    bool first; /* begins where the whole text begins */
+    bool
+        inner; /* begins where a longer text was cut for our sake: nothing is put before */
     bool inward; /* the same of its end */
 } wefti_textpiece;
 enum { WEFTI_TEXT = -1, WEFTI_BYTES = -2 };

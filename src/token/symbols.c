@@ -42,11 +42,13 @@ static void put(symbols *s, const char *text, int length) {
     s->waiting = true;
 }
 
-int64_t wefti_symbols(const weft_tokenizer *t, const char *piece, int64_t n, int32_t *ids) {
+int64_t wefti_symbols(const weft_tokenizer *t, const char *piece, int64_t n,
+                      int32_t *ids) {
     symbols s = {.t = t, .ids = ids};
     uint32_t code;
     for (int64_t at = 0; at < n;) {
-        int length = t->pipeline->chars ? wefti_utf8_decode(piece + at, n - at, &code) : 1;
+        int length = t->pipeline->chars ? wefti_utf8_decode(piece + at, n - at, &code)
+                                        : 1;
         if (length == 0) length = 1; /* cannot be: pieces are well-formed */
         put(&s, piece + at, length);
         at += length;

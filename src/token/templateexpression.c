@@ -66,7 +66,9 @@ int wefti_parser_add_value(wefti_parser *p, wefti_node_kind kind, json_t *value)
     return node;
 }
 
-wefti_template_node *wefti_parser_at(wefti_parser *p, int node) { return &p->t->nodes[node]; }
+wefti_template_node *wefti_parser_at(wefti_parser *p, int node) {
+    return &p->t->nodes[node];
+}
 
 /* Joins a node to the end of a chain. */
 void wefti_parser_chain(wefti_parser *p, int *first, int *last, int node) {

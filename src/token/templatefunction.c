@@ -256,8 +256,8 @@ static json_t *call_tojson(wefti_machine *m, json_t *of, const wefti_arguments *
         return wefti_machine_fail(m, "tojson of what is undefined or a fraction", "");
     char *dumped;
     int64_t n_bytes;
-    weft_status status = wefti_json_text(m->ctx, of, JSON_ENCODE_ANY | JSON_INDENT((size_t)n),
-                                         &dumped, &n_bytes);
+    weft_status status = wefti_json_text(
+        m->ctx, of, JSON_ENCODE_ANY | JSON_INDENT((size_t)n), &dumped, &n_bytes);
     json_t *text = status == WEFT_OK ? make_text(m, dumped, (size_t)n_bytes)
                                      : wefti_machine_made(m, NULL);
     wefti_free(m->ctx, dumped);
@@ -311,7 +311,8 @@ static json_t *call_namespace(wefti_machine *m, json_t *of, const wefti_argument
     (void)of;
     json_t *out = wefti_machine_made(m, json_object());
     for (int i = 0; out && i < g->n; i++) {
-        json_t *value = g->items[i] ? g->items[i] : json_null(); /* which is not counted */
+        json_t *value = g->items[i] ? g->items[i]
+                                    : json_null(); /* which is not counted */
         if (!g->names[i] || json_object_set(out, g->names[i], value) != 0) {
             json_decref(out);
             return wefti_machine_fail(m, "namespace has an argument without a name", "");

@@ -60,7 +60,7 @@ typedef struct wefti_template_node {
 } wefti_template_node;
 
 struct wefti_template {
-    char *where;       /* owned */
+    char *where;                /* owned */
     wefti_template_node *nodes; /* [n], owned */
     int64_t n, room;
     int body; /* first statement */

@@ -37,7 +37,8 @@ static weft_status find_unknown(const wefti_loader *l) {
     if (!name) return wefti_loader_refuse(l, "unk_token", "no text", "a token");
     for (int64_t id = 0; id < l->t->vocab; id++) {
         const wefti_token *token = &l->t->tokens[id];
-        if ((token->flags & WEFTI_TOKEN_EXISTS) && (size_t)token->n_bytes == strlen(name) &&
+        if ((token->flags & WEFTI_TOKEN_EXISTS) &&
+            (size_t)token->n_bytes == strlen(name) &&
             memcmp(l->t->text + token->offset, name, strlen(name)) == 0)
             p->unknown = (int32_t)id;
     }
@@ -48,15 +49,14 @@ static weft_status find_unknown(const wefti_loader *l) {
 static bool ends_in_blank(const weft_tokenizer *t, int32_t id, const char *blank) {
     const wefti_token *token = &t->tokens[id];
     int64_t m = (int64_t)strlen(blank);
-    return token->n_bytes >= m && memcmp(t->text + token->offset + token->n_bytes - m, blank,
-                                         (size_t)m) == 0;
+    return token->n_bytes >= m &&
+           memcmp(t->text + token->offset + token->n_bytes - m, blank, (size_t)m) == 0;
 }
 
 static bool starts_in_blank(const weft_tokenizer *t, int32_t id, const char *blank) {
     const wefti_token *token = &t->tokens[id];
     int64_t m = (int64_t)strlen(blank);
-    return token->n_bytes >= m &&
-           memcmp(t->text + token->offset, blank, (size_t)m) == 0;
+    return token->n_bytes >= m && memcmp(t->text + token->offset, blank, (size_t)m) == 0;
 }
 
 /* Whether no merge joins something that is no blank with a blank behind it. */
@@ -87,7 +87,8 @@ static int byte_of(const char *name, int64_t n) {
 }
 
 /* Writes what a name of characters shows to out, which has room for the name. */
-static int64_t show_name(const wefti_pipeline *p, const char *name, int64_t n, char *out) {
+static int64_t show_name(const wefti_pipeline *p, const char *name, int64_t n,
+                         char *out) {
     int byte = p->fallback ? byte_of(name, n) : -1;
     int64_t m = p->blank ? (int64_t)strlen(p->blank) : 0, length = 0;
     if (byte >= 0) {
@@ -106,19 +107,19 @@ static weft_status show_names(const wefti_loader *l) {
     weft_tokenizer *t = l->t;
     int64_t at = 0;
     WEFT_TRY(wefti_alloc_n(l->ctx, t->vocab, sizeof *t->shown, "the tokens", &t->shown));
-    WEFT_TRY(wefti_alloc_n(l->ctx, t->n_text + 1, 1, "the tokens' bytes", &t->shown_text));
+    WEFT_TRY(
+        wefti_alloc_n(l->ctx, t->n_text + 1, 1, "the tokens' bytes", &t->shown_text));
     for (int64_t id = 0; id < t->vocab; id++) {
         const wefti_token *token = &t->tokens[id];
         bool plain = !t->pipeline->chars || !(token->flags & WEFTI_TOKEN_MODEL) ||
                      (token->flags & WEFTI_TOKEN_SPECIAL);
         const char *name = t->text + token->offset;
         t->shown[id] = (wefti_token){.offset = at, .flags = token->flags};
-        if (plain)
-            memcpy(t->shown_text + at, name, (size_t)token->n_bytes);
-        t->shown[id].n_bytes = plain ? token->n_bytes
-                                     : (int32_t)show_name(t->pipeline, name,
-                                                          token->n_bytes,
-                                                          t->shown_text + at);
+        if (plain) memcpy(t->shown_text + at, name, (size_t)token->n_bytes);
+        t->shown[id].n_bytes = plain
+                                   ? token->n_bytes
+                                   : (int32_t)show_name(t->pipeline, name, token->n_bytes,
+                                                        t->shown_text + at);
         at += t->shown[id].n_bytes;
     }
     return WEFT_OK;

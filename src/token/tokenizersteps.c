@@ -21,9 +21,11 @@ static const char *const parting[] = {
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}"
+    "\\p{M}]+"
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}"
+    "\\p{M}]*"
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|"
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
     NULL};
@@ -205,7 +207,8 @@ static weft_status add_split(builder *b, const json_t *part) {
     step->kind = WEFTI_STEP_SPLIT;
     WEFT_TRY(read_behavior(b, part, step));
     WEFT_TRY(wefti_loader_flag(b->l, part, "invert", false, &step->invert));
-    for (int k = 0; regex && parting[k]; k++) known = known || wefti_is(regex, parting[k]);
+    for (int k = 0; regex && parting[k]; k++)
+        known = known || wefti_is(regex, parting[k]);
     bool whole = step->behavior == WEFTI_ISOLATED ||
                  (step->behavior == WEFTI_REMOVED && step->invert);
     if (known && whole)
@@ -251,7 +254,8 @@ static weft_status add_metaspace(builder *b, const json_t *part) {
     step = cut - 1;
     cut->kind = WEFTI_STEP_SPLIT;
     cut->behavior = WEFTI_WITH_NEXT;
-    return wefti_pattern_create(b->l->ctx, step->text, step->n_text, false, &cut->pattern);
+    return wefti_pattern_create(b->l->ctx, step->text, step->n_text, false,
+                                &cut->pattern);
 }
 
 static weft_status add_byte_level(builder *b, const json_t *part) {
@@ -322,7 +326,8 @@ static weft_status add_token(builder *b, wefti_pieces *pieces, const json_t *add
     if (may_lie_across(text, n)) b->opaque = true;
     if (!normalized) return wefti_added_put(ctx, &b->p->plain, &t, text, n);
     WEFT_TRY(wefti_pipeline_normalize(b->p, pieces, text, n));
-    return wefti_added_put(ctx, &b->p->normalized, &t, pieces->text.bytes, pieces->text.n);
+    return wefti_added_put(ctx, &b->p->normalized, &t, pieces->text.bytes,
+                           pieces->text.n);
 }
 
 /* After the vocabulary is read: contents and ids are checked then. */
@@ -356,18 +361,19 @@ static weft_status read_model(const builder *b) {
 
 /* What shows the text of ids again; only what the vocabulary needs is done with it. */
 static weft_status check_decoder(const wefti_loader *l, const json_t *part) {
-    static const char *const known[] = {"ByteLevel", "Metaspace", "Replace", "ByteFallback",
-                                        "Fuse",      "Strip",     NULL};
+    static const char *const known[] = {
+        "ByteLevel", "Metaspace", "Replace", "ByteFallback", "Fuse", "Strip", NULL};
     size_t k;
     json_t *step;
     if (!part || wefti_named(known, type_of(part))) return WEFT_OK;
     if (!wefti_is(type_of(part), "Sequence"))
-        return wefti_loader_refuse(
-            l, "the decoder", type_of(part),
-            "ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip or a Sequence of them");
+        return wefti_loader_refuse(l, "the decoder", type_of(part),
+                                   "ByteLevel, Metaspace, Replace, ByteFallback, Fuse, "
+                                   "Strip or a Sequence of them");
     json_array_foreach(json_object_get(part, "decoders"), k, step) {
         if (wefti_is(type_of(step), "Sequence"))
-            return wefti_loader_refuse(l, "a step of the decoder", "Sequence", "no nesting");
+            return wefti_loader_refuse(l, "a step of the decoder", "Sequence",
+                                       "no nesting");
         WEFT_TRY(check_decoder(l, step));
     }
     return WEFT_OK;
@@ -376,18 +382,18 @@ static weft_status check_decoder(const wefti_loader *l, const json_t *part) {
 weft_status wefti_loader_steps(wefti_loader *l) {
     builder b = {.l = l, .p = l->t->pipeline};
     WEFT_TRY(check_decoder(l, wefti_loader_get(l->root, "decoder")));
-    WEFT_TRY(each(&b, wefti_loader_get(l->root, "normalizer"), "normalizers",
-                  add_normalizer));
+    WEFT_TRY(
+        each(&b, wefti_loader_get(l->root, "normalizer"), "normalizers", add_normalizer));
     b.p->n_normalizers = b.p->n_steps;
     WEFT_TRY(each(&b, wefti_loader_get(l->root, "pre_tokenizer"), "pretokenizers",
                   add_pre_tokenizer));
     WEFT_TRY(read_model(&b));
     /* blanks that became characters: WEFTI_CUTS_BLANK holds if no merge crosses them, which
      * the merges say */
-    b.p->cuts = b.opaque                 ? WEFTI_CUTS_NONE
-                : b.p->blank             ? WEFTI_CUTS_BLANK
-                : b.parts                ? WEFTI_CUTS_SPACE
-                                         : WEFTI_CUTS_NONE;
+    b.p->cuts = b.opaque     ? WEFTI_CUTS_NONE
+                : b.p->blank ? WEFTI_CUTS_BLANK
+                : b.parts    ? WEFTI_CUTS_SPACE
+                             : WEFTI_CUTS_NONE;
     return WEFT_OK;
 }
 

@@ -56,7 +56,8 @@ void wefti_pair_nodes(const weft_topology *t, int member, wefti_fold_pair met,
         return;
     }
     out->group = true;
-    for (int half = 0; half < 2; half++) { /* the lower node first, so that the list is sorted */
+    for (int half = 0; half < 2;
+         half++) { /* the lower node first, so that the list is sorted */
         int at = (half == 0) == (node < met.partner) ? node : met.partner;
         for (int j = at * L; j < (at + 1) * L; j++) {
             wefti_hear(out, j, (at == node ? 1 - met.weight : met.weight) / L);

@@ -35,7 +35,7 @@ struct weft_topology {
 };
 
 extern const wefti_topology_ops *const wefti_topology_registry[]; /* NULL-terminated */
-extern const char *const wefti_topology_summaries[];               /* in the same order */
+extern const char *const wefti_topology_summaries[];              /* in the same order */
 
 static inline int wefti_topology_members(const weft_topology *t) {
     return (int)t->facts.members;

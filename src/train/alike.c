@@ -89,8 +89,8 @@ static void facts_of(const wefti_prepared *p, uint64_t facts[FACTS]) {
 
 static const char *const what[FACTS] = {
     "the tokenizer (data.tokenizer, or what it was learnt from)",
-    "the number of training tokens (data.path)", "the text (data.path, data.validation_path)",
-    "the text for validation"};
+    "the number of training tokens (data.path)",
+    "the text (data.path, data.validation_path)", "the text for validation"};
 
 static weft_status check_files(weft_ctx *ctx, wefti_prepared *p) {
     uint64_t facts[FACTS];
@@ -120,8 +120,8 @@ weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool si
 }
 
 /* *copy owns the text; the caller destroys it. */
-static weft_status shared_text(weft_ctx *ctx, const weft_config *config, weft_config **copy,
-                               const char **text) {
+static weft_status shared_text(weft_ctx *ctx, const weft_config *config,
+                               weft_config **copy, const char **text) {
     WEFT_TRY(weft_config_copy(ctx, config, copy));
     weft_status status = wefti_config_shared(ctx, *copy, false, text);
     if (status != WEFT_OK) weft_config_destroy(ctx, *copy);
@@ -139,7 +139,8 @@ weft_status wefti_alike_notice(weft_ctx *ctx, const wefti_prepared *p, void **ou
     facts_of(p, facts);
     WEFT_TRY(shared_text(ctx, p->config, &copy, &text));
     size_t length = strlen(text);
-    weft_status status = wefti_alloc(ctx, TEXT_AT + length, "what all have alike", &bytes);
+    weft_status status = wefti_alloc(ctx, TEXT_AT + length, "what all have alike",
+                                     &bytes);
     if (status == WEFT_OK) {
         for (int i = 0; i < FACTS; i++) wefti_put_u64(bytes + 8 * i, facts[i]);
         memcpy(bytes + TEXT_AT, text, length);
@@ -156,10 +157,11 @@ static weft_status explain_files(weft_ctx *ctx, const wefti_prepared *p,
     facts_of(p, facts);
     for (int i = 0; i < FACTS; i++)
         if (facts[i] != wefti_get_u64(notice + 8 * i))
-            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                                 "%s is another one here than in the run; all ranks must have "
-                                 "the same",
-                                 what[i]);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_CONFIG,
+                "%s is another one here than in the run; all ranks must have "
+                "the same",
+                what[i]);
     return WEFT_OK;
 }
 
@@ -177,8 +179,8 @@ weft_status wefti_alike_compare(weft_ctx *ctx, const char *own, const void *noti
     return status;
 }
 
-weft_status wefti_alike_explain(weft_ctx *ctx, const wefti_prepared *p, const void *notice,
-                                int64_t n) {
+weft_status wefti_alike_explain(weft_ctx *ctx, const wefti_prepared *p,
+                                const void *notice, int64_t n) {
     const char *own;
     weft_config *copy;
     if (!notice || n < TEXT_AT || n - TEXT_AT > MAX_TEXT) return WEFT_OK;

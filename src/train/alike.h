@@ -24,8 +24,8 @@ weft_status wefti_alike_notice(weft_ctx *ctx, const wefti_prepared *p, void **ou
 /* The failure of such a process: it names the key and both values, or the kind of file,
  * in place of the message that the process was refused. WEFT_OK: nothing that the notice
  * contains differs. */
-weft_status wefti_alike_explain(weft_ctx *ctx, const wefti_prepared *p, const void *notice,
-                                int64_t n) WEFT_CHECKED;
+weft_status wefti_alike_explain(weft_ctx *ctx, const wefti_prepared *p,
+                                const void *notice, int64_t n) WEFT_CHECKED;
 
 /* The part of wefti_alike_explain that compares the texts; `own` is this process's text
  * (wefti_config_shared, without numbers of nodes and ranks). The notice comes from

@@ -28,7 +28,7 @@ struct wefti_exporter {
     wefti_node nodes[MOST_NODES];     /* the first ones, with their newest figures */
     char numbers[MOST_NODES][12];     /* their numbers, as text */
     int n_nodes;
-    wefti_buffer text;                /* reserved: writing allocates nothing */
+    wefti_buffer text; /* reserved: writing allocates nothing */
 };
 
 static void put_nodes(wefti_exporter *x) {
@@ -57,19 +57,20 @@ static void put_all(wefti_exporter *x) {
     const wefti_gauge gauges[] = {
         {"weft_running", "1 while the run goes on, 0 when it has ended", false, !x->ended,
          NULL},
-        {"weft_time_seconds", "when these numbers were written, seconds since 1970", false,
-         wefti_unix_now_s(), NULL},
+        {"weft_time_seconds", "when these numbers were written, seconds since 1970",
+         false, wefti_unix_now_s(), NULL},
         {"weft_step", "optimizer steps done", false, (double)r->step, NULL},
         {"weft_steps", "optimizer steps of the whole run", false, (double)r->steps, NULL},
-        {"weft_loss", "nats per token of the last step", false, any ? r->loss : none, NULL},
+        {"weft_loss", "nats per token of the last step", false, any ? r->loss : none,
+         NULL},
         {"weft_validation_loss", "nats per token of the last evaluation", false,
          x->evaluation.loss, NULL},
         {"weft_learning_rate", "of the last step", false, any ? r->lr : none, NULL},
         {"weft_gradient_norm", "before clipping", false, any ? r->grad_norm : none, NULL},
         {"weft_update_norm", "norm of the change of all parameters", false,
          any ? r->update_norm : none, NULL},
-        {"weft_tokens_total", "tokens trained on by all ranks since the process began", true,
-         x->tokens, NULL},
+        {"weft_tokens_total", "tokens trained on by all ranks since the process began",
+         true, x->tokens, NULL},
         {"weft_tokens_per_second", "of the last step, all ranks", false,
          any ? r->tokens_per_s : none, NULL},
         {"weft_flop_use_ratio", "model FLOP over the measured matrix product rate", false,
@@ -85,7 +86,8 @@ static void put_all(wefti_exporter *x) {
          any ? r->hidden_share : none, NULL},
         {"weft_wire_out_bytes_total", "payload out of the first node", true, x->wire_out,
          NULL},
-        {"weft_wire_in_bytes_total", "payload into the first node", true, x->wire_in, NULL},
+        {"weft_wire_in_bytes_total", "payload into the first node", true, x->wire_in,
+         NULL},
         {"weft_memory_bytes", "peak resident memory of the first process", false,
          any ? (double)r->memory_bytes : none, NULL},
         {"weft_rank_memory_bytes", "held by the first rank alone", false,
@@ -150,8 +152,10 @@ weft_status wefti_exporter_create(weft_ctx *ctx, const weft_config *config,
     x->ctx = ctx;
     x->evaluation.loss = NAN;
     weft_status status = fill(ctx, x, config);
-    if (status == WEFT_OK) *out = x;
-    else release(x);
+    if (status == WEFT_OK)
+        *out = x;
+    else
+        release(x);
     return status;
 }
 

@@ -30,8 +30,7 @@ static int arrays_of(const wefti_rank *r, float *out[MAX_ARRAYS]) {
     for (int i = 0; i < r->job->most_states->n_states; i++) out[n++] = r->state[i];
     for (int i = 0; i < r->replicator->n_states; i++) out[n++] = r->replicator->state[i];
     bool own = r->mixer->ops->keeps_partners; /* each pair's own */
-    for (int i = 0; i < r->mixer->n_states && !own; i++)
-        out[n++] = r->mixer->state[i];
+    for (int i = 0; i < r->mixer->n_states && !own; i++) out[n++] = r->mixer->state[i];
     return n;
 }
 

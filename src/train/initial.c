@@ -28,8 +28,8 @@ static int find_head(const wefti_weights *w, const char *name) {
     char other[sizeof((wefti_place *)NULL)->name];
     for (int i = 0; i < 2; i++) {
         if (!ends_with(name, heads[i])) continue;
-        snprintf(other, sizeof other, "%.*s%s", (int)(strlen(name) - strlen(heads[i])), name,
-                 heads[1 - i]);
+        snprintf(other, sizeof other, "%.*s%s", (int)(strlen(name) - strlen(heads[i])),
+                 name, heads[1 - i]);
         return wefti_weights_find(w, other);
     }
     return -1;
@@ -72,7 +72,8 @@ static weft_status check_copy(weft_ctx *ctx, const wefti_weights *w,
                 ctx, WEFT_ERR_FORMAT,
                 "%s: row %lld of '%s' is not that of the embedding, but config.json says "
                 "that the two are one (tie_word_embeddings)",
-                wefti_weights_path(w), (long long)row, wefti_weights_spec(w, index)->name);
+                wefti_weights_path(w), (long long)row,
+                wefti_weights_spec(w, index)->name);
     }
     wefti_free(ctx, rows);
     return status;

@@ -21,10 +21,10 @@
 enum { MAX_FIGURES = 24 };
 
 struct wefti_journal {
-    weft_ctx *ctx; /* borrowed */
+    weft_ctx *ctx;                  /* borrowed */
     wefti_metrics *metrics, *nodes; /* metrics.jsonl, nodes.jsonl */
-    wefti_tfevents *events;   /* or NULL */
-    wefti_exporter *exporter; /* or NULL */
+    wefti_tfevents *events;         /* or NULL */
+    wefti_exporter *exporter;       /* or NULL */
 };
 
 /* Seconds that the interrupted run has taken already. */
@@ -55,12 +55,14 @@ static weft_status open_all(wefti_journal *journal, const weft_config *config,
     WEFT_TRY(read_elapsed(ctx, path, elapsed_s));
     WEFT_TRY(wefti_exporter_create(ctx, config, &journal->exporter));
     if (!config->run.tensorboard) return WEFT_OK;
-    WEFT_TRY(wefti_tfevents_create(ctx, folder, first, wefti_unix_now_s(), &journal->events));
+    WEFT_TRY(
+        wefti_tfevents_create(ctx, folder, first, wefti_unix_now_s(), &journal->events));
     return wefti_settings_write(ctx, config, journal->events);
 }
 
-weft_status wefti_journal_open(weft_ctx *ctx, const weft_config *config, int64_t steps_done,
-                               double *elapsed_s, wefti_journal **out) {
+weft_status wefti_journal_open(weft_ctx *ctx, const weft_config *config,
+                               int64_t steps_done, double *elapsed_s,
+                               wefti_journal **out) {
     wefti_journal *journal;
     *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *journal, "the journal", &journal));
@@ -183,8 +185,7 @@ static weft_status write_node(wefti_journal *journal, int64_t step, double elaps
 weft_status wefti_journal_nodes(wefti_journal *journal, int64_t step, double elapsed_s,
                                 const wefti_node *nodes, int n) {
     wefti_exporter_nodes(journal->exporter, nodes, n);
-    for (int i = 0; i < n; i++)
-        WEFT_TRY(write_node(journal, step, elapsed_s, &nodes[i]));
+    for (int i = 0; i < n; i++) WEFT_TRY(write_node(journal, step, elapsed_s, &nodes[i]));
     return WEFT_OK;
 }
 

@@ -11,8 +11,8 @@ typedef struct wefti_journal wefti_journal;
 
 /* `steps_done` > 0: the run is resumed; lines of later steps are dropped, and *elapsed_s
  * is the time that it has taken so far. */
-weft_status wefti_journal_open(weft_ctx *ctx, const weft_config *config, int64_t steps_done,
-                               double *elapsed_s,
+weft_status wefti_journal_open(weft_ctx *ctx, const weft_config *config,
+                               int64_t steps_done, double *elapsed_s,
                                wefti_journal **out) WEFT_CHECKED;
 /* Called after every step; only a step that is logged gets a line. */
 weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *record,

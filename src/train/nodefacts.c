@@ -21,12 +21,18 @@
 #include "base/memory.h"
 #include "wire/bits.h"
 
-enum { HOST_BYTES = 64, CORES = WEFTI_NODE_FIGURES, NUMBERS, BYTES = NUMBERS * 8 + HOST_BYTES };
+enum {
+    HOST_BYTES = 64,
+    CORES = WEFTI_NODE_FIGURES,
+    NUMBERS,
+    BYTES = NUMBERS * 8 + HOST_BYTES
+};
 
 /* Reads the counters. */
 static wefti_node_meter look(const wefti_rank *r) {
     wefti_traffic t;
-    wefti_node_meter m = {.begun = true, .at_s = wefti_now_s(), .cpu_s = wefti_process_cpu_s()};
+    wefti_node_meter m = {
+        .begun = true, .at_s = wefti_now_s(), .cpu_s = wefti_process_cpu_s()};
     wefti_machine_busy(NULL, &m.busy_s, &m.all_s);
     wefti_machine_network(NULL, &m.net_out, &m.net_in);
     wefti_comm_traffic(r->comms.control, &t);
@@ -60,7 +66,8 @@ static void measure(wefti_rank *r, wefti_node_meter *before, int ranks_here,
     *before = now;
 }
 
-static void pack(wefti_rank *r, wefti_node_meter *meter, int ranks_here, unsigned char *out) {
+static void pack(wefti_rank *r, wefti_node_meter *meter, int ranks_here,
+                 unsigned char *out) {
     double numbers[NUMBERS];
     char host[HOST_BYTES] = "";
     measure(r, meter, ranks_here, numbers);
@@ -88,9 +95,12 @@ static void add(wefti_node *node, const unsigned char *bytes) {
     for (int i = 0; i < WEFTI_NODE_FIGURES; i++) {
         double x = read_number(bytes + 8 * i), *sum = wefti_node_figure(node, i);
         bool machine = i == BUSY || i == NET_OUT || i == NET_IN;
-        if (node->ranks == 0) *sum = x;
-        else if (i == RANK_BYTES) *sum = fmax(*sum, x);
-        else if (!machine) *sum += x;
+        if (node->ranks == 0)
+            *sum = x;
+        else if (i == RANK_BYTES)
+            *sum = fmax(*sum, x);
+        else if (!machine)
+            *sum += x;
     }
     if (node->ranks++ > 0) return;
     double cores = read_number(bytes + 8 * CORES);
@@ -126,7 +136,8 @@ weft_status wefti_nodefacts_gather(wefti_rank *r, wefti_node_meter *meter, int r
         WEFT_TRY(wefti_comm_send(comm, 0, tag, mine, BYTES));
         return wefti_comm_await(comm, tag);
     }
-    int per_node = r->job->S * r->job->copies, count = (comm->size + per_node - 1) / per_node;
+    int per_node = r->job->S * r->job->copies,
+        count = (comm->size + per_node - 1) / per_node;
     WEFT_TRY(wefti_alloc_n(r->ctx, count, sizeof **nodes, "what nodes did", nodes));
     weft_status status = collect(r, tag, mine, *nodes);
     if (status == WEFT_OK) {

@@ -238,7 +238,8 @@ static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
     if (limit > 0) have = limit > here ? limit - here : 0;
     p->summary.memory_rank_bytes = f->total;
     p->summary.memory_bytes = here + wanted;
-    if (peak > here + wanted) p->summary.memory_bytes = peak; /* peak while the text was
+    if (peak > here + wanted)
+        p->summary.memory_bytes = peak; /* peak while the text was
                                                                  read */
     if (have < 0 || wanted <= have) return WEFT_OK;
     char a[32], b[32], c[32], d[32], e[32];
@@ -364,9 +365,9 @@ static void choose_threads(wefti_prepared *p) {
 
 static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
-    int64_t vocab = p->tokenizer ? weft_tokenizer_vocab(p->tokenizer)
-                 : config->model.vocab ? wefti_job_vocab(config)
-                                       : 0;
+    int64_t vocab = p->tokenizer          ? weft_tokenizer_vocab(p->tokenizer)
+                    : config->model.vocab ? wefti_job_vocab(config)
+                                          : 0;
     if (p->dataset && wefti_job_input(config) == WEFTI_INPUT_IMAGES)
         vocab = weft_dataset_classes(p->dataset);
     WEFT_TRY(
@@ -402,7 +403,8 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
     WEFT_TRY(run_path(ctx, config, "config.yaml", path));
     if (!p->own_config || !exists(path)) WEFT_TRY(weft_config_write(ctx, config, path));
     WEFT_TRY(wefti_viewlog_open(ctx, p->views, config->run.folder, p->job->first_step));
-    return wefti_journal_open(ctx, config, p->job->first_step, &p->elapsed_s, &p->journal);
+    return wefti_journal_open(ctx, config, p->job->first_step, &p->elapsed_s,
+                              &p->journal);
 }
 
 /* A run that begins from a model takes over the model's shape. When it is resumed, its
@@ -416,13 +418,15 @@ static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepare
                                      resumed ? p->saved_path : config->adapter.init));
     if (!config->model.init[0]) return WEFT_OK;
     weft_status found = wefti_state_locate(ctx, config->model.init, folder, &step);
-    if (resumed && wefti_adapter_here(p->saved_path)) resumed = false; /* base is needed */
+    if (resumed && wefti_adapter_here(p->saved_path))
+        resumed = false; /* base is needed */
     if (found != WEFT_OK && !resumed) return found;
     if (found == WEFT_OK && wefti_adapter_here(folder))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "model.init is %s, which holds an adapter and no whole model; "
-                             "weft merge makes one of it, and adapter.init goes on from it",
-                             folder);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "model.init is %s, which holds an adapter and no whole model; "
+            "weft merge makes one of it, and adapter.init goes on from it",
+            folder);
     if (found != WEFT_OK) weft_ctx_clear(ctx);
     WEFT_TRY(wefti_adopt_model(ctx, config, resumed ? p->saved_path : folder));
     return found == WEFT_OK ? wefti_adopt_tokenizer(ctx, config, folder) : WEFT_OK;

@@ -45,11 +45,11 @@ typedef struct wefti_prepared {
     /* set when this rank left its last world (regroup.c) */
     int64_t next_row, state_bytes; /* of the text; of parameters and state */
     int64_t steps_done; /* when membership changed last; after the last step: all */
-    int64_t given;                 /* if it was a guest: the parts of the state that it
+    int64_t given;      /* if it was a guest: the parts of the state that it
                                       has */
-    double step_s;                 /* mean time of the last steps */
-    double join_s;                 /* of a guest: predicted time until it takes part */
-    int64_t join_bytes;            /* and the bytes that it gets until then */
+    double step_s;      /* mean time of the last steps */
+    double join_s;      /* of a guest: predicted time until it takes part */
+    int64_t join_bytes; /* and the bytes that it gets until then */
 } wefti_prepared;
 
 /* Opens the text, makes the job, checks the memory, opens the run folder. *out is NULL

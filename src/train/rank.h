@@ -112,11 +112,10 @@ typedef struct wefti_rank {
     wefti_timeline *timeline; /* owned; NULL: nothing is recorded */
     wefti_guests guests;
     int64_t last_ticket;
-    int64_t *tickets; /* [buckets] of this step's exchange; 0: not submitted yet */
-    double *moved,
-        *squares;   /* [buckets] written by the thread that applies, or begins, a
+    int64_t *tickets;        /* [buckets] of this step's exchange; 0: not submitted yet */
+    double *moved, *squares; /* [buckets] written by the thread that applies, or begins, a
                        bucket */
-    uint64_t *sums; /* [units] checksums of the parameters */
+    uint64_t *sums;          /* [units] checksums of the parameters */
 
     /* the current step; the exchange thread reads it after a submit */
     int64_t step;

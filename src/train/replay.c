@@ -70,10 +70,10 @@ typedef struct replay {
     wefti_world *world;
     actor *actors; /* [view members] */
     int n_actors;
-    bool *has;     /* [view members] which have state when the view begins */
-    bool starts;   /* the run was started, or resumed, with this view */
-    bool loads;    /* resumed: the state comes from the checkpoint */
-    int64_t end;   /* the view's last step, counted from 1 */
+    bool *has;      /* [view members] which have state when the view begins */
+    bool starts;    /* the run was started, or resumed, with this view */
+    bool loads;     /* resumed: the state comes from the checkpoint */
+    int64_t end;    /* the view's last step, counted from 1 */
     int64_t writer; /* index of the view that wrote the checkpoint before its first step;
                        -1: it was written at the end of one */
     bool wrote;     /* that view is the one being played */
@@ -87,8 +87,7 @@ static int arrays_of(wefti_rank *r, float *out[ARRAYS]) {
     int n = 0;
     out[n++] = r->params;
     for (int i = 0; i < r->job->most_states->n_states; i++) out[n++] = r->state[i];
-    for (int i = 0; i < r->replicator->n_states; i++)
-        out[n++] = r->replicator->state[i];
+    for (int i = 0; i < r->replicator->n_states; i++) out[n++] = r->replicator->state[i];
     for (int i = 0; r->site_replicator && i < r->site_replicator->n_states; i++)
         out[n++] = r->site_replicator->state[i];
     for (int i = 0; i < r->mixer->n_states && !r->mixer->ops->keeps_partners; i++)
@@ -172,7 +171,8 @@ static weft_status compare_loss(replay *p, weft_ctx *ctx, int64_t step, double l
     if (p->next_row == p->n_rows || p->rows[2 * p->next_row] != (double)step)
         return WEFT_OK;
     double then = p->rows[2 * p->next_row++ + 1];
-    if (isnan(then)) return WEFT_OK; /* an evaluation's line, or a loss that is no
+    if (isnan(then))
+        return WEFT_OK; /* an evaluation's line, or a loss that is no
                                         number */
     p->result->losses++;
     if (then == loss) return WEFT_OK;
@@ -181,7 +181,8 @@ static weft_status compare_loss(replay *p, weft_ctx *ctx, int64_t step, double l
                          (long long)step, loss, then);
 }
 
-static weft_status tell(replay *p, wefti_rank *r, int64_t step, const wefti_step_status *agreed) {
+static weft_status tell(replay *p, wefti_rank *r, int64_t step,
+                        const wefti_step_status *agreed) {
     const wefti_job *job = p->p->job;
     int64_t tokens = (wefti_rank_first_row(r, step + 1) - wefti_rank_first_row(r, step)) *
                      job->T;
@@ -339,10 +340,11 @@ static weft_status add_skips(weft_ctx *ctx, const wefti_view_line *view,
                           : wefti_comm_tag(step, s->bucket, s->stage);
         int receiver = rank_at(view, s->receiver), sender = rank_at(view, s->sender);
         if (receiver < 0 || sender < 0)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "views.jsonl: a message of step %lld was skipped between "
-                                 "places %d and %d, which are not both members then",
-                                 (long long)line->step, s->sender, s->receiver);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_FORMAT,
+                "views.jsonl: a message of step %lld was skipped between "
+                "places %d and %d, which are not both members then",
+                (long long)line->step, s->sender, s->receiver);
         (*list)[(*n)++] = (wefti_missed){tag, s->channel, receiver, sender, 1};
     }
     return WEFT_OK;
@@ -368,8 +370,8 @@ static weft_status run_ranks(replay *p) {
     if (status == WEFT_OK) status = wefti_local_create(p->ctx, &shape, &p->world);
     if (status == WEFT_OK) {
         wefti_local_skip(p->world, skipped, n);
-        status = wefti_rank_threads_run(p->ctx, p->world, p->p->job->threads,
-                                        play_rank, p);
+        status = wefti_rank_threads_run(p->ctx, p->world, p->p->job->threads, play_rank,
+                                        p);
         wefti_world_destroy(p->ctx, p->world);
     }
     wefti_free(p->ctx, skipped);
@@ -386,8 +388,10 @@ static weft_status cast(replay *p, const wefti_view_line *before) {
         int to = p->starts ? r : rank_at(view, before->members[r].place);
         bool same = to >= 0 && to < view->n_members && !p->loads &&
                     (p->starts || view->members[to].name == before->members[r].name);
-        if (same) next[to] = p->actors[r];
-        else free_actor(p->ctx, &p->actors[r]);
+        if (same)
+            next[to] = p->actors[r];
+        else
+            free_actor(p->ctx, &p->actors[r]);
     }
     wefti_free(p->ctx, p->actors);
     p->actors = next;
@@ -411,9 +415,10 @@ static weft_status compare_checksums(replay *p) {
         n += p->has[r];
     }
     if (!p->starts && n == 0)
-        return weft_ctx_fail(p->ctx, WEFT_ERR_FORMAT,
-                             "views.jsonl: nobody of the view of step %lld took part before",
-                             (long long)p->view->step);
+        return weft_ctx_fail(
+            p->ctx, WEFT_ERR_FORMAT,
+            "views.jsonl: nobody of the view of step %lld took part before",
+            (long long)p->view->step);
     if (p->starts || !p->view->has_checksum) return WEFT_OK;
     p->result->compared++;
     if (sum == p->view->checksum) return WEFT_OK;
@@ -433,11 +438,11 @@ static weft_status make_job(replay *p) {
                                  .first_step = v->step - 1,
                                  .first_row = v->first_row};
     if (v->shards != job->S || strcmp(v->kernels, job->pass_kernels->name) != 0)
-        return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
-                             "the view of step %lld has %d ranks per copy of the model and "
-                             "kernels %s, this replay %d and %s",
-                             (long long)v->step, v->shards, v->kernels, job->S,
-                             job->pass_kernels->name);
+        return weft_ctx_fail(
+            p->ctx, WEFT_ERR_CONFIG,
+            "the view of step %lld has %d ranks per copy of the model and "
+            "kernels %s, this replay %d and %s",
+            (long long)v->step, v->shards, v->kernels, job->S, job->pass_kernels->name);
     if (v->guests * v->shards >= v->n_members)
         return weft_ctx_fail(
             p->ctx, WEFT_ERR_FORMAT,
@@ -469,11 +474,12 @@ static weft_status resume(replay *p) {
         return weft_ctx_fail(p->ctx, WEFT_ERR_FORMAT,
                              "views.jsonl: the run begins anew in its middle");
     if (!p->loads || p->p->saved.step == p->view->step - 1) return WEFT_OK;
-    return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
-                         "the run was resumed after step %lld from a checkpoint that is not "
-                         "the newest one any more; expected a run that was never resumed, or "
-                         "with as many ranks and equal replicas",
-                         (long long)p->view->step - 1);
+    return weft_ctx_fail(
+        p->ctx, WEFT_ERR_CONFIG,
+        "the run was resumed after step %lld from a checkpoint that is not "
+        "the newest one any more; expected a run that was never resumed, or "
+        "with as many ranks and equal replicas",
+        (long long)p->view->step - 1);
 }
 
 static void announce(const replay *p) {
@@ -494,10 +500,11 @@ static weft_status play_view(replay *p, int64_t i, const wefti_view_line *before
     p->end = i + 1 < p->views.n_views ? views[i + 1].step - 1 : p->last;
     p->wrote = i == p->writer;
     if (i == 0 && !p->starts)
-        return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
-                             "views.jsonl begins with view %lld, expected the run's first; "
-                             "where members see different folders, it is in another one",
-                             (long long)views[i].view);
+        return weft_ctx_fail(
+            p->ctx, WEFT_ERR_CONFIG,
+            "views.jsonl begins with view %lld, expected the run's first; "
+            "where members see different folders, it is in another one",
+            (long long)views[i].view);
     WEFT_TRY(resume(p));
     WEFT_TRY(cast(p, before));
     WEFT_TRY(compare_checksums(p));
@@ -539,7 +546,8 @@ static void find_writer(replay *p) {
     for (int64_t i = 0; i < p->views.n_views; i++) {
         const wefti_view_line *v = &p->views.views[i];
         bool next = v->view != 1 && v->step - 1 == saved->step;
-        if (next && v->n_members / v->shards - v->guests == saved->replicas) p->writer = i;
+        if (next && v->n_members / v->shards - v->guests == saved->replicas)
+            p->writer = i;
     }
 }
 

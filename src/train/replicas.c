@@ -67,12 +67,14 @@ static weft_status compare_group(wefti_rank *r, wefti_comm *comm, int64_t step) 
         uint64_t theirs;
         memcpy(&theirs, (const char *)view + u * (int64_t)sizeof theirs, sizeof theirs);
         if (theirs != r->sums[u])
-            status = weft_ctx_fail(
-                r->ctx, WEFT_ERR_NUMERIC,
-                "after step %lld unit %s of replica %d is not bit for bit that of the first "
-                "replica (checksums %016llx, %016llx): are binary and mesh.kernels the same?",
-                (long long)step + 1, r->job->model->units[u].name, r->replica,
-                (unsigned long long)r->sums[u], (unsigned long long)theirs);
+            status = weft_ctx_fail(r->ctx, WEFT_ERR_NUMERIC,
+                                   "after step %lld unit %s of replica %d is not bit for "
+                                   "bit that of the first "
+                                   "replica (checksums %016llx, %016llx): are binary and "
+                                   "mesh.kernels the same?",
+                                   (long long)step + 1, r->job->model->units[u].name,
+                                   r->replica, (unsigned long long)r->sums[u],
+                                   (unsigned long long)theirs);
     }
     wefti_comm_release(comm, 0, tag);
     return status;
@@ -99,11 +101,12 @@ weft_status wefti_rank_compare_initial(wefti_rank *r) {
     weft_status status = wefti_comm_all_gather(all, tag, &own, sizeof own, sums);
     for (int i = r->job->S; status == WEFT_OK && i < all->size; i++)
         if (sums[i] != sums[i % r->job->S])
-            status = weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
-                                   "the parameters that rank %d begins with are not those "
-                                   "of rank %d; expected the same model on all machines "
-                                   "(model.init, adapter.init)",
-                                   i, i % r->job->S);
+            status = weft_ctx_fail(
+                r->ctx, WEFT_ERR_CONFIG,
+                "the parameters that rank %d begins with are not those "
+                "of rank %d; expected the same model on all machines "
+                "(model.init, adapter.init)",
+                i, i % r->job->S);
     wefti_free(r->ctx, sums);
     return status;
 }

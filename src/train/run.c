@@ -567,10 +567,11 @@ static bool has_single_sites(const wefti_job *job) {
 
 static weft_status refuse_entry(weft_ctx *ctx, const wefti_job *job) {
     if (has_single_sites(job))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "this run can not be joined: its %d sites are one copy of the "
-                             "model each, expected several in each, or one site",
-                             job->sites);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "this run can not be joined: its %d sites are one copy of the "
+            "model each, expected several in each, or one site",
+            job->sites);
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "this run can not be joined: expected weft's own transport, "
                          "mesh.on_loss=go_on and no mixer.deadline between sites");

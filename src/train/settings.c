@@ -21,8 +21,10 @@ static void put_items(weft_ctx *ctx, wefti_buffer *out, const weft_config_key *k
     weft_numbers numbers = {0};
     char word[40];
     bool of_texts = key->type == WEFT_KEY_TEXTS;
-    if (of_texts) memcpy(&texts, place, sizeof texts);
-    else memcpy(&numbers, place, sizeof numbers);
+    if (of_texts)
+        memcpy(&texts, place, sizeof texts);
+    else
+        memcpy(&numbers, place, sizeof numbers);
     for (int i = 0; i < (of_texts ? texts.n : numbers.n); i++) {
         if (i > 0) wefti_buffer_text(ctx, out, ", ");
         if (!of_texts) wefti_number_text(numbers.items[i], word, sizeof word);
@@ -68,8 +70,9 @@ static bool number_of(const weft_config_key *key, const char *place,
 
 /* Whether the key differs from its default. *out: its value. A list's text is appended to
  * `lists`, and its place is given as an offset, because the buffer may still move. */
-static bool is_chosen(weft_ctx *ctx, const weft_config *config, const weft_config_key *key,
-                      wefti_buffer *lists, wefti_setting *out) {
+static bool is_chosen(weft_ctx *ctx, const weft_config *config,
+                      const weft_config_key *key, wefti_buffer *lists,
+                      wefti_setting *out) {
     const char *place = (const char *)config + key->offset;
     wefti_value fallback = {0};
     double standard = 0;
@@ -98,7 +101,8 @@ static weft_status write_keys(weft_ctx *ctx, const weft_config *config,
     int n = 0;
     for (int i = 0; weft_config_key_at(i); i++) {
         const weft_config_key *key = weft_config_key_at(i);
-        if (!says_where(key->name) && is_chosen(ctx, config, key, lists, &settings[n])) n++;
+        if (!says_where(key->name) && is_chosen(ctx, config, key, lists, &settings[n]))
+            n++;
     }
     WEFT_TRY(lists->status);
     for (int i = 0; i < n; i++) { /* now the buffer does not move */
@@ -129,7 +133,8 @@ static weft_status write_text(weft_ctx *ctx, const weft_config *config,
         status = out.status;
     }
     if (status == WEFT_OK)
-        status = wefti_tfevents_text(ctx, events, wefti_unix_now_s(), "config", out.bytes);
+        status = wefti_tfevents_text(ctx, events, wefti_unix_now_s(), "config",
+                                     out.bytes);
     wefti_buffer_fini(ctx, &out);
     weft_config_destroy(ctx, copy);
     return status;

@@ -96,15 +96,17 @@ static weft_status make_rank(weft_sync *s) {
  * between two steps, because from then on its tensors are the caller's to use. */
 static weft_status check_elastic(const weft_sync *s) {
     if (s->config->mesh.join_steps > 0)
-        return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
-                             "mesh.join_steps is %lld, but in a program's own loop state is "
-                             "handed over between two steps; expected 0 or -1",
-                             (long long)s->config->mesh.join_steps);
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_CONFIG,
+            "mesh.join_steps is %lld, but in a program's own loop state is "
+            "handed over between two steps; expected 0 or -1",
+            (long long)s->config->mesh.join_steps);
     if (strcmp(s->config->elastic.batch, "shrink") == 0) return WEFT_OK;
-    return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
-                         "elastic.batch is %s, but the program draws the rows; expected shrink, "
-                         "and a loop that takes more rows when processes are lost",
-                         s->config->elastic.batch);
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_CONFIG,
+        "elastic.batch is %s, but the program draws the rows; expected shrink, "
+        "and a loop that takes more rows when processes are lost",
+        s->config->elastic.batch);
 }
 
 static weft_status build(weft_sync *s) {
@@ -164,7 +166,8 @@ weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh, const weft_config *
 void weft_sync_destroy(weft_sync *s) {
     if (!s || s->process != (int64_t)getpid()) return; /* a fork has no exchange thread */
     weft_ctx *ctx = s->ctx;
-    if (s->rank) wefti_worker_destroy(ctx, s->rank->worker); /* the thread reads the
+    if (s->rank)
+        wefti_worker_destroy(ctx, s->rank->worker); /* the thread reads the
                                                                 arrays */
     if (s->rank) s->rank->worker = NULL;
     if (s->borrowed && s->rank) {

@@ -13,9 +13,9 @@ struct weft_sync {
     const weft_config *config;
     weft_config *own_config; /* owned; NULL until processes are lost or join: then the
                                 job's */
-    weft_sync_setup setup; /* pointers in it are not used after create */
-    wefti_job *job;        /* owned, like the next two */
-    wefti_world *world;    /* with a mesh: the mesh's */
+    weft_sync_setup setup;   /* pointers in it are not used after create */
+    wefti_job *job;          /* owned, like the next two */
+    wefti_world *world;      /* with a mesh: the mesh's */
     wefti_rank *rank;
     int n_tensors;
     bool *ready;         /* [tensors] owned: ready in this step */
@@ -42,10 +42,10 @@ struct weft_sync {
     int64_t n_averages;  /* averages ended since the last step */
     char change[1200], told[1200]; /* who was lost, or joined, until the caller asks; the
                                       text that the caller got */
-    int64_t step;        /* the current step */
-    int64_t counted;     /* steps whose status was read */
-    int64_t process;     /* that created it: its forks take no part */
-    char name[64];       /* of the state array last asked for */
+    int64_t step;                  /* the current step */
+    int64_t counted;               /* steps whose status was read */
+    int64_t process;               /* that created it: its forks take no part */
+    char name[64];                 /* of the state array last asked for */
 };
 
 /* Called when all gradients are complete: submits the buckets that were not submitted
@@ -104,7 +104,8 @@ weft_status wefti_sync_join(weft_sync *s) WEFT_CHECKED;
 /* --- sync_meet.c --- */
 
 /* Hashes of what must be the same everywhere: the configuration, and the tensors. */
-weft_status wefti_sync_hashes(weft_sync *s, uint64_t *config, uint64_t *data) WEFT_CHECKED;
+weft_status wefti_sync_hashes(weft_sync *s, uint64_t *config,
+                              uint64_t *data) WEFT_CHECKED;
 
 /* What all ranks of a new world do first; if a rank is lost meanwhile, the next world
  * does it again. */

@@ -131,10 +131,11 @@ static weft_status check_charters(weft_sync *s, const charter *all, int W) {
         if (first < 0) first = n;
         if (n >= 0 && n - first <= 2 && first - n <= 2 && all[r].averaging >> 1 == 0)
             continue;
-        return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
-                             "rank %d says that it has ended %lld averages since the last "
-                             "step, expected %lld as the first rank, or up to two more or less",
-                             r, (long long)n, (long long)first);
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_WIRE,
+            "rank %d says that it has ended %lld averages since the last "
+            "step, expected %lld as the first rank, or up to two more or less",
+            r, (long long)n, (long long)first);
     }
     return WEFT_OK;
 }
@@ -220,6 +221,7 @@ weft_status wefti_sync_meet(weft_sync *s) {
     if (status == WEFT_OK) status = meet(s, all);
     wefti_free(s->ctx, all);
     if (status == WEFT_OK || !wefti_elastic_interrupted(s->ctx, s->mesh)) return status;
-    if (!s->primed) wefti_mixer_meet_anew(s->rank->mixer, s->step); /* as the others did */
+    if (!s->primed)
+        wefti_mixer_meet_anew(s->rank->mixer, s->step); /* as the others did */
     return WEFT_OK;
 }

@@ -54,7 +54,8 @@ static weft_status share_run(weft_sync *s, uint64_t *run) {
     wefti_comm *all = s->rank->comms.control;
     uint64_t own = 0, *numbers;
     if (getrandom(&own, sizeof own, 0) != (ssize_t)sizeof own)
-        return weft_ctx_fail(s->ctx, WEFT_ERR_INTERNAL, "the system gives no random bytes");
+        return weft_ctx_fail(s->ctx, WEFT_ERR_INTERNAL,
+                             "the system gives no random bytes");
     WEFT_TRY(wefti_alloc_n(s->ctx, all->size, sizeof own, "numbers of a run", &numbers));
     weft_status status = wefti_comm_all_gather(all, wefti_rank_control_tag(s->rank), &own,
                                                sizeof own, numbers);
@@ -64,9 +65,10 @@ static weft_status share_run(weft_sync *s, uint64_t *run) {
 }
 
 weft_status wefti_sync_refuse_mesh(weft_sync *s) {
-    return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
-                         "the mesh has served an exchange that goes on when processes are "
-                         "lost; expected a mesh of its own for another one");
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_ARGUMENT,
+        "the mesh has served an exchange that goes on when processes are "
+        "lost; expected a mesh of its own for another one");
 }
 
 weft_status wefti_sync_start_membership(weft_sync *s) {
@@ -150,7 +152,8 @@ static weft_status make_rank(weft_sync *s, int number, wefti_luggage *luggage) {
     wefti_comms comms;
     wefti_world *world;
     WEFT_TRY(wefti_rank_world(s->ctx, s->job, s->mesh, &world));
-    if (s->world != world) wefti_world_destroy(s->ctx, s->world); /* this process was
+    if (s->world != world)
+        wefti_world_destroy(s->ctx, s->world); /* this process was
                                                                      alone */
     s->world = world;
     WEFT_TRY(wefti_comms_join(s->ctx, world, s->mesh->rank, &comms));
@@ -164,10 +167,11 @@ static weft_status enter(weft_sync *s, wefti_luggage *luggage) {
     wefti_elastic_world world;
     WEFT_TRY(wefti_elastic_enter(s->ctx, s->mesh, &world));
     if (world.first_step != s->step)
-        return weft_ctx_fail(s->ctx, WEFT_ERR_INTERNAL,
-                             "the new world begins with step %lld, but this process is at "
-                             "step %lld",
-                             (long long)world.first_step, (long long)s->step);
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_INTERNAL,
+            "the new world begins with step %lld, but this process is at "
+            "step %lld",
+            (long long)world.first_step, (long long)s->step);
     say(s, &world);
     WEFT_TRY(make_job(s, &world));
     WEFT_TRY(make_rank(s, world.rank, luggage));

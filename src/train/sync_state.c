@@ -174,6 +174,7 @@ weft_status weft_sync_load(weft_sync *s, weft_sync_read read, void *user) {
     WEFT_TRY(read_head(s, read, user, &n_numbers, &step));
     for (int k = 0; k < count_arrays(s); k++) WEFT_TRY(read_array(s, k, read, user));
     double *numbers = weft_sync_numbers(s, &n);
-    if (n_numbers > 0 && !read(user, numbers, (size_t)n * sizeof *numbers)) return cut_short(s);
+    if (n_numbers > 0 && !read(user, numbers, (size_t)n * sizeof *numbers))
+        return cut_short(s);
     return weft_sync_resume(s, step);
 }

@@ -18,7 +18,7 @@ static wefti_foreign_tensor spec_of(const weft_sync *s, int i) {
         return (wefti_foreign_tensor){p->name, p->rows, p->cols, p->decays};
     }
     const weft_sync_tensor *t = &s->setup.tensors[i];
-    bool lies = t->rows == 1 && !s->setup.sharded;                /* a vector is a column */
+    bool lies = t->rows == 1 && !s->setup.sharded; /* a vector is a column */
     int64_t rows = t->rows < 1 && !s->setup.sharded ? -1 : t->rows; /* -1 is refused */
     return (wefti_foreign_tensor){t->name, lies ? t->cols : rows, lies ? 1 : t->cols,
                                   t->decays};
@@ -62,13 +62,13 @@ void wefti_sync_expect_all(weft_sync *s) {
 
 weft_status wefti_sync_check_whole(weft_sync *s) {
     if (s->rank) return WEFT_OK;
-    return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
-                         "the exchange has failed before, when others were lost; expected "
-                         "nothing but weft_sync_destroy");
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_ARGUMENT,
+        "the exchange has failed before, when others were lost; expected "
+        "nothing but weft_sync_destroy");
 }
 
-weft_status wefti_sync_read_status(weft_sync *s, int64_t last,
-                                   weft_sync_report *report) {
+weft_status wefti_sync_read_status(weft_sync *s, int64_t last, weft_sync_report *report) {
     for (; s->counted <= last; s->counted++) {
         wefti_step_status agreed;
         WEFT_TRY(wefti_rank_read_status(s->rank, s->counted, &agreed));

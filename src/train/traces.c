@@ -141,8 +141,7 @@ static weft_status tell(wefti_rank *r) {
 static void put_line(weft_ctx *ctx, wefti_buffer *out, int thread, bool first,
                      const wefti_timeline_line *line) {
     static const char *const lanes[WEFTI_TIMELINE_THREADS] = {"compute", "exchange"};
-    wefti_buffer_print(ctx, out,
-                       "%s\n  {\"lane\": \"%s\", \"index\": %d, \"what\": ",
+    wefti_buffer_print(ctx, out, "%s\n  {\"lane\": \"%s\", \"index\": %d, \"what\": ",
                        first ? "" : ",", lanes[thread], line->index);
     wefti_buffer_json(ctx, out, line->what);
     wefti_buffer_text(ctx, out, ", \"begin_s\": ");
@@ -168,11 +167,13 @@ static void put_theirs(weft_ctx *ctx, wefti_buffer *out, const unsigned char *by
             char name[NAME_BYTES];
             memcpy(name, bytes, NAME_BYTES);
             name[NAME_BYTES - 1] = '\0';
-            wefti_timeline_line line = {.what = name,
-                                        .index = (int)(int64_t)wefti_get_u64(bytes + NAME_BYTES),
-                                        .begin_s = wefti_get_f64(bytes + NAME_BYTES + 8),
-                                        .end_s = wefti_get_f64(bytes + NAME_BYTES + 16)};
-            if (!(fabs(line.begin_s) < 1e9 && line.end_s < 1e9 && line.end_s >= line.begin_s))
+            wefti_timeline_line line = {
+                .what = name,
+                .index = (int)(int64_t)wefti_get_u64(bytes + NAME_BYTES),
+                .begin_s = wefti_get_f64(bytes + NAME_BYTES + 8),
+                .end_s = wefti_get_f64(bytes + NAME_BYTES + 16)};
+            if (!(fabs(line.begin_s) < 1e9 && line.end_s < 1e9 &&
+                  line.end_s >= line.begin_s))
                 continue;
             put_line(ctx, out, t, first, &line);
             first = false;
@@ -199,10 +200,11 @@ static weft_status take(wefti_rank *r, int peer, const int64_t tags[2],
     double shift_s = wefti_get_f64(head + 16) - clock->ahead_s - r->timeline->begun_s;
     int most = most_lines(r);
     if (n[0] < 0 || n[1] < 0 || n[0] > most || n[1] > most || !(fabs(shift_s) < 1e9))
-        return weft_ctx_fail(r->ctx, WEFT_ERR_WIRE,
-                             "rank %d tells of %lld and %lld lines of its timeline, begun "
-                             "%g s after ours; expected 0 to %d of each",
-                             peer, (long long)n[0], (long long)n[1], shift_s, most);
+        return weft_ctx_fail(
+            r->ctx, WEFT_ERR_WIRE,
+            "rank %d tells of %lld and %lld lines of its timeline, begun "
+            "%g s after ours; expected 0 to %d of each",
+            peer, (long long)n[0], (long long)n[1], shift_s, most);
     memcpy(host, head + 24, HOST_BYTES);
     host[HOST_BYTES - 1] = '\0';
     wefti_buffer_text(r->ctx, out, peer == 1 ? "\n {" : ",\n {");
@@ -212,7 +214,8 @@ static weft_status take(wefti_rank *r, int peer, const int64_t tags[2],
     wefti_buffer_text(r->ctx, out, ", \"clock_error_s\": ");
     wefti_buffer_real(r->ctx, out, clock->error_s);
     wefti_buffer_text(r->ctx, out, ", \"timeline\": [");
-    WEFT_TRY(wefti_comm_receive(comm, peer, tags[1], (n[0] + n[1]) * LINE_BYTES + 1, &view));
+    WEFT_TRY(
+        wefti_comm_receive(comm, peer, tags[1], (n[0] + n[1]) * LINE_BYTES + 1, &view));
     put_theirs(r->ctx, out, view, n);
     wefti_comm_release(comm, peer, tags[1]);
     wefti_buffer_text(r->ctx, out, "]}");

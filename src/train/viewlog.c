@@ -49,8 +49,8 @@ struct wefti_viewlog {
     int64_t n_lines;
     wefti_append file;
     bool is_open;
-    wefti_view_line last; /* members owned; n_members 0: no line yet */
-    wefti_view_line next; /* planned; members owned; n_members 0: none */
+    wefti_view_line last;        /* members owned; n_members 0: no line yet */
+    wefti_view_line next;        /* planned; members owned; n_members 0: none */
     int n_buckets, next_buckets; /* of their worlds */
     /* several nodes in each, and each node has rows of its own */
     bool has_sites, next_has_sites;

@@ -182,7 +182,8 @@ static void range_value(const wefti_axis *axis, double u, char *out) {
     }
     snprintf(out, WEFTI_SPACE_TEXT, "%.3g", x);
     wefti_with_point(out);
-    double rounded = wefti_strtod(out, NULL); /* rounding may give a value outside the range */
+    double rounded = wefti_strtod(out,
+                                  NULL); /* rounding may give a value outside the range */
     if (rounded >= low && rounded <= high) return;
     snprintf(out, WEFTI_SPACE_TEXT, "%.9g", x);
     wefti_with_point(out);

@@ -56,8 +56,8 @@ static bool is_early(const void *block) {
 
 /* Whether what a library of this name asks for may fail. */
 static bool counts(const char *path) {
-    static const char *const names[] = {"weft",  "jansson", "yaml", "pcre2", "libz.", "zstd",
-                                        "xxhash", "png",    "jpeg", "utf8proc"};
+    static const char *const names[] = {"weft", "jansson", "yaml", "pcre2", "libz.",
+                                        "zstd", "xxhash",  "png",  "jpeg",  "utf8proc"};
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     if (!*name) return true; /* the program */
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

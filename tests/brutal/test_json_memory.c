@@ -82,9 +82,7 @@ static weft_status create_and_open(void) {
     return wefti_safetensors_close(ctx, file);
 }
 
-static void a_tensor_file(void **state) {
-    every_failure_is_clean(create_and_open);
-}
+static void a_tensor_file(void **state) { every_failure_is_clean(create_and_open); }
 
 static weft_status commit_and_verify(void) {
     char path[PATH_MAX], *layout;
@@ -99,9 +97,7 @@ static weft_status commit_and_verify(void) {
     return WEFT_OK;
 }
 
-static void a_checkpoint(void **state) {
-    every_failure_is_clean(commit_and_verify);
-}
+static void a_checkpoint(void **state) { every_failure_is_clean(commit_and_verify); }
 
 static weft_status read_metrics(void) {
     static const char *const names[] = {"step", "loss"};
@@ -134,9 +130,7 @@ static weft_status save_and_load_tokenizer(void) {
     return WEFT_OK;
 }
 
-static void a_tokenizer(void **state) {
-    every_failure_is_clean(save_and_load_tokenizer);
-}
+static void a_tokenizer(void **state) { every_failure_is_clean(save_and_load_tokenizer); }
 
 static weft_status describe_and_read_model(void) {
     const weft_model_config config = {.struct_size = sizeof config,
@@ -162,9 +156,7 @@ static weft_status describe_and_read_model(void) {
     return status;
 }
 
-static void a_model(void **state) {
-    every_failure_is_clean(describe_and_read_model);
-}
+static void a_model(void **state) { every_failure_is_clean(describe_and_read_model); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -27,7 +27,9 @@
 #include "checkpoint/folder.h"
 #include "dist/training.h"
 
-static int stride = UNDER_SANITIZER ? 9 : 4; /* the sanitizer sees the same code more slowly */
+static int stride = UNDER_SANITIZER
+                        ? 9
+                        : 4; /* the sanitizer sees the same code more slowly */
 
 #define FOLDER "killed-run"
 #define LAST "checkpoints/step-00000002"

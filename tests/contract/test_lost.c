@@ -28,8 +28,8 @@ typedef struct mail {
 typedef struct mailbox {
     mail mails[MAILS];
     int n;
-    int gone;      /* or -1 */
-    int hears;     /* the only one who gets what the lost one sends from now on; -1: nobody */
+    int gone;  /* or -1 */
+    int hears; /* the only one who gets what the lost one sends from now on; -1: nobody */
     bool is_dying; /* it sends still, to `hears` alone */
     int remade;    /* answers that were made in its place */
 } mailbox;
@@ -68,8 +68,9 @@ static weft_status hub_send(wefti_comm *comm, int peer, int64_t tag, const void 
     return WEFT_OK;
 }
 
-static weft_status hub_receive_piece(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
-                                     wefti_piece_kind kind, wefti_received *out) {
+static weft_status hub_receive_piece(wefti_comm *comm, int peer, int64_t tag,
+                                     int64_t n_bytes, wefti_piece_kind kind,
+                                     wefti_received *out) {
     mail *m = find(peer, comm->rank, tag);
     for (int r = 0; r < R && !m && kind != WEFTI_PIECE_OWN; r++)
         if (r != box.gone) m = find(peer, r, tag);
@@ -82,7 +83,8 @@ static weft_status hub_receive_piece(wefti_comm *comm, int peer, int64_t tag, in
 static weft_status hub_receive(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
                                const void **view) {
     wefti_received got;
-    weft_status status = hub_receive_piece(comm, peer, tag, n_bytes, WEFTI_PIECE_SAME, &got);
+    weft_status status = hub_receive_piece(comm, peer, tag, n_bytes, WEFTI_PIECE_SAME,
+                                           &got);
     *view = got.view;
     return status;
 }
@@ -126,7 +128,9 @@ static weft_status hub_reserve(wefti_comm *comm, int n_messages) {
     return WEFT_OK;
 }
 
-static weft_status hub_agree(wefti_comm *comm, int64_t tag) { return hub_await(comm, tag); }
+static weft_status hub_agree(wefti_comm *comm, int64_t tag) {
+    return hub_await(comm, tag);
+}
 
 static const wefti_comm_ops hub = {.name = "mailbox",
                                    .send = hub_send,
@@ -148,7 +152,8 @@ static void empty(void) {
 
 typedef weft_status (*phase)(wefti_replicator *r, int bucket, int64_t step, float *grad);
 
-static weft_status begin_phase(wefti_replicator *r, int bucket, int64_t step, float *grad) {
+static weft_status begin_phase(wefti_replicator *r, int bucket, int64_t step,
+                               float *grad) {
     return wefti_replicator_begin(r, bucket, step, 0.5f, grad);
 }
 
@@ -159,7 +164,13 @@ static void play(phase run, int64_t step, bool with_gone) {
             assert_ok(ctx, run(ranks[r], b, step, x[r] + bucket_at[b]));
 }
 
-typedef enum moment { FIRST_TO_NONE, FIRST_TO_ONE, ANSWER_TO_NONE, ANSWER_TO_ONE, MOMENTS } moment;
+typedef enum moment {
+    FIRST_TO_NONE,
+    FIRST_TO_ONE,
+    ANSWER_TO_NONE,
+    ANSWER_TO_ONE,
+    MOMENTS
+} moment;
 
 /* A step in which `gone` is lost, who speaks to `hears` alone at the end. */
 static void lose(int64_t step, int gone, int hears, moment when) {
@@ -190,7 +201,8 @@ static void give_gradients(int64_t step) {
 }
 
 /* The state before is that of some calm steps. Returns how many answers were made anew. */
-static int claim(const wefti_replicator_config *config, int gone, int hears, moment when) {
+static int claim(const wefti_replicator_config *config, int gone, int hears,
+                 moment when) {
     empty();
     create(config);
     for (int64_t step = 0; step < CALM; step++) {
@@ -204,10 +216,11 @@ static int claim(const wefti_replicator_config *config, int gone, int hears, mom
     lose(CALM, gone, hears, when);
     int other = 3 - gone - hears, remade = box.remade;
     if (memcmp(x[hears], x[other], sizeof x[0]) != 0)
-        fail_msg("%s, values %d, route %d, %d dims, sign %d: %d and %d differ when %d is lost "
-                 "(%d)",
-                 config->kind, (int)config->values, (int)config->route,
-                 config->compression_dims, config->sign, hears, other, gone, (int)when);
+        fail_msg(
+            "%s, values %d, route %d, %d dims, sign %d: %d and %d differ when %d is lost "
+            "(%d)",
+            config->kind, (int)config->values, (int)config->route,
+            config->compression_dims, config->sign, hears, other, gone, (int)when);
     for (int r = 0; r < R; r++) wefti_replicator_destroy(ranks[r]);
     return remade;
 }
@@ -228,10 +241,11 @@ static void those_who_are_left_have_the_same_direction(void **state) {
         const wefti_replicator_ops *ops = wefti_replicator_registry[i];
         if (strcmp(ops->name, "none") == 0) continue;
         int remade = 0, rounds = 0;
-        for (int values = 0; values < WEFTI_VALUE_CODECS; values += 2 + 2 * UNDER_SANITIZER)
+        for (int values = 0; values < WEFTI_VALUE_CODECS;
+             values += 2 + 2 * UNDER_SANITIZER)
             for (int form = 0; form < 4; form++) {
-                wefti_replicator_config c = knobs(ops->name, 1 + form / 2, 4 + 4 * (form / 2),
-                                                  form % 2);
+                wefti_replicator_config c = knobs(ops->name, 1 + form / 2,
+                                                  4 + 4 * (form / 2), form % 2);
                 c.values = (wefti_value_codec)values;
                 c.route = form == 3 ? WEFTI_ROUTE_GATHER : WEFTI_ROUTE_OWNER;
                 remade += claim_each(&c);

@@ -290,9 +290,7 @@ static void claim_identical(wefti_replicator_config config) {
     }
 }
 
-static void equal_ranks_are_one_rank(void **state) {
-    for_each_kind(claim_identical);
-}
+static void equal_ranks_are_one_rank(void **state) { for_each_kind(claim_identical); }
 
 static void a_direction_is_zero_where_it_does_not_cover(void **state) {
     for (int kind = 0; kind < 3; kind++) {

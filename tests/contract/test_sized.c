@@ -181,14 +181,10 @@ enum { N_CALLS = sizeof calls / sizeof calls[0], GUARD = 64, ROOM = 1 << 17 };
 
 /* Takers of sized structs whose other arguments need a whole model, MPI or a transport: their own
  * tests call them with such structs. */
-static const char *const elsewhere[] = {"weft_inference_sample",
-                                        "weft_inference_translate",
-                                        "weft_mesh_create",
-                                        "weft_sync_outgoing",
-    "weft_sync_incoming", "weft_prediction_clear",
-                                        "weft_probe_clear",
-                                        "weft_findings_clear",
-                                        NULL};
+static const char *const elsewhere[] = {
+    "weft_inference_sample", "weft_inference_translate", "weft_mesh_create",
+    "weft_sync_outgoing",    "weft_sync_incoming",       "weft_prediction_clear",
+    "weft_probe_clear",      "weft_findings_clear",      NULL};
 
 /* Structs that only the library allocates, one at a time: they may grow at their end. */
 static const char *const given[] = {

@@ -118,9 +118,7 @@ static void closed_groups(topology_fixture *f) {
     weft_neighbours_destroy(f->ctx, other);
 }
 
-static void groups_are_closed(void **state) {
-    for_every_topology(MOST, closed_groups);
-}
+static void groups_are_closed(void **state) { for_every_topology(MOST, closed_groups); }
 
 static void repeats(topology_fixture *f) {
     matrix first, again;
@@ -166,9 +164,7 @@ static void keeps_mean(topology_fixture *f) {
     assert_of(f, fabs(after - before) < TOLERANCE);
 }
 
-static void the_mean_is_kept(void **state) {
-    for_every_topology(MOST, keeps_mean);
-}
+static void the_mean_is_kept(void **state) { for_every_topology(MOST, keeps_mean); }
 
 static bool promises_exactness(const weft_topology_facts *f) {
     bool power = (f->members & (f->members - 1)) == 0;
@@ -286,9 +282,7 @@ static void quiet(topology_fixture *f) {
     assert_of(f, weft_ctx_allocations(f->ctx) == allocations);
 }
 
-static void a_query_allocates_nothing(void **state) {
-    for_every_topology(9, quiet);
-}
+static void a_query_allocates_nothing(void **state) { for_every_topology(9, quiet); }
 
 static weft_status use_everything(weft_ctx *ctx, const char *kind) {
     weft_topology *t;

@@ -276,7 +276,8 @@ static void a_head_is_found_by_both_of_its_names(void **state) {
           KEYS("method=fsdp", "model.kind=gpt_neox", "model.tied=false"));
     assert_trained(&base);
     train(&one, "one", false,
-          KEYS("method=fsdp", "model.init=neox", "adapter.rank=2", "adapter.save=embed_out"));
+          KEYS("method=fsdp", "model.init=neox", "adapter.rank=2",
+               "adapter.save=embed_out"));
     assert_trained(&one);
     char *json = slurp("one" LAST "/adapter_config.json", &n);
     assert_true(strstr(json, "\"lm_head\"") && !strstr(json, "embed_out"));

@@ -264,16 +264,16 @@ static void a_site_tells_others_only_what_it_has_agreed_on(void **state) {
         void *users[4];
         assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
         wefti_job *job = small_job(
-            ctx, KEYS(methods[i][0], methods[i][1], "mesh.nodes=4", "mesh.sites=2"), &config);
+            ctx, KEYS(methods[i][0], methods[i][1], "mesh.nodes=4", "mesh.sites=2"),
+            &config);
         for (int r = 0; r < 4; r++) {
             speakers[r] = (speaker){.job = job};
             users[r] = &speakers[r];
         }
-        run_ranks_in(&(wefti_world_shape){.replicas = 4,
-                                          .shards = 1,
-                                          .replicas_per_node = 1,
-                                          .sites = 2},
-                     exchange, users, NULL);
+        run_ranks_in(
+            &(wefti_world_shape){
+                .replicas = 4, .shards = 1, .replicas_per_node = 1, .sites = 2},
+            exchange, users, NULL);
         for (int r = 0; r < 4; r++) assert_true(speakers[r].n_said > 0);
         wefti_job_destroy(ctx, job);
         weft_config_destroy(ctx, config);

@@ -11,10 +11,10 @@
 
 static bool in_comma_locale(void) {
     static const unsigned char numeric[] = {
-        0x14, 0x11, 0x03, 0x20, 6,   0, 0, 0, 0x20, 0, 0, 0, 0x22, 0, 0, 0,
-        0x24, 0,    0,    0,    0x28, 0, 0, 0, 0x2c, 0, 0, 0, 0x30, 0, 0, 0,
-        ',',  0,    '.',  0,    3,   3, 0, 0, ',',  0, 0, 0, '.',  0, 0, 0,
-        'A',  'N',  'S',  'I',  '_', 'X', '3', '.', '4', '-', '1', '9', '6', '8', 0};
+        0x14, 0x11, 0x03, 0x20, 6,    0,   0,   0,   0x20, 0,   0,   0,   0x22, 0,   0, 0,
+        0x24, 0,    0,    0,    0x28, 0,   0,   0,   0x2c, 0,   0,   0,   0x30, 0,   0, 0,
+        ',',  0,    '.',  0,    3,    3,   0,   0,   ',',  0,   0,   0,   '.',  0,   0, 0,
+        'A',  'N',  'S',  'I',  '_',  'X', '3', '.', '4',  '-', '1', '9', '6',  '8', 0};
     char text[16];
     mkdir("comma", 0777);
     FILE *file = fopen("comma/LC_NUMERIC", "wb");
@@ -29,16 +29,20 @@ static bool in_comma_locale(void) {
 
 static void leave_locale(void) { setlocale(LC_NUMERIC, "C"); }
 
-static const char *const odd_keys[] = {"optimizer.lr=1.5e-3", "model.dropout=0.25",
-                                       "mesh.nodes=2",        "mesh.link=1Gbit,0.5ms",
-                                       "method=flexdemo",     "optimizer.groups=[* lr=0.5]",
+static const char *const odd_keys[] = {"optimizer.lr=1.5e-3",
+                                       "model.dropout=0.25",
+                                       "mesh.nodes=2",
+                                       "mesh.link=1Gbit,0.5ms",
+                                       "method=flexdemo",
+                                       "optimizer.groups=[* lr=0.5]",
                                        NULL};
 
 static void a_run_has_the_same_bits_in_every_locale(void **state) {
     static outcome plain, comma;
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-    assert_ok(ctx, wefti_file_remove_tree(ctx, "plain")); /* of an earlier run of this test */
+    assert_ok(ctx,
+              wefti_file_remove_tree(ctx, "plain")); /* of an earlier run of this test */
     weft_ctx_destroy(ctx);
     train(&plain, "same", false, odd_keys);
     assert_trained(&plain);
@@ -78,12 +82,14 @@ static void what_it_writes_is_read_elsewhere(void **state) {
         json_decref(whole);
         free(text);
     }
-    train(&run, "both", true, KEYS("method=flexdemo", "mesh.nodes=2", "run.steps=16",
-                                   "optimizer.lr=1.5e-3", "model.dropout=0.25"));
+    train(&run, "both", true,
+          KEYS("method=flexdemo", "mesh.nodes=2", "run.steps=16", "optimizer.lr=1.5e-3",
+               "model.dropout=0.25"));
     assert_trained(&run); /* begun there, resumed here */
     if (!in_comma_locale()) skip();
-    train(&run, "both", true, KEYS("method=flexdemo", "mesh.nodes=2", "run.steps=18",
-                                   "optimizer.lr=1.5e-3", "model.dropout=0.25"));
+    train(&run, "both", true,
+          KEYS("method=flexdemo", "mesh.nodes=2", "run.steps=18", "optimizer.lr=1.5e-3",
+               "model.dropout=0.25"));
     leave_locale();
     assert_trained(&run); /* and there again */
 }

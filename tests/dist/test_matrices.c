@@ -32,8 +32,8 @@ static void products_are_in_the_precision_of_the_model(void **state) {
     weft_config *config;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     wefti_job *job = small_job(ctx,
-                               KEYS("method=hsdp", "optimizer.kind=muon", "optimizer.clip=0",
-                                    "model.precision=bf16"),
+                               KEYS("method=hsdp", "optimizer.kind=muon",
+                                    "optimizer.clip=0", "model.precision=bf16"),
                                &config);
     assert_ptr_equal(job->pass_kernels, job->kernels->bf16);
     under = job->pass_kernels;

@@ -78,9 +78,11 @@ static void a_large_text_is_in_the_prediction(void **state) {
     if (UNDER_SANITIZER) skip();
     FILE *file = fopen("large.txt", "w");
     assert_non_null(file);
-    for (int i = 0; i < LINES; i++) fprintf(file, "the %d. thread over and under a warp\n", i);
+    for (int i = 0; i < LINES; i++)
+        fprintf(file, "the %d. thread over and under a warp\n", i);
     fclose(file);
-    int found = per_cent_in_child(KEYS("data.path=large.txt", "run.steps=2", "method=fsdp"));
+    int found = per_cent_in_child(
+        KEYS("data.path=large.txt", "run.steps=2", "method=fsdp"));
     remove("large.txt");
     if (found < 90 || found > 110) fail_msg("%d %% of the prediction", found);
 }

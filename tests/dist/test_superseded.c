@@ -84,7 +84,8 @@ static weft_status meet(weft_ctx *ctx, int number, const places *at, weft_mesh *
         for (int r = 0; r < founders; r++) close(at->listener[r]);
         return weft_mesh_enter(ctx, "127.0.0.1", at->port[0], 60, NULL, mesh);
     }
-    const weft_mesh_seat seat = {.struct_size = sizeof seat, .rank = number,
+    const weft_mesh_seat seat = {.struct_size = sizeof seat,
+                                 .rank = number,
                                  .size = founders,
                                  .host = "127.0.0.1",
                                  .port = at->port[0],
@@ -113,8 +114,11 @@ static void live(const plan *p, int number, const places *at, int tell) {
     weft_mesh *mesh = NULL;
     weft_config *config = NULL;
     weft_train_result result = {.struct_size = sizeof result};
-    const weft_train_hooks hooks = {.struct_size = sizeof hooks, 
-        .user = &me, .on_step = count, .should_stop = should_stop, .on_change = hear};
+    const weft_train_hooks hooks = {.struct_size = sizeof hooks,
+                                    .user = &me,
+                                    .on_step = count,
+                                    .should_stop = should_stop,
+                                    .on_change = hear};
     me = (member){.plan = p, .dies = number == p->dies ? p->when : NEVER};
     weft_status status = weft_ctx_create(&ctx);
     if (status == WEFT_OK) status = meet(ctx, number, at, &mesh);

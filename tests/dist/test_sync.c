@@ -609,12 +609,16 @@ static void test_join(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rates),        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_broken_state), cmocka_unit_test(test_types),
-        cmocka_unit_test(test_vectors),      cmocka_unit_test(test_outside),
-        cmocka_unit_test(test_same_bits),    cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_one_after_another),
-        cmocka_unit_test(test_endless),      cmocka_unit_test(test_join)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rates),
+                                       cmocka_unit_test(test_order),
+                                       cmocka_unit_test(test_broken_state),
+                                       cmocka_unit_test(test_types),
+                                       cmocka_unit_test(test_vectors),
+                                       cmocka_unit_test(test_outside),
+                                       cmocka_unit_test(test_same_bits),
+                                       cmocka_unit_test(test_resume),
+                                       cmocka_unit_test(test_one_after_another),
+                                       cmocka_unit_test(test_endless),
+                                       cmocka_unit_test(test_join)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,13 +22,12 @@
 
 enum {
     FOUNDERS = 4,
-    COMES = 3, /* the number of who comes to three others */
-    FIRST_LOSS = 5,   /* step in which number 3 is killed */
-    AFTER = 5,        /* steps that are done after number 1 is lost */
+    COMES = 3,      /* the number of who comes to three others */
+    FIRST_LOSS = 5, /* step in which number 3 is killed */
+    AFTER = 5,      /* steps that are done after number 1 is lost */
     ELEMENTS = 40,
     PATIENCE_S = 60
 };
-
 
 static const weft_sync_tensor tensors[] = {
     {sizeof(weft_sync_tensor), "matrix", ELEMENTS, 1, true}};
@@ -70,7 +69,8 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
     if (!is_cut_off(fd)) return really.call(fd, message, flags);
     for (size_t i = 0; i < message->msg_iovlen && !lost; i++) {
         lost = is_later(&message->msg_iov[i]);
-        if (lost) some.msg_iovlen = i > 0 ? i - 1 : 0; /* nor the frame's head before it */
+        if (lost)
+            some.msg_iovlen = i > 0 ? i - 1 : 0; /* nor the frame's head before it */
         if (!lost) continue;
         signal(SIGALRM, die);
         ualarm(700000, 0);
@@ -216,9 +216,7 @@ static void finish(child c, int number, int wanted, const char *words) {
     (void)!read(c.pipe, said, sizeof said - 1);
     assert_int_equal(waitpid(c.process, &code, 0), c.process);
     close(c.pipe);
-    int found = WIFEXITED(code)           ? WEXITSTATUS(code)
-                : WTERMSIG(code) == SIGKILL ? -1
-                                            : -2;
+    int found = WIFEXITED(code) ? WEXITSTATUS(code) : WTERMSIG(code) == SIGKILL ? -1 : -2;
     if (found != wanted || !strstr(said, words))
         fail_msg("process %d ended with %d and said '%s', expected %d and '%s'", number,
                  found, said, wanted, words);
@@ -255,7 +253,8 @@ static void run_cut(member m) {
  * that of number 1. It does the step as well, with what its mixer sends before. */
 static void who_was_interrupted_does_the_step_prepared(void **state) {
     static const char *const gossip[] = {GOSSIP, NULL};
-    static const char *const choco[] = {GOSSIP, "mixer.kind=choco", "mixer.values=int8", NULL};
+    static const char *const choco[] = {GOSSIP, "mixer.kind=choco", "mixer.values=int8",
+                                        NULL};
     run_cut((member){.keys = gossip});
     run_cut((member){.keys = choco});
 }

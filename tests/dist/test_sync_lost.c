@@ -40,7 +40,7 @@ typedef struct report {
     int first_processes, processes, rank, size;
     int64_t first_step, steps; /* done when it began, and in the end */
     int64_t beside;            /* what the program keeps beside: a number of its own */
-    bool moved; /* tensors no longer lie where they lay */
+    bool moved;                /* tensors no longer lie where they lay */
     char change[200];
 } report;
 
@@ -60,7 +60,8 @@ static int64_t elements(int i) { return tensors[i].rows * tensors[i].cols; }
 
 static void copy(member *m, float *to) {
     for (int i = 0; i < TENSORS; i++)
-        for (int64_t k = 0; k < elements(i); k++) *to++ = weft_sync_parameters(m->s, i)[k];
+        for (int64_t k = 0; k < elements(i); k++)
+            *to++ = weft_sync_parameters(m->s, i)[k];
 }
 
 static void compute(member *m, int64_t step) {
@@ -283,10 +284,13 @@ static const char *const diloco[] = {"method=diloco", "mixer.outer_every=3",
 
 /* One of three is killed: the two others end alike. */
 static void test_one_is_killed(void **state) {
-    const plan plans[] = {
-        {.keys = ddp},       {.keys = ddp, .outside = true}, {.keys = demo},
-        {.keys = clipped},   {.keys = diloco},               {.keys = ring, .averages = true},
-        {.keys = diloco, .outside = true, .averages = true}};
+    const plan plans[] = {{.keys = ddp},
+                          {.keys = ddp, .outside = true},
+                          {.keys = demo},
+                          {.keys = clipped},
+                          {.keys = diloco},
+                          {.keys = ring, .averages = true},
+                          {.keys = diloco, .outside = true, .averages = true}};
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         plan p = plans[i];
         report found[MOST];
@@ -319,8 +323,7 @@ static void test_one_after_another(void **state) {
 
 /* Who has fewer steps has done its last one as the others have, and is gone on without. */
 static void test_one_ends_early(void **state) {
-    const plan p = {
-        .keys = ddp, .size = 3, .ends = {5, STEPS, STEPS}, .leaves = true};
+    const plan p = {.keys = ddp, .size = 3, .ends = {5, STEPS, STEPS}, .leaves = true};
     report found[MOST];
     run(&p, found);
     assert_int_equal(found[0].processes, 3);

@@ -24,7 +24,7 @@ typedef struct outcome {
     int mean_of_all[MAX_STEPS];
     double distance[MAX_STEPS], step_s[MAX_STEPS];
     int64_t parameters, wire_predicted, memory_predicted, memory_rank;
-    int stop_after; /* steps; 0: never */
+    int stop_after;                   /* steps; 0: never */
     void (*after_step)(int64_t step); /* or NULL */
 } outcome;
 

@@ -153,7 +153,8 @@ static void read_notice(weft_ctx *ctx, const uint8_t *data, size_t size) {
     if (!exact) return;
     memcpy(exact, data, size);
     weft_status status = wefti_alike_compare(ctx, own, exact, (int64_t)size);
-    for (const char *c = weft_ctx_message(ctx); *c; c++) require((unsigned char)*c >= 0x20);
+    for (const char *c = weft_ctx_message(ctx); *c; c++)
+        require((unsigned char)*c >= 0x20);
     require(status == WEFT_OK || status == WEFT_ERR_CONFIG);
     free(exact);
 }

@@ -24,9 +24,9 @@ static weft_model_config small(const char *kind) {
 
 static float *base_values(weft_ctx *ctx, const weft_model *whole) {
     float *values, *at;
-    assert_int_equal(wefti_alloc_n(ctx, whole->n_elements, sizeof *values, "a test",
-                                   &values),
-                     WEFT_OK);
+    assert_int_equal(
+        wefti_alloc_n(ctx, whole->n_elements, sizeof *values, "a test", &values),
+        WEFT_OK);
     at = values;
     for (int u = 0; u < whole->n_units; at += whole->units[u++].n_elements)
         for (int p = 0; p < whole->units[u].n_params; p++)
@@ -194,7 +194,8 @@ static void frozen_tables_tied_and_not(void **state) {
 }
 
 static void frozen_layers_and_what_is_below_them(void **state) {
-    weft_model_config llama = small("llama"), gpt2 = small("gpt2"), neox = small("gpt_neox");
+    weft_model_config llama = small("llama"), gpt2 = small("gpt2"),
+                      neox = small("gpt_neox");
     assert_gradients(&llama, &FROZEN("*.layers.1.*"), 2, 6);
     assert_gradients(&llama, &FROZEN("*embed_tokens*", "*.layers.0.*", "lm_head*"), 2, 6);
     assert_gradients(&gpt2, &FROZEN("@vectors"), 2, 6);

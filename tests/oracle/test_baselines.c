@@ -207,7 +207,8 @@ static void a_guest_of_powersgd_adds_nothing_before_it_takes_part(void **state) 
     for (int step = 0; step < STEPS; step++)
         for (int r = 0; r < 3; r++)
             assert_memory_equal(trials[r].direction[step],
-                                step < GUEST_UNTIL ? two[step] : trials[0].direction[step],
+                                step < GUEST_UNTIL ? two[step]
+                                                   : trials[0].direction[step],
                                 sizeof two[step]);
     for (int i = 0; i < N; i++) {
         double in = 0, out = 0;

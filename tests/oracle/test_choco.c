@@ -292,7 +292,8 @@ static int meetings(int a, int b, int64_t first, int64_t t) {
 }
 
 /* Until the two of a pair have told each other enough, neither moves the other. */
-static void strangers_keep_the_mean_and_do_not_pull_before_they_know_each_other(void **state) {
+static void
+strangers_keep_the_mean_and_do_not_pull_before_they_know_each_other(void **state) {
     for (int s = 0; s < N_SCHEDULES; s++)
         for (int c = 0; c < N_CODECS; c++) {
             int R = schedules[s].R, needed = wefti_pairs_needed(codecs[c]);
@@ -302,12 +303,12 @@ static void strangers_keep_the_mean_and_do_not_pull_before_they_know_each_other(
             bool began = false;
             for (int64_t t = FIRST; t < STEPS; t++) {
                 bool still = true;
-                for (int j = 1; j < R; j++)
-                    still &= meetings(0, j, FIRST, t) < needed;
+                for (int j = 1; j < R; j++) still &= meetings(0, j, FIRST, t) < needed;
                 bool moves = memcmp(trials[0].x[t], trials[0].x[t + 1],
                                     sizeof trials[0].x[t]) != 0;
                 if (still && moves)
-                    fail_msg("%s, codec %d: moves in round %d", schedules[s].kind, c, (int)t);
+                    fail_msg("%s, codec %d: moves in round %d", schedules[s].kind, c,
+                             (int)t);
                 began |= moves;
                 if (!still && !began)
                     fail_msg("%s, codec %d: does not begin", schedules[s].kind, c);
@@ -371,7 +372,8 @@ static void a_guest_moves_nobody_and_is_moved(void **state) {
             int R = schedules[s].R;
             double begin[N];
             set_strangers(s, knobs(codecs[c], 0.3, c % 2 == 0));
-            for (int r = 0; r < R; r++) trials[r].guests = 1, trials[r].until = GUEST_UNTIL;
+            for (int r = 0; r < R; r++)
+                trials[r].guests = 1, trials[r].until = GUEST_UNTIL;
             for (int e = 0; e < N; e++) trials[R - 1].x[FIRST][e] += e % 2 ? 1 : -1;
             go(R, FIRST, STEPS);
             for (int64_t t = FIRST; t < GUEST_UNTIL; t++)
@@ -383,7 +385,8 @@ static void a_guest_moves_nobody_and_is_moved(void **state) {
                 for (int e = 0; e < N; e++)
                     assert_true(fabs(mean_of(R, t + 1, e) - begin[e]) < tolerance);
             double far = true_distance(R, FIRST), near = true_distance(R, GUEST_UNTIL);
-            for (int64_t t = GUEST_UNTIL; t < STEPS; t++) /* what it has not told yet is small */
+            for (int64_t t = GUEST_UNTIL; t < STEPS;
+                 t++) /* what it has not told yet is small */
                 assert_true(true_distance(R, t + 1) < 1.02 * near);
             if (!(near < 0.7 * far && true_distance(R, STEPS) < 0.7 * near))
                 fail_msg("%s, codec %d: apart %.3g, then %.3g, at the end %.3g",
@@ -404,11 +407,12 @@ static void strangers_come_closer_from_their_first_pull_on(void **state) {
             for (int64_t t = FIRST; t < STEPS; t++)
                 if (!(true_distance(R, t + 1) < 1.02 * began))
                     fail_msg("%s, codec %d: %.3g times as far apart after step %d",
-                             schedules[s].kind, c, true_distance(R, t + 1) / began, (int)t);
+                             schedules[s].kind, c, true_distance(R, t + 1) / began,
+                             (int)t);
             bool enough = codecs[c] != WEFTI_VALUES_SIGN || s == 0;
             if (enough && !(true_distance(R, STEPS) < 0.8 * began))
-                fail_msg("%s, codec %d: %.3g of the distance is left", schedules[s].kind, c,
-                         true_distance(R, STEPS) / began);
+                fail_msg("%s, codec %d: %.3g of the distance is left", schedules[s].kind,
+                         c, true_distance(R, STEPS) / began);
         }
 }
 

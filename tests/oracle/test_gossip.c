@@ -162,7 +162,8 @@ static void a_guest_of_push_sum_takes_no_weight_and_brings_one(void **state) {
                 assert_true(fabs(off) < 0.1); /* it began a hundred away */
             }
             for (int r = 1; r < R; r++)
-                assert_memory_equal(trials[r].known, trials[0].known, sizeof trials[0].known);
+                assert_memory_equal(trials[r].known, trials[0].known,
+                                    sizeof trials[0].known);
         }
 }
 

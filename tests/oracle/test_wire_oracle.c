@@ -305,13 +305,9 @@ static int32_t indices[MAX_N], indices_back[MAX_N];
 static float values[MAX_N], values_back[MAX_N];
 static unsigned char bytes[5 * MAX_N + 8192];
 
-static int setup(void **state) {
-    return ctx_begin(&ctx);
-}
+static int setup(void **state) { return ctx_begin(&ctx); }
 
-static int teardown(void **state) {
-    return ctx_end(ctx);
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 static int64_t write_section(const wefti_section *s, uint64_t seed) {
     wefti_rounding rounding = {seed % 2, seed, 1, 2};

@@ -43,18 +43,18 @@ typedef struct weft_transport_found {
 /* The answer to a caller that asks to join. */
 typedef enum weft_transport_seat_code {
     WEFT_SEAT_WELCOME = 1,
-    WEFT_SEAT_LATER,    /* not now: the run has not begun, or is changing its members */
-    WEFT_SEAT_FULL,     /* no place is free */
-    WEFT_SEAT_NEVER,    /* this run admits no process */
+    WEFT_SEAT_LATER,     /* not now: the run has not begun, or is changing its members */
+    WEFT_SEAT_FULL,      /* no place is free */
+    WEFT_SEAT_NEVER,     /* this run admits no process */
     WEFT_SEAT_ELSEWHERE, /* another process gives places: its place is seat->place */
     WEFT_SEAT_OVER       /* the run admits nobody any more: it is about to end */
 } weft_transport_seat_code;
 
 typedef struct weft_transport_seat {
     weft_transport_seat_code code;
-    int place; /* the caller's place; if it asked for this one, it is connected now */
-    int group; /* for a caller without a place: processes that share one copy, */
-    uint64_t run;          /* the run, */
+    int place;    /* the caller's place; if it asked for this one, it is connected now */
+    int group;    /* for a caller without a place: processes that share one copy, */
+    uint64_t run; /* the run, */
     const int *rank_of;    /* [size] the rank of each process, */
     const uint64_t *names; /* [size] and its incarnation; 0: the place is free */
 } weft_transport_seat;
@@ -115,8 +115,8 @@ typedef struct weft_transport_ops {
     /* May be NULL. Connects to a process outside of the run, with the same protection as the
      * run's connections, sends n bytes and waits for one byte, which it returns; 0: none came
      * in time. Blocks. May be called by any thread, concurrently with all other functions. */
-    int (*ask)(weft_transport *t, const char *host, int port, const void *bytes, int n_bytes,
-               double seconds);
+    int (*ask)(weft_transport *t, const char *host, int port, const void *bytes,
+               int n_bytes, double seconds);
     /* May be NULL: a host name is a machine. The number of the machine that a process runs on
      * (weft_mesh_machine, called there); processes with the same number are on one machine. */
     uint64_t (*machine)(const weft_transport *t, int peer);

@@ -70,8 +70,10 @@ void WEFT_ISA_NAME(wefti_gate_backward)(wefti_curve curve, int64_t N, int64_t F,
         span rows = team_slice(N, 1, k, t);
         for (int64_t n = rows.begin; n < rows.end; n++)
             if (curve == WEFTI_CURVE_SWIGLU)
-                gate_row_back(swiglu_slopes, F, gu + n * 2 * F, dy + n * F, dgu + n * 2 * F);
+                gate_row_back(swiglu_slopes, F, gu + n * 2 * F, dy + n * F,
+                              dgu + n * 2 * F);
             else
-                gate_row_back(geglu_slopes, F, gu + n * 2 * F, dy + n * F, dgu + n * 2 * F);
+                gate_row_back(geglu_slopes, F, gu + n * 2 * F, dy + n * F,
+                              dgu + n * 2 * F);
     }
 }

@@ -257,8 +257,7 @@ TILED static void multiply_strip(const product *p, int64_t row, const uint32_t *
         if (k.a) a += packed_words(s.M, part.K);
     }
     tiles_end();
-    for (int64_t i = 0; i < s.M; i++)
-        store_results(&s, i, sums + i * LD);
+    for (int64_t i = 0; i < s.M; i++) store_results(&s, i, sums + i * LD);
 }
 
 /* Whether the results need all terms. */

@@ -352,8 +352,7 @@ static void multiply_mixed(const product *p) {
     inner.C = sums, inner.ldc = MIXED_COLUMNS, inner.half_c = false;
     inner.beta = 0, inner.bias = inner.plus = NULL, inner.times = inner.slopes = NULL;
     multiply_blocks(&inner);
-    for (int64_t m = 0; m < p->M; m++)
-        store_results(p, m, sums + m * MIXED_COLUMNS);
+    for (int64_t m = 0; m < p->M; m++) store_results(p, m, sums + m * MIXED_COLUMNS);
 }
 
 static void multiply(const product *p) {

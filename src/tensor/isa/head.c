@@ -154,7 +154,8 @@ static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float ca
 
 static void head_loss(int64_t N, int64_t C, int64_t V, const float *x, const float *w,
                       const int32_t *target, float cap, float grad_scale,
-                      double *loss_sum, float *dx, float *dw, bool fresh, float *scratch) {
+                      double *loss_sum, float *dx, float *dw, bool fresh,
+                      float *scratch) {
     int64_t block = block_rows(N, V, BUDGET);
     for (int64_t n = 0; n < N; n += block) {
         int64_t rows = n + block < N ? block : N - n;
@@ -176,7 +177,8 @@ static void head_loss(int64_t N, int64_t C, int64_t V, const float *x, const flo
 static void head_loss_half(void (*gemm)(const wefti_mixed *), int64_t N, int64_t C,
                            int64_t V, const float *x, const float *w,
                            const int32_t *target, float cap, float grad_scale,
-                           double *loss_sum, float *dx, float *dw, bool fresh, float *scratch) {
+                           double *loss_sum, float *dx, float *dw, bool fresh,
+                           float *scratch) {
     int64_t block = block_rows(N, V, BUDGET_BF16);
     for (int64_t n = 0; n < N; n += block) {
         int64_t rows = n + block < N ? block : N - n;

@@ -86,9 +86,10 @@ static inline vfloat round_bf16(vfloat x) {
  * one, and compares twice. */
 static inline void store_half(uint16_t *p, vfloat v) {
 #if defined(__AVX512F__)
-    __m512i exact = (__m512i)v, odd = _mm512_and_si512(_mm512_srli_epi32(exact, 16),
-                                                       _mm512_set1_epi32(1));
-    __m512i sum = _mm512_add_epi32(_mm512_add_epi32(exact, _mm512_set1_epi32(0x7fff)), odd);
+    __m512i exact = (__m512i)v,
+            odd = _mm512_and_si512(_mm512_srli_epi32(exact, 16), _mm512_set1_epi32(1));
+    __m512i sum = _mm512_add_epi32(_mm512_add_epi32(exact, _mm512_set1_epi32(0x7fff)),
+                                   odd);
     __mmask16 nan = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q);
     sum = _mm512_mask_or_epi32(sum, nan, exact, _mm512_set1_epi32(0x400000));
     __m256i bits = _mm512_cvtepi32_epi16(_mm512_srli_epi32(sum, 16));

@@ -33,7 +33,8 @@ typedef struct numbers {
 } numbers;
 
 static inline vfloat lanes_at(numbers row, int64_t i) {
-    return row.half ? load_half((const uint16_t *)row.x + i) : load((const float *)row.x + i);
+    return row.half ? load_half((const uint16_t *)row.x + i)
+                    : load((const float *)row.x + i);
 }
 
 static inline float number_of(numbers row, int64_t i) {
@@ -103,8 +104,8 @@ void WEFT_ISA_NAME(wefti_layernorm_forward_half)(int64_t N, int64_t C, float eps
     forward(&(norm){C, eps, x, gain, bias, mean, rstd}, N, true, y);
 }
 
-static inline void backward_row(int64_t C, const float *x, const float *gain, float center,
-                                float r, numbers dy, float *dx) {
+static inline void backward_row(int64_t C, const float *x, const float *gain,
+                                float center, float r, numbers dy, float *dx) {
     vfloat sum_h = {0}, sum_hn = {0};
     float rest_h = 0, rest_hn = 0;
     int64_t c = 0;

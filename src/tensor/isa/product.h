@@ -88,18 +88,34 @@ static inline product product_of_floats(bool ta, bool tb, int64_t M, int64_t N, 
                                         float alpha, const float *A, int64_t lda,
                                         const float *B, int64_t ldb, float beta, float *C,
                                         int64_t ldc) {
-    product p = {.ta = ta, .tb = tb, .M = M, .N = N, .K = K, .alpha = alpha, .beta = beta};
+    product p = {
+        .ta = ta, .tb = tb, .M = M, .N = N, .K = K, .alpha = alpha, .beta = beta};
     p.A = A, p.B = B, p.C = C;
     p.lda = lda, p.ldb = ldb, p.ldc = ldc;
     return p;
 }
 
 static inline product product_of(const wefti_mixed *m) {
-    return (product){.ta = m->ta, .tb = m->tb, .M = m->M, .N = m->N, .K = m->K,
-                     .alpha = 1, .beta = m->beta, .A = m->A, .B = m->B, .C = m->C,
-                     .lda = m->lda, .ldb = m->ldb, .ldc = m->ldc, .half_a = m->half_a,
-                     .half_b = m->half_b, .half_c = m->half_c, .bias = m->bias,
-                     .plus = m->plus, .times = m->times, .slopes = m->slopes,
+    return (product){.ta = m->ta,
+                     .tb = m->tb,
+                     .M = m->M,
+                     .N = m->N,
+                     .K = m->K,
+                     .alpha = 1,
+                     .beta = m->beta,
+                     .A = m->A,
+                     .B = m->B,
+                     .C = m->C,
+                     .lda = m->lda,
+                     .ldb = m->ldb,
+                     .ldc = m->ldc,
+                     .half_a = m->half_a,
+                     .half_b = m->half_b,
+                     .half_c = m->half_c,
+                     .bias = m->bias,
+                     .plus = m->plus,
+                     .times = m->times,
+                     .slopes = m->slopes,
                      .curve = m->curve};
 }
 

@@ -29,8 +29,8 @@ RESULTS_INLINE void store_some(uint16_t *y, int64_t i, vfloat v, int64_t n) {
 }
 
 /* The results of n numbers of a row from column i on, which is number `at` of C. */
-RESULTS_INLINE vfloat result_of(const product *p, const float *sums, int64_t i, int64_t at,
-                               int64_t n) {
+RESULTS_INLINE vfloat result_of(const product *p, const float *sums, int64_t i,
+                                int64_t at, int64_t n) {
     vfloat v = load_some(sums, i, n) * p->alpha;
     if (p->beta != 0) v += load_some(p->C, at, n) * p->beta;
     if (p->bias) v += load_some(p->bias, i, n);
@@ -42,7 +42,7 @@ RESULTS_INLINE int64_t lanes_left(const product *p, int64_t i) {
 }
 
 RESULTS_INLINE void store_curve(const product *p, curve_point (*curve)(vfloat x),
-                               const float *sums, int64_t at) {
+                                const float *sums, int64_t at) {
     for (int64_t i = 0; i < p->N; i += LANES) {
         int64_t n = lanes_left(p, i);
         curve_point point = curve(result_of(p, sums, i, at + i, n));

@@ -18,8 +18,7 @@
     .bias_add = WEFT_ISA_NAME(wefti_bias_add),                                           \
     .bias_grad = WEFT_ISA_NAME(wefti_bias_grad),                                         \
     .accumulate = WEFT_ISA_NAME(wefti_accumulate), .add = WEFT_ISA_NAME(wefti_add),      \
-    .scale = WEFT_ISA_NAME(wefti_scale),                                                 \
-    .clear = WEFT_ISA_NAME(wefti_clear),                                                 \
+    .scale = WEFT_ISA_NAME(wefti_scale), .clear = WEFT_ISA_NAME(wefti_clear),            \
     .sum_squares = WEFT_ISA_NAME(wefti_sum_squares),                                     \
     .layernorm_forward = WEFT_ISA_NAME(wefti_layernorm_forward),                         \
     .layernorm_backward = WEFT_ISA_NAME(wefti_layernorm_backward),                       \

@@ -10,13 +10,9 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
 
 static weft_ctx *ctx;
 
-static int setup(void **state) {
-    return ctx_begin(&ctx);
-}
+static int setup(void **state) { return ctx_begin(&ctx); }
 
-static int teardown(void **state) {
-    return ctx_end(ctx);
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 static void every_status_has_its_own_name(void **state) {
     for (int a = WEFT_OK; a <= WEFT_ERR_INTERNAL; a++) {
@@ -210,9 +206,7 @@ static void threads_share_a_context(void **state) {
     assert_string_equal(weft_ctx_message(ctx), "thread");
 }
 
-static void destroying_nothing_is_fine(void **state) {
-    weft_ctx_destroy(NULL);
-}
+static void destroying_nothing_is_fine(void **state) { weft_ctx_destroy(NULL); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {

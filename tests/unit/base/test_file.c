@@ -13,13 +13,9 @@
 
 static weft_ctx *ctx;
 
-static int setup(void **state) {
-    return room_begin(&ctx);
-}
+static int setup(void **state) { return room_begin(&ctx); }
 
-static int teardown(void **state) {
-    return ctx_end(ctx);
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 static void assert_file_error(weft_status got, const char *words) {
     assert_fails(ctx, got, WEFT_ERR_FILE, words);

@@ -16,9 +16,7 @@ static int setup(void **state) {
     return mkdir("room/proc", 0777) == 0 && mkdir("room/proc/net", 0777) == 0 ? 0 : -1;
 }
 
-static int teardown(void **state) {
-    return ctx_end(ctx);
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 static void put(const char *path, const char *text) {
     put_bytes(path, text, (int64_t)strlen(text));
@@ -53,15 +51,15 @@ static void busy_is_all_but_idle_and_waiting(void **state) {
 
 static void bytes_that_leave_the_machine_count_once(void **state) {
     double out, in;
-    put("room/proc/net/dev",
-        "Inter-|   Receive                            |  Transmit\n"
-        " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets\n"
-        "    lo: 999 1 0 0 0 0 0 0 999 1 0 0 0 0 0 0\n"
-        "  eth0: 1000 1 0 0 0 0 0 0 20 1 0 0 0 0 0 0\n"
-        "enp3s0:5 1 0 0 0 0 0 0 300000000000 1 0 0 0 0 0 0\n"
-        "docker0: 777 1 0 0 0 0 0 0 777 1 0 0 0 0 0 0\n"
-        "veth12ab: 777 1 0 0 0 0 0 0 777 1 0 0 0 0 0 0\n"
-        "broken: x\n");
+    put("room/proc/net/dev", "Inter-|   Receive                            |  Transmit\n"
+                             " face |bytes    packets errs drop fifo frame compressed "
+                             "multicast|bytes    packets\n"
+                             "    lo: 999 1 0 0 0 0 0 0 999 1 0 0 0 0 0 0\n"
+                             "  eth0: 1000 1 0 0 0 0 0 0 20 1 0 0 0 0 0 0\n"
+                             "enp3s0:5 1 0 0 0 0 0 0 300000000000 1 0 0 0 0 0 0\n"
+                             "docker0: 777 1 0 0 0 0 0 0 777 1 0 0 0 0 0 0\n"
+                             "veth12ab: 777 1 0 0 0 0 0 0 777 1 0 0 0 0 0 0\n"
+                             "broken: x\n");
     wefti_machine_network("room", &out, &in);
     assert_true(in == 1005 && out == 300000000020.0);
     wefti_machine_network("none", &out, &in);
@@ -78,8 +76,10 @@ static void this_machine_tells_something(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_number_is_the_machines),
-        cmocka_unit_test_setup_teardown(busy_is_all_but_idle_and_waiting, setup, teardown),
-        cmocka_unit_test_setup_teardown(bytes_that_leave_the_machine_count_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(busy_is_all_but_idle_and_waiting, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(bytes_that_leave_the_machine_count_once, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(this_machine_tells_something, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

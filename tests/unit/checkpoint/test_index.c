@@ -4,13 +4,9 @@
 
 static weft_ctx *ctx;
 
-static int setup(void **state) {
-    return ctx_begin(&ctx);
-}
+static int setup(void **state) { return ctx_begin(&ctx); }
 
-static int teardown(void **state) {
-    return ctx_end(ctx);
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 static void index_has_the_bytes_of_the_format(void **state) {
     wefti_listed_file file = {.n_bytes = 3};

@@ -44,9 +44,7 @@ static int setup(void **state) {
     return status;
 }
 
-static int teardown(void **state) {
-    return ctx_end(ctx);
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 static const wefti_lease_claim quick = {.folder = "room", .beat_s = 0.05};
 

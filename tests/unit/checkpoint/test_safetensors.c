@@ -11,13 +11,9 @@
 
 static weft_ctx *ctx;
 
-static int setup(void **state) {
-    return ctx_begin(&ctx);
-}
+static int setup(void **state) { return ctx_begin(&ctx); }
 
-static int teardown(void **state) {
-    return ctx_end(ctx);
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 static const wefti_tensor_spec three[] = {
     {"wte", 2, 5, 3, {0}}, {"bias", 1, 7, 1, {0}}, {"head", 2, 2, 4, {0}}};
@@ -349,7 +345,8 @@ static void impossible_tables_are_refused_before_a_file_exists(void **state) {
     create_refuses(&reserved, 1, NULL, "__metadata__");
     create_refuses(&bytes, 1, NULL, "UTF-8");
     create_refuses(&fine, 1, twice, "'k'");
-    create_refuses(&fine, 1, latin, "the metadata 'k' of c.safetensors has a value that is not");
+    create_refuses(&fine, 1, latin,
+                   "the metadata 'k' of c.safetensors has a value that is not");
     create_refuses(&fine, 1, latin_key, "the metadata key '");
 }
 

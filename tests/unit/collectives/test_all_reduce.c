@@ -183,9 +183,7 @@ static void claim_identical(const trial *like) {
     }
 }
 
-static void equal_ranks_are_one_rank(void **state) {
-    for_each_coding(claim_identical);
-}
+static void equal_ranks_are_one_rank(void **state) { for_each_coding(claim_identical); }
 
 /* The rank-order sum in f32, times 1/R: the bits themselves. */
 static void raw_is_the_sum_in_rank_order_times_one_over_R(void **state) {

@@ -381,13 +381,9 @@ static void times_of_exchanges_that_overlap_are_counted_once(void **state) {
     assert_true(t.exchange_s == 8 && t.waited_s == 1 && t.covered_s == 12);
 }
 
-static int ctx_start(void **state) {
-    return weft_ctx_create(&ctx) == WEFT_OK ? 0 : -1;
-}
+static int ctx_start(void **state) { return weft_ctx_create(&ctx) == WEFT_OK ? 0 : -1; }
 
-static int ctx_stop(void **state) {
-    return ctx_end(ctx);
-}
+static int ctx_stop(void **state) { return ctx_end(ctx); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -75,10 +75,12 @@ static void all_hear_all_in_rank_order_and_bytes_are_counted(void **state) {
 static weft_status hear_late(rank_env *env) {
     WEFT_TRY(wefti_comm_reserve_told(env->control, 1, BYTES));
     double begun_s = wefti_now_s();
-    WEFT_TRY(wefti_comm_barrier(env->control, -1)); /* nobody tells before all have begun */
+    WEFT_TRY(
+        wefti_comm_barrier(env->control, -1)); /* nobody tells before all have begun */
     WEFT_TRY(tell(env, 0));
     WEFT_TRY(hear(env, 0, env->control->size));
-    return wefti_now_s() - begun_s >= 0.02 + 2 * BYTES / 1e3 ? WEFT_OK : WEFT_ERR_INTERNAL;
+    return wefti_now_s() - begun_s >= 0.02 + 2 * BYTES / 1e3 ? WEFT_OK
+                                                             : WEFT_ERR_INTERNAL;
 }
 
 static void it_takes_as_long_as_the_wire(void **state) {

@@ -10,7 +10,8 @@
 #include "check.h"
 
 static wefti_late_card some_card(void) {
-    wefti_late_card card = {.place = 3, .port = 29500, .run = 7, .incarnation = 99, .machine = 55};
+    wefti_late_card card = {
+        .place = 3, .port = 29500, .run = 7, .incarnation = 99, .machine = 55};
     memcpy(card.host, "al\033pha", 7);
     return card;
 }

@@ -48,8 +48,11 @@ static void groups_are_rows_and_columns_of_the_mesh(void **state) {
  * of this one, of its own shard; with k of them lost the next. */
 static void each_rank_hears_one_rank_of_each_other_site(void **state) {
     static const int first[] = {0, 3, 4, 6};
-    const wefti_world_shape shape = {
-        .replicas = 6, .shards = 2, .replicas_per_node = 1, .sites = 3, .site_first = first};
+    const wefti_world_shape shape = {.replicas = 6,
+                                     .shards = 2,
+                                     .replicas_per_node = 1,
+                                     .sites = 3,
+                                     .site_first = first};
     for (int rank = 0; rank < 12; rank++) {
         wefti_members m = wefti_world_members(&shape, rank, WEFTI_GROUP_SITES);
         wefti_members near = wefti_world_members(&shape, rank, WEFTI_GROUP_REPLICA);
@@ -90,9 +93,8 @@ static void worlds_of_uneven_sites_are_checked(void **state) {
     const struct {
         const int *first;
         weft_status status;
-    } cases[] = {{right, WEFT_OK},
-                 {empty, WEFT_ERR_ARGUMENT},
-                 {short_by_one, WEFT_ERR_ARGUMENT}};
+    } cases[] = {
+        {right, WEFT_OK}, {empty, WEFT_ERR_ARGUMENT}, {short_by_one, WEFT_ERR_ARGUMENT}};
     weft_ctx *ctx;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -367,7 +367,8 @@ static void what_a_lost_site_said_to_one_of_a_site_counts_for_all_of_it(void **s
     pthread_t mate;
     wefti_received got;
     for (int i = 0; i < ROWS * PARTS; i++) holders[i] = -1;
-    holders[2 + UNITS] = 0; /* step 7, first round, bucket 2 between sites: rank 0 has it */
+    holders[2 + UNITS] =
+        0; /* step 7, first round, bucket 2 between sites: rank 0 has it */
     begin(&s, 1);
     LOSE(&s, 3, 4, 5);
     s.elastic.limits = (wefti_member_limits){RANKS, 2, 2, PARTS};
@@ -383,7 +384,8 @@ static void what_a_lost_site_said_to_one_of_a_site_counts_for_all_of_it(void **s
     pthread_mutex_lock(&s.mesh.lock);
     const wefti_parcel *asked = sent(&s);
     pthread_mutex_unlock(&s.mesh.lock);
-    if (!asked) wefti_elastic_post(&s.mesh, 0, WEFTI_CHANNEL_ASK, 0, NULL, 0); /* let it end */
+    if (!asked)
+        wefti_elastic_post(&s.mesh, 0, WEFTI_CHANNEL_ASK, 0, NULL, 0); /* let it end */
     pthread_join(mate, NULL);
     assert_non_null(asked);
     assert_int_equal(asked->peer, 0);
@@ -397,7 +399,8 @@ static void what_a_lost_site_said_to_one_of_a_site_counts_for_all_of_it(void **s
 
 /* --- after a farewell --- */
 
-static void put_envelope(hub *h, wefti_envelope_kind kind, int channel, const char *text) {
+static void put_envelope(hub *h, wefti_envelope_kind kind, int channel,
+                         const char *text) {
     unsigned char bytes[256];
     wefti_envelope envelope = {kind, channel, 1, (int64_t)strlen(text)};
     wefti_envelope_encode(&envelope, bytes);

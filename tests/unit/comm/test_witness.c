@@ -62,7 +62,8 @@ static void begin_anew(const char *votes) {
 }
 
 /* n bytes over a connection with a key; 0: there is no answer. */
-static int show(int port, const weft_mesh_security *security, unsigned char *bytes, size_t n) {
+static int show(int port, const weft_mesh_security *security, unsigned char *bytes,
+                size_t n) {
     unsigned char answer = 0;
     double until_s = wefti_now_s() + 10;
     wefti_tls_context *tls = context_of(security);
@@ -99,7 +100,8 @@ static void the_first_half_gets_the_vote_and_keeps_it_over_a_restart(void **stat
     assert_int_equal(ask(s.port, 1, 11), WEFTI_WITNESS_GIVES);
     assert_int_equal(ask(s.port, 1, 12), WEFTI_WITNESS_REFUSES);
     assert_int_equal(ask(s.port, 1, 11), WEFTI_WITNESS_GIVES);
-    assert_int_equal(ask(s.port, 0, 11), WEFTI_WITNESS_REFUSES); /* no view has this number */
+    assert_int_equal(ask(s.port, 0, 11),
+                     WEFTI_WITNESS_REFUSES); /* no view has this number */
     end(&s);
     begin(&s, "first.votes");
     assert_int_equal(weft_witness_runs(s.witness), 1);
@@ -176,7 +178,8 @@ static const char *sentence_of(const char *text, size_t n) {
 #define HEAD "weft-witness 1\n"
 
 static void a_file_that_was_changed_is_refused_and_a_torn_line_is_cut_off(void **state) {
-    static const char *const good[] = {"", "weft-wit", HEAD, HEAD VOTE, HEAD VOTE "00000000000"};
+    static const char *const good[] = {"", "weft-wit", HEAD, HEAD VOTE,
+                                       HEAD VOTE "00000000000"};
     static const char *const bad[] = {
         "another file\n",
         "weft-witness 2\n",
@@ -186,8 +189,9 @@ static void a_file_that_was_changed_is_refused_and_a_torn_line_is_cut_off(void *
         HEAD "0000000000000007 0 0000000000000047 000000000000000b\n",
         HEAD "0000000000000007 1 0000000000000047 0000000000000000\n",
         HEAD VOTE "0000000000000007 1 0000000000000047 000000000000000b more\n",
-        HEAD "00000000000000000000000000000000000000000000000000000000000000000000000000000000"
-             "00000000000000000000000000000000000000000000000\n"};
+        HEAD
+        "00000000000000000000000000000000000000000000000000000000000000000000000000000000"
+        "00000000000000000000000000000000000000000000000\n"};
     begin_anew("mend.votes");
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         assert_string_equal(sentence_of(good[i], strlen(good[i])), "");
@@ -197,7 +201,8 @@ static void a_file_that_was_changed_is_refused_and_a_torn_line_is_cut_off(void *
     char all[] = HEAD VOTE; /* any byte of a vote but its end, without which it is torn */
     for (size_t i = sizeof HEAD - 1; i + 2 < sizeof all; i++) {
         all[i] ^= 0x40;
-        if (!sentence_of(all, sizeof all - 1)[0]) fail_msg("byte %d may be changed", (int)i);
+        if (!sentence_of(all, sizeof all - 1)[0])
+            fail_msg("byte %d may be changed", (int)i);
         all[i] ^= 0x40;
     }
 }

@@ -100,9 +100,7 @@ static void check_momentum(kase *k) {
 
 static void momentum_of(const char *kernels) { each_shape(kernels, check_momentum); }
 
-static void the_momentum_takes_the_gradient_once(void **state) {
-    each_set(momentum_of);
-}
+static void the_momentum_takes_the_gradient_once(void **state) { each_set(momentum_of); }
 
 /* What was sent and what was kept is all there was; the kept has none of it. */
 static void check_subtraction(kase *k) {
@@ -133,9 +131,7 @@ static void subtraction_of(const char *kernels) {
     each_shape(kernels, check_subtraction);
 }
 
-static void sent_and_kept_is_all(void **state) {
-    each_set(subtraction_of);
-}
+static void sent_and_kept_is_all(void **state) { each_set(subtraction_of); }
 
 /* R lists from R different momenta, some alike so that indices coincide. */
 enum { MOST_LISTS = 5 };
@@ -268,9 +264,7 @@ static void check_bits(kase *k) {
 
 static void bits_of(const char *kernels) { each_shape(kernels, check_bits); }
 
-static void signs_survive_their_way_through_bits(void **state) {
-    each_set(bits_of);
-}
+static void signs_survive_their_way_through_bits(void **state) { each_set(bits_of); }
 
 /* Everything, `step` chunks at a time. */
 static void whole_pass(kase *k, int64_t step, const float *g, float *d) {
@@ -304,9 +298,7 @@ static void cuts_of(const char *kernels) {
     }
 }
 
-static void bits_do_not_depend_on_how_batches_are_cut(void **state) {
-    each_set(cuts_of);
-}
+static void bits_do_not_depend_on_how_batches_are_cut(void **state) { each_set(cuts_of); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -90,9 +90,7 @@ static void check_zero(kase *k) {
 
 static void zeros_of(const char *kernels) { each_shape(kernels, check_zero); }
 
-static void zeros_select_the_first_indices(void **state) {
-    each_set(zeros_of);
-}
+static void zeros_select_the_first_indices(void **state) { each_set(zeros_of); }
 
 /* `bad` in chunk `chunk` of one of two equal momenta: all of that chunk is lost and
  * nothing of any other chunk. */
@@ -136,9 +134,7 @@ static void lost_of(const char *kernels) {
     for (int i = 0; i < N_SHAPES; i++) check_lost(kernels, shapes[i], bad[i % 3]);
 }
 
-static void what_is_not_finite_stays_in_its_chunk(void **state) {
-    each_set(lost_of);
-}
+static void what_is_not_finite_stays_in_its_chunk(void **state) { each_set(lost_of); }
 
 /* Two coefficients of equal value, the constant and the one of half the length, cancel to
  * 0 in half of the elements; their mean over three lists, one of which has neither, is
@@ -215,9 +211,7 @@ static void check_senders(kase *k) {
 
 static void senders_of(const char *kernels) { each_shape(kernels, check_senders); }
 
-static void who_has_a_zero_has_not_sent_it(void **state) {
-    each_set(senders_of);
-}
+static void who_has_a_zero_has_not_sent_it(void **state) { each_set(senders_of); }
 
 /* The largest coefficient of chunk i is 2^-63 if i is even and a little less if not. */
 static void check_still(kase *k) {
@@ -284,9 +278,7 @@ static void denormals_of(const char *kernels) {
     }
 }
 
-static void denormals_are_sent_and_kept(void **state) {
-    each_set(denormals_of);
-}
+static void denormals_are_sent_and_kept(void **state) { each_set(denormals_of); }
 
 /* Lines of the cache begin elsewhere: the same bits, and nothing beside the tensor. */
 static void check_offset(kase *k, int64_t offset) {
@@ -332,9 +324,7 @@ static void offsets_of(const char *kernels) {
     }
 }
 
-static void any_alignment_gives_the_same_bits(void **state) {
-    each_set(offsets_of);
-}
+static void any_alignment_gives_the_same_bits(void **state) { each_set(offsets_of); }
 
 typedef struct worker {
     kase *k;
@@ -379,9 +369,7 @@ static void threads_of(const char *kernels) {
     }
 }
 
-static void threads_do_not_disturb_each_other(void **state) {
-    each_set(threads_of);
-}
+static void threads_do_not_disturb_each_other(void **state) { each_set(threads_of); }
 
 static void the_reference_is_matrix_products_and_topk(void **state) {
     kase k = kase_open("reference", (shape){2, 16, 9, 16, 16}, 4);

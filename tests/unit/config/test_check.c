@@ -111,9 +111,10 @@ static void weights_belong_to_paths(void **state) {
 
 static void misspelt_tokenizer_is_not_looked_for_as_a_file(void **state) {
     fixture *f = *state;
-    refused(f, "data: {tokenizer: byte}\n",
-            "run.yaml:1: data.tokenizer is 'byte', expected bytes, bpe, ids or the path of a "
-            "tokenizer.json");
+    refused(
+        f, "data: {tokenizer: byte}\n",
+        "run.yaml:1: data.tokenizer is 'byte', expected bytes, bpe, ids or the path of a "
+        "tokenizer.json");
     assert_ok(f, weft_config_set(f->ctx, f->c, "data.tokenizer=my.json"));
     assert_ok(f, wefti_config_settle(f->ctx, f->c));
 }

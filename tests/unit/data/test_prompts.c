@@ -11,8 +11,8 @@
 
 enum { T = 96 };
 
-static weft_status open_rows(weft_ctx *ctx, const char *path, const char *chat_name, int64_t length,
-                             weft_dataset **out) {
+static weft_status open_rows(weft_ctx *ctx, const char *path, const char *chat_name,
+                             int64_t length, weft_dataset **out) {
     weft_tokenizer *tokenizer;
     weft_chat *chat = NULL;
     assert_ok(ctx, weft_tokenizer_create_bytes(ctx, &tokenizer));
@@ -32,8 +32,8 @@ static weft_status open_rows(weft_ctx *ctx, const char *path, const char *chat_n
 }
 
 /* The row's text is `text`, and what `counts` has a '^' under is a target. */
-static void assert_row(weft_ctx *ctx, const char *path, const char *chat, const char *text,
-                       const char *counts) {
+static void assert_row(weft_ctx *ctx, const char *path, const char *chat,
+                       const char *text, const char *counts) {
     weft_dataset *d;
     int32_t tokens[T], targets[T];
     int64_t n = (int64_t)strlen(text), counted = 0;
@@ -51,10 +51,11 @@ static void assert_row(weft_ctx *ctx, const char *path, const char *chat, const 
     weft_dataset_close(ctx, d);
 }
 
-static const char conversation[] =
-    "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}, {\"role\": \"assistant\", "
-    "\"content\": \"yo\"}, {\"role\": \"user\", \"content\": \"so\"}, {\"role\": \"assistant\", "
-    "\"content\": \"ok\"}]}\n";
+static const char conversation[] = "{\"messages\": [{\"role\": \"user\", \"content\": "
+                                   "\"hi\"}, {\"role\": \"assistant\", "
+                                   "\"content\": \"yo\"}, {\"role\": \"user\", "
+                                   "\"content\": \"so\"}, {\"role\": \"assistant\", "
+                                   "\"content\": \"ok\"}]}\n";
 
 static void what_completes_a_prompt_counts(void **state) {
     static const char line[] = "{\"prompt\": \"2+2=\", \"completion\": \" 4\"}\n";
@@ -87,15 +88,17 @@ static void what_a_template_marks_counts(void **state) {
     weft_ctx *ctx = *state;
     write_file(ctx, "marks.jinja", text, (int64_t)strlen(text));
     write_file(ctx, "c.jsonl", conversation, (int64_t)strlen(conversation));
-    assert_row(ctx, "c.jsonl", "./marks.jinja", "u:hi,a:yo;u:so,a:ok;", "       ^^^       ^^^");
+    assert_row(ctx, "c.jsonl", "./marks.jinja", "u:hi,a:yo;u:so,a:ok;",
+               "       ^^^       ^^^");
 }
 
 /* A template that leaves out what was thought once the conversation goes on. */
 static void the_last_answer_counts_where_earlier_ones_change(void **state) {
-    static const char text[] = "{% for m in messages %}{{ m.role[0] }}:"
-                               "{% if m.role == 'assistant' and loop.last %}(hm){% endif %}"
-                               "{{ m.content }};{% endfor %}"
-                               "{% if add_generation_prompt %}a:{% endif %}";
+    static const char text[] =
+        "{% for m in messages %}{{ m.role[0] }}:"
+        "{% if m.role == 'assistant' and loop.last %}(hm){% endif %}"
+        "{{ m.content }};{% endfor %}"
+        "{% if add_generation_prompt %}a:{% endif %}";
     weft_ctx *ctx = *state;
     weft_dataset *d;
     char line[600];
@@ -112,14 +115,16 @@ static void the_last_answer_counts_where_earlier_ones_change(void **state) {
 /* Messages that are split in two: what is asked does not count, whoever says it. */
 static void a_prompt_may_hold_answers(void **state) {
     static const char line[] =
-        "{\"prompt\": [{\"role\": \"assistant\", \"content\": \"yo\"}, {\"role\": \"user\", "
+        "{\"prompt\": [{\"role\": \"assistant\", \"content\": \"yo\"}, {\"role\": "
+        "\"user\", "
         "\"content\": \"so\"}], \"completion\": [{\"role\": \"assistant\", \"content\": "
         "\"ok\"}]}\n";
     weft_ctx *ctx = *state;
     write_file(ctx, "b.jsonl", line, (int64_t)strlen(line));
-    assert_row(ctx, "b.jsonl", "phi3",
-               "<|assistant|>\nyo<|end|>\n<|user|>\nso<|end|>\n<|assistant|>\nok<|end|>\n",
-               "                                                         ^^^^^^^^^^");
+    assert_row(
+        ctx, "b.jsonl", "phi3",
+        "<|assistant|>\nyo<|end|>\n<|user|>\nso<|end|>\n<|assistant|>\nok<|end|>\n",
+        "                                                         ^^^^^^^^^^");
 }
 
 /* A row is cut at its end; where nothing that counts would be left there is none. */
@@ -147,7 +152,8 @@ static void long_prompts_are_left_out(void **state) {
     weft_dataset_close(ctx, d);
 }
 
-static void refuses(weft_ctx *ctx, const char *path, const char *lines, const char *part) {
+static void refuses(weft_ctx *ctx, const char *path, const char *lines,
+                    const char *part) {
     weft_dataset *d;
     write_file(ctx, path, lines, (int64_t)strlen(lines));
     assert_true(open_rows(ctx, path, "chatml", 8, &d) != WEFT_OK);
@@ -161,9 +167,11 @@ static void other_files_are_refused(void **state) {
     weft_dataset *d;
     refuses(ctx, "e.txt", "{}", "e.txt is not named *.jsonl");
     refuses(ctx, "e.jsonl", "\n{\"prompt\": \"a\"}", "line 2 of e.jsonl has neither");
-    refuses(ctx, "e.jsonl", "{\"prompt\": \"a\", \"completion\": []}", "line 1 of e.jsonl");
+    refuses(ctx, "e.jsonl", "{\"prompt\": \"a\", \"completion\": []}",
+            "line 1 of e.jsonl");
     refuses(ctx, "e.jsonl", "{\"prompt\": \"a\",}", "e.jsonl, line 1: not a JSON object");
-    refuses(ctx, "e.jsonl", "{\"messages\": [{\"role\": \"user\"}]}", "line 1 of e.jsonl: chatml");
+    refuses(ctx, "e.jsonl", "{\"messages\": [{\"role\": \"user\"}]}",
+            "line 1 of e.jsonl: chatml");
     refuses(ctx, "e.jsonl", "{\"messages\": [1]}", "line 1 of e.jsonl: chatml");
     refuses(ctx, "e.jsonl", "{\"prompt\": \"0123456789\", \"completion\": \"a\"}",
             "nothing of their answers is left");

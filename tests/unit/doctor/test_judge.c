@@ -300,8 +300,7 @@ static void memory_and_disk_must_do(void **state) {
     expect(&c, WEFT_FINDING_ERROR, "folder", 1, "where one cannot write");
     c = hosts(2, 1);
     c.ranks[0].folder_shared = c.ranks[1].folder_shared = 0;
-    expect(&c, WEFT_FINDING_NOTE, "folder", 0,
-           "run.folder lies on a disk of n0 itself");
+    expect(&c, WEFT_FINDING_NOTE, "folder", 0, "run.folder lies on a disk of n0 itself");
     c = hosts(2, 1);
     SET(c.ranks[1].governor, "powersave");
     expect(&c, WEFT_FINDING_WARNING, "processor", 1, "frequency governor is powersave");

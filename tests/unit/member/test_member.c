@@ -19,7 +19,7 @@ typedef struct group {
     int installs[MOST], frozen[MOST];
     wefti_member_out out[MOST];
     int sent[WEFTI_SAY_KINDS];
-    bool cut[MOST][MOST]; /* messages between these two are lost */
+    bool cut[MOST][MOST];       /* messages between these two are lost */
     wefti_member_policy policy; /* what is 0 is the default */
     wefti_votes *witness; /* NULL: there is none; else asked at once by whom it hears */
     bool unseen[MOST];    /* the witness does not hear it */
@@ -224,8 +224,7 @@ static void a_leader_that_dies_while_it_asks_is_replaced_at_once(void **state) {
     assert_int_equal(g->frozen[1], 1);
     for (int i = 1; i < 4; i++) closed(g, i, 0, WEFTI_EVIDENCE_RESET);
     deliver_all(g);
-    for (int i = 1; i < 4; i++)
-        assert_int_equal(wefti_member_view(g->m[i])->n_nodes, 3);
+    for (int i = 1; i < 4; i++) assert_int_equal(wefti_member_view(g->m[i])->n_nodes, 3);
 }
 
 static void who_falls_silent_is_out_after_a_little_more_than_a_second(void **state) {
@@ -331,8 +330,10 @@ static void an_answer_that_nobody_has_asked_for_gives_nothing(void **state) {
     pass(g, 3000000);
     assert_true(g->n_asked > 2); /* again and again */
     const wefti_view *v = wefti_member_view(g->m[0]);
-    wefti_vote votes_given[] = {{9, v->chain, 2, 5}, {9, v->chain, 1, 5},
-                                {9, v->chain, 1, 0}, {8, v->chain, 1, 5}};
+    wefti_vote votes_given[] = {{9, v->chain, 2, 5},
+                                {9, v->chain, 1, 5},
+                                {9, v->chain, 1, 0},
+                                {8, v->chain, 1, 5}};
     for (size_t k = 0; k < sizeof votes_given / sizeof votes_given[0]; k++) {
         wefti_member_event e = {
             .kind = WEFTI_EVENT_VOTE, .vote = votes_given[k], .given = true};
@@ -657,15 +658,16 @@ int main(void) {
             of_two_that_lose_each_other_none_goes_on_and_both_return, setup, teardown),
         cmocka_unit_test_setup_teardown(
             of_two_that_lose_each_other_the_one_with_the_vote_goes_on, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_half_that_the_witness_hears_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_half_that_the_witness_hears_goes_on, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(more_than_half_do_not_ask, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            an_answer_that_nobody_has_asked_for_gives_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_that_nobody_has_asked_for_gives_nothing,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(who_leaves_is_missed_at_once_by_the_other_one,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_left_out_hears_so, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            who_computes_for_ever_is_waited_for_with_patience, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_computes_for_ever_is_waited_for_with_patience,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(patience_blames_who_computes_and_is_last, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(where_rests_count_nobody_may_rest_for_ever, setup,

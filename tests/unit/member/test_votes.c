@@ -28,7 +28,8 @@ static int teardown(void **state) {
 
 /* A claim to the vote of a view of a run: what is said to it, and NEW is given. */
 static wefti_vote_answer ask(witness *w, uint64_t run, int64_t view, uint64_t claim) {
-    wefti_vote vote = {.run = run, .chain = 100 + (uint64_t)view, .view = view, .claim = claim};
+    wefti_vote vote = {
+        .run = run, .chain = 100 + (uint64_t)view, .view = view, .claim = claim};
     wefti_vote_answer answer = wefti_votes_judge(&w->votes, &vote);
     if (answer == WEFTI_VOTE_NEW) wefti_votes_give(&w->votes, &vote);
     return answer;
@@ -47,7 +48,8 @@ static void each_view_has_a_vote_and_past_ones_have_none(void **state) {
     assert_int_equal(ask(w, 7, 3, 11), WEFTI_VOTE_NEW);
     assert_int_equal(ask(w, 7, 5, 12), WEFTI_VOTE_NEW);
     assert_int_equal(ask(w, 7, 4, 13), WEFTI_VOTE_OLD);
-    assert_int_equal(ask(w, 7, 3, 11), WEFTI_VOTE_OLD); /* that one, too: it has moved on */
+    assert_int_equal(ask(w, 7, 3, 11),
+                     WEFTI_VOTE_OLD); /* that one, too: it has moved on */
     assert_int_equal(ask(w, 7, 5, 12), WEFTI_VOTE_GIVEN);
 }
 
@@ -81,8 +83,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             a_vote_is_given_to_the_first_claim_and_to_no_other, setup, teardown),
-        cmocka_unit_test_setup_teardown(each_view_has_a_vote_and_past_ones_have_none, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(each_view_has_a_vote_and_past_ones_have_none,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(another_branch_of_a_view_has_no_vote, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_vote_that_was_only_judged_is_still_free, setup,

@@ -9,13 +9,9 @@
 
 static weft_ctx *ctx;
 
-static int begin(void **state) {
-    return room_begin(&ctx);
-}
+static int begin(void **state) { return room_begin(&ctx); }
 
-static int end(void **state) {
-    return ctx_end(ctx);
-}
+static int end(void **state) { return ctx_end(ctx); }
 
 /* Two nodes on a wire that takes longer than the backward pass: there is something to
  * wait for. */

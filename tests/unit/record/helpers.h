@@ -9,13 +9,9 @@
 static weft_ctx *ctx;
 
 /* Every test begins in an empty folder "room" and ends without a byte held. */
-static int setup(void **state) {
-    return room_begin(&ctx);
-}
+static int setup(void **state) { return room_begin(&ctx); }
 
-static int teardown(void **state) {
-    return ctx_end(ctx);
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 #define claim(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 

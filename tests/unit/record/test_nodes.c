@@ -78,8 +78,8 @@ static void of_a_large_file_the_end_counts(void **state) {
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     for (int i = 0; i < 100000; i++) {
-        snprintf(line, sizeof line, "{\"step\":%d,\"node\":%d,\"host\":\"%070d\"}\n", i / 2 + 1,
-                 i % 2, i);
+        snprintf(line, sizeof line, "{\"step\":%d,\"node\":%d,\"host\":\"%070d\"}\n",
+                 i / 2 + 1, i % 2, i);
         fputs(line, file);
     }
     fclose(file);
@@ -94,15 +94,16 @@ static void columns_are_thinned_and_keep_the_newest(void **state) {
     for (int i = 1; i <= 1000; i++)
         for (int node = 0; node < 2; node++)
             wefti_buffer_print(ctx, &text,
-                               "{\"step\":%d,\"node\":%d,\"cpu_cores\":%d,\"cores\":2}\n", i,
-                               node, 10 * node + i % 3);
+                               "{\"step\":%d,\"node\":%d,\"cpu_cores\":%d,\"cores\":2}\n",
+                               i, node, 10 * node + i % 3);
     put_bytes(path, text.bytes, text.n);
     wefti_buffer_fini(ctx, &text);
     json_t *list = put_and_parse(100);
     assert_int_equal(json_array_size(list), 2);
     size_t n = json_array_size(json_object_get(json_array_get(list, 1), "step"));
     assert_true(n > 50 && n <= 100);
-    assert_true(at(list, 1, "step", n - 1) == 1000 && at(list, 1, "cpu_cores", n - 1) == 11);
+    assert_true(at(list, 1, "step", n - 1) == 1000 &&
+                at(list, 1, "cpu_cores", n - 1) == 11);
     assert_true(at(list, 0, "cpu_cores", n - 1) == 1);
     json_decref(list);
 }
@@ -112,8 +113,8 @@ static void nodes_that_left_are_not_shown(void **state) {
         "{\"step\":2,\"node\":0,\"host\":\"<\\\"\"}\n");
     json_t *list = put_and_parse(10);
     assert_int_equal(json_array_size(list), 1);
-    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "host")),
-                        "<\"");
+    assert_string_equal(
+        json_string_value(json_object_get(json_array_get(list, 0), "host")), "<\"");
     assert_true(at(list, 0, "step", 1) == 2);
     json_decref(list);
     put("{\"step\":1,\"node\":1}\n"); /* no line of node 0 at all */

@@ -10,7 +10,8 @@
 
 #include "record/prometheus.h"
 
-static char *text_of(const char *run, const wefti_gauge *gauges, int n, wefti_buffer *out) {
+static char *text_of(const char *run, const wefti_gauge *gauges, int n,
+                     wefti_buffer *out) {
     wefti_prometheus_put(ctx, out, run, gauges, n);
     assert_int_equal(out->status, WEFT_OK);
     return out->bytes;
@@ -85,8 +86,8 @@ static void a_reader_sees_one_whole_file(void **state) {
     assert_memory_equal(text, "new\n", 4);
     wefti_free(ctx, text);
     assert_int_equal(files_in("room"), 1); /* nothing is left aside */
-    assert_fails(ctx, wefti_prometheus_write(ctx, "room/none/x.prom", &new), WEFT_ERR_FILE,
-                 "could not write room/none/x.prom: No such file");
+    assert_fails(ctx, wefti_prometheus_write(ctx, "room/none/x.prom", &new),
+                 WEFT_ERR_FILE, "could not write room/none/x.prom: No such file");
     assert_int_equal(mkdir("room/folder", 0777), 0);
     assert_fails(ctx, wefti_prometheus_write(ctx, "room/folder", &new), WEFT_ERR_FILE,
                  "could not write room/folder");

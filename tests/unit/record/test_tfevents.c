@@ -348,7 +348,8 @@ static void a_text_is_a_tensor_of_one_string(void **state) {
     assert_ok(ctx, wefti_tfevents_text(ctx, e, 7, "config", "    a: 1\n"));
     field value = value_of(wefti_tfevents_path(e), 1, &n_bytes, &text);
     (void)content_of(&value, "config", "text");
-    field tensor = inside(&value, 8), type = inside(&tensor, 1), shape = inside(&tensor, 2);
+    field tensor = inside(&value, 8), type = inside(&tensor, 1),
+          shape = inside(&tensor, 2);
     field dim = inside(&shape, 2), size = inside(&dim, 1), words = inside(&tensor, 8);
     assert_int_equal(type.value, 7);
     assert_int_equal(size.value, 1);

@@ -9,8 +9,8 @@
 
 #include "record/planned.h"
 
-#define STRETCH(lane, what, begin, end)                                                       \
-    "{\"lane\":\"" lane "\",\"index\":7,\"what\":\"" what "\",\"begin_s\":" begin             \
+#define STRETCH(lane, what, begin, end)                                                  \
+    "{\"lane\":\"" lane "\",\"index\":7,\"what\":\"" what "\",\"begin_s\":" begin        \
     ",\"end_s\":" end "}"
 
 static void put(const char *path, const char *text) {
@@ -40,18 +40,21 @@ static const char *word(const json_t *object, const char *key) {
 static const json_t *event(const json_t *trace, const char *kind, int k) {
     size_t i;
     const json_t *e;
-    json_array_foreach(json_object_get(trace, "traceEvents"), i, e) if (
-        strcmp(word(e, "ph"), kind) == 0 && k-- == 0) return e;
+    json_array_foreach(json_object_get(trace, "traceEvents"), i,
+                       e) if (strcmp(word(e, "ph"), kind) == 0 && k-- == 0) return e;
     return NULL;
 }
 
 static void ranks_are_on_one_clock(void **state) {
     put("room/timeline.json",
         "{\"step\":21,\"rank\":0,\"node\":0,\"host\":\"a\",\"timeline\":[" STRETCH(
-            "compute", "forward", "0.5", "0.75") "],"
-        "\"others\":[{\"rank\":1,\"node\":0,\"host\":\"a\",\"begun_s\":-0.25,"
-        "\"timeline\":[" STRETCH("compute", "load", "0.125", "0.25") "," STRETCH(
-            "exchange", "begin", "0.25", "0.5000000015") "]}]}");
+            "compute", "forward", "0.5",
+            "0.75") "],"
+                    "\"others\":[{\"rank\":1,\"node\":0,\"host\":\"a\",\"begun_s\":-0.25,"
+                    "\"timeline\":[" STRETCH("compute", "load", "0.125",
+                                             "0.25") "," STRETCH("exchange", "begin",
+                                                                 "0.25",
+                                                                 "0.5000000015") "]}]}");
     json_t *trace = trace_of();
     const json_t *mine = event(trace, "X", 0), *load = event(trace, "X", 1);
     const json_t *begin = event(trace, "X", 2);
@@ -69,8 +72,8 @@ static void ranks_are_on_one_clock(void **state) {
 static void what_was_predicted_stands_behind(void **state) {
     put("room/timeline.json",
         "{\"timeline\":[" STRETCH("compute", "forward", "0", "1") "]}");
-    put("room/plan.json", "{\"prediction\":{},\"timeline\":[" STRETCH(
-                              "wire", "message", "0", "2") "]}");
+    put("room/plan.json",
+        "{\"prediction\":{},\"timeline\":[" STRETCH("wire", "message", "0", "2") "]}");
     json_t *trace = trace_of();
     assert_true(number(event(trace, "X", 1), "pid") == 1);
     assert_true(number(event(trace, "X", 1), "dur") == 2e6);
@@ -80,9 +83,8 @@ static void what_was_predicted_stands_behind(void **state) {
 }
 
 static void names_from_elsewhere_are_text(void **state) {
-    put("room/timeline.json",
-        "{\"host\":\"h\\\"\\u0001\\n\",\"timeline\":[" STRETCH("\\\"},{", "</script>\\u001b",
-                                                             "0", "1") "]}");
+    put("room/timeline.json", "{\"host\":\"h\\\"\\u0001\\n\",\"timeline\":[" STRETCH(
+                                  "\\\"},{", "</script>\\u001b", "0", "1") "]}");
     json_t *trace = trace_of();
     assert_string_equal(word(event(trace, "X", 0), "cat"), "</script>\x1b");
     assert_string_equal(word(json_object_get(event(trace, "M", 0), "args"), "name"),
@@ -92,7 +94,8 @@ static void names_from_elsewhere_are_text(void **state) {
 
 static void refuse(const char *text, const char *words) {
     put("room/timeline.json", text);
-    assert_fails(ctx, weft_report_trace(ctx, "room", "room/trace"), WEFT_ERR_FORMAT, words);
+    assert_fails(ctx, weft_report_trace(ctx, "room", "room/trace"), WEFT_ERR_FORMAT,
+                 words);
 }
 
 static void damage_is_refused(void **state) {
@@ -114,8 +117,10 @@ static weft_status make_trace(void *user) {
 
 static void every_allocation_failure_is_clean(void **state) {
     put("room/timeline.json",
-        "{\"timeline\":[" STRETCH("compute", "forward", "0", "1") "],\"others\":[{\"rank\":1,"
-        "\"timeline\":[" STRETCH("compute", "forward", "0", "1") "]}]}");
+        "{\"timeline\":[" STRETCH("compute", "forward", "0",
+                                  "1") "],\"others\":[{\"rank\":1,"
+                                       "\"timeline\":[" STRETCH("compute", "forward", "0",
+                                                                "1") "]}]}");
     assert_true(fail_each_allocation(ctx, NULL, make_trace, NULL) >= 4);
 }
 

@@ -34,14 +34,30 @@ static void a_line_is_read_back_as_it_was_written(void **state) {
                                    {5, UINT64_MAX, "host \"b\"", true}};
     wefti_view_change lost[] = {{3, "c", "its connection ended"}};
     wefti_view_skip skipped[] = {{16, 0, 3, 7, 1}, {0, 5, 3, 0, 0}};
-    wefti_view_line line = {.run = 0xabcdef0123456789u, .view = 3, .step = 12,
-                            .time_s = 1.25, .stall_s = 0.5, .first_row = 99,
-                            .rows_per_rank = 6, .micro = 2, .shards = 1, .threads = 4,
-                            .kernels = "avx2", .has_checksum = true, .checksum = 1,
-                            .n_members = 2, .n_lost = 1, .members = members,
+    wefti_view_line line = {.run = 0xabcdef0123456789u,
+                            .view = 3,
+                            .step = 12,
+                            .time_s = 1.25,
+                            .stall_s = 0.5,
+                            .first_row = 99,
+                            .rows_per_rank = 6,
+                            .micro = 2,
+                            .shards = 1,
+                            .threads = 4,
+                            .kernels = "avx2",
+                            .has_checksum = true,
+                            .checksum = 1,
+                            .n_members = 2,
+                            .n_lost = 1,
+                            .members = members,
                             .lost = lost};
-    wefti_skip_line skips = {.run = line.run, .view = 2, .step = 11, .rows_skipped = 6,
-                             .complete = true, .n = 2, .list = skipped};
+    wefti_skip_line skips = {.run = line.run,
+                             .view = 2,
+                             .step = 11,
+                             .rows_skipped = 6,
+                             .complete = true,
+                             .n = 2,
+                             .list = skipped};
     wefti_buffer out = {0};
     wefti_views_put_skips(ctx, &out, &skips);
     wefti_views_put(ctx, &out, &line);
@@ -81,8 +97,10 @@ static void lines_that_do_not_hold_together_are_left_out(void **state) {
         {"\"micro\":4", "\"micro\":3"},
         {"\"shards\":1", "\"shards\":3"},
         {"\"threads\":1", "\"threads\":0"},
-        {"[2,", "[0,"},  /* two at a place */
-        {"[2,", "[-2,"}, {"[2,", "[9999999999,"}, {"[2,", "[\"2\","},
+        {"[2,", "[0,"}, /* two at a place */
+        {"[2,", "[-2,"},
+        {"[2,", "[9999999999,"},
+        {"[2,", "[\"2\","},
         {"\"members\":[", "\"member\":["},
         {"\"lost\":[[1,", "\"lost\":[[null,"},
         {"\"joined\":[]", "\"joined\":{}"},
@@ -109,8 +127,12 @@ static void lines_that_do_not_hold_together_are_left_out(void **state) {
 }
 
 static void skipped_messages_have_bounds(void **state) {
-    static const char *const lists[] = {"[[32,0,1,0,0]]", "[[16,0,1,0,16]]",
-                                        "[[16,0,1,0]]", "[[16,0,-1,0,0]]", "[7]", "{}"};
+    static const char *const lists[] = {"[[32,0,1,0,0]]",
+                                        "[[16,0,1,0,16]]",
+                                        "[[16,0,1,0]]",
+                                        "[[16,0,-1,0,0]]",
+                                        "[7]",
+                                        "{}"};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         char text[512];
         snprintf(text, sizeof text,

@@ -16,7 +16,8 @@ static void assert_near(int64_t n, const uint16_t *got, const uint16_t *want,
     free(g), free(w);
 }
 
-static void check_gate(const wefti_kernels *fast, wefti_curve curve, int64_t N, int64_t F) {
+static void check_gate(const wefti_kernels *fast, wefti_curve curve, int64_t N,
+                       int64_t F) {
     float *noise = new_noise(N * 2 * F, 1, 6), *slope = new_noise(N * F, 2, 2);
     uint16_t *x = new_halves(N * 2 * F, noise), *dy = new_halves(N * F, slope);
     uint16_t *want = new_halves(N * 2 * F, noise), *got = new_halves(N * 2 * F, noise);
@@ -31,18 +32,30 @@ static void check_gate(const wefti_kernels *fast, wefti_curve curve, int64_t N, 
 static void check_gates(const wefti_kernels *fast) {
     static const int64_t shapes[][2] = {{1, 1}, {3, 17}, {17, 3}, {16, 32}, {131, 401}};
     for (int i = 0; i < 5; i++)
-        for (int c = 0; c < 2; c++) check_gate(fast, gates[c], shapes[i][0], shapes[i][1]);
+        for (int c = 0; c < 2; c++)
+            check_gate(fast, gates[c], shapes[i][0], shapes[i][1]);
 }
 
-static void gates_in_bfloat16_follow_the_reference(void **state) { each_table(check_gates); }
+static void gates_in_bfloat16_follow_the_reference(void **state) {
+    each_table(check_gates);
+}
 
 /* The curve and its slope at n numbers, as results of a product with 1. */
 static void curve_at(const wefti_kernels *k, wefti_curve curve, int64_t n, const float *x,
                      uint16_t *y, uint16_t *slopes) {
     const float one = 1;
-    k->bf16->gemm_mixed(&(wefti_mixed){.M = n, .N = 1, .K = 1, .A = x, .lda = 1, .B = &one,
-                                       .ldb = 1, .C = y, .ldc = 1, .half_c = true,
-                                       .slopes = slopes, .curve = curve});
+    k->bf16->gemm_mixed(&(wefti_mixed){.M = n,
+                                       .N = 1,
+                                       .K = 1,
+                                       .A = x,
+                                       .lda = 1,
+                                       .B = &one,
+                                       .ldb = 1,
+                                       .C = y,
+                                       .ldc = 1,
+                                       .half_c = true,
+                                       .slopes = slopes,
+                                       .curve = curve});
 }
 
 /* What the curves are, in double. */
@@ -52,8 +65,10 @@ static double exact_curve(wefti_curve curve, double x, double *slope) {
         double s = erfc(-x * sqrt(0.5)) / 2;
         return *slope = s + x * exp(-x * x / 2) / sqrt(2 * acos(-1.0)), x * s;
     }
-    double u = 2 * sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x), s = 1 / (1 + exp(-u));
-    double du = 2 * sqrt(2 / acos(-1.0)) * (1 + 3 * 0.044715 * x * x), rest = 1 / (1 + exp(u));
+    double u = 2 * sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x),
+           s = 1 / (1 + exp(-u));
+    double du = 2 * sqrt(2 / acos(-1.0)) * (1 + 3 * 0.044715 * x * x),
+           rest = 1 / (1 + exp(u));
     return *slope = s + x * s * rest * du, x * s;
 }
 
@@ -63,7 +78,8 @@ static void check_points(const wefti_kernels *fast) {
     enum { MOST = 4001 };
     float x[MOST];
     uint16_t y[MOST], slopes[MOST];
-    for (int i = 0; i < MOST; i++) x[i] = wefti_f32_of_bf16(wefti_bf16((float)(i - 2000) / 200));
+    for (int i = 0; i < MOST; i++)
+        x[i] = wefti_f32_of_bf16(wefti_bf16((float)(i - 2000) / 200));
     for (int c = 0; c < 3; c++) {
         curve_at(fast, curves[c], MOST, x, y, slopes);
         for (int i = 0; i < MOST; i++) {
@@ -93,13 +109,16 @@ static void check_extremes(const wefti_kernels *fast) {
     }
 }
 
-static void curves_of_extremes_are_their_limits(void **state) { each_table(check_extremes); }
+static void curves_of_extremes_are_their_limits(void **state) {
+    each_table(check_extremes);
+}
 
 static void check_bias(const wefti_kernels *fast) {
     static const int64_t shapes[][2] = {{1, 1}, {3, 17}, {17, 3}, {16, 32}, {131, 401}};
     for (int i = 0; i < 5; i++) {
         int64_t N = shapes[i][0], C = shapes[i][1];
-        float *noise = new_noise(N * C, 1, 1), *b = new_noise(C, 2, 1), *b2 = new_copy(C, b);
+        float *noise = new_noise(N * C, 1, 1), *b = new_noise(C, 2, 1),
+              *b2 = new_copy(C, b);
         uint16_t *dy = new_halves(N * C, noise);
         ref->bias_grad_half(N, C, dy, b), fast->bias_grad_half(N, C, dy, b2);
         assert_close(C, b2, b, rounding * (double)N, "bias_grad_half");
@@ -107,7 +126,9 @@ static void check_bias(const wefti_kernels *fast) {
     }
 }
 
-static void gradients_of_biases_follow_the_reference(void **state) { each_table(check_bias); }
+static void gradients_of_biases_follow_the_reference(void **state) {
+    each_table(check_bias);
+}
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -57,11 +57,10 @@ static void small_products_follow_the_reference(void **state) {
 
 /* Over 10^6 multiplications, so that threads divide rows, columns or both. */
 static void check_divided_products(const wefti_kernels *fast) {
-    static const size sizes[] = {{401, 33, 130},  {37, 300, 131}, {129, 129, 129},
-                                 {1, 1100, 1000}, {9, 500, 390},  {130, 7, 390},
-                                 {141, 790, 21},  {1060, 1030, 9},
-                                 {45, 690, 555},  {33, 70, 768},
-                                 {150, 1050, 500}};
+    static const size sizes[] = {{401, 33, 130},  {37, 300, 131},  {129, 129, 129},
+                                 {1, 1100, 1000}, {9, 500, 390},   {130, 7, 390},
+                                 {141, 790, 21},  {1060, 1030, 9}, {45, 690, 555},
+                                 {33, 70, 768},   {150, 1050, 500}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int form = 0; form < 4; form++)
             check_product(fast, sizes[i], form & 1, form & 2, 1, 1, 2);
@@ -97,8 +96,17 @@ static void check_mixed_form(const wefti_kernels *fast, size s, int form, float 
     uint16_t *a = new_halves(n_a, A), *b = new_halves(n_b, B), *c = new_halves(n_c, C);
     uint16_t *d = new_halves(n_c, C);
     float *want = new_copy(n_c, C), *got = new_copy(n_c, C);
-    wefti_mixed p = {.ta = ta, .tb = tb, .M = s.M, .N = s.N, .K = s.K, .lda = lda, .ldb = ldb,
-                     .ldc = ldc, .half_a = form & 4, .half_b = form & 8, .half_c = half_c};
+    wefti_mixed p = {.ta = ta,
+                     .tb = tb,
+                     .M = s.M,
+                     .N = s.N,
+                     .K = s.K,
+                     .lda = lda,
+                     .ldb = ldb,
+                     .ldc = ldc,
+                     .half_a = form & 4,
+                     .half_b = form & 8,
+                     .half_c = half_c};
     p.A = p.half_a ? (void *)a : A, p.B = p.half_b ? (void *)b : B;
     p.beta = half_c ? 0 : beta, p.bias = beta == 0 || ta ? bias : NULL;
     p.C = half_c ? (void *)c : want;
@@ -109,14 +117,16 @@ static void check_mixed_form(const wefti_kernels *fast, size s, int form, float 
         free(want), free(got);
         want = new_widened(n_c, c), got = new_widened(n_c, d);
     }
-    assert_close(n_c, got, want, product_tolerance(s.K) + (half_c ? 0x1p-7 : 0), "gemm_mixed");
+    assert_close(n_c, got, want, product_tolerance(s.K) + (half_c ? 0x1p-7 : 0),
+                 "gemm_mixed");
     free(A), free(B), free(C), free(bias), free(a), free(b), free(c), free(d);
     free(want), free(got);
 }
 
 static void check_mixed(const wefti_kernels *fast) {
-    static const size sizes[] = {{1, 1, 1},     {17, 3, 33},   {33, 40, 100}, {35, 17, 770},
-                                 {2, 690, 300}, {3, 40, 1100}, {19, 97, 2}};
+    static const size sizes[] = {{1, 1, 1},     {17, 3, 33},   {33, 40, 100},
+                                 {35, 17, 770}, {2, 690, 300}, {3, 40, 1100},
+                                 {19, 97, 2}};
     assert_null(fast->gemm_mixed);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int form = 0; form < 32; form++) {
@@ -135,30 +145,44 @@ enum { SUMS, SUMS_PLUS, SUMS_TIMES, CURVES };
 static void check_results_of(const wefti_kernels *fast, size s, int what) {
     int64_t ldc = s.N + 3, n = s.M * ldc;
     float *A = new_noise(s.M * s.K, 1, 1), *B = new_noise(s.N * s.K, 2, 1);
-    float *plus = new_noise(n, 3, 1), *bias = new_noise(s.N, 4, 1), *sums = new_copy(n, plus);
+    float *plus = new_noise(n, 3, 1), *bias = new_noise(s.N, 4, 1),
+          *sums = new_copy(n, plus);
     float *got = new_copy(n, plus);
     uint16_t *half = new_halves(n, plus), *slopes = new_halves(n, plus);
     uint16_t *times = new_halves(n, plus);
-    wefti_mixed p = {.tb = true, .M = s.M, .N = s.N, .K = s.K, .A = A, .lda = s.K, .B = B,
-                     .ldb = s.K, .C = got, .ldc = ldc, .bias = bias};
+    wefti_mixed p = {.tb = true,
+                     .M = s.M,
+                     .N = s.N,
+                     .K = s.K,
+                     .A = A,
+                     .lda = s.K,
+                     .B = B,
+                     .ldb = s.K,
+                     .C = got,
+                     .ldc = ldc,
+                     .bias = bias};
     float *zero = new_floats(n);
     p.C = sums, p.plus = zero; /* the same order of sums as with the others */
     fast->bf16->gemm_mixed(&p);
     p.plus = what == SUMS_PLUS ? plus : NULL, p.half_c = what != SUMS_PLUS;
-    p.times = what == SUMS_TIMES ? times : NULL, p.slopes = what == CURVES ? slopes : NULL;
+    p.times = what == SUMS_TIMES ? times : NULL,
+    p.slopes = what == CURVES ? slopes : NULL;
     p.curve = WEFTI_CURVE_RELU, p.C = p.half_c ? (void *)half : got;
     fast->bf16->gemm_mixed(&p);
     for (int64_t i = 0; i < n; i++) {
         if (i % ldc >= s.N) { /* between the rows nothing is stored */
-            assert_true(got[i] == plus[i] && half[i] == times[i] && slopes[i] == times[i]);
+            assert_true(got[i] == plus[i] && half[i] == times[i] &&
+                        slopes[i] == times[i]);
             continue;
         }
         float factor = wefti_f32_of_bf16(times[i]), slope = sums[i] > 0 ? 1 : 0;
         float want = what == SUMS_TIMES ? sums[i] * factor
                      : what == CURVES   ? (sums[i] > 0 ? sums[i] : 0)
                                         : sums[i];
-        if (what == SUMS_PLUS) assert_true(got[i] == sums[i] + plus[i]);
-        else assert_true(half[i] == wefti_bf16(want));
+        if (what == SUMS_PLUS)
+            assert_true(got[i] == sums[i] + plus[i]);
+        else
+            assert_true(half[i] == wefti_bf16(want));
         if (what == CURVES) assert_true(slopes[i] == wefti_bf16(slope));
     }
     free(A), free(B), free(plus), free(bias), free(sums), free(got), free(zero);
@@ -166,8 +190,8 @@ static void check_results_of(const wefti_kernels *fast, size s, int what) {
 }
 
 static void check_results(const wefti_kernels *fast) {
-    static const size sizes[] = {{1, 1, 1}, {17, 3, 33}, {70, 690, 9}, {35, 17, 770},
-                                 {5, 400, 1500}};
+    static const size sizes[] = {
+        {1, 1, 1}, {17, 3, 33}, {70, 690, 9}, {35, 17, 770}, {5, 400, 1500}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int what = SUMS; what <= CURVES; what++)
             check_results_of(fast, sizes[i], what);
@@ -186,8 +210,18 @@ static void stored_factors_are_those_that_products_round(void **state) {
     uint16_t *whole = new_halves(M * N, plain), *row = new_halves(N, plain);
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *bf16 = wefti_kernels_find(*name)->bf16;
-        wefti_mixed p = {.tb = true, .M = M, .N = N, .K = K, .A = a, .lda = K, .B = b,
-                         .ldb = K, .C = stored, .ldc = N, .half_a = true, .half_b = true};
+        wefti_mixed p = {.tb = true,
+                         .M = M,
+                         .N = N,
+                         .K = K,
+                         .A = a,
+                         .lda = K,
+                         .B = b,
+                         .ldb = K,
+                         .C = stored,
+                         .ldc = N,
+                         .half_a = true,
+                         .half_b = true};
         wefti_kernels_set_threads(3);
         bf16->gemm(false, true, M, N, K, 1, A, K, B, K, 0, plain, N);
         bf16->gemm_mixed(&p);
@@ -214,8 +248,16 @@ static void check_large_gradient(size s, int64_t ldc, int64_t at) {
     assert_true(got && want);
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *bf16 = wefti_kernels_find(*name)->bf16;
-        wefti_mixed p = {.ta = true, .M = s.M, .N = s.N, .K = s.K, .A = A, .lda = s.M, .B = B,
-                         .ldb = s.N, .C = got + at, .ldc = ldc};
+        wefti_mixed p = {.ta = true,
+                         .M = s.M,
+                         .N = s.N,
+                         .K = s.K,
+                         .A = A,
+                         .lda = s.M,
+                         .B = B,
+                         .ldb = s.N,
+                         .C = got + at,
+                         .ldc = ldc};
         memset(got, 1, bytes), memset(want, 1, bytes);
         bf16->gemm(true, false, s.M, s.N, s.K, 1, A, s.M, B, s.N, 0, want + at, ldc);
         bf16->gemm_mixed(&p);

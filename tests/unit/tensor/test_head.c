@@ -111,9 +111,7 @@ static void check_caps(const wefti_kernels *fast) {
     assert_true(same[2] == 2);
 }
 
-static void capped_logits_follow_the_reference(void **state) {
-    each_table(check_caps);
-}
+static void capped_logits_follow_the_reference(void **state) { each_table(check_caps); }
 
 static void check_cases(const wefti_kernels *fast) {
     check_case(fast, 1, 1, 1, 1);
@@ -123,9 +121,7 @@ static void check_cases(const wefti_kernels *fast) {
     check_case(fast, 5, 3, 12345, 3);
 }
 
-static void head_follows_the_reference(void **state) {
-    each_table(check_cases);
-}
+static void head_follows_the_reference(void **state) { each_table(check_cases); }
 
 /* A vocabulary so large that the rows take several blocks. */
 static void blocks_of_rows_follow_the_reference(void **state) {

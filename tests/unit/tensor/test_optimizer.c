@@ -156,9 +156,7 @@ static void check_steps(const wefti_kernels *fast) {
         for (int kind = 0; kind < KINDS; kind++) check_step(fast, kind, lengths[i]);
 }
 
-static void every_step_follows_the_reference(void **state) {
-    each_table(check_steps);
-}
+static void every_step_follows_the_reference(void **state) { each_table(check_steps); }
 
 /* What is not to be read may be anything, what is not to be written stays. */
 static void check_hands_off(const wefti_kernels *fast) {

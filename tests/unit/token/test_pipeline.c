@@ -10,9 +10,9 @@
 #include "token/encode.h"
 #include "token/vocab.h"
 
-static const char *const names[] = {"gpt2-prefix", "qwen2",   "starcoder",
+static const char *const names[] = {"gpt2-prefix", "qwen2",     "starcoder",
                                     "neox-spaces", "behaviors", "llama2",
-                                    "mistral",     "gemma",   "metaspace-words"};
+                                    "mistral",     "gemma",     "metaspace-words"};
 
 static weft_tokenizer *load(weft_ctx *ctx, const char *name) {
     char path[512];
@@ -51,8 +51,9 @@ static void ids_are_those_of_the_golden_file(void **state) {
             snprintf(name, sizeof name, "%s", wanted);
             t = load(ctx, name);
         }
-        assert_ok(ctx, weft_tokenizer_encode(ctx, t, json_string_value(text),
-                                             (int64_t)json_string_length(text), 1, &ids, &n));
+        assert_ok(ctx,
+                  weft_tokenizer_encode(ctx, t, json_string_value(text),
+                                        (int64_t)json_string_length(text), 1, &ids, &n));
         assert_ids(name, probe, ids, n);
         wefti_free(ctx, ids);
         json_decref(probe);
@@ -65,8 +66,9 @@ static void ids_are_those_of_the_golden_file(void **state) {
 /* Text with words, blanks in rows, tokens that are looked for, and bytes that are not UTF-8. */
 static void text_of(uint64_t seed, char *out, int64_t n) {
     mixed_text(seed, out, n, true);
-    static const char *const more[] = {"  ", " warp ", "<b> ", "\n\n", "e\xCC\x81",
-                                       "\xE2\x96\x81", "</s>", "    ", "x-y(z) 12"};
+    static const char *const more[] = {"  ",   " warp ",    "<b> ",
+                                       "\n\n", "e\xCC\x81", "\xE2\x96\x81",
+                                       "</s>", "    ",      "x-y(z) 12"};
     for (int64_t k = 0; k < n / 30; k++) {
         const char *part = more[pick(seed + 1, 2 * k, COUNT(more))];
         int64_t at = pick(seed + 1, 2 * k + 1, n - 16);
@@ -88,7 +90,8 @@ static void parts_and_threads_change_nothing(void **state) {
         for (int64_t bytes = 1; bytes < 4000; bytes = 3 * bytes + 1) {
             assert_ok(ctx, wefti_encode(ctx, t, text, N, 3, bytes, &ids, &n));
             if (n != n_whole || memcmp(ids, whole, (size_t)n * sizeof *ids) != 0)
-                fail_msg("%s, parts of %lld bytes: other ids", names[k], (long long)bytes);
+                fail_msg("%s, parts of %lld bytes: other ids", names[k],
+                         (long long)bytes);
             wefti_free(ctx, ids);
         }
         cut += wefti_encode_ready(t, text, N) > 0;
@@ -106,8 +109,7 @@ static void the_bytes_of_ids_are_the_text(void **state) {
         weft_tokenizer *t = load(ctx, exact[k]);
         int32_t *ids;
         int64_t n;
-        assert_ok(ctx,
-                  weft_tokenizer_encode(ctx, t, text, sizeof text - 1, 1, &ids, &n));
+        assert_ok(ctx, weft_tokenizer_encode(ctx, t, text, sizeof text - 1, 1, &ids, &n));
         assert_decodes(ctx, t, text, sizeof text - 1, ids, n);
         wefti_free(ctx, ids);
         weft_tokenizer_destroy(ctx, t);
@@ -136,8 +138,7 @@ static void special_tokens_in_text_are_text(void **state) {
         int32_t *ids;
         int64_t n;
         assert_true(weft_tokenizer_end(t) >= 0);
-        assert_ok(ctx,
-                  weft_tokenizer_encode(ctx, t, text, sizeof text - 1, 1, &ids, &n));
+        assert_ok(ctx, weft_tokenizer_encode(ctx, t, text, sizeof text - 1, 1, &ids, &n));
         for (int64_t i = 0; i < n; i++)
             assert_true(ids[i] == (t->pipeline ? t->pipeline->unknown : -1) ||
                         !(t->tokens[ids[i]].flags & WEFTI_TOKEN_SPECIAL));
@@ -199,7 +200,8 @@ static weft_status load_and_encode(weft_ctx *ctx, const char *path) {
     int32_t *ids;
     int64_t n;
     WEFT_TRY(weft_tokenizer_load(ctx, path, &t));
-    weft_status status = weft_tokenizer_encode(ctx, t, text, sizeof text - 1, 1, &ids, &n);
+    weft_status status = weft_tokenizer_encode(ctx, t, text, sizeof text - 1, 1, &ids,
+                                               &n);
     if (status == WEFT_OK) wefti_free(ctx, ids);
     weft_tokenizer_destroy(ctx, t);
     return status;

@@ -51,7 +51,8 @@ static void texts_are_those_of_transformers(void **state) {
     FILE *file = fopen(WEFT_SOURCE_DIR "/tests/golden/chat-templates.jsonl", "r");
     assert_non_null(file);
     assert_ok(NULL, weft_ctx_create(&ctx));
-    for (json_t *row; (row = read_line(file, line, sizeof line)); json_decref(row), rows++)
+    for (json_t *row; (row = read_line(file, line, sizeof line));
+         json_decref(row), rows++)
         check_row(ctx, row);
     assert_true(rows > 250);
     fclose(file);
@@ -80,7 +81,8 @@ static void answers_are_marked(void **state) {
 static void refuses(weft_ctx *ctx, const char *text, const char *part) {
     wefti_rendered out = {0};
     json_t *names = json_object();
-    assert_int_equal(render(ctx, text, (int64_t)strlen(text), names, &out), WEFT_ERR_FORMAT);
+    assert_int_equal(render(ctx, text, (int64_t)strlen(text), names, &out),
+                     WEFT_ERR_FORMAT);
     if (!strstr(weft_ctx_message(ctx), part)) printf("%s\n", weft_ctx_message(ctx));
     assert_non_null(strstr(weft_ctx_message(ctx), part));
     weft_ctx_clear(ctx);
@@ -106,9 +108,10 @@ static void every_template_ends(void **state) {
     static char deep[1 << 15];
     weft_ctx *ctx;
     assert_ok(NULL, weft_ctx_create(&ctx));
-    refuses(ctx,
-            "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
-            "does not end");
+    refuses(
+        ctx,
+        "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+        "does not end");
     refuses(ctx,
             "{% set ns = namespace(x=1) %}{% for a in range(99) %}{% set ns.x = [ns.x] %}"
             "{% endfor %}",
@@ -134,8 +137,8 @@ static void every_allocation_may_fail(void **state) {
                                "{% generation %}{{ m.content | trim ~ ns.n }}"
                                "{% endgeneration %}{% endfor %}";
     weft_ctx *ctx;
-    json_t *names = json_pack("{s:[{s:s}, {s:s}]}", "messages", "content", "a ", "content",
-                              "b");
+    json_t *names = json_pack("{s:[{s:s}, {s:s}]}", "messages", "content", "a ",
+                              "content", "b");
     weft_status status = WEFT_ERR_MEMORY;
     assert_ok(NULL, weft_ctx_create(&ctx));
     for (int64_t k = 0; status != WEFT_OK; k++) {

@@ -5,9 +5,7 @@
 
 static weft_ctx *ctx;
 
-static int setup(void **state) {
-    return weft_ctx_create(&ctx) != WEFT_OK;
-}
+static int setup(void **state) { return weft_ctx_create(&ctx) != WEFT_OK; }
 
 static int teardown(void **state) {
     int64_t held = weft_ctx_bytes_held(ctx);

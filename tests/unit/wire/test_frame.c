@@ -4,9 +4,7 @@
 
 static weft_ctx *ctx;
 
-static int setup(void **state) {
-    return weft_ctx_create(&ctx) == WEFT_OK ? 0 : 1;
-}
+static int setup(void **state) { return weft_ctx_create(&ctx) == WEFT_OK ? 0 : 1; }
 
 static int teardown(void **state) {
     weft_ctx_destroy(ctx);

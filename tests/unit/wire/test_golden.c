@@ -8,13 +8,9 @@
 
 static weft_ctx *ctx;
 
-static int setup(void **state) {
-    return ctx_begin(&ctx);
-}
+static int setup(void **state) { return ctx_begin(&ctx); }
 
-static int teardown(void **state) {
-    return ctx_end(ctx);
-}
+static int teardown(void **state) { return ctx_end(ctx); }
 
 typedef struct golden {
     const char *name;
