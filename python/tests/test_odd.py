@@ -12,6 +12,7 @@ from models import batch, flat, loss_of, net
 from ranks import run
 
 import weft_sync.torch as weft
+from weft_sync import _places
 from weft_sync.device import DeviceOptimizer
 
 Parameter = torch.nn.Parameter
@@ -105,6 +106,63 @@ def test_what_is_written_into_parameters_between_steps_counts(dtype):
     model.load_state_dict({name: torch.full_like(v, 0.5) for name, v in kept.items()})
     step(opt, model(x).sum())
     assert all((p - 0.5).abs().max() < 2e-3 for p in model.parameters())
+
+
+def far(opt):
+    """As if the parameters lay on another device: their digests say whether they were written to."""
+    for place in opt._places:
+        place.near = False
+        place._see()
+    return opt
+
+
+WAYS = {"place": lambda m: weft.Optimizer(m, method="ddp", lr=1e-4),
+        "far": lambda m: far(weft.Optimizer(m, method="ddp", lr=1e-4)),
+        "inside": lambda m: optimizer(m, torch.optim.SGD(m.parameters(), lr=1e-4)),
+        "device": lambda m: DeviceOptimizer(m, method="flexdemo", lr=1e-4)}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_written_through_data_counts(way, dtype):
+    """Weights of a critic that are clipped, and an average that stays: torch counts no version."""
+    model = torch.nn.Linear(4, 4).to(dtype)
+    torch.nn.init.constant_(model.weight, 0.25)
+    opt = WAYS[way](model)
+    x = torch.ones(2, 4, dtype=dtype)
+    step(opt, model(x).sum())
+    for p in model.parameters():
+        p.data.clamp_(-0.125, 0.125)
+    step(opt, model(x).sum())
+    assert (model.weight - 0.125).abs().max() < 2e-3
+    for p in model.parameters():
+        p.data.copy_(torch.full_like(p, 0.5))
+    if way != "device":
+        assert all((floats == 0.5).all() for floats in
+                   (opt.state_dict()["state"][i]["parameters"] for i in range(2)))
+        with opt.averaged():
+            assert all((p == 0.5).all() for p in model.parameters())
+    model.weight.data.view(-1)[5] = 0.75  # one number of many
+    step(opt, model(x).sum())
+    wanted = torch.full((4, 4), 0.5).view(-1)
+    wanted[5] = 0.75
+    assert (model.weight.float().view(-1) - wanted).abs().max() < 4e-3
+
+
+def test_a_digest_is_of_all_bits_and_their_places(monkeypatch):
+    monkeypatch.setattr(_places, "_PART", 8)
+    _places._weights.cache_clear()
+    for dtype in (torch.bfloat16, torch.float32, torch.float64):
+        x = torch.linspace(-1, 1, 30).to(dtype)
+        said = {_places.digest(x).item()}
+        for i in range(30):
+            y = x.clone()
+            y[i] = torch.nextafter(y[i], torch.tensor(2.0, dtype=dtype))
+            said.add(_places.digest(y).item())
+        for i in range(30):
+            said.add(_places.digest(x.roll(i)).item())
+        assert len(said) == 60 and _places.digest(x.clone()).item() in said
+    _places._weights.cache_clear()
 
 
 def test_copies_of_the_model_are_apart():

@@ -3,11 +3,18 @@
 
 Float32 on the CPU lies there itself: the parameter's memory becomes weft's. All else has a float32
 master there, and is copied from it after each step; what the program writes into such a parameter
-between two steps goes into the master before the next."""
+between two steps goes into the master before the next: through ``p.data``, too, of which torch counts
+no version, so values are compared.
+
+    on the CPU     the parameter with its master, rounded as the parameter is
+    elsewhere      a digest of it, computed there: 8 bytes come to the host, and the parameter only if
+                   they have changed
+"""
 
 from __future__ import annotations
 
 import ctypes as c
+import functools
 import mmap
 from typing import Sequence
 
@@ -44,6 +51,26 @@ class Storage:
                 return torch.frombuffer(block, dtype=torch.float32, count=n,
                                         offset=address - base).view(shape)
         return torch.empty(shape, dtype=torch.float32, device="cpu")
+
+
+_PART = 1 << 20  # elements that are digested at a time
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@functools.lru_cache(maxsize=None)
+def _weights(device: torch.device) -> torch.Tensor:
+    """Odd, so that one number that changes always changes the digest."""
+    spread = torch.arange(_PART, dtype=torch.int64, device=device) * -7046029254386353131
+    return (spread ^ (spread >> 29)) | 1
+
+
+def digest(values: torch.Tensor) -> torch.Tensor:
+    """A number [1] modulo 2^64 of all bits and their places, on the tensor's own device."""
+    bits = values.contiguous().view(-1).view(_BITS[values.element_size()])
+    total = torch.zeros(1, dtype=torch.int64, device=values.device)
+    for part in bits.split(_PART):
+        total = total * -7070675565921424023 + (part * _weights(values.device)[:part.numel()]).sum()
+    return total
 
 
 def floats(address: int, n: int) -> torch.Tensor:
@@ -90,6 +117,22 @@ def check(params: Sequence[torch.Tensor], names: Sequence[str]) -> None:
                         "parameter that is used twice, or two with memory of their own")
 
 
+def take_in(places: Sequence[Place]) -> None:
+    """What the program has written into parameters since the last step. Of each device one read."""
+    far: dict[torch.device, list[Place]] = {}
+    for place in places:
+        if place.seen is not None:
+            far.setdefault(place.seen.device, []).append(place)
+        elif not place.in_place:
+            place.take_in()
+    for those in far.values():
+        now = torch.cat([digest(local(place.p)) for place in those])
+        differs = now != torch.cat([place.seen for place in those if place.seen is not None])
+        for place, changed in zip(those, differs.tolist()):
+            if changed:
+                place.take_in()
+
+
 def again(place: Place) -> str:
     """What is said of one backward too many."""
     n = place.backwards
@@ -113,7 +156,8 @@ class Place:
         self.version: int | None = None  # of the gradient when it was handed over
         self.kept: tuple[torch.Tensor, int] | None = None  # p.grad that was copied, its version
         self.backwards = 0   # in this step
-        self.seen = 0        # version of the parameter when it was the master's
+        self.near = local(p).device.type == "cpu"
+        self.seen: torch.Tensor | None = None  # digest of a far parameter when it was the master's
 
     def attach(self, master: torch.Tensor, grad: torch.Tensor) -> None:
         self.master, self.grad = master, grad
@@ -121,11 +165,14 @@ class Place:
             self.master.copy_(local(self.p))
             if self.in_place:
                 self.p.data = self.master
-            self.seen = local(self.p)._version
+            self._see()
+
+    def _see(self) -> None:
+        if not self.near:
+            self.seen = digest(local(self.p))
 
     def look(self) -> None:
-        """Before a step: that the model computes with this parameter still, and what the program
-        has written into it."""
+        """Before a step: that the model computes with this parameter still."""
         own = local(self.p)
         moved = own.data_ptr() != self.master.data_ptr() if self.in_place \
             else own.shape != self.shape or own.dtype != self.dtype
@@ -134,12 +181,14 @@ class Place:
                         "optimizer was created (model.to, load_state_dict(assign=True), a framework "
                         "that wraps it for several processes, a second optimizer?); create the "
                         "optimizer last")
-        if self.in_place or own._version == self.seen:
-            return
-        self.seen = own._version
-        now = own.to(device="cpu", dtype=torch.float32)
-        written = now != self.master.to(self.dtype).to(torch.float32)
-        self.master.copy_(torch.where(written, now, self.master))
+
+    def take_in(self) -> None:
+        """What the program has written since into a parameter that is not the master itself."""
+        now = local(self.p).to(device="cpu")
+        written = now != self.master.to(self.dtype)
+        if written.any():
+            self.master.copy_(torch.where(written, now.to(torch.float32), self.master))
+            self._see()
 
     def show_grad(self) -> None:
         if self.alias_grad:
@@ -206,11 +255,11 @@ class Place:
             return
         own = local(self.p)
         self.master.copy_(own)
-        self.seen, self.p.grad = own._version, None
+        self.p.grad = None
+        self._see()
 
     def publish(self) -> None:
         """The master's new value to a parameter that is not the master itself."""
         if not self.in_place:
-            own = local(self.p)
-            own.copy_(self.master)
-            self.seen = own._version
+            local(self.p).copy_(self.master)
+            self._see()

@@ -104,6 +104,13 @@ class _Tensor:
             self.momentum.add_(grad, alpha=gain)
             self.p.grad = None
 
+    def taken_in(self) -> torch.Tensor:
+        """The master, with what the program has written into the parameter since the last step."""
+        assert self.master is not None
+        local = _world.local(self.p)
+        written = local != self.master.to(local.dtype)
+        return self.master.copy_(torch.where(written, local.to(torch.float32), self.master))
+
     def sync_shape(self) -> torch.Size:
         return self.shape
 
@@ -397,7 +404,7 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
         for t in self._tensors:
             lr, decay = rates[id(t.p)]
             local = _world.local(t.p)
-            moved = local if t.master is None else t.master
+            moved = local if t.master is None else t.taken_in()
             if decay:
                 moved.mul_(1 - lr * decay)
             assert t.agreed is not None
@@ -420,9 +427,10 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """Momenta, masters and the turn, of this rank: every rank saves its own."""
         self._sync.rest()
-        state = {t.index: {"momentum": t.momentum.clone(),
-                           **({} if t.master is None else {"master": t.master.clone()})}
-                 for t in self._tensors}
+        with torch.no_grad():
+            state = {t.index: {"momentum": t.momentum.clone(), **(
+                {} if t.master is None else {"master": t.taken_in().clone()})}
+                     for t in self._tensors}
         groups, i = [], 0
         for group in self.param_groups:
             n = len(group["params"])

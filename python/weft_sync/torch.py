@@ -306,6 +306,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
                         "optimizer anew")
         for place in self._places:
             place.look()
+        _places.take_in(self._places)
 
     def _open(self) -> None:
         """Rates as they are now, for the step under way."""
@@ -473,8 +474,13 @@ class Optimizer(Closing, torch.optim.Optimizer):
 
     def average(self) -> None:
         """The same for good, after the last step: one model out of all copies."""
+        self._take_in()
         self._sync.average()
         self._tell_node()
+
+    @torch.no_grad()
+    def _take_in(self) -> None:
+        _places.take_in(self._places)
 
     def _tell_node(self) -> None:
         if self._node is not None:
@@ -498,6 +504,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         if isinstance(self._sync, Follower):
             return {"state": {}, "param_groups": [], "weft": None}
         self._sync.rest()
+        self._take_in()
         state = {}
         arrays = self._arrays()
         for place in self._places:
