@@ -94,6 +94,10 @@ typedef struct weft_sync_setup {
     void *(*take)(void *user, size_t n_bytes);
     void (*give)(void *user, void *block);
     void *user;
+    /* What else must be equal in all processes, beside configuration and tensors, as lines
+     * "name: value\n" of the program's own (a version, the kind of its optimizer). Compared in
+     * weft_sync_begin, whose error names the line and both values. Copied; NULL: nothing. */
+    const char *alike;
 } weft_sync_setup;
 
 /* `config` gives the method, mesh, optimizer, schedule and run.steps; its data, model and batch
@@ -129,10 +133,11 @@ WEFT_API weft_status weft_sync_give(weft_sync *sync, int i, const void *from,
 WEFT_API weft_status weft_sync_take(weft_sync *sync, int i, void *to,
                                     weft_type type) WEFT_CHECKED;
 
-/* All ranks get the parameters of rank 0 (with shards: of the first copy). It is an error if a
- * rank's tensors have other names or sizes. Collective. With a mesh of weft_mesh_enter: waits
- * until the members admit this process before one of their steps, and receives parameters,
- * state and the number of steps done (weft_sync_steps) from them. */
+/* All ranks get the parameters of rank 0 (with shards: of the first copy). It is an error, in
+ * all processes, if one has another configuration, other tensors or another setup.alike.
+ * Collective. With a mesh of weft_mesh_enter: waits until the members admit this process before
+ * one of their steps, and receives parameters, state and the number of steps done
+ * (weft_sync_steps) from them. */
 WEFT_API weft_status weft_sync_begin(weft_sync *sync) WEFT_CHECKED;
 
 /* Sets the learning rate from now on, instead of the schedule's. To be called before the first

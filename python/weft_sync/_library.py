@@ -64,7 +64,7 @@ class Setup(Sized):
                 ("n_tensors", INT), ("endless", BOOL), ("outside", BOOL), ("skips", BOOL),
                 ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL),
                 ("elastic", BOOL), ("pack", PTR), ("unpack", PTR), ("take", PTR),
-                ("give", PTR), ("user", PTR)]
+                ("give", PTR), ("user", PTR), ("alike", TEXT)]
 
 
 class Part(Sized):

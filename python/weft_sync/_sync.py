@@ -20,6 +20,11 @@ PACK = c.CFUNCTYPE(PTR, PTR, c.POINTER(SIZE))
 UNPACK = c.CFUNCTYPE(BOOL, PTR, PTR, SIZE)
 
 
+def _version() -> str:
+    from . import __version__
+    return f"weft_sync: {__version__}\n"
+
+
 class Report(NamedTuple):
     """What a step did."""
 
@@ -52,7 +57,7 @@ class Sync:
                  outside: bool = False, skips: bool = False, writes: bool = False,
                  compressed: bool = False, sharded: bool = False, elastic: bool = False,
                  take: Any = None, pack: Callable[[], bytes] | None = None,
-                 unpack: Callable[[bytes], None] | None = None):
+                 unpack: Callable[[bytes], None] | None = None, alike: str = ""):
         self.ctx, self.mesh, self.config = ctx, mesh, config
         self.lib, self.pointer, self.n = ctx.lib, PTR(), len(tensors)
         table = (Tensor * len(tensors))(
@@ -61,7 +66,7 @@ class Sync:
         setup = Setup(mesh=mesh.pointer, config=config.pointer, tensors=table,
                       n_tensors=len(tensors), endless=True, outside=outside, skips=skips,
                       writes=writes, compressed=compressed, sharded=sharded,
-                      elastic=elastic,
+                      elastic=elastic, alike=text_of(_version() + alike),
                       take=c.cast(take, PTR) if take is not None else None)
         self._keep: list[Any] = [take]
         self._packed = b""

@@ -20,7 +20,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import torch
 
-from . import _world
+from . import _alike, _world
 from ._compress import Rows, Runs, Squares, Whole
 from ._copies import copies_for
 from ._library import Config, Context, Error, Mesh
@@ -274,13 +274,15 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
     def _begin(self, names: list[str], sharded: bool) -> None:
         """Rank 0's parameters become everybody's, by a model of weft's own for them."""
         packed = self.kind.kind in ROWS
-        self._spread(names, sharded)
         self._storage = Storage()
         shapes = [t.sync_shape() for t in self._tensors]
         self._sync = Sync(self._ctx, self.mesh, self._config, _world.table_of(shapes, names),
                           outside=True, writes=True, compressed=not packed, sharded=sharded,
-                          take=self._storage.take)
+                          take=self._storage.take,
+                          alike=_alike.text_of(self.param_groups, zip(names, (t.p for t in self._tensors)),
+                                               self.inner))
         self._sync.begin()
+        self._spread(names, sharded)
         self._sync.set_rate(1.0)
         self._closed = False
         atexit.register(self.close)

@@ -17,7 +17,7 @@ from typing import Any, Iterable, Iterator, Sequence
 
 import torch
 
-from . import _places, _world
+from . import _alike, _places, _world
 from ._copies import copies_for
 from ._held import KINDS, Held
 from ._library import Config, Context, Error, Mesh, Parcel
@@ -75,9 +75,9 @@ class DeviceMix(Closing):
         self.optimizer = optimizer
         self.report: Report | None = None
         self._ctx, self._closed, self._resumed = Context(), True, 0
-        given = {**(keys or {}), **named}
         groups, names = _world.groups_of(model)
         params = [p for g in groups for p in g["params"]]
+        given = {**_world.width_of(model, params), **(keys or {}), **named}
         known = [names.get(p, f"parameter {i}") for i, p in enumerate(params)]
         _places.check(params, known)
         shards = _world.shards_of(params)
@@ -106,7 +106,9 @@ class DeviceMix(Closing):
         self._storage = Storage()
         shapes = [_world.local(p).shape for p in self._params]
         self._sync = Sync(self._ctx, self.mesh, self._config, _world.table_of(shapes, names),
-                          outside=True, writes=True, sharded=sharded, take=self._storage.take)
+                          outside=True, writes=True, sharded=sharded, take=self._storage.take,
+                          alike=_alike.text_of(self.optimizer.param_groups,
+                                               zip(names, self._params), self.optimizer))
         self._closed = False
         atexit.register(self.close)
         kind = KINDS.get(self._config.number("mixer.kind"))

@@ -30,7 +30,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
                       "pip install 'weft-sync[torch]'") from error
 
-from . import _back, _places, _together, _world
+from . import _alike, _back, _places, _together, _world
 from ._carried import Carried
 from ._library import Context, Error, LeftBehind, Mesh, PeerError
 from ._loss import called, number
@@ -138,6 +138,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         known = [names.get(p, f"parameter {i}") for i, p in enumerate(params)]
         _places.check(params, known)
         self._places = [Place(i, name, p) for i, (name, p) in enumerate(zip(known, params))]
+        self._alike = _alike.text_of(self.param_groups, zip(known, params), self.inner)
         if self._node is not None and not self._node.leads:
             return self._follow()
         self._exchange()
@@ -153,7 +154,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
                           outside=self.inner is not None, skips=self._skips,
                           writes=True, sharded=self._shards > 1, elastic=True,
                           take=self._storage.take, pack=self._carried.pack,
-                          unpack=self._carried.unpack)
+                          unpack=self._carried.unpack, alike=self._alike)
         self._closed = False
         atexit.register(self.close)
         for place in self._places:

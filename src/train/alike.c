@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The first process sends the text of its configuration, a key in each line, and hashes
- * of what it has read; every other process compares them with its own:
+/* The processes compare hashes of a text: their configuration, a key in each line, and what else
+ * must be equal. Where two hashes differ, both texts are sent to all:
  *
- *     rank 0     optimizer.lr: 0.001 \n ...  -->  rank r: the first line that differs is the error
- *     rank 0     hash of tokenizer, tokens   -->  rank r: the first hash that differs
+ *     all        hash of the text              -->  all: the first rank r with another than rank 0
+ *     rank 0, r  optimizer.lr: 0.001 \n ...    -->  all: the first line that differs is the error
+ *     rank 0     hash of tokenizer, tokens     -->  rank r: the first hash that differs
  *
- * So the person at machine r reads which key to change, and to what. A process that joins
+ * So the person at every machine reads which key to change, and to what. A process that joins
  * later and is refused makes the same comparison with the notice that a member then sends
  * it:
  *
@@ -33,46 +34,72 @@ static void line_at(const char *at, char out[MAX_LINE], size_t *n) {
 }
 
 /* Both texts come from wefti_config_shared, of this version of weft or of another one.
- * whose: the owner of `theirs`, for the message. */
-static weft_status fail_by_line(weft_ctx *ctx, const char *own, const char *theirs,
-                                const char *whose) {
-    char here[MAX_LINE], there[MAX_LINE];
+ * who: whose they are, for the message. */
+static weft_status fail_by_line(weft_ctx *ctx, const char *const text[2],
+                                const char *const who[2]) {
+    char line[2][MAX_LINE];
+    const char *at[2] = {text[0], text[1]};
     size_t n, m;
-    for (;; own += n + 1, theirs += m + 1) {
-        line_at(own, here, &n);
-        line_at(theirs, there, &m);
-        if (n != m || memcmp(own, theirs, n) != 0 || !own[n] || !theirs[m]) break;
+    for (;; at[0] += n + 1, at[1] += m + 1) {
+        line_at(at[0], line[0], &n);
+        line_at(at[1], line[1], &m);
+        if (n != m || memcmp(at[0], at[1], n) != 0 || !at[0][n] || !at[1][m]) break;
     }
-    const char *colon = strstr(here, ": ");
-    size_t name = colon ? (size_t)(colon - here) : 0;
-    if (name == 0 || strncmp(here, there, name + 2) != 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "the configuration here has '%s' where that of %s has "
-                             "'%s'; all ranks must have the same, of the same version "
-                             "of weft",
-                             here, whose, there);
-    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "%.*s is %s here and %s in the configuration of %s; all "
-                         "ranks must have the same",
-                         (int)name, here, colon + 2, there + name + 2, whose);
+    const char *colon = strstr(line[0], ": ");
+    size_t name = colon ? (size_t)(colon - line[0]) : 0;
+    if (name == 0 || strncmp(line[0], line[1], name + 2) != 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "'%s' is %s, and '%s' is in its place %s; all ranks must have "
+            "the same, of the same version of weft",
+            line[0], who[0], line[1], who[1]);
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG, "%.*s is %s %s and %s %s; all ranks must have the same",
+        (int)name, line[0], colon + 2, who[0], line[1] + name + 2, who[1]);
 }
 
-static weft_status check_text(weft_ctx *ctx, wefti_bootstrap *c, const char *own) {
-    char *theirs;
+/* A rank's text, at every rank; *text is owned by the caller, also after a failure. */
+static weft_status tell_text(weft_ctx *ctx, wefti_bootstrap *b, int from, const char *own,
+                             char **text) {
     int64_t n = (int64_t)strlen(own);
-    WEFT_TRY(wefti_bootstrap_tell(c, &n, sizeof n));
+    WEFT_TRY(wefti_bootstrap_tell_from(b, from, &n, sizeof n));
     if (n < 0 || n > MAX_TEXT)
         return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
-                             "the configuration of rank 0 has %lld bytes, expected at "
+                             "the configuration of rank %d has %lld bytes, expected at "
                              "most %d",
-                             (long long)n, (int)MAX_TEXT);
-    WEFT_TRY(wefti_alloc(ctx, (size_t)n + 1, "configuration of rank 0", &theirs));
-    if (wefti_bootstrap_leads(c)) memcpy(theirs, own, (size_t)n);
-    weft_status status = wefti_bootstrap_tell(c, theirs, n);
-    theirs[n] = 0;
-    if (status == WEFT_OK && strcmp(own, theirs) != 0)
-        status = fail_by_line(ctx, own, theirs, "rank 0");
-    wefti_free(ctx, theirs);
+                             from, (long long)n, (int)MAX_TEXT);
+    WEFT_TRY(wefti_alloc(ctx, (size_t)n + 1, "the configuration of a rank", text));
+    if (wefti_bootstrap_rank(b) == from) memcpy(*text, own, (size_t)n);
+    return wefti_bootstrap_tell_from(b, from, *text, n);
+}
+
+/* The first rank whose text is not rank 0's; *other: the number of ranks if there is none. */
+static weft_status find_other(weft_ctx *ctx, wefti_bootstrap *b, const char *own,
+                              int *other) {
+    uint64_t hash = XXH3_64bits(own, strlen(own)), *all;
+    WEFT_TRY(wefti_alloc_n(ctx, b->comm->size, sizeof *all, "checksums", &all));
+    weft_status status = wefti_comm_all_gather(b->comm, b->n_messages++, &hash,
+                                               sizeof hash, all);
+    *other = 0;
+    while (*other < b->comm->size && all[*other] == all[0]) ++*other;
+    wefti_free(ctx, all);
+    return status;
+}
+
+weft_status wefti_alike_texts(weft_ctx *ctx, wefti_bootstrap *b, const char *own) {
+    int other;
+    char *texts[2] = {NULL, NULL}, name[32];
+    if (!b->comm) return WEFT_OK;
+    WEFT_TRY(find_other(ctx, b, own, &other));
+    if (other == b->comm->size) return WEFT_OK;
+    weft_status status = tell_text(ctx, b, 0, own, &texts[0]);
+    if (status == WEFT_OK) status = tell_text(ctx, b, other, own, &texts[1]);
+    snprintf(name, sizeof name, "on rank %d", other);
+    if (status == WEFT_OK)
+        status = fail_by_line(ctx, (const char *const[]){texts[0], texts[1]},
+                              (const char *const[]){"on rank 0", name});
+    wefti_free(ctx, texts[0]);
+    wefti_free(ctx, texts[1]);
     return status;
 }
 
@@ -104,7 +131,7 @@ weft_status wefti_alike_check(weft_ctx *ctx, wefti_prepared *p) {
     const char *own;
     if (!p->bootstrap.comm) return WEFT_OK;
     WEFT_TRY(wefti_config_shared(ctx, p->config, true, &own));
-    WEFT_TRY(check_text(ctx, &p->bootstrap, own));
+    WEFT_TRY(wefti_alike_texts(ctx, &p->bootstrap, own));
     return p->dataset ? check_files(ctx, p) : WEFT_OK;
 }
 
@@ -130,23 +157,25 @@ static weft_status shared_text(weft_ctx *ctx, const weft_config *config,
 
 enum { TEXT_AT = FACTS * 8 };
 
+weft_status wefti_alike_notice_of(weft_ctx *ctx, const char *text, void **out,
+                                  int64_t *n) {
+    size_t length = strlen(text);
+    WEFT_TRY(wefti_alloc(ctx, TEXT_AT + length, "what all have alike", out));
+    memcpy((char *)*out + TEXT_AT, text, length);
+    *n = (int64_t)(TEXT_AT + length);
+    return WEFT_OK;
+}
+
 weft_status wefti_alike_notice(weft_ctx *ctx, const wefti_prepared *p, void **out,
                                int64_t *n) {
     const char *text;
     weft_config *copy;
-    unsigned char *bytes;
     uint64_t facts[FACTS];
     facts_of(p, facts);
     WEFT_TRY(shared_text(ctx, p->config, &copy, &text));
-    size_t length = strlen(text);
-    weft_status status = wefti_alloc(ctx, TEXT_AT + length, "what all have alike",
-                                     &bytes);
-    if (status == WEFT_OK) {
-        for (int i = 0; i < FACTS; i++) wefti_put_u64(bytes + 8 * i, facts[i]);
-        memcpy(bytes + TEXT_AT, text, length);
-        *out = bytes;
-        *n = (int64_t)(TEXT_AT + length);
-    }
+    weft_status status = wefti_alike_notice_of(ctx, text, out, n);
+    for (int i = 0; i < FACTS && status == WEFT_OK; i++)
+        wefti_put_u64((unsigned char *)*out + 8 * i, facts[i]);
     weft_config_destroy(ctx, copy);
     return status;
 }
@@ -174,7 +203,10 @@ weft_status wefti_alike_compare(weft_ctx *ctx, const char *own, const void *noti
     memcpy(theirs, (const char *)notice + TEXT_AT, length);
     theirs[length] = 0;
     bool alike = strcmp(own, theirs) == 0;
-    weft_status status = alike ? WEFT_OK : fail_by_line(ctx, own, theirs, "the run");
+    weft_status status = WEFT_OK;
+    if (!alike)
+        status = fail_by_line(ctx, (const char *const[]){own, theirs},
+                              (const char *const[]){"here", "in the run"});
     wefti_free(ctx, theirs);
     return status;
 }

@@ -45,16 +45,21 @@ bool wefti_bootstrap_leads(const wefti_bootstrap *c) {
 }
 
 weft_status wefti_bootstrap_tell(wefti_bootstrap *c, void *data, int64_t n_bytes) {
+    return wefti_bootstrap_tell_from(c, 0, data, n_bytes);
+}
+
+weft_status wefti_bootstrap_tell_from(wefti_bootstrap *c, int from, void *data,
+                                      int64_t n_bytes) {
     if (!c->comm) return WEFT_OK;
     int64_t tag = c->n_messages++;
-    if (c->comm->rank == 0) {
+    if (c->comm->rank == from) {
         WEFT_TRY(wefti_comm_send_all(c->comm, tag, data, n_bytes));
         return wefti_comm_await(c->comm, tag);
     }
     const void *view;
-    WEFT_TRY(wefti_comm_receive(c->comm, 0, tag, n_bytes, &view));
+    WEFT_TRY(wefti_comm_receive(c->comm, from, tag, n_bytes, &view));
     memcpy(data, view, (size_t)n_bytes);
-    wefti_comm_release(c->comm, 0, tag);
+    wefti_comm_release(c->comm, from, tag);
     return WEFT_OK;
 }
 

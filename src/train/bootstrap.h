@@ -26,6 +26,10 @@ bool wefti_bootstrap_leads(const wefti_bootstrap *c);
 weft_status wefti_bootstrap_tell(wefti_bootstrap *c, void *data,
                                  int64_t n_bytes) WEFT_CHECKED;
 
+/* The same from another rank. Collective. */
+weft_status wefti_bootstrap_tell_from(wefti_bootstrap *c, int from, void *data,
+                                      int64_t n_bytes) WEFT_CHECKED;
+
 /* Checks that a value is the same everywhere; else fails with an error that names a rank
  * and `what`, for example "the configuration". Collective. */
 weft_status wefti_bootstrap_same(weft_ctx *ctx, wefti_bootstrap *c, uint64_t value,

@@ -142,7 +142,9 @@ weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
     s->rate = NAN;
     s->round = -1;
     s->process = (int64_t)getpid();
-    weft_status status = build(s);
+    weft_status status = setup->alike ? wefti_strdup(ctx, setup->alike, &s->alike)
+                                      : WEFT_OK;
+    if (status == WEFT_OK) status = build(s);
     wefti_free(ctx, tensors);
     if (status != WEFT_OK) {
         weft_sync_destroy(s);
@@ -180,9 +182,7 @@ void weft_sync_destroy(weft_sync *s) {
     wefti_job_destroy(ctx, s->job);
     weft_config_destroy(ctx, s->own_config);
     wefti_free(ctx, s->ready);
-    wefti_free(ctx, s->missing);
-    wefti_free(ctx, s->offers);
-    wefti_free(ctx, s);
+    WEFTI_FREE(ctx, s->alike, s->missing, s->offers, s);
 }
 
 static float *at(weft_sync *s, float *flat, int i) {
@@ -210,22 +210,20 @@ static void forget_gradients(weft_sync *s) {
 
 /* --- the beginning --- */
 
-/* A hash of the names and sizes of this rank's tensors. */
-static uint64_t fingerprint(const weft_sync *s) {
+/* A hash of the rows that this rank has of each tensor. */
+static uint64_t rows_here(const weft_sync *s) {
     uint64_t sum = 0;
     for (int u = 0; u < s->n_tensors; u++) {
-        const wefti_param *p = &s->job->model->params[u];
-        int64_t sizes[2] = {p->rows, p->cols};
-        sum = XXH3_64bits_withSeed(p->name, strlen(p->name), sum);
-        sum = XXH3_64bits_withSeed(sizes, sizeof sizes, sum);
+        int64_t rows = s->job->model->params[u].rows;
+        sum = XXH3_64bits_withSeed(&rows, sizeof rows, sum);
     }
     return sum;
 }
 
 /* Compares the hash of each rank with that of the same shard in the first copy. */
-static weft_status compare_tensors(weft_sync *s) {
+static weft_status compare_rows(weft_sync *s) {
     wefti_comm *all = s->rank->comms.control;
-    uint64_t own = fingerprint(s), *sums;
+    uint64_t own = rows_here(s), *sums;
     WEFT_TRY(wefti_alloc_n(s->ctx, all->size, sizeof *sums, "checksums", &sums));
     weft_status status = wefti_comm_all_gather(all, wefti_rank_control_tag(s->rank), &own,
                                                sizeof own, sums);
@@ -233,8 +231,8 @@ static weft_status compare_tensors(weft_sync *s) {
         if (sums[r] != sums[r % s->job->S])
             status = weft_ctx_fail(
                 s->ctx, WEFT_ERR_ARGUMENT,
-                "the tensors of rank %d have other names or sizes than "
-                "those of rank %d; all processes build the same model",
+                "rank %d has other rows of the tensors than rank %d; expected all "
+                "copies to be cut alike",
                 r, r % s->job->S);
     wefti_free(s->ctx, sums);
     return status;
@@ -265,7 +263,8 @@ weft_status weft_sync_begin(weft_sync *s) {
     if (s->joins) {
         WEFT_TRY(wefti_sync_join(s));
     } else {
-        WEFT_TRY(compare_tensors(s));
+        WEFT_TRY(wefti_sync_compare(s));
+        if (s->setup.sharded) WEFT_TRY(compare_rows(s));
         WEFT_TRY(spread(s));
     }
     memset(s->rank->grads, 0, flat_bytes(s));

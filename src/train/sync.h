@@ -3,6 +3,7 @@
 
 #include <weft/sync.h>
 
+#include "comm/elastic.h"
 #include "train/rank.h"
 
 /* The inside of a weft_sync. Its calls are made by one thread at a time; the exchange
@@ -14,6 +15,7 @@ struct weft_sync {
     weft_config *own_config; /* owned; NULL until processes are lost or join: then the
                                 job's */
     weft_sync_setup setup;   /* pointers in it are not used after create */
+    char *alike;             /* owned: setup.alike, or NULL */
     wefti_job *job;          /* owned, like the next two */
     wefti_world *world;      /* with a mesh: the mesh's */
     wefti_rank *rank;
@@ -101,11 +103,19 @@ weft_status wefti_sync_average_all(weft_sync *s) WEFT_CHECKED;
  * and state. */
 weft_status wefti_sync_join(weft_sync *s) WEFT_CHECKED;
 
-/* --- sync_meet.c --- */
+/* --- sync_alike.c --- */
 
-/* Hashes of what must be the same everywhere: the configuration, and the tensors. */
-weft_status wefti_sync_hashes(weft_sync *s, uint64_t *config,
-                              uint64_t *data) WEFT_CHECKED;
+/* Compares what must be equal in all processes that begin. Collective. */
+weft_status wefti_sync_compare(weft_sync *s) WEFT_CHECKED;
+
+/* Fills in config_hash and notice for membership. [out] *notice is owned by the caller. */
+weft_status wefti_sync_notice(weft_sync *s, wefti_elastic_setup *setup,
+                              void **notice) WEFT_CHECKED;
+
+/* The failure of a process that was refused: what it has to change, if a member says so. */
+weft_status wefti_sync_explain(weft_sync *s, weft_status refusal) WEFT_CHECKED;
+
+/* --- sync_meet.c --- */
 
 /* What all ranks of a new world do first; if a rank is lost meanwhile, the next world
  * does it again. */

@@ -22,10 +22,11 @@ weft_status wefti_sync_join(weft_sync *s) {
     bool changed = true;
     if (!s->elastic) return refuse_entry(s);
     WEFT_TRY(wefti_sync_start_membership(s));
-    WEFT_TRY(wefti_elastic_await_entry(s->ctx, s->mesh, &s->step));
+    weft_status status = wefti_elastic_await_entry(s->ctx, s->mesh, &s->step);
+    if (status != WEFT_OK) return wefti_sync_explain(s, status);
     s->counted = s->step;
     wefti_elastic_gather(s->mesh, true);
-    weft_status status = wefti_sync_regroup(s);
+    status = wefti_sync_regroup(s);
     while (s->bare && changed && status == WEFT_OK) {
         status = wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed);
         if (changed && status == WEFT_OK) status = wefti_sync_regroup(s);

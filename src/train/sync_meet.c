@@ -14,11 +14,8 @@
  * it does no step. */
 #include <string.h>
 
-#include <xxhash.h>
-
 #include "base/memory.h"
 #include "comm/elastic.h"
-#include "train/alike.h"
 #include "train/handover.h"
 #include "train/regroup.h"
 #include "train/sync.h"
@@ -32,25 +29,6 @@ typedef struct charter {
 } charter;
 
 enum { MOST_PACKED_BITS = 40 };
-
-/* --- what has to be alike --- */
-
-/* Names and widths of the tensors; also their rows, unless these are a shard's. */
-static uint64_t hash_tensors(const weft_sync *s) {
-    uint64_t sum = (uint64_t)s->n_tensors;
-    for (int u = 0; u < s->n_tensors; u++) {
-        const wefti_param *p = &s->job->model->params[u];
-        int64_t sizes[2] = {s->setup.sharded ? 0 : p->rows, p->cols};
-        sum = XXH3_64bits_withSeed(p->name, strlen(p->name), sum);
-        sum = XXH3_64bits_withSeed(sizes, sizeof sizes, sum);
-    }
-    return sum;
-}
-
-weft_status wefti_sync_hashes(weft_sync *s, uint64_t *config, uint64_t *data) {
-    *data = hash_tensors(s);
-    return wefti_alike_config(s->ctx, s->config, false, config);
-}
 
 /* --- what the program keeps besides --- */
 

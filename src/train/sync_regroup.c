@@ -75,12 +75,15 @@ weft_status wefti_sync_start_membership(weft_sync *s) {
     if (!s->elastic || s->started) return WEFT_OK;
     if (s->mesh->elastic) return wefti_sync_refuse_mesh(s);
     wefti_elastic_setup setup = setup_of(s);
-    WEFT_TRY(wefti_sync_hashes(s, &setup.config_hash, &setup.data_hash));
+    void *notice = NULL;
     if (s->joins)
         setup.run = s->mesh->transport->entry->run;
     else
         WEFT_TRY(share_run(s, &setup.run));
-    WEFT_TRY(wefti_elastic_start(s->ctx, s->mesh, &setup));
+    weft_status status = wefti_sync_notice(s, &setup, &notice);
+    if (status == WEFT_OK) status = wefti_elastic_start(s->ctx, s->mesh, &setup);
+    wefti_free(s->ctx, notice);
+    WEFT_TRY(status);
     s->started = true;
     if (s->joins) return WEFT_OK;
     return wefti_comm_barrier(s->rank->comms.control, wefti_rank_control_tag(s->rank));

@@ -75,8 +75,8 @@ refuses_others() {
         says "$sentence" log.other || fail "$what: $key says $(cat log.other)"
         unset "pids[$((${#pids[@]} - 1))]"
     done <<'E'
-model.width=48 model.width is 48 here and 32 in the configuration of the run
-optimizer.lr=0.5 optimizer.lr is 0.5 here and [0-9.e-]* in the configuration of the run
+model.width=48 model.width is 48 here and 32 in the run
+optimizer.lr=0.5 optimizer.lr is 0.5 here and [0-9.e-]* in the run
 data.path=other.txt the text (data.path, data.validation_path) is another one here than in the run
 E
     before=$(lines)

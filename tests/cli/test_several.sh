@@ -97,7 +97,7 @@ each "" "data.path=same.txt mesh.threads=2"
 [ "$codes" = "0 0 " ] || fail "files of other names: $codes $(cat log.0 log.1)"
 rm -r at0
 each optimizer.lr=2e-3 optimizer.lr=1e-3
-grep -q "rank 1 .*: optimizer.lr is 0.001 here and 0.002 in the configuration of rank 0" log.0 ||
+grep -q "optimizer.lr is 0.002 on rank 0 and 0.001 on rank 1" log.0 ||
     fail "another rate: $(cat log.0)"
 each "" data.path=other.txt
 grep -q "rank 1 .*: the text (data.path, data.validation_path) here is not that of rank 0" log.0 ||

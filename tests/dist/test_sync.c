@@ -25,7 +25,7 @@ typedef struct loop {
     bool outside, skips, endless, early, average;
     int skip_at; /* step that rank 1 skips; -1: none */
     double rates[2];
-    bool own_memory;
+    bool own_memory, unlike;
     const weft_sync_tensor *tensors;
     /* of a rank */
     hub *hub;
@@ -133,6 +133,7 @@ static weft_status make(loop *l, weft_mesh *mesh, weft_config *config, weft_sync
                              .endless = l->endless,
                              .outside = l->outside,
                              .skips = l->skips};
+    setup.alike = l->unlike && l->number == 1 ? "what: 5\n" : "what: 4\n";
     if (l->own_memory) setup.take = take_block, setup.give = give_block, setup.user = l;
     WEFT_TRY(weft_sync_create_from(l->ctx, &setup, out));
     fill(l, *out, weft_mesh_look(mesh)->rank);
@@ -253,6 +254,19 @@ static void test_resume(void **state) {
             run_loop(3, &l, b);
             assert_same(3, a, b);
         }
+    }
+}
+
+/* What must be equal and is not is named by every rank, with both values. */
+static void test_unlike(void **state) {
+    loop a[RANKS];
+    loop l = {
+        .keys = ddp, .steps = 1, .skip_at = -1, .rates = {0.05, 0.02}, .unlike = true};
+    run_loop(3, &l, a);
+    for (int r = 0; r < 3; r++) {
+        assert_int_not_equal(a[r].status, WEFT_OK);
+        if (!strstr(a[r].text, "what is 4 on rank 0 and 5 on rank 1"))
+            fail_msg("rank %d: %s", r, a[r].text);
     }
 }
 
@@ -609,16 +623,12 @@ static void test_join(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rates),
-                                       cmocka_unit_test(test_order),
-                                       cmocka_unit_test(test_broken_state),
-                                       cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_vectors),
-                                       cmocka_unit_test(test_outside),
-                                       cmocka_unit_test(test_same_bits),
-                                       cmocka_unit_test(test_resume),
-                                       cmocka_unit_test(test_one_after_another),
-                                       cmocka_unit_test(test_endless),
-                                       cmocka_unit_test(test_join)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rates),        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_broken_state), cmocka_unit_test(test_types),
+        cmocka_unit_test(test_vectors),      cmocka_unit_test(test_outside),
+        cmocka_unit_test(test_same_bits),    cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_unlike),       cmocka_unit_test(test_one_after_another),
+        cmocka_unit_test(test_endless),      cmocka_unit_test(test_join)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

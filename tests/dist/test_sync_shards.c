@@ -10,7 +10,7 @@
 typedef struct place {
     hub *hub;
     int number;
-    bool other_name;
+    bool other_name, other_rows;
     weft_status status;
     char text[1024];
     float got[12];
@@ -23,7 +23,7 @@ static weft_status shard_steps(place *p, weft_ctx *ctx, weft_mesh *mesh,
     int rank = weft_mesh_look(mesh)->rank, shard = rank % 2;
     weft_sync_tensor rows[] = {
         {TENSOR, "a", shard ? 2 : 3, 2, true},
-        {TENSOR, p->other_name ? "c" : "b", shard ? 0 : 1, 2, true}};
+        {TENSOR, p->other_name ? "c" : "b", shard && !p->other_rows ? 0 : 1, 2, true}};
     weft_sync_setup setup = {.struct_size = sizeof setup,
                              .mesh = mesh,
                              .config = config,
@@ -75,11 +75,13 @@ static void *shard_member(void *argument) {
     return NULL;
 }
 
-static void run_shards(place *places, int odd_one) {
+static void run_shards(place *places, const place *odd_one) {
     hub h;
     hub_begin(&h, 4, NULL);
     for (int r = 0; r < 4; r++) {
-        places[r] = (place){.hub = &h, .number = r, .other_name = r == odd_one};
+        places[r] = odd_one && r == 3 ? *odd_one : (place){0};
+        places[r].hub = &h;
+        places[r].number = r;
         assert_int_equal(
             pthread_create(&places[r].thread, NULL, shard_member, &places[r]), 0);
     }
@@ -89,17 +91,23 @@ static void run_shards(place *places, int odd_one) {
 
 static void test_shards(void **state) {
     place p[4];
-    run_shards(p, -1);
+    run_shards(p, NULL);
     for (int r = 0; r < 4; r++) {
         if (p[r].status != WEFT_OK) fail_msg("rank %d: %s", r, p[r].text);
         for (int k = 0; k < (r % 2 ? 4 : 6); k++) /* three steps of 0.5 x 0.5 */
             assert_true(p[r].got[k] == (float)(10 * (r % 2) + k) - 0.75f);
         if (r % 2 == 0) assert_true(p[r].got[6] == -1.5f);
     }
-    run_shards(p, 3);
-    for (int r = 0; r < 4; r++) {
-        assert_int_not_equal(p[r].status, WEFT_OK);
-        assert_non_null(strstr(p[r].text, "other names or sizes"));
+    static const place odd[] = {{.other_name = true}, {.other_rows = true}};
+    static const char *const told[] = {
+        "'tensor b: 2' is on rank 0, and 'tensor c: 2' is in its place",
+        "rank 3 has other rows of the tensors than rank 1"};
+    for (int i = 0; i < 2; i++) {
+        run_shards(p, &odd[i]);
+        for (int r = 0; r < 4; r++) {
+            assert_int_not_equal(p[r].status, WEFT_OK);
+            if (!strstr(p[r].text, told[i])) fail_msg("rank %d: %s", r, p[r].text);
+        }
     }
 }
 

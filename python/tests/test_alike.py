@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""What the processes of a run must have in common: whatever differs is named, with both values, by
+all of them, before a parameter is touched."""
+
+import time
+
+import pytest
+import torch
+from models import loss_of, net
+from ranks import Rank, answers, fork, free_port, run
+from test_lost import rank_of
+
+import weft_sync.torch as weft
+from weft_sync.device import DeviceOptimizer
+
+SOON_S = 10
+
+
+def unlike(make):
+    """What rank 0 and the others are told, and that it is soon and changes nothing."""
+    model = net(rank_of())
+    if make in (dtype, wider) and rank_of() == 1:
+        make(model, None)
+    before = [p.detach().clone() for p in model.parameters()]
+    begun = time.monotonic()
+    with pytest.raises(weft.Error) as caught:
+        make(model, rank_of())
+    assert time.monotonic() - begun < SOON_S
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    return str(caught.value)
+
+
+def every(model, rank):
+    weft.Optimizer(model, method="diloco", mixer_outer_every=10 if rank == 0 else 7)
+
+
+def method(model, rank):
+    weft.Optimizer(model, method="flexdemo" if rank == 0 else "diloco")
+
+
+def rate(model, rank):
+    weft.Optimizer(model, lr=1e-3 if rank == 0 else 2e-3)
+
+
+def goes_on(model, rank):
+    weft.Optimizer(model, mesh_on_loss="go_on" if rank == 0 else "end")
+
+
+def skips(model, rank):
+    weft.Optimizer(model, between="ranks", skips=rank == 1)
+
+
+def inside(kind):
+    def make(model, rank):
+        inner = kind(model.parameters(), lr=1e-2) if rank == 1 else \
+            torch.optim.SGD(model.parameters(), lr=1e-3)
+        weft.Optimizer(model, inner)
+    return make
+
+
+def dtype(model, rank):
+    """Called twice by rank 1, without a number before it begins."""
+    if rank is None:
+        model.body.to(torch.bfloat16)
+    else:
+        weft.Optimizer(model)
+
+
+def on_device(model, rank):
+    DeviceOptimizer(model, method="flexdemo", replicator_compression_topk=4 if rank == 0 else 5)
+
+
+def wider(model, rank):
+    if rank is None:
+        model.body = torch.nn.Linear(48, 50)
+    else:
+        weft.Optimizer(model, lr=1e-3)
+
+
+UNLIKE = [(every, "mixer.outer_every is 10 on rank 0 and 7 on rank 1"),
+          (method, "method is flexdemo on rank 0 and diloco on rank 1"),
+          (rate, "optimizer.lr is 0.001 on rank 0 and 0.002 on rank 1"),
+          (goes_on, "mesh.on_loss is go_on on rank 0 and end on rank 1"),
+          (skips, "setup.skips is 0 on rank 0 and 1 on rank 1"),
+          (inside(torch.optim.SGD), "group 0 lr is 0.001 on rank 0 and 0.01 on rank 1"),
+          (inside(torch.optim.Adam), "optimizer is SGD on rank 0 and Adam on rank 1"),
+          (dtype, "'tensor embed.weight: 32 x 48' is on rank 0, and "
+                  "'dtype of body.weight: bfloat16' is in its place on rank 1"),
+          (wider, "tensor body.weight is 48 x 48 on rank 0 and 50 x 48 on rank 1"),
+          (on_device, "replicator.compression_topk is 4 on rank 0 and 5 on rank 1")]
+
+
+@pytest.mark.parametrize("make,sentence", UNLIKE, ids=[s.split(" is ")[0] for _, s in UNLIKE])
+def test_what_differs_is_named_by_all(make, sentence):
+    for told in run(unlike, 2, make):
+        assert sentence in told
+
+
+def test_the_one_that_differs_is_found_among_three():
+    for told in run(unlike, 3, lambda model, rank: weft.Optimizer(
+            model, lr=2e-3 if rank == 2 else 1e-3)):
+        assert "optimizer.lr is 0.001 on rank 0 and 0.002 on rank 2" in told
+
+
+def alike():
+    """Where processes may differ: how they compute on their own device, and how often."""
+    model = net(rank_of())
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=rank_of() == 0)
+    opt = weft.Optimizer(model, inner, method="ddp", overlap=rank_of() == 0)
+    loss = loss_of(model, rank_of(), 0)
+    loss.backward()
+    return opt.step(loss).processes
+
+
+def test_what_is_a_processs_own_may_differ():
+    assert run(alike, 2) == [2, 2]
+
+
+def going(over):
+    opt = weft.Optimizer(net(), method="ddp", between="ranks", lr=1e-3)
+    while not over.is_set():
+        time.sleep(0.02)
+        opt.step()
+
+
+def coming(make):
+    return unlike(make)
+
+
+@pytest.mark.parametrize("make,sentence", [
+    (lambda model, _: weft.Optimizer(model, method="ddp", between="ranks", lr=2e-3),
+     "optimizer.lr is 0.002 here and 0.001 in the run"),
+    (lambda model, _: weft.Optimizer(model, torch.optim.AdamW(model.parameters(), lr=1e-3),
+                                     method="ddp", between="ranks", lr=1e-3),
+     "setup.outside is 1 here and 0 in the run")], ids=["rate", "inside"])
+def test_who_comes_is_told_what_differs(make, sentence):
+    port, door, over = free_port(), free_port(), fork.Event()
+    env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    others = [Rank(going, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(door)} if r == 0 else {})},
+                   (over,), {}) for r in range(2)]
+    late = Rank(coming, 0, {"RANK": "0", "WEFT_JOIN": f"127.0.0.1:{door}"}, (make,), {})
+    fine, told = late.finish(60)
+    over.set()
+    assert all(ok for ok, _ in answers(others, 60))
+    assert fine and sentence in told, told
