@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `weft plan`: which method makes the run faster on more machines, as a table and in words. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@ static const flag flags[] = {
     SHAPE_FLAGS,
     {"--measured", "TEXT",
      "a measured step; may be given several times: \"2 nodes, ddp: 4.1 s\"", NULL},
+    {"--wire", "tcp|rdma", "what the wire is; below 10 us of latency it is taken as RDMA",
+     NULL},
     {"--framework", "NAMES",
      "also try ddp, ddp-after, zero1, zero2, fsdp, hsdp: "
      "\"ddp,fsdp\"",
@@ -40,8 +43,8 @@ static const flag flags[] = {
      NULL},
     {"--critical-batch", "N", "batch size in tokens beyond which a token helps less",
      NULL},
-    {"--wide", NULL, "all columns", NULL},
-    {"--top", "N", "rows of the table (default 12; 0 = all)", NULL},
+    {"--wide", NULL, "all columns, and the reasons in words", NULL},
+    {"--top", "N", "the first N rows instead of the best of each method (0 = all)", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
     {"--html", "FILE", "a page of speed-up and cost, with sliders for wire, nodes, batch",
      NULL},
@@ -135,13 +138,16 @@ static int read_frameworks(const args *a, request *r) {
 }
 
 static int read_choices(const args *a, request *r) {
-    int collective = 0, precision = 0, batch = 0;
+    static const double of_label[] = {0, WEFT_TCP_LOW, WEFT_RDMA_LOW};
+    int collective = 0, precision = 0, batch = 0, wire = -1;
     int code = read_word(a, "--collective", "auto|ring|tree|hierarchical|gloo",
                          &collective);
     if (code == CODE_OK)
         code = read_word(a, "--precision", "f32|mixed|bf16|bf16-8bit", &precision);
     if (code == CODE_OK) code = read_word(a, "--batch", "total|per-rank", &batch);
+    if (code == CODE_OK) code = read_word(a, "--wire", "tcp|rdma", &wire);
     if (code == CODE_OK) code = read_frameworks(a, r);
+    r->options.wire_low = of_label[wire + 1];
     r->options.collective = (weft_collective)collective;
     r->options.precision = (weft_precision)precision;
     r->options.batch_per_rank = batch == 1;
@@ -249,9 +255,24 @@ static const char *steps_text(const weft_candidate *c, char *out, size_t size) {
     return out;
 }
 
+static const char *speedup_text(double x, char *out, size_t size) {
+    snprintf(out, size, x < 0.1 ? "%.2fx" : x < 999.5 ? "%.3gx" : "%.0fx", x);
+    return out;
+}
+
+/* "0.36..1.9"; "-" for what is compared with itself. */
+static const char *range_text(const weft_outlook *o, char *out, size_t size) {
+    const char *format = o->high >= 99.5  ? "%.0f..%.0f"
+                         : o->low < 0.095 ? "%.2f..%.2f"
+                                          : "%.2g..%.2g";
+    snprintf(out, size, format, o->low, o->high);
+    if (!(o->high > o->low)) snprintf(out, size, "-");
+    return out;
+}
+
 static void put_wide_names(void) {
-    printf("%4s %-20s %5s %6s %7s %16s %8s %7s %6s %8s %9s %7s %8s %7s  %s\n", "",
-           "method", "nodes", "shards", "step", "5 to 95 %", "speed-up", "bound",
+    printf("%4s %-20s %5s %6s %7s %16s %8s %12s %7s %6s %8s %9s %7s %8s %7s  %s\n", "",
+           "method", "nodes", "shards", "step", "5 to 95 %", "speed-up", "range", "bound",
            "hidden", "tokens/s", "sent/step", "memory", "time", "sent", "steps");
 }
 
@@ -262,17 +283,18 @@ static void put_wide_row(const weft_advice *a, int64_t i) {
     const weft_prediction *p = &c->prediction;
     char step[COLUMN], low[COLUMN], high[COLUMN], range[40], speed[COLUMN], sent[COLUMN];
     char memory[COLUMN], time[COLUMN], all[COLUMN], steps[COLUMN], hidden[COLUMN];
+    char ends[40];
     const char *mark = i == a->choice ? "*" : i == a->baseline ? "=" : "";
     snprintf(range, sizeof range, "%s..%s", time_text(p->step_s.low, low, sizeof low),
              time_text(p->step_s.high, high, sizeof high));
     snprintf(hidden, sizeof hidden, "%.0f %%", 100 * p->hidden_share);
-    printf("%3lld%1s %-20s %5lld %6lld %7s %16s %7.2fx %7s %6s %8s %9s %7s %8s %7s  "
+    printf("%3lld%1s %-20s %5lld %6lld %7s %16s %7.2fx %12s %7s %6s %8s %9s %7s %8s %7s  "
            "%s%s%s\n",
            (long long)i + 1, mark, c->name, (long long)c->nodes,
            (long long)(c->shards ? c->shards : c->ranks_per_node),
            time_text(p->step_s.median, step, sizeof step), range, c->speedup,
-           bounds[p->bound], c->nodes > 1 ? hidden : "-",
-           count_text(p->tokens_per_s, speed, sizeof speed),
+           range_text(&a->outlooks[i], ends, sizeof ends), bounds[p->bound],
+           c->nodes > 1 ? hidden : "-", count_text(p->tokens_per_s, speed, sizeof speed),
            c->nodes > 1 ? size_text(p->wire_bytes, sent, sizeof sent) : "-",
            size_text((double)p->memory_bytes, memory, sizeof memory),
            time_text(3600 * c->hours, time, sizeof time),
@@ -283,24 +305,20 @@ static void put_wide_row(const weft_advice *a, int64_t i) {
 
 /* Prints the header of the table, which has 80 columns. */
 static void put_names(void) {
-    printf("%4s %-18s %5s %8s %6s %6s %4s %7s %8s\n", "", "method", "nodes", "step",
-           "steps", "faster", "+-", "bound", "sent");
+    printf("%4s %-18s %5s %8s %6s %6s %10s %7s %8s\n", "", "method", "nodes", "step",
+           "steps", "faster", "range", "bound", "sent");
 }
 
 static void put_row(const weft_advice *a, int64_t i) {
     const weft_candidate *c = &a->candidates[i];
     const weft_prediction *p = &c->prediction;
-    char step[COLUMN], sent[COLUMN], steps[COLUMN], error[16], speedup[16];
+    char step[COLUMN], sent[COLUMN], steps[COLUMN], range[40], speedup[16];
     const char *mark = i == a->choice ? "*" : i == a->baseline ? "=" : "";
-    snprintf(error, sizeof error, "%.0f%%", 100 * c->error);
-    snprintf(speedup, sizeof speedup,
-             c->speedup < 0.1     ? "%.2fx"
-             : c->speedup < 999.5 ? "%.3gx"
-                                  : "%.0fx",
-             c->speedup);
-    printf("%3lld%1s %-18s %5lld %8s %6s %6s %4s %7s %8s\n", (long long)i + 1, mark,
+    printf("%3lld%1s %-18s %5lld %8s %6s %6s %10s %7s %8s\n", (long long)i + 1, mark,
            c->name, (long long)c->nodes, time_text(p->mean_step_s, step, sizeof step),
-           steps_text(c, steps, sizeof steps), speedup, error, bounds[p->bound],
+           steps_text(c, steps, sizeof steps),
+           speedup_text(c->speedup, speedup, sizeof speedup),
+           range_text(&a->outlooks[i], range, sizeof range), bounds[p->bound],
            !c->usable     ? "no room"
            : c->nodes > 1 ? size_text(p->wire_bytes, sent, sizeof sent)
                           : "-");
@@ -324,45 +342,35 @@ static void put_problem(const weft_advice *a) {
     print_wrapped(stdout, 4, 80, line);
 }
 
+enum { ALTERNATIVES = 3 };
+
+/* Whether a row is shown: with --top the first ones, else the best of the next methods. */
+static bool is_shown(const request *r, const weft_advice *a, int64_t i, int *others) {
+    if (i == a->baseline || i == a->headline || i == a->rival) return true;
+    if (a->candidates[i].own) return true;
+    if (args_has(r->a, "--top") || args_has(r->a, "--wide"))
+        return r->top == 0 || i < r->top || i == a->full;
+    if (a->candidates[i].curve < 0) return false;
+    return a->candidates[i].framework[0] || (*others)++ < ALTERNATIVES;
+}
+
 /* Prints the table. The choice is in the first row, whatever its rank. */
 static void put_table(const request *r, const weft_advice *a) {
     bool wide = args_has(r->a, "--wide");
     long long hidden = 0;
+    int others = 0;
     (wide ? put_wide_names : put_names)();
     if (a->choice >= 0) (wide ? put_wide_row : put_row)(a, a->choice);
     for (int64_t i = 0; i < a->n_candidates; i++) {
         if (i == a->choice) continue;
-        bool named = i == a->baseline || i == a->full || a->candidates[i].own;
-        bool shown = r->top == 0 || i < r->top || named;
+        bool shown = is_shown(r, a, i, &others);
         if (shown) (wide ? put_wide_row : put_row)(a, i);
         hidden += !shown;
     }
-    if (hidden > 0) printf("      %lld more, see --top\n", hidden);
     if (!wide) put_problem(a);
-    printf("\n  * the choice   = one node alone   steps, and faster: to the same loss, "
-           "over\n  one node's   +- by what is known   ? how it learns is not known\n\n");
-}
-
-enum { ALTERNATIVES = 3 };
-
-/* Prints the next three methods, and the rate of the wire from which each is worth using. */
-static void put_alternatives(const weft_advice *a) {
-    char rate[32], steps[COLUMN];
-    int n = 0;
-    for (int64_t i = 0; i < a->n_candidates && n < ALTERNATIVES; i++) {
-        const weft_candidate *c = &a->candidates[i];
-        if (c->curve < 0 || i == a->choice) continue;
-        bool always = c->break_even_Bps <= 0, never = c->break_even_Bps > 1e300;
-        if (n++ == 0)
-            printf("instead of it%11s %5s %6s %6s %25s\n", "", "nodes", "steps", "faster",
-                   "faster than one node from");
-        printf("     %-18s %5lld %6s %5.3gx %25s\n", c->name, (long long)c->nodes,
-               steps_text(c, steps, sizeof steps), c->speedup,
-               always  ? "any wire"
-               : never ? "no wire"
-                       : rate_text(c->break_even_Bps, rate, sizeof rate));
-    }
-    if (n > 0) putchar('\n');
+    printf(
+        "  * the choice   = one node alone   faster: to the same loss, than that one\n");
+    if (hidden > 0) printf("  %lld more with --top 0, the reasons with --wide\n", hidden);
 }
 
 /* Prints the advice, wrapped paragraph by paragraph. */
@@ -394,18 +402,15 @@ static void put_left_out(const weft_advice *a) {
 }
 
 static void put_text(const request *r, const weft_advice *a) {
-    char answer[2048];
-    const char *rest = strstr(a->text, "\n\n");
-    bool first = rest && strncmp(a->text, "One node alone", 14) != 0;
     put_head(r, a);
-    snprintf(answer, sizeof answer, "%.*s", (int)(first ? rest - a->text : 0), a->text);
-    if (first) {
-        print_wrapped(stdout, 0, 80, answer);
-        putchar('\n');
-        put_alternatives(a);
-    }
+    put_words(a->answer);
+    putchar('\n');
     put_table(r, a);
-    put_words(first ? rest + 2 : a->text);
+    if (a->next[0]) putchar('\n');
+    put_words(a->next);
+    if (!args_has(r->a, "--wide")) return;
+    putchar('\n');
+    put_words(a->text);
     put_left_out(a);
 }
 
@@ -458,6 +463,10 @@ static void take_sheet(request *r, const char *name) {
         if (strcmp(a->name, name) != 0) continue;
         r->options.peak_flops = a->peak_flops;
         if (args_has(r->a, "--node-flops")) continue;
+        if (!args_has(r->a, "--effort") && r->n_measured == 0) {
+            r->options.computing_low = sqrt(a->low / a->high);
+            r->options.computing_high = sqrt(a->high / a->low);
+        }
         /* an effort that was said stays, whatever steps on several nodes show */
         bool said = args_has(r->a, "--effort");
         r->options.computing = said ? WEFT_KNOWN_TYPED : WEFT_KNOWN_SHEET;

@@ -99,6 +99,38 @@ typedef struct weft_range {
     int64_t candidate;
 } weft_range;
 
+/* The least share of its label that a wire plausibly carries (weft_advise_options.wire_low). */
+#define WEFT_TCP_LOW 0.2
+#define WEFT_RDMA_LOW (1 / 1.5)
+
+/* Whether a second machine is worth it. */
+typedef enum weft_worth {
+    WEFT_WORTH_NO,     /* not even at the best plausible facts */
+    WEFT_WORTH_YES,    /* also at the worst */
+    WEFT_WORTH_MEASURE /* that depends on a fact which nobody has measured */
+} weft_worth;
+
+/* The fact on which a range depends most. */
+typedef enum weft_doubt {
+    WEFT_DOUBT_WIRE,
+    WEFT_DOUBT_COMPUTING,
+    WEFT_DOUBT_LEARNING, /* steps to the same loss */
+    WEFT_DOUBT_MODEL     /* the prediction's own error */
+} weft_doubt;
+
+/* A candidate at both ends of what is plausible: the slowest wire with the fastest ranks, and
+ * the fastest wire with the slowest ranks. All numbers are speed-ups to the same loss. */
+typedef struct weft_outlook {
+    double low, high; /* weft_candidate.speedup at both ends; NAN: not predicted there */
+    double alone, alone_low,
+        alone_high; /* relative to one node with the same optimizer */
+    double optimizer, optimizer_low,
+        optimizer_high; /* of that one node, relative to one with the run's optimizer */
+    int64_t peer;       /* that candidate on one node */
+    weft_worth worth;   /* by alone_low and alone_high; of one node: no */
+    weft_doubt doubt;
+} weft_outlook;
+
 typedef struct weft_advice {
     weft_candidate *candidates; /* sorted by cost_s, where differences below half a per
                                    cent count as equal; then those whose learning was not
@@ -125,6 +157,12 @@ typedef struct weft_advice {
     struct weft_measurement *measured; /* those of the options, copied */
     int n_measured;
     struct weft_inference_of_facts *inferred; /* of the options, copied, or NULL */
+    weft_outlook *outlooks;                   /* [n_candidates] */
+    int64_t headline; /* the candidate on several nodes that the answer is about: the
+                               choice, or the best of them; -1: none */
+    weft_worth worth; /* of a second machine; by the headline */
+    char *answer;     /* the answer: choice, range and reason, then what was assumed */
+    char *next;       /* what to type next; "": nothing */
 } weft_advice;
 
 typedef struct weft_advise_options {
@@ -159,6 +197,9 @@ typedef struct weft_advise_options {
     double flop_share; /* FLOP of a token, relative to the run's model, if the model is
                           another one; 0 = 1. The cluster's rates and peak_flops are
                           already divided by it; rates in results are not. */
+    /* The ends of what is plausible, relative to the rates that were given; 0: by
+     * `computing` and `wire` (src/planner/advise_ends.c). */
+    double wire_low, computing_low, computing_high;
 } weft_advise_options;
 
 /* Tries the methods on one node and on more of the cluster's nodes. `run` (finished) says

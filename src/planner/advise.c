@@ -506,6 +506,8 @@ static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
     a->advice->parameters = a->advice->candidates[0].prediction.parameters;
     a->work = CURVE_WORK;
     WEFT_TRY(wefti_advise_curves(a));
+    WEFT_TRY(wefti_advise_outlook(a));
+    WEFT_TRY(wefti_advise_answer(a));
     return wefti_advise_words(a);
 }
 
@@ -538,6 +540,7 @@ void weft_advice_destroy(weft_ctx *ctx, weft_advice *advice) {
     wefti_free(ctx, advice->bandwidths);
     wefti_free(ctx, advice->speedups);
     wefti_free(ctx, advice->ranges);
+    WEFTI_FREE(ctx, advice->outlooks, advice->answer, advice->next);
     wefti_free(ctx, advice->text);
     wefti_free(ctx, advice);
 }

@@ -15,6 +15,7 @@ typedef struct wefti_recipe {
     bool
         main; /* tried with each number of nodes and each mesh, not only with all nodes */
     weft_learning learning;
+    bool muon; /* its optimizer is Muon, whatever the run's is */
 } wefti_recipe;
 
 /* One site and several; tables end with a NULL name. */
@@ -23,6 +24,11 @@ extern const wefti_recipe wefti_site_recipes[];
 
 /* The recipe of that name, or NULL. */
 const wefti_recipe *wefti_recipe_find(const char *name);
+
+/* Where between the ends of the facts a prediction is made: factors of the rates; 0: 1. */
+typedef struct wefti_point {
+    double wire, computing;
+} wefti_point;
 
 /* State that the parts of the advice share while it is made. */
 typedef struct wefti_adviser {
@@ -38,6 +44,7 @@ typedef struct wefti_adviser {
     const wefti_recipe
         *own; /* full synchronization with the run's own optimizer, if that is
                                 one of the recipes and not the first one; or NULL */
+    wefti_point at;
 } wefti_adviser;
 
 /* The run with these assignments applied to its keys; keys of the method are kept only if
@@ -157,7 +164,17 @@ double wefti_advise_failures(const wefti_adviser *a, const weft_candidate *c,
 /* Whether the others continue without a node that fails. */
 bool wefti_advise_goes_on(const wefti_adviser *a, const weft_candidate *c);
 
-/* Writes the paragraphs. */
+/* The slow and the fast end of the facts (advise_ends.c); whether the wire is taken as RDMA;
+ * whether a candidate's optimizer is Muon in place of the run's. */
+void wefti_advise_ends(const wefti_adviser *a, wefti_point out[2]);
+bool wefti_advise_is_rdma(const wefti_adviser *a);
+bool wefti_advise_has_muon(const wefti_adviser *a, const weft_candidate *c);
+
+/* Finds outlooks, headline and worth. */
+weft_status wefti_advise_outlook(wefti_adviser *a) WEFT_CHECKED;
+
+/* Writes the answer; and the paragraphs. */
+weft_status wefti_advise_answer(wefti_adviser *a) WEFT_CHECKED;
 weft_status wefti_advise_words(wefti_adviser *a) WEFT_CHECKED;
 
 /* "100 Mbit/s", "25 Gbit/s": writes to out and returns it. */

@@ -92,7 +92,33 @@ static json_t *learning(const weft_learning *l, bool *ok) {
     return object;
 }
 
-static json_t *candidate(const weft_candidate *c, bool *ok) {
+static const char *worth_name(weft_worth worth) {
+    static const char *const names[] = {"no", "yes", "measure"};
+    return names[worth];
+}
+
+static json_t *span(double low, double high, bool *ok) {
+    json_t *object = json_object();
+    real(object, "low", low, ok);
+    real(object, "high", high, ok);
+    return object;
+}
+
+/* A candidate at both ends of the facts. */
+static void outlook(json_t *object, const weft_outlook *o, bool *ok) {
+    static const char *const doubts[] = {"wire", "computing", "learning", "model"};
+    wefti_json_put(object, "speedup_range", span(o->low, o->high, ok), ok);
+    real(object, "alone", o->alone, ok);
+    wefti_json_put(object, "alone_range", span(o->alone_low, o->alone_high, ok), ok);
+    real(object, "optimizer", o->optimizer, ok);
+    wefti_json_put(object, "optimizer_range",
+                   span(o->optimizer_low, o->optimizer_high, ok), ok);
+    integer(object, "peer", o->peer, ok);
+    text(object, "worth", worth_name(o->worth), ok);
+    text(object, "doubt", doubts[o->doubt], ok);
+}
+
+static json_t *candidate(const weft_candidate *c, const weft_outlook *o, bool *ok) {
     json_t *object = json_object();
     text(object, "name", c->name, ok);
     text(object, "method", c->method, ok);
@@ -106,6 +132,7 @@ static json_t *candidate(const weft_candidate *c, bool *ok) {
     flag(object, "usable", c->usable, ok);
     text(object, "problem", c->problem, ok);
     real(object, "speedup", c->speedup, ok);
+    outlook(object, o, ok);
     real(object, "efficiency", c->efficiency, ok);
     flag(object, "goes_on", c->goes_on, ok);
     real(object, "steps", c->learning.measured ? c->steps : (double)NAN, ok);
@@ -215,7 +242,7 @@ static json_t *wire(const weft_link_facts *link, bool *ok) {
 
 static json_t *whole(const weft_advice *a, bool *ok) {
     json_t *object = json_object(), *rows = json_array();
-    integer(object, "version", 2, ok);
+    integer(object, "version", 3, ok);
     real(object, "tokens", a->tokens, ok);
     integer(object, "tokens_per_step", a->tokens_per_step, ok);
     integer(object, "parameters", a->parameters, ok);
@@ -225,8 +252,10 @@ static json_t *whole(const weft_advice *a, bool *ok) {
     put_index(object, "fastest", a->fastest, ok);
     put_index(object, "full", a->full, ok);
     put_index(object, "rival", a->rival, ok);
+    put_index(object, "headline", a->headline, ok);
+    text(object, "worth", worth_name(a->worth), ok);
     for (int64_t i = 0; i < a->n_candidates; i++)
-        append(rows, candidate(&a->candidates[i], ok), ok);
+        append(rows, candidate(&a->candidates[i], &a->outlooks[i], ok), ok);
     wefti_json_put(object, "candidates", rows, ok);
     wefti_json_put(object, "curves", curves(a, ok), ok);
     wefti_json_put(object, "ranges", ranges(a, ok), ok);
@@ -234,6 +263,8 @@ static json_t *whole(const weft_advice *a, bool *ok) {
     wefti_json_put(object, "measured", measured(a, ok), ok);
     wefti_json_put(object, "inferred",
                    a->inferred ? inferred(a->inferred, ok) : json_null(), ok);
+    text(object, "answer", a->answer ? a->answer : "", ok);
+    text(object, "next", a->next ? a->next : "", ok);
     text(object, "advice", a->text ? a->text : "", ok);
     return object;
 }

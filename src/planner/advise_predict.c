@@ -13,16 +13,18 @@
 enum { FEW_RANKS = 200, FEW_NODES = 4 };
 static const double day_s = 86400;
 
-/* Sets another rate of the wire; the outward rate, measured pairs and single machines keep
- * their ratio to it. The list of machines belongs to the candidate, so it may be changed. */
-static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
-                            weft_cluster *cluster) {
-    if (bandwidth_Bps <= 0) return WEFT_OK;
-    weft_link_facts *link = cluster->sites > 1 ? &cluster->site : &cluster->wire;
-    double ratio = bandwidth_Bps / link->bandwidth_Bps;
-    link->bandwidth_Bps = bandwidth_Bps;
+static double factor_of(double factor) { return factor > 0 ? factor : 1; }
+
+static void scale_link(weft_link_facts *link, double ratio) {
+    link->bandwidth_Bps *= ratio;
     link->up_Bps *= ratio;
-    if (cluster->sites > 1) return WEFT_OK;
+}
+
+/* Scales the wire between nodes, with what was measured of single machines and pairs. The
+ * list of machines belongs to the candidate, so it may be changed. */
+static weft_status scale_wire(weft_ctx *ctx, const wefti_adviser *a, double ratio,
+                              weft_cluster *cluster) {
+    scale_link(&cluster->wire, ratio);
     for (int64_t i = 0;
          i < cluster->n_machines && cluster->machines != a->cluster.machines; i++) {
         cluster->machines[i].bandwidth_Bps *= ratio;
@@ -36,6 +38,24 @@ static weft_status set_rate(weft_ctx *ctx, const wefti_adviser *a, double bandwi
         cluster->pairs[i].bandwidth_Bps *= ratio;
     }
     return WEFT_OK;
+}
+
+/* Sets another rate of the wire (with sites: of that between them), and moves all facts to
+ * the adviser's point between their ends. */
+static weft_status set_rates(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
+                             weft_cluster *cluster) {
+    bool sites = cluster->sites > 1;
+    weft_link_facts *link = sites ? &cluster->site : &cluster->wire;
+    double wire = factor_of(a->at.wire), computing = factor_of(a->at.computing);
+    double ratio = bandwidth_Bps > 0 ? bandwidth_Bps / link->bandwidth_Bps : 1;
+    cluster->rank_flops *= computing;
+    cluster->rank_flops_bf16 *= computing;
+    for (int64_t i = 0;
+         i < cluster->n_machines && cluster->machines != a->cluster.machines; i++)
+        cluster->machines[i].rank_flops *= computing;
+    if (sites) scale_link(&cluster->site, ratio * wire);
+    if (!sites) wire *= ratio;
+    return wire < 1 || wire > 1 ? scale_wire(ctx, a, wire, cluster) : WEFT_OK;
 }
 
 /* Whether all steps at the same place of a cycle are equal. */
@@ -69,7 +89,7 @@ static weft_status take_facts(weft_ctx *ctx, const wefti_adviser *a,
     int64_t rows = wefti_advise_tokens(a, c->nodes) / wefti_advise_length(a) / ranks;
     WEFT_TRY(wefti_advise_facts(ctx, config, &a->cluster, cluster));
     WEFT_TRY(wefti_machines_take(ctx, a, c->nodes, rows, cluster));
-    return set_rate(ctx, a, bandwidth_Bps, cluster);
+    return set_rates(ctx, a, bandwidth_Bps, cluster);
 }
 
 /* ---- many ranks ---- */

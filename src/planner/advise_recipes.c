@@ -22,15 +22,15 @@
 #define REPLICATORS "docs/results.md, All replicators and DiLoCo at equal steps"
 #define GOSSIP "docs/results.md, Gossip at equal steps"
 #define COMPARED "docs/methods-compared.md"
-#define SAME                                                                             \
-    { "", true, 0, 1, 1, 0, "the same sum in another order" }
-/* The first averages all gradients in each step; the second does not. */
+#define SAME {"", true, 0, 1, 1, 0, "the same sum in another order"}, false
+/* The first averages all gradients in each step, with Muon; the others do not. */
 #define AVERAGED(changes, low, high, source)                                             \
-    { changes, true, 0, low, high, 0, source }
+    {changes, true, 0, low, high, 0, source}, true
 #define MEASURED(changes, low, high, growth, error, source)                              \
-    { changes, true, (float)(error), low, high, growth, source }
-#define UNKNOWN(changes)                                                                 \
-    { changes, false, 0, 1, 1, 0, "" }
+    {changes, true, (float)(error), low, high, growth, source}, false
+#define WITH_MUON(changes, low, high, growth, error, source)                             \
+    {changes, true, (float)(error), low, high, growth, source}, true
+#define UNKNOWN(changes) {changes, false, 0, 1, 1, 0, ""}, false
 
 #define MUON "Muon steps in place of AdamW"
 #define SIGNS "the nodes agree on a part of a momentum, and step along its sign"
@@ -104,11 +104,11 @@ const wefti_recipe wefti_recipes[] = {
      "method=dadam mixer.kind=choco mixer.topology=aer mixer.values=sign", 2, 0, false,
      MEASURED(CODED, 1.21, 1.66, 0.20, 0.08, GOSSIP)},
     {"dadam muon", "dadam", "method=dadam mixer.topology=aer optimizer.kind=muon", 2, 0,
-     true, MEASURED(DRIFT ", with Muon", 0.42, 0.47, 0.25, 0.1, COMPARED)},
+     true, WITH_MUON(DRIFT ", with Muon", 0.42, 0.47, 0.25, 0.1, COMPARED)},
     {"choco int8 muon", "dadam",
      "method=dadam mixer.kind=choco mixer.topology=aer mixer.values=int8 "
      "optimizer.kind=muon",
-     2, 0, true, MEASURED(CODED ", with Muon", 0.43, 0.47, 0.25, 0.1, COMPARED)},
+     2, 0, true, WITH_MUON(CODED ", with Muon", 0.43, 0.47, 0.25, 0.1, COMPARED)},
     {"accumadam aer", "accumadam", "method=accumadam mixer.topology=aer", 2, 0, false,
      MEASURED(DRIFT, 1.02, 1.34, 0.34, 0.09, COMPARED)},
     {"diloco H=50", "diloco", "method=diloco mixer.outer_every=50", 2, 50, true,
@@ -117,11 +117,11 @@ const wefti_recipe wefti_recipes[] = {
      MEASURED("the nodes train apart and bring parts together in turns, a little late",
               1.17, 1.54, 0.21, 0.10, COMPARED)},
     {"muloco", "muloco", "method=muloco", 2, 30, true,
-     MEASURED("the nodes train apart with Muon and come together now and then", 0.48,
-              0.58, 0.25, 0.05, COMPARED)},
+     WITH_MUON("the nodes train apart with Muon and come together now and then", 0.48,
+               0.58, 0.25, 0.05, COMPARED)},
     {"muloco int4", "muloco", "method=muloco mixer.values=int4", 2, 30, false,
-     MEASURED("the nodes train apart with Muon and exchange coded changes now and then",
-              0.48, 0.58, 0.31, 0.13, COMPARED)},
+     WITH_MUON("the nodes train apart with Muon and exchange coded changes now and then",
+               0.48, 0.58, 0.31, 0.13, COMPARED)},
     {"sparseloco", "sparseloco", "method=sparseloco", 2, 30, false,
      MEASURED("the nodes train apart and bring their largest changes together", 3.14,
               3.95, 0.00, 0.08, COMPARED)},
@@ -156,4 +156,14 @@ static const wefti_recipe *find_in(const wefti_recipe *recipes, const char *name
 const wefti_recipe *wefti_recipe_find(const char *name) {
     const wefti_recipe *found = find_in(wefti_recipes, name);
     return found ? found : find_in(wefti_site_recipes, name);
+}
+
+/* One node's name is not its recipe's. */
+bool wefti_advise_has_muon(const wefti_adviser *a, const weft_candidate *c) {
+    const wefti_recipe *recipe = find_in(
+        c->sites > 1 ? wefti_site_recipes : wefti_recipes, c->name);
+    if (recipe) return recipe->muon;
+    for (recipe = wefti_recipes; recipe->name && c->nodes == 1; recipe++)
+        if (recipe->muon && c->learning.changes == recipe->learning.changes) return true;
+    return a->own && a->own->muon;
 }

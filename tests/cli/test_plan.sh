@@ -23,20 +23,21 @@ expect 0 "$weft" plan run.yaml "${facts[@]}"
 [[ ! -s err ]] || fail "something on stderr: $(head -1 err)"
 grep -qxF "cluster  2 nodes x 1 rank, wire 100 Mbit/s, 1 ms; facts: by hand" out ||
     fail "head: $(sed -n 2p out)"
-grep -q "^One node alone takes" out || fail "no word about one node"
-grep -q "^Against one node alone, with a wire of 100 Mbit/s and 1 ms latency" out ||
-    fail "no word about the methods"
 grep -qE "^ *[0-9]+= +one node " out || fail "no row for one node"
 (($(grep -cE "^ *[0-9]+\*" out) == 1)) || fail "not one choice"
-[[ $(sed -n 4p out) =~ ^(Take|Stay) ]] || fail "the answer is not first: $(sed -n 4p out)"
+[[ $(sed -n 4p out) =~ ^(Take|Stay|Measure\ first) ]] || fail "the answer is not first: $(sed -n 4p out)"
 grep -A1 "^     method " out | tail -1 | grep -qE "^ *[0-9]+\*" || fail "the choice is not on row one"
 (($(grep -E "^ *[0-9]+[*=]? +[a-z]" out | wc -L) <= 80)) || fail "more than 80 columns"
 (($(wc -L <out) <= 80)) || fail "a line of more than 80 columns: $(awk 'length > 80' out | head -1)"
-grep -qE "^instead of it .*faster than one node from" out || fail "no alternatives"
+(($(grep -cE "^ *[0-9]+[*=]? +[a-z]" out) >= 5)) || fail "not the choice, three others and one node"
+(($(wc -l <out) <= 32)) || fail "a long answer: $(wc -l <out) lines"
 grep -q "^Assumed, because nothing says otherwise: " out || fail "no assumptions"
 expect 0 "$weft" plan run.yaml "${facts[@]}" --wide
 grep -q "tokens/s" out || fail "not all columns with --wide"
-expect 0 "$weft" plan run.yaml "${facts[@]}"
+grep -q "^One node alone takes" out || fail "no word about one node"
+grep -q "^Against one node alone, with a wire of 100 Mbit/s and 1 ms latency" out ||
+    fail "no word about the methods"
+expect 0 "$weft" plan run.yaml "${facts[@]}" --top 12
 (($(grep -cE "^ *[0-9]+[*=]? +[a-z]" out) <= 16)) || fail "more rows than --top and the marked ones"
 expect 0 "$weft" plan run.yaml "${facts[@]}" --top 0
 (($(grep -cE "^ *[0-9]+[*=]? +[a-z]" out) > 15)) || fail "not all rows with --top 0"
@@ -45,7 +46,7 @@ expect 0 "$weft" plan run.yaml "${facts[@]}" --top 0
 expect 0 "$weft" plan run.yaml mesh.nodes=4 mesh.link=1Gbit,20us --node-flops 20G
 grep -qxF "cluster  4 nodes x 1 rank, wire 1 Gbit/s, 20 us; facts: by hand" out ||
     fail "facts of the run: $(sed -n 2p out)"
-expect 0 "$weft" plan run.yaml --nodes 1 --node-flops 20G
+expect 0 "$weft" plan run.yaml --nodes 1 --node-flops 20G --wide
 grep -q "^Against" out && fail "words about a wire with one node"
 
 # -- JSON, a drawing, a run file
@@ -53,7 +54,7 @@ expect 0 "$weft" plan run.yaml "${facts[@]}" --json --svg plan.svg --write chose
 python3 - out <<'PY' || fail "JSON"
 import json, sys
 a = json.load(open(sys.argv[1]))
-assert a["version"] == 2 and a["tokens_per_step"] == 2048 and a["tokens"] == 200 * 2048
+assert a["version"] == 3 and a["tokens_per_step"] == 2048 and a["tokens"] == 200 * 2048
 c = a["candidates"]
 one, best = c[a["baseline"]], c[a["choice"]]
 assert one["nodes"] == 1 and one["speedup"] == 1 and best["usable"]
@@ -62,6 +63,13 @@ for x in c:
     assert p["step_s"]["low"] <= p["step_s"]["median"] <= p["step_s"]["high"]
     assert p["bound"] in ("compute", "wire", "waiting", "codec")
     assert 0 <= p["hidden_share"] <= 1
+    assert x["speedup_range"]["low"] <= x["speedup"] <= x["speedup_range"]["high"]
+    assert x["alone_range"]["low"] <= x["alone"] <= x["alone_range"]["high"]
+    low, high = x["alone_range"]["low"], x["alone_range"]["high"]
+    assert x["worth"] == ("no" if x["nodes"] == 1 or high <= 1 else "yes" if low > 1 else "measure")
+    assert c[x["peer"]]["nodes"] == 1 and x["doubt"] in ("wire", "computing", "learning", "model")
+assert a["worth"] == c[a["headline"]]["worth"] and a["answer"].startswith(
+    {"yes": "Take ", "no": "Stay ", "measure": "Measure first: "}[a["worth"]])
 n = len(a["curves"]["bandwidth_Bps"])
 assert n > 5 and all(len(m["speedup"]) == n for m in a["curves"]["methods"])
 assert a["ranges"][0]["from_Bps"] == 0 and a["ranges"][-1]["to_Bps"] is None
@@ -233,7 +241,7 @@ refuses_like "memory-bandwidth is '20G', expected .*" "$weft" plan run.yaml "${f
 # -- one node: what would make it a question; a rival's sentence is a paragraph of its own
 expect 0 "$weft" plan run.yaml --nodes 1 --node-flops 20G --same
 grep -q "^There is one node: say --nodes and --link to compare it with more" out || fail "one node: $(sed -n 4p out)"
-expect 0 "$weft" plan run.yaml --nodes 1 --node-flops 20G --memory-bandwidth 20GBps
+expect 0 "$weft" plan run.yaml --nodes 1 --node-flops 20G --memory-bandwidth 20GBps --wide
 grep -q "^One node alone takes" out || fail "one node: $(grep 'One node alone' out)"
 
 # -- what was measured, and other frameworks
@@ -348,7 +356,7 @@ two = [x for x in a["candidates"] if x["nodes"] == 2][0]
 p = two["prediction"]
 assert abs(p["tokens_per_s"] * p["mean_step_s"] / 4096 - 1) < 1e-6
 PY
-expect 0 "$weft" plan run.yaml "${facts[@]}" batch.micro=64
+expect 0 "$weft" plan run.yaml "${facts[@]}" batch.micro=64 --wide
 grep -q "^Against one node alone" out || fail "batch.micro does not adapt to 2 nodes"
 expect 0 "$weft" plan run.yaml "${facts[@]}" --failures 100h --restart 5min --save 30s
 

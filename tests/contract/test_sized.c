@@ -219,6 +219,7 @@ static const char *const given[] = {
     X(weft_learning, 48)                                                                 \
     X(weft_candidate, 872)                                                               \
     X(weft_left_out, 424)                                                                \
+    X(weft_outlook, 80)                                                                  \
     X(weft_range, 24)                                                                    \
     X(weft_quantiles, 24)                                                                \
     X(weft_span, 48)                                                                     \

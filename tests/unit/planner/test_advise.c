@@ -244,7 +244,7 @@ static void a_batch_that_nobody_can_share_stays_on_one_node(void **state) {
     assert_ok(ctx, advise(&s, NULL));
     for (int64_t i = 0; i < s.advice->n_candidates; i++)
         assert_int_equal(s.advice->candidates[i].nodes, 1);
-    assert_non_null(strstr(s.advice->text,
+    assert_non_null(strstr(s.advice->answer,
                            "Nothing could be tried on several nodes: "
                            "batch.tokens_per_step is 96, expected a multiple of 64"));
     drop(&s);
@@ -271,7 +271,7 @@ static void too_little_memory_is_said_and_never_chosen(void **state) {
     assert_int_equal(s.advice->choice, -1);
     assert_int_equal(s.advice->fastest, -1);
     assert_true(s.advice->baseline >= 0);
-    assert_non_null(strstr(s.advice->text, "Nothing that was tried fits"));
+    assert_non_null(strstr(s.advice->answer, "Nothing that was tried fits"));
     drop(&s);
 }
 

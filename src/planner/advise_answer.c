@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/* The answer: whether a second machine is worth it and with which method, in a few lines.
+ *
+ *     Take / Stay / Measure first   the choice, its speed-up with both ends, the reason
+ *     Assumed                       the facts that nobody gave, and what would turn the answer
+ *     next                          what to type: the command that decides, or that does it
+ *
+ * The speed-up of the answer is relative to one node with the same optimizer; what the
+ * optimizer gives is a number of its own. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "planner/advise_words.h"
+
+typedef struct answer {
+    weft_ctx *ctx;
+    wefti_buffer text;
+    const wefti_adviser *adviser;
+    const weft_advice *a;
+} answer;
+
+#define PUT(w, ...) wefti_buffer_print((w)->ctx, &(w)->text, __VA_ARGS__)
+
+static const weft_candidate *at(const weft_advice *a, int64_t i) {
+    return i < 0 ? NULL : &a->candidates[i];
+}
+
+static const weft_outlook *outlook(const weft_advice *a, const weft_candidate *c) {
+    return &a->outlooks[c - a->candidates];
+}
+
+/* "0.36 to 1.93". */
+static const char *span_text(double low, double high, char *out, size_t size) {
+    snprintf(out, size, high >= 99.95 ? "%.0f to %.0f" : "%.2g to %.2g", low, high);
+    return out;
+}
+
+static bool has_sites(const weft_advice *a) {
+    for (int64_t i = 0; i < a->n_candidates; i++)
+        if (a->candidates[i].sites > 1) return true;
+    return false;
+}
+
+/* The most frequent reason for which candidates were left out. */
+static const char *main_reason(const weft_advice *a) {
+    int64_t most = 0;
+    for (int64_t i = 1; i < a->n_left_out; i++)
+        if (a->left_out[i].n > a->left_out[most].n) most = i;
+    return a->left_out[most].why;
+}
+
+static const char *const bounds[] = {"computing", "the wire", "waiting for late ranks",
+                                     "coding and optimizing"};
+
+/* ---- the choice ---- */
+
+/* What needs no second machine. */
+static void put_optimizer(answer *w, const weft_candidate *c) {
+    const weft_outlook *o = outlook(w->a, c);
+    const weft_candidate *peer = at(w->a, o->peer);
+    char span[40];
+    if (!peer->learning.changes[0]) return;
+    PUT(w, " By itself, one node where %s is %.3g times faster to the same loss (%s).",
+        peer->learning.changes, o->optimizer,
+        span_text(o->optimizer_low, o->optimizer_high, span, sizeof span));
+}
+
+static void put_faster_unknown(answer *w) {
+    const weft_candidate *fastest = at(w->a, w->a->fastest),
+                         *choice = at(w->a, w->a->choice);
+    if (!fastest || !choice || fastest == choice || fastest->learning.measured) return;
+    if (fastest->speedup < 1.25 * choice->speedup) return; /* it may need more steps */
+    PUT(w, " %s would be faster%s (%.3g times), but how it learns has not been measured.",
+        fastest->name, choice->nodes > 1 ? " still" : "", fastest->speedup);
+}
+
+/* A candidate that is expected to be faster, by less than the error of the comparison. */
+static void put_rival(answer *w) {
+    const weft_candidate *choice = at(w->a, w->a->choice), *rival = at(w->a, w->a->rival);
+    if (!choice || !rival || rival == choice) return;
+    if (rival->speedup < 1.05 * choice->speedup) return;
+    if (w->a->worth == WEFT_WORTH_MEASURE && w->a->headline == w->a->rival) return;
+    double apart = wefti_advise_apart(w->adviser, choice, choice->cost_s, rival,
+                                      rival->cost_s);
+    if (rival->nodes == 1)
+        PUT(w, " One node where %s",
+            rival->learning.changes[0] ? rival->learning.changes : "AdamW steps");
+    else
+        PUT(w, " %s", rival->name);
+    if (rival->nodes > 1 && rival->nodes != choice->nodes)
+        wefti_put_mesh(w->ctx, &w->text, rival);
+    PUT(w,
+        " is expected %.3g times faster than that, which is level: by what is known they "
+        "may be %.3g times apart.",
+        rival->speedup / choice->speedup, exp(apart));
+}
+
+/* What the nodes would achieve that the choice does not use. */
+static void put_more(answer *w, const weft_candidate *c) {
+    const weft_candidate *more = NULL;
+    char factor[64];
+    for (int64_t i = 0; i < w->a->n_candidates; i++) {
+        const weft_candidate *other = &w->a->candidates[i];
+        bool alike = other->usable && other->nodes > c->nodes &&
+                     other->sites == c->sites && strcmp(other->name, c->name) == 0;
+        if (alike && (!more || other->nodes > more->nodes)) more = other;
+    }
+    if (!more || c->nodes < 2) return;
+    PUT(w, " On %lld nodes it would be %s.", (long long)more->nodes,
+        wefti_factor_text(outlook(w->a, more)->alone, factor, sizeof factor));
+}
+
+static void put_name(answer *w, const weft_candidate *c) {
+    PUT(w, "%s", c->name);
+    wefti_put_mesh(w->ctx, &w->text, c);
+    if (has_sites(w->a) && c->sites <= 1) PUT(w, " of one site");
+}
+
+/* "1.93 times faster (1.5 to 1.9) than one node alone, 86 min instead of 2.5 h". */
+static void put_gain(answer *w, const weft_candidate *c) {
+    const weft_outlook *o = outlook(w->a, c);
+    const weft_candidate *peer = at(w->a, o->peer);
+    char span[40], mine[32], its[32];
+    if (!peer->usable) {
+        PUT(w, ", because one node alone %s: %s to the goal", peer->problem,
+            wefti_seconds_text(3600 * c->hours, mine, sizeof mine));
+        return;
+    }
+    PUT(w, ": %.3g times faster (%s) than one node %s, %s instead of %s", o->alone,
+        span_text(o->alone_low, o->alone_high, span, sizeof span),
+        peer->learning.changes[0] ? "with the same optimizer" : "alone",
+        wefti_seconds_text(3600 * c->hours, mine, sizeof mine),
+        wefti_seconds_text(3600 * peer->hours, its, sizeof its));
+}
+
+static void put_take(answer *w, const weft_candidate *c) {
+    char bytes[32];
+    PUT(w, "Take ");
+    put_name(w, c);
+    put_gain(w, c);
+    PUT(w, ", %s out of each node; what bounds a step is %s.",
+        wefti_format_bytes(1e9 * c->gigabytes, bytes, sizeof bytes),
+        bounds[c->prediction.bound]);
+    put_optimizer(w, c);
+    put_more(w, c);
+}
+
+/* The reason of a range that has 1 in it. */
+static const char *const doubts[] = {
+    [WEFT_DOUBT_WIRE] = "by what the wire really carries",
+    [WEFT_DOUBT_COMPUTING] = "by how fast a rank really computes",
+    [WEFT_DOUBT_LEARNING] = "by how many steps it takes to the same loss",
+    [WEFT_DOUBT_MODEL] = "which is as near as a prediction comes"};
+
+static void put_measure(answer *w, const weft_candidate *c) {
+    const weft_outlook *o = outlook(w->a, c);
+    const weft_candidate *peer = at(w->a, o->peer);
+    char span[40], rate[32];
+    PUT(w, "Measure first: ");
+    put_name(w, c);
+    PUT(w,
+        " is expected %.3g times as fast as one node %s, and %s times is plausible, %s.",
+        o->alone, peer->learning.changes[0] ? "with the same optimizer" : "alone",
+        span_text(o->alone_low, o->alone_high, span, sizeof span), doubts[o->doubt]);
+    if (o->doubt == WEFT_DOUBT_WIRE && isfinite(c->break_even_Bps) &&
+        c->break_even_Bps > 0)
+        PUT(w, " It is faster from %s on.",
+            wefti_rate_text(c->break_even_Bps, rate, sizeof rate));
+    put_optimizer(w, c);
+}
+
+/* Explains why the choice is one node: the best of several nodes, and the rate of the wire
+ * from which the answer changes. */
+static void put_stay(answer *w, const weft_candidate *one) {
+    const weft_advice *a = w->a;
+    const weft_candidate *best = at(a, a->headline);
+    char span[40], rate[32];
+    PUT(w, "Stay on one node");
+    if (one->learning.changes[0])
+        PUT(w, ", where %s: %.3g times faster to the same loss", one->learning.changes,
+            one->speedup);
+    if (best) {
+        const weft_outlook *o = outlook(a, best);
+        PUT(w, "%s the best on several, ", one->learning.changes[0] ? ";" : ":");
+        put_name(w, best);
+        PUT(w, ", is %s times as fast%s",
+            span_text(o->alone_low, o->alone_high, span, sizeof span),
+            one->learning.changes[0] && wefti_advise_has_muon(w->adviser, best)
+                ? " as that"
+                : "");
+    }
+    PUT(w, ".");
+    for (int64_t i = 1; i < a->n_ranges; i++)
+        if (a->ranges[i - 1].candidate == a->choice && a->ranges[i].candidate >= 0 &&
+            a->ranges[i].from_Bps > a->wire.bandwidth_Bps) {
+            PUT(w, " It would be otherwise with a wire of %s.",
+                wefti_rate_text(a->ranges[i].from_Bps, rate, sizeof rate));
+            return;
+        }
+}
+
+static void put_alone(answer *w, const weft_candidate *c) {
+    if (w->adviser->cluster.nodes == 1)
+        PUT(w, "There is one node: say --nodes and --link to compare it with more.");
+    else if (w->a->n_left_out > 0)
+        PUT(w, "Nothing could be tried on several nodes: %s.", main_reason(w->a));
+    if (c->learning.changes[0])
+        PUT(w, " One node where %s is %.3g times faster to the same loss.",
+            c->learning.changes, c->speedup);
+}
+
+static void put_choice(answer *w) {
+    const weft_advice *a = w->a;
+    const weft_candidate *c = at(a, a->choice);
+    if (!c)
+        PUT(w, "Nothing that was tried fits into the memory.");
+    else if (a->headline < 0)
+        put_alone(w, c);
+    else if (a->worth == WEFT_WORTH_MEASURE)
+        put_measure(w, at(a, a->headline));
+    else if (c->nodes == 1)
+        put_stay(w, c);
+    else
+        put_take(w, c);
+    if (!c) return;
+    put_rival(w);
+    put_faster_unknown(w);
+}
+
+/* ---- what was assumed ---- */
+
+/* Facts of the wire, as one phrase; "" if it was measured. */
+static const char *wire_assumed(const wefti_adviser *a) {
+    if (a->options.wire != WEFT_KNOWN_TYPED || a->cluster.wire.residual > 0) return NULL;
+    return wefti_advise_is_rdma(a)
+               ? "RDMA that carries two thirds of its label or more"
+               : "a wire that carries a fifth of its label or more, as TCP does";
+}
+
+static int list_assumed(const wefti_adviser *adviser, const char *words[8]) {
+    const weft_cluster *c = &adviser->cluster;
+    const weft_advise_options *o = &adviser->options;
+    int n = 0;
+    bool several = c->nodes > 1;
+    if (several && wire_assumed(adviser)) words[n++] = wire_assumed(adviser);
+    if (c->n_units == 0 && c->n_steps == 0 && o->computing == WEFT_KNOWN_TYPED)
+        words[n++] = "ranks within 30 % of their rate";
+    if (several && adviser->advice->wire.latency_s <= 0) words[n++] = "a latency of 0";
+    if (c->memory_bytes <= 0) words[n++] = "enough memory";
+    if (c->memory_Bps <= 0 && c->n_codecs == 0)
+        words[n++] = "no time for coding and optimizing";
+    if (c->jitter.spread <= 0 && c->jitter.drift <= 0 && c->jitter.stall_share <= 0 &&
+        c->n_steps == 0)
+        words[n++] = "machines that are always equally fast";
+    if (o->failure_s <= 0) words[n++] = "no failures";
+    return n;
+}
+
+/* The choice at the slow end of the wire, if it is another. */
+static void put_turn(answer *w) {
+    const weft_advice *a = w->a;
+    wefti_point ends[2];
+    char rate[32];
+    if (a->choice < 0 || a->worth == WEFT_WORTH_MEASURE) return;
+    wefti_advise_ends(w->adviser, ends);
+    for (int64_t i = 0; i + 1 < a->n_ranges; i++) {
+        const weft_range *r = &a->ranges[i];
+        const weft_candidate *c = at(a, r->candidate);
+        bool turns = r->candidate != a->choice && r->to_Bps < a->wire.bandwidth_Bps &&
+                     r->to_Bps > ends[0].wire * a->wire.bandwidth_Bps && c &&
+                     a->ranges[i + 1].candidate == a->choice;
+        if (!turns) continue;
+        PUT(w, " If the wire carries less than %s, take %s.",
+            wefti_rate_text(r->to_Bps, rate, sizeof rate), c->name);
+        return;
+    }
+}
+
+static void put_assumed(answer *w) {
+    const char *words[8];
+    int n = list_assumed(w->adviser, words);
+    if (n == 0) return;
+    PUT(w, "\n\nAssumed, because nothing says otherwise: ");
+    for (int i = 0; i < n; i++)
+        PUT(w, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", words[i]);
+    PUT(w, ".");
+    put_turn(w);
+}
+
+/* ---- what to type next ---- */
+
+/* The call in PyTorch, for the rows of other frameworks. */
+static const char *in_torch(const char *framework) {
+    static const char *const calls[][2] = {
+        {"ddp", "torch.nn.parallel.DistributedDataParallel(model)"},
+        {"ddp-after",
+         "torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=10**6)"},
+        {"zero1", "torch.distributed.optim.ZeroRedundancyOptimizer(parameters, "
+                  "AdamW)"},
+        {"zero2",
+         "torch.distributed.fsdp.fully_shard(model, reshard_after_forward=False)"},
+        {"fsdp", "torch.distributed.fsdp.fully_shard(model)"},
+        {"hsdp", "torch.distributed.fsdp.fully_shard(model, mesh=of_nodes_and_ranks)"}};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        if (strcmp(framework, calls[i][0]) == 0) return calls[i][1];
+    return framework;
+}
+
+/* `section.key=value` of a method as an argument of weft_sync's: section_key="value". */
+static void put_argument(answer *w, const char *before, const char *word, size_t n) {
+    size_t name = strcspn(word, "=");
+    char key[64], value[64], *end;
+    if (name >= n || name >= sizeof key || n - name - 1 >= sizeof value) return;
+    snprintf(key, sizeof key, "%.*s", (int)name, word);
+    snprintf(value, sizeof value, "%.*s", (int)(n - name - 1), word + name + 1);
+    for (char *dot = key; *dot; dot++)
+        if (*dot == '.') *dot = '_';
+    (void)wefti_strtod(value, &end);
+    PUT(w, *end == '\0' ? "%s%s=%s" : "%s%s=\"%s\"", before, key, value);
+}
+
+/* Writes those settings of a candidate that belong to its method, two keys per line; the
+ * mesh and the batch are set by whoever starts the run. */
+static void put_arguments(answer *w, const char *settings) {
+    int n_put = 0;
+    for (const char *word = settings; *word; word += strspn(word, " ")) {
+        size_t n = strcspn(word, " ");
+        bool of_run = strncmp(word, "mesh.", 5) == 0 || strncmp(word, "batch.", 6) == 0;
+        if (!of_run) put_argument(w, n_put++ % 2 ? ",\n        " : ", ", word, n);
+        word += n;
+    }
+}
+
+/* Whether only steps on several nodes were measured, so that one on one node tells most. */
+static bool lacks_one(const weft_advise_options *o) {
+    for (int i = 0; i < o->n_measured; i++)
+        if (o->measured[i].nodes == 1) return false;
+    return o->n_measured > 0;
+}
+
+/* The one command that decides. */
+static void put_decider(answer *w) {
+    const weft_candidate *c = at(w->a, w->a->headline);
+    long long nodes = (long long)c->nodes;
+    weft_doubt doubt = outlook(w->a, c)->doubt;
+    if (doubt == WEFT_DOUBT_WIRE && lacks_one(&w->adviser->options))
+        doubt = WEFT_DOUBT_COMPUTING;
+    switch (doubt) {
+    case WEFT_DOUBT_COMPUTING:
+        PUT(w, "A step on one node decides it:\n\n"
+               "    weft plan ... --measured \"1 node: SECONDS s\"");
+        return;
+    case WEFT_DOUBT_LEARNING:
+        PUT(w,
+            "The losses of a short run decide it:\n\n"
+            "    weft plan ... --write run.yaml --pick %lld\n"
+            "    weft train run.yaml run.steps=1000   and with method=none mesh.nodes=1",
+            (long long)w->a->headline + 1);
+        return;
+    case WEFT_DOUBT_WIRE:
+    case WEFT_DOUBT_MODEL: break;
+    }
+    PUT(w,
+        "A step on %lld nodes decides it:\n\n"
+        "    weft plan ... --measured \"%lld nodes, %s: SECONDS s\"",
+        nodes, nodes, c->framework[0] ? c->framework : "ddp");
+}
+
+static void put_run(answer *w, const weft_candidate *c) {
+    if (c->sites > 1) {
+        PUT(w, "To do it (docs/launching.md):\n\n    weft plan ... --write run.yaml");
+        return;
+    }
+    PUT(w,
+        "To do it in a PyTorch loop of your own (docs/pytorch.md), or with weft alone, "
+        "which computes on processors (docs/launching.md):\n\n"
+        "    optimizer = weft_sync.torch.Optimizer(model");
+    put_arguments(w, c->settings);
+    PUT(w, ")\n    weft plan ... --write run.yaml");
+}
+
+/* Paragraphs that begin with blanks are lines to type, and are not wrapped. */
+static void put_next(answer *w) {
+    const weft_candidate *c = at(w->a, w->a->choice);
+    if (w->a->worth == WEFT_WORTH_MEASURE && w->a->headline >= 0) {
+        put_decider(w);
+    } else if (!c || (c->nodes == 1 && !c->learning.changes[0])) {
+        return;
+    } else if (c->nodes == 1) {
+        PUT(w, "To do it:\n\n    weft plan ... --write run.yaml\n"
+               "    weft train run.yaml");
+    } else if (c->framework[0]) {
+        PUT(w, "To do it, in a loop that torchrun starts on all machines:\n\n    %s",
+            in_torch(c->framework));
+    } else {
+        put_run(w, c);
+    }
+}
+
+/* ---- the whole ---- */
+
+/* What `put` writes; [out] owned by the advice. */
+static weft_status write(wefti_adviser *a, void (*put)(answer *w), char **out) {
+    answer w = {.ctx = a->ctx, .adviser = a, .a = a->advice};
+    wefti_buffer_text(w.ctx, &w.text, "");
+    put(&w);
+    if (w.text.status != WEFT_OK) {
+        weft_status status = w.text.status;
+        wefti_buffer_fini(w.ctx, &w.text);
+        return status;
+    }
+    *out = w.text.bytes;
+    return WEFT_OK;
+}
+
+static void put_answer(answer *w) {
+    put_choice(w);
+    put_assumed(w);
+}
+
+weft_status wefti_advise_answer(wefti_adviser *a) {
+    WEFT_TRY(write(a, put_answer, &a->advice->answer));
+    return write(a, put_next, &a->advice->next);
+}

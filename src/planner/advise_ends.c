@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* What is plausible of each candidate: it is predicted at two ends of the facts.
+ *
+ *     low     the slowest wire with the fastest ranks: one node gains most, an exchange least
+ *     high    the fastest wire with the slowest ranks
+ *
+ *     speed-up    [r_low / m, r_high m],  r = time of one node / time of the candidate at that end
+ *     log^2 m     model^2 + learning^2    the errors that no fact explains
+ *
+ * Ends of the facts, relative to what was given. Nothing is faster than its label, so the
+ * wire's are one-sided:
+ *
+ *     wire, typed     1/5 to 1      TCP, or not named: one stream or a few, another's traffic, a
+ *                                   virtual machine's share. 1-bit Adam's paper measures 4.1 of
+ *                                   40 Gbit/s and 9.4 of 10; cloud machines reach 0.3 to 1.
+ *     wire, RDMA      1/1.5 to 1    published all-reduces reach 70 to 95 % of such labels
+ *     wire, measured  1 +- 5 %, or the residual of the probe's fit
+ *     ranks, typed    1 +- 30 %; data sheet: from the least to the most that is reported of it;
+ *                     measured: as it is
+ *
+ * An answer is "yes" or "no" only if both ends agree. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "planner/advise.h"
+
+static const double wire_spread = 0.05;
+static const double typed_spread = 0.30, sheet_spread = 0.24;
+
+/* Errors of the model. A closed form leaves out more than it counts twice, so a step is
+ * rather longer. */
+static const double watch = 0.02; /* of a step that somebody measured */
+static const double model = 0.05, closed_slower = 0.15, closed_faster = 0.10;
+
+/* What learns alike differs by what seeds do (advise_steps.c). */
+static const double seeds = 0.05;
+
+/* A wire of a shorter latency is RDMA: no kernel's TCP answers in less. */
+static const double rdma_latency_s = 10e-6;
+
+static bool is_measured(const wefti_adviser *a) {
+    return a->options.wire == WEFT_KNOWN_MEASURED || a->cluster.wire.residual > 0;
+}
+
+bool wefti_advise_is_rdma(const wefti_adviser *a) {
+    double latency_s = a->cluster.wire.latency_s;
+    if (a->options.wire_low > 0) return a->options.wire_low >= 0.5;
+    return a->cluster.sites <= 1 && latency_s > 0 && latency_s < rdma_latency_s;
+}
+
+static double wire_low(const wefti_adviser *a) {
+    double spread = fmax(wire_spread, a->cluster.wire.residual);
+    if (is_measured(a)) return 1 / (1 + spread);
+    if (a->options.wire_low > 0) return a->options.wire_low;
+    if (a->options.wire == WEFT_KNOWN_SHEET) return 0.5;
+    return wefti_advise_is_rdma(a) ? WEFT_RDMA_LOW : WEFT_TCP_LOW;
+}
+
+static double wire_high(const wefti_adviser *a) {
+    if (is_measured(a)) return 1 + fmax(wire_spread, a->cluster.wire.residual);
+    return a->options.wire == WEFT_KNOWN_SHEET ? 2 : 1;
+}
+
+void wefti_advise_ends(const wefti_adviser *a, wefti_point out[2]) {
+    const weft_advise_options *o = &a->options;
+    bool units = a->cluster.n_units > 0 || a->cluster.n_steps > 0;
+    double spread = units || o->computing == WEFT_KNOWN_MEASURED ? 0
+                    : o->computing == WEFT_KNOWN_SHEET           ? sheet_spread
+                                                                 : typed_spread;
+    double low = o->computing_low > 0 ? o->computing_low : 1 / (1 + spread);
+    double high = o->computing_high > 0 ? o->computing_high : 1 + spread;
+    out[0] = (wefti_point){.wire = wire_low(a), .computing = high};
+    out[1] = (wefti_point){.wire = wire_high(a), .computing = low};
+}
+
+/* ---- every candidate at both ends ---- */
+
+typedef struct trial {
+    wefti_adviser *a;
+    wefti_point ends[2];
+    double (*cost_s)[2]; /* [candidates] at both ends; NAN: not predicted */
+} trial;
+
+static bool is_wanted(const wefti_adviser *a, const weft_candidate *c, int64_t i) {
+    if (!wefti_advise_is_large(a)) return true;
+    return c->nodes == 1 || c->curve >= 0 || i == a->advice->choice;
+}
+
+/* Task i: candidate i / 2 at end i % 2. */
+static weft_status predict_end(weft_ctx *ctx, void *user, int64_t i) {
+    trial *t = user;
+    const weft_candidate *c = &t->a->advice->candidates[i / 2];
+    weft_prediction p = {.struct_size = sizeof p};
+    wefti_adviser there = *t->a;
+    t->cost_s[i / 2][i % 2] = NAN;
+    if (!is_wanted(t->a, c, i / 2)) return WEFT_OK;
+    there.at = t->ends[i % 2];
+    WEFT_TRY(wefti_advise_predict(ctx, &there, c, 0, &p));
+    t->cost_s[i / 2][i % 2] = wefti_advise_cost(t->a, c, p.mean_step_s);
+    return WEFT_OK;
+}
+
+/* ---- one candidate's range ---- */
+
+/* The candidate on one node with the optimizer of candidate c. */
+static int64_t peer_of(const wefti_adviser *a, const weft_candidate *c) {
+    const weft_advice *advice = a->advice;
+    bool muon = wefti_advise_has_muon(a, c), own = a->own && a->own->muon;
+    for (int64_t i = 0; i < advice->n_candidates && muon && !own; i++) {
+        const weft_candidate *one = &advice->candidates[i];
+        if (one->nodes == 1 && !one->framework[0] && wefti_advise_has_muon(a, one))
+            return i;
+    }
+    return advice->baseline;
+}
+
+/* Error of the steps of c relative to those of its peer. */
+static double learning_error(const weft_candidate *c, const weft_candidate *peer) {
+    bool averaged = c->learning.measured && c->learning.per_doubling_error <= 0;
+    if (!c->learning.changes[0]) return 0;
+    if (averaged && peer->learning.changes[0]) return seeds;
+    return c->steps_error;
+}
+
+typedef struct margins {
+    double slower, faster; /* of the ratio of two times, as logarithms */
+} margins;
+
+/* Whether a measured step is one of candidate c; with `nodes`, also on as many nodes. */
+static bool is_anchored(const wefti_adviser *a, const weft_candidate *c, bool nodes) {
+    for (int i = 0; i < a->options.n_measured; i++) {
+        const weft_measurement *m = &a->options.measured[i];
+        const char *name = c->framework[0] ? c->framework : c->name;
+        bool same = strcmp(m->method[0] ? m->method : "full sync", name) == 0;
+        if (same && m->nodes > 1 && (!nodes || m->nodes == c->nodes)) return true;
+    }
+    return false;
+}
+
+static margins margins_of(const wefti_adviser *a, const weft_candidate *c,
+                          double learning) {
+    bool closed = c->framework[0] && !is_anchored(a, c, false);
+    if (c->nodes == 1) return (margins){learning, learning};
+    if (is_anchored(a, c, true))
+        return (margins){fmax(learning, watch), fmax(learning, watch)};
+    return (margins){hypot(learning, closed ? closed_slower : model),
+                     hypot(learning, closed ? closed_faster : model)};
+}
+
+/* The range of the ratio of two candidates' costs: `of` over `c`. */
+static void range_of(const trial *t, int64_t of, int64_t c, margins m, double out[3]) {
+    const weft_candidate *all = t->a->advice->candidates;
+    double now = all[of].cost_s / all[c].cost_s;
+    double low = t->cost_s[of][0] / t->cost_s[c][0];
+    double high = t->cost_s[of][1] / t->cost_s[c][1];
+    out[0] = now;
+    out[1] = of == c || isnan(low) ? low : fmin(fmin(low, high), now) * exp(-m.slower);
+    out[2] = of == c || isnan(low) ? high : fmax(fmax(low, high), now) * exp(m.faster);
+}
+
+/* The largest of what widens a range: facts of computing, of the wire, learning, model. */
+static weft_doubt doubt_of(const trial *t, const weft_candidate *c, double learning,
+                           double low, double high) {
+    double facts = log(high / low) - margins_of(t->a, c, learning).slower -
+                   margins_of(t->a, c, learning).faster;
+    double computing = log(t->ends[0].computing / t->ends[1].computing);
+    double wire = log(t->ends[1].wire / t->ends[0].wire);
+    if (2 * learning >= facts && learning >= model) return WEFT_DOUBT_LEARNING;
+    if (facts <= 2 * model) return WEFT_DOUBT_MODEL;
+    return wire >= computing ? WEFT_DOUBT_WIRE : WEFT_DOUBT_COMPUTING;
+}
+
+static weft_worth worth_of(const weft_candidate *c, double low, double high) {
+    if (c->nodes == 1 || high <= 1) return WEFT_WORTH_NO;
+    return low > 1 ? WEFT_WORTH_YES : WEFT_WORTH_MEASURE;
+}
+
+static void look(const trial *t, int64_t i) {
+    weft_advice *advice = t->a->advice;
+    weft_candidate *c = &advice->candidates[i];
+    weft_outlook *out = &advice->outlooks[i];
+    double r[3];
+    out->peer = peer_of(t->a, c);
+    const weft_candidate *peer = &advice->candidates[out->peer];
+    double learning = learning_error(c, peer);
+    range_of(t, advice->baseline, i, margins_of(t->a, c, c->steps_error), r);
+    out->low = r[1], out->high = r[2];
+    range_of(t, out->peer, i, margins_of(t->a, c, learning), r);
+    out->alone = r[0], out->alone_low = r[1], out->alone_high = r[2];
+    range_of(t, advice->baseline, out->peer, margins_of(t->a, peer, peer->steps_error),
+             r);
+    out->optimizer = r[0], out->optimizer_low = r[1], out->optimizer_high = r[2];
+    if (isnan(out->low)) { /* predicted at no end: the error of the shares */
+        out->low = c->speedup / (1 + c->error), out->high = c->speedup * (1 + c->error);
+        out->alone_low = out->alone / (1 + c->error);
+        out->alone_high = out->alone * (1 + c->error);
+    }
+    c->error = c->nodes > 1 && out->high > out->low ? sqrt(out->high / out->low) - 1
+                                                    : c->error;
+    out->worth = worth_of(c, out->alone_low, out->alone_high);
+    out->doubt = doubt_of(t, c, learning, out->alone_low, out->alone_high);
+}
+
+/* ---- the answer ---- */
+
+static bool is_known(const weft_candidate *c) {
+    return c->usable && c->nodes > 1 && c->learning.measured;
+}
+
+/* What the answer is about: the choice, or the best on several nodes. */
+static int64_t headline_of(const weft_advice *advice) {
+    int64_t best = -1;
+    if (advice->choice >= 0 && advice->candidates[advice->choice].nodes > 1)
+        return advice->choice;
+    for (int64_t i = 0; i < advice->n_candidates; i++)
+        if (is_known(&advice->candidates[i]) &&
+            (best < 0 || advice->outlooks[i].alone > advice->outlooks[best].alone))
+            best = i;
+    return best;
+}
+
+/* What one node can not do at all is worth a second one. */
+static weft_worth answer_of(const weft_advice *advice) {
+    if (advice->headline < 0) return WEFT_WORTH_NO;
+    const weft_outlook *out = &advice->outlooks[advice->headline];
+    return advice->candidates[out->peer].usable ? out->worth : WEFT_WORTH_YES;
+}
+
+weft_status wefti_advise_outlook(wefti_adviser *a) {
+    weft_advice *advice = a->advice;
+    trial t = {.a = a};
+    wefti_advise_ends(a, t.ends);
+    WEFT_TRY(wefti_alloc_n(a->ctx, advice->n_candidates, sizeof *advice->outlooks,
+                           "the outlook", &advice->outlooks));
+    WEFT_TRY(wefti_alloc_n(a->ctx, advice->n_candidates, sizeof *t.cost_s, "the ends",
+                           &t.cost_s));
+    weft_status status = wefti_advise_each(a, 2 * advice->n_candidates, predict_end, &t);
+    for (int64_t i = 0; i < advice->n_candidates && status == WEFT_OK; i++) look(&t, i);
+    wefti_free(a->ctx, t.cost_s);
+    if (status != WEFT_OK) return status;
+    advice->headline = headline_of(advice);
+    advice->worth = answer_of(advice);
+    return WEFT_OK;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "base/buffer.h"
+#include "planner/advise.h"
+
+/* " on 4 nodes x 2 ranks". */
+void wefti_put_mesh(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c);
+
+/* "1.9 times faster than one node alone", "6.1 times slower ...": writes to out and returns it. */
+const char *wefti_factor_text(double speedup, char *out, size_t size);

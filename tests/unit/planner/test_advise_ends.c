@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/* Both ends of what is plausible, and the three answers. */
+#include "check.h"
+
+#include <math.h>
+
+#include <weft/plan.h>
+
+#include "planner/advise.h"
+
+static weft_ctx *ctx;
+
+static int begin(void **state) { return room_begin(&ctx); }
+
+static int end(void **state) { return ctx_end(ctx); }
+
+/* ---- the ends of the facts ---- */
+
+static void each_fact_has_the_ends_of_its_origin(void **state) {
+    enum {
+        TYPED = WEFT_KNOWN_TYPED,
+        SHEET = WEFT_KNOWN_SHEET,
+        MEASURED = WEFT_KNOWN_MEASURED
+    };
+    static const struct {
+        int wire, computing;
+        double latency_s, residual, wire_low, computing_low, computing_high;
+        int64_t sites, n_units;
+        wefti_point slow, fast; /* slow wire and fast ranks first */
+    } cases[] = {
+        {TYPED, TYPED, 50e-6, 0, 0, 0, 0, 1, 0, {0.2, 1.3}, {1, 1 / 1.3}},
+        {TYPED,
+         TYPED,
+         0,
+         0,
+         0,
+         0,
+         0,
+         1,
+         0,
+         {0.2, 1.3},
+         {1, 1 / 1.3}}, /* not named: TCP */
+        {TYPED, TYPED, 5e-6, 0, 0, 0, 0, 1, 0, {1 / 1.5, 1.3}, {1, 1 / 1.3}},
+        {TYPED, TYPED, 5e-6, 0, 0, 0, 0, 2, 0, {0.2, 1.3}, {1, 1 / 1.3}}, /* cities */
+        {TYPED, TYPED, 5e-6, 0, 0.2, 0, 0, 1, 0, {0.2, 1.3}, {1, 1 / 1.3}},
+        {TYPED, TYPED, 50e-6, 0, 1 / 1.5, 0, 0, 1, 0, {1 / 1.5, 1.3}, {1, 1 / 1.3}},
+        {TYPED, SHEET, 50e-6, 0, 0, 0, 0, 1, 0, {0.2, 1.24}, {1, 1 / 1.24}},
+        {TYPED, SHEET, 50e-6, 0, 0, 0.5, 1.5, 1, 0, {0.2, 1.5}, {1, 0.5}},
+        {TYPED, MEASURED, 50e-6, 0, 0, 0, 0, 1, 0, {0.2, 1}, {1, 1}},
+        {TYPED, TYPED, 50e-6, 0, 0, 0, 0, 1, 3, {0.2, 1}, {1, 1}}, /* a probe's units */
+        {MEASURED, MEASURED, 50e-6, 0, 0, 0, 0, 1, 0, {1 / 1.05, 1}, {1.05, 1}},
+        {TYPED, MEASURED, 50e-6, 0.25, 0, 0, 0, 1, 0, {0.8, 1}, {1.25, 1}},
+        {SHEET, MEASURED, 50e-6, 0, 0, 0, 0, 1, 0, {0.5, 1}, {2, 1}}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_point found[2];
+        wefti_adviser a = {.cluster = {.sites = cases[i].sites,
+                                       .n_units = cases[i].n_units,
+                                       .wire = {.latency_s = cases[i].latency_s,
+                                                .residual = cases[i].residual}},
+                           .options = {.wire = (weft_known)cases[i].wire,
+                                       .computing = (weft_known)cases[i].computing,
+                                       .wire_low = cases[i].wire_low,
+                                       .computing_low = cases[i].computing_low,
+                                       .computing_high = cases[i].computing_high}};
+        wefti_advise_ends(&a, found);
+        bool right = fabs(found[0].wire - cases[i].slow.wire) < 1e-12 &&
+                     fabs(found[1].wire - cases[i].fast.wire) < 1e-12 &&
+                     fabs(found[0].computing - cases[i].slow.computing) < 1e-12 &&
+                     fabs(found[1].computing - cases[i].fast.computing) < 1e-12;
+        if (!right)
+            fail_msg("case %zu: wire %g to %g, ranks %g to %g", i, found[0].wire,
+                     found[1].wire, found[0].computing, found[1].computing);
+    }
+}
+
+/* ---- a plan ---- */
+
+typedef struct scene {
+    weft_config *run;
+    weft_cluster *cluster;
+    weft_advice *advice;
+} scene;
+
+static scene ask(const char *nodes, const char *link, const char *flops,
+                 weft_advise_options options) {
+    static const char *const keys[] = {"data.path=none.txt",
+                                       "data.length=32",
+                                       "model.layers=2",
+                                       "model.width=64",
+                                       "model.heads=2",
+                                       "run.steps=400",
+                                       "batch.tokens_per_step=2048",
+                                       "mesh.threads=1",
+                                       "mesh.min_message=0"};
+    scene s = {NULL, NULL, NULL};
+    options.struct_size = sizeof options;
+    options.steps = 12;
+    assert_ok(ctx, weft_config_create(ctx, &s.run));
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        assert_ok(ctx, weft_config_set(ctx, s.run, keys[i]));
+    assert_ok(ctx, weft_config_finish(ctx, s.run));
+    assert_ok(ctx, weft_cluster_create(ctx, &s.cluster));
+    assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "nodes", nodes));
+    assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "link", link));
+    assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "node-flops", flops));
+    assert_ok(ctx, weft_advise(ctx, s.run, s.cluster, &options, &s.advice));
+    return s;
+}
+
+static void drop(scene *s) {
+    weft_advice_destroy(ctx, s->advice);
+    weft_cluster_destroy(ctx, s->cluster);
+    weft_config_destroy(ctx, s->run);
+}
+
+static int64_t find(const weft_advice *a, const char *name, int64_t nodes) {
+    for (int64_t i = 0; i < a->n_candidates; i++)
+        if (strcmp(a->candidates[i].name, name) == 0 && a->candidates[i].nodes == nodes)
+            return i;
+    fail_msg("there is no candidate '%s' on %lld nodes", name, (long long)nodes);
+    return -1;
+}
+
+static void a_range_has_the_prediction_in_it(void **state) {
+    scene s = ask("4", "100Mbit,1ms", "20G", (weft_advise_options){.steps = 12});
+    const weft_advice *a = s.advice;
+    for (int64_t i = 0; i < a->n_candidates; i++) {
+        const weft_outlook *o = &a->outlooks[i];
+        const weft_candidate *c = &a->candidates[i], *peer = &a->candidates[o->peer];
+        assert_true(o->low <= c->speedup && c->speedup <= o->high);
+        assert_true(o->alone_low <= o->alone && o->alone <= o->alone_high);
+        assert_true(fabs(o->alone - peer->cost_s / c->cost_s) < 1e-9 * o->alone);
+        assert_true(fabs(o->alone * o->optimizer - c->speedup) < 1e-9 * c->speedup);
+        if (i != a->baseline && c->nodes > 1) assert_true(o->low < 0.96 * o->high);
+    }
+    const weft_outlook *one = &a->outlooks[a->baseline];
+    assert_true(one->low == 1 && one->high == 1 && one->alone == 1);
+    drop(&s);
+}
+
+/* What the second machine gives is told from what Muon gives on one. */
+static void a_peer_has_the_same_optimizer(void **state) {
+    static const struct {
+        const char *name;
+        int64_t nodes;
+        bool muon;
+    } cases[] = {{"full sync", 2, false}, {"full sync, muon", 2, true},
+                 {"muon int4", 2, true},  {"choco int8 muon", 2, true},
+                 {"muloco", 2, true},     {"muloco int4", 2, true},
+                 {"flexdemo", 2, false},  {"diloco H=50", 2, false},
+                 {"one node", 1, false},  {"one node, muon", 1, true}};
+    scene s = ask("2", "100Mbit,1ms", "20G", (weft_advise_options){.steps = 12});
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t at = find(s.advice, cases[i].name, cases[i].nodes);
+        int64_t peer = cases[i].muon ? find(s.advice, "one node, muon", 1)
+                                     : s.advice->baseline;
+        if (s.advice->outlooks[at].peer != peer) fail_msg("%s", cases[i].name);
+    }
+    const weft_outlook *o = &s.advice->outlooks[find(s.advice, "muloco", 2)];
+    assert_true(o->alone <
+                0.7 * s.advice->candidates[find(s.advice, "muloco", 2)].speedup);
+    drop(&s);
+}
+
+/* The label's wire alone turns the answer: no, measure first, yes. */
+static void there_are_three_answers(void **state) {
+    static const struct {
+        const char *link;
+        weft_known wire;
+        weft_worth worth;
+        int doubt; /* -1: any */
+    } cases[] = {{"1Mbit,1ms", WEFT_KNOWN_TYPED, WEFT_WORTH_NO, -1},
+                 {"100Mbit,50us", WEFT_KNOWN_TYPED, WEFT_WORTH_MEASURE, WEFT_DOUBT_WIRE},
+                 {"100Mbit,50us", WEFT_KNOWN_MEASURED, WEFT_WORTH_YES, -1},
+                 {"10Gbit,50us", WEFT_KNOWN_TYPED, WEFT_WORTH_YES, -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        scene s = ask("2", cases[i].link, "20G",
+                      (weft_advise_options){.same_only = true,
+                                            .computing = WEFT_KNOWN_MEASURED,
+                                            .wire = cases[i].wire});
+        const weft_advice *a = s.advice;
+        const weft_outlook *o = &a->outlooks[a->headline];
+        if (a->worth != cases[i].worth)
+            fail_msg("%s: answer %d, expected %d; %.3g to %.3g", cases[i].link, a->worth,
+                     cases[i].worth, o->alone_low, o->alone_high);
+        if (cases[i].doubt >= 0) assert_int_equal(o->doubt, cases[i].doubt);
+        assert_int_equal(o->worth, o->alone_high <= 1  ? WEFT_WORTH_NO
+                                   : o->alone_low <= 1 ? WEFT_WORTH_MEASURE
+                                                       : WEFT_WORTH_YES);
+        const char *first = a->worth == WEFT_WORTH_NO        ? "Stay on one node"
+                            : a->worth == WEFT_WORTH_MEASURE ? "Measure first: "
+                                                             : "Take ";
+        assert_int_equal(strncmp(a->answer, first, strlen(first)), 0);
+        bool decides = strstr(a->next, "weft plan ... --measured \"2 nodes, ddp: ") !=
+                       NULL;
+        assert_int_equal(decides, a->worth == WEFT_WORTH_MEASURE);
+        drop(&s);
+    }
+}
+
+/* Nothing is faster than its label: a step that waits for the wire all the time is hardly
+ * faster at the fast end, and five times slower at the slow one. */
+static void a_label_is_one_sided(void **state) {
+    scene s = ask("2", "1Mbit,1ms", "20G",
+                  (weft_advise_options){.computing = WEFT_KNOWN_MEASURED});
+    int64_t i = find(s.advice, "full sync", 2);
+    const weft_outlook *o = &s.advice->outlooks[i];
+    double speedup = s.advice->candidates[i].speedup;
+    assert_true(o->high < 1.06 * speedup);
+    assert_true(o->low < speedup / 4.5 && o->low > speedup / 5.5);
+    drop(&s);
+}
+
+/* What was measured itself is known better than what follows from it. */
+static void a_measured_run_is_known(void **state) {
+    weft_measurement m = {.struct_size = sizeof m};
+    assert_ok(ctx, weft_measurement_parse(ctx, "2 nodes, ddp: 1 s", &m));
+    weft_advise_options o = {.computing = WEFT_KNOWN_MEASURED,
+                             .wire = WEFT_KNOWN_MEASURED,
+                             .frameworks = "ddp",
+                             .same_only = true};
+    double wide[2][2];
+    for (int with = 0; with < 2; with++) {
+        o.measured = with ? &m : NULL, o.n_measured = with;
+        scene s = ask("4", "100Mbit,50us", "20G", o);
+        for (int k = 0; k < 2; k++) {
+            const weft_outlook *out = &s.advice->outlooks[find(s.advice, "ddp", 2 << k)];
+            wide[with][k] = log(out->alone_high / out->alone_low);
+        }
+        drop(&s);
+    }
+    assert_true(wide[1][0] < wide[1][1] && wide[1][1] < wide[0][1]);
+    assert_true(wide[1][0] < wide[0][0] - 0.1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_fact_has_the_ends_of_its_origin),
+        cmocka_unit_test_setup_teardown(a_range_has_the_prediction_in_it, begin, end),
+        cmocka_unit_test_setup_teardown(a_peer_has_the_same_optimizer, begin, end),
+        cmocka_unit_test_setup_teardown(there_are_three_answers, begin, end),
+        cmocka_unit_test_setup_teardown(a_label_is_one_sided, begin, end),
+        cmocka_unit_test_setup_teardown(a_measured_run_is_known, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
