@@ -53,7 +53,8 @@ struct wefti_lease {
     owner mine;
     int fd;
     atomic_bool lost;
-    bool beating, ended; /* ended: guarded by the lock */
+    atomic_llong seen_us; /* when the file was seen to be this lease's, by awake_us */
+    bool beating, ended;  /* ended: guarded by the lock */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -340,9 +341,17 @@ static weft_status acquire(weft_ctx *ctx, wefti_lease *l) {
 
 /* ---- signs of life ---- */
 
-static bool is_mine(const wefti_lease *l) {
+/* A clock that runs while the machine sleeps. */
+static long long awake_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (long long)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+bool wefti_lease_is_held(const wefti_lease *l) {
     char text[TEXT_BYTES + 1];
     owner now;
+    if (!l) return true;
     if (!read_path(l->path, text)) return false;
     return !parse_text(text, &now) || now.token == l->mine.token;
 }
@@ -354,10 +363,12 @@ static void *beat_on(void *user) {
     while (!l->ended) {
         double until_s = wefti_now_s() + l->mine.beat_s;
         if (wefti_cond_wait(&l->wake, &l->lock, until_s) != ETIMEDOUT) continue;
-        if (!is_mine(l)) {
+        long long begun_us = awake_us();
+        if (!wefti_lease_is_held(l)) {
             atomic_store(&l->lost, true);
             break;
         }
+        atomic_store(&l->seen_us, begun_us);
         l->mine.beat++;
         write_text(&l->mine, text);
         (void)!pwrite(l->fd, text, TEXT_BYTES, 0); /* a full disk is reported elsewhere */
@@ -387,6 +398,7 @@ weft_status wefti_lease_take(weft_ctx *ctx, const wefti_lease_claim *claim,
     l->ctx = ctx;
     l->fd = -1;
     atomic_init(&l->lost, false);
+    atomic_init(&l->seen_us, awake_us());
     pthread_mutex_init(&l->lock, NULL);
     wefti_cond_init(&l->wake);
     weft_status status = wefti_path_join(ctx, claim->folder, "lease", l->path);
@@ -403,7 +415,10 @@ weft_status wefti_lease_take(weft_ctx *ctx, const wefti_lease_claim *claim,
 weft_status wefti_lease_check(weft_ctx *ctx, const wefti_lease *lease, bool look) {
     char text[TEXT_BYTES + 1];
     owner now;
-    if (!lease || (!atomic_load(&lease->lost) && (!look || is_mine(lease))))
+    if (!lease) return WEFT_OK;
+    double unseen_s = 1e-6 * (double)(awake_us() - atomic_load(&lease->seen_us));
+    look = look || unseen_s > 2 * lease->mine.beat_s;
+    if (!atomic_load(&lease->lost) && (!look || wefti_lease_is_held(lease)))
         return WEFT_OK;
     if (!read_path(lease->path, text) || !parse_text(text, &now))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE,
@@ -414,6 +429,18 @@ weft_status wefti_lease_check(weft_ctx *ctx, const wefti_lease *lease, bool look
                          "process %lld on %s took %s over at %s, while this process was "
                          "silent; this one writes nothing more",
                          now.pid, now.host, lease->path, now.since);
+}
+
+weft_status wefti_lease_renew(weft_ctx *ctx, wefti_lease *lease, int64_t view) {
+    char text[TEXT_BYTES];
+    WEFT_TRY(wefti_lease_check(ctx, lease, true));
+    if (!lease) return WEFT_OK;
+    pthread_mutex_lock(&lease->lock);
+    lease->mine.view = view;
+    write_text(&lease->mine, text);
+    (void)!pwrite(lease->fd, text, TEXT_BYTES, 0);
+    pthread_mutex_unlock(&lease->lock);
+    return WEFT_OK;
 }
 
 uint64_t wefti_lease_run(const wefti_lease *lease) { return lease->mine.run; }

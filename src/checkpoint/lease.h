@@ -27,9 +27,19 @@ weft_status wefti_lease_take(weft_ctx *ctx, const wefti_lease_claim *claim,
 
 /* Fails if another process has taken over the lease in the meantime; then this process
  * must not write anything more. `look`: read the file now, instead of using what the
- * thread has seen last. NULL is accepted. May be called from any thread. */
+ * thread has seen last; what it has not seen for two beats, because this process slept, is
+ * read in any case. NULL is accepted. May be called from any thread. */
 weft_status wefti_lease_check(weft_ctx *ctx, const wefti_lease *lease,
                               bool look) WEFT_CHECKED;
+
+/* The members have agreed on a later view, in which this process still has the lease:
+ * writes it down, so that no process of an earlier or another view outranks this one. Fails
+ * like wefti_lease_check. NULL is accepted. */
+weft_status wefti_lease_renew(weft_ctx *ctx, wefti_lease *lease,
+                              int64_t view) WEFT_CHECKED;
+
+/* Whether the file still names this lease, read now; NULL: yes. */
+bool wefti_lease_is_held(const wefti_lease *lease);
 
 /* The run's number, for the claims of its other processes. */
 uint64_t wefti_lease_run(const wefti_lease *lease);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* metrics.jsonl: one JSON object per line, appended, synced with each checkpoint; reading leaves
  * out lines that are damaged, and a resumed run drops the lines behind its checkpoint. */
+#define _GNU_SOURCE
 #include "record/metrics.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -16,7 +19,10 @@
 #include "record/append.h"
 #include "base/buffer.h"
 
-enum { LINE_BYTES = 4096 }; /* room for a line that is reserved */
+enum {
+    LINE_BYTES = 4096, /* room for a line that is reserved */
+    TAIL_BYTES = 1 << 18
+};
 
 static const int64_t max_file_bytes = (int64_t)2 << 30;
 
@@ -93,18 +99,15 @@ struct wefti_metrics {
     wefti_buffer text;
 };
 
-/* Moves the lines to keep to the front of the data; *changed: not all were, or not as
- * they were. */
+/* Moves the lines to keep to the front of the data. */
 static weft_status keep_earlier(weft_ctx *ctx, lines *in, int64_t first_step,
-                                int64_t *n_kept, bool *changed) {
+                                int64_t *n_kept) {
     *n_kept = 0;
-    *changed = false;
     while (in->next < in->n_bytes) {
         line now;
         WEFT_TRY(next_line(ctx, in, &now));
         bool keep = now.object && !(number_of(now.object, "step") >= (double)first_step);
         json_decref(now.object);
-        if (!keep || !now.has_end) *changed = true;
         if (!keep) continue;
         memmove(in->data + *n_kept, in->data + now.begin, (size_t)now.n_bytes);
         *n_kept += now.n_bytes;
@@ -117,13 +120,11 @@ static weft_status keep_earlier(weft_ctx *ctx, lines *in, int64_t first_step,
 static weft_status drop_later_lines(weft_ctx *ctx, const char *path, int64_t first_step) {
     lines in = {.path = path};
     int64_t n_kept;
-    bool changed;
     if (access(path, F_OK) != 0 && errno == ENOENT) return WEFT_OK;
     if (first_step <= 0) return wefti_file_write(ctx, path, "", 0);
     WEFT_TRY(wefti_file_read(ctx, path, max_file_bytes, &in.data, &in.n_bytes));
-    weft_status status = keep_earlier(ctx, &in, first_step, &n_kept, &changed);
-    if (status == WEFT_OK && changed)
-        status = wefti_file_write(ctx, path, in.data, n_kept);
+    weft_status status = keep_earlier(ctx, &in, first_step, &n_kept);
+    if (status == WEFT_OK) status = wefti_file_write(ctx, path, in.data, n_kept);
     if (status == WEFT_OK) warn_of_damage(ctx, &in);
     wefti_free(ctx, in.data);
     return status;
@@ -251,6 +252,43 @@ weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *cons
     *rows = t.rows;
     *n_rows = t.n;
     return WEFT_OK;
+}
+
+/* The last bytes of a file. */
+static weft_status read_tail(weft_ctx *ctx, int fd, lines *in) {
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", in->path);
+    int64_t begin = info.st_size > TAIL_BYTES ? info.st_size - TAIL_BYTES : 0;
+    WEFT_TRY(wefti_alloc(ctx, TAIL_BYTES + 1, "the end of a file", &in->data));
+    ssize_t n = pread(fd, in->data, TAIL_BYTES, begin);
+    if (n < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not read %s: %s", in->path,
+                             strerror(errno));
+    in->n_bytes = n;
+    return WEFT_OK;
+}
+
+weft_status wefti_metrics_newest(weft_ctx *ctx, const char *path, int64_t *step) {
+    lines in = {.path = path};
+    *step = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) return WEFT_OK;
+    if (fd < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", path,
+                             strerror(errno));
+    weft_status status = read_tail(ctx, fd, &in);
+    close(fd);
+    while (status == WEFT_OK && in.next < in.n_bytes) {
+        line now;
+        status = next_line(ctx, &in, &now);
+        if (status != WEFT_OK) break;
+        double number = now.object ? number_of(now.object, "step") : 0;
+        if (number > (double)*step && number < 1e18) *step = (int64_t)number;
+        json_decref(now.object);
+    }
+    wefti_free(ctx, in.data);
+    return status;
 }
 
 weft_status wefti_metrics_check(weft_ctx *ctx, const char *path, int64_t *n_lines) {

@@ -34,7 +34,9 @@ typedef struct wefti_metrics wefti_metrics;
 /* Opens `path` for appending. Lines of an older run with "step" >= first_step and a last
  * line that a crash cut off are dropped first (the file is written aside and renamed), so
  * that a run resumed at first_step has each step once; first_step = 0 begins with an
- * empty file. Any other line that is not a JSON object is dropped with a warning. */
+ * empty file. Any other line that is not a JSON object is dropped with a warning. The name
+ * gets a file of its own in any case: what a former writer, which slept, still writes into
+ * its open file reaches nobody. */
 weft_status wefti_metrics_open(weft_ctx *ctx, const char *path, int64_t first_step,
                                wefti_metrics **out) WEFT_CHECKED;
 
@@ -54,6 +56,10 @@ weft_status wefti_metrics_close(weft_ctx *ctx, wefti_metrics *metrics) WEFT_CHEC
  * out, and so is, with a warning, any other line that is not a JSON object. */
 weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *const *names,
                                int n_names, double **rows, int64_t *n_rows) WEFT_CHECKED;
+
+/* The newest "step" of the last lines; 0: no such line, or no file. */
+weft_status wefti_metrics_newest(weft_ctx *ctx, const char *path,
+                                 int64_t *step) WEFT_CHECKED;
 
 /* Fails with WEFT_ERR_FORMAT if a line is not a JSON object; one that a crash cut off at
  * the end is fine. [out] *n_lines: whole ones. */

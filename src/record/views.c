@@ -18,6 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -48,6 +51,22 @@ void wefti_views_put_changes(weft_ctx *ctx, wefti_buffer *out, const char *name,
     wefti_buffer_text(ctx, out, "]");
 }
 
+static uint64_t mix(uint64_t chain, uint64_t number) {
+    unsigned char bytes[8];
+    wefti_put_u64(bytes, number);
+    return XXH64(bytes, sizeof bytes, chain);
+}
+
+uint64_t wefti_views_chain(uint64_t before, const wefti_view_line *line) {
+    const uint64_t head[] = {before, line->run, (uint64_t)line->view,
+                             (uint64_t)line->step};
+    uint64_t chain = 0;
+    for (size_t i = 0; i < sizeof head / sizeof head[0]; i++) chain = mix(chain, head[i]);
+    for (int i = 0; i < line->n_members; i++)
+        chain = mix(mix(chain, (uint64_t)line->members[i].place), line->members[i].name);
+    return chain;
+}
+
 /* The places of members without state, if there are any. */
 static void put_without(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v) {
     const char *before = ",\"without\":[";
@@ -74,6 +93,9 @@ void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v)
     if (v->has_checksum)
         wefti_buffer_print(ctx, out, ",\"checksum\":\"%016llx\"",
                            (unsigned long long)v->checksum);
+    if (v->has_chain)
+        wefti_buffer_print(ctx, out, ",\"chain\":\"%016llx\"",
+                           (unsigned long long)v->chain);
     if (v->guests > 0)
         wefti_buffer_print(ctx, out, ",\"guests\":%d,\"slices\":%lld,\"from\":%lld",
                            v->guests, (long long)v->slices, (long long)v->from);
@@ -159,6 +181,7 @@ static bool read_head(const json_t *object, uint64_t *run, int64_t *view, int64_
 
 static bool read_numbers(const json_t *object, wefti_view_line *v) {
     const json_t *sum = json_object_get(object, "checksum");
+    const json_t *chain = json_object_get(object, "chain");
     bool fine = read_head(object, &v->run, &v->view, &v->step) &&
                 whole(object, "first_row", 0, INT64_MAX / 4, &v->first_row) &&
                 whole(object, "rows_per_rank", 1, 1 << 30, &v->rows_per_rank) &&
@@ -174,8 +197,10 @@ static bool read_numbers(const json_t *object, wefti_view_line *v) {
     v->time_s = json_is_number(time) ? json_number_value(time) : (double)NAN;
     v->stall_s = json_is_number(stall) ? json_number_value(stall) : (double)NAN;
     v->has_checksum = sum && hex(sum, &v->checksum);
+    v->has_chain = chain && hex(chain, &v->chain);
     plain(json_object_get(object, "kernels"), v->kernels, sizeof v->kernels);
-    return fine && v->rows_per_rank % v->micro == 0 && (!sum || v->has_checksum);
+    return fine && v->rows_per_rank % v->micro == 0 && (!sum || v->has_checksum) &&
+           (!chain || v->has_chain);
 }
 
 /* An array of at least `least` items; *n of them. */

@@ -11,7 +11,10 @@
  *     skipped   of one step of the view before: messages of lost ranks that counted nowhere
  *
  * "step" counts from 1: of a view its first one. A resumed run drops the lines of steps that it
- * does again, as it does with metrics.jsonl. */
+ * does again, as it does with metrics.jsonl.
+ *
+ * A view names the views before it by its chain, a hash of the chain of the line before and of
+ * itself: a process descends from a view if its own views went through that chain. */
 
 enum { WEFTI_VIEWS_MAX_MEMBERS = 4096, WEFTI_VIEWS_TEXT = 200 };
 
@@ -38,7 +41,8 @@ typedef struct wefti_view_line {
     int64_t first_row, rows_per_rank, micro;
     int shards, threads;
     char kernels[32];
-    bool has_checksum;
+    bool has_checksum, has_chain; /* chain: older files have none, which counts as 0 */
+    uint64_t chain;
     int guests; /* copies of the model, the last ones, that have no state yet */
     int64_t slices,
         from; /* in which it comes to them, and from where on (train/guests.h) */
@@ -72,6 +76,9 @@ typedef struct wefti_views {
     wefti_skip_line *skips; /* [n_skips] owned */
     int64_t n_skips;
 } wefti_views;
+
+/* The chain of a line behind one with the chain `before` (0: it is the first). */
+uint64_t wefti_views_chain(uint64_t before, const wefti_view_line *line);
 
 /* A line with its newline. */
 void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *line);

@@ -195,6 +195,7 @@ weft_status wefti_journal_end(wefti_journal *journal, bool success) {
 }
 
 weft_status wefti_journal_sync(wefti_journal *journal) {
+    WEFT_TRY(wefti_metrics_sync(journal->ctx, journal->nodes));
     return wefti_metrics_sync(journal->ctx, journal->metrics);
 }
 

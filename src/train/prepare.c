@@ -28,6 +28,7 @@
 #include "token/named.h"
 #include "train/adapterfile.h"
 #include "train/alike.h"
+#include "train/descent.h"
 #include "train/initial.h"
 #include "train/rundata.h"
 
@@ -407,6 +408,39 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
                               &p->journal);
 }
 
+/* What the leader alone has read in the folder. */
+typedef struct origin {
+    double elapsed_s;
+    bool
+        follows; /* the folder had views, and `chain` is that of the last one that is left */
+    uint64_t chain;
+} origin;
+
+/* A process that does not see the leader's folder would write into its own, if the leader was
+ * lost. What is in it may not be this run's: better said before than then. */
+static void warn_of_other_run(weft_ctx *ctx, const wefti_prepared *p) {
+    const wefti_bootstrap *b = &p->bootstrap;
+    if (wefti_bootstrap_leads(b) || wefti_bootstrap_sees(b, wefti_bootstrap_rank(b)))
+        return;
+    const char *folder = p->config->run.folder;
+    if (wefti_descent_check(ctx, folder, p->views, p->job->first_step) == WEFT_OK) return;
+    weft_ctx_log(ctx, WEFT_LOG_WARN,
+                 "if rank 0 is lost, rank %d does not write in its place: %s",
+                 wefti_bootstrap_rank(b), weft_ctx_message(ctx));
+    weft_ctx_clear(ctx);
+}
+
+/* All processes go on from what the leader has left in the folder. */
+static weft_status tell_origin(weft_ctx *ctx, wefti_prepared *p) {
+    origin o = {.elapsed_s = p->elapsed_s, .chain = wefti_viewlog_chain(p->views)};
+    o.follows = wefti_viewlog_knows(p->views, o.chain);
+    WEFT_TRY(wefti_bootstrap_tell(&p->bootstrap, &o, sizeof o));
+    p->elapsed_s = o.elapsed_s;
+    if (o.follows) WEFT_TRY(wefti_viewlog_follow(ctx, p->views, o.chain));
+    warn_of_other_run(ctx, p);
+    return WEFT_OK;
+}
+
 /* A run that begins from a model takes over the model's shape. When it is resumed, its
  * own checkpoint says what that shape was, because the model's folder may be gone. */
 static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepared *p) {
@@ -469,7 +503,7 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     p->finished = p->job->first_step >= config->run.steps;
     bool writes = !p->finished && wefti_bootstrap_leads(&p->bootstrap);
     if (writes) WEFT_TRY(wefti_prepared_write(ctx, p));
-    return wefti_bootstrap_tell(&p->bootstrap, &p->elapsed_s, sizeof p->elapsed_s);
+    return tell_origin(ctx, p);
 }
 
 static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume,

@@ -25,6 +25,7 @@
 #include "base/memory.h"
 #include "model/adapted.h"
 #include "train/alike.h"
+#include "train/descent.h"
 #include "train/guests.h"
 #include "train/handover.h"
 
@@ -147,15 +148,15 @@ void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l) {
 /* What each rank tells the others. About the run and the batch: from the world's first
  * step on. About the rank, for the log of views: its parameters, and how many messages it
  * went on without. And how state is handed over to ranks that have none (guests.h). Sent
- * as it lies in memory, twelve numbers of 64 bits: all ranks have one byte order
+ * as it lies in memory, thirteen numbers of 64 bits: all ranks have one byte order
  * (transport.h carries no others). */
 typedef struct charter {
     int64_t has; /* it has parameters and state: what follows is known */
     int64_t rows_per_rank, micro, first_row;
     uint64_t lease_run;
-    uint64_t checksum;
-    int64_t n_missed;      /* -1: unknown */
-    int64_t slices, given; /* as in wefti_guests_plan; given: what a rank without state
+    uint64_t checksum, chain; /* chain: of its views, which who has no state follows */
+    int64_t n_missed;         /* -1: unknown */
+    int64_t slices, given;    /* as in wefti_guests_plan; given: what a rank without state
                               has */
     int64_t step_us, state_bytes, wire_us; /* for a prediction; wire_us: all from one
                                               rank */
@@ -180,6 +181,7 @@ static charter charter_of(const wefti_prepared *p) {
                      .first_row = p->next_row,
                      .lease_run = p->lease_run,
                      .checksum = p->bare ? 0 : p->checksum,
+                     .chain = wefti_viewlog_chain(p->views),
                      .slices = slices_of(p),
                      .given = p->bare ? p->given : WEFTI_GUESTS_ALL,
                      .step_us = (int64_t)(p->step_s * 1e6),
@@ -249,6 +251,7 @@ static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
             "all who had parameters and state are lost before they could "
             "hand them over; resume the run from its checkpoint");
     if (status == WEFT_OK) *c = all[first < w->size ? first : 0];
+    if (status == WEFT_OK) status = wefti_viewlog_follow(ctx, p->views, c->chain);
     if (status == WEFT_OK) status = log_charters(ctx, p, all, has, w->size);
     if (status == WEFT_OK) *plan = plan_of(all, w->size, p->job->S, c->slices);
     wefti_free(ctx, all);
@@ -350,18 +353,42 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
     return status;
 }
 
-/* The first rank writes the files of the run. It takes the lease of the folder with the
- * name of the run and a later view than that of the former holder, which may be alive but
- * takes no part any more. */
-static weft_status take_over(weft_ctx *ctx, wefti_prepared *p,
-                             const wefti_elastic_world *w) {
+/* Takes the lease of the folder, if its records say that nobody went on without this
+ * process: asked before, so that nothing is touched if somebody did, and again when nobody
+ * else can write any more. */
+static weft_status take_lease(weft_ctx *ctx, wefti_prepared *p,
+                              const wefti_elastic_world *w) {
     const char *folder = p->config->run.folder;
     const wefti_lease_claim claim = {
         .folder = folder, .run = p->lease_run, .view = w->number};
-    if (!wefti_bootstrap_leads(&p->bootstrap) || p->journal) return WEFT_OK;
+    int64_t done = p->job->first_step;
     WEFT_TRY(wefti_file_mkdirs(ctx, folder));
+    WEFT_TRY(wefti_descent_check(ctx, folder, p->views, done));
     WEFT_TRY(wefti_lease_take(ctx, &claim, &p->lease));
+    WEFTI_TRY_OR(wefti_descent_check(ctx, folder, p->views, done),
+                 (wefti_lease_give_back(p->lease), p->lease = NULL));
+    return WEFT_OK;
+}
+
+/* The first rank writes the files of the run. It takes the lease of the folder with the
+ * name of the run and a later view than that of the former holder, which may be alive but
+ * takes no part any more. One that may not write was left behind by the others. */
+static weft_status take_over(weft_ctx *ctx, wefti_prepared *p,
+                             const wefti_elastic_world *w) {
+    if (!wefti_bootstrap_leads(&p->bootstrap) || p->journal) return WEFT_OK;
+    WEFTI_TRY_OR(take_lease(ctx, p, w),
+                 wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED));
     return wefti_prepared_write(ctx, p);
+}
+
+/* Who writes the files goes on doing so in the next world, unless another process took them
+ * over while this one slept. */
+static weft_status keep_lease(weft_ctx *ctx, wefti_prepared *p,
+                              const wefti_elastic_world *w) {
+    if (!p->journal) return WEFT_OK;
+    WEFTI_TRY_OR(wefti_lease_renew(ctx, p->lease, w->number),
+                 wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED));
+    return WEFT_OK;
 }
 
 /* Joins all ranks of the world, before there is a job. */
@@ -411,6 +438,7 @@ static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
                              "the new world begins with step %lld, but this rank is at "
                              "step %lld",
                              (long long)w->first_step, (long long)step);
+    WEFT_TRY(keep_lease(ctx, p, w));
     charter c = charter_of(p);
     WEFT_TRY(wefti_viewlog_collect(ctx, p->views, mesh, &c.n_missed));
     WEFT_TRY(meet(ctx, p, w));

@@ -180,8 +180,10 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
 }
 
 /* Checks whether this process may still write the run folder. If not, the others have
- * continued without it; where membership allows it, the process may join again. */
+ * continued without it; where membership allows it, the process may join again. Only the
+ * first rank writes. */
 static weft_status check_lease(const rank_thread *t, bool look) {
+    if (!leads(t)) return WEFT_OK;
     weft_status status = wefti_lease_check(t->slot->ctx, t->run->prepared->lease, look);
     if (status != WEFT_OK) wefti_elastic_note(t->mesh, WEFTI_FACT_REPLACED);
     return status;
@@ -221,6 +223,7 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
     if (run->hooks && run->hooks->on_evaluation)
         run->hooks->on_evaluation(run->hooks->user, &record);
     double bigram = last ? run->prepared->bigram_loss : NAN;
+    WEFT_TRY(check_lease(t, false));
     return wefti_journal_evaluation(run->prepared->journal, &record, bigram);
 }
 
@@ -264,10 +267,8 @@ static bool is_pause(const rank_thread *t, int64_t done) {
  * process that holds the folder's lease writes it. */
 static weft_status save(rank_thread *t, int64_t step) {
     wefti_prepared *p = t->run->prepared;
-    if (leads(t)) {
-        WEFT_TRY(check_lease(t, true));
-        WEFT_TRY(wefti_journal_sync(p->journal));
-    }
+    WEFT_TRY(check_lease(t, true));
+    if (leads(t)) WEFT_TRY(wefti_journal_sync(p->journal));
     const wefti_wording wording = {p->tokenizer, p->chat};
     return wefti_state_save(t->slot->state, &p->bootstrap, p->job->config->run.folder,
                             &wording, step);
@@ -296,6 +297,7 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     if (last || save_due || stopping)
         WEFT_TRY(wefti_replicator_settle(t->slot->state->replicator));
     if (!prepared->on_text) return WEFT_OK;
+    WEFT_TRY(check_lease(t, true));
     WEFT_TRY(tell_nodes(t, done));
     WEFT_TRY(wefti_traces_write(t->slot->state, config->run.folder));
     bool compare_due = is_due(config->run.compare_every, done) ||
@@ -457,6 +459,7 @@ static weft_status log_view(rank_thread *t) {
     t->entered = false;
     if (wefti_regroup_is_cut_off(t->run->prepared, t->slot->state)) return refuse_step(t);
     wefti_elastic_forget_missed(t->mesh);
+    WEFT_TRY(check_lease(t, true));
     return wefti_viewlog_write(t->slot->ctx, t->run->prepared->views);
 }
 
@@ -655,7 +658,9 @@ static weft_status train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bo
     wefti_stop_watch(ctx, NULL, NULL); /* from here on the ranks ask */
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = train_prepared(ctx, &run);
-    weft_status noted = wefti_journal_end(run.prepared->journal, status == WEFT_OK);
+    weft_status noted = WEFT_OK;
+    if (wefti_lease_is_held(run.prepared->lease))
+        noted = wefti_journal_end(run.prepared->journal, status == WEFT_OK);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
     if (status != WEFT_OK) return status;
     return noted == WEFT_OK ? closed : noted;

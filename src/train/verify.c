@@ -6,6 +6,7 @@
  *     nodes.jsonl           every line
  *     views.jsonl           every line
  *     plan.json, timeline.json
+ *     records               views, lines and checkpoints do not contradict each other
  *     checkpoints/step-N    every byte against index.json; what crashes left is named */
 #define _GNU_SOURCE
 #include <weft/verify.h>
@@ -24,6 +25,7 @@
 #include "checkpoint/folder.h"
 #include "record/metrics.h"
 #include "record/planned.h"
+#include "train/descent.h"
 
 enum { SENTENCE = 1024 };
 
@@ -33,7 +35,8 @@ typedef struct verifier {
     weft_verify_sink sink;
     void *user;
     int n_parts, n_damaged;
-    bool no_memory; /* to read a part: its state is unknown */
+    int64_t log_every; /* as configured; 0: not known */
+    bool no_memory;    /* to read a part: its state is unknown */
 } verifier;
 
 static void tell(verifier *v, const char *name, bool whole, const char *sentence) {
@@ -63,11 +66,12 @@ static bool present(const verifier *v, const char *name, char *path) {
 }
 
 /* Whether a run could begin with the file at `path`. */
-static weft_status read_config(weft_ctx *ctx, const char *path) {
+static weft_status read_config(weft_ctx *ctx, const char *path, int64_t *log_every) {
     weft_config *config;
     WEFT_TRY(weft_config_create(ctx, &config));
     weft_status status = weft_config_load(ctx, config, path);
     if (status == WEFT_OK) status = weft_config_finish(ctx, config);
+    if (status == WEFT_OK) *log_every = config->run.log_every;
     weft_config_destroy(ctx, config);
     return status;
 }
@@ -79,7 +83,7 @@ static void verify_config(verifier *v) {
     weft_ctx *quiet;
     if (!present(v, "config.yaml", path)) return;
     weft_status status = weft_ctx_create(&quiet);
-    if (status == WEFT_OK) status = read_config(quiet, path);
+    if (status == WEFT_OK) status = read_config(quiet, path, &v->log_every);
     if (status != WEFT_OK)
         status = weft_ctx_fail(v->ctx, status, "%s",
                                quiet ? weft_ctx_message(quiet) : "no memory");
@@ -94,6 +98,15 @@ static void verify_lines(verifier *v, const char *name) {
     weft_status status = wefti_metrics_check(v->ctx, path, &n);
     snprintf(good, sizeof good, "%lld lines", (long long)n);
     tell_status(v, name, status, good);
+}
+
+/* Only where the lines by themselves are in order, so that a damaged one is named once. */
+static void verify_records(verifier *v) {
+    char path[PATH_MAX];
+    if (v->n_damaged > 0 || v->log_every == 0 || v->no_memory) return;
+    if (!present(v, "metrics.jsonl", path)) return;
+    weft_status status = wefti_descent_agree(v->ctx, v->folder, v->log_every);
+    tell_status(v, "records", status, "views, lines and checkpoints agree");
 }
 
 static void verify_plan(verifier *v) {
@@ -165,7 +178,7 @@ static weft_status verify_checkpoints(verifier *v) {
 
 weft_status weft_verify_run(weft_ctx *ctx, const char *run_folder, weft_verify_sink sink,
                             void *user, int *n_damaged) {
-    verifier v = {ctx, run_folder, sink, user, 0, 0, false};
+    verifier v = {.ctx = ctx, .folder = run_folder, .sink = sink, .user = user};
     struct stat info;
     *n_damaged = 0;
     if (stat(run_folder, &info) != 0)
@@ -175,6 +188,7 @@ weft_status weft_verify_run(weft_ctx *ctx, const char *run_folder, weft_verify_s
     verify_lines(&v, "metrics.jsonl");
     verify_lines(&v, "nodes.jsonl");
     verify_lines(&v, "views.jsonl");
+    verify_records(&v);
     verify_plan(&v);
     WEFT_TRY(verify_checkpoints(&v));
     *n_damaged = v.n_damaged;

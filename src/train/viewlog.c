@@ -59,6 +59,9 @@ struct wefti_viewlog {
     int64_t n_missed;
     bool complete, has_checksum;
     uint64_t checksum;
+    uint64_t chain;  /* of the last line */
+    uint64_t *known; /* [n_known] owned: chains of the own views */
+    int64_t n_known;
     double took_s[CALM_STEPS]; /* ring of the last steps */
     int64_t n_steps;
     double ended_s; /* when the last step ended */
@@ -74,8 +77,32 @@ weft_status wefti_viewlog_close(weft_ctx *ctx, wefti_viewlog *log) {
     if (!log) return WEFT_OK;
     weft_status status = log->is_open ? wefti_append_fini(ctx, &log->file) : WEFT_OK;
     wefti_buffer_fini(ctx, &log->text);
-    WEFTI_FREE(ctx, log->lines, log->last.members, log->next.members, log->missed, log);
+    WEFTI_FREE(ctx, log->lines, log->last.members, log->next.members, log->missed,
+               log->known, log);
     return status;
+}
+
+/* --- the chain --- */
+
+uint64_t wefti_viewlog_chain(const wefti_viewlog *log) { return log->chain; }
+
+bool wefti_viewlog_knows(const wefti_viewlog *log, uint64_t chain) {
+    for (int64_t i = log->n_known - 1; i >= 0; i--)
+        if (log->known[i] == chain) return true;
+    return false;
+}
+
+static weft_status know(weft_ctx *ctx, wefti_viewlog *log, uint64_t chain) {
+    if (wefti_viewlog_knows(log, chain)) return WEFT_OK;
+    WEFT_TRY(wefti_grow(ctx, &log->known, log->n_known, log->n_known + 1,
+                        sizeof *log->known, "the log of views"));
+    log->known[log->n_known++] = chain;
+    return WEFT_OK;
+}
+
+weft_status wefti_viewlog_follow(weft_ctx *ctx, wefti_viewlog *log, uint64_t chain) {
+    log->chain = chain;
+    return know(ctx, log, chain);
 }
 
 void wefti_viewlog_step(wefti_viewlog *log, double step_s) {
@@ -107,11 +134,14 @@ static weft_status append(weft_ctx *ctx, wefti_viewlog *log, const kept_line *li
                               line->n_bytes);
 }
 
-/* Appends the lines of this run that the file lacks. */
+/* Appends the lines of this run that the file lacks; a run that begins follows the last
+ * line. */
 static weft_status complete(weft_ctx *ctx, wefti_viewlog *log, const char *path) {
     wefti_views views;
     WEFT_TRY(wefti_views_read(ctx, path, &views));
     weft_status status = WEFT_OK;
+    if (log->n_known == 0 && views.n_views > 0)
+        status = wefti_viewlog_follow(ctx, log, views.views[views.n_views - 1].chain);
     for (int64_t i = 0; i < log->n_lines && status == WEFT_OK; i++) {
         const kept_line *line = &log->lines[i];
         if (!wefti_views_has(&views, line->run, line->view, line->step, line->skips))
@@ -399,6 +429,8 @@ weft_status wefti_viewlog_plan(weft_ctx *ctx, wefti_viewlog *log,
     }
     for (int r = 0; r < line.n_members && entry->has; r++)
         line.members[r].without = !entry->has[r];
+    WEFTI_TRY_OR(know(ctx, log, wefti_views_chain(log->chain, &line)),
+                 wefti_free(ctx, line.members));
     log->next_has_sites = wefti_job_has_sites(entry->job) &&
                           entry->job->site_replicas > 1;
     log->next_mesh = entry->mesh;
@@ -414,6 +446,9 @@ static weft_status put_view(weft_ctx *ctx, wefti_viewlog *log, wefti_view_line *
         WEFT_TRY(differ(ctx, NULL, line, &log->last, &line->joined, &line->n_joined));
     }
     place.begin = log->text.n;
+    line->has_chain = true;
+    line->chain = wefti_views_chain(log->chain, line);
+    WEFT_TRY(wefti_viewlog_follow(ctx, log, line->chain));
     wefti_views_put(ctx, &log->text, line);
     return keep(ctx, log, &place);
 }

@@ -16,9 +16,19 @@ weft_status wefti_viewlog_create(weft_ctx *ctx, wefti_viewlog **out) WEFT_CHECKE
 weft_status wefti_viewlog_close(weft_ctx *ctx, wefti_viewlog *log) WEFT_CHECKED;
 
 /* From now on this process writes <folder>/views.jsonl, beginning with the lines that the
- * file lacks. Lines of steps after `steps_done` are dropped. */
+ * file lacks. Lines of steps after `steps_done` are dropped; the caller has checked that they
+ * may be (train/descent.h). A log that follows nothing yet follows the last line that is
+ * left. */
 weft_status wefti_viewlog_open(weft_ctx *ctx, wefti_viewlog *log, const char *folder,
                                int64_t steps_done) WEFT_CHECKED;
+
+/* The chain of the last line of this process's views (record/views.h). `follow`: it is this,
+ * as somebody says who has the state from which this process goes on; `knows`: whether a view
+ * of that chain was, or was about to be, one of this process's own. */
+uint64_t wefti_viewlog_chain(const wefti_viewlog *log);
+weft_status wefti_viewlog_follow(weft_ctx *ctx, wefti_viewlog *log,
+                                 uint64_t chain) WEFT_CHECKED;
+bool wefti_viewlog_knows(const wefti_viewlog *log, uint64_t chain);
 
 /* Notes how long a step took. */
 void wefti_viewlog_step(wefti_viewlog *log, double step_s);

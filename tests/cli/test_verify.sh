@@ -16,6 +16,7 @@ grep -qE '^  ok       config.yaml ' out || fail "config: $(cat out)"
 grep -qE '^  ok       metrics.jsonl +9 lines$' out || fail "metrics: $(cat out)"
 grep -qE '^  ok       checkpoints/step-00000004 +every byte as it was written$' out || fail "checkpoint: $(cat out)"
 grep -qE '^  ok       checkpoints/step-00000008 ' out || fail "checkpoint: $(cat out)"
+grep -qE '^  ok       records +views, lines and checkpoints agree$' out || fail "records: $(cat out)"
 ! grep -q DAMAGED out || fail "damaged: $(cat out)"
 
 # one changed byte of each file of a checkpoint is found and its checkpoint named
@@ -54,6 +55,15 @@ expect 1 "$weft" verify run broken
 (($(grep -c DAMAGED out) == 5)) || fail "not 5 damaged: $(cat out)"
 grep -qE '^  ok       checkpoints/step-00000004.partial +a crash left it' out || fail "partial: $(cat out)"
 grep -qE '^  DAMAGED  metrics.jsonl +line 10 is not a JSON object .*; 1 such lines$' out || fail "metrics: $(cat out)"
+
+# two have written: lines that one had written are gone, its checkpoint is not
+cp -r run cut
+sed -i '3,$d' cut/metrics.jsonl
+sed -i '2,$d' cut/nodes.jsonl
+expect 1 "$weft" verify cut
+grep -qE '^  DAMAGED  records +there is a checkpoint of step 8, and metrics.jsonl ends with step 4$' out ||
+    fail "cut: $(cat out)"
+grep -qE '^  ok       metrics.jsonl +2 lines$' out || fail "cut: $(cat out)"
 
 expect 2 "$weft" verify none
 mkdir empty

@@ -216,6 +216,70 @@ static void a_later_view_of_the_same_run_replaces_a_living_owner(void **state) {
     assert_int_not_equal(access("room/lease", F_OK), 0);
 }
 
+/* Who still writes in a later view has agreed on it: another part that calls its own view by the
+ * same number takes nothing over. */
+static void a_renewed_lease_is_outranked_by_later_views_alone(void **state) {
+    wefti_lease_claim claim = {.folder = "room", .beat_s = 0.05, .run = 77};
+    wefti_lease *old = take(&claim), *none = NULL;
+    assert_ok(ctx, wefti_lease_renew(ctx, old, 2));
+    claim.view = 2;
+    assert_refused(&claim, "writes here");
+    claim.view = 3;
+    wefti_lease *later = take(&claim);
+    assert_fails(ctx, wefti_lease_renew(ctx, old, 4), WEFT_ERR_FILE,
+                 "took room/lease over");
+    assert_true(wefti_lease_is_held(later) && !wefti_lease_is_held(old));
+    assert_ok(ctx, wefti_lease_renew(ctx, none, 1));
+    assert_true(wefti_lease_is_held(none));
+    wefti_lease_give_back(old);
+    wefti_lease_give_back(later);
+}
+
+/* Looks at the clock all the time. When it has jumped, this process has slept: ends with 0 if a
+ * check that asks nothing more then says what the file says. */
+static void look_when_awake(const wefti_lease *l, double now_s) {
+    weft_ctx *own;
+    if (weft_ctx_create(&own) != WEFT_OK) _exit(1);
+    for (double last_s; true;) {
+        last_s = now_s;
+        now_s = wefti_now_s();
+        if (now_s - last_s < 0.2) continue;
+        if (wefti_lease_check(own, l, false) != WEFT_OK) _exit(0);
+        if (!wefti_lease_is_held(l)) _exit(2);
+        weft_ctx_clear(own);
+    }
+}
+
+static void a_sleeper_looks_before_its_next_beat(void **state) {
+    const wefti_lease_claim first = {.folder = "room", .beat_s = 0.05, .run = 77};
+    const wefti_lease_claim later = {
+        .folder = "room", .beat_s = 0.05, .run = 77, .view = 2};
+    int status, ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        wefti_lease *l;
+        if (wefti_lease_take(ctx, &first, &l) != WEFT_OK) _exit(1);
+        double awake_s = wefti_now_s();
+        if (write(ends[1], "x", 1) != 1) _exit(1);
+        look_when_awake(l, awake_s);
+    }
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(kill(child, SIGSTOP), 0);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    wefti_lease *l = take(&later);
+    usleep(300000);
+    assert_int_equal(kill(child, SIGCONT), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    wefti_lease_give_back(l);
+}
+
 static void a_removed_lease_is_lost(void **state) {
     wefti_lease *l = take(&quick);
     assert_int_equal(unlink("room/lease"), 0);
@@ -307,8 +371,12 @@ int main(void) {
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(without_locks_processes_are_looked_for, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_sleeper_looks_before_its_next_beat, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(
             a_later_view_of_the_same_run_replaces_a_living_owner, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_renewed_lease_is_outranked_by_later_views_alone,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(a_removed_lease_is_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(a_damaged_lease_is_taken_over, setup, teardown),
         cmocka_unit_test_setup_teardown(one_of_many_starters_wins, setup, teardown),

@@ -101,16 +101,31 @@ static void a_resumed_run_has_each_step_once(void **state) {
     assert_steps("0 1");
 }
 
-static void nothing_to_drop_leaves_the_file_alone(void **state) {
-    struct stat before, after;
-    write_steps(0, 3);
-    assert_int_equal(stat(path, &before), 0);
-    write_steps(3, 4);
-    assert_int_equal(stat(path, &after), 0);
-    assert_int_equal(before.st_ino, after.st_ino);
-    write_steps(2, 3);
-    assert_int_equal(stat(path, &after), 0);
-    assert_int_not_equal(before.st_ino, after.st_ino); /* written aside and renamed */
+/* A writer that slept still has the file open: what it writes then is not in the file that has
+ * the name, whether lines were dropped or not. */
+static void a_former_writer_reaches_nobody(void **state) {
+    for (int first = 3; first >= 2; first--) {
+        wefti_metrics *sleeper;
+        const wefti_metric row = {.name = "step", .kind = WEFTI_METRIC_INT, .integer = 9};
+        write_steps(0, 3);
+        assert_ok(ctx, wefti_metrics_open(ctx, path, 3, &sleeper));
+        write_steps(first, 4);
+        assert_ok(ctx, wefti_metrics_write(ctx, sleeper, &row, 1));
+        assert_ok(ctx, wefti_metrics_close(ctx, sleeper));
+        assert_steps("0 1 2 3");
+    }
+}
+
+static void the_newest_step_is_that_of_the_last_lines(void **state) {
+    int64_t step;
+    assert_ok(ctx, wefti_metrics_newest(ctx, "room/none.jsonl", &step));
+    assert_int_equal(step, 0);
+    put_text(path, "{\"step\":7}\n{\"step\":6}\nnonsense\n{\"note\":\"a\"}\n{\"step\":8");
+    assert_ok(ctx, wefti_metrics_newest(ctx, path, &step));
+    assert_int_equal(step, 7);
+    write_steps(0, 20000); /* more than is read */
+    assert_ok(ctx, wefti_metrics_newest(ctx, path, &step));
+    assert_int_equal(step, 19999);
 }
 
 static void lines_without_a_step_are_kept(void **state) {
@@ -315,7 +330,8 @@ int main(void) {
         claim(two_metrics_of_one_name_are_refused),
         claim(writing_allocates_nothing),
         claim(a_resumed_run_has_each_step_once),
-        claim(nothing_to_drop_leaves_the_file_alone),
+        claim(a_former_writer_reaches_nobody),
+        claim(the_newest_step_is_that_of_the_last_lines),
         claim(lines_without_a_step_are_kept),
         claim(a_line_cut_anywhere_is_dropped_and_the_rest_kept),
         claim(empty_lines_are_left_out),

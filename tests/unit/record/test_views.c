@@ -47,6 +47,8 @@ static void a_line_is_read_back_as_it_was_written(void **state) {
                             .kernels = "avx2",
                             .has_checksum = true,
                             .checksum = 1,
+                            .has_chain = true,
+                            .chain = 5,
                             .n_members = 2,
                             .n_lost = 1,
                             .members = members,
@@ -70,6 +72,7 @@ static void a_line_is_read_back_as_it_was_written(void **state) {
     assert_true(v->run == line.run && v->view == 3 && v->step == 12);
     assert_true(v->stall_s == 0.5 && v->first_row == 99 && v->rows_per_rank == 6);
     assert_true(v->has_checksum && v->checksum == 1);
+    assert_true(v->has_chain && v->chain == 5);
     assert_int_equal(v->n_members, 2);
     assert_true(v->members[1].place == 5 && v->members[1].name == UINT64_MAX);
     assert_true(v->members[1].without && !v->members[0].without);

@@ -1,0 +1,103 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A process sleeps while the others train on, save and end. When it wakes, the run folder is theirs: it
+# writes nothing, whatever it believes about the others.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+# shellcheck source=tests/cli/comings.sh
+. "$source_dir/tests/cli/comings.sh"
+
+# Every file of the run: its name, bytes, number and time.
+folder() {
+    (cd run && find . -printf '%p %i %s %T@\n' && find . -type f -exec cksum {} +) | sort >"$1"
+}
+
+# begins 3 processes of which $1 sleeps from step 20 on; then key=value ...
+put_to_sleep() {
+    sleeper=$1
+    begin 3 "rank $*" run.steps=150 run.save_every=50 run.keep=2 elastic.pause=2 --returns 0 "${@:2}"
+    await has_lines 20 || fail "$what: no step 20: $(cat log.*)"
+    kill -STOP "${pids[sleeper]}"
+    others=()
+    for r in 0 1 2; do ((r == sleeper)) || others+=("$r"); done
+}
+
+# The others end well; or at step 121 they are killed.
+others_end() {
+    local r
+    for r in "${others[@]}"; do
+        wait "${pids[r]}" || fail "$what: rank $r ended with $?: $(tail -n 3 log.*)"
+    done
+}
+others_are_killed() {
+    local r
+    await has_lines 121 || fail "$what: no step 121: $(tail -n 3 log.*)"
+    for r in "${others[@]}"; do kill -9 "${pids[r]}"; done
+    for r in "${others[@]}"; do wait "${pids[r]}" 2>/dev/null; done
+}
+
+# It wakes, ends with an error, and every file is as it was.
+wakes() {
+    local code=0
+    folder before
+    kill -CONT "${pids[sleeper]}"
+    wait "${pids[sleeper]}" || code=$?
+    ((code == 1 || code == 2)) || fail "$what: it ended with $code: $(tail -n 3 "log.$sleeper")"
+    folder after
+    same before after
+    "$weft" verify run >out 2>err || fail "$what: $(cat out err)"
+}
+
+# What it says that it has found: by itself it goes on with elastic.partition=split.
+says_what_it_found() {
+    says "run holds step $1 of view .* from which this process does not descend.*step 2[0-9]" "log.$sleeper" ||
+        fail "$what: it says $(tail -n 3 "log.$sleeper")"
+}
+
+put_to_sleep 2
+others_end
+wakes
+
+put_to_sleep 2 elastic.partition=split run.tensorboard=true
+others_end
+wakes
+says_what_it_found 150
+
+put_to_sleep 0 elastic.partition=split run.tensorboard=true # who wrote the folder
+others_end
+wakes
+
+put_to_sleep 1 elastic.partition=split
+others_are_killed
+wakes
+says_what_it_found 12[1-9]
+
+put_to_sleep 0
+others_are_killed
+wakes
+
+# The others were killed, and somebody has resumed their run: that may cut what is newer than its
+# checkpoint, and nothing else.
+put_to_sleep 2 elastic.partition=split
+others_are_killed
+# shellcheck disable=SC2016 # awk's
+up_to_100() { awk -F'"step":' '{ split($2, after, /[,}]/) } after[1] <= 100' run/metrics.jsonl run/views.jsonl run/nodes.jsonl; }
+up_to_100 >before
+"$weft" train run.yaml run.folder=run --resume run.steps=160 --quiet >out 2>err || fail "$what: $(cat err)"
+up_to_100 >after
+same before after
+(($(wc -l <before) > 100)) || fail "$what: $(cat before)"
+wakes
+says_what_it_found 160
+
+# The others still train: it joins them again.
+begin 3 "it joins again" elastic.partition=split
+await has_lines 20
+kill -STOP "${pids[2]}"
+await says "lost rank 2" log.0 || fail "$what: nobody is lost: $(tail -n 3 log.*)"
+kill -CONT "${pids[2]}"
+await says "joined by .*; 3 nodes go on" log.0 || fail "$what: it is not back: $(tail -n 3 log.*)"
+stop "${pids[0]}" "${pids[@]}"
+finish
