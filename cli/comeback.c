@@ -120,5 +120,6 @@ void comeback_try(const comeback *c, const weft_ctx *ctx, weft_mesh *mesh,
              "%.900s; this process joins the run again in %d s (time %d of %lld)",
              weft_ctx_message(ctx), wait, n, c->most);
     progress_note("weft: ", sentence);
-    if (wait_for(wait, should_stop)) begin_anew(c, n, doors);
+    if (!wait_for(wait, should_stop)) return;
+    if (weft_mesh_way_back(mesh, doors, sizeof doors)) begin_anew(c, n, doors);
 }

@@ -66,6 +66,7 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->left_s));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->reason, what, &e->reason));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->ended));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->was_wrong));
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), sizeof *e->entries, what, &e->entries));
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), (size_t)e->limits.rounds * row_bytes(e),
                            what, &e->held));
@@ -104,10 +105,11 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
         }
     wefti_elastic_free_said(ctx, e);
     void *blocks[] = {
-        e->closed_s, e->begun,  e->told_s, e->work,         e->departed, e->taken,
-        e->cut_of,   e->ranks,  e->reason, e->held,         e->entries,  e->holders,
-        e->order,    e->id,     e->fresh,  e->was,          e->given_s,  e->spoke,
-        e->ended,    e->missed, e->left_s, e->was_departed, e->notice,   e->heard_notice};
+        e->closed_s, e->begun,        e->told_s, e->work,         e->departed,
+        e->taken,    e->cut_of,       e->ranks,  e->reason,       e->held,
+        e->entries,  e->holders,      e->order,  e->id,           e->fresh,
+        e->was,      e->given_s,      e->spoke,  e->ended,        e->missed,
+        e->left_s,   e->was_departed, e->notice, e->heard_notice, e->was_wrong};
     wefti_member_destroy(e->member);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
@@ -447,17 +449,6 @@ static void redial(weft_mesh *mesh, int rank, double now_s) {
         feed_closed(mesh, rank, WEFTI_EVIDENCE_CLOSED);
 }
 
-/* Ranks of one copy end together once they are members. */
-static void check_copy(weft_mesh *mesh, int rank) {
-    int S = mesh->elastic->setup.shards;
-    if (rank / S == mesh->rank / S && !mesh->elastic->departed[rank])
-        wefti_mesh_blame(
-            mesh, rank,
-            "rank %d (host %s), which held a part of the same copy of the model, "
-            "has ended",
-            rank, weft_mesh_host_of(mesh, rank));
-}
-
 /* A connection has ended. Of a rank given up earlier (misses), only now the place becomes free. */
 void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     wefti_elastic *e = mesh->elastic;
@@ -471,20 +462,9 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     e->given_s[rank] = 0; /* the process that was promised this place had come */
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_forget(mesh, rank);
-    check_copy(mesh, rank);
+    wefti_elastic_check_copy(mesh, rank);
     pthread_cond_broadcast(&mesh->changed); /* a joiner may be alone now */
     if (!known) redial(mesh, rank, e->closed_s[rank]);
-}
-
-void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, const char *text) {
-    wefti_elastic *e = mesh->elastic;
-    pthread_mutex_lock(&mesh->lock);
-    snprintf(e->reason[sender], sizeof e->reason[sender], "%s", text);
-    pthread_mutex_unlock(&mesh->lock);
-    bool shares = sender / e->setup.shards == mesh->rank / e->setup.shards;
-    if (shares && strstr(text, WEFTI_LEFT_BEHIND))
-        wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
-    check_copy(mesh, sender);
 }
 
 void wefti_elastic_leave(weft_mesh *mesh) {
@@ -509,6 +489,7 @@ void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
     e->taken[rank] = e->stable;
     e->cut_of[rank] = -1;
     e->reason[rank][0] = 0;
+    e->was_wrong[rank] = false;
     e->ended[rank] = false;
     pthread_mutex_unlock(&mesh->lock);
     feed_connected(mesh, rank);

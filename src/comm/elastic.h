@@ -72,7 +72,11 @@ typedef enum wefti_elastic_fact {
     WEFTI_FACT_OVER,
     /* Another process has taken over what only one may do (writing the run folder): the
      * others continue without this process, which has not been told yet. */
-    WEFTI_FACT_REPLACED
+    WEFTI_FACT_REPLACED,
+    /* What this rank computed is wrong, and none of it was sent: the others continue without
+     * this process, which may come back and take their parameters and state. If what all of
+     * them computed is wrong, there is nothing to come back to. */
+    WEFTI_FACT_WRONG
 } wefti_elastic_fact;
 void wefti_elastic_note(weft_mesh *mesh, wefti_elastic_fact fact);
 
@@ -254,7 +258,9 @@ typedef struct wefti_elastic {
     wefti_said *said, *spare_said;
     bool *was_departed;  /* [size] before the last view */
     char (*reason)[200]; /* [size] what a rank reported about its failure */
-    bool replaced;       /* another process took over what only one may do (see above) */
+    bool replaced;       /* another process took over what only one may do (see above), */
+    bool wrong;          /* or what this rank computed is wrong */
+    bool *was_wrong;     /* [size] a rank reported that of itself, in this world */
     bool refused;        /* this process may not join */
     void *heard_notice;  /* [n_heard] owned: what a member sent in that case */
     int64_t n_heard;
@@ -281,9 +287,8 @@ typedef struct wefti_elastic {
  * the next call is due. */
 double wefti_elastic_pump(weft_mesh *mesh);
 
-/* The first: a rank's connection has ended. The second: a rank has reported that it failed. */
+/* A rank's connection has ended. */
 void wefti_elastic_lose(weft_mesh *mesh, int rank);
-void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, const char *text);
 
 /* This rank has failed and leaves, so the others do not have to detect it. */
 void wefti_elastic_leave(weft_mesh *mesh);
@@ -331,9 +336,16 @@ const char *wefti_elastic_witness_text(const wefti_elastic *e, wefti_member_out 
 
 /* --- elastic_return.c: the progress thread --- */
 
+/* Ranks of one copy end together once they are members: a rank has ended. */
+void wefti_elastic_check_copy(weft_mesh *mesh, int rank);
+
 /* The text of a process that the others have continued without. */
 #define WEFTI_LEFT_BEHIND                                                                \
     "the others could not hear it, or waited for it in vain, and went on without it"
+
+/* A rank has reported that it failed. */
+void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, weft_status status,
+                                const char *text);
 
 /* The machine has ended: notes whether this process may join again, and where. */
 void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out);

@@ -10,6 +10,9 @@
  * it knew listened; any of these, or a successor at the same address, admits it or tells
  * which process does (latecomer.h).
  *
+ * A rank whose numbers are wrong (WEFTI_FACT_WRONG) leaves before it has sent any of them,
+ * and comes back for those of the others.
+ *
  * The rank that leads may notice first, before any message says so, that another process
  * has taken over the run folder: it then fails by itself, and also goes back.
  *
@@ -41,10 +44,35 @@ void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
         if (r / S != mesh->rank / S && !add_door(mesh, r, text, sizeof text)) break;
     pthread_mutex_lock(&mesh->lock);
     bool lives = out == WEFTI_OUT_EVICTED || out == WEFTI_OUT_NO_QUORUM ||
-                 (out == WEFTI_OUT_LEFT && e->replaced);
+                 (out == WEFTI_OUT_LEFT && (e->replaced || e->wrong));
     if (lives)
         memcpy(e->way_back, text, sizeof text); /* a later LEFT does not change this */
     e->is_out = true;
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
+}
+
+void wefti_elastic_check_copy(weft_mesh *mesh, int rank) {
+    int S = mesh->elastic->setup.shards;
+    if (rank / S == mesh->rank / S && !mesh->elastic->departed[rank])
+        wefti_mesh_blame(
+            mesh, rank,
+            "rank %d (host %s), which held a part of the same copy of the model, "
+            "has ended",
+            rank, weft_mesh_host_of(mesh, rank));
+}
+
+void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, weft_status status,
+                                const char *text) {
+    wefti_elastic *e = mesh->elastic;
+    bool shares = sender / e->setup.shards == mesh->rank / e->setup.shards;
+    bool wrong = status == WEFT_ERR_NUMERIC;
+    pthread_mutex_lock(&mesh->lock);
+    snprintf(e->reason[sender], sizeof e->reason[sender], "%s", text);
+    e->was_wrong[sender] = wrong;
+    e->wrong = e->wrong || (shares && wrong);
+    pthread_mutex_unlock(&mesh->lock);
+    if (shares && (wrong || strstr(text, WEFTI_LEFT_BEHIND)))
+        wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
+    wefti_elastic_check_copy(mesh, sender);
 }

@@ -282,8 +282,24 @@ void wefti_elastic_note(weft_mesh *mesh, wefti_elastic_fact fact) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
     if (!e) return;
     pthread_mutex_lock(&mesh->lock);
-    *(fact == WEFTI_FACT_OVER ? &e->over : &e->replaced) = true;
+    *(fact == WEFTI_FACT_OVER    ? &e->over
+      : fact == WEFTI_FACT_WRONG ? &e->wrong
+                                 : &e->replaced) = true;
     pthread_mutex_unlock(&mesh->lock);
+}
+
+/* Lock held. Whether some other copy of the model is whole, and none of its ranks has
+ * reported that what it computed is wrong. */
+static bool is_any_right(const weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    int S = e->setup.shards;
+    for (int c = 0; c < e->size / S; c++) {
+        bool right = c != mesh->rank / S;
+        for (int r = c * S; r < (c + 1) * S; r++)
+            right = right && !e->departed[r] && !e->was_wrong[r];
+        if (right) return true;
+    }
+    return false;
 }
 
 bool weft_mesh_way_back(weft_mesh *mesh, char *out, size_t size) {
@@ -293,7 +309,8 @@ bool weft_mesh_way_back(weft_mesh *mesh, char *out, size_t size) {
     pthread_mutex_lock(&mesh->lock);
     double until_s = wefti_now_s() + verdict_s;
     while (!e->is_out && wefti_now_s() < until_s) wefti_mesh_wait(mesh, until_s);
-    bool known = e->way_back[0] && strlen(e->way_back) < size;
+    bool known = e->way_back[0] && strlen(e->way_back) < size &&
+                 (!e->wrong || is_any_right(mesh));
     if (known) snprintf(out, size, "%s", e->way_back);
     pthread_mutex_unlock(&mesh->lock);
     return known;

@@ -107,14 +107,14 @@ static void land_arrival(weft_mesh *mesh, wefti_arrival *arrival) {
 
 static void hear_failure(weft_mesh *mesh, int sender, const wefti_envelope *envelope,
                          const char *text) {
+    bool known = envelope->channel > WEFT_OK && envelope->channel <= WEFT_ERR_INTERNAL;
+    weft_status status = known ? (weft_status)envelope->channel : WEFT_ERR_PEER;
     if (mesh->elastic) {
-        wefti_elastic_hear_failure(mesh, sender, text);
+        wefti_elastic_hear_failure(mesh, sender, status, text);
         return;
     }
     bool fits = envelope->tag >= 0 && envelope->tag < mesh->world.size;
-    bool known = envelope->channel > WEFT_OK && envelope->channel <= WEFT_ERR_INTERNAL;
-    wefti_world_poison(&mesh->world, fits ? (int)envelope->tag : 0,
-                       known ? (weft_status)envelope->channel : WEFT_ERR_PEER, text);
+    wefti_world_poison(&mesh->world, fits ? (int)envelope->tag : 0, status, text);
 }
 
 /* Handles a message of the progress thread's own kinds; `text` ends with a zero. */

@@ -155,7 +155,7 @@ void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *arrangement);
 
 /* Bytes of a rank's status, which every rank sends to every other in each step
  * (train/rank.h). */
-enum { WEFTI_STATUS_BYTES = 40 };
+enum { WEFTI_STATUS_BYTES = 32 };
 
 /* Full-size buffers of units in flight when S > 1: a tied embedding has its own place,
  * all other units share one. */

@@ -27,7 +27,10 @@
  *
  * Clipping needs the norm of the whole gradient before any rank makes its step. Where the
  * direction has the gradient's norm (full), the agreed gradient is clipped; otherwise
- * each replica clips its own gradient before it sends any of it. */
+ * each replica clips its own gradient before it sends any of it.
+ *
+ * A gradient that is sent is read in begin in any case, unless its norm is known already:
+ * what is not finite is not sent (train/finite.c). */
 #include "step/schedule.h"
 
 #include "base/memory.h"
@@ -89,11 +92,19 @@ static wefti_phase *add_phase(wefti_schedule *s, wefti_phase_kind kind,
     return phase;
 }
 
+/* Whether any of a gradient leaves the replica. Its norm then shows first that all of it is
+ * finite. */
+static bool sends(const wefti_job *job) {
+    const wefti_replicator_ops *ops = wefti_replicator_find(job->replicator_config.kind);
+    return job->R > 1 && (ops->begin || ops->encode);
+}
+
 static void list_phases(const wefti_job *job, wefti_schedule *s) {
     bool norm_of_agreed = agreed_keeps_norm(job), unclipped = s->clip == WEFTI_CLIP_NONE;
     wefti_phase *begin = add_phase(s, WEFTI_PHASE_BEGIN, WEFTI_GROUP_REPLICA);
     begin->scales = s->clip == WEFTI_CLIP_LOCAL;
-    begin->measures = unclipped && !norm_of_agreed && !job->outside;
+    bool noted = unclipped && !norm_of_agreed && !job->outside;
+    begin->measures = !begin->scales && (noted || sends(job));
     add_phase(s, WEFTI_PHASE_COMBINE, WEFTI_GROUP_REPLICA);
     add_phase(s, WEFTI_PHASE_END, WEFTI_GROUP_REPLICA);
     if (wefti_job_has_sites(job)) {

@@ -50,7 +50,8 @@ typedef enum wefti_phase_kind {
 typedef struct wefti_phase {
     wefti_phase_kind kind;
     wefti_group group; /* whose messages it waits for */
-    bool measures;     /* reads the gradient's norm first, for the records */
+    bool measures;     /* reads the gradient's norm first, for the records, and to send
+                          nothing that is not finite */
     bool scales;       /* clips the gradient first, and reads its norm */
 } wefti_phase;
 

@@ -23,12 +23,14 @@ static float *params_of(wefti_rank *r, int bucket) {
 }
 
 /* What a phase does to the gradient before its own work. */
-static void prepare_gradient(wefti_rank *r, const wefti_phase *phase, int b) {
+static weft_status prepare_gradient(wefti_rank *r, const wefti_phase *phase, int b) {
     int64_t n = r->arrangement->buckets[b].n_elements;
     float *grad = grads_of(r, b);
     if (phase->scales && r->grad_scale != 1)
         r->job->kernels->scale(n, r->grad_scale, grad);
-    if (phase->measures) r->squares[b] = r->job->kernels->sum_squares(n, grad);
+    if (!phase->measures) return WEFT_OK;
+    r->squares[b] = r->job->kernels->sum_squares(n, grad);
+    return wefti_rank_check_finite(r, b, grad, r->squares[b]);
 }
 
 static weft_status begin(wefti_rank *r, int b) {
@@ -80,7 +82,7 @@ static weft_status run_phase(void *rank, int number, int64_t item) {
     if (wefti_schedule_is_answer(r->schedule, item)) {
         WEFT_TRY(wefti_mixer_answer(r->mixer, b, r->step));
     } else {
-        prepare_gradient(r, phase, b);
+        WEFT_TRY(prepare_gradient(r, phase, b));
         WEFT_TRY(act[phase->kind](r, b));
     }
     wefti_timeline_put(r->timeline, WEFTI_TIMELINE_EXCHANGE, b, name, begun_s);
@@ -155,5 +157,6 @@ weft_status wefti_exchange_apply(wefti_rank *r, int bucket) {
         optimize_piece(r, bucket, i, &moved);
     if (moves) WEFT_TRY(optimize_matrices(r, bucket, &moved));
     r->moved[bucket] = moved;
+    WEFT_TRY(wefti_rank_check_finite(r, bucket, params, moved));
     return wefti_mixer_after(r->mixer, bucket, r->step, params);
 }

@@ -6,6 +6,8 @@
  *                               reduce u: its gradient -> shards
  *
  * With mesh.keep_whole, gathered units are kept until the parameters change. */
+#include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -195,6 +197,7 @@ weft_status wefti_rank_backward_op(wefti_rank *r, const wefti_op *op) {
     pass.loss_sum = all ? &r->status.loss_sum : &loss;
     model->ops->backward(model, u, &pass);
     r->status.loss_sum += loss * ((double)positions_of(r->job) / (double)r->counted);
+    if (!isfinite(r->status.loss_sum)) atomic_store(&r->lost_loss, true);
     if (r->clock) r->clock->backward_s[u] += wefti_now_s() - start_s;
     r->gradients.unit[place_of(r, u)] = -1; /* complete for this micro-batch */
     wefti_rank_pace(r, op->share);

@@ -7,11 +7,10 @@
 #include "step/schedule.h"
 #include "train/timeline.h"
 
-/* What every rank sends to every other rank once per step, as five little-endian f64. */
+/* What every rank sends to every other rank once per step, as four little-endian f64. */
 typedef struct wefti_step_status {
     double loss_sum; /* of this rank's tokens */
     double stop;     /* asked to stop */
-    double failed;   /* the loss is not finite */
     double distance; /* of the replicas, squared, in the step before (mix/mixer.h) */
     double met;      /* this rank has such an estimate */
     double counted;  /* ranks that are in the sum; not sent */
@@ -124,6 +123,8 @@ typedef struct wefti_rank {
     double stopped_s;   /* mesh.straggler_time, once it has been slept in this step */
     float lr, grad_scale;
     wefti_step_status status;
+    _Atomic bool lost_loss; /* its own loss is not finite in this step */
+    bool replays; /* what is not finite was not sent then, and does not count now */
     unsigned char sent_status[WEFTI_STATUS_SLOTS][WEFTI_STATUS_BYTES]; /* as it was sent;
                                                                           step t at t %
                                                                           slots */
@@ -242,6 +243,19 @@ weft_status wefti_exchange_create(wefti_rank *r) WEFT_CHECKED;
 
 /* Optimizes and mixes one bucket: all but the mixer's finish. */
 weft_status wefti_exchange_apply(wefti_rank *r, int bucket) WEFT_CHECKED;
+
+/* --- finite.c: what is not finite is not sent --- */
+
+/* Fails, with the bucket and the tensor in the message, if the sum of squares of a bucket's
+ * gradient, or of its optimizer's step, is not finite, for a number in `x`, the bucket's
+ * gradient or parameters, is not. The second: if this rank's loss is not. */
+weft_status wefti_rank_check_finite(wefti_rank *r, int bucket, const float *x,
+                                    double squares) WEFT_CHECKED;
+weft_status wefti_rank_check_loss(wefti_rank *r) WEFT_CHECKED;
+
+/* The error of a rank whose numbers are wrong, WEFT_ERR_NUMERIC. Where the others go on it
+ * ends alone, and comes back; else all end, and resume from a checkpoint. */
+weft_status wefti_wrong_end(weft_ctx *ctx, weft_mesh *mesh) WEFT_CHECKED;
 
 /* --- replicas.c: one model out of several --- */
 

@@ -308,6 +308,7 @@ static weft_status play_rank(wefti_slot *slot) {
     wefti_comms comms;
     WEFT_TRY(wefti_comms_join(slot->ctx, p->world, slot->rank, &comms));
     WEFT_TRY(wefti_rank_create(slot->ctx, p->p->job, slot->rank, &comms, &slot->state));
+    slot->state->replays = true;
     WEFT_TRY(fill(p, slot->state));
     WEFT_TRY(wefti_rank_prime(slot->state));
     WEFT_TRY(look_first(p, slot->state));

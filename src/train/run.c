@@ -244,12 +244,6 @@ static weft_status read_status(rank_thread *t, int64_t step) {
         WEFT_TRY(tell_step(t, record, &agreed));
         control(t, t->counted, &agreed);
         t->stop_agreed |= agreed.stop > 0;
-        if (agreed.failed > 0)
-            return weft_ctx_fail(
-                t->slot->ctx, WEFT_ERR_NUMERIC,
-                "the loss is not finite at step %lld (learning rate %g); the last "
-                "checkpoint is as it was",
-                (long long)record.step, record.lr);
     }
     return WEFT_OK;
 }
@@ -549,7 +543,8 @@ static weft_status rank_main(wefti_slot *slot) {
     bool whole = true;
     t.counted = step;
     WEFT_TRY(t.run->prepared->joins ? enter(&t, &step, &whole) : build_rank(&t));
-    return rank_loop(&t, step, whole);
+    weft_status status = rank_loop(&t, step, whole);
+    return status == WEFT_ERR_NUMERIC ? wefti_wrong_end(slot->ctx, t.mesh) : status;
 }
 
 /* The world of this process. A process that joins is told how the ranks are arranged when

@@ -8,11 +8,12 @@
  *     close   status; clipping
  *     settle  wait for the exchange, before the next step reads a parameter
  *
- * The ranks' status (loss, stop, failure) is sent while the exchange runs. It is read
+ * The ranks' status (loss, stop, distance) is sent while the exchange runs. It is read
  * when the step has settled or, with gossip, some steps later. */
 #include "train/rank.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -34,8 +35,11 @@ static double bucket_squares(wefti_rank *r, int b) {
 /* Squared norm of the node's gradient as it is in the shards now. */
 static weft_status node_squares(wefti_rank *r, double *squares) {
     *squares = 0;
-    for (int b = 0; b < r->arrangement->n_buckets; b++)
+    for (int b = 0; b < r->arrangement->n_buckets; b++) {
         *squares += r->squares[b] = bucket_squares(r, b);
+        WEFT_TRY(wefti_rank_check_finite(
+            r, b, r->grads + r->arrangement->bucket_offset[b], r->squares[b]));
+    }
     return wefti_comm_sum(r->comms.shard, r->n_shard_messages++, 1, squares);
 }
 
@@ -97,9 +101,8 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
     unsigned char *bytes = sent_of(r, step);
     wefti_put_f64(bytes, r->status.loss_sum);
     wefti_put_f64(bytes + 8, r->status.stop);
-    wefti_put_f64(bytes + 16, r->status.failed);
-    wefti_put_f64(bytes + 24, r->status.distance);
-    wefti_put_f64(bytes + 32, r->status.met);
+    wefti_put_f64(bytes + 16, r->status.distance);
+    wefti_put_f64(bytes + 24, r->status.met);
     return wefti_comm_tell(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
 }
 
@@ -107,9 +110,9 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
 static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
     r->status.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
-    r->status.failed = isfinite(r->status.loss_sum) ? 0 : 1;
     r->status.met = isnan(r->distance) ? 0 : 1;
     r->status.distance = r->status.met > 0 ? r->distance : 0;
+    WEFT_TRY(wefti_rank_check_loss(r));
     return wefti_rank_send_status(r, r->step);
 }
 
@@ -130,12 +133,11 @@ static void add_status(void *user, int peer, const void *bytes) {
     const unsigned char *said = bytes;
     wefti_step_status *agreed = to->agreed;
     agreed->stop += wefti_get_f64(said + 8);
-    agreed->failed += wefti_get_f64(said + 16);
     if (!takes_part(to->rank, peer, to->step)) return;
     agreed->counted++;
     agreed->loss_sum += wefti_get_f64(said);
-    agreed->distance += wefti_get_f64(said + 24);
-    agreed->met += wefti_get_f64(said + 32);
+    agreed->distance += wefti_get_f64(said + 16);
+    agreed->met += wefti_get_f64(said + 24);
 }
 
 weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
@@ -254,6 +256,7 @@ weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     r->lr = (float)wefti_learning_rate(r->job->config, step);
     r->grad_scale = 1;
     r->status = (wefti_step_status){0};
+    atomic_store(&r->lost_loss, false);
     r->tally = (wefti_tally){0};
     memset(r->tickets, 0, (size_t)r->schedule->n_buckets * sizeof *r->tickets);
     int64_t earlier = step - WEFTI_STATUS_SLOTS;

@@ -75,10 +75,6 @@ weft_status wefti_sync_read_status(weft_sync *s, int64_t last, weft_sync_report 
         wefti_rank_control(s->rank, s->counted, &agreed);
         report->loss = agreed.loss_sum / s->job->W;
         report->loss_step = s->counted + 1;
-        if (agreed.failed > 0)
-            return weft_ctx_fail(s->ctx, WEFT_ERR_NUMERIC,
-                                 "the loss is not finite at step %lld",
-                                 (long long)s->counted + 1);
     }
     return WEFT_OK;
 }

@@ -94,10 +94,10 @@ static void who_clips_when(void **state) {
         wefti_clip clip;
         bool at_once, begin_measures, begin_scales, has_apply, apply_measures;
     } rows[] = {
-        {"method=hsdp optimizer.clip=0", WEFTI_CLIP_NONE, true, false, false, true, true},
+        {"method=hsdp optimizer.clip=0", WEFTI_CLIP_NONE, true, true, false, true, true},
         {"method=flexdemo optimizer.clip=0", WEFTI_CLIP_NONE, true, true, false, true,
          false},
-        {"method=hsdp optimizer.clip=1", WEFTI_CLIP_AGREED, true, false, false, false,
+        {"method=hsdp optimizer.clip=1", WEFTI_CLIP_AGREED, true, true, false, false,
          false},
         {"method=flexdemo optimizer.clip=1", WEFTI_CLIP_LOCAL, false, false, true, true,
          false},

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* A machine that computes wrongly, for cli/faults: linked in front of wefti_rank_pace, which
+ * the program calls after each backward pass of a unit.
+ *
+ *     WEFT_FAULTY="gradient 17"     one number of block 1's gradient in step 17 is NaN
+ *     WEFT_FAULTY="loss 17"         the loss and all gradients
+ *     WEFT_FAULTY="parameters 17"   one bit of block 1's parameters changes
+ *     WEFT_FAULTY="gradient 17-"    in every step from 17 on */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/rank.h"
+
+void __real_wefti_rank_pace(wefti_rank *r, double share);
+void __wrap_wefti_rank_pace(wefti_rank *r, double share);
+
+enum { UNIT = 2 }; /* block 1 */
+
+static void spoil(wefti_rank *r, const char *what) {
+    const wefti_arrangement *a = r->arrangement;
+    if (strcmp(what, "loss") == 0) {
+        r->status.loss_sum = NAN;
+        atomic_store(&r->lost_loss, true);
+        for (int64_t i = 0; i < a->n_elements; i++) r->grads[i] = NAN;
+        return;
+    }
+    float *grads = r->job->S > 1 ? r->gradients.buffer[0]
+                                 : r->grads + a->unit_offset[UNIT];
+    if (strcmp(what, "gradient") == 0) grads[3] = NAN;
+    if (strcmp(what, "parameters") == 0) r->params[a->unit_offset[UNIT] + 3] += 0.5f;
+}
+
+/* The units' backward passes of a step are counted, from the last unit on. */
+void __wrap_wefti_rank_pace(wefti_rank *r, double share) {
+    static _Thread_local int64_t step = -1;
+    static _Thread_local int passes;
+    char what[16] = "", on = 0;
+    long long first = -1;
+    const char *text = getenv("WEFT_FAULTY");
+    int n = text ? sscanf(text, "%15s %lld%c", what, &first, &on) : 0;
+    passes = r->step == step ? passes + 1 : 0;
+    step = r->step;
+    bool due = n >= 2 && (r->step + 1 == first || (n == 3 && r->step + 1 > first));
+    int unit = r->arrangement->n_units - 1 - passes;
+    bool all = strcmp(what, "loss") == 0;
+    if (due && (all || unit == UNIT)) spoil(r, what);
+    __real_wefti_rank_pace(r, share);
+}
