@@ -60,7 +60,9 @@ typedef struct weft_sync_setup {
     const weft_sync_tensor *tensors;
     int n_tensors;
     bool endless; /* run.steps is ignored: there are steps until destroy */
-    bool outside; /* the caller has its own optimizer: weft_sync_agree, weft_sync_mix */
+    bool outside; /* the caller has its own optimizer: weft_sync_agree, weft_sync_mix.
+                     optimizer.clip then counts if it was set, and bounds what was agreed;
+                     where a momentum is sent it is an error */
     bool
         skips; /* any rank may call weft_sync_skip; exchanges then wait until all agree */
     bool writes; /* the caller writes every gradient in every step. The gradients after a

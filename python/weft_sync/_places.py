@@ -155,6 +155,7 @@ class Place:
         self.fresh = True    # nothing of this step is in the gradient yet
         self.version: int | None = None  # of the gradient when it was handed over
         self.kept: tuple[torch.Tensor, int] | None = None  # p.grad that was copied, its version
+        self.left: int | None = None  # version of p.grad when autograd had written it
         self.backwards = 0   # in this step
         self.near = local(p).device.type == "cpu"
         self.seen: torch.Tensor | None = None  # digest of a far parameter when it was the master's
@@ -232,7 +233,8 @@ class Place:
             self.fresh = False
 
     def forget(self) -> None:
-        self.version, self.kept, self.backwards, self.fresh = None, None, 0, True
+        self.version = self.kept = self.left = None
+        self.backwards, self.fresh = 0, True
         self.p.grad = None
 
     def as_parameter(self, values: torch.Tensor) -> torch.Tensor:

@@ -30,7 +30,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
                       "pip install 'weft-sync[torch]'") from error
 
-from . import _alike, _back, _places, _together, _world
+from . import _alike, _asked, _back, _places, _together, _world
 from ._carried import Carried
 from ._library import Context, Error, LeftBehind, Mesh, PeerError
 from ._loss import called, number
@@ -57,10 +57,13 @@ class Optimizer(Closing, torch.optim.Optimizer):
     torch.optim work; weft's own schedule is not used.
 
     ``optimizer`` is a torch optimizer over the same parameters that steps instead of weft's:
-    along the direction that the method agreed on, which it finds in ``p.grad``.
+    along the direction that the method agreed on, which it finds in ``p.grad``. ``agree="backward"``
+    leaves it there when the last backward of a step ends, as DDP does: what clips or logs gradients
+    between backward and step (``clip_grad_norm_``, frameworks) then has what all have. ``agree()``
+    does so once.
 
     ``accumulate``: backward passes per step. ``overlap=False`` exchanges nothing before
-    ``step``, so gradients may be changed after backward (clipped, say); ``skips=True`` does so
+    ``step``, so each process may change its own gradients after backward; ``skips=True`` does so
     too and lets a step be skipped by all when one rank asks for it (``torch.amp.GradScaler``).
 
     ``between``: the nodes of a method are machines ("nodes"), or each process is one
@@ -78,13 +81,15 @@ class Optimizer(Closing, torch.optim.Optimizer):
                  optimizer: torch.optim.Optimizer | None = None, *, method: str = "flexdemo",
                  lr: float | None = None, weight_decay: float | None = None,
                  betas: tuple[float, float] | None = None, accumulate: int = 1,
-                 overlap: bool = True, skips: bool = False, between: str = "nodes",
-                 config: str | os.PathLike[str] | None = None, mesh: Mesh | None = None,
-                 returns: int = 0, keys: dict[str, Any] | None = None, **named: Any):
+                 overlap: bool = True, skips: bool = False, agree: str = "step",
+                 between: str = "nodes", config: str | os.PathLike[str] | None = None,
+                 mesh: Mesh | None = None, returns: int = 0, keys: dict[str, Any] | None = None, **named: Any):
         self._node = None
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             self._node = Node(model.process_group, next(model.parameters()).device)
             model, mesh, overlap = model.module, self._node.mesh, False
+        _asked.agreement(agree, optimizer, self._node, skips)
+        self._agrees_in_backward = agree == "backward"
         groups, names = groups_of(model)
         self._module = model if isinstance(model, torch.nn.Module) else None
         self._shards = shards_of([p for g in groups for p in g["params"]])
@@ -97,6 +102,8 @@ class Optimizer(Closing, torch.optim.Optimizer):
         self.overlap = overlap and not skips
         self.report: Report | None = None
         self._closed, self._paused, self._opened, self._looked = True, False, False, False
+        self._agreed: bool | None = None  # whether the direction is agreed on, and moves parameters
+        self._blind = False  # it was agreed on without a loss
         self._returns = _back.Returns(returns)
         self._left: LeftBehind | None = None
         self._one_at_a_time = threading.Lock()  # autograd has a thread for each device
@@ -194,6 +201,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         for place in self._places:
             place.forget()
         self._opened = self._looked = False
+        self._agreed = None
         self._exchange(back=True)
         self._left = None
         self._carried.again()
@@ -287,9 +295,20 @@ class Optimizer(Closing, torch.optim.Optimizer):
         place.backwards += 1
         if place.backwards < self.accumulate:
             return
+        if self._agreed is not None:
+            raise Error("argument", f"a backward reached '{place.name}' after the gradients were "
+                        "agreed on; of several losses of a step put all backward passes but the last "
+                        "into 'with optimizer.no_sync():'; of torch.utils.checkpoint say "
+                        "use_reentrant=False")
         if place.backwards > self.accumulate:
             raise Error("argument", _places.again(place))
-        if self.overlap:
+        backward = torch._C._current_graph_task_id()
+        if self._agrees_in_backward and backward != self._awaited:
+            self._awaited = backward
+            torch.autograd.Variable._execution_engine.queue_callback(self.agree)
+        if not self.overlap:
+            place.left = place.p.grad._version if place.p.grad is not None else None
+        else:
             self._open()
             place.version = place.grad._version
             self._sync.ready(place.index)
@@ -333,8 +352,21 @@ class Optimizer(Closing, torch.optim.Optimizer):
             if place.changed():
                 raise Error("argument", "a gradient was changed after its exchange had begun "
                             "(clipped, unscaled or zeroed? or averaged by DDP around the model?); "
-                            "create the optimizer with overlap=False, or clip by weft: "
+                            "to clip what all agree on, as under DDP, create the optimizer with "
+                            "agree='backward' around a torch optimizer, or clip by weft: "
                             "optimizer_clip=1.0; leave DDP over all processes out")
+        full = self._config.number("replicator.kind") == "full"  # others clip so, too
+        if self._skips or self._warned or self.mesh.size == 1 or not full:
+            return
+        self._warned = any(place.left is not None and place.p.grad is not None
+                         and place.p.grad._version != place.left for place in self._places)
+        if self._warned:
+            _back.log.warning(
+                "gradients were changed between backward and step (clipped?): with overlap=False "
+                "each process changes its own, before they are agreed on; to clip what all agree on, "
+                "as under DDP, say agree='backward' around a torch optimizer, or optimizer_clip=1.0")
+
+    _warned = False  # once is enough
 
     @torch.no_grad()
     def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None,
@@ -353,12 +385,34 @@ class Optimizer(Closing, torch.optim.Optimizer):
         return self.report if returned is None else returned
 
     def _step(self, value: float | None) -> None:
+        if self._agreed is None:
+            self._gather()
+        self._finish(self._step_inside(value) if self.inner is None else
+                     self._step_outside(value))
+
+    def _gather(self) -> None:
+        """All gradients of this process."""
         self._look()
         self._check_unchanged()
         self._open()
         self._collect_all()
-        self._finish(self._step_inside(value) if self.inner is None else
-                     self._step_outside(value))
+
+    def agree(self, loss: torch.Tensor | float | None = None) -> None:
+        """After backward, before ``step``: with a torch optimizer inside, ends the exchange and
+        leaves what all agreed on in ``p.grad``, to be clipped or logged there as under DDP. The
+        report has the loss that is given here. Collective."""
+        _asked.agreement("agree()", self.inner, None, self._skips)
+        if self._agreed is not None or self._left is not None:
+            return
+        try:
+            with torch.no_grad():
+                self._gather()
+                self._blind = loss is None
+                self._agree(number(loss))
+        except LeftBehind as error:
+            self._leave(error)
+
+    _awaited = -1  # the backward at whose end all agree, as autograd numbers it
 
     def _finish(self, report: Report | None) -> None:
         self.report = report if self._node is None else self._tell(report)
@@ -367,6 +421,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         for place in self._places:
             place.forget()
         self._opened = self._looked = False
+        self._agreed = None
 
     def _check_reached(self) -> None:
         """A step without any gradient may be one; or the model has other parameters now."""
@@ -414,14 +469,23 @@ class Optimizer(Closing, torch.optim.Optimizer):
         return self._node is None and not all(place.in_place for place in self._places)
 
     def _step_outside(self, value: float | None) -> Report:
-        moves = self._sync.agree(value)
-        self._publish()  # a mixer may have changed the masters
-        if moves:
-            self._lend_masters()
+        if self._agreed is None:
+            self._blind = False
+            self._agree(value)
+        if self._agreed:
             assert self.inner is not None
             self.inner.step()
             self._return_masters()
-        return self._sync.mix(value)
+        return self._sync.mix(None if self._blind else value)
+
+    def _agree(self, value: float | None) -> None:
+        self._agreed = bool(self._sync.agree(value))
+        self._publish()  # a mixer may have changed the masters
+        if self._agreed:
+            self._lend_masters()
+        else:
+            for place in self._places:
+                place.p.grad = None
 
     def _lend_masters(self) -> None:
         for place in self._places:
@@ -439,7 +503,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Nothing is left to do after ``step``; before it, forgets the gradients so far."""
         for place in self._places:
-            if place.version is not None:
+            if place.version is not None or self._agreed is not None:
                 raise Error("argument", "zero_grad after gradients are exchanged already; a loss "
                             "whose gradients are dropped goes into 'with optimizer.no_sync():'")
             place.forget()

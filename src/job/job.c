@@ -447,6 +447,7 @@ static weft_status create(weft_ctx *ctx, const wefti_job *begun, int64_t vocab,
         return status;
     }
     *job = *begun;
+    job->clip = job->config->optimizer.clip;
     status = derive(ctx, job, vocab);
     if (status != WEFT_OK) {
         wefti_job_destroy(ctx, job);

@@ -50,6 +50,7 @@ typedef struct wefti_job {
     int mixed_replicas;  /* the mixer's group: the sites, or all replicas if there is
                             one */
     bool outside;        /* the caller optimizes: exchanges end with the direction */
+    double clip;         /* bound of the gradient's norm; 0: none */
     bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
     int threads;         /* of a rank's compute thread */
     int64_t vocab;       /* the tokenizer's ids, or the classes of images */

@@ -79,7 +79,7 @@ static bool agreed_keeps_norm(const wefti_job *job) {
 }
 
 static void resolve_clip(const wefti_job *job, wefti_schedule *s) {
-    if (job->config->optimizer.clip > 0)
+    if (job->clip > 0)
         s->clip = agreed_keeps_norm(job) ? WEFTI_CLIP_AGREED : WEFTI_CLIP_LOCAL;
     s->at_once = s->clip != WEFTI_CLIP_LOCAL;
     s->overlaps = job->config->mesh.overlap;
@@ -213,9 +213,10 @@ static weft_status micro_batch(writer *w, int64_t micro) {
 
 /* What the compute thread still has to do when the gradient is complete. */
 static weft_status clip(writer *w) {
-    if (w->s->clip == WEFTI_CLIP_NONE || w->job->outside) return WEFT_OK;
+    if (w->s->clip == WEFTI_CLIP_NONE) return WEFT_OK;
     if (w->s->clip == WEFTI_CLIP_AGREED) WEFT_TRY(put(w, WEFTI_OP_WAIT, 0));
     WEFT_TRY(put(w, WEFTI_OP_NORM, 0));
+    if (w->job->outside) return WEFT_OK; /* LOCAL is refused */
     if (w->s->clip == WEFTI_CLIP_AGREED) {
         WEFT_TRY(each_bucket(w, WEFTI_OP_APPLY));
         return w->job->replicas_equal ? WEFT_OK : each_bucket(w, WEFTI_OP_FINISH);

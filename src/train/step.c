@@ -44,7 +44,7 @@ static weft_status node_squares(wefti_rank *r, double *squares) {
 }
 
 static void set_scale(wefti_rank *r, double squares) {
-    double norm = sqrt(squares), bound = r->job->config->optimizer.clip;
+    double norm = sqrt(squares), bound = r->job->clip;
     r->grad_scale = norm > bound ? (float)(bound / norm) : 1;
 }
 
@@ -53,6 +53,9 @@ static weft_status norm_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
     WEFT_TRY(node_squares(r, &squares));
     set_scale(r, squares);
+    if (r->job->outside &&
+        r->grad_scale < 1) /* the caller's optimizer knows of no scale */
+        r->job->kernels->scale(r->arrangement->n_elements, r->grad_scale, r->grads);
     return WEFT_OK;
 }
 

@@ -22,6 +22,7 @@
 
 #include "base/memory.h"
 #include "comm/elastic.h"
+#include "config/layers.h"
 
 static weft_status make_job(weft_sync *s) {
     WEFT_TRY(wefti_sync_make_job(s, s->config, &s->job));
@@ -77,6 +78,8 @@ static weft_status make_rank(weft_sync *s) {
     wefti_comms comms;
     int rank = s->joins ? s->mesh->rank % s->job->S : s->world->first_here;
     s->job->outside = s->setup.outside;
+    if (s->setup.outside && !wefti_config_given(s->config, "optimizer.clip"))
+        s->job->clip = 0; /* the default is of weft's own optimizers */
     s->elastic = wefti_sync_can_go_on(s);
     if (s->mesh && !s->joins && !s->elastic)
         WEFT_TRY(wefti_mesh_begin_round(s->ctx, s->mesh, &s->round));

@@ -118,6 +118,7 @@ static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
         job->rules[i].config.weight_decay = old->rules[i].config.weight_decay;
     }
     job->outside = old->outside;
+    job->clip = old->clip;
     job->first_step = world->first_step;
     wefti_job_destroy(s->ctx, old);
     weft_config_destroy(s->ctx, s->own_config);

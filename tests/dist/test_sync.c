@@ -241,6 +241,9 @@ static const char *const diloco[] = {"method=diloco", "mixer.outer_every=3", NUL
 static const char *const ddp[] = {"method=ddp", NULL};
 static const char *const plain[] = {"method=ddp", "optimizer.kind=sgd",
                                     "optimizer.weight_decay=0", NULL};
+static const char *const clipped[] = {"method=ddp", "optimizer.kind=sgd",
+                                      "optimizer.weight_decay=0", "optimizer.clip=0.05",
+                                      NULL};
 static const char *const drawn[] = {"method=random", NULL};
 static const char *const *const methods[] = {demo, ring, choco, diloco, ddp, drawn};
 
@@ -308,10 +311,11 @@ static void test_same_bits(void **state) {
 
 /* The caller's descent is that of weft's. */
 static void test_outside(void **state) {
-    static const char *const *const both[] = {demo, plain};
+    static const char *const *const all[] = {demo, plain, clipped};
     loop a[RANKS], b[RANKS];
-    for (int m = 0; m < 2; m++) {
-        loop l = {.keys = both[m], .steps = 6, .skip_at = -1, .rates = {0.05, 0.02}};
+    float unclipped = 0;
+    for (int m = 0; m < 3; m++) {
+        loop l = {.keys = all[m], .steps = 6, .skip_at = -1, .rates = {0.05, 0.02}};
         run_loop(2, &l, a);
         l.outside = true;
         run_loop(2, &l, b);
@@ -320,6 +324,8 @@ static void test_outside(void **state) {
         for (int k = 0; k < MOST; k++)
             assert_true(fabsf(a[0].params[k] - b[0].params[k]) < 1e-6f);
         assert_memory_equal(b[0].params, b[1].params, sizeof b[0].params);
+        if (m == 2) assert_true(b[0].params[0] != unclipped);
+        unclipped = b[0].params[0];
         l.skips = true;
         l.skip_at = 1;
         run_loop(2, &l, a);

@@ -177,10 +177,10 @@ static const char *const apart[] = {"method=ddp", "mesh.overlap=false",
 static const struct {
     const char *const *keys;
     bool outside, skips;
-} cases[] = {{demo, false, false},  {demo, true, false},       {ddp, false, true},
-             {ddp, true, true},     {clipped, false, false},   {diloco, false, false},
-             {diloco, true, false}, {ring, false, false},      {ring, true, false},
-             {apart, false, false}, {one_bucket, false, false}};
+} cases[] = {{demo, false, false},  {demo, true, false},        {ddp, false, true},
+             {ddp, true, true},     {clipped, false, false},    {diloco, false, false},
+             {diloco, true, false}, {ring, false, false},       {ring, true, false},
+             {apart, false, false}, {one_bucket, false, false}, {clipped, true, false}};
 
 /* The same bits with and without, and every tensor is named once in every step. */
 static void test_same_bits(void **state) {
