@@ -19,6 +19,10 @@ static const flag flags[] = {
     SHAPE_FLAGS,
     {"--measured", "TEXT",
      "a measured step; may be given several times: \"2 nodes, ddp: 4.1 s\"", NULL},
+    {"--allreduce", "TEXT",
+     "a measured all-reduce: \"2 nodes: 0.6 GB/s\", \"2 nodes: busbw 0.6 GB/s\"; or "
+     "a stream: \"iperf3 x 4: 9.4 Gbit/s\"",
+     NULL},
     {"--wire", "tcp|rdma", "what the wire is; below 10 us of latency it is taken as RDMA",
      NULL},
     {"--framework", "NAMES",
@@ -512,6 +516,23 @@ static weft_status take_measured(weft_ctx *ctx, request *r) {
     return WEFT_OK;
 }
 
+/* The wire by what crossed it. A label beside it gives the latency alone. */
+static weft_status take_exchange(weft_ctx *ctx, request *r) {
+    const char *text = args_value(r->a, "--allreduce");
+    if (!text) return WEFT_OK;
+    if (args_nth(r->a, "--allreduce", 1))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--allreduce is given twice, expected it once");
+    if (args_has(r->a, "--wire"))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--wire and --allreduce both say what the wire carries, "
+                             "expected one of them");
+    WEFT_TRY(weft_cluster_exchange(ctx, text, r->cluster, &r->options.wire_low,
+                                   &r->options.wire_high));
+    r->options.wire = WEFT_KNOWN_MEASURED;
+    return WEFT_OK;
+}
+
 static weft_status plan(weft_ctx *ctx, request *r) {
     weft_advice *advice = NULL;
     WEFT_TRY(config_of_args(ctx, r->a, &r->run));
@@ -519,6 +540,7 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     WEFT_TRY(cluster_of_args(ctx, r->a, r->run, 2, &r->cluster));
     const char *flops = args_value(r->a, "--node-flops");
     if (flops && strcmp(flops, "here") == 0) r->options.computing = WEFT_KNOWN_MEASURED;
+    WEFT_TRY(take_exchange(ctx, r));
     take_sheet(r, args_value(r->a, "--accelerator"));
     weigh_rates(r);
     if (r->options.shares && r->cluster->n_machines == 0)

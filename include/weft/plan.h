@@ -199,7 +199,7 @@ typedef struct weft_advise_options {
                           already divided by it; rates in results are not. */
     /* The ends of what is plausible, relative to the rates that were given; 0: by
      * `computing` and `wire` (src/planner/advise_ends.c). */
-    double wire_low, computing_low, computing_high;
+    double wire_low, wire_high, computing_low, computing_high;
 } weft_advise_options;
 
 /* Tries the methods on one node and on more of the cluster's nodes. `run` (finished) says
@@ -265,6 +265,15 @@ typedef struct weft_measurement {
 /* "2 nodes x 4, ddp, 64k tokens: 4.1 s", "1 node: 12k tokens/s". */
 WEFT_API weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
                                             weft_measurement *out) WEFT_CHECKED;
+
+/* Sets the rate of the wire (with several sites: of that between them) from an all-reduce or
+ * a stream that was measured: "2 nodes: 0.6 GB/s", bytes reduced in a second; "2 nodes x 8:
+ * busbw 12 GB/s"; "2 nodes, 25 MB: 80 ms"; "iperf3 x 4: 9.4 Gbit/s", four streams. [out]
+ * *low, *high: the ends that remain plausible, for weft_advise_options.wire_low and
+ * .wire_high; .wire is WEFT_KNOWN_MEASURED then. */
+WEFT_API weft_status weft_cluster_exchange(weft_ctx *ctx, const char *text,
+                                           weft_cluster *cluster, double *low,
+                                           double *high) WEFT_CHECKED;
 
 /* What follows from measurements. */
 typedef struct weft_inference_of_facts {

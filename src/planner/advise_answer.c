@@ -362,6 +362,13 @@ static void put_decider(answer *w) {
             (long long)w->a->headline + 1);
         return;
     case WEFT_DOUBT_WIRE:
+        PUT(w,
+            "An all-reduce decides it (nccl-tests' all_reduce_perf, weft probe, python "
+            "-m "
+            "weft_sync.probe; or iperf3):\n\n"
+            "    weft plan ... --allreduce \"%lld nodes: RATE GB/s\"",
+            nodes);
+        return;
     case WEFT_DOUBT_MODEL: break;
     }
     PUT(w,

@@ -14,7 +14,7 @@
  *                                   virtual machine's share. 1-bit Adam's paper measures 4.1 of
  *                                   40 Gbit/s and 9.4 of 10; cloud machines reach 0.3 to 1.
  *     wire, RDMA      1/1.5 to 1    published all-reduces reach 70 to 95 % of such labels
- *     wire, measured  1 +- 5 %, or the residual of the probe's fit
+ *     wire, measured  1 +- 5 %, or the residual of the probe's fit; a stream: anchorwire.c
  *     ranks, typed    1 +- 30 %; data sheet: from the least to the most that is reported of it;
  *                     measured: as it is
  *
@@ -51,13 +51,14 @@ bool wefti_advise_is_rdma(const wefti_adviser *a) {
 
 static double wire_low(const wefti_adviser *a) {
     double spread = fmax(wire_spread, a->cluster.wire.residual);
-    if (is_measured(a)) return 1 / (1 + spread);
     if (a->options.wire_low > 0) return a->options.wire_low;
+    if (is_measured(a)) return 1 / (1 + spread);
     if (a->options.wire == WEFT_KNOWN_SHEET) return 0.5;
     return wefti_advise_is_rdma(a) ? WEFT_RDMA_LOW : WEFT_TCP_LOW;
 }
 
 static double wire_high(const wefti_adviser *a) {
+    if (a->options.wire_high > 0) return a->options.wire_high;
     if (is_measured(a)) return 1 + fmax(wire_spread, a->cluster.wire.residual);
     return a->options.wire == WEFT_KNOWN_SHEET ? 2 : 1;
 }

@@ -417,6 +417,30 @@ refuses "--layers belongs to --parameters; of a run's model say model.layers=N" 
     "$weft" plan run.yaml "${facts[@]}" --layers 3
 expect 2 "$weft" plan run.yaml "${facts[@]}" batch.tokens_per_step=7
 
+# -- an all-reduce is what the wire carries: the range shrinks, and the label is not asked
+answer_of() { expect 0 "$weft" plan run.yaml "${facts[@]}" --framework ddp --same "$@" --json; }
+answer_of && cp out label.json
+answer_of --allreduce "2 nodes: 5 MB/s" && cp out carried.json
+answer_of --allreduce "iperf3 x 2: 80 Mbit/s" && cp out stream.json
+python3 - <<'PY' || fail "an all-reduce"
+import json
+def of(name):
+    a = json.load(open(name))
+    c = next(c for c in a["candidates"] if c["framework"] == "ddp" and c["nodes"] == 2)
+    return a["wire"]["bandwidth_Bps"], c["alone_range"]["high"] / c["alone_range"]["low"]
+label, carried, stream = map(of, ("label.json", "carried.json", "stream.json"))
+assert label[0] == 12.5e6 and carried[0] == 5e6 and abs(stream[0] / 6.5e6 - 1) < 1e-9
+assert carried[1] < stream[1] and carried[1] < label[1]
+PY
+refuses "--wire and --allreduce both say what the wire carries, expected one of them" \
+    "$weft" plan run.yaml "${facts[@]}" --wire tcp --allreduce "2 nodes: 5 MB/s"
+refuses "--allreduce is given twice, expected it once" \
+    "$weft" plan run.yaml "${facts[@]}" --allreduce "2 nodes: 5 MB/s" --allreduce "2 nodes: 5 MB/s"
+for bad in "" "2 nodes" "1 node: 5 MB/s" "2 nodes: fast" "2 nodes: 80 ms"; do
+    refuses_like "--allreduce '$bad': .*, expected such as .*" \
+        "$weft" plan run.yaml "${facts[@]}" --allreduce "$bad"
+done
+
 # -- many nodes: an answer, also with a sanitizer on a busy machine
 expect 0 timeout 400 "$weft" plan run.yaml "${facts[@]}" --nodes 4096 --jitter 5% \
     batch.tokens_per_step=131072

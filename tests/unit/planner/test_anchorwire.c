@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* What an all-reduce, or a stream, says of the wire. */
+#include "check.h"
+
+#include <math.h>
+
+#include <weft/plan.h>
+
+static weft_ctx *ctx;
+
+static int begin(void **state) { return room_begin(&ctx); }
+
+static int end(void **state) { return ctx_end(ctx); }
+
+static weft_cluster *make(const char *ranks, const char *sites) {
+    weft_cluster *c;
+    assert_ok(ctx, weft_cluster_create(ctx, &c));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "nodes", "4"));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "ranks-per-node", ranks));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "sites", sites));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "link", "10Gbit,1ms"));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "up", "1Gbit"));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "site-link", "1Gbit,10ms"));
+    return c;
+}
+
+static void an_exchange_gives_the_rate_of_the_wire(void **state) {
+    static const struct {
+        const char *text, *ranks;
+        double rate_Bps, low, high;
+    } cases[] = {
+        {"2 nodes: 0.6 GB/s", "1", 0.6e9, 1 / 1.05, 1.05}, /* 2 (W-1)/W = 1 */
+        {"4 nodes: 0.6 GB/s", "1", 0.9e9, 1 / 1.05, 1.05},
+        {"4 nodes: algbw 0.6 GB/s", "1", 0.9e9, 1 / 1.05, 1.05},
+        {"4 nodes: busbw 0.6 GB/s", "1", 0.6e9, 1 / 1.05, 1.05},
+        {"2 nodes: 0.6 GB/s", "4", 1.05e9, 1 / 1.05, 1.05}, /* the cluster's ranks */
+        {"2 nodes x 1: 4.8 Gbit/s", "4", 0.6e9, 1 / 1.05, 1.05},
+        {"2 nodes, 25 MB: 80 ms", "1", 25e6 / 0.078, 1 / 1.05, 1.05}, /* but 2 hops */
+        {"2 nodes, 25 MB: 0.3125 GB/s", "1", 25e6 / 0.078, 1 / 1.05, 1.05},
+        {"iperf3: 10 Gbit/s", "1", 0.8125e9, 0.5 / 0.65, 1 / 0.65},
+        {"iperf3 x 2: 10 Gbit/s", "1", 0.8125e9, 0.25 / 0.65, 1 / 0.65},
+        {"iperf3 x 16: 10Gbps", "1", 0.8125e9, 0.2 / 0.65, 1 / 0.65}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double low, high;
+        weft_cluster *c = make(cases[i].ranks, "1");
+        assert_ok(ctx, weft_cluster_exchange(ctx, cases[i].text, c, &low, &high));
+        if (fabs(c->wire.bandwidth_Bps / cases[i].rate_Bps - 1) > 1e-9)
+            fail_msg("%s: %.9g B/s", cases[i].text, c->wire.bandwidth_Bps);
+        assert_true(fabs(low - cases[i].low) < 1e-9 && fabs(high - cases[i].high) < 1e-9);
+        assert_true(c->wire.up_Bps == 0 && c->wire.latency_s == 1e-3);
+        assert_true(c->site.bandwidth_Bps == 125e6);
+        weft_cluster_destroy(ctx, c);
+    }
+}
+
+static void with_sites_it_is_the_wire_between_them(void **state) {
+    double low, high;
+    weft_cluster *c = make("1", "2");
+    assert_ok(ctx, weft_cluster_exchange(ctx, "4 nodes: busbw 0.1 GB/s", c, &low, &high));
+    assert_true(c->site.bandwidth_Bps == 0.1e9 && c->wire.bandwidth_Bps == 1.25e9);
+    weft_cluster_destroy(ctx, c);
+}
+
+static void what_is_no_exchange_is_refused(void **state) {
+    static const char *const texts[] = {"",
+                                        ":",
+                                        "2 nodes",
+                                        "2 nodes:",
+                                        ": 1 GB/s",
+                                        "1 node: 1 GB/s",
+                                        "0 nodes: 1 GB/s",
+                                        "2 nodes: 1 GB",
+                                        "2 nodes: -1 GB/s",
+                                        "2 nodes: 0 GB/s",
+                                        "2 nodes: 1e300 GB/s",
+                                        "2 nodes: nan GB/s",
+                                        "2 nodes: 80 ms",
+                                        "2 nodes, 25 MB: 1 us",
+                                        "2 nodes, 2 nodes: 1 GB/s",
+                                        "2 nodes x 0: 1 GB/s",
+                                        "2 nodes x: 1 GB/s",
+                                        "2 nodes, 25 MB, 25 MB: 1 GB/s",
+                                        "iperf3, 2 nodes: 1 GB/s",
+                                        "iperf3: busbw 1 GB/s",
+                                        "iperf3, 1 MB: 1 GB/s",
+                                        "iperf3 x 0: 1 GB/s",
+                                        "iperf3, iperf3: 1 GB/s",
+                                        "iperf4: 1 GB/s",
+                                        "65537 nodes: 1 GB/s",
+                                        "2.5 nodes: 1 GB/s",
+                                        "2 nodes, mpi: 1 GB/s"};
+    weft_cluster *c = make("1", "1");
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        double low, high;
+        if (weft_cluster_exchange(ctx, texts[i], c, &low, &high) != WEFT_ERR_ARGUMENT)
+            fail_msg("'%s' is taken", texts[i]);
+        assert_non_null(strstr(weft_ctx_message(ctx), ", expected such as \"2 nodes: "));
+        assert_true(c->wire.bandwidth_Bps == 1.25e9 && c->wire.up_Bps == 125e6);
+    }
+    weft_cluster_destroy(ctx, c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_exchange_gives_the_rate_of_the_wire, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(with_sites_it_is_the_wire_between_them, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(what_is_no_exchange_is_refused, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
