@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -23,10 +24,18 @@ static const char one_name[] = "model.safetensors";
 static const char index_name[] = "model.safetensors.index.json";
 static const char adapter_name[] = "adapter_model.safetensors";
 
+/* A tensor and its number over all files. */
+typedef struct named {
+    const char *name; /* borrowed from the file */
+    int index;
+} named;
+
 struct wefti_weights {
     char path[PATH_MAX]; /* path of the single file, or of the index */
     const char *one;     /* name of the single file */
     int n;
+    json_t *numbers;             /* file name -> its number; owned */
+    named *by_name;              /* all tensors, sorted by name; owned */
     char (*names)[NAME_MAX + 1]; /* [MAX_FILES], owned; names of several files */
     wefti_safetensors **files;   /* [n], owned */
     int *first;                  /* [n + 1], owned: number of a file's first tensor */
@@ -45,18 +54,26 @@ bool wefti_weights_here(const char *folder) {
 
 /* ---- the index ---- */
 
-/* The number of the file with that name, which is added if it is new; -1: no more room. */
-static int file_named(wefti_weights *w, const char *name) {
-    for (int i = w->n - 1; i >= 0; i--)
-        if (wefti_is(w->names[i], name)) return i;
-    if (w->n == MAX_FILES) return -1;
-    snprintf(w->names[w->n], sizeof w->names[0], "%s", name);
-    return w->n++;
+/* The number of the file with that name, which is added if it is new. */
+static weft_status file_named(weft_ctx *ctx, wefti_weights *w, const char *name,
+                              int *number) {
+    const json_t *known = json_object_get(w->numbers, name);
+    *number = known ? (int)json_integer_value(known) : w->n;
+    if (known) return WEFT_OK;
+    if (w->n == MAX_FILES)
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s names more than %d files", w->path,
+                             (int)MAX_FILES);
+    if (json_object_set_new(w->numbers, name, json_integer(w->n)) != 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for a list of files");
+    snprintf(w->names[w->n++], sizeof w->names[0], "%s", name);
+    return WEFT_OK;
 }
 
 static weft_status list_files(weft_ctx *ctx, wefti_weights *w, const json_t *map) {
     const char *tensor;
     json_t *value;
+    int number;
+    w->numbers = json_object();
     if (!json_is_object(map) || json_object_size(map) == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "%s has no weight_map of tensors and files", w->path);
@@ -71,9 +88,7 @@ static weft_status list_files(weft_ctx *ctx, wefti_weights *w, const json_t *map
                                  "%s: the file of tensor '%.80s' is not the name of a "
                                  "file beside the index",
                                  w->path, tensor);
-        if (file_named(w, name) < 0)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s names more than %d files",
-                                 w->path, (int)MAX_FILES);
+        WEFT_TRY(file_named(ctx, w, name, &number));
     }
     return WEFT_OK;
 }
@@ -84,7 +99,8 @@ static weft_status check_map(weft_ctx *ctx, wefti_weights *w, const json_t *map)
     const char *tensor;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)map, tensor, value) {
-        int file = file_named(w, json_string_value(value));
+        int file;
+        WEFT_TRY(file_named(ctx, w, json_string_value(value), &file));
         if (wefti_safetensors_find(w->files[file], tensor) < 0)
             return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                                  "%s says that %s holds tensor '%.80s', but it does not",
@@ -99,6 +115,23 @@ static weft_status check_map(weft_ctx *ctx, wefti_weights *w, const json_t *map)
 
 /* ---- open ---- */
 
+static int by_name(const void *left, const void *right) {
+    const named *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+    return order ? order : (a->index > b->index) - (a->index < b->index);
+}
+
+static weft_status sort_names(weft_ctx *ctx, wefti_weights *w) {
+    int count = w->first[w->n], k = 0;
+    WEFT_TRY(
+        wefti_alloc_n(ctx, count, sizeof *w->by_name, "tensors by name", &w->by_name));
+    for (int i = 0; i < w->n; i++)
+        for (int t = 0; t < wefti_safetensors_count(w->files[i]); t++, k++)
+            w->by_name[k] = (named){wefti_safetensors_spec(w->files[i], t)->name, k};
+    qsort(w->by_name, (size_t)count, sizeof *w->by_name, by_name);
+    return WEFT_OK;
+}
+
 static weft_status open_files(weft_ctx *ctx, const char *folder, wefti_weights *w) {
     char path[PATH_MAX];
     WEFT_TRY(wefti_alloc_n(ctx, w->n, sizeof *w->files, "files of tensors", &w->files));
@@ -112,7 +145,7 @@ static weft_status open_files(weft_ctx *ctx, const char *folder, wefti_weights *
         WEFT_TRY(wefti_safetensors_open(ctx, path, false, &w->files[i]));
         w->first[i + 1] = w->first[i] + wefti_safetensors_count(w->files[i]);
     }
-    return WEFT_OK;
+    return sort_names(ctx, w);
 }
 
 static weft_status open_listed(weft_ctx *ctx, const char *folder, wefti_weights *w) {
@@ -181,7 +214,8 @@ weft_status wefti_weights_close(weft_ctx *ctx, wefti_weights *w) {
         weft_status closed = wefti_safetensors_close(ctx, w->files[i]);
         if (status == WEFT_OK) status = closed;
     }
-    WEFTI_FREE(ctx, w->files, w->first, w->names, w);
+    json_decref(w->numbers);
+    WEFTI_FREE(ctx, w->files, w->first, w->names, w->by_name, w);
     return status;
 }
 
@@ -190,19 +224,30 @@ weft_status wefti_weights_close(weft_ctx *ctx, wefti_weights *w) {
 int wefti_weights_count(const wefti_weights *w) { return w->first[w->n]; }
 
 int wefti_weights_find(const wefti_weights *w, const char *name) {
-    for (int i = 0; i < w->n; i++) {
-        int index = wefti_safetensors_find(w->files[i], name);
-        if (index >= 0) return w->first[i] + index;
+    int low = 0, high = wefti_weights_count(w);
+    while (low < high) { /* of tensors with one name the first */
+        int middle = low + (high - low) / 2;
+        if (strcmp(w->by_name[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return -1;
+    bool found = low < wefti_weights_count(w) && wefti_is(w->by_name[low].name, name);
+    return found ? w->by_name[low].index : -1;
 }
 
 /* The file of a tensor; *index becomes the tensor's number in that file. */
 static const wefti_safetensors *file_of(const wefti_weights *w, int *index) {
-    int i = 0;
-    while (i + 1 < w->n && *index >= w->first[i + 1]) i++;
-    *index -= w->first[i];
-    return w->files[i];
+    int low = 0, high = w->n - 1; /* the last file that begins at or before it */
+    while (low < high) {
+        int middle = high - (high - low) / 2;
+        if (w->first[middle] <= *index)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    *index -= w->first[low];
+    return w->files[low];
 }
 
 const wefti_tensor_spec *wefti_weights_spec(const wefti_weights *w, int index) {

@@ -12,9 +12,17 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
+enum { LONGEST = 4096 }; /* each place of a text may look at as many bytes */
+
 weft_status wefti_added_put(weft_ctx *ctx, wefti_added_set *set, const wefti_added *token,
                             const char *text, int64_t n) {
     if (n == 0) return WEFT_OK;
+    if (n > LONGEST)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "an added token of the tokenizer has %lld bytes, expected at "
+            "most %d",
+            (long long)n, LONGEST);
     WEFT_TRY(wefti_reserve(ctx, &set->tokens, &set->capacity, set->n, 1,
                            sizeof *set->tokens, "added tokens"));
     wefti_added *t = &set->tokens[set->n];
@@ -32,31 +40,88 @@ void wefti_added_fini(weft_ctx *ctx, wefti_added_set *set) {
     *set = (wefti_added_set){0};
 }
 
-/* By first byte, then the longer one, then the lower id. */
+/* < 0 or > 0: where a token comes before or behind a text of n bytes; 0: the text begins with
+ * it. */
+static int compare(const wefti_added *t, const char *text, int64_t n) {
+    int order = memcmp(t->text, text, (size_t)(t->n_text < n ? t->n_text : n));
+    return order ? order : t->n_text > n;
+}
+
+/* By bytes, what begins alike behind it; of the same bytes the lower id last. */
 static int by_search(const void *a, const void *b) {
     const wefti_added *x = a, *y = b;
-    unsigned char p = (unsigned char)x->text[0], q = (unsigned char)y->text[0];
-    if (p != q) return p < q ? -1 : 1;
-    if (x->n_text != y->n_text) return x->n_text > y->n_text ? -1 : 1;
-    return (x->id > y->id) - (x->id < y->id);
+    int order = compare(x, y->text, y->n_text);
+    if (order) return order;
+    if (x->n_text != y->n_text) return -1;
+    return (x->id < y->id) - (x->id > y->id);
+}
+
+/* The longest token that a token begins with, and one of those that this one begins with: by
+ * both, the longest of at most some length is found in a number of steps that is the logarithm
+ * of theirs (Myers, "An applicative random-access stack", 1983). */
+static void link_token(wefti_added *tokens, int32_t at) {
+    wefti_added *t = &tokens[at];
+    int32_t up = at - 1;
+    while (up >= 0 && compare(&tokens[up], t->text, t->n_text) != 0) up = tokens[up].up;
+    t->up = t->far = up;
+    if (up < 0) return;
+    t->depth = tokens[up].depth + 1;
+    int32_t far = tokens[up].far, further = far < 0 ? -1 : tokens[far].far;
+    if (further >= 0 &&
+        tokens[up].depth - tokens[far].depth == tokens[far].depth - tokens[further].depth)
+        t->far = further;
 }
 
 void wefti_added_sort(wefti_added_set *set) {
     int64_t k = 0;
     if (set->n > 0) qsort(set->tokens, (size_t)set->n, sizeof *set->tokens, by_search);
+    for (int32_t i = 0; i < (int32_t)set->n; i++) link_token(set->tokens, i);
     for (int b = 0; b < 257; b++) {
         while (k < set->n && (unsigned char)set->tokens[k].text[0] < b) k++;
         set->first[b] = k;
     }
 }
 
-static const wefti_added *match(const wefti_added_set *set, const char *text, int64_t n) {
-    unsigned char b = (unsigned char)text[0];
-    for (int64_t k = set->first[b]; k < set->first[b + 1]; k++) {
-        const wefti_added *t = &set->tokens[k];
-        if (t->n_text <= n && memcmp(t->text, text, (size_t)t->n_text) == 0) return t;
+/* How many bytes a token and a text have in common at their beginnings. */
+static int64_t common(const wefti_added *t, const char *text, int64_t n) {
+    int64_t i = 0;
+    while (i < n && i < t->n_text && t->text[i] == text[i]) i++;
+    return i;
+}
+
+/* All tokens that the text begins with are beginnings of the last token that does not come
+ * behind the text: one of [low, high). */
+static const wefti_added *longest(const wefti_added_set *set, int64_t low, int64_t high,
+                                  const char *text, int64_t n) {
+    const int64_t first = low;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (compare(&set->tokens[middle], text, n) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return NULL;
+    int32_t at = (int32_t)low - 1;
+    if (at < first) return NULL;
+    int64_t alike = common(&set->tokens[at], text, n);
+    while (at >= 0 && set->tokens[at].n_text > alike) {
+        int32_t far = set->tokens[at].far;
+        at = far >= 0 && set->tokens[far].n_text > alike ? far : set->tokens[at].up;
+    }
+    return at < 0 ? NULL : &set->tokens[at];
+}
+
+/* For nearly all places of a text no token begins with their byte. */
+static inline const wefti_added *match(const wefti_added_set *set, const char *text,
+                                       int64_t n) {
+    unsigned char b = (unsigned char)text[0];
+    int64_t low = set->first[b], high = set->first[b + 1];
+    return low == high ? NULL : longest(set, low, high, text, n);
+}
+
+const wefti_added *wefti_added_match(const wefti_added_set *set, const char *text,
+                                     int64_t n) {
+    return match(set, text, n);
 }
 
 static bool is_word(uint32_t code) {

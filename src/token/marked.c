@@ -22,36 +22,16 @@ static weft_status append(weft_ctx *ctx, id_list *list, const int32_t *ids, int6
     return WEFT_OK;
 }
 
-/* The special tokens of a tokenizer, and the bytes that they begin with. */
-typedef struct mark_set {
-    id_list ids;
-    bool begins[256];
-} mark_set;
-
-static weft_status collect(weft_ctx *ctx, const weft_tokenizer *t, mark_set *set) {
+static weft_status collect(weft_ctx *ctx, const weft_tokenizer *t, wefti_added_set *set) {
     for (int64_t id = 0; id < t->vocab; id++) {
         const wefti_token *token = &t->tokens[id];
-        int32_t one = (int32_t)id;
-        if (!(token->flags & WEFTI_TOKEN_SPECIAL) || token->n_bytes == 0) continue;
-        WEFT_TRY(append(ctx, &set->ids, &one, 1));
-        set->begins[(unsigned char)t->text[token->offset]] = true;
+        wefti_added mark = {.id = (int32_t)id};
+        if (!(token->flags & WEFTI_TOKEN_SPECIAL)) continue;
+        WEFT_TRY(
+            wefti_added_put(ctx, set, &mark, t->text + token->offset, token->n_bytes));
     }
+    wefti_added_sort(set);
     return WEFT_OK;
-}
-
-/* The longest special token at text[0], or -1. */
-static int32_t mark_at(const weft_tokenizer *t, const mark_set *set, const char *text,
-                       int64_t n) {
-    int32_t found = -1;
-    if (!set->begins[(unsigned char)text[0]]) return -1;
-    for (int64_t i = 0; i < set->ids.n; i++) {
-        const wefti_token *token = &t->tokens[set->ids.ids[i]];
-        bool longer = found < 0 || token->n_bytes > t->tokens[found].n_bytes;
-        if (longer && token->n_bytes <= n &&
-            memcmp(t->text + token->offset, text, (size_t)token->n_bytes) == 0)
-            found = set->ids.ids[i];
-    }
-    return found;
 }
 
 static weft_status append_text(weft_ctx *ctx, const weft_tokenizer *t, const char *text,
@@ -65,25 +45,25 @@ static weft_status append_text(weft_ctx *ctx, const weft_tokenizer *t, const cha
     return status;
 }
 
-static weft_status cut(weft_ctx *ctx, const weft_tokenizer *t, const mark_set *set,
+static weft_status cut(weft_ctx *ctx, const weft_tokenizer *t, const wefti_added_set *set,
                        const char *text, int64_t n, id_list *out) {
     int64_t done = 0;
     for (int64_t at = 0; at < n;) {
-        int32_t mark = mark_at(t, set, text + at, n - at);
-        if (mark < 0) {
+        const wefti_added *mark = wefti_added_match(set, text + at, n - at);
+        if (!mark) {
             at++;
             continue;
         }
         WEFT_TRY(append_text(ctx, t, text + done, at - done, out));
-        WEFT_TRY(append(ctx, out, &mark, 1));
-        done = at += t->tokens[mark].n_bytes;
+        WEFT_TRY(append(ctx, out, &mark->id, 1));
+        done = at += mark->n_text;
     }
     return append_text(ctx, t, text + done, n - done, out);
 }
 
 weft_status wefti_encode_marked(weft_ctx *ctx, const weft_tokenizer *t, const char *text,
                                 int64_t n_bytes, int32_t **ids, int64_t *n_ids) {
-    mark_set set = {.ids = {.n = 0}};
+    wefti_added_set set = {0};
     id_list out = {.n = 0};
     *ids = NULL;
     *n_ids = 0;
@@ -94,7 +74,7 @@ weft_status wefti_encode_marked(weft_ctx *ctx, const weft_tokenizer *t, const ch
     }
     weft_status status = collect(ctx, t, &set);
     if (status == WEFT_OK) status = cut(ctx, t, &set, text, n_bytes, &out);
-    wefti_free(ctx, set.ids.ids);
+    wefti_added_fini(ctx, &set);
     if (status != WEFT_OK) {
         wefti_free(ctx, out.ids);
         return status;

@@ -6,8 +6,13 @@
  *     \w \W    letters, marks, decimal digits, connectors (PCRE2's lacks marks)
  *     \h, &&, [[:..:]] and \S or \W inside of a class    refused: they mean something else
  *
- * Work is bounded: an expression that goes back and forth over a text without end is an error
- * and not a standstill. */
+ * Work is bounded, in PCRE2's count of steps; a step may look at as many characters as the
+ * expression has, so that it costs 1 + n / LONG. From each place a search may take as many
+ * steps as all places of the text together may take (ALL), but LEAST at least. If that is too
+ * little, places are tried one by one, each with 8 times as many steps until it is decided, and
+ * the text pays for them: it has WORK_AT_ONCE, and WORK_PER_BYTE for each byte. An expression
+ * that goes back and forth without end is an error and not a standstill; what ends has the same
+ * matches as without bounds. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #define _GNU_SOURCE
 #include "token/pattern.h"
@@ -22,7 +27,15 @@
 #define SPACES "\\p{Z}\\x{09}-\\x{0D}\\x{85}"
 #define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
 
-enum { MOST_WORK = 50000000 }; /* steps of one match */
+enum {
+    ALL = 400000000,
+    LEAST = 512,
+    MOST = 50000000,
+    FIRST_TRY = 16,
+    LONG = 128,
+    WORK_AT_ONCE = 20000000,
+    WORK_PER_BYTE = 100
+};
 
 /* Lets PCRE2 allocate through the context of the moment. */
 typedef struct pcre_memory {
@@ -36,6 +49,7 @@ struct wefti_pattern {
     pcre_memory memory;
     pcre2_general_context *general;
     pcre2_code *code;
+    int64_t cost; /* of a step */
 };
 
 struct wefti_matcher {
@@ -43,6 +57,8 @@ struct wefti_matcher {
     pcre2_general_context *general;
     pcre2_match_context *limits;
     pcre2_match_data *match;
+    int64_t place; /* steps from each place */
+    int64_t left;  /* steps that may still be paid */
 };
 
 static void *pcre_malloc(size_t n_bytes, void *user) {
@@ -154,6 +170,7 @@ static weft_status fill(weft_ctx *ctx, wefti_pattern *p, const char *text, int64
         memcpy(p->literal, text, (size_t)n);
         return WEFT_OK;
     }
+    p->cost = 1 + n / LONG;
     weft_status status = rewrite(ctx, text, &rewritten);
     if (status == WEFT_OK)
         status = compile(ctx, p, rewritten.bytes ? rewritten.bytes : "");
@@ -198,7 +215,7 @@ weft_status wefti_matcher_create(weft_ctx *ctx, wefti_matcher **out) {
         m->match = pcre2_match_data_create(1, m->general);
     }
     if (m->limits && m->match) {
-        pcre2_set_match_limit(m->limits, MOST_WORK);
+        wefti_matcher_allow(m, 0, false);
         *out = m;
         return WEFT_OK;
     }
@@ -214,16 +231,53 @@ void wefti_matcher_destroy(wefti_matcher *m) {
     wefti_free(m->memory.ctx, m);
 }
 
-static weft_status find_regex(const wefti_pattern *p, wefti_matcher *m, const char *text,
-                              int64_t n, int64_t from, int64_t *start, int64_t *end) {
-    uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
+void wefti_matcher_allow(wefti_matcher *m, int64_t n, bool shared) {
+    m->left = (shared ? m->left : WORK_AT_ONCE) + WORK_PER_BYTE * n;
+    m->place = shared ? LEAST : ALL / (n + 1);
+    if (m->place < LEAST) m->place = LEAST;
+    if (m->place > MOST) m->place = MOST;
+}
+
+/* A search that takes at most `limit` steps from each place. */
+static int attempt(const wefti_pattern *p, wefti_matcher *m, const char *text, int64_t n,
+                   int64_t from, uint32_t options, int64_t limit) {
+    options |= PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
+    pcre2_set_match_limit(m->limits, (uint32_t)limit);
     int rc = pcre2_match(p->code, (PCRE2_SPTR)text, (size_t)n, (size_t)from, options,
                          m->match, m->limits);
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(p->code, (PCRE2_SPTR)text, (size_t)n, (size_t)from,
-                         options | PCRE2_NO_JIT, m->match, m->limits);
+    if (rc != PCRE2_ERROR_JIT_STACKLIMIT) return rc;
+    return pcre2_match(p->code, (PCRE2_SPTR)text, (size_t)n, (size_t)from,
+                       options | PCRE2_NO_JIT, m->match, m->limits);
+}
+
+/* The same search place by place, paid by the text. */
+static int search(const wefti_pattern *p, wefti_matcher *m, const char *text, int64_t n,
+                  int64_t from) {
+    int rc = PCRE2_ERROR_NOMATCH;
+    for (int64_t at = from; at < n && rc == PCRE2_ERROR_NOMATCH;) {
+        rc = PCRE2_ERROR_MATCHLIMIT;
+        for (int64_t limit = FIRST_TRY; rc == PCRE2_ERROR_MATCHLIMIT; limit *= 8) {
+            if (m->left < limit * p->cost) return rc;
+            m->left -= limit * p->cost;
+            rc = attempt(p, m, text, n, at, PCRE2_ANCHORED, limit);
+        }
+        do at++;
+        while (at < n && ((unsigned char)text[at] & 0xC0) == 0x80);
+    }
+    return rc;
+}
+
+static weft_status find_regex(const wefti_pattern *p, wefti_matcher *m, const char *text,
+                              int64_t n, int64_t from, int64_t *start, int64_t *end) {
+    int rc = attempt(p, m, text, n, from, 0, 1 + m->place / p->cost);
+    if (rc == PCRE2_ERROR_MATCHLIMIT) rc = search(p, m, text, n, from);
     *start = *end = n;
     if (rc == PCRE2_ERROR_NOMATCH) return WEFT_OK;
+    if (rc == PCRE2_ERROR_MATCHLIMIT)
+        return weft_ctx_fail(m->memory.ctx, WEFT_ERR_FORMAT,
+                             "an expression of the tokenizer goes back and forth over a "
+                             "text for more than %d steps and %d for each byte",
+                             WORK_AT_ONCE, WORK_PER_BYTE);
     if (rc < 0) return fail_pcre(&m->memory, rc, "match an expression of the tokenizer");
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m->match);
     if (span[1] <= span[0]) return WEFT_OK; /* \K may do that */

@@ -20,7 +20,13 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
+enum { MOST_STEPS = 256 };
+
 weft_status wefti_pipeline_add(weft_ctx *ctx, wefti_pipeline *p, wefti_step **step) {
+    if (p->n_steps == MOST_STEPS)
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "a tokenizer has more than %d steps from text to pieces",
+                             MOST_STEPS);
     WEFT_TRY(wefti_reserve(ctx, &p->steps, &p->capacity, p->n_steps, 1, sizeof *p->steps,
                            "steps of a tokenizer"));
     *step = &p->steps[p->n_steps++];
@@ -101,6 +107,7 @@ static weft_status part_words(const wefti_pipeline *p, wefti_pieces *pieces) {
 
 weft_status wefti_pipeline_run(const wefti_pipeline *p, wefti_pieces *pieces,
                                const char *text, int64_t n, bool begins, bool ends) {
+    wefti_pieces_allow(pieces, n, false);
     WEFT_TRY(start(pieces, text, n, begins, ends));
     WEFT_TRY(wefti_added_find(&p->plain, pieces));
     WEFT_TRY(normalize(p, pieces));
@@ -112,6 +119,7 @@ weft_status wefti_pipeline_run(const wefti_pipeline *p, wefti_pieces *pieces,
 
 weft_status wefti_pipeline_normalize(const wefti_pipeline *p, wefti_pieces *pieces,
                                      const char *text, int64_t n) {
+    wefti_pieces_allow(pieces, n, true);
     WEFT_TRY(start(pieces, text, n, true, true));
     return normalize(p, pieces);
 }

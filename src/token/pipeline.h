@@ -38,7 +38,8 @@ weft_status wefti_pipeline_run(const wefti_pipeline *pipeline, wefti_pieces *pie
                                const char *text, int64_t n, bool begins,
                                bool ends) WEFT_CHECKED;
 
-/* Runs the normalizers alone over one text; the result is pieces->text. */
+/* Runs the normalizers alone over one text; the result is pieces->text. The texts of a file
+ * share their work. */
 weft_status wefti_pipeline_normalize(const wefti_pipeline *pipeline, wefti_pieces *pieces,
                                      const char *text, int64_t n) WEFT_CHECKED;
 

@@ -76,6 +76,23 @@ void wefti_pieces_turn(wefti_pieces *p, bool text_too) {
 
 /* -- normalizing -- */
 
+enum { GROWS_AT_ONCE = 1024, GROWS_PER_BYTE = 64 };
+
+void wefti_pieces_allow(wefti_pieces *p, int64_t n, bool shared) {
+    p->most = GROWS_AT_ONCE + GROWS_PER_BYTE * n;
+    wefti_matcher_allow(p->matcher, n, shared);
+}
+
+/* Appends to the text that the step writes. */
+static void put(wefti_pieces *p, const void *bytes, int64_t n) {
+    if (p->next.status == WEFT_OK && n > p->most - p->next.n)
+        p->next.status = weft_ctx_fail(
+            p->ctx, WEFT_ERR_FORMAT,
+            "the tokenizer's steps make more than %d bytes of each byte of a text",
+            GROWS_PER_BYTE);
+    wefti_buffer_put(p->ctx, &p->next, bytes, n);
+}
+
 static bool is_ascii(const char *text, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if ((unsigned char)text[i] >= 0x80) return false;
@@ -92,7 +109,7 @@ static weft_status run_form(const wefti_step *step, wefti_pieces *p, const char 
         [WEFTI_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT};
     utf8proc_uint8_t *out = NULL;
     if (is_ascii(text, n)) {
-        wefti_buffer_put(p->ctx, &p->next, text, n);
+        put(p, text, n);
         return p->next.status;
     }
     utf8proc_ssize_t length = utf8proc_map((const utf8proc_uint8_t *)text, n, &out,
@@ -103,7 +120,7 @@ static weft_status run_form(const wefti_step *step, wefti_pieces *p, const char 
     if (length < 0)
         return weft_ctx_fail(p->ctx, WEFT_ERR_INTERNAL, "could not normalize a text: %s",
                              utf8proc_errmsg(length));
-    wefti_buffer_put(p->ctx, &p->next, out, length);
+    put(p, out, length);
     free(out);
     return p->next.status;
 }
@@ -111,11 +128,11 @@ static weft_status run_form(const wefti_step *step, wefti_pieces *p, const char 
 static weft_status run_replace(const wefti_step *step, wefti_pieces *p, const char *text,
                                int64_t n) {
     int64_t at = 0, start, end;
-    while (at < n) {
+    while (at < n && p->next.status == WEFT_OK) {
         WEFT_TRY(
             wefti_pattern_find(step->pattern, p->matcher, text, n, at, &start, &end));
-        wefti_buffer_put(p->ctx, &p->next, text + at, start - at);
-        if (start < n) wefti_buffer_put(p->ctx, &p->next, step->text, step->n_text);
+        put(p, text + at, start - at);
+        if (start < n) put(p, step->text, step->n_text);
         at = end;
     }
     return p->next.status;
@@ -139,7 +156,7 @@ static void run_strip(const wefti_step *step, wefti_pieces *p, wefti_textpiece *
         to = begin;
     }
     if (from > 0) s->first = false;
-    wefti_buffer_put(p->ctx, &p->next, text + from, to - from);
+    put(p, text + from, to - from);
 }
 
 static bool starts_with(const char *text, int64_t n, const char *with, int64_t m) {
@@ -154,13 +171,12 @@ static weft_status run_metaspace(const wefti_step *step, wefti_pieces *p,
                   (step->front == WEFTI_FRONT_FIRST && s->first);
     bool has = n > 0 &&
                (text[0] == ' ' || starts_with(text, n, step->text, step->n_text));
-    if (wanted && !has && !s->inner)
-        wefti_buffer_put(p->ctx, &p->next, step->text, step->n_text);
+    if (wanted && !has && !s->inner) put(p, step->text, step->n_text);
     for (int64_t i = 0; i < n;) {
         const char *blank = memchr(text + i, ' ', (size_t)(n - i));
         int64_t part = blank ? blank - text - i : n - i;
-        wefti_buffer_put(p->ctx, &p->next, text + i, part);
-        if (blank) wefti_buffer_put(p->ctx, &p->next, step->text, step->n_text);
+        put(p, text + i, part);
+        if (blank) put(p, step->text, step->n_text);
         i += part + 1;
     }
     return p->next.status;
@@ -178,10 +194,10 @@ static weft_status change(const wefti_step *step, wefti_pieces *p, wefti_textpie
         return p->next.status;
     }
     if (step->kind == WEFTI_STEP_PREPEND && n > 0 && !s->inner)
-        wefti_buffer_put(p->ctx, &p->next, step->text, step->n_text);
+        put(p, step->text, step->n_text);
     if (step->kind == WEFTI_STEP_PREFIX && n > 0 && text[0] != ' ' && !s->inner)
-        wefti_buffer_put(p->ctx, &p->next, " ", 1);
-    wefti_buffer_put(p->ctx, &p->next, text, n);
+        put(p, " ", 1);
+    put(p, text, n);
     return p->next.status;
 }
 
@@ -192,7 +208,7 @@ static weft_status run_change(const wefti_step *step, wefti_pieces *p) {
         if (s.id == WEFTI_TEXT)
             WEFT_TRY(change(step, p, &s));
         else
-            wefti_buffer_put(p->ctx, &p->next, p->text.bytes + s.start, s.end - s.start);
+            put(p, p->text.bytes + s.start, s.end - s.start);
         s.start = start;
         s.end = p->next.n;
         WEFT_TRY(p->next.status);

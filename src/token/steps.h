@@ -67,11 +67,15 @@ typedef struct wefti_pieces {
     wefti_buffer text, next;
     wefti_textpiece *segments, *others; /* [capacity], [others_capacity]; owned */
     int64_t n, capacity, n_others, others_capacity;
-    bool marks; /* special tokens in the text count as such */
+    int64_t most; /* bytes that the text may have */
+    bool marks;   /* special tokens in the text count as such */
 } wefti_pieces;
 
 weft_status wefti_pieces_init(weft_ctx *ctx, wefti_pieces *pieces) WEFT_CHECKED;
 void wefti_pieces_fini(wefti_pieces *pieces);
+
+/* Allows growth and work for a text of n bytes (wefti_matcher_allow). */
+void wefti_pieces_allow(wefti_pieces *pieces, int64_t n, bool shared);
 
 /* Appends a piece: to those at hand, or to those that the current step makes. */
 weft_status wefti_pieces_put(wefti_pieces *pieces, wefti_textpiece segment) WEFT_CHECKED;
