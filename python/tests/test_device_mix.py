@@ -34,12 +34,11 @@ OTHERS = [
          mixer_rounding="stochastic", mesh_min_message=2000),
     dict(CHOCO, mixer_order="atc", mixer_values="int4", mixer_rounding="stochastic",
          mixer_gamma=0.4),
-    dict(method="muloco", mixer_outer_every=2, mixer_values="int4"),
+    dict(method="diloco", mixer_outer_every=2, mixer_outer_momentum=0.4, mixer_values="int4"),
     dict(method="sparseloco", mixer_outer_every=2, mixer_feedback=0.9, mixer_merge=0.5),
     dict(method="sparseloco", mixer_outer_every=3, mixer_compression_chunk=64,
          mixer_compression_topk=5),
     dict(method="dadam"), dict(method="dadam", mixer_order="atc", mixer_gamma=0.5),
-    dict(method="accumadam"),
 ]
 SPARSE, GOSSIP = OTHERS[4], OTHERS[5]
 

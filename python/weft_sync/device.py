@@ -20,7 +20,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import torch
 
-from . import _alike, _world
+from . import _alike, _asked, _world
 from ._compress import Rows, Runs, Squares, Whole
 from ._copies import copies_for
 from ._library import Config, Context, Error, Mesh
@@ -255,6 +255,11 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
         _world.seats(given, self.mesh, shards, between, method)
         config = _world.configure(self._ctx, self.mesh, shards, method, None, given)
         self.kind = _kind_of(config)
+        if optimizer is not None:
+            _asked.steps(config, optimizer)
+        elif lr is not None:
+            _asked.rate(config, _world.configure(Context(), self.mesh, shards, method, None,
+                                                 {**given, "optimizer.lr": None}))
         if self.kind.kind in ROWS:  # libweft gets them packed, and keeps nothing
             given.update({"replicator.kind": "striding", "replicator.compression_rate": 1,
                           "replicator.compression_decay": 0, "replicator.alpha": 1})

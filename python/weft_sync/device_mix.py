@@ -17,7 +17,7 @@ from typing import Any, Iterable, Iterator, Sequence
 
 import torch
 
-from . import _alike, _places, _world
+from . import _alike, _asked, _places, _world
 from ._copies import copies_for
 from ._held import KINDS, Held
 from ._library import Config, Context, Error, Mesh, Parcel
@@ -92,6 +92,7 @@ class DeviceMix(Closing):
         if self._config.number("replicator.kind") != "none":
             raise Error("config", f"method {self._config.number('method')} exchanges gradients in "
                         "each step; use DeviceOptimizer")
+        _asked.steps(self._config, self.optimizer)
         theirs = {p for g in self.optimizer.param_groups for p in g["params"]}
         if not theirs <= set(params):
             raise Error("argument", f"{len(theirs - set(params))} parameters of the optimizer are "

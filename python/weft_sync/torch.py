@@ -120,6 +120,11 @@ class Optimizer(Closing, torch.optim.Optimizer):
         self._asked = (method, config, dict(given))
         seats(given, self.mesh, self._shards, between, method)
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+        if optimizer is not None:
+            _asked.steps(self._config, optimizer)
+        elif lr is not None:
+            _asked.rate(self._config, configure(Context(), self.mesh, self._shards, method, config,
+                                                {**given, "optimizer.lr": None}))
         super().__init__(groups, {"lr": self._config.number("optimizer.lr"),
                                   "weight_decay": self._config.number("optimizer.weight_decay")})
         if optimizer is not None:
