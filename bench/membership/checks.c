@@ -251,7 +251,7 @@ bool may_be_stuck(world *w) {
         nodes[i] = (wefti_view_node){.id = n->id, .witness = r->witness[i]};
         lives[i] = n->alive &&
                    wefti_member_number(n->m) >= 0; /* and is a member already */
-        standings[i] = (wefti_standing){.evidence = WEFTI_EVIDENCE_RESET};
+        standings[i] = (wefti_standing){.evidence = WEFTI_EVIDENCE_DEAD};
         if (!w->has_launchers || n->record.accepted_view > r->number) continue;
         standings[i].evidence = WEFTI_EVIDENCE_RECORD;
         standings[i].record = n->record;

@@ -274,9 +274,9 @@ void tell_death(world *w, int dead, int slot) {
     e.kind = EV_CLOSED;
     e.evidence = w->host_is_off[d->host] && w->slot_of_host[d->host] < 0
                      ? WEFTI_EVIDENCE_CLOSED
-                     : WEFTI_EVIDENCE_RESET;
+                     : WEFTI_EVIDENCE_DEAD;
     push(w, &e);
-    if (!w->has_launchers || e.evidence != WEFTI_EVIDENCE_RESET) return;
+    if (!w->has_launchers || e.evidence != WEFTI_EVIDENCE_DEAD) return;
     e.kind = EV_RECORD;
     push(w, &e);
 }

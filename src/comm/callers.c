@@ -136,7 +136,23 @@ static wefti_caller_fate send_answer(wefti_caller *c) {
     return over ? WEFTI_CALLER_GONE : WEFTI_CALLER_WAITS;
 }
 
+/* Before its first byte: it may have ended its side instead, which is an inquiry. */
+static wefti_caller_fate wait_for_word(const wefti_callers *all, wefti_caller *c) {
+    char first;
+    ssize_t n = recv(c->stream.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    c->spoke = n > 0;
+    if (n == 0 && all->n_words > 0)
+        (void)send(c->stream.fd, all->words, (size_t)all->n_words,
+                   MSG_NOSIGNAL | MSG_DONTWAIT);
+    bool waits = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+    return waits ? WEFTI_CALLER_WAITS : WEFTI_CALLER_GONE;
+}
+
 static wefti_caller_fate hear(wefti_callers *all, wefti_caller *c) {
+    if (!c->spoke) {
+        wefti_caller_fate word = wait_for_word(all, c);
+        if (!c->spoke) return word;
+    }
     wefti_caller_fate fate = shake(all, c);
     if (!c->shaken || fate == WEFTI_CALLER_GONE) return fate;
     if (c->out) return send_answer(c);

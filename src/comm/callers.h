@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/connection.h"
+#include "comm/guard.h"
 #include "comm/rendezvous.h"
 
 /* Callers at a listening socket that have not yet shown who they are: while the processes
@@ -19,6 +20,7 @@ enum { WEFTI_MAX_CALLERS = 64, WEFTI_CALLER_ADDRESS_BYTES = 64 };
 
 typedef struct wefti_caller {
     wefti_connection stream;
+    bool spoke;  /* its first byte has arrived */
     bool shaken; /* the handshake is over */
     double since_s;
     int n_card;
@@ -50,6 +52,9 @@ typedef struct wefti_callers {
     int n;
     bool more; /* there may be calls that were not accepted yet */
     unsigned n_called;
+    unsigned char words[WEFTI_GUARD_BYTES]; /* [n_words] for who calls and ends its side
+                                               without a byte (guard.h) */
+    int n_words;
     struct wefti_spoken *spoken; /* owned; a ring */
     int n_spoken;
 } wefti_callers;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "comm/guard.h"
 
 enum { BACKLOG = 1024 };
 static const double call_s = 5, shake_s = 10;
@@ -67,7 +68,7 @@ static int open_socket(bool here, int port, endpoint *address, socklen_t *size) 
     return socket(AF_INET, type, 0);
 }
 
-int wefti_dial_listen(bool here, int port) {
+static int listen_at(bool here, int port) {
     endpoint address;
     socklen_t size;
     int yes = 1, fd = open_socket(here, port, &address, &size);
@@ -80,12 +81,25 @@ int wefti_dial_listen(bool here, int port) {
     return -1;
 }
 
+int wefti_dial_listen(bool here, int port) {
+    int fd = listen_at(here, port);
+    if (fd < 0 && errno == EADDRINUSE && wefti_guard_dismiss(port))
+        fd = listen_at(here, port);
+    return fd;
+}
+
+bool wefti_dial_is_free(int port) {
+    int fd = port <= UINT16_MAX ? listen_at(false, port) : -1;
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
 int wefti_dial_listen_from(bool here, int port, int n) {
     for (int i = 0; i < n && port + i <= UINT16_MAX; i++) {
-        int fd = wefti_dial_listen(here, port + i);
+        int fd = listen_at(here, port + i);
         if (fd >= 0) return fd;
     }
-    return wefti_dial_listen(here, 0);
+    return listen_at(here, 0);
 }
 
 int wefti_dial_port(int fd) {

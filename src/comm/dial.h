@@ -18,8 +18,11 @@ struct addrinfo *wefti_dial_resolve(const char *host, int port, int *error,
 bool wefti_dial_is_loopback(const struct sockaddr *address);
 
 /* A listening socket, at this machine's own addresses only (here) or at all; port 0: any.
- * -1 with errno. */
+ * A guard of a dead process (guard.h) gives up the port. -1 with errno. */
 int wefti_dial_listen(bool here, int port);
+
+/* Whether nobody listens at a port of this machine. */
+bool wefti_dial_is_free(int port);
 
 /* Listens at the first free one of n ports, or at any port if none of them is free. */
 int wefti_dial_listen_from(bool here, int port, int n);

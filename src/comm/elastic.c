@@ -4,8 +4,7 @@
  *
  *     message, time, a connection that ended, steps  -->  machine  -->  send, freeze, install
  *
- * An ended connection is proof of death if the process's host refuses a new one at once; if
- * the host accepts one, or does not answer for closed_patience_s, it is a suspicion. */
+ * What is known of a process whose connection has ended is the matter of elastic_deaths.c. */
 #define _GNU_SOURCE
 #include "comm/elastic.h"
 
@@ -20,8 +19,7 @@
  * begin is `lag` steps behind the first, and has the status of as many steps to read. */
 enum { WINDOW = 2, ROUNDS = 2, ONE_MORE = 1 };
 
-static const double closed_patience_s = 1.0, left_patience_s = 1.0, redial_every_s = 2e-3,
-                    tell_every_s = 0.05, call_every_s = 0.25;
+static const double tell_every_s = 0.05;
 
 /* A node's key is its place; a later process at the same place has another incarnation. */
 static wefti_node_id id_at(int rank, uint64_t incarnation) {
@@ -33,6 +31,8 @@ static int rank_of_id(const wefti_elastic *e, wefti_node_id id) {
                  wefti_node_is(e->id[id.key - 1], id);
     return known ? (int)id.key - 1 : -1;
 }
+
+static void feed(weft_mesh *mesh, const wefti_member_event *event);
 
 static int64_t now_us(void) { return (int64_t)(wefti_now_s() * 1e6); }
 
@@ -64,6 +64,7 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->was, what, &e->was));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->given_s));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->left_s));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->replaced_at));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->reason, what, &e->reason));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->ended));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->was_wrong));
@@ -104,12 +105,13 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
             lists[i] = next;
         }
     wefti_elastic_free_said(ctx, e);
-    void *blocks[] = {
-        e->closed_s, e->begun,        e->told_s, e->work,         e->departed,
-        e->taken,    e->cut_of,       e->ranks,  e->reason,       e->held,
-        e->entries,  e->holders,      e->order,  e->id,           e->fresh,
-        e->was,      e->given_s,      e->spoke,  e->ended,        e->missed,
-        e->left_s,   e->was_departed, e->notice, e->heard_notice, e->was_wrong};
+    void *blocks[] = {e->closed_s,     e->begun,       e->told_s,       e->work,
+                      e->departed,     e->taken,       e->cut_of,       e->ranks,
+                      e->reason,       e->held,        e->entries,      e->holders,
+                      e->order,        e->id,          e->fresh,        e->was,
+                      e->given_s,      e->spoke,       e->ended,        e->missed,
+                      e->left_s,       e->replaced_at, e->was_departed, e->notice,
+                      e->heard_notice, e->was_wrong};
     wefti_member_destroy(e->member);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
@@ -154,6 +156,7 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     wefti_elastic *e;
     WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *e, "membership", &e));
     e->setup = *setup;
+    e->feed = feed;
     e->size = mesh->n_slots;
     e->n_ranks = setup->joins ? 0 : mesh->world.size;
     e->me = mesh->rank;
@@ -182,23 +185,6 @@ void wefti_elastic_destroy(weft_mesh *mesh) {
 }
 
 /* --- actions of the machine --- */
-
-static void note_out(weft_mesh *mesh, wefti_member_out out) {
-    static const char *const why[] = {
-        [WEFTI_OUT_NONE] = "it is out",
-        [WEFTI_OUT_LEFT] = "it has left",
-        [WEFTI_OUT_EVICTED] = WEFTI_LEFT_BEHIND,
-        [WEFTI_OUT_NO_QUORUM] = "it hears too few of the others to go on",
-        [WEFTI_OUT_REFUSED] = "it was refused, for its configuration, or its text or "
-                              "tensors, are not the run's",
-        [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
-        [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
-    wefti_elastic_note_way_back(mesh, out);
-    if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
-    wefti_mesh_blame(mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s",
-                     mesh->rank, weft_mesh_host_of(mesh, mesh->rank), why[out],
-                     wefti_elastic_witness_text(mesh->elastic, out));
-}
 
 /* Lock held. Copies the cut of the machine's view, in ranks. */
 static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
@@ -322,8 +308,12 @@ static void feed_once(weft_mesh *mesh, const wefti_member_event *event) {
     for (int k = 0; k < todo->n; k++) {
         const wefti_member_action *a = &todo->list[k];
         if (a->kind == WEFTI_DO_SEND) send_member(mesh, a);
-        if (a->kind == WEFTI_DO_INSTALL) install(mesh);
-        if (a->kind == WEFTI_DO_OUT) note_out(mesh, a->out);
+        if (a->kind == WEFTI_DO_INSTALL) {
+            install(mesh);
+            wefti_elastic_tell_vitals(mesh);
+        }
+        if (a->kind == WEFTI_DO_OUT) wefti_elastic_note_out(mesh, a->out);
+        if (a->kind == WEFTI_DO_RECORD) wefti_elastic_tell_vitals(mesh);
         if (a->kind == WEFTI_DO_ASK) wefti_elastic_ask_witness(mesh, &a->vote);
         if (a->kind != WEFTI_DO_FREEZE) continue;
         pthread_mutex_lock(&mesh->lock);
@@ -429,44 +419,6 @@ static void feed(weft_mesh *mesh, const wefti_member_event *event) {
 
 /* --- events for the machine --- */
 
-static void feed_closed(weft_mesh *mesh, int rank, wefti_evidence evidence) {
-    wefti_member_event event = {.kind = WEFTI_EVENT_CLOSED,
-                                .peer = mesh->elastic->id[rank],
-                                .evidence = evidence};
-    mesh->elastic->closed_s[rank] = -1;
-    feed(mesh, &event);
-}
-
-static bool refuses_call(weft_mesh *mesh, int rank) {
-    weft_transport *t = mesh->transport;
-    return t->ops->redial && t->ops->redial(t, mesh->peer_of[rank]) == 1;
-}
-
-static void redial(weft_mesh *mesh, int rank, double now_s) {
-    if (refuses_call(mesh, rank))
-        feed_closed(mesh, rank, WEFTI_EVIDENCE_RESET);
-    else if (now_s - mesh->elastic->closed_s[rank] > closed_patience_s)
-        feed_closed(mesh, rank, WEFTI_EVIDENCE_CLOSED);
-}
-
-/* A connection has ended. Of a rank given up earlier (misses), only now the place becomes free. */
-void wefti_elastic_lose(weft_mesh *mesh, int rank) {
-    wefti_elastic *e = mesh->elastic;
-    bool known = e->closed_s[rank] != 0;
-    if (mesh->peers[rank].lost) return;
-    mesh->peers[rank].lost = true;
-    if (!known) e->closed_s[rank] = wefti_now_s();
-    pthread_mutex_lock(&mesh->lock);
-    e->fresh[rank] = false;
-    e->ended[rank] = true;
-    e->given_s[rank] = 0; /* the process that was promised this place had come */
-    pthread_mutex_unlock(&mesh->lock);
-    wefti_outbox_forget(mesh, rank);
-    wefti_elastic_check_copy(mesh, rank);
-    pthread_cond_broadcast(&mesh->changed); /* a joiner may be alone now */
-    if (!known) redial(mesh, rank, e->closed_s[rank]);
-}
-
 void wefti_elastic_leave(weft_mesh *mesh) {
     const wefti_member_event leave = {.kind = WEFTI_EVENT_LEAVE};
     feed(mesh, &leave);
@@ -481,6 +433,7 @@ static void feed_connected(weft_mesh *mesh, int rank) {
 void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
     wefti_elastic *e = mesh->elastic;
     e->closed_s[rank] = e->left_s[rank] = 0;
+    e->replaced_at[rank] = false;
     e->begun[rank] = -1;
     pthread_mutex_lock(&mesh->lock);
     e->id[rank] = id_at(rank, incarnation);
@@ -503,58 +456,12 @@ static void meet_all(weft_mesh *mesh) {
         if (e->fresh[r]) feed_connected(mesh, r);
 }
 
-/* Whether this rank waits for something that a rank which has left will never send: its farewell
- * came after all its messages to this rank. left_patience_s covers its messages to others. */
-static bool misses(weft_mesh *mesh, int rank, double now_s) {
-    wefti_elastic *e = mesh->elastic;
-    pthread_mutex_lock(&mesh->lock);
-    bool in_step = e->in_step && e->steps.begun > e->begun[rank];
-    bool between = e->gathers && now_s - e->left_s[rank] > left_patience_s;
-    bool is_member = !e->departed[rank] && !e->fresh[rank];
-    pthread_mutex_unlock(&mesh->lock);
-    return is_member && (in_step || between);
-}
-
-/* Ranks that ended before the others: the remaining ranks continue without them. */
-static bool part_with_who_left(weft_mesh *mesh, double now_s) {
-    wefti_elastic *e = mesh->elastic;
-    bool any = false;
-    for (int r = 0; r < e->size; r++) {
-        if (!mesh->peers[r].left || mesh->said_bye || e->closed_s[r] != 0) continue;
-        if (e->left_s[r] <= 0) e->left_s[r] = now_s;
-        any = true;
-        if (misses(mesh, r, now_s)) feed_closed(mesh, r, WEFTI_EVIDENCE_RESET);
-    }
-    return any;
-}
-
-/* Paused, since too few are heard: the silent ranks are called. A restarted machine refuses the
- * call, one that is cut off does not answer, and for a stopped process its kernel accepts it. */
-static bool call_the_silent(weft_mesh *mesh) {
-    wefti_elastic *e = mesh->elastic;
-    if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return false;
-    for (int r = 0; r < e->size; r++) {
-        bool is_silent = r != mesh->rank && !e->departed[r] && !mesh->peers[r].lost &&
-                         e->closed_s[r] == 0 &&
-                         wefti_member_suspects(e->member, e->id[r]);
-        if (is_silent && refuses_call(mesh, r))
-            feed_closed(mesh, r, WEFTI_EVIDENCE_RESET);
-    }
-    return true;
-}
-
 double wefti_elastic_pump(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s(), next_s = 1;
     wefti_elastic_watch_rate(&e->rates, mesh, now_s);
     if (e->must_meet) meet_all(mesh);
-    if (part_with_who_left(mesh, now_s)) next_s = tell_every_s;
-    if (call_the_silent(mesh)) next_s = call_every_s;
-    for (int r = 0; r < e->size; r++) {
-        if (e->closed_s[r] <= 0) continue;
-        redial(mesh, r, now_s);
-        next_s = redial_every_s;
-    }
+    next_s = fmin(next_s, wefti_elastic_watch_deaths(mesh, now_s));
     wefti_elastic_hear_witness(mesh, feed);
     if (now_us() >= e->wake_us) {
         const wefti_member_event tick = {.kind = WEFTI_EVENT_TICK};

@@ -209,6 +209,8 @@ typedef struct wefti_elastic {
     int size;
 
     /* the progress thread's */
+    /* Reports an event to the machine and carries out what follows (elastic.c). */
+    void (*feed)(weft_mesh *mesh, const wefti_member_event *event);
     wefti_member *member;
     int64_t wake_us;
     uint64_t random;
@@ -217,10 +219,12 @@ typedef struct wefti_elastic {
     wefti_ballot ballot; /* the ballot whose inventory is due */
     double *closed_s;    /* [size] time at which a connection ended; 0: it has not, < 0:
                        reported to the machine */
-    double *left_s;      /* [size] when its farewell was noticed; 0: none yet */
-    int64_t *begun;      /* [size] step of the last piece reported to the machine */
-    double *told_s;      /* [size] time of that report */
-    double patience_s;   /* the value last given to the machine; 0: none */
+    bool *replaced_at;   /* [size] a joiner has found its port free */
+    wefti_member_state told_state; /* what wefti_elastic_tell_vitals last said */
+    double *left_s;                /* [size] when its farewell was noticed; 0: none yet */
+    int64_t *begun;    /* [size] step of the last piece reported to the machine */
+    double *told_s;    /* [size] time of that report */
+    double patience_s; /* the value last given to the machine; 0: none */
     wefti_elastic_rates rates;
     void *notice;       /* [setup.notice_bytes] owned */
     wefti_asker *asker; /* owned; NULL: there is no witness */
@@ -287,6 +291,17 @@ typedef struct wefti_elastic {
  * the next call is due. */
 double wefti_elastic_pump(weft_mesh *mesh);
 
+/* --- elastic_deaths.c: the progress thread --- */
+
+/* Tells who inquires, now or after this process has ended, how it stands. */
+void wefti_elastic_tell_vitals(weft_mesh *mesh);
+
+/* Looks after ranks whose connection has ended; returns the seconds until the next call. */
+double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s);
+
+/* A process that asks to join has found this rank's port free on its machine. */
+void wefti_elastic_hear_replaced(weft_mesh *mesh, int rank);
+
 /* A rank's connection has ended. */
 void wefti_elastic_lose(weft_mesh *mesh, int rank);
 
@@ -349,6 +364,9 @@ void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, weft_status status,
 
 /* The machine has ended: notes whether this process may join again, and where. */
 void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out);
+
+/* The same, and this process fails with a sentence. */
+void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out);
 
 /* An incoming message is complete. Returns true if it is not for the ranks' threads, or not
  * yet. */

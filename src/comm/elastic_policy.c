@@ -19,7 +19,6 @@ enum { STEPS_TO_TELL = 3 };
 void wefti_elastic_set_policy(const wefti_elastic_setup *setup,
                               wefti_member_policy *out) {
     const wefti_elastic_policy *p = &setup->policy;
-    out->trust_reset = true;
     out->handover = true;
     out->unit = setup->shards;
     out->split = p->split;

@@ -52,6 +52,23 @@ void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
+void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
+    static const char *const why[] = {
+        [WEFTI_OUT_NONE] = "it is out",
+        [WEFTI_OUT_LEFT] = "it has left",
+        [WEFTI_OUT_EVICTED] = WEFTI_LEFT_BEHIND,
+        [WEFTI_OUT_NO_QUORUM] = "it hears too few of the others to go on",
+        [WEFTI_OUT_REFUSED] = "it was refused, for its configuration, or its text or "
+                              "tensors, are not the run's",
+        [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
+        [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
+    wefti_elastic_note_way_back(mesh, out);
+    if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
+    wefti_mesh_blame(mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s",
+                     mesh->rank, weft_mesh_host_of(mesh, mesh->rank), why[out],
+                     wefti_elastic_witness_text(mesh->elastic, out));
+}
+
 void wefti_elastic_check_copy(weft_mesh *mesh, int rank) {
     int S = mesh->elastic->setup.shards;
     if (rank / S == mesh->rank / S && !mesh->elastic->departed[rank])

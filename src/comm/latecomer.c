@@ -27,6 +27,7 @@ enum {
     LATE_VERSION = 3,
     LATE_HOST_AT = 32,
     LATE_MACHINE_AT = LATE_HOST_AT + WEFTI_CARD_HOST_BYTES,
+    LATE_FREE_AT = LATE_MACHINE_AT + 8,
     MAX_PLACES = 1024
 };
 static const char magic[4] = {'w', 'e', 'f', 'J'};
@@ -44,6 +45,8 @@ void wefti_late_card_write(const wefti_late_card *card, unsigned char *bytes) {
     wefti_put_u64(bytes + 24, card->incarnation);
     memcpy(bytes + LATE_HOST_AT, card->host, sizeof card->host - 1);
     wefti_put_u64(bytes + LATE_MACHINE_AT, card->machine);
+    wefti_put_u32(bytes + LATE_FREE_AT, card->free_ports);
+    wefti_put_u32(bytes + LATE_FREE_AT + 4, (uint32_t)card->first_port);
 }
 
 bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out) {
@@ -52,7 +55,9 @@ bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out) {
                              .port = (int)(port & 0xffff),
                              .run = wefti_get_u64(bytes + 16),
                              .incarnation = wefti_get_u64(bytes + 24),
-                             .machine = wefti_get_u64(bytes + LATE_MACHINE_AT)};
+                             .machine = wefti_get_u64(bytes + LATE_MACHINE_AT),
+                             .free_ports = wefti_get_u32(bytes + LATE_FREE_AT)};
+    out->first_port = (int)(wefti_get_u32(bytes + LATE_FREE_AT + 4) & 0xffff);
     memcpy(out->host, bytes + LATE_HOST_AT, sizeof out->host - 1);
     wefti_text_plain(out->host);
     return memcmp(bytes, magic, sizeof magic) == 0 &&
@@ -174,9 +179,11 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
     bool heard = shaken == WEFTI_SHAKE_DONE &&
                  wefti_connection_all(s, bytes, sizeof bytes, true, until_s) &&
                  wefti_connection_all(s, code, 1, false, until_s);
-    if (!heard) *code = 0;
-    if (!heard)
-        e->why = "it hung up before it had answered, as another version of weft does";
+    if (heard) return WEFT_OK;
+    *code = 0;
+    e->why = wefti_now_s() >= until_s
+                 ? "it accepted the call and did not answer; it may stand still"
+                 : "it hung up before it had answered";
     return WEFT_OK;
 }
 
@@ -353,6 +360,16 @@ static weft_status look_at_hosts(const entering *e, bool *local) {
                   "or WEFT_KEY_FILE, or mesh.encrypt=off where everybody is trusted");
 }
 
+/* Which ports of a run's processes nobody listens at here, not even for a dead process: if
+ * a member listened there, it has ended. */
+static uint32_t find_free_ports(int first, int own) {
+    uint32_t free_ports = 0;
+    for (int i = 0; i < WEFTI_TCP_PORTS; i++)
+        if (first + i == own || wefti_dial_is_free(first + i))
+            free_ports |= (uint32_t)1 << i;
+    return free_ports;
+}
+
 weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
                              const wefti_tls_context *tls, wefti_connection **streams,
                              wefti_late_table *table, wefti_late_card *card,
@@ -368,6 +385,8 @@ weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
                                        place->doors[0].port + 1, WEFTI_TCP_PORTS - 1);
     if (*listener < 0) return refuse(&e, strerror(errno));
     e.card.port = wefti_dial_port(*listener);
+    e.card.first_port = place->doors[0].port;
+    e.card.free_ports = find_free_ports(e.card.first_port, e.card.port);
     gethostname(e.card.host, sizeof e.card.host - 1);
     e.card.machine = wefti_machine_number();
     weft_status status = enter(&e);

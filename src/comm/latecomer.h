@@ -16,7 +16,9 @@
  *
  * A card has the size of those that gather a run (rendezvous.h): "wefJ", version, place
  * (all ones: any), port that the caller listens at (4 bytes each), run, incarnation (8
- * each), host name (56), number of its machine (8). One member gives places, one after
+ * each), host name (56), number of its machine (8), and which of the ports that processes
+ * of a run listen at are free where it runs (4; bit i: the door's port + i), the base (4).
+ * One member gives places, one after
  * another; the others say where that member is (code ELSEWHERE, place: its place). Its
  * decision does not bind the others: a process that finds the place taken refuses, and the
  * caller begins again. A name is an incarnation; 0: the place is empty. If `group` processes
@@ -33,6 +35,8 @@ typedef struct wefti_late_card {
     int place; /* -1: any */
     int port;
     uint64_t run, incarnation, machine;
+    int first_port;      /* ports first_port + i, of which those in the bit mask */
+    uint32_t free_ports; /* are free where it runs, or its own */
     char host[WEFTI_CARD_HOST_BYTES];
 } wefti_late_card;
 

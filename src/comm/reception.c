@@ -161,6 +161,8 @@ void wefti_reception_answer(weft_mesh *mesh, const weft_transport_found *found) 
     wefti_elastic *e = mesh->elastic;
     uint64_t *names;
     int rank;
+    for (int i = 0; e && i < found->n_replaced; i++)
+        wefti_elastic_hear_replaced(mesh, mesh->rank_of[found->replaced[i]]);
     if (!e ||
         wefti_alloc_n(mesh->ctx, e->size, sizeof *names, "names", &names) != WEFT_OK) {
         send_away(mesh, found);

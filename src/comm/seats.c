@@ -62,6 +62,44 @@ static void hear_callers(tcp_transport *t) {
     (void)wefti_callers_hear(&t->callers);
 }
 
+/* The address at which others reach a process: the one at which this process reaches it. */
+static void write_address(const connection *c, char *out) {
+    socklen_t size = c->address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                      : sizeof(struct sockaddr_in);
+    memset(out, 0, WEFTI_CALLER_ADDRESS_BYTES);
+    if (c->address.ss_family == AF_UNSPEC ||
+        getnameinfo((const struct sockaddr *)&c->address, size, out,
+                    WEFTI_CALLER_ADDRESS_BYTES, NULL, 0, NI_NUMERICHOST) != 0)
+        out[0] = 0;
+}
+
+/* "10.0.0.1" of "10.0.0.1:29500" and of "::ffff:10.0.0.1". */
+static bool is_address_of(const connection *c, const char *caller) {
+    char own[WEFTI_CALLER_ADDRESS_BYTES];
+    static const char mapped[] = "::ffff:";
+    write_address(c, own);
+    const char *a = own, *b = caller;
+    if (strncmp(a, mapped, sizeof mapped - 1) == 0) a += sizeof mapped - 1;
+    if (strncmp(b, mapped, sizeof mapped - 1) == 0) b += sizeof mapped - 1;
+    return a[0] && strcmp(a, b) == 0;
+}
+
+/* The processes whose place the caller could have taken: they listened on its machine, at a
+ * port that is free there. */
+static int find_replaced(tcp_transport *t, const wefti_caller *caller,
+                         const wefti_late_card *card) {
+    int n = 0;
+    for (int p = 0; p < t->head.size && t->replaced; p++) {
+        const unsigned char *own = t->cards + (size_t)p * WEFTI_CARD_BYTES;
+        int i = wefti_card_port(own) - card->first_port;
+        bool same = p != t->head.rank && is_address_of(&t->peers[p], caller->address) &&
+                    strcmp(t->hosts[p], card->host) == 0;
+        if (same && i >= 0 && i < WEFTI_TCP_PORTS && card->free_ports >> i & 1)
+            t->replaced[n++] = p;
+    }
+    return n;
+}
+
 /* Whether a caller has shown a card that was not reported yet. */
 bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found) {
     hear_callers(t);
@@ -76,22 +114,13 @@ bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found) {
                                         .place = card.place,
                                         .run = card.run,
                                         .incarnation = card.incarnation,
-                                        .machine = card.machine};
+                                        .machine = card.machine,
+                                        .n_replaced = find_replaced(t, c, &card),
+                                        .replaced = t->replaced};
         memcpy(found->host, card.host, sizeof card.host);
         return true;
     }
     return false;
-}
-
-/* The address at which others reach a process: the one at which this process reaches it. */
-static void write_address(const connection *c, char *out) {
-    socklen_t size = c->address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                      : sizeof(struct sockaddr_in);
-    memset(out, 0, WEFTI_CALLER_ADDRESS_BYTES);
-    if (c->address.ss_family == AF_UNSPEC ||
-        getnameinfo((const struct sockaddr *)&c->address, size, out,
-                    WEFTI_CALLER_ADDRESS_BYTES, NULL, 0, NI_NUMERICHOST) != 0)
-        out[0] = 0;
 }
 
 /* Sends the table of latecomer.h. */

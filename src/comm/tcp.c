@@ -18,7 +18,6 @@
 #include <math.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +33,7 @@
 #include "comm/tcpstate.h"
 
 enum { MAX_SIZE = 1024, MAX_PARTS = 32, MAX_EVENTS = 64, MAX_UNSENT_BYTES = 1 << 20 };
-static const double lead_s = 1e-3, call_patience_s = 1;
+static const double lead_s = 1e-3;
 
 static bool fail(tcp_transport *t, int peer, const char *what, const char *why) {
     snprintf(t->text, sizeof t->text, "%s host %s: %s", what, t->hosts[peer], why);
@@ -257,46 +256,8 @@ static bool tcp_receive(weft_transport *head, void *message, void *data, int n_b
     return true;
 }
 
-/* --- whether a process whose connection has ended is dead --- */
-
-/* The present result of a pending call. */
-static int look_at_call(connection *c) {
-    int error = 0;
-    socklen_t size = sizeof error;
-    struct pollfd one = {.fd = c->call, .events = POLLOUT};
-    if (poll(&one, 1, 0) <= 0) return -1;
-    (void)getsockopt(c->call, SOL_SOCKET, SO_ERROR, &error, &size);
-    close(c->call);
-    c->call = -1;
-    return error == ECONNREFUSED ? 1 : error == 0 ? 0 : -1;
-}
-
 static double tcp_rate(const weft_transport *head, int peer) {
     return wefti_tcp_rate(((const tcp_transport *)head)->peers[peer].stream.fd);
-}
-
-/* A call that the host does not answer is abandoned after a second: the kernel would retry
- * it at longer and longer intervals, and the host may answer a new call by then. */
-static int tcp_redial(weft_transport *head, int peer) {
-    connection *c = &((tcp_transport *)head)->peers[peer];
-    double now_s = wefti_now_s();
-    if (c->call >= 0 && now_s - c->call_s > call_patience_s) {
-        close(c->call);
-        c->call = -1;
-    }
-    if (c->call >= 0) return look_at_call(c);
-    c->call_s = now_s;
-    c->call = socket(c->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (c->call < 0) return -1;
-    socklen_t size = c->address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                      : sizeof(struct sockaddr_in);
-    if (connect(c->call, (struct sockaddr *)&c->address, size) == 0 ||
-        errno == EINPROGRESS)
-        return look_at_call(c);
-    int answer = errno == ECONNREFUSED ? 1 : -1;
-    close(c->call);
-    c->call = -1;
-    return answer;
 }
 
 /* --- sleeping --- */
@@ -357,6 +318,7 @@ static bool tcp_finish(weft_transport *head, bool failed) {
         free_outgoing(c->first);
     }
     wefti_callers_fini(&t->callers);
+    wefti_guard_end(t->guard, failed);
     if (t->listener >= 0) close(t->listener);
     free_outgoing(t->spare);
     if (t->epoll >= 0) close(t->epoll);
@@ -366,6 +328,7 @@ static bool tcp_finish(weft_transport *head, bool failed) {
     free(t->peers);
     free(t->cards);
     free(t->hosts);
+    free(t->replaced);
     free(t);
     return true;
 }
@@ -385,6 +348,7 @@ static void tcp_forget(weft_transport *head) {
         let_go(&t->peers[p].call);
     }
     for (int i = 0; i < t->callers.n; i++) let_go(&t->callers.list[i].stream.fd);
+    wefti_guard_forget(t->guard);
     let_go(&t->listener);
     let_go(&t->epoll);
     let_go(&t->wakeup);
@@ -422,7 +386,8 @@ static bool make_room(tcp_transport *t, size_t size) {
     t->peers = calloc(size, sizeof *t->peers);
     t->cards = calloc(size, WEFTI_CARD_BYTES);
     t->hosts = calloc(size, sizeof *t->hosts);
-    bool room = t->peers && t->cards && t->hosts;
+    t->replaced = calloc(size, sizeof *t->replaced);
+    bool room = t->peers && t->cards && t->hosts && t->replaced;
     t->head.size = room ? (int)size : 0;
     for (size_t r = 0; r < size && room; r++) {
         t->peers[r].stream = wefti_connection_of(-1);
@@ -473,7 +438,8 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
         .flush = tcp_flush,
         .wait = tcp_wait,
         .wake = tcp_wake,
-        .redial = tcp_redial,
+        .keep = wefti_tcp_keep,
+        .inquire = wefti_tcp_inquire,
         .rate = tcp_rate,
         .where = wefti_tcp_where,
         .seat = wefti_tcp_seat,

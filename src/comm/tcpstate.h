@@ -5,10 +5,12 @@
 #include <sys/socket.h>
 
 #include "comm/callers.h"
+#include "comm/guard.h"
 #include "comm/tcp.h"
 
 /* What the files of this transport share: tcp.c moves messages over connections, seats.c
- * admits processes that join while the run trains, tcp_connection.c begins a connection. */
+ * admits processes that join while the run trains, tcp_connection.c begins a connection,
+ * tcp_inquiry.c asks how a lost process stands, and says how this one does. */
 
 enum { WEFTI_TCP_HEAD_BYTES = 8 };
 
@@ -34,8 +36,9 @@ typedef struct connection {
     unsigned char *into; /* where the body is received to */
     int n_bytes, n_got;
     struct sockaddr_storage address; /* the address of its listener */
-    int call;      /* a pending call to that address (redial); -1: none */
-    double call_s; /* when the call began */
+    int call;                        /* a pending inquiry at that address; -1: none */
+    double call_s;                   /* when it began */
+    bool called; /* it was accepted, and this side has said that it inquires */
 } connection;
 
 typedef struct tcp_transport {
@@ -51,6 +54,9 @@ typedef struct tcp_transport {
     bool called;          /* there is a new call, or a caller's socket is ready */
     double heard_s;       /* when callers were last served */
     wefti_callers callers;
+    wefti_guard *guard; /* owned; NULL: nothing was kept yet, or there can be none */
+    bool tried_guard;
+    int *replaced;              /* [size] owned; for probe's answer */
     weft_transport_entry entry; /* owned tables; of a process that joined late */
     char text[256];
 } tcp_transport;
@@ -70,6 +76,12 @@ bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size);
 /* Calls a process outside of the run (weft_transport_ops.ask). */
 int wefti_tcp_ask(weft_transport *head, const char *host, int port, const void *bytes,
                   int n_bytes, double seconds);
+
+/* --- tcp_inquiry.c (weft_transport_ops.keep, .inquire) --- */
+
+void wefti_tcp_keep(weft_transport *head, const void *now, const void *after, int n_bytes,
+                    int n_askers);
+int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size);
 
 /* --- seats.c --- */
 

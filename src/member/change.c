@@ -30,7 +30,7 @@ static const wefti_standing no_standing = {WEFTI_EVIDENCE_NONE, {0, {0, 0}, 0}};
 
 /* Known by proof, not by silence: a silent node that is heard again is no longer suspected. */
 static bool is_dead(const wefti_member_node *peer) {
-    return peer->standing.evidence >= WEFTI_EVIDENCE_RESET;
+    return peer->standing.evidence >= WEFTI_EVIDENCE_DEAD;
 }
 
 static wefti_member_node *peer_at(const wefti_member *m, int number) {
@@ -48,7 +48,6 @@ static wefti_quorum_question question(wefti_member *m, const bool *answered,
                                    .answered = answered,
                                    .standings = m->standings,
                                    .ballot = ballot,
-                                   .asked = m->asked_vote != 0,
                                    .vote = m->vote};
 }
 

@@ -180,7 +180,7 @@ static void take(wefti_member *m, const wefti_member_event *event) {
 static bool is_told(const wefti_member *m, const wefti_member_node *peer) {
     (void)m;
     if (peer->number < 0) return !peer->has_departed;
-    return peer->standing.evidence < WEFTI_EVIDENCE_RESET;
+    return peer->standing.evidence < WEFTI_EVIDENCE_DEAD;
 }
 
 static void say_alive(wefti_member *m) {

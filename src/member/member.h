@@ -69,12 +69,11 @@ typedef enum wefti_member_out {
 typedef enum wefti_member_tie {
     WEFTI_TIE_AUTO,   /* proof with two members, lowest with more */
     WEFTI_TIE_LOWEST, /* the half with the lowest-numbered member continues */
-    WEFTI_TIE_PROOF,  /* a half continues if the others' hosts report them dead */
+    WEFTI_TIE_PROOF,  /* a half continues if the others are proven dead */
     WEFTI_TIE_WITNESS /* the half that has the vote of a witness (votes.h) */
 } wefti_member_tie;
 
-/* Times and rules. All members of a run have the same rules (`tie`, `trust_reset`,
- * `split`); times may differ. */
+/* Times and rules. All members of a run have the same rules (`tie`, `split`); times may differ. */
 typedef struct wefti_member_policy {
     int64_t alive_us;     /* a sign of life is sent this often */
     int64_t silence_us;   /* the least silence after which a member is doubted */
@@ -91,7 +90,6 @@ typedef struct wefti_member_policy {
     int64_t vote_us;      /* a witness that does not answer is asked again after this */
     int donors;           /* members that a joiner copies from */
     wefti_member_tie tie; /* the rule for exactly half of the members */
-    bool trust_reset;     /* a host's refusal counts like a launcher's record */
     bool split;           /* no quorum is needed: both halves continue, as two runs */
     bool rests_count;     /* patience also covers the time between steps */
     bool handover; /* the host gives joiners the state when they are members: they enter
@@ -128,11 +126,11 @@ typedef enum wefti_member_event_kind {
     WEFTI_EVENT_MESSAGE,   /* bytes from peer */
     WEFTI_EVENT_CONNECTED, /* messages can be sent to peer; a joiner and a paused node try
                               all addresses of the run that they know */
-    WEFTI_EVENT_CLOSED, /* the connection to peer has ended; evidence CLOSED or RESET */
-    WEFTI_EVENT_DATA,   /* a piece of peer arrived: it lives and has begun steps.begun */
-    WEFTI_EVENT_STEPS,  /* my steps, and the checksum after steps.finished */
+    WEFTI_EVENT_CLOSED,    /* the connection to peer has ended; evidence CLOSED or DEAD */
+    WEFTI_EVENT_DATA,  /* a piece of peer arrived: it lives and has begun steps.begun */
+    WEFTI_EVENT_STEPS, /* my steps, and the checksum after steps.finished */
     WEFTI_EVENT_INVENTORY, /* the answer to FREEZE */
-    WEFTI_EVENT_RECORD,    /* a launcher on this host reports that `peer` has ended */
+    WEFTI_EVENT_RECORD,    /* the host of `peer` reports that it has ended */
     WEFTI_EVENT_VOTE,      /* the witness has `given` `vote` to this half, or has
                               refused */
     WEFTI_EVENT_LEAVE      /* this node wants to leave */
@@ -196,6 +194,9 @@ wefti_member_state wefti_member_get_state(const wefti_member *member);
 bool wefti_member_is_frozen(const wefti_member *member);
 const wefti_view *wefti_member_view(const wefti_member *member); /* number 0: none yet */
 int wefti_member_number(const wefti_member *member); /* in the view; -1: not in it */
+
+/* What this node has promised and accepted: what others must know when it has ended. */
+wefti_member_record wefti_member_own_record(const wefti_member *member);
 
 /* The nodes that a step belongs to: the last view whose first step is not after it; valid
  * until the next step of the machine. False: the step is so old that all have finished it,

@@ -146,7 +146,6 @@ void wefti_member_dismiss(wefti_member *m, wefti_node_id id, wefti_bye_reason re
 void wefti_member_say_leave(wefti_member *m);
 void wefti_member_leave(wefti_member *m, wefti_member_out why);
 void wefti_member_wake_by(wefti_member *m, int64_t when_us);
-wefti_member_record wefti_member_own_record(const wefti_member *m);
 void wefti_member_install(wefti_member *m, const wefti_view *value);
 
 /* -- watch.c: which nodes live -- */

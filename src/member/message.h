@@ -57,9 +57,9 @@ typedef enum wefti_evidence {
                             to go */
     WEFTI_EVIDENCE_CLOSED, /* its connection has ended, and its host does not answer */
     WEFTI_EVIDENCE_PATIENCE, /* it lives, but others have waited too long for its step */
-    WEFTI_EVIDENCE_RESET,    /* its connection has ended, and its host refuses another: it
-                              is dead */
-    WEFTI_EVIDENCE_RECORD,   /* it or its launcher has reported its end, and what it had
+    WEFTI_EVIDENCE_DEAD,     /* it is proven dead, but nobody knows what it had promised:
+                              another process has taken its address, or it said farewell */
+    WEFTI_EVIDENCE_RECORD,   /* it or its host has reported its end, and what it had
                               promised */
     WEFTI_EVIDENCES
 } wefti_evidence;

@@ -27,15 +27,13 @@
 #include "member/quorum.h"
 
 static bool is_dead(const wefti_standing *s) {
-    return s->evidence >= WEFTI_EVIDENCE_RESET;
+    return s->evidence >= WEFTI_EVIDENCE_DEAD;
 }
 
-/* The member has ended, and its vote can neither have been given nor come later. If this
- * half has asked a witness, the member was cut off from it before it ended: it may have
- * continued with the witness's vote in between. */
+/* The member has ended, and its record shows that its vote can neither have been given nor
+ * come later. */
 static bool has_no_vote(const wefti_quorum_question *q, const wefti_standing *s) {
     int64_t next = q->view->number + 1;
-    if (s->evidence == WEFTI_EVIDENCE_RESET) return q->policy->trust_reset && !q->asked;
     if (s->evidence != WEFTI_EVIDENCE_RECORD) return false;
     if (s->record.accepted_view >= next || s->record.promised_view > next) return false;
     return s->record.promised_view < next ||

@@ -16,7 +16,6 @@ typedef struct wefti_quorum_question {
     const bool *answered;            /* [n_nodes] */
     const wefti_standing *standings; /* [n_nodes] */
     wefti_ballot ballot;
-    bool asked;    /* a witness was asked in this view, whatever it answered */
     uint64_t vote; /* the claim that has a witness's vote for this view; 0: none */
 } wefti_quorum_question;
 

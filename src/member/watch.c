@@ -73,8 +73,7 @@ void wefti_watch_heard(wefti_member *m, wefti_member_node *peer, bool is_alive) 
     peer->doubted_us = 0;
     peer->answered_others = false;
     wefti_evidence e = peer->standing.evidence;
-    if (e == WEFTI_EVIDENCE_SILENCE || e == WEFTI_EVIDENCE_CLOSED ||
-        e == WEFTI_EVIDENCE_RESET)
+    if (e == WEFTI_EVIDENCE_SILENCE || e == WEFTI_EVIDENCE_CLOSED)
         peer->standing.evidence = WEFTI_EVIDENCE_NONE;
 }
 

@@ -76,7 +76,7 @@ static wefti_elastic_setup setup_of(const wefti_prepared *p) {
  * separately. */
 static bool is_wanted(const wefti_prepared *p) {
     const weft_mesh *mesh = p->bootstrap.mesh;
-    return mesh && mesh->transport->ops->redial && p->on_text &&
+    return mesh && mesh->transport->ops->inquire && p->on_text &&
            strcmp(p->job->config->mesh.on_loss, "go_on") == 0;
 }
 

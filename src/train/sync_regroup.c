@@ -41,7 +41,7 @@ static wefti_elastic_setup setup_of(const weft_sync *s) {
 
 bool wefti_sync_can_go_on(const weft_sync *s) {
     const wefti_job *job = s->job;
-    if (!s->setup.elastic || !s->mesh || !s->mesh->transport->ops->redial) return false;
+    if (!s->setup.elastic || !s->mesh || !s->mesh->transport->ops->inquire) return false;
     if (s->setup.skips || strcmp(job->config->mesh.on_loss, "go_on") != 0) return false;
     wefti_elastic_setup setup = setup_of(s);
     return !wefti_job_has_sites(job) && (job->S == 1 || job->copies == 1) &&

@@ -38,6 +38,9 @@ typedef struct weft_transport_found {
     uint64_t run, incarnation; /* asks: the run that it wants to join; its own name */
     char host[64];             /* asks: the host that it says it runs on, */
     uint64_t machine;          /* and the number of that machine; 0: not known */
+    int n_replaced; /* asks: processes of this run whose ports are free where it runs, */
+    const int
+        *replaced; /* [n_replaced] peers: they have ended; valid until the next probe */
 } weft_transport_found;
 
 /* The answer to a caller that asks to join. */
@@ -93,10 +96,15 @@ typedef struct weft_transport_ops {
     /* Gives the data of an unfinished send back to the sender: the rest of it has been copied,
      * or the connection is closed. The request continues. NULL: `send` copies its data. */
     void (*withdraw)(weft_transport *t, void *request);
-    /* May be NULL. For a process whose connection has ended: whether its host accepts
-     * connections for it (0), refuses them, which means that the process is dead (1), or has
-     * not answered yet (-1: ask again). */
-    int (*redial)(weft_transport *t, int peer);
+    /* May be NULL: a lost process ends the run. Keeps n bytes (at most 128) that say how this
+     * process stands: `now` goes to who inquires while it lives, `after` to who inquires after
+     * it has ended, however it ended. n_askers: how many may want to know. */
+    void (*keep)(weft_transport *t, const void *now, const void *after, int n_bytes,
+                 int n_askers);
+    /* NULL as `keep`. Calls the place where a process listens, and never waits: > 0: so many
+     * bytes came that were kept there; 0: it was accepted, and nothing was said; -1: no answer
+     * yet, ask again; -2: refused, by the host or by something on the way. */
+    int (*inquire)(weft_transport *t, int peer, void *bytes, int size);
     /* May be NULL. Bytes per second that have lately arrived at `peer`; 0: not known. */
     double (*rate)(const weft_transport *t, int peer);
     /* May be NULL. Where a process listens, as "address:port"; false: not known. */

@@ -173,7 +173,7 @@ static void a_death_that_all_see_is_one_change(void **state) {
     found(g, 4);
     end(g, 1);
     for (int i = 0; i < 4; i++)
-        if (i != 1) closed(g, i, 1, WEFTI_EVIDENCE_RESET);
+        if (i != 1) closed(g, i, 1, WEFTI_EVIDENCE_DEAD);
     deliver_all(g); /* no time passes */
     for (int i = 0; i < 4; i++) {
         if (i == 1) continue;
@@ -190,8 +190,8 @@ static void the_death_of_the_leader_is_no_different(void **state) {
     group *g = *state;
     found(g, 3);
     end(g, 0);
-    closed(g, 1, 0, WEFTI_EVIDENCE_RESET);
-    closed(g, 2, 0, WEFTI_EVIDENCE_RESET);
+    closed(g, 1, 0, WEFTI_EVIDENCE_DEAD);
+    closed(g, 2, 0, WEFTI_EVIDENCE_DEAD);
     deliver_all(g);
     assert_int_equal(view_number(g, 1), 2);
     assert_int_equal(view_number(g, 2), 2);
@@ -205,7 +205,7 @@ static void two_that_die_together_are_waited_for_no_longer_than_one(void **state
     end(g, 3);
     for (int dead = 1; dead <= 3; dead += 2) {
         for (int i = 0; i < 5; i++)
-            if (g->m[i]) closed(g, i, dead, WEFTI_EVIDENCE_RESET);
+            if (g->m[i]) closed(g, i, dead, WEFTI_EVIDENCE_DEAD);
         deliver_all(g);
     }
     for (int i = 0; i < 5; i += 2) {
@@ -218,11 +218,11 @@ static void a_leader_that_dies_while_it_asks_is_replaced_at_once(void **state) {
     group *g = *state;
     found(g, 5);
     end(g, 4);
-    for (int i = 0; i < 4; i++) closed(g, i, 4, WEFTI_EVIDENCE_RESET);
+    for (int i = 0; i < 4; i++) closed(g, i, 4, WEFTI_EVIDENCE_DEAD);
     end(g, 0); /* its questions are on their way */
     deliver_all(g);
     assert_int_equal(g->frozen[1], 1);
-    for (int i = 1; i < 4; i++) closed(g, i, 0, WEFTI_EVIDENCE_RESET);
+    for (int i = 1; i < 4; i++) closed(g, i, 0, WEFTI_EVIDENCE_DEAD);
     deliver_all(g);
     for (int i = 1; i < 4; i++) assert_int_equal(wefti_member_view(g->m[i])->n_nodes, 3);
 }
@@ -438,7 +438,7 @@ static void each_part_goes_on_where_that_is_chosen(void **state) {
     assert_int_equal(wefti_member_view(g->m[0])->n_nodes, 3);
     assert_int_equal(wefti_member_view(g->m[4])->n_nodes, 2);
     end(g, 2);
-    for (int i = 0; i < 2; i++) closed(g, i, 2, WEFTI_EVIDENCE_RESET);
+    for (int i = 0; i < 2; i++) closed(g, i, 2, WEFTI_EVIDENCE_DEAD);
     pass(g, 1000000);
     assert_int_equal(wefti_member_view(g->m[0])->n_nodes, 2);
     assert_true(view_number(g, 0) > view_number(g, 4));
@@ -635,8 +635,8 @@ static void nothing_is_allocated_after_create(void **state) {
     found(g, 3);
     int64_t before = weft_ctx_allocations(g->ctx);
     end(g, 2);
-    closed(g, 0, 2, WEFTI_EVIDENCE_RESET);
-    closed(g, 1, 2, WEFTI_EVIDENCE_RESET);
+    closed(g, 0, 2, WEFTI_EVIDENCE_DEAD);
+    closed(g, 1, 2, WEFTI_EVIDENCE_DEAD);
     pass(g, 1000000);
     assert_int_equal(view_number(g, 0), 2);
     assert_int_equal(weft_ctx_allocations(g->ctx), before);

@@ -11,7 +11,6 @@ typedef struct quorum_case {
     wefti_view view;
     bool answered[MOST];
     wefti_standing standings[MOST];
-    bool asked;
     uint64_t vote;
 } quorum_case;
 
@@ -31,7 +30,6 @@ static bool decides(const quorum_case *c) {
                                .answered = c->answered,
                                .standings = c->standings,
                                .ballot = {7, 0},
-                               .asked = c->asked,
                                .vote = c->vote};
     return wefti_quorum_is(&q);
 }
@@ -70,19 +68,17 @@ of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent(void **state) {
         make(&c, 2, who);
         c.standings[who == 1 ? 1 : 0].evidence = WEFTI_EVIDENCE_SILENCE;
         assert_false(decides(&c));
-        c.standings[who == 1 ? 1 : 0].evidence = WEFTI_EVIDENCE_RESET;
+        c.standings[who == 1 ? 1 : 0].evidence = WEFTI_EVIDENCE_DEAD;
         assert_true(decides(&c));
     }
 }
 
 /* {1 2 3} may have decided before 1 and 2 died. */
-static void that_hosts_refuse_does_not_make_a_majority(void **state) {
+static void deaths_without_records_do_not_make_a_majority(void **state) {
     quorum_case c;
     make(&c, 5, 0x18);
-    c.standings[0].evidence = c.standings[1].evidence = WEFTI_EVIDENCE_RESET;
+    c.standings[0].evidence = c.standings[1].evidence = WEFTI_EVIDENCE_DEAD;
     assert_false(decides(&c));
-    c.policy.trust_reset = true;
-    assert_true(decides(&c));
 }
 
 static void records_of_the_dead_count_if_they_exclude_a_vote(void **state) {
@@ -138,17 +134,20 @@ static void with_a_witness_a_half_decides_that_has_its_vote(void **state) {
 }
 
 /* Of two the other one was cut off, may have got the vote, gone on, and then died. */
-static void who_has_asked_in_vain_does_not_go_on_because_the_other_died(void **state) {
+static void with_a_witness_a_death_alone_decides_nothing(void **state) {
     quorum_case c;
     make(&c, 2, 0x1);
     c.policy.tie = WEFTI_TIE_WITNESS;
-    c.policy.trust_reset = true;
-    c.standings[1].evidence = WEFTI_EVIDENCE_RESET;
-    assert_true(decides(&c)); /* it died while both were together: nobody is asked */
-    c.asked = true;
+    c.standings[1].evidence = WEFTI_EVIDENCE_DEAD;
     assert_false(decides(&c));
     c.vote = claim_of(&c);
     assert_true(decides(&c));
+    make(&c, 2, 0x1);
+    c.policy.tie = WEFTI_TIE_WITNESS;
+    ended(&c, 1, 4, 90, 4); /* a record says that it had not gone on */
+    assert_true(decides(&c));
+    ended(&c, 1, 5, 7, 5);
+    assert_false(decides(&c));
 }
 
 static void claims_differ_by_view_and_by_who_is_in_them(void **state) {
@@ -197,12 +196,12 @@ int main(void) {
         cmocka_unit_test(more_than_half_decide),
         cmocka_unit_test(a_tie_goes_to_the_lowest),
         cmocka_unit_test(of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent),
-        cmocka_unit_test(that_hosts_refuse_does_not_make_a_majority),
+        cmocka_unit_test(deaths_without_records_do_not_make_a_majority),
         cmocka_unit_test(records_of_the_dead_count_if_they_exclude_a_vote),
         cmocka_unit_test(witnesses_vote_but_do_not_train),
         cmocka_unit_test(who_prefers_it_goes_on_in_both_halves),
         cmocka_unit_test(with_a_witness_a_half_decides_that_has_its_vote),
-        cmocka_unit_test(who_has_asked_in_vain_does_not_go_on_because_the_other_died),
+        cmocka_unit_test(with_a_witness_a_death_alone_decides_nothing),
         cmocka_unit_test(claims_differ_by_view_and_by_who_is_in_them),
         cmocka_unit_test(deciding_sets_share_a_voter),
     };

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* A guard speaks for a process that has died, and only then. */
+#define _GNU_SOURCE
+#include "comm/guard.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "comm/dial.h"
+#include "comm/vitals.h"
+
+/* A child that keeps `words`, then waits to be killed, or ends as `how` says: 'k', 'd' or 'e'.
+ * [out] the port of its listener. */
+static pid_t start(char how, int *port, int *alive) {
+    int to[2];
+    assert_int_equal(pipe(to), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int fd = wefti_dial_listen(true, 0);
+        wefti_guard *g = wefti_guard_start(fd, wefti_dial_port(fd));
+        if (!g) _exit(2);
+        wefti_guard_keep(g, "first", 5, 1);
+        wefti_guard_keep(g, "words", 5, 1);
+        if (how != 'k') wefti_guard_end(g, how == 'e');
+        int p = wefti_dial_port(fd);
+        if (write(to[1], &p, sizeof p) != sizeof p) _exit(3);
+        if (how == 'e') close(fd);
+        if (how == 'd') _exit(0);
+        for (;;) pause();
+    }
+    close(to[1]);
+    ssize_t n = read(to[0], port, sizeof *port);
+    *alive = n == sizeof *port;
+    close(to[0]);
+    return child;
+}
+
+static void end(pid_t child) {
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static int call(int port) {
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+/* What comes back within `ms`; 0: it hung up, -1: nothing and no end, -2: refused. */
+static ssize_t ask(int port, const char *says, char *out, size_t size, int ms) {
+    int fd = call(port);
+    if (fd < 0) return -2;
+    if (says && write(fd, says, strlen(says)) < 0) return -2;
+    if (!says) shutdown(fd, SHUT_WR);
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    bool came = poll(&one, 1, ms) == 1;
+    ssize_t n = came ? recv(fd, out, size, 0) : -1;
+    close(fd);
+    return came && n < 0 ? 0 : n;
+}
+
+static void who_inquires_after_a_kill_gets_the_last_words(void **state) {
+    int port, alive;
+    char text[64];
+    pid_t child = start('k', &port, &alive);
+    if (!alive) skip();
+    assert_int_equal(ask(port, NULL, text, sizeof text, 200), -1); /* it lives */
+    end(child);
+    assert_int_equal(ask(port, "GET", text, sizeof text, 5000), 0); /* is hung up on */
+    assert_int_equal(ask(port, NULL, text, sizeof text, 5000), 5);
+    assert_memory_equal(text, "words", 5);
+}
+
+static void the_guard_ends_when_all_have_asked(void **state) {
+    int port, alive;
+    char text[64];
+    pid_t child = start('k', &port, &alive);
+    if (!alive) skip();
+    end(child);
+    assert_int_equal(ask(port, NULL, text, sizeof text, 5000), 5);
+    for (int i = 0; i < 600 && ask(port, NULL, text, sizeof text, 1000) != -2; i++)
+        usleep(50000);
+    assert_int_equal(ask(port, NULL, text, sizeof text, 1000), -2);
+}
+
+static void after_an_orderly_end_nobody_speaks(void **state) {
+    int port, alive;
+    char text[64];
+    pid_t child = start('d', &port, &alive);
+    if (!alive) skip();
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    for (int i = 0; i < 600 && ask(port, NULL, text, sizeof text, 1000) != -2; i++)
+        usleep(50000);
+    assert_int_equal(ask(port, NULL, text, sizeof text, 1000), -2);
+}
+
+static void a_process_whose_part_has_ended_is_spoken_for_while_it_lives(void **state) {
+    int port, alive;
+    char text[64];
+    pid_t child = start('e', &port, &alive);
+    if (!alive) skip();
+    assert_int_equal(ask(port, NULL, text, sizeof text, 5000), 5);
+    end(child);
+}
+
+static void a_new_process_gets_the_port_of_a_dead_one_and_not_of_a_living(void **state) {
+    int port, alive;
+    char text[64];
+    pid_t child = start('k', &port, &alive);
+    if (!alive) skip();
+    assert_int_equal(wefti_dial_listen(true, port), -1);
+    assert_false(wefti_dial_is_free(port));
+    end(child);
+    for (int i = 0; i < 600 && ask(port, "x", text, sizeof text, 5000) != 0; i++)
+        usleep(1000);                       /* until the guard has noticed */
+    assert_false(wefti_dial_is_free(port)); /* which asks nobody to go */
+    int fd = wefti_dial_listen(true, port);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+static const wefti_vitals example = {
+    .state = WEFTI_VITAL_ENDED,
+    .id = {3, 0x1122334455667788},
+    .view = 70000000000,
+    .record = {70000000001, {0xfedcba9876543210, 4}, 70000000000}};
+
+static void vitals_come_back_as_they_were_said(void **state) {
+    unsigned char bytes[WEFTI_VITALS_BYTES];
+    wefti_vitals v;
+    wefti_vitals_write(&example, 77, bytes);
+    assert_true(wefti_vitals_read(bytes, (int)sizeof bytes, 77, &v));
+    assert_int_equal(v.state, example.state);
+    assert_true(wefti_node_is(v.id, example.id));
+    assert_true(v.view == example.view &&
+                v.record.promised_view == example.record.promised_view &&
+                wefti_ballot_is(v.record.promised, example.record.promised) &&
+                v.record.accepted_view == example.record.accepted_view);
+}
+
+static void changed_or_foreign_vitals_are_not_believed(void **state) {
+    unsigned char bytes[WEFTI_VITALS_BYTES];
+    wefti_vitals v;
+    wefti_vitals_write(&example, 77, bytes);
+    assert_false(wefti_vitals_read(bytes, (int)sizeof bytes, 78, &v));
+    assert_false(wefti_vitals_read(bytes, (int)sizeof bytes - 1, 77, &v));
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] ^= 4;
+        assert_false(wefti_vitals_read(bytes, (int)sizeof bytes, 77, &v));
+        bytes[i] ^= 4;
+    }
+    wefti_vitals odd = example;
+    odd.state = (wefti_vital_state)9;
+    wefti_vitals_write(&odd, 77, bytes);
+    assert_false(wefti_vitals_read(bytes, (int)sizeof bytes, 77, &v));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_inquires_after_a_kill_gets_the_last_words),
+        cmocka_unit_test(the_guard_ends_when_all_have_asked),
+        cmocka_unit_test(after_an_orderly_end_nobody_speaks),
+        cmocka_unit_test(a_process_whose_part_has_ended_is_spoken_for_while_it_lives),
+        cmocka_unit_test(a_new_process_gets_the_port_of_a_dead_one_and_not_of_a_living),
+        cmocka_unit_test(vitals_come_back_as_they_were_said),
+        cmocka_unit_test(changed_or_foreign_vitals_are_not_believed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
