@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comm/comm.h"
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 #include "wire/section.h"
 
 /* The mean of a vector over the ranks of a group, direct, in two rounds of messages

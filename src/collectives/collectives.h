@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comm/comm.h"
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 
 /* Blocking collectives on floats that are split over the ranks of a group, direct: every
  * rank sends to every other rank. An all-reduce is both of them, one after the other;

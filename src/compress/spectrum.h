@@ -4,7 +4,7 @@
 #include <weft/ctx.h>
 
 #include "compress/chunks.h"
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 
 /* The hot loop of decoupled momentum: momentum -> chunks -> DCT -> k largest, and back.
  * Works on a batch of neighbouring chunks that stays in cache, one batch per thread; a

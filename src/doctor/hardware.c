@@ -12,7 +12,7 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "doctor/examine.h"
-#include "tensor/isa.h"
+#include "kernels/isa.h"
 
 static int64_t memory_line(const char *root, const char *key) {
     return wefti_kilobyte_line(root, "/proc/meminfo", key);

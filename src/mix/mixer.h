@@ -7,7 +7,7 @@
 #include "collectives/driver.h"
 #include "comm/comm.h"
 #include "replicate/replicator.h"
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 
 /* Parameter side of the step: the replicas' parameters differ and are pulled together
  * (docs/methods.md: parameters --[mixer]--> parameters).

@@ -127,8 +127,9 @@ int64_t wefti_decoder_scratch_floats(const weft_model *model, int64_t B, int64_t
     lay_sizes(model, B, T, &f);
     scratch_sizes sizes = lay_scratch(&f, NULL);
     wefti_attention_shape shape = attention_shape(&f, B, T);
-    int64_t attention = sizes.attention + kernels->attention_scratch(&shape, threads);
-    int64_t head = kernels->head_scratch(B * T, model->config.vocab, threads);
+    int64_t attention = sizes.attention +
+                        kernels->layers->attention_scratch(&shape, threads);
+    int64_t head = kernels->layers->head_scratch(B * T, model->config.vocab, threads);
     return sizes.before + max2(max2(sizes.ffn, attention), head);
 }
 
@@ -201,10 +202,11 @@ void wefti_decoder_norm(const wefti_decoder_view *f, wefti_role role, const floa
     float *unused;
     const float *g = gain(f, role, f->C);
     if (f->traits->layer_norm)
-        f->k->layernorm_forward(f->N, f->C, f->eps, x, g, norm_bias(f, role, &unused), y,
-                                stats, stats + f->N);
+        f->k->layers->layernorm_forward(f->N, f->C, f->eps, x, g,
+                                        norm_bias(f, role, &unused), y, stats,
+                                        stats + f->N);
     else
-        f->k->rmsnorm_forward(f->N, f->C, f->C, f->eps, x, g, y, stats);
+        f->k->layers->rmsnorm_forward(f->N, f->C, f->C, f->eps, x, g, y, stats);
 }
 
 void wefti_decoder_norm_backward(const wefti_decoder_view *f, wefti_role role,
@@ -214,13 +216,14 @@ void wefti_decoder_norm_backward(const wefti_decoder_view *f, wefti_role role,
     size_t n_bytes = (size_t)(f->N * f->C) * sizeof *dx;
     float *dbias;
     if (!f->traits->layer_norm) {
-        f->k->rmsnorm_backward(f->N, f->C, f->C, x, g, stats, dy, dx, grad(f, role));
+        f->k->layers->rmsnorm_backward(f->N, f->C, f->C, x, g, stats, dy, dx,
+                                       grad(f, role));
         return;
     }
     norm_bias(f, role, &dbias);
     memset(f->w.n, 0, n_bytes);
-    f->k->layernorm_backward(f->N, f->C, x, g, stats, stats + f->N, dy, f->w.n,
-                             grad(f, role), dbias);
+    f->k->layers->layernorm_backward(f->N, f->C, x, g, stats, stats + f->N, dy, f->w.n,
+                                     grad(f, role), dbias);
     memcpy(dx, f->w.n, n_bytes);
 }
 
@@ -234,8 +237,9 @@ static void qk_norm(const wefti_decoder_view *f, wefti_role role, int64_t heads,
     int64_t columns = each ? f->D : heads * f->D, norms = each ? heads : 1;
     const float *g = gain(f, role, columns);
     for (int64_t h = 0; h < norms; h++)
-        f->k->rmsnorm_forward(f->N, columns, f->ld, f->eps, f->s.qkv + at + h * columns,
-                              g, f->w.qk + at + h * columns, rstd + h * f->N);
+        f->k->layers->rmsnorm_forward(f->N, columns, f->ld, f->eps,
+                                      f->s.qkv + at + h * columns, g,
+                                      f->w.qk + at + h * columns, rstd + h * f->N);
 }
 
 static void qk_norm_backward(const wefti_decoder_view *f, wefti_role role, int64_t heads,
@@ -244,9 +248,9 @@ static void qk_norm_backward(const wefti_decoder_view *f, wefti_role role, int64
     int64_t columns = each ? f->D : heads * f->D, norms = each ? heads : 1;
     const float *g = gain(f, role, columns);
     for (int64_t h = 0; h < norms; h++)
-        f->k->rmsnorm_backward(f->N, columns, f->ld, f->s.qkv + at + h * columns, g,
-                               rstd + h * f->N, dqk + at + h * columns,
-                               dqk + at + h * columns, grad(f, role));
+        f->k->layers->rmsnorm_backward(f->N, columns, f->ld, f->s.qkv + at + h * columns,
+                                       g, rstd + h * f->N, dqk + at + h * columns,
+                                       dqk + at + h * columns, grad(f, role));
 }
 
 /* Rotates queries and keys, or their first columns. */
@@ -257,9 +261,9 @@ static void rotate(const wefti_decoder_view *f, bool back, float *qk) {
     if (!f->traits->rotary) return; /* and has no tables */
     bool local = c->rope_local_theta > 0 && has_window(f->model, f->unit);
     const float *table = f->model->tables + (local ? c->context * R : 0);
-    if (R == f->D) f->k->rope(B, T, heads, f->D, f->ld, table, back, qk);
+    if (R == f->D) f->k->layers->rope(B, T, heads, f->D, f->ld, table, back, qk);
     for (int64_t h = 0; R < f->D && h < heads; h++)
-        f->k->rope(B, T, 1, R, f->ld, table, back, qk + h * f->D);
+        f->k->layers->rope(B, T, 1, R, f->ld, table, back, qk + h * f->D);
 }
 
 /* Normalizes (with qk_norm, into scratch) and rotates queries and keys; returns the
@@ -291,7 +295,8 @@ void wefti_decoder_attention(const wefti_decoder_view *f, const float *x, float 
     wefti_attention_shape shape = attention_shape(f, f->pass->B, f->pass->T);
     wefti_linear_forward(f->k, &qkv, x, f->s.qkv);
     const float *qk = turn(f), *v = f->s.qkv + f->HD + f->KD;
-    f->k->attention_forward(&shape, qk, qk + f->HD, v, f->s.o, f->s.lse, f->w.attention);
+    f->k->layers->attention_forward(&shape, qk, qk + f->HD, v, f->s.o, f->s.lse,
+                                    f->w.attention);
     wefti_linear_forward(f->k, &out, f->s.o, y);
 }
 
@@ -304,8 +309,9 @@ void wefti_decoder_attention_backward(const wefti_decoder_view *f, const float *
     const float *v = f->s.qkv + f->HD + f->KD;
     float *dq = f->w.dqkv;
     wefti_linear_backward(f->k, &out, f->s.o, dy, f->w.d_o);
-    f->k->attention_backward(&shape, qk, qk + f->HD, v, f->s.o, f->s.lse, f->w.d_o, dq,
-                             dq + f->HD, dq + f->HD + f->KD, f->w.attention);
+    f->k->layers->attention_backward(&shape, qk, qk + f->HD, v, f->s.o, f->s.lse,
+                                     f->w.d_o, dq, dq + f->HD, dq + f->HD + f->KD,
+                                     f->w.attention);
     turn_backward(f, dq);
     wefti_linear_backward(f->k, &qkv, x, dq, dx);
 }

@@ -14,7 +14,7 @@ bool wefti_curve_is_gated(wefti_curve curve) {
 }
 
 static bool rounds(const wefti_kernels *kernels, int64_t C) {
-    return kernels && kernels->gemm_mixed && C <= WEFTI_MIXED_TERMS;
+    return kernels && kernels->layers->gemm_mixed && C <= WEFTI_MIXED_TERMS;
 }
 
 /* Floats of h in bfloat16, whole lines of 64 bytes. */
@@ -30,11 +30,13 @@ int64_t wefti_ffn_saved(const wefti_kernels *kernels, int64_t C, int64_t N, int6
 static void curve_forward(const wefti_kernels *k, const wefti_ffn *f) {
     int64_t N = f->in.N, F = f->out.in;
     switch (f->curve) {
-    case WEFTI_CURVE_SWIGLU: k->swiglu_forward(N, F, f->saved, f->active); break;
-    case WEFTI_CURVE_GEGLU: k->geglu_forward(N, F, f->saved, f->active); break;
-    case WEFTI_CURVE_GELU: k->gelu_forward(N * F, f->saved, f->active); break;
-    case WEFTI_CURVE_GELU_ERF: k->gelu_erf_forward(N * F, f->saved, f->active); break;
-    case WEFTI_CURVE_RELU: k->relu_forward(N * F, f->saved, f->active); break;
+    case WEFTI_CURVE_SWIGLU: k->layers->swiglu_forward(N, F, f->saved, f->active); break;
+    case WEFTI_CURVE_GEGLU: k->layers->geglu_forward(N, F, f->saved, f->active); break;
+    case WEFTI_CURVE_GELU: k->layers->gelu_forward(N * F, f->saved, f->active); break;
+    case WEFTI_CURVE_GELU_ERF:
+        k->layers->gelu_erf_forward(N * F, f->saved, f->active);
+        break;
+    case WEFTI_CURVE_RELU: k->layers->relu_forward(N * F, f->saved, f->active); break;
     }
 }
 
@@ -44,11 +46,11 @@ static void curve_backward(const wefti_kernels *k, const wefti_ffn *f) {
     const float *h = f->saved, *da = f->active;
     float *dh = f->gradient;
     switch (f->curve) {
-    case WEFTI_CURVE_SWIGLU: k->swiglu_backward(N, F, h, da, dh); break;
-    case WEFTI_CURVE_GEGLU: k->geglu_backward(N, F, h, da, dh); break;
-    case WEFTI_CURVE_GELU: k->gelu_backward(N * F, h, da, dh); break;
-    case WEFTI_CURVE_GELU_ERF: k->gelu_erf_backward(N * F, h, da, dh); break;
-    case WEFTI_CURVE_RELU: k->relu_backward(N * F, h, da, dh); break;
+    case WEFTI_CURVE_SWIGLU: k->layers->swiglu_backward(N, F, h, da, dh); break;
+    case WEFTI_CURVE_GEGLU: k->layers->geglu_backward(N, F, h, da, dh); break;
+    case WEFTI_CURVE_GELU: k->layers->gelu_backward(N * F, h, da, dh); break;
+    case WEFTI_CURVE_GELU_ERF: k->layers->gelu_erf_backward(N * F, h, da, dh); break;
+    case WEFTI_CURVE_RELU: k->layers->relu_backward(N * F, h, da, dh); break;
     }
 }
 
@@ -76,7 +78,7 @@ void wefti_ffn_forward(const wefti_kernels *k, const wefti_ffn *f, const void *x
     halves t;
     if (take_halves(k, f, &t)) {
         wefti_linear_forward(k, &t.in, x, t.in.slopes ? t.a : t.h);
-        if (!t.in.slopes) k->gate_forward(f->curve, f->in.N, f->out.in, t.h, t.a);
+        if (!t.in.slopes) k->layers->gate_forward(f->curve, f->in.N, f->out.in, t.h, t.a);
         wefti_linear_forward(k, &t.out, t.a, y);
         return;
     }
@@ -90,7 +92,8 @@ void wefti_ffn_backward(const wefti_kernels *k, const wefti_ffn *f, const void *
     halves t;
     if (take_halves(k, f, &t)) {
         wefti_linear_backward(k, &t.out, t.a, dy, t.out.times ? t.dh : t.da);
-        if (!t.out.times) k->gate_backward(f->curve, f->in.N, f->out.in, t.h, t.da, t.dh);
+        if (!t.out.times)
+            k->layers->gate_backward(f->curve, f->in.N, f->out.in, t.h, t.da, t.dh);
         wefti_linear_backward(k, &t.in, x, t.dh, dx);
         return;
     }

@@ -147,8 +147,8 @@ static wefti_attention_shape attention_shape(const weft_model *model, int64_t B,
                                .ld_kv = 3 * C,
                                .ld_o = C,
                                .scale = (float)(1.0 / sqrt((double)(C / H)))};
-    s.half = kernels && kernels->attention_halves && kernels->attention_halves(&s) &&
-             C <= WEFTI_MIXED_TERMS;
+    s.half = kernels && kernels->layers->attention_halves &&
+             kernels->layers->attention_halves(&s) && C <= WEFTI_MIXED_TERMS;
     return s;
 }
 
@@ -200,8 +200,8 @@ static int64_t scratch_floats(const weft_model *model, int64_t B, int64_t T, int
     int64_t wide;
     int64_t before = lay_scratch(model, B, T, NULL, &w, &wide);
     wefti_attention_shape shape = attention_shape(model, B, T, kernels);
-    int64_t block = wide + kernels->attention_scratch(&shape, threads);
-    int64_t head = kernels->head_scratch(B * T, model->config.vocab, threads);
+    int64_t block = wide + kernels->layers->attention_scratch(&shape, threads);
+    int64_t head = kernels->layers->head_scratch(B * T, model->config.vocab, threads);
     return before + (block > head ? block : head);
 }
 
@@ -247,8 +247,8 @@ static wefti_linear linear(const frame *f, int i) {
 
 static void norm(const frame *f, int i, const float *x, float *y, float *mean,
                  float *rstd) {
-    f->k->layernorm_forward(f->N, f->C, f->eps, x, param(f, i), param(f, i + 1), y, mean,
-                            rstd);
+    f->k->layers->layernorm_forward(f->N, f->C, f->eps, x, param(f, i), param(f, i + 1),
+                                    y, mean, rstd);
 }
 
 /* ---- a block ---- */
@@ -272,8 +272,9 @@ static wefti_ffn feed_forward(const frame *f) {
 /* A norm of the block: its output, and dy, are bfloat16 where attention is. */
 static void block_norm(const frame *f, int i, const float *x, float *mean, float *rstd) {
     if (attention_of(f).half)
-        f->k->layernorm_forward_half(f->N, f->C, f->eps, x, param(f, i), param(f, i + 1),
-                                     (uint16_t *)(void *)f->w.a, mean, rstd);
+        f->k->layers->layernorm_forward_half(f->N, f->C, f->eps, x, param(f, i),
+                                             param(f, i + 1), (uint16_t *)(void *)f->w.a,
+                                             mean, rstd);
     else
         norm(f, i, x, f->w.a, mean, rstd);
 }
@@ -282,11 +283,12 @@ static void block_norm_backward(const frame *f, int i, const float *x, const flo
                                 const float *rstd) {
     float *dx = f->pass->dy, *dgain = grad(f, i), *dbias = grad(f, i + 1);
     if (attention_of(f).half)
-        f->k->layernorm_backward_half(f->N, f->C, x, param(f, i), mean, rstd,
-                                      (uint16_t *)(void *)f->w.b, dx, dgain, dbias);
+        f->k->layers->layernorm_backward_half(f->N, f->C, x, param(f, i), mean, rstd,
+                                              (uint16_t *)(void *)f->w.b, dx, dgain,
+                                              dbias);
     else
-        f->k->layernorm_backward(f->N, f->C, x, param(f, i), mean, rstd, f->w.b, dx,
-                                 dgain, dbias);
+        f->k->layers->layernorm_backward(f->N, f->C, x, param(f, i), mean, rstd, f->w.b,
+                                         dx, dgain, dbias);
 }
 
 /* q, k or v (i = 0, 1, 2) of rows q|k|v. */
@@ -306,8 +308,9 @@ static void block_forward(const frame *f) {
 
     block_norm(f, LN1_W, f->pass->x, s->mean1, s->rstd1);
     wefti_linear_forward(k, &qkv, f->w.a, s->qkv);
-    k->attention_forward(&shape, s->qkv, part_of(f, half, s->qkv, 1),
-                         part_of(f, half, s->qkv, 2), s->o, s->lse, f->w.attention);
+    k->layers->attention_forward(&shape, s->qkv, part_of(f, half, s->qkv, 1),
+                                 part_of(f, half, s->qkv, 2), s->o, s->lse,
+                                 f->w.attention);
     wefti_linear_forward(k, &proj, s->o, s->h);
     wefti_drop_and_add(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, f->pass->x, s->h);
 
@@ -339,10 +342,10 @@ static void attention_backward(const frame *f) {
     bool half = qkv.half_x = qkv.half_y = proj.half_x = shape.half;
     const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, a);
     wefti_linear_backward(k, &proj, s->o, d, b);
-    k->attention_backward(&shape, s->qkv, part_of(f, half, s->qkv, 1),
-                          part_of(f, half, s->qkv, 2), s->o, s->lse, b, dqkv,
-                          part_of(f, half, dqkv, 1), part_of(f, half, dqkv, 2),
-                          f->w.attention);
+    k->layers->attention_backward(&shape, s->qkv, part_of(f, half, s->qkv, 1),
+                                  part_of(f, half, s->qkv, 2), s->o, s->lse, b, dqkv,
+                                  part_of(f, half, dqkv, 1), part_of(f, half, dqkv, 2),
+                                  f->w.attention);
     block_norm(f, LN1_W, f->pass->x, s->mean1, s->rstd1);
     wefti_linear_backward(k, &qkv, a, dqkv, b);
     block_norm_backward(f, LN1_W, f->pass->x, s->mean1, s->rstd1);
@@ -360,9 +363,9 @@ static void head_backward(const frame *f) {
     norm(f, LNF_W, f->pass->x, f->w.a, f->w.mean, f->w.rstd);
     wefti_head_loss(f->model, f->pass, f->w.a, f->w.b, f->w.wide);
     f->k->clear(f->N * f->C, f->pass->dy);
-    f->k->layernorm_backward(f->N, f->C, f->pass->x, param(f, LNF_W), f->w.mean,
-                             f->w.rstd, f->w.b, f->pass->dy, grad(f, LNF_W),
-                             grad(f, LNF_B));
+    f->k->layers->layernorm_backward(f->N, f->C, f->pass->x, param(f, LNF_W), f->w.mean,
+                                     f->w.rstd, f->w.b, f->pass->dy, grad(f, LNF_W),
+                                     grad(f, LNF_B));
 }
 
 static void logits(const weft_model *model, const wefti_pass *pass, float *out) {

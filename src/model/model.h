@@ -3,7 +3,7 @@
 
 #include <weft/model.h>
 
-#include "tensor/kernels.h"
+#include "tensor/layer_kernels.h"
 
 /* A model is an ordered list of units: the embedding, each block, the head. A unit is the
  * granularity of all operations: it is gathered before use, reduce-scattered after its backward,

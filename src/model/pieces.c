@@ -42,8 +42,8 @@ static int64_t begin(const wefti_linear *l, part p) {
 
 static void drop_side(const wefti_kernels *k, const wefti_linear *l, part p, float *x) {
     const wefti_linear_side *side = &l->side;
-    k->dropout(l->N * l->in, side->rate, side->seed, side->step + (uint64_t)p.i,
-               side->first, x);
+    k->layers->dropout(l->N * l->in, side->rate, side->seed, side->step + (uint64_t)p.i,
+                       side->first, x);
 }
 
 /* The input of a part's side product, with that part's dropout. */
@@ -58,41 +58,41 @@ static const float *dropped(const wefti_kernels *k, const wefti_linear *l, part 
 static void mixed_product(const wefti_kernels *k, const wefti_linear *l, const void *x,
                           void *y) {
     bool adds = l->plus && l->in <= WEFTI_MIXED_TERMS;
-    k->gemm_mixed(&(wefti_mixed){.tb = !l->in_out,
-                                 .M = l->N,
-                                 .N = l->out,
-                                 .K = l->in,
-                                 .A = x,
-                                 .lda = l->in,
-                                 .half_a = l->half_x,
-                                 .B = l->w,
-                                 .ldb = l->in_out ? l->out : l->in,
-                                 .C = y,
-                                 .ldc = l->out,
-                                 .half_c = l->half_y,
-                                 .bias = l->b,
-                                 .plus = adds ? l->plus : NULL,
-                                 .slopes = l->slopes,
-                                 .curve = l->curve});
+    k->layers->gemm_mixed(&(wefti_mixed){.tb = !l->in_out,
+                                         .M = l->N,
+                                         .N = l->out,
+                                         .K = l->in,
+                                         .A = x,
+                                         .lda = l->in,
+                                         .half_a = l->half_x,
+                                         .B = l->w,
+                                         .ldb = l->in_out ? l->out : l->in,
+                                         .C = y,
+                                         .ldc = l->out,
+                                         .half_c = l->half_y,
+                                         .bias = l->b,
+                                         .plus = adds ? l->plus : NULL,
+                                         .slopes = l->slopes,
+                                         .curve = l->curve});
     if (l->plus && !adds) k->accumulate(l->N * l->out, l->plus, y);
 }
 
 /* dx = dy W^T */
 static void mixed_backward(const wefti_kernels *k, const wefti_linear *l, const void *dy,
                            void *dx) {
-    k->gemm_mixed(&(wefti_mixed){.tb = l->in_out,
-                                 .M = l->N,
-                                 .N = l->in,
-                                 .K = l->out,
-                                 .A = dy,
-                                 .lda = l->out,
-                                 .half_a = l->half_y,
-                                 .B = l->w,
-                                 .ldb = l->in_out ? l->out : l->in,
-                                 .C = dx,
-                                 .ldc = l->in,
-                                 .half_c = l->half_x,
-                                 .times = l->times});
+    k->layers->gemm_mixed(&(wefti_mixed){.tb = l->in_out,
+                                         .M = l->N,
+                                         .N = l->in,
+                                         .K = l->out,
+                                         .A = dy,
+                                         .lda = l->out,
+                                         .half_a = l->half_y,
+                                         .B = l->w,
+                                         .ldb = l->in_out ? l->out : l->in,
+                                         .C = dx,
+                                         .ldc = l->in,
+                                         .half_c = l->half_x,
+                                         .times = l->times});
 }
 
 static void mixed_gradient(const wefti_kernels *k, const wefti_linear *l, const void *x,
@@ -114,7 +114,7 @@ static void mixed_gradient(const wefti_kernels *k, const wefti_linear *l, const 
         p.M = l->out, p.A = dy, p.lda = l->out, p.half_a = l->half_y;
         p.N = l->in, p.B = x, p.ldb = l->in, p.half_b = l->half_x, p.ldc = l->in;
     }
-    k->gemm_mixed(&p);
+    k->layers->gemm_mixed(&p);
 }
 
 /* y = beta y + x W */
@@ -145,7 +145,7 @@ static void matrix_gradient(const wefti_kernels *k, const wefti_linear *l, part 
 
 void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const void *x,
                           void *y) {
-    if (k->gemm_mixed && !l->side.w) {
+    if (k->layers->gemm_mixed && !l->side.w) {
         mixed_product(k, l, x, y);
         return;
     }
@@ -160,7 +160,7 @@ void wefti_linear_forward(const wefti_kernels *k, const wefti_linear *l, const v
  * dx += drop(dy D). */
 void wefti_linear_backward(const wefti_kernels *k, const wefti_linear *l, const void *x,
                            const void *dy, void *dx) {
-    if (k->gemm_mixed && !l->side.w) {
+    if (k->layers->gemm_mixed && !l->side.w) {
         mixed_gradient(k, l, x, dy);
         if (l->b)
             (l->half_y ? k->bias_grad_half(l->N, l->out, dy, l->db)
@@ -219,9 +219,9 @@ static void mask(const weft_model *model, int unit, wefti_drop_site site,
         seed ^= (uint64_t)1 << 63;
     }
     int64_t row_floats = pass->T * model->config.width;
-    pass->kernels->dropout(pass->B * row_floats, (float)model->config.dropout, seed,
-                           pass->step * sites + place, pass->row * (uint64_t)row_floats,
-                           x);
+    pass->kernels->layers->dropout(pass->B * row_floats, (float)model->config.dropout,
+                                   seed, pass->step * sites + place,
+                                   pass->row * (uint64_t)row_floats, x);
 }
 
 const float *wefti_residual(const weft_model *model, const wefti_pass *pass,
@@ -260,7 +260,8 @@ static float *positions(const weft_model *model, float *params) {
 void wefti_embed_forward(const weft_model *model, const wefti_pass *pass) {
     int64_t N = pass->B * pass->T, C = model->config.width;
     const float *pos = positions(model, (float *)(uintptr_t)pass->params);
-    pass->kernels->embed_forward(N, pass->T, C, pass->tokens, pass->params, pos, pass->y);
+    pass->kernels->layers->embed_forward(N, pass->T, C, pass->tokens, pass->params, pos,
+                                         pass->y);
     if (model->embed_scale > 0) pass->kernels->scale(N * C, model->embed_scale, pass->y);
     wefti_drop(model, 0, WEFTI_DROP_FIRST, pass, pass->y);
 }
@@ -270,8 +271,8 @@ void wefti_embed_backward(const weft_model *model, const wefti_pass *pass) {
     float *dpos = positions(model, pass->grads);
     wefti_drop(model, 0, WEFTI_DROP_FIRST, pass, pass->dy);
     if (model->embed_scale > 0) pass->kernels->scale(N * C, model->embed_scale, pass->dy);
-    pass->kernels->embed_backward(N, pass->T, C, pass->tokens, pass->dy, pass->grads,
-                                  dpos);
+    pass->kernels->layers->embed_backward(N, pass->T, C, pass->tokens, pass->dy,
+                                          pass->grads, dpos);
 }
 
 /* Offset of the token matrix in the head's own buffer. */
@@ -289,10 +290,10 @@ void wefti_head_loss(const weft_model *model, const wefti_pass *pass, const floa
     float *dw = NULL;
     if (dxn && !pass->frozen_table)
         dw = model->config.tied ? pass->borrowed_grads : pass->grads + own_matrix(model);
-    pass->kernels->head_loss(pass->B * pass->T, model->config.width, model->config.vocab,
-                             xn, token_matrix(model, pass), pass->targets,
-                             (float)model->config.logit_cap, pass->grad_scale,
-                             pass->loss_sum, dxn, dw, pass->fresh, scratch);
+    pass->kernels->layers->head_loss(
+        pass->B * pass->T, model->config.width, model->config.vocab, xn,
+        token_matrix(model, pass), pass->targets, (float)model->config.logit_cap,
+        pass->grad_scale, pass->loss_sum, dxn, dw, pass->fresh, scratch);
 }
 
 void wefti_head_logits(const weft_model *model, const wefti_pass *pass, const float *xn,
@@ -301,5 +302,5 @@ void wefti_head_logits(const weft_model *model, const wefti_pass *pass, const fl
     pass->kernels->gemm(false, true, pass->B * pass->T, V, C, 1.0f, xn, C,
                         token_matrix(model, pass), C, 0.0f, logits, V);
     float cap = (float)model->config.logit_cap;
-    if (cap > 0) pass->kernels->cap_logits(pass->B * pass->T * V, cap, logits);
+    if (cap > 0) pass->kernels->layers->cap_logits(pass->B * pass->T * V, cap, logits);
 }

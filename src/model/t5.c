@@ -310,9 +310,9 @@ static int64_t attention_floats(const weft_model *model, int64_t B, int64_t T,
     wefti_attention_shape encoder = self_shape(model, B, Ts, true);
     wefti_attention_shape decoder = self_shape(model, B, Td, false);
     wefti_attention_shape cross = cross_shape(model, B, Ts, Td);
-    return max2(max2(k->attention_scratch(&encoder, threads),
-                     k->attention_scratch(&decoder, threads)),
-                k->attention_scratch(&cross, threads));
+    return max2(max2(k->layers->attention_scratch(&encoder, threads),
+                     k->layers->attention_scratch(&decoder, threads)),
+                k->layers->attention_scratch(&cross, threads));
 }
 
 /* Divides everything but the kernels' scratch, which begins at w->attention for an
@@ -345,7 +345,7 @@ static int64_t scratch_floats(const weft_model *model, int64_t B, int64_t T, int
     scratch w;
     int64_t before[2];
     lay_scratch(model, B, T, NULL, &w, before);
-    int64_t head = k->head_scratch(B * T, model->config.vocab, threads);
+    int64_t head = k->layers->head_scratch(B * T, model->config.vocab, threads);
     return max2(before[0] + attention_floats(model, B, T, threads, k), before[1] + head);
 }
 
@@ -414,13 +414,14 @@ static wefti_linear linear(const frame *f, int64_t N, int i, int n) {
 }
 
 static void norm(const frame *f, int i, const float *x, float *y, float *rstd) {
-    f->k->rmsnorm_forward(f->N, f->C, f->C, f->eps, x, param(f, i), y, rstd);
+    f->k->layers->rmsnorm_forward(f->N, f->C, f->C, f->eps, x, param(f, i), y, rstd);
 }
 
 /* dy += the norm's gradient of d; d is overwritten. */
 static void norm_backward(const frame *f, int i, const float *x, const float *rstd,
                           float *d) {
-    f->k->rmsnorm_backward(f->N, f->C, f->C, x, param(f, i), rstd, d, d, grad(f, i));
+    f->k->layers->rmsnorm_backward(f->N, f->C, f->C, x, param(f, i), rstd, d, d,
+                                   grad(f, i));
     f->k->accumulate(f->N * f->C, d, f->pass.dy);
 }
 
@@ -432,8 +433,8 @@ static void self_forward(const frame *f, const float *x, float *y) {
     shape.bias = f->w.bias;
     spread_bias(f, f->pass.T, wefti_attention_bias_row(&shape));
     wefti_linear_forward(f->k, &qkv, x, s->qkv);
-    f->k->attention_forward(&shape, s->qkv, s->qkv + f->HD, s->qkv + 2 * f->HD, s->o,
-                            s->lse, f->w.attention);
+    f->k->layers->attention_forward(&shape, s->qkv, s->qkv + f->HD, s->qkv + 2 * f->HD,
+                                    s->o, s->lse, f->w.attention);
     wefti_linear_forward(f->k, &out, s->o, y);
 }
 
@@ -450,9 +451,9 @@ static void self_backward(const frame *f, const float *x, const float *d, float 
     spread_bias(f, f->pass.T, row);
     memset(f->w.dbias, 0, (size_t)(shape.H * row) * sizeof *f->w.dbias);
     wefti_linear_backward(f->k, &out, s->o, d, f->w.mid);
-    f->k->attention_backward(&shape, s->qkv, s->qkv + f->HD, s->qkv + 2 * f->HD, s->o,
-                             s->lse, f->w.mid, dqkv, dqkv + f->HD, dqkv + 2 * f->HD,
-                             f->w.attention);
+    f->k->layers->attention_backward(&shape, s->qkv, s->qkv + f->HD, s->qkv + 2 * f->HD,
+                                     s->o, s->lse, f->w.mid, dqkv, dqkv + f->HD,
+                                     dqkv + 2 * f->HD, f->w.attention);
     gather_bias(f, f->pass.T, row);
     wefti_linear_backward(f->k, &qkv, x, dqkv, dx);
 }
@@ -465,8 +466,8 @@ static void cross_forward(const frame *f, const float *x, float *y) {
     shape.n_keys = f->w.n_keys;
     wefti_linear_forward(f->k, &q, x, s->qkv);
     wefti_linear_forward(f->k, &kv, f->ex, s->kv);
-    f->k->attention_forward(&shape, s->qkv, s->kv, s->kv + f->HD, s->o, s->lse,
-                            f->w.attention);
+    f->k->layers->attention_forward(&shape, s->qkv, s->kv, s->kv + f->HD, s->o, s->lse,
+                                    f->w.attention);
     wefti_linear_forward(f->k, &out, s->o, y);
 }
 
@@ -479,8 +480,8 @@ static void cross_backward(const frame *f, const float *x, const float *d, float
     wefti_linear out = linear(f, f->N, XO, 1);
     shape.n_keys = f->w.n_keys;
     wefti_linear_backward(f->k, &out, s->o, d, f->w.mid);
-    f->k->attention_backward(&shape, s->qkv, s->kv, s->kv + f->HD, s->o, s->lse, f->w.mid,
-                             dq, dkv, dkv + f->HD, f->w.attention);
+    f->k->layers->attention_backward(&shape, s->qkv, s->kv, s->kv + f->HD, s->o, s->lse,
+                                     f->w.mid, dq, dkv, dkv + f->HD, f->w.attention);
     wefti_linear_backward(f->k, &kv, f->ex, dkv, f->w.d_enc);
     f->k->accumulate(f->Ns * f->C, f->w.d_enc, f->edy);
     wefti_linear_backward(f->k, &q, x, dq, dx);
@@ -556,8 +557,8 @@ static void middle_backward(const frame *f) {
 static void block_backward(const frame *f) {
     float *dy = f->pass.dy;
     if (f->u == f->model->config.layers)
-        f->k->rmsnorm_backward(f->N, f->C, f->C, f->s.z, param(f, LAST_NORM), f->s.rstd3,
-                               dy, dy, grad(f, LAST_NORM));
+        f->k->layers->rmsnorm_backward(f->N, f->C, f->C, f->s.z, param(f, LAST_NORM),
+                                       f->s.rstd3, dy, dy, grad(f, LAST_NORM));
     end_backward(f, f->encoder ? f->s.h : f->s.g);
     if (!f->encoder) middle_backward(f);
     const float *d = wefti_drop_gradient(f->model, f->u, WEFTI_DROP_FIRST, &f->pass,
@@ -591,16 +592,16 @@ static void drop_both(const frame *f, const wefti_pass *pass, float *x) {
 
 static void embed_forward(const frame *f, const wefti_pass *pass) {
     order_ids(f, pass);
-    f->k->embed_forward(pass->B * pass->T, pass->T, f->C, f->w.ids, param(f, SHARED),
-                        NULL, pass->y);
+    f->k->layers->embed_forward(pass->B * pass->T, pass->T, f->C, f->w.ids,
+                                param(f, SHARED), NULL, pass->y);
     drop_both(f, pass, pass->y);
 }
 
 static void embed_backward(const frame *f, const wefti_pass *pass) {
     order_ids(f, pass);
     drop_both(f, pass, pass->dy);
-    f->k->embed_backward(pass->B * pass->T, pass->T, f->C, f->w.ids, pass->dy,
-                         grad(f, SHARED), NULL);
+    f->k->layers->embed_backward(pass->B * pass->T, pass->T, f->C, f->w.ids, pass->dy,
+                                 grad(f, SHARED), NULL);
 }
 
 /* ---- the head ---- */
@@ -624,8 +625,8 @@ static void head_backward(const frame *f) {
     wefti_head_loss(f->model, &f->pass, f->w.a, b, f->w.wide);
     if (f->model->config.tied) f->k->scale(f->N * f->C, (float)root((double)f->C), b);
     memset(f->edy, 0, (size_t)(f->Ns * f->C) * sizeof *f->edy);
-    f->k->rmsnorm_backward(f->N, f->C, f->C, f->pass.x, param(f, 0), f->w.rstd, b,
-                           f->pass.dy, grad(f, 0));
+    f->k->layers->rmsnorm_backward(f->N, f->C, f->C, f->pass.x, param(f, 0), f->w.rstd, b,
+                                   f->pass.dy, grad(f, 0));
 }
 
 /* ---- the table ---- */

@@ -148,7 +148,7 @@ static int64_t scratch_floats(const weft_model *model, int64_t B, int64_t T, int
     frame f = sizes_of(model, B, T);
     int64_t most = wefti_decoder_scratch_floats(model, B, T, threads, kernels);
     int64_t embed = lay(&f, false, NULL), head = lay(&f, true, NULL);
-    head += kernels->head_scratch(B, model->config.vocab, threads);
+    head += kernels->layers->head_scratch(B, model->config.vocab, threads);
     if (embed > most) most = embed;
     return head > most ? head : most;
 }
@@ -231,8 +231,9 @@ static void head_input(const frame *f) {
     float *normed = f->dx; /* free until the gradient is computed */
     for (int64_t b = 0; b < f->B; b++)
         memcpy(f->x + b * C, f->pass->x + b * f->T * C, row);
-    f->k->layernorm_forward(f->B, C, (float)f->model->config.norm_eps, f->x,
-                            param(f, NORM_W), param(f, NORM_B), normed, f->mean, f->rstd);
+    f->k->layers->layernorm_forward(f->B, C, (float)f->model->config.norm_eps, f->x,
+                                    param(f, NORM_W), param(f, NORM_B), normed, f->mean,
+                                    f->rstd);
     for (int64_t b = 0; b < f->B; b++) {
         memcpy(f->xn + b * (C + 1), normed + b * C, row);
         f->xn[b * (C + 1) + C] = 1;
@@ -264,9 +265,9 @@ static double count_hits(const frame *f) {
 }
 
 static void head_loss(const frame *f, float *dxn) {
-    f->k->head_loss(f->B, f->C + 1, f->V, f->xn, f->w, f->pass->targets, 0,
-                    f->pass->grad_scale, f->pass->loss_sum, dxn, dxn ? f->dw : NULL, true,
-                    f->rest);
+    f->k->layers->head_loss(f->B, f->C + 1, f->V, f->xn, f->w, f->pass->targets, 0,
+                            f->pass->grad_scale, f->pass->loss_sum, dxn,
+                            dxn ? f->dw : NULL, true, f->rest);
 }
 
 static void head_forward(const frame *f) {
@@ -293,8 +294,8 @@ static void head_backward(const frame *f) {
     split_gradient(f);
     for (int64_t b = 0; b < f->B; b++) memcpy(d + b * C, f->dxn + b * (C + 1), row);
     memset(f->dx, 0, (size_t)f->B * row);
-    f->k->layernorm_backward(f->B, C, f->x, param(f, NORM_W), f->mean, f->rstd, d, f->dx,
-                             grad(f, NORM_W), grad(f, NORM_B));
+    f->k->layers->layernorm_backward(f->B, C, f->x, param(f, NORM_W), f->mean, f->rstd, d,
+                                     f->dx, grad(f, NORM_W), grad(f, NORM_B));
     memset(dy, 0, (size_t)(f->B * f->T) * row);
     for (int64_t b = 0; b < f->B; b++) memcpy(dy + b * f->T * C, f->dx + b * C, row);
 }

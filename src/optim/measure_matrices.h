@@ -3,7 +3,7 @@
 
 #include <weft/bench.h>
 
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 
 /* The registry's first optimizer of whole matrices, with the threads that are set; o->width > 0.
  * `stream_Bps`: the memory's rate. */

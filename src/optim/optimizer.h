@@ -4,7 +4,7 @@
 #include <weft/ctx.h>
 
 #include "optim/orthogonal.h"
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 
 /* Agreed direction -> parameters. Most optimizers update each element separately, using only
  * this rank's shard. An optimizer with matrix ops updates hidden matrices as wholes: their rows

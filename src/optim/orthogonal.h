@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 
 /* Approximates the nearest matrix with orthonormal rows (or columns, if it is tall): the
  * direction of Muon's step. */

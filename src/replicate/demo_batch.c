@@ -12,7 +12,7 @@
 
 #include "replicate/demo.h"
 #include "compress/signs.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/team.h"
 
 /* The last part that begins at or before a block or, with is_batch, a batch. */
 static const wefti_demo_part *part_at(const wefti_demo_bucket *bucket, int64_t number,

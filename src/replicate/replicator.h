@@ -4,7 +4,7 @@
 #include <weft/ctx.h>
 
 #include "collectives/driver.h"
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 #include "wire/section.h"
 
 /* Gradient side of the step: turns this node's gradient into the update direction that

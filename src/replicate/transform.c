@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "compress/spectrum.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/team.h"
 
 /* Chunks that stay in cache together. */
 typedef struct batch {

@@ -4,7 +4,7 @@
 #include <weft/ctx.h>
 
 #include "comm/comm.h"
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 
 /* How one unit's parameters are split over the S ranks of a node: each tensor along its
  * first dimension in row blocks, rank s holding rows [rows*s/S, rows*(s+1)/S). A shard is

@@ -39,12 +39,14 @@ static void note(const char *kernel, const char *shape, double seconds, double f
 }
 
 /* The body of a kernel: the call, and its FLOP and floats. */
-#define NOTED(kernel_, flop_, floats_, ...)                                              \
+#define RECORDED(table_, kernel_, flop_, floats_, ...)                                   \
     do {                                                                                 \
         double begin = wefti_now_s();                                                    \
-        current->under->kernel_(__VA_ARGS__);                                            \
+        (table_)->kernel_(__VA_ARGS__);                                                  \
         note(#kernel_, "", wefti_now_s() - begin, (double)(flop_), (double)(floats_));   \
     } while (0)
+#define NOTED(...) RECORDED(current->under, __VA_ARGS__)
+#define LAYER(...) RECORDED(current->under->layers, __VA_ARGS__)
 
 /* The same for a kernel that returns a sum. */
 #define NOTED_SUM(kernel_, flop_, floats_, ...)                                          \
@@ -73,7 +75,7 @@ static double floats_of(double n, bool half) { return half ? n / 2 : n; }
 static void gemm_mixed(const wefti_mixed *p) {
     char shape[64];
     double m = (double)p->M, n = (double)p->N, k = (double)p->K, begin = wefti_now_s();
-    current->under->gemm_mixed(p);
+    current->under->layers->gemm_mixed(p);
     double took = wefti_now_s() - begin;
     snprintf(shape, sizeof shape, "[%lld,%lld]%s x [%lld,%lld]%s%s",
              (long long)(p->ta ? p->K : p->M), (long long)(p->ta ? p->M : p->K),
@@ -119,21 +121,21 @@ static double sum_squares(int64_t n, const float *x) {
 static void layernorm_forward(int64_t N, int64_t C, float eps, const float *x,
                               const float *gain, const float *bias, float *y, float *mean,
                               float *rstd) {
-    NOTED(layernorm_forward, 7 * N * C, 2 * N * C, N, C, eps, x, gain, bias, y, mean,
+    LAYER(layernorm_forward, 7 * N * C, 2 * N * C, N, C, eps, x, gain, bias, y, mean,
           rstd);
 }
 
 static void layernorm_backward(int64_t N, int64_t C, const float *x, const float *gain,
                                const float *mean, const float *rstd, const float *dy,
                                float *dx, float *dgain, float *dbias) {
-    NOTED(layernorm_backward, 13 * N * C, 4 * N * C, N, C, x, gain, mean, rstd, dy, dx,
+    LAYER(layernorm_backward, 13 * N * C, 4 * N * C, N, C, x, gain, mean, rstd, dy, dx,
           dgain, dbias);
 }
 
 static void layernorm_forward_half(int64_t N, int64_t C, float eps, const float *x,
                                    const float *gain, const float *bias, uint16_t *y,
                                    float *mean, float *rstd) {
-    NOTED(layernorm_forward_half, 7 * N * C, 1.5 * (double)(N * C), N, C, eps, x, gain,
+    LAYER(layernorm_forward_half, 7 * N * C, 1.5 * (double)(N * C), N, C, eps, x, gain,
           bias, y, mean, rstd);
 }
 
@@ -141,30 +143,30 @@ static void layernorm_backward_half(int64_t N, int64_t C, const float *x,
                                     const float *gain, const float *mean,
                                     const float *rstd, const uint16_t *dy, float *dx,
                                     float *dgain, float *dbias) {
-    NOTED(layernorm_backward_half, 13 * N * C, 3.5 * (double)(N * C), N, C, x, gain, mean,
+    LAYER(layernorm_backward_half, 13 * N * C, 3.5 * (double)(N * C), N, C, x, gain, mean,
           rstd, dy, dx, dgain, dbias);
 }
 
 static void rmsnorm_forward(int64_t N, int64_t C, int64_t ld, float eps, const float *x,
                             const float *gain, float *y, float *rstd) {
-    NOTED(rmsnorm_forward, 4 * N * C, 2 * N * C, N, C, ld, eps, x, gain, y, rstd);
+    LAYER(rmsnorm_forward, 4 * N * C, 2 * N * C, N, C, ld, eps, x, gain, y, rstd);
 }
 
 static void rmsnorm_backward(int64_t N, int64_t C, int64_t ld, const float *x,
                              const float *gain, const float *rstd, const float *dy,
                              float *dx, float *dgain) {
-    NOTED(rmsnorm_backward, 10 * N * C, 3 * N * C, N, C, ld, x, gain, rstd, dy, dx,
+    LAYER(rmsnorm_backward, 10 * N * C, 3 * N * C, N, C, ld, x, gain, rstd, dy, dx,
           dgain);
 }
 
 /* The kernels of an activation of n numbers and of its gradient. */
 #define ACTIVATION(name_, forward_flop, backward_flop)                                   \
     static void name_##_forward(int64_t n, const float *x, float *y) {                   \
-        NOTED(name_##_forward, forward_flop *n, 2 * n, n, x, y);                         \
+        LAYER(name_##_forward, forward_flop *n, 2 * n, n, x, y);                         \
     }                                                                                    \
     static void name_##_backward(int64_t n, const float *x, const float *dy,             \
                                  float *dx) {                                            \
-        NOTED(name_##_backward, backward_flop *n, 3 * n, n, x, dy, dx);                  \
+        LAYER(name_##_backward, backward_flop *n, 3 * n, n, x, dy, dx);                  \
     }
 
 ACTIVATION(gelu, 8, 16)
@@ -174,11 +176,11 @@ ACTIVATION(relu, 1, 1)
 /* The kernels of a gated activation: N rows of 2F, gate and up. */
 #define GATE(name_, forward_flop, backward_flop)                                         \
     static void name_##_forward(int64_t N, int64_t F, const float *gu, float *y) {       \
-        NOTED(name_##_forward, forward_flop *N *F, 3 * N * F, N, F, gu, y);              \
+        LAYER(name_##_forward, forward_flop *N *F, 3 * N * F, N, F, gu, y);              \
     }                                                                                    \
     static void name_##_backward(int64_t N, int64_t F, const float *gu, const float *dy, \
                                  float *dgu) {                                           \
-        NOTED(name_##_backward, backward_flop *N *F, 5 * N * F, N, F, gu, dy, dgu);      \
+        LAYER(name_##_backward, backward_flop *N *F, 5 * N * F, N, F, gu, dy, dgu);      \
     }
 
 GATE(swiglu, 5, 11)
@@ -187,19 +189,19 @@ GATE(geglu, 9, 26)
 static void gate_forward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
                          uint16_t *y) {
     int flop = curve == WEFTI_CURVE_SWIGLU ? 5 : 9;
-    NOTED(gate_forward, flop * N * F, 1.5 * (double)(N * F), curve, N, F, gu, y);
+    LAYER(gate_forward, flop * N * F, 1.5 * (double)(N * F), curve, N, F, gu, y);
 }
 
 static void gate_backward(wefti_curve curve, int64_t N, int64_t F, const uint16_t *gu,
                           const uint16_t *dy, uint16_t *dgu) {
     int flop = curve == WEFTI_CURVE_SWIGLU ? 11 : 26;
-    NOTED(gate_backward, flop * N * F, 2.5 * (double)(N * F), curve, N, F, gu, dy, dgu);
+    LAYER(gate_backward, flop * N * F, 2.5 * (double)(N * F), curve, N, F, gu, dy, dgu);
 }
 
 static void rope(int64_t B, int64_t T, int64_t n_heads, int64_t D, int64_t ld,
                  const float *cos_sin, bool inverse, float *x) {
     int64_t n = B * T * n_heads * D;
-    NOTED(rope, 3 * n, 2 * n, B, T, n_heads, D, ld, cos_sin, inverse, x);
+    LAYER(rope, 3 * n, 2 * n, B, T, n_heads, D, ld, cos_sin, inverse, x);
 }
 
 /* Number of pairs of a query and a key that it sees, over all heads; the first rows of a
@@ -222,7 +224,7 @@ static void attention_forward(const wefti_attention_shape *s, const float *q,
                               const float *k, const float *v, float *o, float *lse,
                               float *scratch) {
     double pairs = attention_pairs(s);
-    NOTED(attention_forward, pairs * (4 * (double)s->D + 3), attention_floats(s, 2, 2), s,
+    LAYER(attention_forward, pairs * (4 * (double)s->D + 3), attention_floats(s, 2, 2), s,
           q, k, v, o, lse, scratch);
 }
 
@@ -231,21 +233,21 @@ static void attention_backward(const wefti_attention_shape *s, const float *q,
                                const float *lse, const float *d_o, float *dq, float *dk,
                                float *dv, float *scratch) {
     double pairs = attention_pairs(s);
-    NOTED(attention_backward, pairs * (8 * (double)s->D + 4), attention_floats(s, 4, 4),
+    LAYER(attention_backward, pairs * (8 * (double)s->D + 4), attention_floats(s, 4, 4),
           s, q, k, v, o, lse, d_o, dq, dk, dv, scratch);
 }
 
 static void embed_forward(int64_t N, int64_t T, int64_t C, const int32_t *token,
                           const float *table, const float *pos, float *y) {
     int64_t reads = pos ? 2 : 1;
-    NOTED(embed_forward, (reads - 1) * N * C, (reads + 1) * N * C, N, T, C, token, table,
+    LAYER(embed_forward, (reads - 1) * N * C, (reads + 1) * N * C, N, T, C, token, table,
           pos, y);
 }
 
 static void embed_backward(int64_t N, int64_t T, int64_t C, const int32_t *token,
                            const float *dy, float *dtable, float *dpos) {
     int64_t sums = dpos ? 2 : 1;
-    NOTED(embed_backward, sums * N * C, (1 + 2 * sums) * N * C, N, T, C, token, dy,
+    LAYER(embed_backward, sums * N * C, (1 + 2 * sums) * N * C, N, T, C, token, dy,
           dtable, dpos);
 }
 
@@ -254,18 +256,18 @@ static void head_loss(int64_t N, int64_t C, int64_t V, const float *x, const flo
                       double *loss_sum, float *dx, float *dw, bool fresh,
                       float *scratch) {
     double n = (double)N, c = (double)C, v = (double)V, passes = dx ? 3 : 1;
-    NOTED(head_loss, passes * 2 * n * c * v + 4 * n * v,
+    LAYER(head_loss, passes * 2 * n * c * v + 4 * n * v,
           passes * v * c + (dx ? 2 : 1) * n * c, N, C, V, x, w, target, cap, grad_scale,
           loss_sum, dx, dw, fresh, scratch);
 }
 
 static void cap_logits(int64_t n, float cap, float *logit) {
-    NOTED(cap_logits, 3 * n, 2 * n, n, cap, logit);
+    LAYER(cap_logits, 3 * n, 2 * n, n, cap, logit);
 }
 
 static void dropout(int64_t n, float rate, uint64_t seed, uint64_t step, uint64_t first,
                     float *x) {
-    NOTED(dropout, n, 2 * n, n, rate, seed, step, first, x);
+    LAYER(dropout, n, 2 * n, n, rate, seed, step, first, x);
 }
 
 static double adam(int64_t n, const wefti_adam_step *s, const float *g, float *p,
@@ -286,20 +288,25 @@ static double sgd(int64_t n, float lr, float grad_scale, float decay, const floa
 void wefti_recorder_begin(wefti_recorder *r, const wefti_kernels *under) {
     *r = (wefti_recorder){.under = under};
     r->table = (wefti_kernels){.name = under->name,
+                               .layers = &r->layers,
                                .bf16 = under->bf16,
                                .multiplies_bf16 = under->multiplies_bf16,
                                .gemm = gemm,
-                               .gemm_mixed = under->gemm_mixed ? gemm_mixed : NULL,
                                .bias_add = bias_add,
                                .bias_grad_half = bias_grad_half,
-                               .gate_forward = gate_forward,
-                               .gate_backward = gate_backward,
                                .bias_grad = bias_grad,
                                .accumulate = accumulate,
                                .add = add,
                                .scale = scale,
                                .clear = clear,
                                .sum_squares = sum_squares,
+                               .adam = adam,
+                               .accum_adam = accum_adam,
+                               .sgd = sgd};
+    r->layers = (wefti_layers){.gemm_mixed = under->layers->gemm_mixed ? gemm_mixed
+                                                                       : NULL,
+                               .gate_forward = gate_forward,
+                               .gate_backward = gate_backward,
                                .layernorm_forward = layernorm_forward,
                                .layernorm_backward = layernorm_backward,
                                .layernorm_forward_half = layernorm_forward_half,
@@ -317,19 +324,16 @@ void wefti_recorder_begin(wefti_recorder *r, const wefti_kernels *under) {
                                .geglu_forward = geglu_forward,
                                .geglu_backward = geglu_backward,
                                .rope = rope,
-                               .attention_scratch = under->attention_scratch,
-                               .attention_halves = under->attention_halves,
+                               .attention_scratch = under->layers->attention_scratch,
+                               .attention_halves = under->layers->attention_halves,
                                .attention_forward = attention_forward,
                                .attention_backward = attention_backward,
                                .embed_forward = embed_forward,
                                .embed_backward = embed_backward,
-                               .head_scratch = under->head_scratch,
+                               .head_scratch = under->layers->head_scratch,
                                .head_loss = head_loss,
                                .cap_logits = cap_logits,
-                               .dropout = dropout,
-                               .adam = adam,
-                               .accum_adam = accum_adam,
-                               .sgd = sgd};
+                               .dropout = dropout};
     current = r;
 }
 

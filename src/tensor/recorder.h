@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "tensor/kernels.h"
+#include "tensor/layer_kernels.h"
 
 /* A kernel table that forwards every call to another table and records the time, the
  * arithmetic and the memory traffic of each call. `weft bench kernels` runs the passes of
@@ -10,7 +10,7 @@
  *
  * A product has one record for each shape; any other kernel has one record.
  *
- *     flop    multiplications, additions and divisions of the definition in kernels.h, not
+ *     flop    multiplications, additions and divisions of the definition of the kernel, not
  *             those of the code (recomputed or masked values are not counted); exp and tanh
  *             count as one
  *     bytes   every array read once, and every array written once, in f32: the minimum
@@ -26,6 +26,7 @@ enum { WEFTI_RECORDS = 96 };
 
 typedef struct wefti_recorder {
     wefti_kernels table;        /* to be used in place of `under` */
+    wefti_layers layers;        /* of that table */
     const wefti_kernels *under; /* borrowed: the table that does the work */
     int n;
     wefti_record of[WEFTI_RECORDS]; /* in the order of their first calls */

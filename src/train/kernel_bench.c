@@ -19,7 +19,7 @@
 #include "base/sized.h"
 #include "base/stats.h"
 #include "job/job.h"
-#include "tensor/peak.h"
+#include "kernels/peak.h"
 #include "tensor/recorder.h"
 
 enum { MADE_VOCAB = 256, STREAM_FLOATS = 1 << 24 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "tensor/isa.h"
+#include "kernels/isa.h"
 #include "wire/section.h"
 
 /* Where the values of a block are. */

@@ -5,7 +5,7 @@
  * past the caches, and a transposition with fewer and cheaper shuffles than that of
  * strips.h. */
 
-#include "tensor/isa/strips.h"
+#include "kernels/isa/strips.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>

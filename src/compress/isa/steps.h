@@ -6,7 +6,7 @@
 
 #include "compress/isa/more.h"
 #include "compress/spectrum_parts.h"
-#include "tensor/isa.h"
+#include "kernels/isa.h"
 
 enum { LINE = 64 / sizeof(float) }; /* floats that come in from memory at once */
 

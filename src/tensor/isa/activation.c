@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The activations of feed-forwards (curves.h) and their gradients, in f32. */
-#include "tensor/isa/curves.h"
+#include "kernels/isa/curves.h"
 #include "tensor/isa/parts.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/team.h"
 
 /* An activation and its slope; the maps below are compiled for each. */
 typedef vfloat (*function)(vfloat x);

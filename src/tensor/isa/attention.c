@@ -15,7 +15,7 @@
  * With factors rounded to bf16 the work is the same, on rounded copies (attention_bf16.c
  * does it with instructions of the processor). */
 #include "tensor/isa/attention.h"
-#include "tensor/isa/bf16.h"
+#include "kernels/isa/bf16.h"
 
 /* A thread's scratch: strips of the sequence, of a pair, and the scores of a pair. */
 typedef struct strips {

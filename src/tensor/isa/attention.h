@@ -9,8 +9,8 @@
  * key/value head: one thread sums its dk and dv over query heads in ascending and queries
  * in descending order. So results do not depend on which thread runs which task. */
 #include "tensor/isa/parts.h"
-#include "tensor/isa/strips.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/strips.h"
+#include "kernels/isa/team.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
  * head are summed as tiles in the scratch. Meanwhile the memory of the next head is asked
  * for, whose rows are too far apart for the hardware prefetcher. */
 #include "tensor/isa/attention_bf16.h"
-#include "tensor/isa/tiles.h"
+#include "kernels/isa/tiles.h"
 
 #ifdef WEFT_TILES
 

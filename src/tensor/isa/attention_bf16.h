@@ -3,7 +3,7 @@
 
 /* Shared by the two implementations of attention in bf16, by AVX-512 BF16 and by AMX. */
 #include "tensor/isa/attention.h"
-#include "tensor/isa/bf16.h"
+#include "kernels/isa/bf16.h"
 
 #if defined(__AVX512F__)
 

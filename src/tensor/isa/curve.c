@@ -2,8 +2,8 @@
 /* The gated activations of feed-forwards on numbers kept in bfloat16. Each row is widened, and its
  * results are rounded once. */
 #include "tensor/isa/parts.h"
-#include "tensor/isa/quick.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/quick.h"
+#include "kernels/isa/team.h"
 
 typedef vfloat (*function)(vfloat x);
 

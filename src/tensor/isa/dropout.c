@@ -4,9 +4,9 @@
  * numbers as wefti_rng_pair gives, for CALLS counters side by side in plain loops, which
  * are too long to unroll and so are vectorized. */
 #include "base/rng.h"
-#include "tensor/isa/lanes.h"
+#include "kernels/isa/lanes.h"
 #include "tensor/isa/parts.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/team.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Embedding: rows are copied; the transpose adds rows in ascending order within each
  * column, and the columns are divided among the threads, so equal tokens never race. */
-#include "tensor/isa/lanes.h"
+#include "kernels/isa/lanes.h"
 #include "tensor/isa/parts.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/team.h"
 
 #include <stddef.h>
 

@@ -7,10 +7,10 @@
  * number of blocks is the smallest that the budget of floats allows, and they are of
  * nearly equal size. Each block reads all of w twice and adds to all of dw, which weighs
  * more when products are in bf16: so their budget is four times as large (256 MiB). */
-#include "tensor/isa/lanes.h"
+#include "kernels/isa/lanes.h"
 #include "tensor/isa/parts.h"
-#include "tensor/isa/team.h"
-#include "tensor/isa/tiles.h"
+#include "kernels/isa/team.h"
+#include "kernels/isa/tiles.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -3,9 +3,9 @@
  * - n mean(h n)). Rows are divided among the threads. The gradients of the parameters are sums of
  * groups of rows, which are added in ascending order. y and dy may be bfloat16. */
 #include "base/half.h"
-#include "tensor/isa/lanes.h"
+#include "kernels/isa/lanes.h"
 #include "tensor/isa/parts.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/team.h"
 
 #include <math.h>
 

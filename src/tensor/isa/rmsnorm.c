@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* RMSNorm, n = x rstd, y = n gain; h = dy gain, dx = rstd (h - n mean(h n)). The gradient
  * of gain is computed before dx is written, because dx may be dy. */
-#include "tensor/isa/lanes.h"
+#include "kernels/isa/lanes.h"
 #include "tensor/isa/parts.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/team.h"
 
 #include <math.h>
 

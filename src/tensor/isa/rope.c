@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Rotary positions: (a, b) -> (a cos - b sin, b cos + a sin), a = x[i], b = x[i + D/2] */
-#include "tensor/isa/lanes.h"
+#include "kernels/isa/lanes.h"
 #include "tensor/isa/parts.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/team.h"
 
 static void rotate_head(int64_t half, const float *cosines, const float *sines,
                         float sign, float *x) {

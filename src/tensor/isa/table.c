@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The fast tables of one instruction set: with products in f32, and with factors rounded
- * to bf16. The instruction set avx512 has a second pair, named amx. */
+/* The fast tables of layers of one instruction set, as kernels/isa/table.c has them of
+ * products: in f32, rounded to bf16, and by AMX. */
+#include "kernels/isa/tiles.h"
 #include "tensor/isa/parts.h"
-#include "tensor/isa/tiles.h"
 
-#define NAME_TEXT2(isa) #isa
-#define NAME_TEXT(isa) NAME_TEXT2(isa)
-
-#define ENTRIES(table, rounded, suffix)                                                  \
-    .name = table, .bf16 = &rounded,                                                     \
-    .multiplies_bf16 = WEFT_ISA_NAME(wefti_multiplies_bf16),                             \
-    .gemm = WEFT_ISA_NAME(wefti_gemm##suffix),                                           \
+#define ENTRIES(suffix)                                                                  \
     .head_loss = WEFT_ISA_NAME(wefti_head_loss##suffix),                                 \
     .gate_forward = WEFT_ISA_NAME(wefti_gate_forward),                                   \
     .gate_backward = WEFT_ISA_NAME(wefti_gate_backward),                                 \
-    .bias_grad_half = WEFT_ISA_NAME(wefti_bias_grad_half),                               \
-    .bias_add = WEFT_ISA_NAME(wefti_bias_add),                                           \
-    .bias_grad = WEFT_ISA_NAME(wefti_bias_grad),                                         \
-    .accumulate = WEFT_ISA_NAME(wefti_accumulate), .add = WEFT_ISA_NAME(wefti_add),      \
-    .scale = WEFT_ISA_NAME(wefti_scale), .clear = WEFT_ISA_NAME(wefti_clear),            \
-    .sum_squares = WEFT_ISA_NAME(wefti_sum_squares),                                     \
     .layernorm_forward = WEFT_ISA_NAME(wefti_layernorm_forward),                         \
     .layernorm_backward = WEFT_ISA_NAME(wefti_layernorm_backward),                       \
     .layernorm_forward_half = WEFT_ISA_NAME(wefti_layernorm_forward_half),               \
@@ -44,23 +32,16 @@
     .embed_backward = WEFT_ISA_NAME(wefti_embed_backward),                               \
     .head_scratch = WEFT_ISA_NAME(wefti_head_scratch##suffix),                           \
     .cap_logits = WEFT_ISA_NAME(wefti_cap_logits),                                       \
-    .dropout = WEFT_ISA_NAME(wefti_dropout), .adam = WEFT_ISA_NAME(wefti_adam),          \
-    .accum_adam = WEFT_ISA_NAME(wefti_accum_adam), .sgd = WEFT_ISA_NAME(wefti_sgd)
+    .dropout = WEFT_ISA_NAME(wefti_dropout)
 
-#define OWN_NAME NAME_TEXT(WEFT_ISA)
-#define OWN_ROUNDED WEFT_ISA_NAME(wefti_kernels_bf16)
-
-const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {ENTRIES(OWN_NAME, OWN_ROUNDED, )};
-const wefti_kernels WEFT_ISA_NAME(wefti_kernels_bf16) = {
-    ENTRIES(OWN_NAME, OWN_ROUNDED, _bf16),
-    .gemm_mixed = WEFT_ISA_NAME(wefti_gemm_mixed_bf16)};
+extern const wefti_layers WEFT_ISA_NAME(wefti_layers), WEFT_ISA_NAME(wefti_layers_bf16);
+const wefti_layers WEFT_ISA_NAME(wefti_layers) = {ENTRIES()};
+const wefti_layers WEFT_ISA_NAME(wefti_layers_bf16) = {
+    ENTRIES(_bf16), .gemm_mixed = WEFT_ISA_NAME(wefti_gemm_mixed_bf16)};
 
 #ifdef WEFT_TILES
-/* The same table, so also its name, with products of bf16 by AMX. */
-extern const wefti_kernels wefti_kernels_amx, wefti_kernels_amx_bf16;
-const wefti_kernels wefti_kernels_amx = {ENTRIES(OWN_NAME, wefti_kernels_amx_bf16, )};
-const wefti_kernels wefti_kernels_amx_bf16 = {
-    ENTRIES("amx", wefti_kernels_amx_bf16, _amx),
-    .gemm_mixed = WEFT_ISA_NAME(wefti_gemm_mixed_amx),
+extern const wefti_layers wefti_layers_amx_bf16;
+const wefti_layers wefti_layers_amx_bf16 = {
+    ENTRIES(_amx), .gemm_mixed = WEFT_ISA_NAME(wefti_gemm_mixed_amx),
     .attention_halves = WEFT_ISA_NAME(wefti_attention_halves_amx)};
 #endif

@@ -24,7 +24,7 @@
 
 #include "base/half.h"
 #include "base/rng.h"
-#include "tensor/isa.h"
+#include "kernels/isa.h"
 #include "wire/bits.h"
 
 enum {

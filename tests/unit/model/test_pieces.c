@@ -169,8 +169,8 @@ static void without_dropout_a_gradient_is_not_copied(void **state) {
 /* x as matrix number i of a side reads it. */
 static void drop_as(const wefti_linear_side *side, int i, const float *x, float *out) {
     memcpy(out, x, N * IN * sizeof *x);
-    wefti_kernels_reference.dropout(N * IN, side->rate, side->seed,
-                                    side->step + (uint64_t)i, side->first, out);
+    wefti_kernels_reference.layers->dropout(N * IN, side->rate, side->seed,
+                                            side->step + (uint64_t)i, side->first, out);
 }
 
 /* Of the matrices with rows 0 and 1, 2, 3 and 4 the second has no adapter. Each other one is a

@@ -13,7 +13,7 @@
 
 #include "base/half.h"
 #include "base/rng.h"
-#include "tensor/kernels.h"
+#include "tensor/layer_kernels.h"
 
 /* n floats; free with free(). */
 static inline float *new_floats(int64_t n) {

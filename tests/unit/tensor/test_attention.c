@@ -31,13 +31,14 @@ static results run(const wefti_kernels *kernels, const buffers *b) {
     results r = {new_noise(b->n_o, 5, 1), new_noise(b->n_lse, 6, 1),
                  new_noise(b->n_q, 7, 1), new_noise(b->n_kv, 8, 1),
                  new_noise(b->n_kv, 9, 1)};
-    int64_t n_scratch = kernels->attention_scratch(&b->s, wefti_kernels_threads());
+    int64_t n_scratch = kernels->layers->attention_scratch(&b->s,
+                                                           wefti_kernels_threads());
     float *scratch = new_floats(n_scratch);
     for (int64_t i = 0; i < n_scratch; i++)
         scratch[i] = NAN; /* what it held is nothing */
-    kernels->attention_forward(&b->s, b->q, b->k, b->v, r.o, r.lse, scratch);
-    kernels->attention_backward(&b->s, b->q, b->k, b->v, r.o, r.lse, b->d_o, r.dq, r.dk,
-                                r.dv, scratch);
+    kernels->layers->attention_forward(&b->s, b->q, b->k, b->v, r.o, r.lse, scratch);
+    kernels->layers->attention_backward(&b->s, b->q, b->k, b->v, r.o, r.lse, b->d_o, r.dq,
+                                        r.dk, r.dv, scratch);
     free(scratch);
     return r;
 }
@@ -173,7 +174,7 @@ static const float *half_at(const float *x, int64_t i) {
  * both are the same but for one rounding, if o of the backward pass is rounded too. */
 static void check_halves_of(const wefti_kernels *bf16, wefti_attention_shape s) {
     buffers b = make_buffers(s, 1), h = b;
-    assert_true(bf16->attention_halves(&s));
+    assert_true(bf16->layers->attention_halves(&s));
     h.s.half = true;
     h.q = (float *)(void *)new_halves(b.n_q, b.q),
     h.k = (float *)(void *)new_halves(b.n_kv, b.k);
@@ -185,12 +186,12 @@ static void check_halves_of(const wefti_kernels *bf16, wefti_attention_shape s) 
     b.v = new_widened(b.n_kv, (uint16_t *)(void *)h.v);
     b.d_o = new_widened(b.n_o, (uint16_t *)(void *)h.d_o);
     results got = run(bf16, &h), want = run(bf16, &b);
-    int64_t n_scratch = bf16->attention_scratch(&s, wefti_kernels_threads());
+    int64_t n_scratch = bf16->layers->attention_scratch(&s, wefti_kernels_threads());
     int64_t rows = s.B * s.T;
     float *scratch = new_floats(n_scratch);
     float *o = new_widened(b.n_o, (uint16_t *)(void *)got.o);
-    bf16->attention_backward(&s, b.q, b.k, b.v, o, want.lse, b.d_o, want.dq, want.dk,
-                             want.dv, scratch);
+    bf16->layers->attention_backward(&s, b.q, b.k, b.v, o, want.lse, b.d_o, want.dq,
+                                     want.dk, want.dv, scratch);
     assert_memory_equal(got.lse, want.lse, (size_t)b.n_lse * sizeof(float));
     for (int64_t i = 0; i < rows; i++) { /* between the rows is what was there */
         int64_t at = i * s.ld_o, at_q = i * s.ld_q, at_kv = i * s.ld_kv;
@@ -205,7 +206,7 @@ static void check_halves_of(const wefti_kernels *bf16, wefti_attention_shape s) 
 }
 
 static void check_halves(const wefti_kernels *fast) {
-    if (!fast->bf16->attention_halves) return;
+    if (!fast->bf16->layers->attention_halves) return;
     check_halves_of(fast->bf16, shape(1, 1, 1, 1, 32, 0));
     check_halves_of(fast->bf16, shape(2, 75, 4, 2, 64, 6));
     check_halves_of(fast->bf16, shape(1, 141, 2, 2, 96, 3));
@@ -213,7 +214,7 @@ static void check_halves(const wefti_kernels *fast) {
     s.window = 21;
     check_halves_of(fast->bf16, s);
     s.D = 40; /* no whole tiles */
-    assert_false(fast->bf16->attention_halves(&s));
+    assert_false(fast->bf16->layers->attention_halves(&s));
 }
 
 static void numbers_in_bfloat16_follow_those_in_f32(void **state) {

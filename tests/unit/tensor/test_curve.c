@@ -21,10 +21,11 @@ static void check_gate(const wefti_kernels *fast, wefti_curve curve, int64_t N,
     float *noise = new_noise(N * 2 * F, 1, 6), *slope = new_noise(N * F, 2, 2);
     uint16_t *x = new_halves(N * 2 * F, noise), *dy = new_halves(N * F, slope);
     uint16_t *want = new_halves(N * 2 * F, noise), *got = new_halves(N * 2 * F, noise);
-    ref->gate_forward(curve, N, F, x, want), fast->gate_forward(curve, N, F, x, got);
+    ref->layers->gate_forward(curve, N, F, x, want),
+        fast->layers->gate_forward(curve, N, F, x, got);
     assert_near(N * F, got, want, "gate_forward");
-    ref->gate_backward(curve, N, F, x, dy, want);
-    fast->gate_backward(curve, N, F, x, dy, got);
+    ref->layers->gate_backward(curve, N, F, x, dy, want);
+    fast->layers->gate_backward(curve, N, F, x, dy, got);
     assert_near(N * 2 * F, got, want, "gate_backward");
     free(noise), free(slope), free(x), free(dy), free(want), free(got);
 }
@@ -44,18 +45,18 @@ static void gates_in_bfloat16_follow_the_reference(void **state) {
 static void curve_at(const wefti_kernels *k, wefti_curve curve, int64_t n, const float *x,
                      uint16_t *y, uint16_t *slopes) {
     const float one = 1;
-    k->bf16->gemm_mixed(&(wefti_mixed){.M = n,
-                                       .N = 1,
-                                       .K = 1,
-                                       .A = x,
-                                       .lda = 1,
-                                       .B = &one,
-                                       .ldb = 1,
-                                       .C = y,
-                                       .ldc = 1,
-                                       .half_c = true,
-                                       .slopes = slopes,
-                                       .curve = curve});
+    k->bf16->layers->gemm_mixed(&(wefti_mixed){.M = n,
+                                               .N = 1,
+                                               .K = 1,
+                                               .A = x,
+                                               .lda = 1,
+                                               .B = &one,
+                                               .ldb = 1,
+                                               .C = y,
+                                               .ldc = 1,
+                                               .half_c = true,
+                                               .slopes = slopes,
+                                               .curve = curve});
 }
 
 /* What the curves are, in double. */

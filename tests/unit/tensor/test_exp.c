@@ -4,7 +4,7 @@
  * g/(1 + exp(-g)), which for very negative g is g exp(g). */
 #include "helpers.h"
 
-#include "tensor/isa/lanes.h"
+#include "kernels/isa/lanes.h"
 
 static float exp_of(float x) {
     float out[LANES];
@@ -57,7 +57,7 @@ static void check_silu_tail(const wefti_kernels *fast) {
         gu[i] = (float)(-80 + 100.0 * i / F); /* [-80, 20) */
         gu[F + i] = 1;
     }
-    fast->swiglu_forward(1, F, gu, y);
+    fast->layers->swiglu_forward(1, F, gu, y);
     for (int i = 0; i < F; i++) {
         double g = (double)gu[i], want = g / (1 + exp(-g));
         /* 2 ulp of exp, one rounding each of sum, quotient, two products */

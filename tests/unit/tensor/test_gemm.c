@@ -110,9 +110,9 @@ static void check_mixed_form(const wefti_kernels *fast, size s, int form, float 
     p.A = p.half_a ? (void *)a : A, p.B = p.half_b ? (void *)b : B;
     p.beta = half_c ? 0 : beta, p.bias = beta == 0 || ta ? bias : NULL;
     p.C = half_c ? (void *)c : want;
-    ref->bf16->gemm_mixed(&p);
+    ref->bf16->layers->gemm_mixed(&p);
     p.C = half_c ? (void *)d : got;
-    fast->bf16->gemm_mixed(&p);
+    fast->bf16->layers->gemm_mixed(&p);
     if (half_c) { /* a sum that differs in its last bits may round to the neighbour */
         free(want), free(got);
         want = new_widened(n_c, c), got = new_widened(n_c, d);
@@ -127,7 +127,7 @@ static void check_mixed(const wefti_kernels *fast) {
     static const size sizes[] = {{1, 1, 1},     {17, 3, 33},   {33, 40, 100},
                                  {35, 17, 770}, {2, 690, 300}, {3, 40, 1100},
                                  {19, 97, 2}};
-    assert_null(fast->gemm_mixed);
+    assert_null(fast->layers->gemm_mixed);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int form = 0; form < 32; form++) {
             check_mixed_form(fast, sizes[i], form, 0);
@@ -163,12 +163,12 @@ static void check_results_of(const wefti_kernels *fast, size s, int what) {
                      .bias = bias};
     float *zero = new_floats(n);
     p.C = sums, p.plus = zero; /* the same order of sums as with the others */
-    fast->bf16->gemm_mixed(&p);
+    fast->bf16->layers->gemm_mixed(&p);
     p.plus = what == SUMS_PLUS ? plus : NULL, p.half_c = what != SUMS_PLUS;
     p.times = what == SUMS_TIMES ? times : NULL,
     p.slopes = what == CURVES ? slopes : NULL;
     p.curve = WEFTI_CURVE_RELU, p.C = p.half_c ? (void *)half : got;
-    fast->bf16->gemm_mixed(&p);
+    fast->bf16->layers->gemm_mixed(&p);
     for (int64_t i = 0; i < n; i++) {
         if (i % ldc >= s.N) { /* between the rows nothing is stored */
             assert_true(got[i] == plus[i] && half[i] == times[i] &&
@@ -224,15 +224,15 @@ static void stored_factors_are_those_that_products_round(void **state) {
                          .half_b = true};
         wefti_kernels_set_threads(3);
         bf16->gemm(false, true, M, N, K, 1, A, K, B, K, 0, plain, N);
-        bf16->gemm_mixed(&p);
+        bf16->layers->gemm_mixed(&p);
         assert_memory_equal(plain, stored, M * N * sizeof *plain);
         p.half_c = true, p.C = whole;
-        bf16->gemm_mixed(&p);
+        bf16->layers->gemm_mixed(&p);
         wefti_kernels_set_threads(1);
         p.M = 1, p.N = N - 7, p.C = row;
         for (int64_t m = 0; m < M; m += 29) {
             p.A = a + m * K;
-            bf16->gemm_mixed(&p);
+            bf16->layers->gemm_mixed(&p);
             assert_memory_equal(row, whole + m * N, (N - 7) * sizeof *row);
         }
     }
@@ -260,7 +260,7 @@ static void check_large_gradient(size s, int64_t ldc, int64_t at) {
                          .ldc = ldc};
         memset(got, 1, bytes), memset(want, 1, bytes);
         bf16->gemm(true, false, s.M, s.N, s.K, 1, A, s.M, B, s.N, 0, want + at, ldc);
-        bf16->gemm_mixed(&p);
+        bf16->layers->gemm_mixed(&p);
         assert_memory_equal(got, want, bytes);
     }
     free(A), free(B), free(got), free(want);

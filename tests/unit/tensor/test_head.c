@@ -34,12 +34,12 @@ typedef struct head_result {
 static head_result run(const wefti_kernels *kernels, const head_case *h) {
     head_result r = {2, new_noise(h->N * h->C, 5, 1), new_noise(h->V * h->C, 6, 1)};
     float *scratch = new_floats(
-        kernels->head_scratch(h->N, h->V, wefti_kernels_threads()));
-    kernels->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, h->cap, 0.5f, &r.loss,
-                       r.dx, r.dw, false, scratch);
+        kernels->layers->head_scratch(h->N, h->V, wefti_kernels_threads()));
+    kernels->layers->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, h->cap, 0.5f,
+                               &r.loss, r.dx, r.dw, false, scratch);
     double loss = 2;
-    kernels->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, h->cap, 0.5f, &loss, NULL,
-                       NULL, false, scratch);
+    kernels->layers->head_loss(h->N, h->C, h->V, h->x, h->w, h->target, h->cap, 0.5f,
+                               &loss, NULL, NULL, false, scratch);
     assert_true(loss == r.loss); /* the loss alone is the same loss */
     free(scratch);
     return r;
@@ -67,13 +67,14 @@ static void check_capped(const wefti_kernels *fast, int64_t N, int64_t C, int64_
 /* What a fresh gradient had before does not matter, however many blocks the rows take. */
 static void check_fresh(const wefti_kernels *k, int64_t N, int64_t C, int64_t V) {
     head_case h = make_case(N, C, V, 1);
-    float *scratch = new_floats(k->head_scratch(N, V, wefti_kernels_threads()));
+    float *scratch = new_floats(k->layers->head_scratch(N, V, wefti_kernels_threads()));
     float *dx = new_noise(N * C, 5, 1), *dw = new_noise(V * C, 6, 1);
     float *want = new_noise(V * C, 6, 1);
     double loss = 0;
     for (int64_t i = 0; i < V * C; i++) want[i] = 0, dw[i] = NAN;
-    k->head_loss(N, C, V, h.x, h.w, h.target, 0, 1, &loss, dx, want, false, scratch);
-    k->head_loss(N, C, V, h.x, h.w, h.target, 0, 1, &loss, dx, dw, true, scratch);
+    k->layers->head_loss(N, C, V, h.x, h.w, h.target, 0, 1, &loss, dx, want, false,
+                         scratch);
+    k->layers->head_loss(N, C, V, h.x, h.w, h.target, 0, 1, &loss, dx, dw, true, scratch);
     for (int64_t i = 0; i < V * C; i++) assert_true(dw[i] == want[i]);
     free(scratch), free(dx), free(dw), free(want);
     free_case(&h);
@@ -106,7 +107,7 @@ static void check_caps(const wefti_kernels *fast) {
     check_capped(fast, 17, 5, 37, 2, 0.5f);
     check_capped(fast, 20, 16, 300, 3, 30);
     float logits[3] = {-4, 0.25f, 1000}, same[3] = {-4, 0.25f, 1000};
-    fast->cap_logits(3, 2, logits), ref->cap_logits(3, 2, same);
+    fast->layers->cap_logits(3, 2, logits), ref->layers->cap_logits(3, 2, same);
     assert_close(3, logits, same, 4 * rounding, "cap_logits");
     assert_true(same[2] == 2);
 }
@@ -127,7 +128,7 @@ static void head_follows_the_reference(void **state) { each_table(check_cases); 
 static void blocks_of_rows_follow_the_reference(void **state) {
     wefti_kernels_set_threads(2);
     const wefti_kernels *fast = wefti_kernels_find(NULL);
-    assert_true(fast->head_scratch(150, 250000, 2) < 150 * 250000);
+    assert_true(fast->layers->head_scratch(150, 250000, 2) < 150 * 250000);
     check_case(fast, 150, 1, 250000, 1);
     wefti_kernels_set_threads(1);
 }
@@ -136,15 +137,17 @@ static void check_extreme_logits(const wefti_kernels *fast) {
     enum { V = 19 };
     float x[] = {1e4f}, w[V], dx[1], dw[V] = {0};
     int32_t target[] = {V - 1};
-    float *scratch = new_floats(fast->head_scratch(1, V, wefti_kernels_threads()));
+    float *scratch = new_floats(
+        fast->layers->head_scratch(1, V, wefti_kernels_threads()));
     for (int v = 0; v < V; v++) w[v] = v == 3 ? 1.0f : -1.0f;
     double loss = 0;
-    fast->head_loss(1, 1, V, x, w, target, 0, 1, &loss, dx, dw, false, scratch);
+    fast->layers->head_loss(1, 1, V, x, w, target, 0, 1, &loss, dx, dw, false, scratch);
     assert_true(loss == 2e4); /* all weight lies on token 3 */
     assert_true(dx[0] == 2.0f && dw[3] == 1e4f && dw[V - 1] == -1e4f && dw[0] == 0.0f);
     for (int v = 0; v < V; v++) w[v] = 1.0f;
     loss = 0;
-    fast->head_loss(1, 1, V, x, w, target, 0, 1, &loss, NULL, NULL, false, scratch);
+    fast->layers->head_loss(1, 1, V, x, w, target, 0, 1, &loss, NULL, NULL, false,
+                            scratch);
     assert_true(fabs(loss - log(V)) < 4 * rounding);
     free(scratch);
 }
@@ -179,13 +182,13 @@ static void check_embedding(const wefti_kernels *fast, int64_t N, int64_t T, int
           *pos = positions ? new_noise(T * C, 2, 1) : NULL;
     float *want = new_floats(N * C), *got = new_floats(N * C),
           *dy = new_noise(N * C, 3, 1);
-    ref->embed_forward(N, T, C, token, table, pos, want);
-    fast->embed_forward(N, T, C, token, table, pos, got);
+    ref->layers->embed_forward(N, T, C, token, table, pos, want);
+    fast->layers->embed_forward(N, T, C, token, table, pos, got);
     assert_memory_equal(got, want, (size_t)(N * C) * sizeof *got);
     float *table2 = new_copy(V * C, table),
           *pos2 = positions ? new_copy(T * C, pos) : NULL;
-    ref->embed_backward(N, T, C, token, dy, table, pos);
-    fast->embed_backward(N, T, C, token, dy, table2, pos2);
+    ref->layers->embed_backward(N, T, C, token, dy, table, pos);
+    fast->layers->embed_backward(N, T, C, token, dy, table2, pos2);
     assert_memory_equal(table2, table,
                         (size_t)(V * C) * sizeof *table); /* the same order */
     if (positions) assert_memory_equal(pos2, pos, (size_t)(T * C) * sizeof *pos);

@@ -79,9 +79,10 @@ static void check_layernorm(const wefti_kernels *fast, int64_t N, int64_t C,
         y[i] = new_floats(N * C), mean[i] = new_floats(N), rstd[i] = new_floats(N);
         dx[i] = new_noise(N * C, 5, 1), dgain[i] = new_noise(C, 6, 1),
         dbias[i] = new_noise(C, 7, 1);
-        kernels[i]->layernorm_forward(N, C, 1e-2f, x, gain, bias, y[i], mean[i], rstd[i]);
-        kernels[i]->layernorm_backward(N, C, x, gain, mean[0], rstd[0], dy, dx[i],
-                                       dgain[i], dbias[i]);
+        kernels[i]->layers->layernorm_forward(N, C, 1e-2f, x, gain, bias, y[i], mean[i],
+                                              rstd[i]);
+        kernels[i]->layers->layernorm_backward(N, C, x, gain, mean[0], rstd[0], dy, dx[i],
+                                               dgain[i], dbias[i]);
     }
     /* the centre is known to a rounding of the offset, and rstd is at most 10 */
     double row = 32 * rounding * (10 + 10 * fabs((double)offset));
@@ -106,17 +107,17 @@ static void check_half_layernorm(const wefti_kernels *fast, int64_t N, int64_t C
           *stats = new_floats(4 * N);
     uint16_t *dy = new_halves(N * C, noise), *half = new_halves(N * C, noise);
     float *wide = new_widened(N * C, dy), *dx[2], *grads[2];
-    fast->layernorm_forward(N, C, 1e-2f, x, gain, bias, y, stats, stats + N);
-    fast->layernorm_forward_half(N, C, 1e-2f, x, gain, bias, half, stats + 2 * N,
-                                 stats + 3 * N);
+    fast->layers->layernorm_forward(N, C, 1e-2f, x, gain, bias, y, stats, stats + N);
+    fast->layers->layernorm_forward_half(N, C, 1e-2f, x, gain, bias, half, stats + 2 * N,
+                                         stats + 3 * N);
     assert_memory_equal(stats, stats + 2 * N, (size_t)(2 * N) * sizeof *stats);
     for (int64_t i = 0; i < N * C; i++) assert_true(half[i] == wefti_bf16(y[i]));
     for (int i = 0; i < 2; i++)
         dx[i] = new_noise(N * C, 5, 1), grads[i] = new_noise(2 * C, 6, 1);
-    fast->layernorm_backward(N, C, x, gain, stats, stats + N, wide, dx[0], grads[0],
-                             grads[0] + C);
-    fast->layernorm_backward_half(N, C, x, gain, stats, stats + N, dy, dx[1], grads[1],
-                                  grads[1] + C);
+    fast->layers->layernorm_backward(N, C, x, gain, stats, stats + N, wide, dx[0],
+                                     grads[0], grads[0] + C);
+    fast->layers->layernorm_backward_half(N, C, x, gain, stats, stats + N, dy, dx[1],
+                                          grads[1], grads[1] + C);
     assert_close(N * C, dx[1], dx[0], 320 * rounding, "dx of a half");
     assert_close(2 * C, grads[1], grads[0], rounding * (double)N,
                  "gain and bias of a half");
@@ -134,14 +135,15 @@ static void check_order_of_layernorm(int64_t N, int64_t C) {
     float *stats = new_noise(2 * N, 4, 1), *before = new_noise(2 * C, 6, 1), *dx[2],
           *grads[2];
     float *law = new_noise(N * C, 5, 1), *sums = new_noise(2 * C, 6, 1);
-    ref->layernorm_backward(N, C, x, gain, stats, stats + N, dy, law, sums, sums + C);
+    ref->layers->layernorm_backward(N, C, x, gain, stats, stats + N, dy, law, sums,
+                                    sums + C);
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *fast = wefti_kernels_find(*name);
         for (int i = 0; i < 2; i++) {
             wefti_kernels_set_threads(1 + 2 * i);
             dx[i] = new_noise(N * C, 5, 1), grads[i] = new_noise(2 * C, 6, 1);
-            fast->layernorm_backward(N, C, x, gain, stats, stats + N, dy, dx[i], grads[i],
-                                     grads[i] + C);
+            fast->layers->layernorm_backward(N, C, x, gain, stats, stats + N, dy, dx[i],
+                                             grads[i], grads[i] + C);
         }
         assert_memory_equal(dx[0], dx[1], (size_t)(N * C) * sizeof(float));
         assert_memory_equal(grads[0], grads[1], (size_t)(2 * C) * sizeof(float));
@@ -177,9 +179,10 @@ static void check_rmsnorm(const wefti_kernels *fast, int64_t N, int64_t C, int64
     for (int i = 0; i < 2; i++) {
         y[i] = new_copy(n, x), rstd[i] = new_floats(N), dgain[i] = new_noise(C, 3, 1);
         dy[i] = new_noise(n, 4, 1);
-        kernels[i]->rmsnorm_forward(N, C, ld, 1e-2f, y[i], gain, y[i],
-                                    rstd[i]); /* in place */
-        kernels[i]->rmsnorm_backward(N, C, ld, x, gain, rstd[0], dy[i], dy[i], dgain[i]);
+        kernels[i]->layers->rmsnorm_forward(N, C, ld, 1e-2f, y[i], gain, y[i],
+                                            rstd[i]); /* in place */
+        kernels[i]->layers->rmsnorm_backward(N, C, ld, x, gain, rstd[0], dy[i], dy[i],
+                                             dgain[i]);
     }
     double row = 32 * rounding * 10; /* rstd is at most 10 */
     assert_close(N, rstd[1], rstd[0], row, "rstd");
@@ -210,9 +213,9 @@ static const double activation_tolerance = 16 * 0x1p-24;
 static void check_gelu(const wefti_kernels *fast, int64_t n) {
     float *x = new_noise(n, 1, 12), *dy = new_noise(n, 2, 1);
     float *want = new_floats(n), *got = new_copy(n, x), *dx = new_copy(n, dy);
-    ref->gelu_forward(n, x, want), fast->gelu_forward(n, got, got);
+    ref->layers->gelu_forward(n, x, want), fast->layers->gelu_forward(n, got, got);
     assert_close(n, got, want, activation_tolerance, "gelu");
-    ref->gelu_backward(n, x, dy, want), fast->gelu_backward(n, x, dx, dx);
+    ref->layers->gelu_backward(n, x, dy, want), fast->layers->gelu_backward(n, x, dx, dx);
     assert_close(n, dx, want, activation_tolerance, "gelu_backward");
     free(x), free(dy), free(want), free(got), free(dx);
 }
@@ -220,9 +223,11 @@ static void check_gelu(const wefti_kernels *fast, int64_t n) {
 static void check_swiglu(const wefti_kernels *fast, int64_t N, int64_t F) {
     float *gu = new_noise(2 * N * F, 1, 12), *dy = new_noise(N * F, 2, 1);
     float *want = new_floats(2 * N * F), *got = new_floats(2 * N * F);
-    ref->swiglu_forward(N, F, gu, want), fast->swiglu_forward(N, F, gu, got);
+    ref->layers->swiglu_forward(N, F, gu, want),
+        fast->layers->swiglu_forward(N, F, gu, got);
     assert_close(N * F, got, want, activation_tolerance, "swiglu");
-    ref->swiglu_backward(N, F, gu, dy, want), fast->swiglu_backward(N, F, gu, dy, gu);
+    ref->layers->swiglu_backward(N, F, gu, dy, want),
+        fast->layers->swiglu_backward(N, F, gu, dy, gu);
     assert_close(2 * N * F, gu, want, 12 * activation_tolerance, "swiglu_backward");
     free(gu), free(dy), free(want), free(got);
 }
@@ -230,13 +235,15 @@ static void check_swiglu(const wefti_kernels *fast, int64_t N, int64_t F) {
 static void check_others(const wefti_kernels *fast, int64_t n) {
     float *x = new_noise(n, 1, 6), *dy = new_noise(n, 2, 2);
     float *want = new_floats(n), *got = new_floats(n);
-    ref->gelu_erf_forward(n, x, want), fast->gelu_erf_forward(n, x, got);
+    ref->layers->gelu_erf_forward(n, x, want), fast->layers->gelu_erf_forward(n, x, got);
     assert_close(n, got, want, activation_tolerance, "gelu_erf");
-    ref->gelu_erf_backward(n, x, dy, want), fast->gelu_erf_backward(n, x, dy, got);
+    ref->layers->gelu_erf_backward(n, x, dy, want),
+        fast->layers->gelu_erf_backward(n, x, dy, got);
     assert_close(n, got, want, activation_tolerance, "gelu_erf_backward");
-    ref->relu_forward(n, x, want), fast->relu_forward(n, x, got);
+    ref->layers->relu_forward(n, x, want), fast->layers->relu_forward(n, x, got);
     assert_memory_equal(got, want, (size_t)n * sizeof *got);
-    ref->relu_backward(n, x, dy, want), fast->relu_backward(n, x, dy, got);
+    ref->layers->relu_backward(n, x, dy, want),
+        fast->layers->relu_backward(n, x, dy, got);
     assert_memory_equal(got, want, (size_t)n * sizeof *got);
     free(x), free(dy), free(want), free(got);
 }
@@ -244,9 +251,11 @@ static void check_others(const wefti_kernels *fast, int64_t n) {
 static void check_geglu(const wefti_kernels *fast, int64_t N, int64_t F) {
     float *gu = new_noise(N * 2 * F, 1, 3), *dy = new_noise(N * F, 2, 2);
     float *want = new_floats(N * 2 * F), *got = new_floats(N * 2 * F);
-    ref->geglu_forward(N, F, gu, want), fast->geglu_forward(N, F, gu, got);
+    ref->layers->geglu_forward(N, F, gu, want),
+        fast->layers->geglu_forward(N, F, gu, got);
     assert_close(N * F, got, want, 4 * activation_tolerance, "geglu");
-    ref->geglu_backward(N, F, gu, dy, want), fast->geglu_backward(N, F, gu, dy, gu);
+    ref->layers->geglu_backward(N, F, gu, dy, want),
+        fast->layers->geglu_backward(N, F, gu, dy, gu);
     assert_close(2 * N * F, gu, want, 12 * activation_tolerance, "geglu_backward");
     free(gu), free(dy), free(want), free(got);
 }
@@ -264,8 +273,8 @@ static void activations_follow_the_reference(void **state) {
 
 static void check_activation_extremes(const wefti_kernels *fast) {
     float x[] = {1e30f, -1e30f, 1e3f, -1e3f, 0}, ones[] = {1, 1, 1, 1, 1}, y[5], dx[5];
-    fast->gelu_forward(5, x, y);
-    fast->gelu_backward(5, x, ones, dx);
+    fast->layers->gelu_forward(5, x, y);
+    fast->layers->gelu_backward(5, x, ones, dx);
     for (int i = 0; i < 5; i++) { /* what should be 0 is below 1e-36 of x */
         assert_true(x[i] > 0 ? y[i] == x[i] : fabsf(y[i]) <= 1e-36f * fabsf(x[i]));
         assert_true(i == 4     ? dx[i] == 0.5f
@@ -273,8 +282,8 @@ static void check_activation_extremes(const wefti_kernels *fast) {
                                : fabsf(dx[i]) < 1e-33f);
     }
     float gu[] = {1e3f, -1e3f, 2, 2}, dy[] = {1, 1}, dgu[4];
-    fast->swiglu_forward(1, 2, gu, y);
-    fast->swiglu_backward(1, 2, gu, dy, dgu);
+    fast->layers->swiglu_forward(1, 2, gu, y);
+    fast->layers->swiglu_backward(1, 2, gu, dy, dgu);
     assert_true(y[0] == 2e3f && fabsf(y[1]) < 1e-33f);
     assert_true(dgu[0] == 2 && fabsf(dgu[1]) < 1e-33f);
     assert_true(dgu[2] == 1e3f && fabsf(dgu[3]) < 1e-33f);
@@ -290,8 +299,8 @@ static void check_rope(const wefti_kernels *fast, int64_t B, int64_t T, int64_t 
     float *cos_sin = new_noise(T * D, 1, 1), *want = new_noise(n, 2, 1),
           *got = new_copy(n, want);
     for (int inverse = 0; inverse < 2; inverse++) {
-        ref->rope(B, T, n_heads, D, ld, cos_sin, inverse, want);
-        fast->rope(B, T, n_heads, D, ld, cos_sin, inverse, got);
+        ref->layers->rope(B, T, n_heads, D, ld, cos_sin, inverse, want);
+        fast->layers->rope(B, T, n_heads, D, ld, cos_sin, inverse, got);
         assert_close(n, got, want, 4 * (inverse + 1) * rounding, "rope");
     }
     free(cos_sin), free(want), free(got);
@@ -313,8 +322,8 @@ static void check_dropout(const wefti_kernels *fast) {
         for (int k = 0; k < N_LENGTHS; k++) {
             int64_t n = lengths[k];
             float *want = new_noise(n, 1, 1), *got = new_copy(n, want);
-            ref->dropout(n, rates[i], 0x123456789abcdefull, 5, firsts[i], want);
-            fast->dropout(n, rates[i], 0x123456789abcdefull, 5, firsts[i], got);
+            ref->layers->dropout(n, rates[i], 0x123456789abcdefull, 5, firsts[i], want);
+            fast->layers->dropout(n, rates[i], 0x123456789abcdefull, 5, firsts[i], got);
             assert_memory_equal(got, want, (size_t)n * sizeof *got);
             free(want), free(got);
         }

@@ -2,7 +2,7 @@
 /* A recorded table does what the table under it does, and counts it. */
 #include "helpers.h"
 
-#include "tensor/peak.h"
+#include "kernels/peak.h"
 #include "tensor/recorder.h"
 
 /* The record of that name and shape; the test fails without it. */
@@ -15,15 +15,27 @@ static const wefti_record *found(const wefti_recorder *r, const char *kernel,
     return NULL;
 }
 
+/* Fails if one of n pointers is NULL, but for number `may`. */
+static void check_full(const char *table, const void *const *entries, size_t n,
+                       size_t may) {
+    for (size_t i = 0; i < n; i++)
+        if (!entries[i] && i != may)
+            fail_msg("entry %zu of the recorded %s is empty", i, table);
+}
+
 static void every_entry_is_recorded(void **state) {
     static wefti_recorder r;
+    enum {
+        KERNELS = sizeof(wefti_kernels) / sizeof(void *),
+        ENTRIES = sizeof(wefti_layers) / sizeof(void *)
+    };
     wefti_recorder_begin(&r, wefti_kernels_reference.bf16);
-    const void *entries[sizeof(wefti_kernels) / sizeof(void *)];
-    memcpy(entries, &r.table, sizeof r.table);
-    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
-        if (!entries[i] &&
-            i != offsetof(wefti_kernels, attention_halves) / sizeof *entries)
-            fail_msg("entry %zu of the recorded table is empty", i);
+    const void *kernels[KERNELS], *layers[ENTRIES];
+    memcpy(kernels, &r.table, sizeof r.table);
+    memcpy(layers, &r.layers, sizeof r.layers);
+    check_full("table", kernels, KERNELS, KERNELS);
+    check_full("layers", layers, ENTRIES,
+               offsetof(wefti_layers, attention_halves) / sizeof *layers);
     wefti_recorder_end();
 }
 

@@ -63,8 +63,8 @@ static void free_problem(problem *p) {
 
 static double layernorm_loss(void *problem_) {
     problem *p = problem_;
-    ref->layernorm_forward(p->N, p->C, 0.5f, p->x, p->gain, p->bias, p->y, p->mean,
-                           p->rstd);
+    ref->layers->layernorm_forward(p->N, p->C, 0.5f, p->x, p->gain, p->bias, p->y,
+                                   p->mean, p->rstd);
     return weighted(p->N * p->C, p->dy, p->y);
 }
 
@@ -72,20 +72,22 @@ static void layernorm_backward_is_the_slope_of_forward(void **state) {
     problem p = make_problem(3, 5, 5);
     float *dx = new_floats(15), *dgain = new_floats(5), *dbias = new_floats(5);
     layernorm_loss(&p);
-    ref->layernorm_backward(3, 5, p.x, p.gain, p.mean, p.rstd, p.dy, dx, dgain, dbias);
+    ref->layers->layernorm_backward(3, 5, p.x, p.gain, p.mean, p.rstd, p.dy, dx, dgain,
+                                    dbias);
     check_gradient(layernorm_loss, &p, 15, p.x, dx);
     check_gradient(layernorm_loss, &p, 5, p.gain, dgain);
     check_gradient(layernorm_loss, &p, 5, p.bias, dbias);
     layernorm_loss(&p);
     float once = dx[7];
-    ref->layernorm_backward(3, 5, p.x, p.gain, p.mean, p.rstd, p.dy, dx, dgain, dbias);
+    ref->layers->layernorm_backward(3, 5, p.x, p.gain, p.mean, p.rstd, p.dy, dx, dgain,
+                                    dbias);
     assert_float_equal(dx[7], 2 * once, 1e-6f); /* added, not stored */
     free(dx), free(dgain), free(dbias), free_problem(&p);
 }
 
 static double rmsnorm_loss(void *problem_) {
     problem *p = problem_;
-    ref->rmsnorm_forward(p->N, p->C, p->ld, 0.5f, p->x, p->gain, p->y, p->rstd);
+    ref->layers->rmsnorm_forward(p->N, p->C, p->ld, 0.5f, p->x, p->gain, p->y, p->rstd);
     return weighted(p->N * p->ld, p->dy, p->y);
 }
 
@@ -93,7 +95,7 @@ static void rmsnorm_backward_is_the_slope_of_forward(void **state) {
     problem p = make_problem(3, 5, 8);
     float *dx = new_noise(24, 9, 1), *dgain = new_floats(5), outside = dx[5];
     rmsnorm_loss(&p);
-    ref->rmsnorm_backward(3, 5, 8, p.x, p.gain, p.rstd, p.dy, dx, dgain);
+    ref->layers->rmsnorm_backward(3, 5, 8, p.x, p.gain, p.rstd, p.dy, dx, dgain);
     assert_true(dx[5] == outside); /* only C columns of each row are written */
     for (int n = 0; n < 3; n++)
         for (int c = 5; c < 8; c++) dx[n * 8 + c] = 0;
@@ -104,22 +106,22 @@ static void rmsnorm_backward_is_the_slope_of_forward(void **state) {
 
 static double gelu_loss(void *problem_) {
     problem *p = problem_;
-    ref->gelu_forward(p->N * p->C, p->x, p->y);
+    ref->layers->gelu_forward(p->N * p->C, p->x, p->y);
     return weighted(p->N * p->C, p->dy, p->y);
 }
 
 static double swiglu_loss(void *problem_) {
     problem *p = problem_;
-    ref->swiglu_forward(p->N, p->C / 2, p->x, p->y);
+    ref->layers->swiglu_forward(p->N, p->C / 2, p->x, p->y);
     return weighted(p->N * p->C / 2, p->dy, p->y);
 }
 
 static void activation_backwards_are_the_slopes_of_forward(void **state) {
     problem p = make_problem(6, 6, 6);
     float *dx = new_floats(36);
-    ref->gelu_backward(36, p.x, p.dy, dx);
+    ref->layers->gelu_backward(36, p.x, p.dy, dx);
     check_gradient(gelu_loss, &p, 36, p.x, dx);
-    ref->swiglu_backward(6, 3, p.x, p.dy, dx);
+    ref->layers->swiglu_backward(6, 3, p.x, p.dy, dx);
     check_gradient(swiglu_loss, &p, 36, p.x, dx);
     free(dx), free_problem(&p);
 }
@@ -131,7 +133,7 @@ typedef struct attention_problem {
 
 static double attention_loss(void *problem_) {
     attention_problem *p = problem_;
-    ref->attention_forward(&p->s, p->q, p->k, p->v, p->o, p->lse, p->scratch);
+    ref->layers->attention_forward(&p->s, p->q, p->k, p->v, p->o, p->lse, p->scratch);
     return weighted(p->s.B * p->s.T * p->s.ld_o, p->dy, p->o);
 }
 
@@ -150,10 +152,11 @@ static void attention_backward_is_the_slope_of_forward(void **state) {
     p.q = new_noise(n_q, 1, 1), p.k = new_noise(n_kv, 2, 1), p.v = new_noise(n_kv, 3, 1);
     p.o = new_floats(n * s.ld_o), p.lse = new_floats(s.B * s.H * s.T);
     p.dy = new_noise(n * s.ld_o, 4, 1);
-    p.scratch = new_floats(ref->attention_scratch(&s, 1));
+    p.scratch = new_floats(ref->layers->attention_scratch(&s, 1));
     float *dq = new_floats(n_q), *dk = new_floats(n_kv), *dv = new_floats(n_kv);
     attention_loss(&p);
-    ref->attention_backward(&s, p.q, p.k, p.v, p.o, p.lse, p.dy, dq, dk, dv, p.scratch);
+    ref->layers->attention_backward(&s, p.q, p.k, p.v, p.o, p.lse, p.dy, dq, dk, dv,
+                                    p.scratch);
     check_gradient(attention_loss, &p, n_q, p.q, dq);
     check_gradient(attention_loss, &p, n_kv, p.k, dk);
     check_gradient(attention_loss, &p, n_kv, p.v, dv);
@@ -172,7 +175,7 @@ static void attention_of_the_first_position_is_its_value(void **state) {
                                .ld_o = 2,
                                .scale = 0.5f};
     float q[] = {1, 2}, k[] = {3, 4}, v[] = {5, 6}, o[2], lse[1], scratch[2];
-    ref->attention_forward(&s, q, k, v, o, lse, scratch);
+    ref->layers->attention_forward(&s, q, k, v, o, lse, scratch);
     assert_true(o[0] == 5 && o[1] == 6);
     assert_true(lse[0] == 5.5f); /* 0.5 (3 + 8) */
 }
@@ -186,18 +189,19 @@ typedef struct head_problem {
 static double head_loss(void *problem_) {
     head_problem *p = problem_;
     double loss = 0;
-    ref->head_loss(p->N, p->C, p->V, p->x, p->w, p->target, 0, 1, &loss, NULL, NULL,
-                   false, p->scratch);
+    ref->layers->head_loss(p->N, p->C, p->V, p->x, p->w, p->target, 0, 1, &loss, NULL,
+                           NULL, false, p->scratch);
     return 3 * loss;
 }
 
 static void head_gradients_are_the_slope_of_the_loss(void **state) {
     head_problem p = {.N = 4, .C = 3, .V = 6, .target = {5, -1, 0, 2}};
     p.x = new_noise(12, 1, 1), p.w = new_noise(18, 2, 1);
-    p.scratch = new_floats(ref->head_scratch(4, 6, 1));
+    p.scratch = new_floats(ref->layers->head_scratch(4, 6, 1));
     float *dx = new_noise(12, 3, 1), *dw = new_floats(18);
     double loss = 10;
-    ref->head_loss(4, 3, 6, p.x, p.w, p.target, 0, 3, &loss, dx, dw, false, p.scratch);
+    ref->layers->head_loss(4, 3, 6, p.x, p.w, p.target, 0, 3, &loss, dx, dw, false,
+                           p.scratch);
     assert_true(fabs(3 * (loss - 10) - head_loss(&p)) < 1e-12);
     check_gradient(head_loss, &p, 12, p.x, dx);
     check_gradient(head_loss, &p, 18, p.w, dw);
@@ -208,7 +212,8 @@ static void head_loss_of_equal_logits_is_log_of_the_vocabulary(void **state) {
     float x[] = {0, 1e4f}, w[] = {1, 1, 1, 1, 1, 1}, scratch[3];
     int32_t target[] = {1};
     double loss = 0;
-    ref->head_loss(1, 2, 3, x, w, target, 0, 1, &loss, NULL, NULL, false, scratch);
+    ref->layers->head_loss(1, 2, 3, x, w, target, 0, 1, &loss, NULL, NULL, false,
+                           scratch);
     assert_true(fabs(loss - log(3)) <
                 1e-11); /* log(sum) + 1e4 - 1e4: 1e4 * 2^-52 * few */
 }
@@ -223,11 +228,11 @@ static void rope_inverse_undoes_rope(void **state) {
             cos_sin[t * D + D / 2 + i] = (float)sin(t * pow(0.1, i));
         }
     }
-    ref->rope(B, T, HEADS, D, LD, cos_sin, false, x);
+    ref->layers->rope(B, T, HEADS, D, LD, cos_sin, false, x);
     float a = old[LD], b = old[LD + 2], c = cos_sin[D], s = cos_sin[D + 2];
     assert_float_equal(x[LD], a * c - b * s, 1e-6f);
     assert_float_equal(x[LD + 2], b * c + a * s, 1e-6f);
-    ref->rope(B, T, HEADS, D, LD, cos_sin, true, x);
+    ref->layers->rope(B, T, HEADS, D, LD, cos_sin, true, x);
     for (int i = 0; i < B * T * LD; i++) assert_float_equal(x[i], old[i], 1e-6f);
     free(x), free(old);
 }
@@ -237,13 +242,13 @@ static void dropout_keeps_its_share_and_depends_on_index_only(void **state) {
     float *x = new_floats(N), *part = new_floats(N);
     int64_t kept = 0;
     for (int i = 0; i < N; i++) x[i] = part[i] = 1;
-    ref->dropout(N, 0.25f, 7, 3, 0, x);
+    ref->layers->dropout(N, 0.25f, 7, 3, 0, x);
     for (int i = 0; i < N; i++) {
         assert_true(x[i] == 0 || fabsf(x[i] - 4.0f / 3) < 1e-6f);
         kept += x[i] != 0;
     }
     assert_true(llabs(kept - 15000) < 5 * 62); /* five of sqrt(N 0.25 0.75) */
-    ref->dropout(100, 0.25f, 7, 3, 333, part);
+    ref->layers->dropout(100, 0.25f, 7, 3, 333, part);
     assert_memory_equal(part, x + 333, 100 * sizeof *x);
     free(x), free(part);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "helpers.h"
 
-#include "tensor/isa.h"
+#include "kernels/isa.h"
 
 static void names_are_found_and_end_with_the_reference(void **state) {
     const char *const *names = wefti_kernels_names();
@@ -35,7 +35,7 @@ static void amx_has_the_kernels_of_avx512_but_for_products_of_bf16(void **state)
     assert_ptr_equal(wefti_kernels_find(NULL), amx);
     assert_true(amx->gemm == avx512->gemm && amx->adam == avx512->adam);
     assert_true(amx->bf16->gemm != avx512->bf16->gemm);
-    assert_true(amx->bf16->head_loss != avx512->bf16->head_loss);
+    assert_true(amx->bf16->layers->head_loss != avx512->bf16->layers->head_loss);
     assert_true(amx->bf16->adam == avx512->adam);
 }
 
@@ -44,7 +44,8 @@ static void every_entry_of_every_table_is_filled(void **state) {
     for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
         const wefti_kernels *table = wefti_kernels_find(*name);
         assert_ptr_equal(table->bf16->bf16, table->bf16);
-        assert_true(table->gemm_mixed == NULL && table->bf16->gemm_mixed != NULL);
+        assert_true(table->layers->gemm_mixed == NULL &&
+                    table->bf16->layers->gemm_mixed != NULL);
         size_t n = (sizeof *table - offsetof(wefti_kernels, gemm)) / sizeof(entry);
         for (size_t i = 0; i < n; i++) {
             entry f;

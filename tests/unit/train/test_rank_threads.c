@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "comm/local.h"
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 #include "train/rank_threads.h"
 
 static int count_threads(void) {

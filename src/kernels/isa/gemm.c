@@ -3,8 +3,8 @@
  * by weft itself (product.h): each part of the grid is one serial call. CBLAS counts in
  * int: larger products are halved until they fit; if the distance of rows exceeds an int,
  * a product is divided until it has one row. */
-#include "tensor/isa/parts.h"
-#include "tensor/isa/product.h"
+#include "kernels/isa/parts.h"
+#include "kernels/isa/product.h"
 
 #ifdef WEFT_BLAS
 #include <cblas.h>

@@ -13,9 +13,9 @@
  * beyond the end are 0. The instruction adds the terms of even and odd places separately,
  * then both sums to c; denormal numbers are 0. So the bits of a sum depend on its terms and
  * their places alone. */
-#include "tensor/isa.h"
-#include "tensor/isa/bf16.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa.h"
+#include "kernels/isa/bf16.h"
+#include "kernels/isa/team.h"
 
 #if defined(__AVX512F__) && defined(WEFT_AMX)
 #define WEFT_TILES 1

@@ -10,12 +10,12 @@
  * would measure that. They start with different values: of equal sums the compiler would
  * compute only one, and the loop would measure its latency. An empty assembler instruction
  * hides the factors from the compiler, which would otherwise compute a round only once. */
-#include "tensor/isa/peaks.h"
+#include "kernels/isa/peaks.h"
 
-#include "tensor/isa.h"
-#include "tensor/isa/lanes.h"
-#include "tensor/isa/parts.h"
-#include "tensor/isa/tiles.h"
+#include "kernels/isa.h"
+#include "kernels/isa/lanes.h"
+#include "kernels/isa/parts.h"
+#include "kernels/isa/tiles.h"
 
 #define EACH(do_)                                                                        \
     do_(0) do_(1) do_(2) do_(3) do_(4) do_(5) do_(6) do_(7) do_(8) do_(9) do_(10) do_(11)

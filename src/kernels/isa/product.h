@@ -10,8 +10,8 @@
  * A matrix is f32, or bfloat16 if `half`.
  */
 
-#include "tensor/isa/team.h"
-#include "tensor/kernels.h"
+#include "kernels/isa/team.h"
+#include "kernels/kernels.h"
 
 #include <stdbool.h>
 

@@ -30,10 +30,10 @@
  *
  * Factors in bfloat16 are widened before they are packed. With a bias, something to add, or C in
  * bfloat16, the sums of a patch lie on the stack until all terms are there. */
-#include "tensor/isa/bf16.h"
-#include "tensor/isa/parts.h"
-#include "tensor/isa/product.h"
-#include "tensor/isa/results.h"
+#include "kernels/isa/bf16.h"
+#include "kernels/isa/parts.h"
+#include "kernels/isa/product.h"
+#include "kernels/isa/results.h"
 
 /* The block of B fills three quarters of a cache of 1 MB. */
 enum { ROWS = 128, COLUMNS = 768, LINE_BYTES = 4 * 192 };

@@ -2,7 +2,7 @@
 /* Room for the matrix library. OpenBLAS takes 128 MiB of addresses for each thread that
  * multiplies. Where the process may not have them (ulimit -v) it asks again, for ever. */
 #define _DEFAULT_SOURCE
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>

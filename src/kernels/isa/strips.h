@@ -6,7 +6,7 @@
  * the right one, the terms are the index of the sum. A tile is TILE_ROWS rows of the left
  * factor times two strips of the right one, and is kept in registers. */
 
-#include "tensor/isa/lanes.h"
+#include "kernels/isa/lanes.h"
 
 #include <stdbool.h>
 

@@ -10,7 +10,7 @@
  *     rows              row[pair]                 where rows are rows in memory: rounded only
  *
  * Elsewhere they are kept as f32: the same numbers, at f32's speed. */
-#include "tensor/isa/strips.h"
+#include "kernels/isa/strips.h"
 
 #if defined(__AVX512F__)
 #include <immintrin.h>

@@ -2,9 +2,9 @@
 /* Sums, scalings and biases. They are limited by memory, so each is one pass with the
  * widest loads. bias_grad divides the columns, sum_squares a fixed number of segments:
  * both have the same order of additions for any thread count. */
-#include "tensor/isa/lanes.h"
-#include "tensor/isa/parts.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/lanes.h"
+#include "kernels/isa/parts.h"
+#include "kernels/isa/team.h"
 
 static void add_slice(int64_t n, const float *a, const float *b, float *y) {
     int64_t i = 0;

@@ -4,7 +4,7 @@
 /* GELU in its tanh form is x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3), with the sigmoid
  * s(a) = 1/(1 + exp(-a)); its slope is s + x s (1 - s) 2u'.
  * SwiGLU is silu(g) u, silu(g) = g s(g), silu' = s (1 + g (1 - s)). */
-#include "tensor/isa/lanes.h"
+#include "kernels/isa/lanes.h"
 
 static const float twice_slope = 1.5957691216057308f; /* 2 sqrt(2/pi) */
 static const float cubic = 0.044715f;

@@ -3,13 +3,13 @@
  * threads at once.
  *
  *     rounds double until a run takes `seconds`; flops = threads * flop of a run / time */
-#include "tensor/peak.h"
+#include "kernels/peak.h"
 
 #include <string.h>
 
 #include "base/clock.h"
-#include "tensor/isa.h"
-#include "tensor/isa/peaks.h"
+#include "kernels/isa.h"
+#include "kernels/isa/peaks.h"
 
 typedef double loop(int64_t rounds, bool bf16);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "tensor/kernels.h"
+#include "kernels/kernels.h"
 
 /* The highest rate of the processor, in FLOP per second: multiplies and adds in registers
  * for about `seconds`, with all threads of the caller and the instructions that the

@@ -4,7 +4,7 @@
 /* The curves of feed-forwards (curves.h) for results that are rounded to 9 bits: with AVX-512 the
  * exponential of GELU needs no more than 2e-6, and its division is an estimate with one step of
  * Newton's. */
-#include "tensor/isa/curves.h"
+#include "kernels/isa/curves.h"
 
 /* A curve and its slope at the same places. */
 typedef struct curve_point {

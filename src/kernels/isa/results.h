@@ -7,8 +7,8 @@
  *
  * in f32, or rounded to bfloat16. */
 
-#include "tensor/isa/product.h"
-#include "tensor/isa/quick.h"
+#include "kernels/isa/product.h"
+#include "kernels/isa/quick.h"
 
 /* A file may say how it rounds whole vectors, and for which processor it compiles. */
 #ifndef RESULTS_INLINE

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The kernels of wefti_kernels_reference that are not in the file of its table. Their
- * meaning, their shapes, and whether results are stored or added: tensor/kernels.h. */
+/* The kernels of wefti_layers_reference that are not in the file of its table. Their
+ * meaning, their shapes, and whether results are stored or added: tensor/layer_kernels.h. */
 
-#include "base/half.h"
-#include "tensor/kernels.h"
-
-/* The nearest bfloat16 as an f32; a NaN is unchanged. */
-static inline float wefti_reference_bf16(float x) {
-    return isnan(x) ? x : wefti_f32_of_bf16(wefti_bf16(x));
-}
+#include "kernels/reference.h"
+#include "tensor/layer_kernels.h"
 
 /* reference_norm.c */
 void wefti_reference_layernorm_forward_half(int64_t N, int64_t C, float eps,
@@ -95,11 +90,3 @@ void wefti_reference_head_loss(int64_t N, int64_t C, int64_t V, const float *x,
                                const float *w, const int32_t *target, float cap,
                                float grad_scale, double *loss_sum, float *dx, float *dw,
                                bool fresh, float *scratch);
-
-/* reference_optimizer.c */
-double wefti_reference_adam(int64_t n, const wefti_adam_step *s, const float *g, float *p,
-                            float *m, float *v);
-double wefti_reference_accum_adam(int64_t n, const wefti_accum_step *s, const float *g,
-                                  float *p, float *m, float *v, float *a);
-double wefti_reference_sgd(int64_t n, float lr, float grad_scale, float decay,
-                           const float *d, float *p);

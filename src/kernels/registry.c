@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The tables of this build, and which of them this processor runs. */
-#include "tensor/isa.h"
-#include "tensor/kernels.h"
+#include "kernels/isa.h"
+#include "kernels/kernels.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -25,9 +25,9 @@
  *
  * So B is packed once, lies in the second-level cache of each core and passes 32 rows of A in
  * the first-level cache; C and A are read and written along their rows. */
-#include "tensor/isa/parts.h"
-#include "tensor/isa/product.h"
-#include "tensor/isa/tiles.h"
+#include "kernels/isa/parts.h"
+#include "kernels/isa/product.h"
+#include "kernels/isa/tiles.h"
 
 #ifdef WEFT_TILES
 /* One instruction where store_half has ten; denormal numbers become 0. */
@@ -38,7 +38,7 @@ TILED_INLINE void store_rounded(uint16_t *y, vfloat v) {
 
 #define RESULTS_INLINE TILED_INLINE
 #define RESULTS_HALF store_rounded
-#include "tensor/isa/results.h"
+#include "kernels/isa/results.h"
 
 /* 32 rows of TERMS numbers are 32 KB; KEPT numbers of B fill half of a cache of 2 MB. */
 enum { TERMS = 512, KEPT = 512 * 1024, PANEL = 128, SIDE = 2 * TILE_LINES };

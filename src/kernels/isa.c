@@ -3,7 +3,7 @@
  * support it and the operating system must save its registers. The compiler's builtin
  * checks both. The lists match the compile options in CMakeLists.txt. */
 #define _GNU_SOURCE /* syscall */
-#include "tensor/isa.h"
+#include "kernels/isa.h"
 
 #ifdef WEFT_AMX
 #include <cpuid.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimizer steps in one pass over memory, as defined in tensor/kernels.h; plain loops,
+/* Optimizer steps in one pass over memory, as defined in kernels/kernels.h; plain loops,
  * whose square root and division the compilers vectorize. Bytes per parameter, read and
  * written: sgd 12, adam 28, accum_adam 28, where it closes a period 36, with K = 1 always
  * 28. (A step that opens a period does not read a, but a store loads its cache line all the
  * same.) The changes of p pass through a small buffer on their way to the sum of their
  * squares, which is taken over a fixed number of segments: the same for any thread count. */
-#include "tensor/isa/lanes.h"
-#include "tensor/isa/parts.h"
-#include "tensor/isa/team.h"
+#include "kernels/isa/lanes.h"
+#include "kernels/isa/parts.h"
+#include "kernels/isa/team.h"
 
 #include <math.h>
 

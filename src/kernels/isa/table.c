@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* The fast tables of one instruction set: with products in f32, and with factors rounded
+ * to bf16. The instruction set avx512 has a second pair, named amx. The engine's tables of
+ * layers are named here and nowhere else in the library. */
+#include "kernels/isa/parts.h"
+#include "kernels/isa/tiles.h"
+
+#include <stddef.h>
+
+#define NAME_TEXT2(isa) #isa
+#define NAME_TEXT(isa) NAME_TEXT2(isa)
+
+#ifdef WEFT_ENGINE
+extern const struct wefti_layers WEFT_ISA_NAME(wefti_layers),
+    WEFT_ISA_NAME(wefti_layers_bf16);
+#define LAYERS(table) &table
+#else
+#define LAYERS(table) NULL
+#endif
+
+#define ENTRIES(table, rounded, suffix, layers_)                                         \
+    .name = table, .bf16 = &rounded, .layers = LAYERS(layers_),                          \
+    .multiplies_bf16 = WEFT_ISA_NAME(wefti_multiplies_bf16),                             \
+    .gemm = WEFT_ISA_NAME(wefti_gemm##suffix),                                           \
+    .bias_grad_half = WEFT_ISA_NAME(wefti_bias_grad_half),                               \
+    .bias_add = WEFT_ISA_NAME(wefti_bias_add),                                           \
+    .bias_grad = WEFT_ISA_NAME(wefti_bias_grad),                                         \
+    .accumulate = WEFT_ISA_NAME(wefti_accumulate), .add = WEFT_ISA_NAME(wefti_add),      \
+    .scale = WEFT_ISA_NAME(wefti_scale), .clear = WEFT_ISA_NAME(wefti_clear),            \
+    .sum_squares = WEFT_ISA_NAME(wefti_sum_squares), .adam = WEFT_ISA_NAME(wefti_adam),  \
+    .accum_adam = WEFT_ISA_NAME(wefti_accum_adam), .sgd = WEFT_ISA_NAME(wefti_sgd)
+
+#define OWN_NAME NAME_TEXT(WEFT_ISA)
+#define OWN_ROUNDED WEFT_ISA_NAME(wefti_kernels_bf16)
+#define OWN_LAYERS WEFT_ISA_NAME(wefti_layers)
+
+const wefti_kernels WEFT_ISA_NAME(wefti_kernels) = {
+    ENTRIES(OWN_NAME, OWN_ROUNDED, , OWN_LAYERS)};
+const wefti_kernels WEFT_ISA_NAME(wefti_kernels_bf16) = {
+    ENTRIES(OWN_NAME, OWN_ROUNDED, _bf16, WEFT_ISA_NAME(wefti_layers_bf16))};
+
+#ifdef WEFT_TILES
+/* The same table, so also its name, with products of bf16 by AMX. */
+#ifdef WEFT_ENGINE
+extern const struct wefti_layers wefti_layers_amx_bf16;
+#endif
+extern const wefti_kernels wefti_kernels_amx, wefti_kernels_amx_bf16;
+const wefti_kernels wefti_kernels_amx = {
+    ENTRIES(OWN_NAME, wefti_kernels_amx_bf16, , OWN_LAYERS)};
+const wefti_kernels wefti_kernels_amx_bf16 = {
+    ENTRIES("amx", wefti_kernels_amx_bf16, _amx, wefti_layers_amx_bf16)};
+#endif
