@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from . import _saved
 from ._library import Error
 from ._world import DTensor, local
 
@@ -48,7 +49,7 @@ class Carried:
         return _bytes_of({"groups": [{k: v for k, v in g.items() if k != "params"}
                                      for g in self.optimizer.param_groups],
                           "carried": [thing.state_dict() for thing in self.objects],
-                          "inner": None if inner is None else _plain(inner.state_dict())})
+                          "inner": None if inner is None else _plain(_saved.plain(inner))})
 
     def for_followers(self) -> bytes:
         """What was brought, for processes whose leader steps for them; empty: nothing was."""
@@ -58,7 +59,7 @@ class Carried:
         self.brought = torch.load(io.BytesIO(data), weights_only=True)
         inner = self.optimizer.inner
         if inner is not None and self.brought["inner"] is not None:
-            inner.load_state_dict(self.brought["inner"])
+            _saved.load_plain(inner, self.brought["inner"])
             _spread(inner)
             self.optimizer.param_groups = inner.param_groups
         self._take_groups(self.brought["groups"])

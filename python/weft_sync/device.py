@@ -20,7 +20,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import torch
 
-from . import _alike, _asked, _world
+from . import _alike, _asked, _saved, _world
 from ._compress import Rows, Runs, Squares, Whole
 from ._copies import copies_for
 from ._library import Config, Context, Error, Mesh
@@ -453,10 +453,20 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Before the first step."""
+        if "weft" not in state_dict:
+            if self.inner is None:
+                raise Error("format", "the state is not of an optimizer of weft's; expected that of a "
+                            "torch optimizer where one is inside")
+            self._turn = _saved.steps_of(state_dict)
+            self._sync.resume(self._turn)
+            self.inner.load_state_dict(state_dict)
+            self.param_groups = self.inner.param_groups
+            return
         own, here = state_dict["weft"], (self.kind.kind, self.mesh.rank, self.mesh.size)
         if (own["kind"], own["rank"], own["size"]) != here:
             raise Error("format", f"the state is of {own['kind']}, rank {own['rank']} of "
-                        f"{own['size']}; this is {here[0]}, rank {here[1]} of {here[2]}")
+                        f"{own['size']}; this is {here[0]}, rank {here[1]} of {here[2]}; each process "
+                        "saves and loads its own")
         for t in self._tensors:
             saved = state_dict["state"][t.index]
             if saved["momentum"].shape != t.shape:

@@ -17,7 +17,7 @@ from typing import Any, Iterable, Iterator, Sequence
 
 import torch
 
-from . import _alike, _asked, _places, _world
+from . import _alike, _asked, _places, _saved, _world
 from ._copies import copies_for
 from ._held import KINDS, Held
 from ._library import Config, Context, Error, Mesh, Parcel
@@ -123,8 +123,9 @@ class DeviceMix(Closing):
             if kind is not None:
                 self._held = kind(self._config, self._flat.read(), partners)
         self._first = True
+        beside = _saved.Beside(self.optimizer, self._pack, self._unpack)
         self._handles = [self.optimizer.register_step_pre_hook(self._before),
-                         self.optimizer.register_step_post_hook(self._after)]
+                         self.optimizer.register_step_post_hook(self._after), *beside.handles]
 
     # --- whole parameters, to and from libweft's array ---
 
@@ -228,7 +229,11 @@ class DeviceMix(Closing):
 
     def state_dict(self) -> dict[str, Any]:
         """Of this rank, with the optimizer's under "inner"; what weft.Mix saves, so either loads
-        the other's."""
+        the other's. The optimizer's own state_dict has it, too, for frameworks."""
+        inner = _saved.plain(self.optimizer)
+        return {**self._pack(), "param_groups": inner["param_groups"], "inner": inner}
+
+    def _pack(self) -> dict[str, Any]:
         self._sync.rest()
         with torch.no_grad():
             arrays = self._arrays()
@@ -239,19 +244,30 @@ class DeviceMix(Closing):
         own = {"step": self.report.step if self.report else self._resumed,
                "numbers": self._sync.numbers(), "size": size, "rank": rank,
                "arrays": list(arrays)}
-        inner = self.optimizer.state_dict()
-        return {"state": state, "param_groups": inner["param_groups"], "weft": own,
-                "inner": inner}
+        return {"state": state, "weft": own}
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Before the first step; training then goes on with the same bits."""
+        """Before the first step; training then goes on with the same bits. A state of the optimizer
+        alone is taken over."""
+        if "weft" in state_dict or _saved.OWN in state_dict:
+            self._unpack(state_dict.get(_saved.OWN, state_dict))
+        else:
+            self._resume(_saved.steps_of(state_dict))
+        _saved.load_plain(self.optimizer, state_dict.get("inner", state_dict))
+
+    def _resume(self, steps: int) -> None:
+        self._sync.resume(steps)
+        self._resumed = steps
+
+    @torch.no_grad()
+    def _unpack(self, state_dict: dict[str, Any]) -> None:
         own, arrays, (rank, size) = state_dict["weft"], self._arrays(), self._sync.seat()
         given = [name for name in own["arrays"] if not name.startswith("optimizer.")]
         if given != list(arrays) or (own["size"], own["rank"]) != (size, rank):
             raise Error("format", f"the state was saved by rank {own['rank']} of {own['size']} "
                         f"with arrays {', '.join(own['arrays'])}; this is rank {rank} of {size} "
-                        f"with {', '.join(arrays)}")
+                        f"with {', '.join(arrays)}; each process saves and loads its own")
         for i, local in enumerate(self._flat.local):
             for name, flat in arrays.items():
                 saved = state_dict["state"][i][name]
@@ -263,9 +279,7 @@ class DeviceMix(Closing):
         self._flat.write(arrays["parameters"])
         self._down()
         self._sync.set_numbers(own["numbers"] or self._sync.numbers())
-        self._sync.resume(own["step"])
-        self._resumed = own["step"]
-        self.optimizer.load_state_dict(state_dict["inner"])
+        self._resume(own["step"])
 
     def __enter__(self) -> DeviceMix:
         return self

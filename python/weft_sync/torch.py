@@ -30,7 +30,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
                       "pip install 'weft-sync[torch]'") from error
 
-from . import _alike, _asked, _back, _places, _together, _world
+from . import _alike, _asked, _back, _places, _saved, _together, _world
 from ._carried import Carried
 from ._library import Context, Error, LeftBehind, Mesh, PeerError
 from ._loss import called, number
@@ -324,6 +324,8 @@ class Optimizer(Closing, torch.optim.Optimizer):
         if self._looked:
             return
         self._looked = True
+        if self.inner is not None:
+            self.param_groups = self.inner.param_groups  # its load_state_dict makes others
         n = sum(len(group["params"]) for group in self.param_groups)
         if n != len(self._places):
             raise Error("argument", f"the optimizer has {n} parameters, {len(self._places)} when "
@@ -570,7 +572,15 @@ class Optimizer(Closing, torch.optim.Optimizer):
         return told.report
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next step depends on, of this rank: every rank saves its own."""
+        """All that the next step depends on, of this rank: every rank saves its own. Where copies
+        are equal and keep nothing of their own (ddp, hsdp) one rank's state is all ranks'."""
+        packed = self._pack()
+        if self.inner is not None and not isinstance(self._sync, Follower):
+            packed["inner"] = _saved.plain(self.inner)
+        return packed
+
+    def _pack(self) -> dict[str, Any]:
+        """Without the state of an optimizer inside."""
         if isinstance(self._sync, Follower):
             return {"state": {}, "param_groups": [], "weft": None}
         self._sync.rest()
@@ -591,10 +601,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         own = {"step": self.report.step if self.report else self._resumed,
                "numbers": self._sync.numbers(), "size": size, "rank": rank,
                "arrays": list(arrays)}
-        packed = {"state": state, "param_groups": groups, "weft": own}
-        if self.inner is not None:
-            packed["inner"] = self.inner.state_dict()
-        return packed
+        return {"state": state, "param_groups": groups, "weft": own}
 
     def _arrays(self) -> dict[str, int]:
         """Names and numbers of libweft's arrays that the next step depends on: not of those of its
@@ -608,18 +615,67 @@ class Optimizer(Closing, torch.optim.Optimizer):
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Before the first step; training then goes on with the same bits."""
-        own = state_dict["weft"]
+        """Before the first step; training then goes on with the same bits. A state of the torch
+        optimizer inside, or of torch's AdamW where weft's steps, is taken over."""
         if isinstance(self._sync, Follower):
             return self._tell_node()
-        arrays, names = self._arrays(), list(self._arrays())
+        if "weft" in state_dict:
+            self._unpack(state_dict)
+        elif _saved.OWN in state_dict:
+            self._unpack(state_dict[_saved.OWN])
+        else:
+            self._take_over(state_dict)
+        if self.inner is not None:
+            _saved.load_plain(self.inner, state_dict.get("inner", state_dict))
+            self.param_groups = self.inner.param_groups
+        else:
+            self._take_groups(state_dict["param_groups"], "weft" in state_dict)
+        self._tell_node()
+
+    def _take_groups(self, groups: list[dict[str, Any]], own: bool) -> None:
+        """Rates and weight decays; all that there is in groups that weft has saved."""
+        if len(groups) != len(self.param_groups):
+            raise Error("format", f"the state is of {len(groups)} parameter groups, this optimizer "
+                        f"has {len(self.param_groups)}")
+        for group, saved in zip(self.param_groups, groups):
+            group.update({k: v for k, v in saved.items() if k != "params" and (
+                own or k in ("lr", "initial_lr", "weight_decay"))})
+
+    def _take_over(self, packed: dict[str, Any]) -> None:
+        """A state that torch's own optimizer saved."""
+        if self.inner is not None:
+            steps = _saved.steps_of(packed)
+        else:
+            arrays = self._arrays()
+            steps = _saved.take_over(
+                packed, self._config, [place.shape for place in self._places],
+                lambda name, i, values: self._write(self._sync.state(arrays[name], i), values))
+        self._resume(steps)
+
+    def _resume(self, steps: int) -> None:
+        self._sync.resume(steps)
+        self._resumed = steps
+
+    def _equal_copies(self) -> bool:
+        """Whether any rank's state is that of all that have the same rows."""
+        return all(name == "parameters" or name.startswith("optimizer.")
+                   for name in self._sync.states()) and \
+            self._config.number("mixer.kind") == "none"
+
+    @torch.no_grad()
+    def _unpack(self, state_dict: dict[str, Any]) -> None:
+        if isinstance(self._sync, Follower):
+            return
+        own, arrays, names = state_dict["weft"], self._arrays(), list(self._arrays())
         rank, size = self._sync.seat()
+        alike = self._equal_copies() and own["rank"] % self._shards == rank % self._shards
         given = [name for name in own["arrays"]
                  if self.inner is None or not name.startswith("optimizer.")]
-        if given != names or (own["size"], own["rank"]) != (size, rank):
+        if given != names or not (alike or (own["size"], own["rank"]) == (size, rank)):
             raise Error("format", f"the state was saved by rank {own['rank']} of {own['size']} "
                         f"with arrays {', '.join(own['arrays'])}; this is rank "
-                        f"{rank} of {size} with {', '.join(names)}")
+                        f"{rank} of {size} with {', '.join(names)}; each process saves and loads its "
+                        "own, in a file of its own or by weft.PerRank")
         for place in self._places:
             for name, k in arrays.items():
                 saved = state_dict["state"][place.index][name]
@@ -628,15 +684,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
                                 f"{tuple(saved.shape)}, this model has {tuple(place.shape)}")
                 self._write(self._sync.state(k, place.index), saved)
         self._sync.set_numbers(own["numbers"] or self._sync.numbers())
-        self._sync.resume(own["step"])
-        self._resumed = own["step"]
-        if self.inner is not None:
-            self.inner.load_state_dict(state_dict["inner"])
-            self.param_groups = self.inner.param_groups
-        else:
-            for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
-                group.update({k: v for k, v in saved.items() if k != "params"})
-        self._tell_node()
+        self._resume(own["step"])
 
     @staticmethod
     def _write(address: int, values: torch.Tensor) -> None:
@@ -675,8 +723,9 @@ class Mix:
             self.weft.close()
             raise Error("config", f"method {method} exchanges gradients in each step; "
                         "use weft.Optimizer(model, optimizer, method=...)")
+        beside = _saved.Beside(optimizer, self.weft._pack, self.weft._unpack)
         self._handles = [optimizer.register_step_pre_hook(self._before),
-                         optimizer.register_step_post_hook(self._after)]
+                         optimizer.register_step_post_hook(self._after), *beside.handles]
 
     def _before(self, *_: Any) -> None:
         if self.weft._left is not None:
@@ -729,7 +778,8 @@ class Mix:
         self.weft.average()
 
     def state_dict(self) -> dict[str, Any]:
-        """Of this rank: the state of the mixing, with the optimizer's under "inner"."""
+        """Of this rank: the state of the mixing, with the optimizer's under "inner". The optimizer's
+        own state_dict has that of the mixing, too, for frameworks."""
         return self.weft.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
