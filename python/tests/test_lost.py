@@ -19,7 +19,7 @@ def rank_of():
 
 
 class Said(logging.Handler):
-    """What the package's log says in this process."""
+    """What the package's log says in this process while it trains, of the others."""
 
     def __init__(self):
         super().__init__()
@@ -27,7 +27,8 @@ class Said(logging.Handler):
         logging.getLogger("weft_sync").addHandler(self)
 
     def emit(self, record):
-        self.sentences.append(record.getMessage())
+        if "hands signs to" not in record.getMessage():  # test_asked.py
+            self.sentences.append(record.getMessage())
 
 
 STEPS, AT = 24, 5
