@@ -18,13 +18,15 @@ static void log_line(void *user, weft_log_level level, const char *line) {
     progress_note(level == WEFT_LOG_WARN ? "weft: warning: " : "", shown);
 }
 
+void program_speak(weft_ctx *ctx) { weft_ctx_set_sink(ctx, log_line, NULL); }
+
 weft_ctx *program_context(void) {
     weft_ctx *ctx;
     if (weft_ctx_create(&ctx) != WEFT_OK) {
         usage_error("no memory left to start");
         return NULL;
     }
-    weft_ctx_set_sink(ctx, log_line, NULL);
+    program_speak(ctx);
     return ctx;
 }
 

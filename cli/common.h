@@ -11,6 +11,10 @@
 /* Makes a context that logs to stderr. Prints the reason and returns NULL if that fails. */
 weft_ctx *program_context(void);
 
+/* From now on what the library logs is printed, as from the beginning; a process that is not
+ * the first of its run is silent until it is. */
+void program_speak(weft_ctx *ctx);
+
 /* The exit code of a status: CODE_USAGE for an error of the user, else CODE_FAILED. */
 int code_of(weft_status status);
 

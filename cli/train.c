@@ -159,6 +159,7 @@ static void show_start(void *user, const weft_run_summary *s) {
 static void show_step(void *user, const weft_step_record *r) {
     view *v = user;
     char sentence[400];
+    program_speak(v->ctx); /* this process leads now, if it did not before */
     v->step_tokens = r->tokens;
     v->losses[v->n_losses++ % RECENT] = r->loss;
     if (v->watch && weft_watch_step(v->watch, r, sentence, sizeof sentence) && !v->quiet)

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* A file that only grows: a write is all there, whatever a signal interrupts, or nothing of it
  * is: after an error the file is cut back to where it ended. What is there already is kept, or
- * refused where a fresh file was asked for; pipes and devices are no files to append to. */
+ * refused where a fresh file was asked for; pipes and devices are no files to append to.
+ * What a run tells of itself waits in memory while the disk refuses it. */
 #include "record/append.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
+
+static const double between_tries_s = 0.2;
 
 static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path,
                               int error) {
@@ -50,9 +55,8 @@ weft_status wefti_append_init(weft_ctx *ctx, const char *path, bool fresh, bool 
     return status;
 }
 
-weft_status wefti_append_write(weft_ctx *ctx, wefti_append *file, const void *bytes,
-                               int64_t n_bytes) {
-    const char *at = bytes;
+/* Returns 0, or the error after which nothing of the piece is in the file. */
+static int write_piece(wefti_append *file, const char *at, int64_t n_bytes) {
     int64_t left = n_bytes;
     while (left > 0) {
         ssize_t put = write(file->fd, at, (size_t)left);
@@ -60,24 +64,92 @@ weft_status wefti_append_write(weft_ctx *ctx, wefti_append *file, const void *by
         if (put < 0) {
             int error = errno;
             (void)!ftruncate(file->fd, file->n_bytes);
-            return fail_errno(ctx, "write", file->path, error);
+            return error;
         }
         at += put;
         left -= put;
     }
     file->n_bytes += n_bytes;
+    return 0;
+}
+
+/* --- what waits --- */
+
+void wefti_append_wait(wefti_append *file, int64_t room) { file->room = room; }
+
+static void tell_lost(const wefti_append *file, char *out, size_t size) {
+    snprintf(out, size, "none of its lines was lost");
+    if (file->n_dropped > 0)
+        snprintf(out, size, "%lld of its lines found no room in memory and are lost",
+                 (long long)file->n_dropped);
+}
+
+/* Writes what waits. Returns 0, or the error. */
+static int catch_up(weft_ctx *ctx, wefti_append *file) {
+    char lost[100];
+    int error = write_piece(file, file->waiting.bytes, file->waiting.n);
+    if (error != 0) return error;
+    wefti_buffer_fini(ctx, &file->waiting);
+    tell_lost(file, lost, sizeof lost);
+    weft_ctx_log(ctx, WEFT_LOG_WARN, "%s is written again; %s", file->path, lost);
+    file->refused = false;
+    file->n_dropped = 0;
+    return 0;
+}
+
+/* The disk is not asked with every line. */
+static bool is_due(const wefti_append *file) {
+    return wefti_now_s() - file->tried_s >= between_tries_s;
+}
+
+static void put_aside(weft_ctx *ctx, wefti_append *file, const void *bytes,
+                      int64_t n_bytes, int error) {
+    wefti_buffer *waiting = &file->waiting;
+    if (!file->refused)
+        weft_ctx_log(ctx, WEFT_LOG_WARN,
+                     "could not write %s: %s; its lines wait in memory, up to %lld MB of "
+                     "them, until it can be written",
+                     file->path, strerror(error), (long long)file->room >> 20);
+    if (error != EAGAIN) file->tried_s = wefti_now_s();
+    file->refused = true;
+    bool fits = waiting->n + n_bytes <= file->room;
+    if (fits) wefti_buffer_put(ctx, waiting, bytes, n_bytes);
+    if (waiting->status == WEFT_OK && fits) return;
+    file->n_dropped++;
+    if (waiting->status == WEFT_OK) return;
+    waiting->status = WEFT_OK; /* what it has stays */
+    weft_ctx_clear(ctx);
+}
+
+weft_status wefti_append_write(weft_ctx *ctx, wefti_append *file, const void *bytes,
+                               int64_t n_bytes) {
+    int error = 0;
+    if (file->refused) error = is_due(file) ? catch_up(ctx, file) : EAGAIN;
+    if (error == 0) error = write_piece(file, bytes, n_bytes);
+    if (error == 0) return WEFT_OK;
+    if (file->room == 0) return fail_errno(ctx, "write", file->path, error);
+    put_aside(ctx, file, bytes, n_bytes, error);
     return WEFT_OK;
 }
 
 weft_status wefti_append_sync(weft_ctx *ctx, wefti_append *file) {
+    int error = file->refused ? catch_up(ctx, file) : 0;
+    if (error != 0) return fail_errno(ctx, "write", file->path, error);
     if (fsync(file->fd) == 0) return WEFT_OK;
     return fail_errno(ctx, "sync", file->path, errno);
 }
 
 weft_status wefti_append_fini(weft_ctx *ctx, wefti_append *file) {
-    weft_status status = wefti_append_sync(ctx, file);
+    weft_status status = WEFT_OK;
+    if (file->refused && catch_up(ctx, file) != 0)
+        weft_ctx_log(ctx, WEFT_LOG_WARN,
+                     "the end of %s is lost: the disk did not take it any more",
+                     file->path);
+    else
+        status = wefti_append_sync(ctx, file);
     if (close(file->fd) != 0 && status == WEFT_OK)
         status = fail_errno(ctx, "close", file->path, errno);
+    wefti_buffer_fini(ctx, &file->waiting);
     wefti_free(ctx, file->path);
     *file = (wefti_append){.fd = -1};
     return status;

@@ -142,6 +142,7 @@ weft_status wefti_metrics_open(weft_ctx *ctx, const char *path, int64_t first_st
     if (status == WEFT_OK)
         status = wefti_append_init(ctx, path, false, &exists, &m->file);
     if (status == WEFT_OK) {
+        wefti_append_wait(&m->file, WEFTI_METRICS_ROOM);
         *out = m;
         return WEFT_OK;
     }

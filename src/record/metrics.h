@@ -31,6 +31,8 @@ typedef struct wefti_metric {
 
 typedef struct wefti_metrics wefti_metrics;
 
+enum { WEFTI_METRICS_ROOM = 16 << 20 }; /* bytes of lines that may wait */
+
 /* Opens `path` for appending. Lines of an older run with "step" >= first_step and a last
  * line that a crash cut off are dropped first (the file is written aside and renamed), so
  * that a run resumed at first_step has each step once; first_step = 0 begins with an
@@ -41,11 +43,11 @@ weft_status wefti_metrics_open(weft_ctx *ctx, const char *path, int64_t first_st
                                wefti_metrics **out) WEFT_CHECKED;
 
 /* Appends a line with one write. Allocates nothing unless the line is longer than any
- * before and than 4 KiB. On failure the file is as it was. */
+ * before and than 4 KiB, or waits in memory because the disk refuses it (append.h). */
 weft_status wefti_metrics_write(weft_ctx *ctx, wefti_metrics *metrics,
                                 const wefti_metric *row, int n) WEFT_CHECKED;
 
-/* The lines so far are on the disk. */
+/* The lines so far are on the disk; an error while some wait. */
 weft_status wefti_metrics_sync(weft_ctx *ctx, wefti_metrics *metrics) WEFT_CHECKED;
 
 /* Syncs and closes; NULL is accepted. */

@@ -37,7 +37,12 @@
 #include "record/append.h"
 #include "record/protobuf.h"
 
-enum { MESSAGE_BYTES = 4096, MAX_FILES = 1000, SESSION_START = 1 };
+enum {
+    MESSAGE_BYTES = 4096,
+    MAX_FILES = 1000,
+    SESSION_START = 1,
+    ROOM = 16 << 20 /* bytes that may wait for the disk */
+};
 
 struct wefti_tfevents {
     wefti_append file;
@@ -289,6 +294,7 @@ weft_status wefti_tfevents_create(weft_ctx *ctx, const char *folder, int64_t fir
     if (status == WEFT_OK) {
         status = write_head(ctx, e, first_step, unix_s);
         if (status == WEFT_OK) {
+            wefti_append_wait(&e->file, ROOM);
             *out = e;
             return WEFT_OK;
         }

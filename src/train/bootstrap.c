@@ -20,7 +20,7 @@
 #include "base/memory.h"
 #include "comm/elastic.h"
 
-enum { PIECE_BYTES = 4 << 20, CHANNEL = 7, MAX_FILES = 4096 };
+enum { PIECE_BYTES = 4 << 20, CHANNEL = 7, MAX_FILES = 4096, NO_FILE = -1 };
 
 /* Distance between the tags of two pieces of a file. */
 static const int64_t NEXT_PIECE = (int64_t)1 << 32;
@@ -113,12 +113,15 @@ weft_status wefti_bootstrap_look(weft_ctx *ctx, wefti_bootstrap *c, const char *
     if (c->comm->rank == 0) {
         snprintf(path, sizeof path, "%.4000s/.seen-%llx-%llx", folder,
                  (unsigned long long)mark[0], (unsigned long long)mark[1]);
-        WEFT_TRY(wefti_file_write(ctx, path, mark, sizeof mark));
+        if (wefti_file_write(ctx, path, mark, sizeof mark) != WEFT_OK) mark[1] = NO_FILE;
+        if (mark[1] == NO_FILE) weft_ctx_clear(ctx);
     }
     WEFT_TRY(wefti_bootstrap_tell(c, mark, sizeof mark));
     snprintf(path, sizeof path, "%.4000s/.seen-%llx-%llx", folder,
              (unsigned long long)mark[0], (unsigned long long)mark[1]);
     bool sees = exists(path);
+    if (mark[1] == NO_FILE) /* a full disk: taken to be the machine's */
+        sees = c->comm->rank == 0 || wefti_elastic_same_host(c->mesh, 0, c->comm->rank);
     WEFT_TRY(wefti_comm_all_gather(c->comm, c->n_messages++, &sees, 1, c->sees));
     if (c->comm->rank == 0) unlink(path);
     return WEFT_OK;
@@ -141,20 +144,23 @@ static weft_status send_bytes(weft_ctx *ctx, wefti_bootstrap *c, int fd, int64_t
     return WEFT_OK;
 }
 
+/* Takes all pieces that are sent, even if the disk refuses one (fd -1: it has refused the
+ * file). */
 static weft_status receive_bytes(weft_ctx *ctx, wefti_bootstrap *c, int fd,
                                  int64_t n_bytes, int from, int64_t tag,
                                  const char *path) {
+    weft_status kept = WEFT_OK;
     for (int64_t done = 0; done < n_bytes;) {
         int64_t wanted = n_bytes - done < PIECE_BYTES ? n_bytes - done : PIECE_BYTES;
         const void *view;
         tag += NEXT_PIECE;
         WEFT_TRY(wefti_comm_receive(c->comm, from, tag, wanted, &view));
-        weft_status status = wefti_file_pwrite(ctx, fd, path, view, wanted, done);
+        if (fd >= 0 && kept == WEFT_OK)
+            kept = wefti_file_pwrite(ctx, fd, path, view, wanted, done);
         wefti_comm_release(c->comm, from, tag);
-        WEFT_TRY(status);
         done += wanted;
     }
-    if (fsync(fd) == 0) return WEFT_OK;
+    if (fd < 0 || kept != WEFT_OK || fsync(fd) == 0) return kept;
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not sync %s: %s", path,
                          strerror(errno));
 }
@@ -163,17 +169,17 @@ static weft_status send_file(weft_ctx *ctx, wefti_bootstrap *c, int to, int64_t 
                              const char *path, char *piece) {
     struct stat info = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &info) != 0) {
-        if (fd >= 0) close(fd);
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", path,
-                             strerror(errno));
-    }
-    int64_t n_bytes = (int64_t)info.st_size;
+    bool fine = fd >= 0 && fstat(fd, &info) == 0;
+    int error = errno;
+    int64_t n_bytes = fine ? (int64_t)info.st_size : NO_FILE;
     weft_status status = wefti_comm_send(c->comm, to, tag, &n_bytes, sizeof n_bytes);
     if (status == WEFT_OK) status = wefti_comm_await(c->comm, tag);
-    if (status == WEFT_OK) status = send_bytes(ctx, c, fd, n_bytes, to, tag, piece, path);
-    close(fd);
-    return status;
+    if (status == WEFT_OK && fine)
+        status = send_bytes(ctx, c, fd, n_bytes, to, tag, piece, path);
+    if (fd >= 0) close(fd);
+    if (fine || status != WEFT_OK) return status;
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", path,
+                         strerror(error));
 }
 
 static weft_status receive_file(weft_ctx *ctx, wefti_bootstrap *c, int from, int64_t tag,
@@ -183,16 +189,20 @@ static weft_status receive_file(weft_ctx *ctx, wefti_bootstrap *c, int from, int
     WEFT_TRY(wefti_comm_receive(c->comm, from, tag, sizeof n_bytes, &view));
     memcpy(&n_bytes, view, sizeof n_bytes);
     wefti_comm_release(c->comm, from, tag);
+    if (n_bytes == NO_FILE)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "rank %d could not read %s", from, path);
     if (n_bytes < 0)
         return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
                              "rank %d announced %lld bytes for %s, expected at least 0",
                              from, (long long)n_bytes, path);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    weft_status made = WEFT_OK;
     if (fd < 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not create %s: %s", path,
+        made = weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not create %s: %s", path,
                              strerror(errno));
     weft_status status = receive_bytes(ctx, c, fd, n_bytes, from, tag, path);
-    if (close(fd) != 0 && status == WEFT_OK)
+    if (status == WEFT_OK) status = made;
+    if (fd >= 0 && close(fd) != 0 && status == WEFT_OK)
         status = weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not close %s: %s", path,
                                strerror(errno));
     return status;

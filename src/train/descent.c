@@ -66,14 +66,14 @@ weft_status wefti_descent_judge(weft_ctx *ctx, const char *folder,
     int64_t newest = newest_of(r);
     if (own && newest <= steps_done + MOST_APART) return WEFT_OK;
     if (own)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "%s holds step %lld, expected at most %lld from members of "
                              "this process, which has done step %lld: the others went on "
                              "without it, and it writes nothing there",
                              folder, (long long)newest,
                              (long long)steps_done + MOST_APART, (long long)steps_done);
     return weft_ctx_fail(
-        ctx, WEFT_ERR_FILE,
+        ctx, WEFT_ERR_CONFIG,
         "%s holds step %lld of view %lld of run %016llx, from which this process does "
         "not "
         "descend: it has done step %lld in another view, was left behind, and writes "

@@ -19,9 +19,9 @@ typedef struct wefti_descent_record {
 weft_status wefti_descent_read(weft_ctx *ctx, const char *folder,
                                wefti_descent_record *out) WEFT_CHECKED;
 
-/* Fails with one sentence if a process with these views, which has done `steps_done` steps,
- * does not descend from the record: the last view is none of its own, or the same members are
- * further than members can be apart. */
+/* Fails with one sentence (WEFT_ERR_CONFIG) if a process with these views, which has done
+ * `steps_done` steps, does not descend from the record: the last view is none of its own, or the
+ * same members are further than members can be apart. */
 weft_status wefti_descent_judge(weft_ctx *ctx, const char *folder,
                                 const wefti_descent_record *record,
                                 const wefti_viewlog *views,

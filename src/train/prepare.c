@@ -418,16 +418,23 @@ typedef struct origin {
 
 /* A process that does not see the leader's folder would write into its own, if the leader was
  * lost. What is in it may not be this run's: better said before than then. */
-static void warn_of_other_run(weft_ctx *ctx, const wefti_prepared *p) {
-    const wefti_bootstrap *b = &p->bootstrap;
-    if (wefti_bootstrap_leads(b) || wefti_bootstrap_sees(b, wefti_bootstrap_rank(b)))
-        return;
+static weft_status warn_of_other_run(weft_ctx *ctx, wefti_prepared *p) {
+    wefti_bootstrap *b = &p->bootstrap;
     const char *folder = p->config->run.folder;
-    if (wefti_descent_check(ctx, folder, p->views, p->job->first_step) == WEFT_OK) return;
-    weft_ctx_log(ctx, WEFT_LOG_WARN,
-                 "if rank 0 is lost, rank %d does not write in its place: %s",
-                 wefti_bootstrap_rank(b), weft_ctx_message(ctx));
-    weft_ctx_clear(ctx);
+    double others = 0;
+    if (!wefti_bootstrap_sees(b, wefti_bootstrap_rank(b)))
+        others = wefti_descent_check(ctx, folder, p->views, p->job->first_step) !=
+                 WEFT_OK;
+    if (others > 0) weft_ctx_clear(ctx);
+    WEFT_TRY(wefti_bootstrap_sum(b, &others));
+    if (others == 0 || !wefti_bootstrap_leads(b)) return WEFT_OK;
+    weft_ctx_log(
+        ctx, WEFT_LOG_WARN,
+        "%.0f of the processes do not see %s here, and have another run in their "
+        "folder of that name: if this process is lost, they do not write in its "
+        "place",
+        others, folder);
+    return WEFT_OK;
 }
 
 /* All processes go on from what the leader has left in the folder. */
@@ -437,8 +444,7 @@ static weft_status tell_origin(weft_ctx *ctx, wefti_prepared *p) {
     WEFT_TRY(wefti_bootstrap_tell(&p->bootstrap, &o, sizeof o));
     p->elapsed_s = o.elapsed_s;
     if (o.follows) WEFT_TRY(wefti_viewlog_follow(ctx, p->views, o.chain));
-    warn_of_other_run(ctx, p);
-    return WEFT_OK;
+    return warn_of_other_run(ctx, p);
 }
 
 /* A run that begins from a model takes over the model's shape. When it is resumed, its
@@ -555,6 +561,7 @@ static weft_status prepare_with(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
     *out = NULL;
     wefti_prepared *p;
     WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the run", &p));
+    p->ctx = ctx;
     p->config = config;
     weft_status status = WEFT_OK;
     if (prepare_all == prepare_joiner) /* a joiner sends nothing before it is a member */

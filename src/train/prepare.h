@@ -14,24 +14,29 @@
 
 /* Everything that is made before the ranks start, and shared by them. */
 typedef struct wefti_prepared {
+    weft_ctx *ctx; /* borrowed: what is here belongs to it */
     wefti_bootstrap bootstrap;
     weft_tokenizer *tokenizer; /* owned, like the next three */
     weft_chat *chat;           /* of prompts; or NULL; owned */
     weft_dataset *dataset;
     weft_config *config; /* borrowed: the configuration as the run began */
     wefti_job *job;
-    weft_config *own_config;  /* the job's, after a change of the world; or NULL */
-    wefti_journal *journal;   /* of the leader */
-    wefti_viewlog *views;     /* who takes part, in each process; NULL: not recorded */
-    uint64_t checksum;        /* of this rank's parameters when it left its last world */
-    wefti_lease *lease;       /* of the leader: no other process writes the run folder */
-    uint64_t lease_run;       /* of the lease, also where the leader is another process */
-    bool joins;               /* this process joins a run that is training */
-    bool bare;                /* and has no parameters and state yet */
-    bool on_text;             /* false: on generated tokens, and without files */
-    bool finished;            /* a resumed run with no step left */
-    wefti_base base;          /* owned: of a model that is trained in part */
-    wefti_saved_layout saved; /* step = -1: a new run */
+    weft_config *own_config; /* the job's, after a change of the world; or NULL */
+    wefti_journal *journal;  /* of the leader */
+    wefti_viewlog *views;    /* who takes part, in each process; NULL: not recorded */
+    uint64_t checksum;       /* of this rank's parameters when it left its last world */
+    wefti_lease *lease;      /* of the leader: no other process writes the run folder */
+    uint64_t lease_run;      /* of the lease, also where the leader is another process */
+    int64_t view; /* of the members, in which this process took over the folder */
+    int n_late;   /* times that the disk refused that; last at late_s */
+    double late_s;
+    int64_t n_unsaved, unsaved_step; /* checkpoints that could not be written */
+    bool joins;                      /* this process joins a run that is training */
+    bool bare;                       /* and has no parameters and state yet */
+    bool on_text;                    /* false: on generated tokens, and without files */
+    bool finished;                   /* a resumed run with no step left */
+    wefti_base base;                 /* owned: of a model that is trained in part */
+    wefti_saved_layout saved;        /* step = -1: a new run */
     char saved_path[PATH_MAX];
     weft_run_summary summary;
     char texts[7][512]; /* the summary's */

@@ -21,6 +21,7 @@
 
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/adapted.h"
@@ -356,12 +357,12 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
 /* Takes the lease of the folder, if its records say that nobody went on without this
  * process: asked before, so that nothing is touched if somebody did, and again when nobody
  * else can write any more. */
-static weft_status take_lease(weft_ctx *ctx, wefti_prepared *p,
-                              const wefti_elastic_world *w) {
+static weft_status take_lease(weft_ctx *ctx, wefti_prepared *p) {
     const char *folder = p->config->run.folder;
     const wefti_lease_claim claim = {
-        .folder = folder, .run = p->lease_run, .view = w->number};
+        .folder = folder, .run = p->lease_run, .view = p->view};
     int64_t done = p->job->first_step;
+    if (p->lease) return WEFT_OK;
     WEFT_TRY(wefti_file_mkdirs(ctx, folder));
     WEFT_TRY(wefti_descent_check(ctx, folder, p->views, done));
     WEFT_TRY(wefti_lease_take(ctx, &claim, &p->lease));
@@ -370,22 +371,55 @@ static weft_status take_lease(weft_ctx *ctx, wefti_prepared *p,
     return WEFT_OK;
 }
 
+/* The disk refuses to let this process take over: it goes on, and asks again. Worth a word if
+ * it is refused again, a second later. */
+static weft_status put_off(wefti_prepared *p, bool again) {
+    if (!again) p->n_late = 0;
+    if (p->n_late++ == 1)
+        weft_ctx_log(
+            p->ctx, WEFT_LOG_WARN,
+            "could not take over %s: %s; nothing is written until the disk takes "
+            "it",
+            p->config->run.folder, weft_ctx_message(p->ctx));
+    weft_ctx_clear(p->ctx);
+    p->late_s = wefti_now_s();
+    return WEFT_OK;
+}
+
 /* The first rank writes the files of the run. It takes the lease of the folder with the
  * name of the run and a later view than that of the former holder, which may be alive but
  * takes no part any more. One that may not write was left behind by the others. */
+static weft_status take_now(weft_ctx *ctx, wefti_prepared *p) {
+    weft_status status = take_lease(p->ctx, p);
+    if (status == WEFT_OK) status = wefti_prepared_write(p->ctx, p);
+    if (status == WEFT_ERR_FILE) return put_off(p, ctx != p->ctx);
+    if (status == WEFT_OK && p->n_late > 0)
+        weft_ctx_log(p->ctx, WEFT_LOG_WARN,
+                     "took over %s late: steps after step %lld have no lines",
+                     p->config->run.folder, (long long)p->job->first_step);
+    p->n_late = 0;
+    if (status == WEFT_OK) return WEFT_OK;
+    wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED);
+    if (ctx != p->ctx) weft_ctx_fail(ctx, status, "%s", weft_ctx_message(p->ctx));
+    return status;
+}
+
+weft_status wefti_regroup_take_over(weft_ctx *ctx, wefti_prepared *p) {
+    return p->n_late > 0 && wefti_now_s() - p->late_s >= 1 ? take_now(ctx, p) : WEFT_OK;
+}
+
 static weft_status take_over(weft_ctx *ctx, wefti_prepared *p,
                              const wefti_elastic_world *w) {
     if (!wefti_bootstrap_leads(&p->bootstrap) || p->journal) return WEFT_OK;
-    WEFTI_TRY_OR(take_lease(ctx, p, w),
-                 wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED));
-    return wefti_prepared_write(ctx, p);
+    p->view = w->number;
+    return take_now(ctx, p);
 }
 
 /* Who writes the files goes on doing so in the next world, unless another process took them
  * over while this one slept. */
 static weft_status keep_lease(weft_ctx *ctx, wefti_prepared *p,
                               const wefti_elastic_world *w) {
-    if (!p->journal) return WEFT_OK;
+    if (!p->lease) return WEFT_OK;
     WEFTI_TRY_OR(wefti_lease_renew(ctx, p->lease, w->number),
                  wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED));
     return WEFT_OK;

@@ -27,6 +27,7 @@
 #include "train/prepare.h"
 #include "train/rank_threads.h"
 #include "train/regroup.h"
+#include "train/saving.h"
 #include "train/traces.h"
 
 /* What all rank threads share. */
@@ -179,14 +180,12 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
     return record;
 }
 
-/* Checks whether this process may still write the run folder. If not, the others have
- * continued without it; where membership allows it, the process may join again. Only the
- * first rank writes. */
+/* Only the first rank writes the run folder, and checks whether it still may. */
 static weft_status check_lease(const rank_thread *t, bool look) {
+    wefti_prepared *p = t->run->prepared;
     if (!leads(t)) return WEFT_OK;
-    weft_status status = wefti_lease_check(t->slot->ctx, t->run->prepared->lease, look);
-    if (status != WEFT_OK) wefti_elastic_note(t->mesh, WEFTI_FACT_REPLACED);
-    return status;
+    WEFT_TRY(wefti_regroup_take_over(t->slot->ctx, p));
+    return wefti_saving_check(t->slot->ctx, p, look);
 }
 
 static weft_status tell_step(rank_thread *t, weft_step_record record,
@@ -204,10 +203,10 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     run->prepared->exchange_s += record.exchange_s;
     run->prepared->wait_s += record.wait_s;
     if (run->hooks && run->hooks->on_step) run->hooks->on_step(run->hooks->user, &record);
-    if (!run->prepared->journal) return WEFT_OK;
     int64_t every = run->prepared->job->config->run.log_every;
     bool logged = record.step % every == 0 || record.step == record.steps;
     if (logged) WEFT_TRY(check_lease(t, false));
+    if (!run->prepared->journal) return WEFT_OK;
     return wefti_journal_step(run->prepared->journal, &record, logged);
 }
 
@@ -224,6 +223,7 @@ static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
         run->hooks->on_evaluation(run->hooks->user, &record);
     double bigram = last ? run->prepared->bigram_loss : NAN;
     WEFT_TRY(check_lease(t, false));
+    if (!run->prepared->journal) return WEFT_OK;
     return wefti_journal_evaluation(run->prepared->journal, &record, bigram);
 }
 
@@ -255,17 +255,6 @@ static bool is_pause(const rank_thread *t, int64_t done) {
     const weft_config *c = t->run->prepared->job->config;
     return t->stop_agreed || done == c->run.steps || is_due(c->run.eval_every, done) ||
            is_due(c->run.save_every, done) || is_due(c->run.compare_every, done);
-}
-
-/* The lines up to a checkpoint are on the disk before the checkpoint is, and only the
- * process that holds the folder's lease writes it. */
-static weft_status save(rank_thread *t, int64_t step) {
-    wefti_prepared *p = t->run->prepared;
-    WEFT_TRY(check_lease(t, true));
-    if (leads(t)) WEFT_TRY(wefti_journal_sync(p->journal));
-    const wefti_wording wording = {p->tokenizer, p->chat};
-    return wefti_state_save(t->slot->state, &p->bootstrap, p->job->config->run.folder,
-                            &wording, step);
 }
 
 /* A line of nodes.jsonl covers the steps between two pauses. */
@@ -301,7 +290,7 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     bool eval_due = is_due(config->run.eval_every, done);
     if (last || (eval_due && !stopping)) WEFT_TRY(evaluate(t, done, last));
     if (!last && !save_due && !stopping) return WEFT_OK;
-    return save(t, done);
+    return wefti_saving_save(t->slot->state, t->run->prepared, done, last || stopping);
 }
 
 /* Ends all steps up to `done`: nothing that was sent in them is needed any more. With
@@ -511,6 +500,7 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
     }
     if (t->mesh && t->mesh->elastic) WEFT_TRY(leave_together(t, step, whole));
     if (t->slot->first_here) t->run->result->stopped = t->stopping;
+    if (leads(t)) wefti_saving_tell(t->run->prepared);
     if (leads(t)) t->run->result->leads = true;
     return WEFT_OK;
 }
@@ -536,15 +526,23 @@ static weft_status enter(rank_thread *t, int64_t *step, bool *whole) {
     return regroup(t, *step, *step, whole);
 }
 
+static weft_status train_rank(rank_thread *t) {
+    int64_t step = t->run->prepared->job->first_step;
+    bool whole = true;
+    t->counted = step;
+    WEFT_TRY(t->run->prepared->joins ? enter(t, &step, &whole) : build_rank(t));
+    return rank_loop(t, step, whole);
+}
+
+/* What fails in things that all ranks share says so in their context. */
 static weft_status rank_main(wefti_slot *slot) {
     rank_thread t = {.run = slot->user, .slot = slot};
     t.mesh = t.run->prepared->bootstrap.mesh;
-    int64_t step = t.run->prepared->job->first_step;
-    bool whole = true;
-    t.counted = step;
-    WEFT_TRY(t.run->prepared->joins ? enter(&t, &step, &whole) : build_rank(&t));
-    weft_status status = rank_loop(&t, step, whole);
-    return status == WEFT_ERR_NUMERIC ? wefti_wrong_end(slot->ctx, t.mesh) : status;
+    weft_status status = train_rank(&t);
+    if (status == WEFT_ERR_NUMERIC) status = wefti_wrong_end(slot->ctx, t.mesh);
+    if (status != WEFT_OK && !weft_ctx_message(slot->ctx)[0])
+        weft_ctx_fail(slot->ctx, status, "%s", weft_ctx_message(t.run->ctx));
+    return status;
 }
 
 /* The world of this process. A process that joins is told how the ranks are arranged when

@@ -412,31 +412,59 @@ static weft_status bring_home(wefti_rank *r, wefti_bootstrap *bootstrap,
     return away && r->local == 0 ? wefti_file_remove_tree(r->ctx, partial) : WEFT_OK;
 }
 
-static weft_status barrier(wefti_rank *r) {
-    return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
+/* All ranks learn whether a disk has refused something on any of them. */
+static weft_status vote(wefti_rank *r, weft_status mine, bool *fine) {
+    if (mine != WEFT_OK && mine != WEFT_ERR_FILE) return mine;
+    double refused = mine != WEFT_OK;
+    WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 1, &refused));
+    *fine = refused == 0;
+    return WEFT_OK;
+}
+
+static weft_status begin(wefti_rank *r, const char *checkpoints, char *partial,
+                         const wefti_saving *what) {
+    WEFT_TRY(what->ready);
+    if (r->rank != 0) return WEFT_OK;
+    WEFT_TRY(wefti_checkpoint_begin(r->ctx, checkpoints, what->step, partial));
+    return create_files(r, partial, &what->wording);
+}
+
+/* The lease is looked at again: who slept in between has lost the folder. */
+static weft_status complete(wefti_rank *r, const char *checkpoints,
+                            const wefti_saving *what) {
+    if (r->rank != 0) return WEFT_OK;
+    if (wefti_lease_check(r->ctx, what->lease, true) != WEFT_OK) return WEFT_ERR_PEER;
+    return commit(r, checkpoints, what->step);
+}
+
+/* Nothing of it takes room. */
+static void drop(wefti_rank *r, const wefti_bootstrap *bootstrap, const char *partial) {
+    bool away = !wefti_bootstrap_sees(bootstrap, r->rank) && r->local == 0;
+    if (r->rank != 0 && !away) return;
+    weft_status dropped = wefti_file_remove_tree(r->ctx, partial);
+    (void)dropped; /* the next try begins with it */
 }
 
 weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
-                             const char *folder, const wefti_wording *wording,
-                             int64_t step) {
+                             const wefti_saving *what, bool *saved) {
     char checkpoints[PATH_MAX], partial[PATH_MAX];
-    WEFT_TRY(wefti_rank_control_early(r, step));
-    WEFT_TRY(join(r->ctx, checkpoints, folder, "checkpoints"));
+    *saved = false;
+    WEFT_TRY(wefti_rank_control_early(r, what->step));
+    WEFT_TRY(join(r->ctx, checkpoints, what->folder, "checkpoints"));
     if (snprintf(partial, sizeof partial, "%.4000s/step-%08lld.partial", checkpoints,
-                 (long long)step) < 0)
+                 (long long)what->step) < 0)
         return WEFT_ERR_INTERNAL;
-    if (r->rank == 0) {
-        WEFT_TRY(wefti_file_mkdirs(r->ctx, checkpoints));
-        WEFT_TRY(wefti_checkpoint_begin(r->ctx, checkpoints, step, partial));
-        WEFT_TRY(create_files(r, partial, wording));
+    weft_status mine = begin(r, checkpoints, partial, what);
+    if (mine == WEFT_OK) mine = create_away(r, bootstrap, partial);
+    WEFT_TRY(vote(r, mine, saved));
+    if (*saved) WEFT_TRY(vote(r, write_blocks(r, partial), saved));
+    if (*saved) {
+        mine = bring_home(r, bootstrap, partial);
+        if (mine == WEFT_OK) mine = complete(r, checkpoints, what);
+        WEFT_TRY(vote(r, mine, saved));
     }
-    WEFT_TRY(create_away(r, bootstrap, partial));
-    WEFT_TRY(barrier(r));
-    WEFT_TRY(write_blocks(r, partial));
-    WEFT_TRY(barrier(r));
-    WEFT_TRY(bring_home(r, bootstrap, partial));
-    if (r->rank == 0) WEFT_TRY(commit(r, checkpoints, step));
-    return barrier(r);
+    if (!*saved) drop(r, bootstrap, partial);
+    return WEFT_OK;
 }
 
 /* False: there is something other than numbers of 0 or more. */

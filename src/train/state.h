@@ -4,6 +4,7 @@
 #include <weft/tokenizer.h>
 
 #include "checkpoint/safetensors.h"
+#include "checkpoint/lease.h"
 #include "train/bootstrap.h"
 #include "train/rank.h"
 
@@ -43,11 +44,21 @@ typedef struct wefti_wording {
     const weft_chat *chat; /* NULL: none */
 } wefti_wording;
 
-/* Saves under <folder>/checkpoints after `step` steps; the files of processes that do not
- * see the leader's folder are sent to it. Collective. */
+/* A checkpoint under <folder>/checkpoints, after `step` steps. */
+typedef struct wefti_saving {
+    const char *folder;
+    wefti_wording wording;
+    int64_t step;
+    weft_status
+        ready; /* WEFT_ERR_FILE: this rank can not write it, as its context says */
+    const wefti_lease *lease; /* without which rank 0 completes nothing; or NULL */
+} wefti_saving;
+
+/* Saves; the files of processes that do not see the leader's folder are sent to it. If a disk
+ * refuses something on any rank, *saved is false on all, nothing is left of it, and the
+ * context of the rank that failed says why. Collective. */
 weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
-                             const char *folder, const wefti_wording *wording,
-                             int64_t step) WEFT_CHECKED;
+                             const wefti_saving *what, bool *saved) WEFT_CHECKED;
 
 /* Writes all rows of a parameter to where the file's tensor has them. */
 weft_status wefti_state_write_param(weft_ctx *ctx, wefti_safetensors *file,

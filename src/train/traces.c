@@ -248,7 +248,10 @@ static weft_status write_file(wefti_rank *r, const char *folder, wefti_buffer *o
     if (snprintf(path, sizeof path, "%s/timeline.json", folder) >= PATH_MAX)
         return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "path too long: %s/timeline.json",
                              folder);
-    return wefti_file_write(r->ctx, path, out->bytes, out->n);
+    if (wefti_file_write(r->ctx, path, out->bytes, out->n) == WEFT_OK) return WEFT_OK;
+    weft_ctx_log(r->ctx, WEFT_LOG_WARN, "%s", weft_ctx_message(r->ctx));
+    weft_ctx_clear(r->ctx);
+    return WEFT_OK;
 }
 
 static weft_status lead(wefti_rank *r, const char *folder) {

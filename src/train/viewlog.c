@@ -134,6 +134,14 @@ static weft_status append(weft_ctx *ctx, wefti_viewlog *log, const kept_line *li
                               line->n_bytes);
 }
 
+/* A disk that refuses the lines is no reason to stand still: they wait. */
+static weft_status sync_if_can(weft_ctx *ctx, wefti_viewlog *log) {
+    weft_status status = wefti_append_sync(ctx, &log->file);
+    if (status != WEFT_ERR_FILE) return status;
+    weft_ctx_clear(ctx);
+    return WEFT_OK;
+}
+
 /* Appends the lines of this run that the file lacks; a run that begins follows the last
  * line. */
 static weft_status complete(weft_ctx *ctx, wefti_viewlog *log, const char *path) {
@@ -148,7 +156,7 @@ static weft_status complete(weft_ctx *ctx, wefti_viewlog *log, const char *path)
             status = append(ctx, log, line);
     }
     wefti_views_fini(ctx, &views);
-    return status == WEFT_OK ? wefti_append_sync(ctx, &log->file) : status;
+    return status == WEFT_OK ? sync_if_can(ctx, log) : status;
 }
 
 weft_status wefti_viewlog_open(weft_ctx *ctx, wefti_viewlog *log, const char *folder,
@@ -163,6 +171,7 @@ weft_status wefti_viewlog_open(weft_ctx *ctx, wefti_viewlog *log, const char *fo
     WEFT_TRY(wefti_metrics_close(ctx, older)); /* this drops later lines */
     WEFT_TRY(wefti_append_init(ctx, path, false, &exists, &log->file));
     log->is_open = true;
+    wefti_append_wait(&log->file, WEFTI_METRICS_ROOM);
     return complete(ctx, log, path);
 }
 
@@ -473,7 +482,7 @@ static weft_status put_next(weft_ctx *ctx, wefti_viewlog *log, bool has_steps) {
     log->has_checksum = false;
     log->has_sites = log->next_has_sites;
     log->n_buckets = log->next_buckets;
-    return log->is_open ? wefti_append_sync(ctx, &log->file) : WEFT_OK;
+    return log->is_open ? sync_if_can(ctx, log) : WEFT_OK;
 }
 
 weft_status wefti_viewlog_write(weft_ctx *ctx, wefti_viewlog *log) {

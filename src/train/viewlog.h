@@ -68,5 +68,5 @@ weft_status wefti_viewlog_plan(weft_ctx *ctx, wefti_viewlog *log,
 
 /* The planned world begins its first step: writes its line, after the lines of messages that
  * did not count in the world before. If this process writes the folder, the lines are on the
- * disk on return. */
+ * disk on return, or wait until it takes them. */
 weft_status wefti_viewlog_write(weft_ctx *ctx, wefti_viewlog *log) WEFT_CHECKED;

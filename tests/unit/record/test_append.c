@@ -51,6 +51,70 @@ static void a_piece_that_does_not_fit_is_taken_back(void **state) {
     assert_ok(ctx, wefti_append_fini(ctx, &file));
 }
 
+static char heard[2000];
+
+static void hear(void *user, weft_log_level level, const char *line) {
+    (void)user, (void)level;
+    strncat(heard, line, sizeof heard - strlen(heard) - 2);
+    strcat(heard, "\n");
+}
+
+/* From now on files end at n bytes. */
+static void limit_files(rlim_t n) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = n;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* What the disk refuses waits, in order, as far as there is room, and goes before what comes
+ * then. Two warnings say so. */
+static void refused_pieces_wait_for_the_disk(void **state) {
+    wefti_append file;
+    bool exists;
+    signal(SIGXFSZ, SIG_IGN);
+    heard[0] = '\0';
+    weft_ctx_set_sink(ctx, hear, NULL);
+    assert_ok(ctx, wefti_append_init(ctx, "room/a", false, &exists, &file));
+    wefti_append_wait(&file, 10);
+    assert_ok(ctx, wefti_append_write(ctx, &file, "one ", 4));
+    limit_files(6);
+    for (int i = 0; i < 4; i++) /* two of them fit into 10 bytes */
+        assert_ok(ctx, wefti_append_write(ctx, &file, "two ", 4));
+    assert_contents(ctx, "room/a", "one ");
+    assert_fails(ctx, wefti_append_sync(ctx, &file), WEFT_ERR_FILE,
+                 "could not write room/a");
+    limit_files(RLIM_INFINITY);
+    assert_ok(ctx, wefti_append_sync(ctx, &file));
+    assert_ok(ctx, wefti_append_write(ctx, &file, "three", 5));
+    assert_contents(ctx, "room/a", "one two two three");
+    assert_ok(ctx, wefti_append_fini(ctx, &file));
+    assert_string_equal(
+        heard,
+        "could not write room/a: File too large; its lines wait in memory, up to 0 MB of "
+        "them, until it can be written\n"
+        "room/a is written again; 2 of its lines found no room in memory and are lost\n");
+}
+
+static void what_still_waits_at_the_end_is_said_to_be_lost(void **state) {
+    wefti_append file;
+    bool exists;
+    signal(SIGXFSZ, SIG_IGN);
+    heard[0] = '\0';
+    weft_ctx_set_sink(ctx, hear, NULL);
+    for (int late = 0; late < 2; late++) {
+        assert_ok(ctx, wefti_append_init(ctx, "room/a", false, &exists, &file));
+        wefti_append_wait(&file, 10);
+        limit_files(2);
+        assert_ok(ctx, wefti_append_write(ctx, &file, "one ", 4));
+        if (late) limit_files(RLIM_INFINITY);
+        assert_ok(ctx, wefti_append_fini(ctx, &file));
+        limit_files(RLIM_INFINITY);
+        assert_contents(ctx, "room/a", late ? "one " : "");
+    }
+    assert_non_null(strstr(heard, "the end of room/a is lost"));
+}
+
 static void a_folder_is_refused(void **state) {
     wefti_append file;
     bool exists;
@@ -65,6 +129,8 @@ int main(void) {
         claim(pieces_are_appended),
         claim(a_fresh_file_must_not_be_there),
         claim(a_piece_that_does_not_fit_is_taken_back),
+        claim(refused_pieces_wait_for_the_disk),
+        claim(what_still_waits_at_the_end_is_said_to_be_lost),
         claim(a_folder_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,7 +66,7 @@ static void may_write(int64_t done) {
 }
 
 static void is_left_behind(int64_t done, const char *words) {
-    assert_fails(ctx, wefti_descent_check(ctx, "room", views, done), WEFT_ERR_FILE,
+    assert_fails(ctx, wefti_descent_check(ctx, "room", views, done), WEFT_ERR_CONFIG,
                  words);
 }
 

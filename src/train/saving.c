@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* Checkpoints of a run on a disk that may refuse them.
+ *
+ *     lines on the disk? -> write, with a vote of all ranks -> saved
+ *                                                           -> not: warn, go on; the last: again
+ *
+ * The lines up to a checkpoint are on the disk before the checkpoint is, and only the process
+ * that holds the folder's lease writes either. */
+#include "train/saving.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "comm/elastic.h"
+#include "train/regroup.h"
+
+enum { LAST_TRIES = 10 };
+static const double between_tries_s = 1;
+
+weft_status wefti_saving_check(weft_ctx *ctx, wefti_prepared *p, bool look) {
+    weft_status status = wefti_lease_check(ctx, p->lease, look);
+    if (status != WEFT_OK) wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED);
+    return status;
+}
+
+/* Whether the first rank can write: WEFT_ERR_FILE with a sentence if not yet. */
+static weft_status get_ready(wefti_rank *r, wefti_prepared *p) {
+    if (r->rank != 0) return WEFT_OK;
+    WEFT_TRY(wefti_regroup_take_over(r->ctx, p));
+    if (!p->journal)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "%s was not taken over yet",
+                             p->config->run.folder);
+    if (wefti_saving_check(r->ctx, p, true) != WEFT_OK) return WEFT_ERR_PEER;
+    weft_status status = wefti_journal_sync(p->journal);
+    if (status == WEFT_OK) return WEFT_OK;
+    weft_ctx_fail(r->ctx, status, "%s", weft_ctx_message(p->ctx));
+    weft_ctx_clear(p->ctx);
+    return status;
+}
+
+static weft_status try_once(wefti_rank *r, wefti_prepared *p, int64_t step, bool *saved) {
+    const wefti_saving what = {.folder = p->job->config->run.folder,
+                               .wording = {p->tokenizer, p->chat},
+                               .step = step,
+                               .ready = get_ready(r, p),
+                               .lease = p->lease};
+    weft_status status = wefti_state_save(r, &p->bootstrap, &what, saved);
+    if (status != WEFT_OK && r->rank == 0 && !wefti_lease_is_held(p->lease))
+        wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED);
+    return status;
+}
+
+static void warn(const wefti_rank *r, const wefti_prepared *p, int64_t step, bool last) {
+    const char *why = weft_ctx_message(r->ctx);
+    if (r->rank != 0) return;
+    weft_ctx_log(p->ctx, WEFT_LOG_WARN,
+                 "the checkpoint of step %lld is not written: %s; %s", (long long)step,
+                 why[0] ? why : "another rank could not write its part",
+                 last ? "it is tried again" : "the run goes on without it");
+}
+
+/* A rank whose disk refuses the last checkpoint to the end leaves with an error. The others
+ * meet, which fails without it; where membership lets them go on they save once more. */
+static weft_status give_up(wefti_rank *r, int64_t step, const char *why) {
+    if (!why[0]) return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
+    return weft_ctx_fail(r->ctx, WEFT_ERR_FILE,
+                         "the last checkpoint, of step %lld, could not be written: %s",
+                         (long long)step, why);
+}
+
+weft_status wefti_saving_save(wefti_rank *r, wefti_prepared *p, int64_t step, bool last) {
+    char why[600];
+    bool saved;
+    for (int i = 0; i < (last ? LAST_TRIES : 1); i++) {
+        if (i > 0) wefti_sleep_until_s(wefti_now_s() + between_tries_s);
+        WEFT_TRY(try_once(r, p, step, &saved));
+        if (saved) return WEFT_OK;
+        if (i == 0) warn(r, p, step, last);
+        snprintf(why, sizeof why, "%s", weft_ctx_message(r->ctx));
+        weft_ctx_clear(r->ctx);
+    }
+    if (last) return give_up(r, step, why);
+    if (r->rank == 0) p->n_unsaved++, p->unsaved_step = step;
+    return WEFT_OK;
+}
+
+void wefti_saving_tell(const wefti_prepared *p) {
+    if (p->n_unsaved == 0) return;
+    weft_ctx_log(p->ctx, WEFT_LOG_WARN,
+                 "%lld checkpoint%s could not be written, the last of them of step %lld",
+                 (long long)p->n_unsaved, p->n_unsaved > 1 ? "s" : "",
+                 (long long)p->unsaved_step);
+}
