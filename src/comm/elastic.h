@@ -21,12 +21,22 @@ typedef struct wefti_elastic_policy {
         patience_s; /* with a process that lives and does not send; 0: by the step's time;
                        < 0: no limit */
     double pause_s; /* how long too few processes wait before they give up */
-    bool split;     /* too few processes may continue */
+    int64_t
+        faults; /* a machine that has computed wrongly this often is not taken in again;
+                       0: no limit */
+    bool split; /* too few processes may continue */
     const char
         *witness; /* "HOST[:PORT]", or "" or NULL: there is none; borrowed at the start */
     bool own_loop; /* what happens between two steps belongs to the caller, and is waited
                       for like a step */
 } wefti_elastic_policy;
+
+/* A machine that has computed wrongly, and how often. Sent as it is in memory. */
+enum { WEFTI_FAULTY_MACHINES = 32 };
+typedef struct wefti_fault {
+    uint64_t machine;
+    int64_t n; /* 0: no entry */
+} wefti_fault;
 
 typedef struct wefti_elastic_setup {
     int shards;          /* ranks that share one copy */
@@ -123,6 +133,11 @@ typedef struct wefti_elastic_world {
 
 weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
                                 wefti_elastic_world *out) WEFT_CHECKED;
+
+/* When a world begins: the counts of this rank [WEFTI_FAULTY_MACHINES], for the others, and
+ * those of another one. */
+void wefti_elastic_tell_faults(weft_mesh *mesh, wefti_fault *out);
+void wefti_elastic_learn_faults(weft_mesh *mesh, const wefti_fault *theirs);
 
 /* Bytes per second of the slowest connection to another machine when the world's view was
  * installed; 0: not known. */
@@ -264,9 +279,10 @@ typedef struct wefti_elastic {
     char (*reason)[200]; /* [size] what a rank reported about its failure */
     bool replaced;       /* another process took over what only one may do (see above), */
     bool wrong;          /* or what this rank computed is wrong */
-    bool *was_wrong;     /* [size] a rank reported that of itself, in this world */
-    bool refused;        /* this process may not join */
-    void *heard_notice;  /* [n_heard] owned: what a member sent in that case */
+    bool *was_wrong;     /* [size] a rank reported that of itself */
+    wefti_fault faults[WEFTI_FAULTY_MACHINES];
+    bool refused;       /* this process may not join */
+    void *heard_notice; /* [n_heard] owned: what a member sent in that case */
     int64_t n_heard;
     bool over;   /* the run is about to end: no process may join any more */
     bool is_out; /* the machine has ended */
@@ -455,6 +471,15 @@ double wefti_elastic_patience(const wefti_elastic *e);
 
 /* Records how long a step took this rank. Lock held. */
 void wefti_elastic_learn_step(wefti_elastic *e, double step_s);
+
+/* --- elastic_faults.c: machines that compute wrongly; lock held --- */
+
+/* A rank has reported that what it computed is wrong, unless another rank of its copy had.
+ * Returns whether its machine is not taken in again. */
+bool wefti_elastic_count_fault(weft_mesh *mesh, int rank);
+
+/* Whether no process of the caller's machine is taken in. */
+bool wefti_elastic_shuns(const wefti_elastic *e, const weft_transport_found *found);
 
 /* --- elastic_missed.c: what did not count; lock held --- */
 

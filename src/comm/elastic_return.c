@@ -85,7 +85,9 @@ void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, weft_status status,
     bool shares = sender / e->setup.shards == mesh->rank / e->setup.shards;
     bool wrong = status == WEFT_ERR_NUMERIC;
     pthread_mutex_lock(&mesh->lock);
-    snprintf(e->reason[sender], sizeof e->reason[sender], "%s", text);
+    bool last = wrong && wefti_elastic_count_fault(mesh, sender);
+    snprintf(e->reason[sender], sizeof e->reason[sender], "%.150s%s", text,
+             last ? "; it is not taken in again" : "");
     e->was_wrong[sender] = wrong;
     e->wrong = e->wrong || (shares && wrong);
     pthread_mutex_unlock(&mesh->lock);

@@ -193,6 +193,9 @@ static weft_status judge(entering *e, unsigned char code) {
         return refuse(e, "it takes nobody, for it ends when a process is lost");
     if (code == WEFT_SEAT_OVER)
         return refuse(e, "it has done its last step and is about to end");
+    if (code == WEFT_SEAT_SHUNNED)
+        return refuse(e, "what this machine computed was not finite, or not that of the "
+                         "others, elastic.faults times");
     if (code == WEFTI_LATE_OTHER_VERSION)
         return refuse(e, "it runs another version of weft");
     if (code == WEFT_SEAT_FULL) e->why = "no place is free";

@@ -120,17 +120,20 @@ static weft_transport_seat_code decide(weft_mesh *mesh, const weft_transport_fou
                                        int *rank) {
     *rank = mesh->rank;
     if (mesh->elastic->over || mesh->said_bye) return WEFT_SEAT_OVER;
-    if (!may_take(mesh, found)) return WEFT_SEAT_LATER;
+    if (wefti_elastic_shuns(mesh->elastic, found)) return WEFT_SEAT_SHUNNED;
+    if (mesh->elastic->is_out || !may_take(mesh, found)) return WEFT_SEAT_LATER;
     if (found->place < 0) return give(mesh, found, rank);
     *rank = mesh->rank_of[found->place];
     return is_free(mesh, *rank) ? WEFT_SEAT_WELCOME : WEFT_SEAT_LATER;
 }
 
-/* Names of all connected processes, in the transport's order. */
+/* Names of all connected processes, in the transport's order, but of those that the members
+ * have continued without: they may end at any moment. */
 static void list_names(const weft_mesh *mesh, uint64_t *names) {
     const wefti_elastic *e = mesh->elastic;
     for (int r = 0; r < e->size; r++) {
-        bool there = r == mesh->rank || !mesh->peers[r].lost;
+        bool gone = mesh->peers[r].lost || (e->departed[r] && !e->fresh[r]);
+        bool there = r == mesh->rank || !gone;
         names[mesh->peer_of[r]] = there ? e->id[r].incarnation : 0;
     }
 }

@@ -449,6 +449,8 @@ const weft_config_key wefti_config_keys[] = {
      "time that a part without a quorum waits for the others before it ends"},
     {AT(elastic.witness), TEXT, "", "", ANY,
      "HOST[:PORT] of weft witness, which decides which half of a cut run continues"},
+    {AT(elastic.faults), INT, "times", "3", WITHIN(1, 1000000),
+     "a machine whose numbers were wrong this often is not taken in again"},
     {AT(elastic.batch), CHOICE, "", "shrink", ONE_OF(elastic_batches),
      "what happens to the rows of a step when processes leave or join"},
 

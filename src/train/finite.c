@@ -9,6 +9,7 @@
  * The rank fails before it has sent such a bucket. Where the others go on without it, it
  * leaves, and comes back with their parameters and state (comm/elastic_return.c). */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "comm/elastic.h"
@@ -41,8 +42,15 @@ weft_status wefti_rank_check_finite(wefti_rank *r, int bucket, const float *x,
         (long long)r->step + 1, (double)r->lr, bucket, tensor);
 }
 
+/* The exchange thread, or else the gradient, says which tensor it is. */
 weft_status wefti_rank_check_loss(wefti_rank *r) {
+    const wefti_arrangement *a = r->arrangement;
     if (isfinite(r->status.loss_sum) || r->replays) return WEFT_OK;
+    atomic_store(&r->lost_loss, true);
+    WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
+    for (int b = 0; b < a->n_buckets; b++)
+        WEFT_TRY(
+            wefti_rank_check_finite(r, b, r->grads + a->bucket_offset[b], (double)NAN));
     return weft_ctx_fail(r->ctx, WEFT_ERR_NUMERIC,
                          "the loss is not finite at step %lld (learning rate %g)",
                          (long long)r->step + 1, (double)r->lr);

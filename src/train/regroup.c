@@ -41,6 +41,7 @@ wefti_elastic_policy wefti_regroup_policy(const weft_config *config, bool own_lo
         .silence_s = config->elastic.silence,
         .patience_s = own_loop && patience_s == 0 ? -1 : patience_s,
         .pause_s = config->elastic.pause,
+        .faults = config->elastic.faults,
         .witness = config->elastic.witness,
         .split = strcmp(config->elastic.partition, "split") == 0,
         .own_loop = own_loop};
@@ -149,8 +150,8 @@ void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l) {
 /* What each rank tells the others. About the run and the batch: from the world's first
  * step on. About the rank, for the log of views: its parameters, and how many messages it
  * went on without. And how state is handed over to ranks that have none (guests.h). Sent
- * as it lies in memory, thirteen numbers of 64 bits: all ranks have one byte order
- * (transport.h carries no others). */
+ * as it lies in memory, numbers of 64 bits: all ranks have one byte order (transport.h
+ * carries no others). */
 typedef struct charter {
     int64_t has; /* it has parameters and state: what follows is known */
     int64_t rows_per_rank, micro, first_row;
@@ -161,6 +162,7 @@ typedef struct charter {
                               has */
     int64_t step_us, state_bytes, wire_us; /* for a prediction; wire_us: all from one
                                               rank */
+    wefti_fault faults[WEFTI_FAULTY_MACHINES];
 } charter;
 
 /* Number of steps over which this rank would give its state. */
@@ -244,7 +246,10 @@ static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
     WEFT_TRY(wefti_alloc_n(ctx, w->size, sizeof *all, "the ranks' charters", &all));
     weft_status status = wefti_comm_all_gather(b->comm, b->n_messages++, c, sizeof *c,
                                                all);
-    for (int r = 0; r < w->size && status == WEFT_OK; r++) has[r] = all[r].has == 1;
+    for (int r = 0; r < w->size && status == WEFT_OK; r++) {
+        has[r] = all[r].has == 1;
+        wefti_elastic_learn_faults(b->mesh, all[r].faults);
+    }
     while (first < w->size && status == WEFT_OK && !has[first]) first++;
     if (status == WEFT_OK && !have_all(has, w->size, p->job->S))
         status = weft_ctx_fail(
@@ -474,6 +479,7 @@ static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
                              (long long)w->first_step, (long long)step);
     WEFT_TRY(keep_lease(ctx, p, w));
     charter c = charter_of(p);
+    wefti_elastic_tell_faults(mesh, c.faults);
     WEFT_TRY(wefti_viewlog_collect(ctx, p->views, mesh, &c.n_missed));
     WEFT_TRY(meet(ctx, p, w));
     weft_status status = compare_charters(ctx, p, w, has, &c, plan);

@@ -26,6 +26,7 @@ typedef struct charter {
     int64_t n_averages; /* ended since the last step */
     int64_t averaging;  /* it is in one now, and repeats it when the new world has
                            begun */
+    wefti_fault faults[WEFTI_FAULTY_MACHINES];
 } charter;
 
 enum { MOST_PACKED_BITS = 40 };
@@ -122,9 +123,13 @@ static weft_status gather_charters(weft_sync *s, charter *all) {
     wefti_comm *control = s->rank->comms.control;
     charter own = {
         .has = !s->bare, .n_averages = s->n_averages, .averaging = s->averaging};
+    wefti_elastic_tell_faults(s->mesh, own.faults);
     WEFT_TRY(wefti_comm_all_gather(control, wefti_rank_control_tag(s->rank), &own,
                                    sizeof own, all));
-    for (int r = 0; r < control->size; r++) all[r].has = all[r].has == 1;
+    for (int r = 0; r < control->size; r++) {
+        all[r].has = all[r].has == 1;
+        wefti_elastic_learn_faults(s->mesh, all[r].faults);
+    }
     WEFT_TRY(check_charters(s, all, control->size));
     if (have_all(all, control->size, s->job->S)) return WEFT_OK;
     return weft_ctx_fail(

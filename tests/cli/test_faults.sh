@@ -63,6 +63,21 @@ await says "joined by" log.0 || fail "$what: it is not back: $(tail -n 4 log.*)"
 grep -qE "lost rank [23] \(host $host\): the gradient is not finite $at" log.0 || fail "$what: $(cat log.0)"
 stop "${pids[0]}" "${pids[@]}"
 
+# --- one that is wrong whenever it is back: elastic.faults times ---
+begin_faulty 2 "again and again" 1 "gradient 17-" elastic.faults=2
+wait "${pids[1]}" && fail "$what: it ended with 0"
+grep -qE "^weft: the run at .* can not be joined: what this machine computed was not finite, or not that of \
+the others, elastic.faults times" log.1 || fail "$what: rank 1 says $(cat log.1)"
+says "(time 2 of 10)" log.1 || fail "$what: it was not taken in once: $(cat log.1)"
+says "(time 3 of 10)" log.1 && fail "$what: it was taken in twice: $(cat log.1)"
+(($(grep -c "lost rank" log.0) == 2)) || fail "$what: rank 0 says $(cat log.0)"
+grep -qE "lost rank [0-9]+ \(host $host\): the gradient .*; it is not taken in again; 1 node goes on" log.0 ||
+    fail "$what: rank 0 does not say so: $(cat log.0)"
+before=$(lines)
+await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+unset 'pids[1]'
+stop "${pids[0]}" "${pids[@]}"
+
 # --- all of them: the loss has diverged ---
 for size in 2 3; do
     begin_faulty $size "all of $size" "0 1 2" "loss 17"

@@ -46,11 +46,12 @@ typedef struct weft_transport_found {
 /* The answer to a caller that asks to join. */
 typedef enum weft_transport_seat_code {
     WEFT_SEAT_WELCOME = 1,
-    WEFT_SEAT_LATER,     /* not now: the run has not begun, or is changing its members */
-    WEFT_SEAT_FULL,      /* no place is free */
-    WEFT_SEAT_NEVER,     /* this run admits no process */
-    WEFT_SEAT_ELSEWHERE, /* another process gives places: its place is seat->place */
-    WEFT_SEAT_OVER       /* the run admits nobody any more: it is about to end */
+    WEFT_SEAT_LATER,      /* not now: the run has not begun, or is changing its members */
+    WEFT_SEAT_FULL,       /* no place is free */
+    WEFT_SEAT_NEVER,      /* this run admits no process */
+    WEFT_SEAT_ELSEWHERE,  /* another process gives places: its place is seat->place */
+    WEFT_SEAT_OVER,       /* the run admits nobody any more: it is about to end */
+    WEFT_SEAT_SHUNNED = 8 /* this machine has computed wrongly too often */
 } weft_transport_seat_code;
 
 typedef struct weft_transport_seat {
