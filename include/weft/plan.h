@@ -26,6 +26,28 @@ typedef struct weft_learning {
     const char *source;  /* where the numbers are documented */
 } weft_learning;
 
+/* A way to do a run on several nodes: assignments over the run's keys. */
+typedef struct weft_recipe {
+    const char *name;
+    const char *method;   /* the method whose row of a table and curve it shares */
+    const char *settings; /* separated by blanks */
+    int64_t least_nodes;
+    int64_t period; /* steps between two exchanges; 0: each */
+    bool
+        main; /* tried with each number of nodes and each mesh, not only with all nodes */
+    weft_learning learning;
+    bool muon; /* its optimizer is Muon, whatever the run's is */
+} weft_recipe;
+
+/* The i-th one that a plan tries on one site, or NULL past the last. The first averages all
+ * gradients in each step. */
+WEFT_API const weft_recipe *weft_recipe_at(int i);
+
+/* Steps to a loss with a model of so many parameters, relative to one node with AdamW; 1 where
+ * that was not measured. [out] *error: of them, plus or minus; 0.2 = 20 %. */
+WEFT_API double weft_recipe_steps(const weft_recipe *recipe, int64_t parameters,
+                                  int64_t nodes, double *error);
+
 /* How other frameworks reduce, and with which number types. */
 typedef enum weft_collective {
     WEFT_COLLECTIVE_AUTO, /* ring or tree, whichever is faster */

@@ -14,8 +14,8 @@ TENSORS = [("table", 500, 1000, True), ("matrix", 1000, 500, True), ("vector", 5
 def test_plan_ranks_by_the_wire():
     slow = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "10Mbit,1ms"})
     fast = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "100Gbit,1us"})
-    assert len(slow) == len(fast) == 9
-    assert [a.speedup for a in slow] == sorted((a.speedup for a in slow), reverse=True)
+    known = [a.faster for a in slow if a.way.known]
+    assert len(slow) == len(fast) > 25 and known == sorted(known, reverse=True)
 
     def of(plan, method, nodes=2):
         return next(a for a in plan if a.method == method and a.nodes == nodes and not a.keys)
@@ -26,7 +26,37 @@ def test_plan_ranks_by_the_wire():
     assert of(slow, "hsdp").bound == "wire" and of(slow, "hsdp").same
     assert 4e6 < of(slow, "hsdp").wire_bytes < 4.1e6
     assert of(slow, "flexdemo").speedup > 3 * of(slow, "hsdp").speedup
-    assert "learns otherwise" in str(slow) and len(str(slow).splitlines()) == 10
+    for a in slow:
+        assert math.isclose(a.faster, a.speedup / a.way.steps)
+
+
+def test_plan_has_the_candidates_of_the_program_and_ends_in_an_answer():
+    slow = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "10Mbit,1ms"})
+    fast = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "100Gbit,1us"})
+    names = {a.way.name for a in slow}
+    assert {"full sync", "muloco", "muloco int4", "sparseloco", "choco aer int8", "topk", "powersgd",
+            "one node", "one node, muon"} <= names and "dadam ring" not in names  # which wants three
+    *_, answer, line = str(slow).splitlines()
+    assert answer.startswith(f"Take {slow.choice.way.name} on 2 nodes: ") and "with Muon" in answer
+    assert line == '    weft.Optimizer(model, method="muloco", mixer_values="int4")'
+    assert slow.choice.method == "muloco" and fast.choice.way.name != slow.choice.way.name
+    alone = weft.plan(TENSORS, step_seconds=0.3, cluster={})
+    assert alone.answer.startswith("There is one node") and {a.nodes for a in alone} == {1}
+    gossip = [("dadam", {}, True)]
+    apart = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "100kbit,1ms"},
+                      candidates=gossip)
+    assert apart.answer.startswith("Stay on one node: the fastest with more, dadam on 2, is ")
+
+
+def test_plan_refuses_a_wire_that_it_does_not_know(tmp_path):
+    """It said 2.00x over it."""
+    words = "the wire between the 2 nodes is not known, expected a link such as 1Gbit,50us"
+    with pytest.raises(weft.Error, match=words):
+        weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2})
+    (tmp_path / "one.yaml").write_text("nodes: 1\nwire: {bandwidth: 0B/s, latency: 0s}\n")
+    assert weft.plan(TENSORS, step_seconds=0.3, cluster=tmp_path / "one.yaml").choice.nodes == 1
+    with pytest.raises(weft.Error, match=words):
+        weft.plan(TENSORS, step_seconds=0.3, cluster=tmp_path / "one.yaml", nodes=2)
 
 
 def test_plan_takes_the_nodes_of_its_file(tmp_path):
@@ -42,12 +72,11 @@ def test_plan_takes_the_nodes_of_its_file(tmp_path):
     said = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 5, "link": "100Mbit,1ms"},
                      candidates=hsdp)
     assert sorted(a.nodes for a in read) == [1, 5] and read == said
-    assert max(a.nodes for a in weft.plan(TENSORS, step_seconds=0.3, cluster={})) == 2
 
 
 def test_plan_refuses_in_one_sentence(tmp_path):
     with pytest.raises(weft.Error, match="a step's computing takes 0 s"):
-        weft.plan(TENSORS, step_seconds=0, cluster={"nodes": 2})
+        weft.plan(TENSORS, step_seconds=0, cluster={"nodes": 1})
     with pytest.raises(weft.Error, match="nodse"):
         weft.plan(TENSORS, step_seconds=1, cluster={"nodse": 2})
     with pytest.raises(weft.Error, match="cluster.yaml"):
@@ -62,7 +91,9 @@ def test_plan_takes_an_effort_and_says_one():
     assert math.isclose(alone.step_s, flop / (0.38 * 312e12), rel_tol=1e-6)
     assert math.isclose(said.effort, 0.38) and "computing: 38 % of" in str(said)
     back = weft.plan(TENSORS, step_seconds=alone.step_s, **facts)
-    assert math.isclose(back.effort, 0.38, rel_tol=1e-6) and back == said
+    assert math.isclose(back.effort, 0.38, rel_tol=1e-6)
+    assert [a.way for a in back] == [a.way for a in said]
+    assert all(math.isclose(a.step_s, b.step_s, rel_tol=1e-6) for a, b in zip(back, said))
     reported = weft.plan(TENSORS, **facts)
     assert math.isclose(reported.effort, math.sqrt(0.40 * 0.62))
     assert weft.plan(TENSORS, step_seconds=1, cluster={}).effort is None

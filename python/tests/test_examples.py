@@ -162,7 +162,8 @@ def test_the_pages_lines_about_measuring(tmp_path, monkeypatch, capsys):
          {"model": torch.nn.Linear(40, 10), "small": batches[0], "large": batches[1],
           "loss_function": torch.nn.functional.cross_entropy})
     said = capsys.readouterr().out
-    assert "streaming-diloco" in said and re.search(r"^hsdp +3 ", said, re.M), said
+    assert "muloco" in said and re.search(r"^full sync +3 ", said, re.M), said
+    assert said.splitlines()[-1].startswith(("Stay on one node", "    weft.Optimizer(")), said
 
 
 def checkpoint_lines(path):

@@ -122,6 +122,16 @@ class Accelerator(c.Structure):
                 ("memory_bytes", F64), ("low", F64), ("high", F64), ("source", TEXT)]
 
 
+class Learning(c.Structure):
+    _fields_ = [("changes", TEXT), ("measured", BOOL), ("per_doubling_error", c.c_float),
+                ("low", F64), ("high", F64), ("per_doubling", F64), ("source", TEXT)]
+
+
+class Recipe(c.Structure):
+    _fields_ = [("name", TEXT), ("method", TEXT), ("settings", TEXT), ("least_nodes", I64),
+                ("period", I64), ("main", BOOL), ("learning", Learning), ("muon", BOOL)]
+
+
 class ProbeOptions(Sized):
     _fields_ = [("seconds", F64), ("on_part", PTR), ("user", PTR)]
 
@@ -142,7 +152,7 @@ STRUCTS = {Tensor: "weft_sync_tensor", Report: "weft_sync_report", Setup: "weft_
            ProbeOptions: "weft_probe_options", Figure: "weft_probe_figure",
            ProbeResult: "weft_probe_result", Accelerator: "weft_accelerator",
            Security: "weft_mesh_security", Seat: "weft_mesh_seat", Facts: "weft_mesh_facts",
-           Key: "weft_config_key", Prediction: "weft_prediction", Loop: "weft_loop_facts"}
+           Recipe: "weft_recipe", Learning: "weft_learning", Key: "weft_config_key", Prediction: "weft_prediction", Loop: "weft_loop_facts"}
 
 P = c.POINTER
 
@@ -212,6 +222,8 @@ FUNCTIONS = {
     "weft_cluster_set": (INT, [PTR, PTR, TEXT, TEXT]),
     "weft_cluster_write": (INT, [PTR, PTR, TEXT]),
     "weft_cluster_nodes": (I64, [PTR]),
+    "weft_recipe_at": (P(Recipe), [INT]),
+    "weft_recipe_steps": (F64, [P(Recipe), I64, I64, P(F64)]),
     "weft_accelerator_at": (P(Accelerator), [INT]),
     "weft_cluster_destroy": (None, [PTR, PTR]),
     "weft_prediction_clear": (None, [PTR, P(Prediction)]),

@@ -9,21 +9,21 @@ import math
 import os
 from typing import Any, Iterator, List, NamedTuple, Sequence
 
-from ._library import (PTR, Accelerator, Config, Context, Error, Loop, Prediction, Tensor,
+from ._library import (F64, PTR, Accelerator, Config, Context, Error, Loop, Prediction, Tensor,
                        library, text_of)
 
 
-#: (method, keys, whether it learns as one machine with a larger batch does)
-CANDIDATES: list[tuple[str, dict[str, Any], bool]] = [
-    ("hsdp", {}, True),
-    ("hsdp", {"replicator.values": "int8"}, False),
-    ("flexdemo", {}, False),
-    ("flexdemo", {"replicator.values": "int8"}, False),
-    ("random", {}, False),
-    ("dadam", {}, False),
-    ("diloco", {"mixer.outer_every": 100}, False),
-    ("streaming-diloco", {}, False),
-]
+class Way(NamedTuple):
+    """What is compared: a method, and what is known of its steps to a loss."""
+
+    name: str
+    method: str
+    keys: dict[str, Any]
+    same: bool          #: learns as one machine with a larger batch does
+    steps: float = 1.0  #: to a loss, relative to one node with AdamW
+    error: float = 0.0  #: of that, plus or minus
+    known: bool = True  #: whether it was measured
+    muon: bool = False
 
 
 class Choice(NamedTuple):
@@ -37,25 +37,116 @@ class Choice(NamedTuple):
     hidden: float      #: share of the exchange that is behind computing
     bound: str         #: what a step's length comes from: compute, wire, waiting, codec
     same: bool         #: learns as one machine with a larger batch does
+    way: Way
+    faster: float = 1.0  #: time to the same loss, over one process alone; speedup / way.steps
+    error: float = 0.0   #: of `faster`, plus or minus
+
+
+BOUNDS = {"compute": "computing", "wire": "the wire", "waiting": "waiting for late ranks",
+          "codec": "coding and optimizing"}
+#: a difference that always counts as level; how far the time of an exchange may be off
+NEARLY, EXCHANGE_ERROR, ROWS = 0.05, 0.2, 12
 
 
 class Plan(List[Choice]):
-    """Choices, the fastest first. Printed, it is a table."""
+    """Choices, the fastest to the same loss first, then those whose learning was not measured.
+    Printed, it is a table that ends in an answer."""
 
     #: FLOP per second of a process while it computes, relative to the accelerator's data sheet
     effort: float | None = None
 
     def __str__(self) -> str:
-        lines = [f"{'method':<34}{'nodes':>6}{'s/step':>9}{'x':>7}{'kB/step':>12}{'hidden':>8}"
-                 "  bound"]
-        for a in self:
-            name = " ".join([a.method, *(f"{k}={v}" for k, v in a.keys.items())])
-            lines.append(f"{name[:33]:<34}{a.nodes:>6}{a.step_s:>9.3g}{a.speedup:>7.2f}"
-                         f"{a.wire_bytes / 1e3:>12.1f}{100 * a.hidden:>7.0f}%  {a.bound}"
-                         f"{'' if a.same else ', learns otherwise'}")
+        lines = [f"{'method':<26}{'nodes':>6}{'s/step':>9}{'steps':>8}{'faster':>8}{'+-':>6}"
+                 f"{'kB/step':>11}{'hidden':>8}  bound"]
+        shown = [a for i, a in enumerate(self) if i < ROWS or a.nodes == 1 or a.way.same]
+        for a in shown:
+            steps = "same" if a.way.same else f"x{a.way.steps:.2f}" if a.way.known else "?"
+            lines.append(f"{a.way.name[:25]:<26}{a.nodes:>6}{a.step_s:>9.3g}{steps:>8}"
+                         f"{a.faster:>7.2f}{'x' if a.way.known else '?'}{100 * a.error:>5.0f}%"
+                         f"{a.wire_bytes / 1e3:>11.1f}{100 * a.hidden:>7.0f}%  {a.bound}")
+        if len(shown) < len(self):
+            lines.append(f"{len(self) - len(shown)} more, see list(plan)")
         if self.effort is not None:
             lines.append(f"computing: {100 * self.effort:.3g} % of the data sheet's rate")
-        return "\n".join(lines)
+        return "\n".join([*lines, "", self.answer])
+
+    @property
+    def choice(self) -> Choice:
+        """Of all that are level with the fastest, by what is known: one that learns as one machine
+        does, then the fewest nodes, then the fastest (docs/planning.md)."""
+        best = self.best
+        level = [a for a in self if a.way.known and math.log(best.faster / a.faster)
+                 <= max(NEARLY, math.hypot(a.error, best.error))]
+        return min(level, key=lambda a: (not a.same, a.nodes, -a.faster))
+
+    @property
+    def best(self) -> Choice:
+        return max((a for a in self if a.way.known), key=lambda a: a.faster)
+
+    @property
+    def answer(self) -> str:
+        """What to do, in words, and the line of Python that does it."""
+        chosen, best = self.choice, self.best
+        several = [a for a in self if a.way.known and a.nodes > 1]
+        if not several:
+            return "There is one node: say nodes= and a link to compare it with more."
+        if chosen.nodes == 1 and best.nodes == 1:
+            first = max(several, key=lambda a: a.faster)
+            return (f"Stay on one node: the fastest with more, {first.way.name} on {first.nodes}, is "
+                    f"{best.faster / first.faster:.3g} times slower than {best.way.name}.")
+        if chosen.nodes == 1:
+            return (f"Measure first: {best.way.name} on {best.nodes} nodes is expected "
+                    f"{best.faster:.3g} times faster to the same loss than one node alone, give or take "
+                    f"{100 * best.error:.0f} %, so one node may be as fast.\n{_line(best)}")
+        words = (f"Take {chosen.way.name} on {chosen.nodes} nodes: {chosen.faster:.3g} times faster to the "
+                 f"same loss than one node alone, give or take {100 * chosen.error:.0f} %; what bounds "
+                 f"a step is {BOUNDS[chosen.bound]}.")
+        alone = [a for a in self if a.nodes == 1 and a.way.muon]
+        if chosen.way.muon and alone:
+            words += f" One node by itself is {alone[0].faster:.3g} times faster with Muon."
+        if not chosen.same:
+            words += " Its steps were measured on small models: compare the losses of a short run."
+        return f"{words}\n{_line(chosen)}"
+
+
+def _line(a: Choice) -> str:
+    keys = "".join(f", {key.replace('.', '_')}={_typed(value)}" for key, value in a.keys.items())
+    return f'    weft.Optimizer(model, method="{a.method}"{keys})'
+
+
+def _typed(value: Any) -> str:
+    try:
+        return repr(value if not isinstance(value, str) else float(value) if not value.isdigit()
+                    else int(value))
+    except ValueError:
+        return f'"{value}"'
+
+
+def ways(parameters: int, nodes: int) -> list[Way]:
+    """Those of ``weft plan`` for so many nodes, with the keys that a loop takes."""
+    found, i = [], 0
+    while row := library().weft_recipe_at(i):
+        i += 1
+        if row.contents.least_nodes <= nodes:
+            found.append(_way(row, parameters, nodes))
+    return found
+
+
+def _way(row: Any, parameters: int, nodes: int) -> Way:
+    error, recipe = F64(), row.contents
+    steps = library().weft_recipe_steps(row, parameters, nodes, c.byref(error))
+    keys = dict(word.split("=", 1) for word in recipe.settings.decode().split())
+    return Way(recipe.name.decode(), keys.pop("method"), keys, not recipe.learning.changes, steps,
+               error.value, recipe.learning.measured, recipe.muon)
+
+
+def _alone(parameters: int, muon: bool) -> list[Way]:
+    """One node with full exchange, which is none; and with Muon."""
+    found = [Way("one node", "hsdp", {}, True)]
+    for way in ways(parameters, 2):
+        if muon and way.name == "full sync, muon":
+            found.append(way._replace(name="one node, muon"))
+    return found
 
 
 def sizes(model: Any) -> list[tuple[str, int, int, bool]]:
@@ -77,14 +168,16 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
          examples: int | None = None, accelerator: str | None = None,
          effort: float | None = None, tokens: float | None = None) -> Plan:
     """Step times of ``model`` (a torch module, or (name, rows, columns, decays) of its tensors)
-    with weft's methods, the fastest first. Nothing is run.
+    with the methods that ``weft plan`` tries, the fastest to the same loss first; printed, it ends in
+    an answer. Nothing is run.
 
     ``step_seconds``: forward and backward of one process, measured where it will run; or what
     ``weft_sync.torch.measure_step`` returned, of a batch of ``examples`` (the largest measured).
     ``cluster``: the path of a cluster.yaml that ``python -m weft_sync.probe`` wrote, or facts by hand as
     ``weft plan`` takes them: ``{"nodes": 2, "link": "1Gbit,0.2ms"}``. Every process keeps its
-    batch, so n of them see n times the examples in a step: ``speedup`` counts that. What a
-    method does to the learning is not in it (``same``, and docs/results.md).
+    batch, so n of them see n times the examples in a step: ``speedup`` counts that, and ``faster``
+    divides it by the steps that a method needs (docs/planning.md). ``candidates``: (method, keys,
+    whether it learns as one machine does) in place of those of ``weft plan``.
 
     Without ``step_seconds``: an ``accelerator`` ("H100"; ``weft plan --accelerator`` lists them),
     ``tokens`` of a process in a step and ``effort``, the share of the data sheet's rate that
@@ -92,7 +185,7 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
     for each trained parameter and token. With ``step_seconds`` the same says which effort
     follows: ``Plan.effort``.
 
-    :class:`Error` for facts that are missing, out of range or contradict each other."""
+    :class:`Error` for facts that are missing (the link between the nodes, above all), out of range or contradict each other."""
     lib = library()
     ctx = Context()
     listed = sizes(model)
@@ -105,16 +198,18 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
     pointer = _cluster(ctx, cluster)
     try:
         n = nodes or lib.weft_cluster_nodes(pointer)
-        asked = candidates if candidates is not None else CANDIDATES
-        choices = [_ask(ctx, pointer, loop, method, keys, n, processes_per_node, same)
-                   for method, keys, same in asked]
+        parameters = sum(r * k for _, r, k, _ in listed)
+        alone = _alone(parameters, candidates is None)
+        asked = _asked(candidates) if candidates is not None else ways(parameters, max(n, 2))
+        if n == 1 and candidates is None:
+            asked = [way for way in asked if way.same]
+        choices = [_ask(ctx, pointer, loop, way, 1, 1) for way in alone]
         if n * processes_per_node > 1:
-            choices.append(_ask(ctx, pointer, loop, "hsdp", {}, 1, 1, True))
+            choices += [_ask(ctx, pointer, loop, way, n, processes_per_node) for way in asked]
     finally:
         lib.weft_cluster_destroy(ctx.pointer, pointer)
-    alone = choices[-1].step_s
-    choices = [a._replace(speedup=a.processes * alone / a.step_s) for a in choices]
-    made = Plan(sorted(choices, key=lambda a: -a.speedup))
+    made = Plan(sorted((_compared(a, choices[0].step_s) for a in choices),
+                       key=lambda a: (not a.way.known, -a.faster)))
     if accelerator is not None:
         made.effort = flop / (loop.step_s * peak)
     return made
@@ -163,7 +258,7 @@ def _seconds(step: Any, examples: int | None) -> float:
 
 
 def _cluster(ctx: Context, cluster: str | os.PathLike[str] | dict[str, Any]) -> c.c_void_p:
-    """A weft_cluster from a file's path, or from facts; two nodes if they say nothing."""
+    """A weft_cluster from a file's path, or from facts; with a link two nodes if they say nothing."""
     pointer = PTR()
     if not isinstance(cluster, dict):
         ctx.call("weft_cluster_load", ctx.pointer, text_of(os.fspath(cluster)),
@@ -171,7 +266,7 @@ def _cluster(ctx: Context, cluster: str | os.PathLike[str] | dict[str, Any]) -> 
         return pointer
     ctx.call("weft_cluster_create", ctx.pointer, c.byref(pointer))
     try:
-        for key, value in {"nodes": 2, **cluster}.items():
+        for key, value in {**({"nodes": 2} if "link" in cluster else {}), **cluster}.items():
             ctx.call("weft_cluster_set", ctx.pointer, pointer, text_of(key), text_of(str(value)))
     except Error:
         ctx.lib.weft_cluster_destroy(ctx.pointer, pointer)
@@ -179,12 +274,26 @@ def _cluster(ctx: Context, cluster: str | os.PathLike[str] | dict[str, Any]) -> 
     return pointer
 
 
-def _ask(ctx: Context, cluster: c.c_void_p, loop: Loop, method: str, keys: dict[str, Any],
-         nodes: int, processes: int, same: bool) -> Choice:
+def _asked(candidates: Sequence[tuple[str, dict[str, Any], bool]]) -> list[Way]:
+    """What a caller names; how it learns is known if it learns as one machine does."""
+    return [Way(" ".join([method, *(f"{k}={v}" for k, v in keys.items())]), method, dict(keys), same,
+                known=same) for method, keys, same in candidates]
+
+
+def _compared(a: Choice, alone_s: float) -> Choice:
+    """Beside one process alone: by examples, and by the time to the same loss."""
+    speedup = a.processes * alone_s / a.step_s
+    exchange = max(0.0, 1 - alone_s / a.step_s) * EXCHANGE_ERROR
+    return a._replace(speedup=speedup, faster=speedup / a.way.steps,
+                      error=math.hypot(a.way.error, exchange))
+
+
+def _ask(ctx: Context, cluster: c.c_void_p, loop: Loop, way: Way, nodes: int,
+         processes: int) -> Choice:
     config = Config(ctx)
     try:
-        for key, value in {"method": method, "mesh.nodes": nodes,
-                           "mesh.ranks_per_node": processes, "mesh.shards": 1, **keys}.items():
+        for key, value in {"method": way.method, "mesh.nodes": nodes,
+                           "mesh.ranks_per_node": processes, "mesh.shards": 1, **way.keys}.items():
             config.set(key, value)
         config.finish()
         p = Prediction()
@@ -192,8 +301,8 @@ def _ask(ctx: Context, cluster: c.c_void_p, loop: Loop, method: str, keys: dict[
                  c.byref(p))
     finally:
         config.destroy()
-    bound = ("compute", "wire", "waiting", "codec")[p.bound]
-    choice = Choice(method, dict(keys), nodes, nodes * processes, p.mean_step_s, 0.0,
-                    p.wire_bytes_step, p.hidden_share, bound, same)
+    bound = list(BOUNDS)[p.bound]
+    choice = Choice(way.method, dict(way.keys), nodes, nodes * processes, p.mean_step_s, 0.0,
+                    p.wire_bytes_step, p.hidden_share, bound, way.same, way)
     ctx.lib.weft_prediction_clear(ctx.pointer, c.byref(p))
     return choice

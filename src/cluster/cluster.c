@@ -30,6 +30,24 @@ void weft_cluster_destroy(weft_ctx *ctx, weft_cluster *c) {
     wefti_free(ctx, c);
 }
 
+/* A wire with less than one byte per second counts as none. */
+static const double least_Bps = 1;
+
+weft_status wefti_cluster_check_wires(weft_ctx *ctx, const weft_cluster *c,
+                                      int64_t nodes) {
+    if (nodes > 1 && c->wire.bandwidth_Bps < least_Bps)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "the wire between the %lld nodes is not known, expected a "
+                             "link such as 1Gbit,50us",
+                             (long long)nodes);
+    if (c->sites > 1 && nodes > 1 && c->site.bandwidth_Bps < least_Bps)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "the wire between the %lld sites is not known, expected a "
+                             "site link such as 1Gbit,10ms",
+                             (long long)c->sites);
+    return WEFT_OK;
+}
+
 int64_t weft_cluster_nodes(const weft_cluster *c) { return c->nodes; }
 
 weft_status weft_cluster_resize(weft_ctx *ctx, weft_cluster *c, weft_cluster_list list,

@@ -73,3 +73,8 @@ typedef struct wefti_cluster {
     weft_cluster facts; /* first member */
     double node_flops, node_flops_bf16, node_memory;
 } wefti_cluster;
+
+/* Fails if a wire that a plan for `nodes` nodes needs is not known: in weft_advise and
+ * weft_predict_loop. */
+weft_status wefti_cluster_check_wires(weft_ctx *ctx, const weft_cluster *cluster,
+                                      int64_t nodes) WEFT_CHECKED;

@@ -23,6 +23,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "cluster/facts.h"
 #include "config/layers.h"
 #include "planner/framework.h"
 #include "replicate/replicator.h"
@@ -438,9 +439,6 @@ static weft_status try_all(wefti_adviser *a) {
 
 /* ---- the whole ---- */
 
-/* A wire with less than one byte per second counts as none. */
-static const double least_Bps = 1;
-
 /* Copies what was measured into the advice, which tells it. */
 static weft_status keep_measured(const wefti_adviser *a, weft_advice *advice) {
     const weft_advise_options *o = &a->options;
@@ -476,16 +474,7 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
             "each site, such as %lld nodes",
             (long long)cluster->nodes, (long long)cluster->sites,
             (long long)((cluster->nodes / cluster->sites + 1) * cluster->sites));
-    if (cluster->nodes > 1 && wire->bandwidth_Bps < least_Bps)
-        return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
-                             "the wire between the %lld nodes is not known, expected a "
-                             "link such as 1Gbit,50us",
-                             (long long)cluster->nodes);
-    if (cluster->sites > 1 && site->bandwidth_Bps < least_Bps)
-        return weft_ctx_fail(a->ctx, WEFT_ERR_ARGUMENT,
-                             "the wire between the %lld sites is not known, expected a "
-                             "site link such as 1Gbit,10ms",
-                             (long long)cluster->sites);
+    WEFT_TRY(wefti_cluster_check_wires(a->ctx, &a->cluster, cluster->nodes));
     weft_advice *advice = a->advice;
     advice->tokens_per_step = run->batch.tokens_per_step;
     advice->tokens = a->options.tokens;

@@ -5,18 +5,7 @@
 
 #include "simulate/forecast.h"
 
-/* A way to do a run on several nodes: assignments over the run's keys. */
-typedef struct wefti_recipe {
-    const char *name;
-    const char *method;   /* the method whose row of a table and curve it shares */
-    const char *settings; /* separated by blanks */
-    int64_t least_nodes;
-    int64_t period; /* steps between two exchanges; 0: each */
-    bool
-        main; /* tried with each number of nodes and each mesh, not only with all nodes */
-    weft_learning learning;
-    bool muon; /* its optimizer is Muon, whatever the run's is */
-} wefti_recipe;
+typedef weft_recipe wefti_recipe;
 
 /* One site and several; tables end with a NULL name. */
 extern const wefti_recipe wefti_recipes[];

@@ -147,6 +147,11 @@ const wefti_recipe wefti_site_recipes[] = {
      2, 50, true, UNKNOWN("the sites train apart and come together now and then")},
     {NULL, NULL, NULL, 0, 0, false, UNKNOWN("")}};
 
+const weft_recipe *weft_recipe_at(int i) {
+    int n = (int)(sizeof wefti_recipes / sizeof *wefti_recipes) - 1;
+    return i >= 0 && i < n ? &wefti_recipes[i] : NULL;
+}
+
 static const wefti_recipe *find_in(const wefti_recipe *recipes, const char *name) {
     for (; recipes->name; recipes++)
         if (strcmp(recipes->name, name) == 0) return recipes;

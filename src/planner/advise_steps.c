@@ -41,6 +41,16 @@ static known known_of(const weft_learning *l, int64_t nodes, double weight) {
                        (1 - weight) * unknown * unknown};
 }
 
+double weft_recipe_steps(const weft_recipe *recipe, int64_t parameters, int64_t nodes,
+                         double *error) {
+    const weft_learning *l = &recipe->learning;
+    *error = unknown;
+    if (!l->measured) return 1;
+    known k = known_of(l, nodes, wefti_learning_weight(parameters));
+    *error = sqrt(k.square);
+    return exp(k.log);
+}
+
 void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c) {
     c->steps = 1;
     c->steps_error = c->learning.measured ? 0 : unknown;

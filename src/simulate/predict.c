@@ -19,6 +19,7 @@
 
 #include "base/memory.h"
 #include "base/sized.h"
+#include "cluster/facts.h"
 #include "simulate/eventplayer.h"
 #include "simulate/forecast.h"
 
@@ -327,6 +328,8 @@ weft_status weft_predict_loop(weft_ctx *ctx, const weft_config *config,
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "a step's computing takes %g s, expected a time above 0",
                              loop->step_s);
+    if (config->mesh.bandwidth_Bps <= 0) /* else the wire is emulated, and known */
+        WEFT_TRY(wefti_cluster_check_wires(ctx, cluster, config->mesh.nodes));
     weft_sync_tensor *tensors;
     WEFT_TRY(wefti_sized_list_in(ctx, &wefti_sized_weft_sync_tensor, loop->tensors,
                                  loop->n_tensors, &tensors));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <weft/cluster.h>
+#include <weft/plan.h>
 #include <weft/predict.h>
 #include <weft/probe.h>
 #include <weft/sync.h>
@@ -21,7 +22,7 @@ size_t weft_sync_size_of(const char *type) {
         ROW(weft_sync_offer_shape), ROW(weft_config_key),   ROW(weft_prediction),
         ROW(weft_loop_facts),       ROW(weft_sync_part),    ROW(weft_probe_options),
         ROW(weft_probe_figure),     ROW(weft_probe_result), ROW(weft_accelerator),
-        ROW(weft_sync_parcel),
+        ROW(weft_sync_parcel),      ROW(weft_recipe),       ROW(weft_learning),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, type) == 0) return rows[i].size;

@@ -187,13 +187,25 @@ static const char *const elsewhere[] = {
     "weft_probe_clear",      "weft_findings_clear",      NULL};
 
 /* Structs that only the library allocates, one at a time: they may grow at their end. */
-static const char *const given[] = {
-    "weft_config",          "weft_config_key",     "weft_cluster",
-    "weft_accelerator",     "weft_mesh_facts",     "weft_shape",
-    "weft_advice",          "weft_watch_outcome",  "weft_topology_facts",
-    "weft_neighbours",      "weft_step_record",    "weft_eval_record",
-    "weft_run_summary",     "weft_tune_look",      "weft_verify_item",
-    "weft_transport_found", "weft_transport_seat", NULL};
+static const char *const given[] = {"weft_config",
+                                    "weft_config_key",
+                                    "weft_cluster",
+                                    "weft_accelerator",
+                                    "weft_mesh_facts",
+                                    "weft_shape",
+                                    "weft_advice",
+                                    "weft_watch_outcome",
+                                    "weft_topology_facts",
+                                    "weft_neighbours",
+                                    "weft_step_record",
+                                    "weft_eval_record",
+                                    "weft_run_summary",
+                                    "weft_tune_look",
+                                    "weft_verify_item",
+                                    "weft_transport_found",
+                                    "weft_transport_seat",
+                                    "weft_recipe",
+                                    NULL};
 
 /* Parts of other structs and of the library's arrays: their size is part of the interface and never
  * changes. */

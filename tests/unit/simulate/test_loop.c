@@ -50,6 +50,27 @@ static void test_wire(void **state) {
     assert_true(thrifty.mean_step_s < slow.mean_step_s / 4);
 }
 
+/* Nobody knows what a step takes over a wire that nobody knows. */
+static void test_unknown_wire(void **state) {
+    const char *none[] = {NULL};
+    weft_ctx *ctx = make_ctx();
+    weft_cluster *cluster = make_cluster(ctx, none);
+    weft_loop_facts loop = {.struct_size = sizeof loop, tensors, 3, 0.3};
+    weft_prediction p = {.struct_size = sizeof p};
+    for (int nodes = 1; nodes <= 2; nodes++) {
+        weft_config *config = make_config(ctx, nodes, 1, "method=hsdp");
+        weft_status status = weft_predict_loop(ctx, config, cluster, &loop, &p);
+        assert_int_equal(status, nodes == 1 ? WEFT_OK : WEFT_ERR_ARGUMENT);
+        if (nodes == 2)
+            assert_string_equal(weft_ctx_message(ctx),
+                                "the wire between the 2 nodes is not known, expected a "
+                                "link such as 1Gbit,50us");
+        weft_config_destroy(ctx, config);
+    }
+    weft_cluster_destroy(ctx, cluster);
+    weft_ctx_destroy(ctx);
+}
+
 static void test_refused(void **state) {
     const char *typed[] = {"link", "1Gbit,0.2ms", NULL};
     weft_ctx *ctx = make_ctx();
@@ -72,8 +93,8 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_alone),
-                                       cmocka_unit_test(test_wire),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alone), cmocka_unit_test(test_wire),
+        cmocka_unit_test(test_unknown_wire), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
