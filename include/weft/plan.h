@@ -36,7 +36,8 @@ typedef struct weft_recipe {
     bool
         main; /* tried with each number of nodes and each mesh, not only with all nodes */
     weft_learning learning;
-    bool muon; /* its optimizer is Muon, whatever the run's is */
+    bool muon;      /* its optimizer is Muon, whatever the run's is */
+    bool published; /* others have trained billions of parameters with it */
 } weft_recipe;
 
 /* The i-th one that a plan tries on one site, or NULL past the last. The first averages all
@@ -304,7 +305,14 @@ typedef struct weft_inference_of_facts {
     double given_Bps, wire_Bps; /* 0: not given; not measured */
     weft_known computing, wire; /* how well they are known now */
     char text[600];
-    double effort; /* rank_flops relative to the peak; 0: no peak is known */
+    double effort;     /* rank_flops relative to the peak; 0: no peak is known */
+    double constant_s; /* of every step on several nodes, beside the wire; 0: none */
+    /* Both ends of what explains the measured steps, relative to the facts above: all that is
+     * missing is the wire's; nothing is, and the constant is larger. 0: not known. */
+    double all_wire, no_wire, all_constant;
+    double fast_wire,
+        fast_flops; /* only steps on several nodes: the slowest plausible wire,
+                                     and the ranks' rate that goes with it, relative */
 } weft_inference_of_facts;
 
 /* Fits the cluster's computing and the rate of its wire to measurements, so that the model

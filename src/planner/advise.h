@@ -14,9 +14,10 @@ extern const wefti_recipe wefti_site_recipes[];
 /* The recipe of that name, or NULL. */
 const wefti_recipe *wefti_recipe_find(const char *name);
 
-/* Where between the ends of the facts a prediction is made: factors of the rates; 0: 1. */
+/* Where between the ends of the facts a prediction is made: factors of the rates, of the
+ * constant of a step on several nodes (wefti_adviser.constant_s) and of the floor; 0: 1. */
 typedef struct wefti_point {
-    double wire, computing;
+    double wire, computing, constant, floor;
 } wefti_point;
 
 /* State that the parts of the advice share while it is made. */
@@ -34,6 +35,8 @@ typedef struct wefti_adviser {
         *own; /* full synchronization with the run's own optimizer, if that is
                                 one of the recipes and not the first one; or NULL */
     wefti_point at;
+    double constant_s; /* of every step on several nodes, beyond what the model counts */
+    double length;     /* steps of the run; 0: not known */
 } wefti_adviser;
 
 /* The run with these assignments applied to its keys; keys of the method are kept only if
@@ -64,6 +67,11 @@ double wefti_advise_cost(const wefti_adviser *a, const weft_candidate *c, double
 
 /* Whether the cluster has so many ranks that fewer variants are tried. */
 bool wefti_advise_is_large(const wefti_adviser *a);
+
+/* The share by which computing takes longer on several nodes, for what never divides and
+ * for the slowest of them (advise_floor.c); and whether it is assumed at all. */
+double wefti_advise_floor(const wefti_adviser *a, const weft_candidate *c);
+bool wefti_advise_has_floor(const wefti_adviser *a);
 
 /* Predicts a candidate with a wire of that rate; 0: the cluster's. Nothing in it is
  * owned. Everything is done in `ctx`. */
@@ -127,7 +135,11 @@ weft_status wefti_advise_each(wefti_adviser *a, int64_t n, wefti_task task,
  * `steps` and `steps_error` that follow (advise_steps.c). */
 #define WEFTI_LEARNING_PARAMETERS 0.26e6
 double wefti_learning_weight(int64_t parameters);
+double wefti_length_weight(double steps); /* of results of 200 steps, for a longer run */
 void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c);
+
+/* Whether a candidate's learning was measured near enough to its size to be chosen. */
+bool wefti_advise_reaches(const weft_candidate *c);
 
 /* Sorts the candidates and finds baseline, fastest and full. */
 weft_status wefti_advise_rank(wefti_adviser *a) WEFT_CHECKED;

@@ -72,10 +72,14 @@ static void put_optimizer(answer *w, const weft_candidate *c) {
 static void put_faster_unknown(answer *w) {
     const weft_candidate *fastest = at(w->a, w->a->fastest),
                          *choice = at(w->a, w->a->choice);
-    if (!fastest || !choice || fastest == choice || fastest->learning.measured) return;
+    if (!fastest || !choice || fastest == choice) return;
+    bool far = fastest->learning.measured && !wefti_advise_reaches(fastest);
+    if (fastest->learning.measured && !far) return;
     if (fastest->speedup < 1.25 * choice->speedup) return; /* it may need more steps */
-    PUT(w, " %s would be faster%s (%.3g times), but how it learns has not been measured.",
-        fastest->name, choice->nodes > 1 ? " still" : "", fastest->speedup);
+    PUT(w,
+        " %s would be faster%s (%.3g times), but how it learns has not been measured%s.",
+        fastest->name, choice->nodes > 1 ? " still" : "", fastest->speedup,
+        far ? " within a hundredth of the size" : "");
 }
 
 /* A candidate that is expected to be faster, by less than the error of the comparison. */
@@ -253,9 +257,9 @@ static int list_assumed(const wefti_adviser *adviser, const char *words[8]) {
     if (c->memory_bytes <= 0) words[n++] = "enough memory";
     if (c->memory_Bps <= 0 && c->n_codecs == 0)
         words[n++] = "no time for coding and optimizing";
-    if (c->jitter.spread <= 0 && c->jitter.drift <= 0 && c->jitter.stall_share <= 0 &&
-        c->n_steps == 0)
-        words[n++] = "machines that are always equally fast";
+    if (several && wefti_advise_has_floor(adviser))
+        words[n++] = c->launch_s > 0 ? "2 % of a step that waits for the slowest"
+                                     : "3 % of one node's step that never divides";
     if (o->failure_s <= 0) words[n++] = "no failures";
     return n;
 }

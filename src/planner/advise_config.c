@@ -77,3 +77,18 @@ weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
     *out = config;
     return WEFT_OK;
 }
+
+int64_t wefti_advise_length(const wefti_adviser *a) {
+    return wefti_job_positions(a->run);
+}
+
+int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes) {
+    return a->run->batch.tokens_per_step * (a->options.batch_per_rank ? nodes : 1);
+}
+
+int64_t wefti_advise_micro(const wefti_adviser *a, int64_t rows) {
+    int64_t micro = a->run->batch.micro;
+    if (micro > rows && rows > 0) micro = rows;
+    while (micro > 1 && rows % micro != 0) micro--;
+    return micro;
+}

@@ -15,6 +15,8 @@
  *                                   40 Gbit/s and 9.4 of 10; cloud machines reach 0.3 to 1.
  *     wire, RDMA      1/1.5 to 1    published all-reduces reach 70 to 95 % of such labels
  *     wire, measured  1 +- 5 %, or the residual of the probe's fit; a stream: anchorwire.c
+ *     floor           advise_floor.c; with steps on one node and on several, what lies between
+ *                     "all of the excess is the wire's" and "it is a constant"
  *     ranks, typed    1 +- 30 %; data sheet: from the least to the most that is reported of it;
  *                     measured: as it is
  *
@@ -63,6 +65,22 @@ static double wire_high(const wefti_adviser *a) {
     return a->options.wire == WEFT_KNOWN_SHEET ? 2 : 1;
 }
 
+/* Steps on several nodes have been explained; what else would explain them. */
+static void anchored_ends(const weft_inference_of_facts *found, wefti_point out[2]) {
+    if (found->fast_wire > 0) {
+        out[0].wire = found->fast_wire, out[0].computing = found->fast_flops;
+        out[1].wire = out[1].computing = 1;
+        out[0].floor = out[1].floor = 0;
+    }
+    if (found->constant_s <= 0) return;
+    out[0].floor = out[1].floor = 0; /* it is in the constant */
+    if (found->all_constant <= 0) return;
+    out[0].wire = found->all_wire;
+    out[0].constant = found->all_constant > 1 ? 1e-9 : 1;
+    out[1].wire = found->no_wire;
+    out[1].constant = found->all_constant;
+}
+
 void wefti_advise_ends(const wefti_adviser *a, wefti_point out[2]) {
     const weft_advise_options *o = &a->options;
     bool units = a->cluster.n_units > 0 || a->cluster.n_steps > 0;
@@ -71,8 +89,9 @@ void wefti_advise_ends(const wefti_adviser *a, wefti_point out[2]) {
                                                                  : typed_spread;
     double low = o->computing_low > 0 ? o->computing_low : 1 / (1 + spread);
     double high = o->computing_high > 0 ? o->computing_high : 1 + spread;
-    out[0] = (wefti_point){.wire = wire_low(a), .computing = high};
-    out[1] = (wefti_point){.wire = wire_high(a), .computing = low};
+    out[0] = (wefti_point){.wire = wire_low(a), .computing = high, .floor = 2};
+    out[1] = (wefti_point){.wire = wire_high(a), .computing = low, .floor = 0.5};
+    if (a->advice && a->advice->inferred) anchored_ends(a->advice->inferred, out);
 }
 
 /* ---- every candidate at both ends ---- */
@@ -172,8 +191,11 @@ static weft_doubt doubt_of(const trial *t, const weft_candidate *c, double learn
     return wire >= computing ? WEFT_DOUBT_WIRE : WEFT_DOUBT_COMPUTING;
 }
 
+/* A gain that no second machine is worth. */
+static const double nothing = 1.02;
+
 static weft_worth worth_of(const weft_candidate *c, double low, double high) {
-    if (c->nodes == 1 || high <= 1) return WEFT_WORTH_NO;
+    if (c->nodes == 1 || high <= nothing) return WEFT_WORTH_NO;
     return low > 1 ? WEFT_WORTH_YES : WEFT_WORTH_MEASURE;
 }
 
@@ -197,7 +219,7 @@ static void look(const trial *t, int64_t i) {
         out->alone_low = out->alone / (1 + c->error);
         out->alone_high = out->alone * (1 + c->error);
     }
-    c->error = c->nodes > 1 && out->high > out->low ? sqrt(out->high / out->low) - 1
+    c->error = c->nodes > 1 && out->high > out->low ? log(out->high / out->low) / 2
                                                     : c->error;
     out->worth = worth_of(c, out->alone_low, out->alone_high);
     out->doubt = doubt_of(t, c, learning, out->alone_low, out->alone_high);
@@ -206,7 +228,7 @@ static void look(const trial *t, int64_t i) {
 /* ---- the answer ---- */
 
 static bool is_known(const weft_candidate *c) {
-    return c->usable && c->nodes > 1 && c->learning.measured;
+    return c->usable && c->nodes > 1 && c->learning.measured && wefti_advise_reaches(c);
 }
 
 /* What the answer is about: the choice, or the best on several nodes. */

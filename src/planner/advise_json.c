@@ -229,6 +229,7 @@ static json_t *inferred(const weft_inference_of_facts *found, bool *ok) {
     real(object, "launch_s", found->launch_s, ok);
     real(object, "wire_Bps", known(found->wire_Bps), ok);
     real(object, "effort", known(found->effort), ok);
+    real(object, "constant_s", found->constant_s, ok);
     text(object, "text", found->text, ok);
     return object;
 }

@@ -348,6 +348,8 @@ weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
         .ctx = ctx, .run = own, .cluster = *cluster, .work = PAGE_WORK};
     p->a.options = *options;
     p->a.options.on_progress = NULL;
+    p->a.length = advice->tokens / (double)wefti_advise_tokens(&p->a, 1);
+    if (advice->inferred) p->a.constant_s = advice->inferred->constant_s;
     *(cluster->sites > 1 ? &p->a.cluster.site : &p->a.cluster.wire) = advice->wire;
     pick_methods(p);
     pick_nodes(p);

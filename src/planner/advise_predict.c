@@ -42,11 +42,14 @@ static weft_status scale_wire(weft_ctx *ctx, const wefti_adviser *a, double rati
 
 /* Sets another rate of the wire (with sites: of that between them), and moves all facts to
  * the adviser's point between their ends. */
-static weft_status set_rates(weft_ctx *ctx, const wefti_adviser *a, double bandwidth_Bps,
+static weft_status set_rates(weft_ctx *ctx, const wefti_adviser *a,
+                             const weft_candidate *c, double bandwidth_Bps,
                              weft_cluster *cluster) {
     bool sites = cluster->sites > 1;
     weft_link_facts *link = sites ? &cluster->site : &cluster->wire;
     double wire = factor_of(a->at.wire), computing = factor_of(a->at.computing);
+    computing /= 1 + wefti_advise_floor(a, c);
+    if (c->nodes > 1) cluster->rest_s += a->constant_s * factor_of(a->at.constant);
     double ratio = bandwidth_Bps > 0 ? bandwidth_Bps / link->bandwidth_Bps : 1;
     cluster->rank_flops *= computing;
     cluster->rank_flops_bf16 *= computing;
@@ -89,7 +92,7 @@ static weft_status take_facts(weft_ctx *ctx, const wefti_adviser *a,
     int64_t rows = wefti_advise_tokens(a, c->nodes) / wefti_advise_length(a) / ranks;
     WEFT_TRY(wefti_advise_facts(ctx, config, &a->cluster, cluster));
     WEFT_TRY(wefti_machines_take(ctx, a, c->nodes, rows, cluster));
-    return set_rates(ctx, a, bandwidth_Bps, cluster);
+    return set_rates(ctx, a, c, bandwidth_Bps, cluster);
 }
 
 /* ---- many ranks ---- */
@@ -327,14 +330,6 @@ weft_status wefti_advise_run(weft_ctx *ctx, const weft_config *run, weft_config 
     return status;
 }
 
-int64_t wefti_advise_length(const wefti_adviser *a) {
-    return wefti_job_positions(a->run);
-}
-
-int64_t wefti_advise_tokens(const wefti_adviser *a, int64_t nodes) {
-    return a->run->batch.tokens_per_step * (a->options.batch_per_rank ? nodes : 1);
-}
-
 double wefti_advise_cost(const wefti_adviser *a, const weft_candidate *c, double step_s) {
     return c->steps * step_s * wefti_advise_failures(a, c, step_s) *
            (double)wefti_advise_tokens(a, 1) / (double)wefti_advise_tokens(a, c->nodes) /
@@ -348,11 +343,4 @@ double wefti_advise_efficiency(const wefti_adviser *a, int64_t nodes) {
     if (C <= 0) return 1;
     return (1 + (double)wefti_advise_tokens(a, 1) / C) /
            (1 + (double)wefti_advise_tokens(a, nodes) / C);
-}
-
-int64_t wefti_advise_micro(const wefti_adviser *a, int64_t rows) {
-    int64_t micro = a->run->batch.micro;
-    if (micro > rows && rows > 0) micro = rows;
-    while (micro > 1 && rows % micro != 0) micro--;
-    return micro;
 }

@@ -33,7 +33,7 @@ static int by_cost(const void *left, const void *right) {
 }
 
 static bool can_be_chosen(const weft_candidate *c) {
-    return c->usable && c->learning.measured;
+    return c->usable && c->learning.measured && wefti_advise_reaches(c);
 }
 
 int64_t wefti_advise_least(const weft_candidate *candidates, const double *cost_s,

@@ -22,15 +22,21 @@
 #define REPLICATORS "docs/results.md, All replicators and DiLoCo at equal steps"
 #define GOSSIP "docs/results.md, Gossip at equal steps"
 #define COMPARED "docs/methods-compared.md"
-#define SAME {"", true, 0, 1, 1, 0, "the same sum in another order"}, false
+#define SAME {"", true, 0, 1, 1, 0, "the same sum in another order"}, false, true
 /* The first averages all gradients in each step, with Muon; the others do not. */
 #define AVERAGED(changes, low, high, source)                                             \
-    {changes, true, 0, low, high, 0, source}, true
+    {changes, true, 0, low, high, 0, source}, true, true
 #define MEASURED(changes, low, high, growth, error, source)                              \
-    {changes, true, (float)(error), low, high, growth, source}, false
+    {changes, true, (float)(error), low, high, growth, source}, false, false
+/* The same with published runs of billions of parameters: DiLoCo's laws (arXiv 2503.09799),
+ * MuLoCo's paper (2505.23725). */
+#define PUBLISHED(changes, low, high, growth, error, source)                             \
+    {changes, true, (float)(error), low, high, growth, source}, false, true
 #define WITH_MUON(changes, low, high, growth, error, source)                             \
-    {changes, true, (float)(error), low, high, growth, source}, true
-#define UNKNOWN(changes) {changes, false, 0, 1, 1, 0, ""}, false
+    {changes, true, (float)(error), low, high, growth, source}, true, false
+#define PUBLISHED_MUON(changes, low, high, growth, error, source)                        \
+    {changes, true, (float)(error), low, high, growth, source}, true, true
+#define UNKNOWN(changes) {changes, false, 0, 1, 1, 0, ""}, false, false
 
 #define MUON "Muon steps in place of AdamW"
 #define SIGNS "the nodes agree on a part of a momentum, and step along its sign"
@@ -112,16 +118,17 @@ const wefti_recipe wefti_recipes[] = {
     {"accumadam aer", "accumadam", "method=accumadam mixer.topology=aer", 2, 0, false,
      MEASURED(DRIFT, 1.02, 1.34, 0.34, 0.09, COMPARED)},
     {"diloco H=50", "diloco", "method=diloco mixer.outer_every=50", 2, 50, true,
-     MEASURED(OUTER, 1.09, 1.59, 0.23, 0.11, COMPARED)},
+     PUBLISHED(OUTER, 1.09, 1.59, 0.23, 0.11, COMPARED)},
     {"streaming-diloco", "streaming-diloco", "method=streaming-diloco", 2, 100, false,
-     MEASURED("the nodes train apart and bring parts together in turns, a little late",
-              1.17, 1.54, 0.21, 0.10, COMPARED)},
+     PUBLISHED("the nodes train apart and bring parts together in turns, a little late",
+               1.17, 1.54, 0.21, 0.10, COMPARED)},
     {"muloco", "muloco", "method=muloco", 2, 30, true,
-     WITH_MUON("the nodes train apart with Muon and come together now and then", 0.48,
-               0.58, 0.25, 0.05, COMPARED)},
+     PUBLISHED_MUON("the nodes train apart with Muon and come together now and then",
+                    0.48, 0.58, 0.25, 0.05, COMPARED)},
     {"muloco int4", "muloco", "method=muloco mixer.values=int4", 2, 30, false,
-     WITH_MUON("the nodes train apart with Muon and exchange coded changes now and then",
-               0.48, 0.58, 0.31, 0.13, COMPARED)},
+     PUBLISHED_MUON(
+         "the nodes train apart with Muon and exchange coded changes now and then", 0.48,
+         0.58, 0.31, 0.13, COMPARED)},
     {"sparseloco", "sparseloco", "method=sparseloco", 2, 30, false,
      MEASURED("the nodes train apart and bring their largest changes together", 3.14,
               3.95, 0.00, 0.08, COMPARED)},

@@ -172,6 +172,9 @@ static void put_steps(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
                       const weft_candidate *c) {
     const weft_learning *l = &c->learning;
     char many[32];
+    double steps = a->tokens / (double)a->tokens_per_step;
+    double size = wefti_learning_weight(a->parameters),
+           length = wefti_length_weight(steps);
     double times = (double)a->parameters / WEFTI_LEARNING_PARAMETERS;
     wefti_buffer_print(
         ctx, s,
@@ -179,12 +182,17 @@ static void put_steps(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
         "on a small model (%s); here %.2f times are expected, give or take "
         "%.0f %%",
         l->low, l->high, l->source, c->steps, 100 * c->steps_error);
-    if (wefti_learning_weight(a->parameters) < 1)
-        wefti_buffer_print(
-            ctx, s,
-            ", because this model has %s times as many parameters: compare "
-            "the losses of a short run of both before the long one",
-            tokens_text(times, many, sizeof many));
+    if (size < 1 && size <= length)
+        wefti_buffer_print(ctx, s, ", because this model has %s times as many parameters",
+                           tokens_text(times, many, sizeof many));
+    else if (length < 1)
+        wefti_buffer_print(ctx, s,
+                           ", because this run is %s steps long, and leads shrink",
+                           tokens_text(steps, many, sizeof many));
+    if (fmin(size, length) < 1)
+        wefti_buffer_print(ctx, s,
+                           ": compare the losses of a short run of both before the "
+                           "long one");
     wefti_buffer_print(ctx, s, ".");
 }
 

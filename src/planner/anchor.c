@@ -5,6 +5,7 @@
  *     one node        find f with  T(f) = t           T falls with the rate of computing f
  *     two batches     t = a + b tokens:  a spread over the layers as launch, f from the rest
  *     several nodes   find b with  T(b) = t           T falls with the wire's rate b
+ *                     T(label) + E = t:  half of E is the wire's, half a constant
  *     only these      find f with  T(f) = t, with the given rate of the wire
  *
  * The last is one equation for two unknowns, so the text says what would separate them: a step
@@ -302,6 +303,52 @@ static weft_status solve_wire(weft_ctx *ctx, solver *s, int *n_used) {
     return WEFT_OK;
 }
 
+/* ---- a wire and a constant ---- */
+
+/* What the measured steps on several nodes take beyond the prediction, mean. */
+static weft_status find_excess(weft_ctx *ctx, solver *s, double *excess_s) {
+    double step_s, sum = 0;
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        if (s->all[i].nodes < 2) continue;
+        WEFT_TRY(predict(ctx, s, &s->all[i], &step_s));
+        sum += seconds_of(s, &s->all[i]) - step_s;
+        n++;
+    }
+    *excess_s = n > 0 ? fmax(0, sum / n) : 0;
+    return WEFT_OK;
+}
+
+/* A constant of more than this share of one node's step is no plausible one. */
+static const double most_constant = 0.5;
+
+/* What a step takes longer than with the wire's label may be a slower wire, or a constant of
+ * every step. Half of each is taken, as the prior between both; the ends are all of one.
+ * `given_Bps` is the label, `wire` the rate with which all is the wire's. */
+static weft_status split_excess(weft_ctx *ctx, solver *s, double given_Bps, int *n_wire,
+                                weft_inference_of_facts *out) {
+    double *rate = &wire_of(s)->bandwidth_Bps, all_Bps = *rate, excess_s, one_s;
+    weft_measurement one = s->all[0];
+    one.nodes = 1, one.method[0] = '\0';
+    if (*n_wire == 0 || given_Bps <= 0 || all_Bps >= given_Bps) return WEFT_OK;
+    WEFT_TRY(predict(ctx, s, &one, &one_s));
+    *rate = given_Bps;
+    WEFT_TRY(find_excess(ctx, s, &excess_s));
+    *rate = all_Bps;
+    if (excess_s <= 0 || excess_s > most_constant * one_s) return WEFT_OK;
+    s->a.constant_s = excess_s / 2;
+    WEFT_TRY(solve_wire(ctx, s, n_wire));
+    if (*n_wire == 0) { /* half of it is all that shows */
+        s->a.constant_s = excess_s, *rate = given_Bps;
+        out->all_wire = all_Bps / given_Bps, out->no_wire = out->all_constant = 1;
+        return WEFT_OK;
+    }
+    out->all_wire = all_Bps / *rate;
+    out->no_wire = given_Bps / *rate;
+    out->all_constant = 2;
+    return WEFT_OK;
+}
+
 /* ---- steps on several nodes, and none on one ---- */
 
 /* A rate of the cluster in TFLOP/s of the model that the user has. */
@@ -373,6 +420,25 @@ static weft_status solve_several(weft_ctx *ctx, solver *s, double sheet, char *o
     return WEFT_OK;
 }
 
+/* The slow end of such a step: a wire of less than its label, and ranks so much faster that
+ * the step takes as long. Ranks are at most four times as fast, or as the peak. */
+static weft_status find_slow_end(weft_ctx *ctx, solver *s, weft_inference_of_facts *out) {
+    double *rate = &wire_of(s)->bandwidth_Bps, *flops = &s->a.cluster.rank_flops;
+    double given_Bps = *rate, found = *flops, peak = s->a.options.peak_flops;
+    double most = peak > found ? peak : 4 * found;
+    weft_status status = WEFT_OK;
+    for (double w = WEFT_TCP_LOW; w < 0.99 && out->fast_wire <= 0; w *= 1.3) {
+        *rate = w * given_Bps;
+        status = solve_behind(ctx, s, &s->all[0], found / 4, most);
+        if (status != WEFT_OK) break;
+        if (*flops > 0 && isfinite(*flops))
+            out->fast_wire = w, out->fast_flops = *flops / found;
+    }
+    *rate = given_Bps;
+    *flops = found;
+    return status;
+}
+
 /* ---- what was inferred, in words ---- */
 
 /* Adds the rate of computing to the text: "a rank computes 97 TFLOP/s, 31 % of its peak". */
@@ -402,13 +468,18 @@ static void say(const solver *s, double given_Bps, int n_one, int n_wire,
         used += (size_t)snprintf(out->text + used, sizeof out->text - used,
                                  ", and each layer's pass takes %s",
                                  wefti_seconds_text(c->launch_s, launch, sizeof launch));
-    for (int i = 0; i < s->n && n_wire == 0; i++)
+    for (int i = 0; i < s->n && n_wire == 0 && out->constant_s <= 0; i++)
         if (s->all[i].nodes > 1) {
             snprintf(out->text + used, sizeof out->text - used,
                      "%sthe wire does not show in these steps, and stays as it was said",
                      used ? "; " : "");
             return;
         }
+    if (out->constant_s > 0)
+        used += (size_t)snprintf(
+            out->text + used, sizeof out->text - used,
+            "%sa step on several nodes takes %s more than its computing and its wire",
+            used ? "; " : "", wefti_seconds_text(out->constant_s, launch, sizeof launch));
     if (n_wire == 0) return;
     wefti_rate_text(rate, carried, sizeof carried);
     wefti_rate_text(given_Bps, given, sizeof given);
@@ -423,7 +494,8 @@ static void say(const solver *s, double given_Bps, int n_one, int n_wire,
         snprintf(out->text + used, sizeof out->text - used,
                  ", more than it can: more is hidden behind computing than is predicted, "
                  "or one node was slower for another reason");
-    if (given_Bps > 0 && rate < 0.5 * given_Bps && used < sizeof out->text)
+    if (given_Bps > 0 && rate < 0.5 * given_Bps && out->constant_s <= 0 &&
+        used < sizeof out->text)
         snprintf(out->text + used, sizeof out->text - used,
                  ": look at the number of streams, at the interface that is used, at the "
                  "link's own rate and at others on it (weft doctor, weft probe)");
@@ -521,7 +593,12 @@ static weft_status anchor(weft_ctx *ctx, solver *solved, weft_cluster *cluster,
             solve_several(ctx, &s, cluster->rank_flops, out->text, sizeof out->text));
         several = !out->text[0];
     }
-    if (!several) WEFT_TRY(solve_wire(ctx, &s, &n_wire));
+    bool carried = s.a.options.wire == WEFT_KNOWN_MEASURED; /* by an exchange */
+    if (several) WEFT_TRY(find_slow_end(ctx, &s, out));
+    if (carried && n_one > 0) WEFT_TRY(find_excess(ctx, &s, &s.a.constant_s));
+    if (!several && !carried) WEFT_TRY(solve_wire(ctx, &s, &n_wire));
+    if (n_one > 0) WEFT_TRY(split_excess(ctx, &s, given_Bps, &n_wire, out));
+    out->constant_s = s.a.constant_s;
     for (int i = 0; i < n; i++) {
         WEFT_TRY(predict(ctx, &s, &measured[i], &measured[i].predicted_s));
         measured[i].seconds = seconds_of(&s, &measured[i]);
