@@ -448,10 +448,17 @@ void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
     feed_connected(mesh, rank);
 }
 
-/* A joiner reports all its connections to the machine. */
+/* A joiner reports all its connections to the machine, but those that have ended since. */
 static void meet_all(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     e->must_meet = false;
+    pthread_mutex_lock(&mesh->lock);
+    for (int r = 0; r < e->size; r++) {
+        e->ended[r] = e->ended[r] || (e->fresh[r] && mesh->peers[r].lost);
+        e->fresh[r] = e->fresh[r] && !mesh->peers[r].lost;
+    }
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
     for (int r = 0; r < e->size; r++)
         if (e->fresh[r]) feed_connected(mesh, r);
 }

@@ -19,7 +19,8 @@
 #include "comm/vitals.h"
 
 static const double closed_patience_s = 1.0, left_patience_s = 1.0,
-                    inquire_every_s = 2e-3, tell_every_s = 0.05, call_every_s = 0.25;
+                    entrance_patience_s = 5, inquire_every_s = 2e-3, tell_every_s = 0.05,
+                    call_every_s = 0.25;
 
 static bool is_member(const wefti_elastic *e, int r) {
     return !e->departed[r] && !e->fresh[r];
@@ -182,9 +183,21 @@ static bool call_the_silent(weft_mesh *mesh) {
     return true;
 }
 
+/* A process on its way in that has fallen silent keeps its place, and all others, out. */
+static void drop_silent_joiners(weft_mesh *mesh, double now_s) {
+    const wefti_elastic *e = mesh->elastic;
+    const weft_transport *t = mesh->transport;
+    for (int r = 0; r < e->size && e->view > 0 && t->ops->hang_up; r++) {
+        bool silent = now_s - mesh->peers[r].heard_s > entrance_patience_s;
+        if (e->fresh[r] && silent && !mesh->peers[r].lost)
+            t->ops->hang_up(mesh->transport, mesh->peer_of[r]);
+    }
+}
+
 double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
     double next_s = (double)INFINITY;
+    drop_silent_joiners(mesh, now_s);
     if (part_with_who_left(mesh, now_s)) next_s = tell_every_s;
     if (call_the_silent(mesh)) next_s = call_every_s;
     for (int r = 0; r < e->size; r++) {

@@ -46,6 +46,11 @@ void wefti_liveness_lose(weft_mesh *mesh, int r) {
         wefti_elastic_lose(mesh, r);
         return;
     }
+    if (mesh->transport->entry) { /* on its way into a run that goes on without r */
+        peer->lost = true;
+        wefti_outbox_forget(mesh, r);
+        return;
+    }
     wefti_mesh_blame(
         mesh, r,
         "rank %d (host %s) has closed its connection: it has died or was ended; "
@@ -58,13 +63,15 @@ static bool is_neighbour(const weft_mesh *mesh, int from, int to) {
     return after == 1 || after == 2;
 }
 
-/* To the two ranks after this one, and to those that have left and wait for the others. */
+/* To the two ranks after this one, and to those that have left and wait for the others. A
+ * process on its way into a run says it to all: one that falls silent is given up. */
 static void say_alive(weft_mesh *mesh) {
     const char *at = atomic_load(&mesh->at);
     wefti_envelope alive = {.kind = WEFTI_ENVELOPE_ALIVE,
                             .tag = atomic_load(&mesh->step)};
     for (int r = 0; r < mesh->world.size; r++) {
-        bool waits = mesh->peers[r].left || is_neighbour(mesh, mesh->rank, r);
+        bool waits = mesh->peers[r].left || mesh->transport->entry ||
+                     is_neighbour(mesh, mesh->rank, r);
         if (r != mesh->rank && waits) wefti_outbox_post(mesh, r, &alive, at ? at : "");
     }
 }
@@ -136,6 +143,7 @@ static void watch(weft_mesh *mesh) {
         mesh->beat_s = now_s;
         say_alive(mesh);
     }
+    if (mesh->transport->entry) return; /* the run judges its members, and goes on */
     bool (*ask)(void *) = atomic_load(&mesh->asked);
     bool asked = ask && ask(mesh->asked_user);
     for (int r = 0; r < size && !mesh->world.poisoned; r++) {

@@ -440,6 +440,7 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
         .wake = tcp_wake,
         .keep = wefti_tcp_keep,
         .inquire = wefti_tcp_inquire,
+        .hang_up = wefti_tcp_hang_up,
         .rate = tcp_rate,
         .where = wefti_tcp_where,
         .seat = wefti_tcp_seat,

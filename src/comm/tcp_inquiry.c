@@ -31,7 +31,7 @@ void wefti_tcp_keep(weft_transport *head, const void *now, const void *after, in
     wefti_guard_keep(t->guard, after, (size_t)n_bytes, n_askers);
 }
 
-static int hang_up(connection *c, int answer) {
+static int end_call(connection *c, int answer) {
     close(c->call);
     c->call = -1;
     return answer;
@@ -44,9 +44,9 @@ static int look_at_call(connection *c) {
     struct pollfd one = {.fd = c->call, .events = POLLOUT};
     if (poll(&one, 1, 0) <= 0) return PENDING;
     (void)getsockopt(c->call, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error) return hang_up(c, error == ECONNREFUSED ? REFUSED : PENDING);
+    if (error) return end_call(c, error == ECONNREFUSED ? REFUSED : PENDING);
     c->called = shutdown(c->call, SHUT_WR) == 0;
-    return c->called ? PENDING : hang_up(c, PENDING);
+    return c->called ? PENDING : end_call(c, PENDING);
 }
 
 static int begin_call(connection *c) {
@@ -59,7 +59,7 @@ static int begin_call(connection *c) {
     if (connect(c->call, (struct sockaddr *)&c->address, size) == 0 ||
         errno == EINPROGRESS)
         return look_at_call(c);
-    return hang_up(c, errno == ECONNREFUSED ? REFUSED : PENDING);
+    return end_call(c, errno == ECONNREFUSED ? REFUSED : PENDING);
 }
 
 int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size) {
@@ -69,10 +69,14 @@ int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size) {
     if (c->call < 0) return answer;
     if (c->called) {
         ssize_t n = recv(c->call, bytes, (size_t)size, MSG_DONTWAIT);
-        if (n > 0) return hang_up(c, (int)n); /* so few bytes come in one piece */
-        if (n == 0) return hang_up(c, 0);
-        if (errno != EAGAIN && errno != EINTR) return hang_up(c, PENDING);
+        if (n > 0) return end_call(c, (int)n); /* so few bytes come in one piece */
+        if (n == 0) return end_call(c, 0);
+        if (errno != EAGAIN && errno != EINTR) return end_call(c, PENDING);
     }
     bool late = wefti_now_s() - c->call_s > call_patience_s;
-    return late ? hang_up(c, c->called ? 0 : PENDING) : PENDING;
+    return late ? end_call(c, c->called ? 0 : PENDING) : PENDING;
+}
+
+void wefti_tcp_hang_up(weft_transport *head, int peer) {
+    wefti_connection_close(&((tcp_transport *)head)->peers[peer].stream);
 }

@@ -77,11 +77,12 @@ bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size);
 int wefti_tcp_ask(weft_transport *head, const char *host, int port, const void *bytes,
                   int n_bytes, double seconds);
 
-/* --- tcp_inquiry.c (weft_transport_ops.keep, .inquire) --- */
+/* --- tcp_inquiry.c (weft_transport_ops.keep, .inquire, .hang_up) --- */
 
 void wefti_tcp_keep(weft_transport *head, const void *now, const void *after, int n_bytes,
                     int n_askers);
 int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size);
+void wefti_tcp_hang_up(weft_transport *head, int peer);
 
 /* --- seats.c --- */
 

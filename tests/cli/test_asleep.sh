@@ -20,6 +20,12 @@ put_to_sleep() {
     begin 3 "rank $*" run.steps=150 run.save_every=50 run.keep=2 elastic.pause=2 --returns 0 "${@:2}"
     await has_lines 20 || fail "$what: no step 20: $(cat log.*)"
     kill -STOP "${pids[sleeper]}"
+    # What it was writing in that moment (timeline.json) it would finish when it wakes.
+    while compgen -G "run/*.tmp*" >/dev/null; do
+        kill -CONT "${pids[sleeper]}"
+        sleep 0.01
+        kill -STOP "${pids[sleeper]}"
+    done
     others=()
     for r in 0 1 2; do ((r == sleeper)) || others+=("$r"); done
 }

@@ -102,10 +102,6 @@ typedef struct weft_transport_ops {
      * it has ended, however it ended. n_askers: how many may want to know. */
     void (*keep)(weft_transport *t, const void *now, const void *after, int n_bytes,
                  int n_askers);
-    /* NULL as `keep`. Calls the place where a process listens, and never waits: > 0: so many
-     * bytes came that were kept there; 0: it was accepted, and nothing was said; -1: no answer
-     * yet, ask again; -2: refused, by the host or by something on the way. */
-    int (*inquire)(weft_transport *t, int peer, void *bytes, int size);
     /* May be NULL. Bytes per second that have lately arrived at `peer`; 0: not known. */
     double (*rate)(const weft_transport *t, int peer);
     /* May be NULL. Where a process listens, as "address:port"; false: not known. */
@@ -129,6 +125,12 @@ typedef struct weft_transport_ops {
     /* May be NULL: a host name is a machine. The number of the machine that a process runs on
      * (weft_mesh_machine, called there); processes with the same number are on one machine. */
     uint64_t (*machine)(const weft_transport *t, int peer);
+    /* NULL as `keep`. Calls the place where a process listens, and never waits: > 0: so many
+     * bytes came that were kept there; 0: it was accepted, and nothing was said; -1: no answer
+     * yet, ask again; -2: refused, by the host or by something on the way. */
+    int (*inquire)(weft_transport *t, int peer, void *bytes, int size);
+    /* NULL as `keep`. Ends the connection to a peer, which probe then reports as closed. */
+    void (*hang_up)(weft_transport *t, int peer);
 } weft_transport_ops;
 
 struct weft_transport {
