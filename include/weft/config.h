@@ -54,7 +54,7 @@ typedef struct weft_config {
         const char *folder;
         int64_t seed;
         int64_t steps;
-        int64_t log_every;     /* steps */
+        int64_t log_every;     /* steps; 0: by the run's length */
         int64_t eval_every;    /* steps; 0 = only at the end */
         int64_t eval_tokens;   /* 0 = all validation windows */
         int64_t save_every;    /* steps; 0 = only at the end */

@@ -84,17 +84,25 @@ static int64_t steps_without_loss(const wefti_rows *steps) {
     return n;
 }
 
+/* That the lines stand for. */
+static double steps_of(const wefti_rows *steps) {
+    double n = 0;
+    for (int64_t i = 0; i < steps->n; i++)
+        n += steps->column[WEFTI_STEPS][i] >= 1 ? steps->column[WEFTI_STEPS][i] : 1;
+    return n;
+}
+
 static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run) {
     const wefti_rows *s = &run->steps, *e = &run->evaluations;
     const named values[] = {
-        {"steps", (double)s->n},
+        {"steps", steps_of(s)},
         {"elapsed_s", wefti_column_last(s, WEFTI_ELAPSED)},
         {"loss", run->loss},
         {"steps_without_loss", (double)steps_without_loss(s)},
         {"validation_loss", wefti_column_last(e, WEFTI_VALIDATION)},
         {"best_validation_loss", wefti_column_least(e, WEFTI_VALIDATION)},
         {"bigram_loss", wefti_column_last(e, WEFTI_BIGRAM)},
-        {"tokens", wefti_column_sum(s, WEFTI_TOKENS)},
+        {"tokens", wefti_column_total(s, WEFTI_TOKENS)},
         {"tokens_per_s", wefti_column_mean_over_time(s, WEFTI_TOKENS_PER_S)},
         {"mfu", wefti_column_mean_over_time(s, WEFTI_MFU)},
         {"memory_bytes", wefti_column_greatest(s, WEFTI_MEMORY)},
@@ -109,7 +117,7 @@ static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run) 
         {"wire_bytes_out", wefti_column_mean(s, WEFTI_WIRE_OUT)},
         {"wire_bytes_in", wefti_column_mean(s, WEFTI_WIRE_IN)},
         {"local_bytes_out", wefti_column_mean(s, WEFTI_LOCAL_OUT)},
-        {"wire_total", wefti_column_sum(s, WEFTI_WIRE_OUT)}};
+        {"wire_total", wefti_column_total(s, WEFTI_WIRE_OUT)}};
     put_numbers(ctx, out, values, sizeof values / sizeof values[0]);
 }
 

@@ -41,6 +41,7 @@ static const char *const names[WEFTI_N_COLUMNS] = {"step",
                                                    "consensus_distance",
                                                    "exact_consensus_distance",
                                                    "local_validation_loss",
+                                                   "steps",
                                                    "wire_total",
                                                    "smooth_loss"};
 
@@ -112,6 +113,11 @@ static weft_status find_median(weft_ctx *ctx, wefti_run *run) {
     return WEFT_OK;
 }
 
+/* Steps that a line stands for. */
+static double weight_of(double steps) {
+    return steps >= 1 && is_usable(steps) ? steps : 1;
+}
+
 /* table: [n, WEFTI_N_READ] */
 static weft_status fill(weft_ctx *ctx, const double *table, int64_t n, wefti_run *run) {
     double wire_total = 0;
@@ -120,7 +126,8 @@ static weft_status fill(weft_ctx *ctx, const double *table, int64_t n, wefti_run
     for (int64_t i = 0; i < n; i++) {
         const double *row = table + i * WEFTI_N_READ;
         if (is_step(row)) {
-            if (row[WEFTI_WIRE_OUT] > 0) wire_total += row[WEFTI_WIRE_OUT];
+            if (row[WEFTI_WIRE_OUT] > 0)
+                wire_total += row[WEFTI_WIRE_OUT] * weight_of(row[WEFTI_STEPS]);
             add_row(&run->steps, row, wire_total);
             run->steps.column[WEFTI_VALIDATION][run->steps.n - 1] = NAN;
         }
@@ -189,11 +196,23 @@ double wefti_column_sum(const wefti_rows *rows, wefti_column column) {
     return t.n ? t.sum : (double)NAN;
 }
 
+double wefti_column_total(const wefti_rows *rows, wefti_column column) {
+    double sum = 0, n = 0;
+    for (int64_t i = 0; i < rows->n; i++) {
+        double x = rows->column[column][i];
+        if (!isfinite(x)) continue;
+        sum += x * weight_of(rows->column[WEFTI_STEPS][i]);
+        n++;
+    }
+    return n > 0 ? sum : (double)NAN;
+}
+
 double wefti_column_mean_over_time(const wefti_rows *rows, wefti_column column) {
     double sum = 0, time = 0;
     for (int64_t i = 0; i < rows->n; i++) {
         double x = rows->column[column][i], s = rows->column[WEFTI_STEP_S][i];
         if (!isfinite(x) || !isfinite(s) || s <= 0) continue;
+        s *= weight_of(rows->column[WEFTI_STEPS][i]);
         sum += x * s;
         time += s;
     }

@@ -30,6 +30,7 @@ typedef enum wefti_column {
     WEFTI_CONSENSUS,
     WEFTI_EXACT_CONSENSUS,
     WEFTI_LOCAL_VALIDATION,
+    WEFTI_STEPS, /* that a line stands for: its times, rates and bytes are means; NAN: one */
     WEFTI_N_READ,                    /* columns that are read; below: made from them */
     WEFTI_WIRE_TOTAL = WEFTI_N_READ, /* wire bytes out since the first step */
     WEFTI_SMOOTH,                    /* moving mean of the loss */
@@ -62,6 +63,8 @@ double wefti_column_last(const wefti_rows *rows, wefti_column column);
 /* Mean and sum of the finite numbers; NAN if there are none. */
 double wefti_column_mean(const wefti_rows *rows, wefti_column column);
 double wefti_column_sum(const wefti_rows *rows, wefti_column column);
+/* Sum over all steps that the rows stand for. */
+double wefti_column_total(const wefti_rows *rows, wefti_column column);
 /* Mean over the time of the steps, not over their number. */
 double wefti_column_mean_over_time(const wefti_rows *rows, wefti_column column);
 double wefti_column_least(const wefti_rows *rows, wefti_column column);

@@ -13,6 +13,8 @@
  *                local_bytes_in (inside the node), compute_s, exchange_s (of the exchange
  *                thread), wait_s (the part of it that the step waited for), hidden_share
  *                (the rest of it, 0..1), step_s, elapsed_s (since the run began)
+ *   thinned out  also steps (that the line stands for: its times, rates and bytes are their
+ *                means) and mean_loss
  *   evaluation   step, elapsed_s, validation_loss, and bigram_loss in the last one */
 
 typedef enum wefti_metric_kind {

@@ -18,13 +18,21 @@
 #include "train/exporter.h"
 #include "train/settings.h"
 
-enum { MAX_FIGURES = 24 };
+enum { MAX_FIGURES = 26, MOST_LINES = 20000 };
+
+/* Sums over the steps since the last line. */
+typedef struct sums {
+    int64_t n;
+    double loss, tokens, mfu_s, wire_out, wire_in, local_out, local_in;
+    double compute_s, exchange_s, wait_s, step_s, late;
+} sums;
 
 struct wefti_journal {
     weft_ctx *ctx;                  /* borrowed */
     wefti_metrics *metrics, *nodes; /* metrics.jsonl, nodes.jsonl */
     wefti_tfevents *events;         /* or NULL */
     wefti_exporter *exporter;       /* or NULL */
+    sums since;
 };
 
 /* Seconds that the interrupted run has taken already. */
@@ -109,10 +117,9 @@ static weft_status write_step_events(wefti_journal *journal, const weft_step_rec
                                 isnan(r->consensus_distance) ? n - 1 : n);
 }
 
-weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r,
-                               bool logged) {
-    wefti_exporter_step(journal->exporter, r);
-    if (!logged) return WEFT_OK;
+/* since: the steps that the line stands for. */
+static weft_status write_step(wefti_journal *journal, const weft_step_record *r,
+                              const sums *since) {
     wefti_metric row[MAX_FIGURES] = {
         integer("step", r->step),
         real("loss", r->loss),
@@ -141,8 +148,68 @@ weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r
         row[n++] = real("consensus_distance", r->consensus_distance);
     if (r->mean_of_all >= 0) row[n++] = integer("mean_of_all", r->mean_of_all);
     if (r->late >= 0) row[n++] = integer("late", r->late);
+    if (since->n > 1) {
+        row[n++] = integer("steps", since->n);
+        row[n++] = real("mean_loss", since->loss / (double)since->n);
+    }
     WEFT_TRY(wefti_metrics_write(journal->ctx, journal->metrics, row, n));
     return write_step_events(journal, r);
+}
+
+int64_t wefti_journal_every(const weft_config *config) {
+    int64_t steps = config->run.steps;
+    if (config->run.log_every > 0) return config->run.log_every;
+    return steps > MOST_LINES ? (steps + MOST_LINES - 1) / MOST_LINES : 1;
+}
+
+static void count(sums *s, const weft_step_record *r) {
+    s->n++;
+    s->loss += r->loss;
+    s->tokens += (double)r->tokens;
+    s->mfu_s += r->mfu * r->step_s;
+    s->wire_out += (double)r->wire_bytes_out;
+    s->wire_in += (double)r->wire_bytes_in;
+    s->local_out += (double)r->local_bytes_out;
+    s->local_in += (double)r->local_bytes_in;
+    s->compute_s += r->compute_s;
+    s->exchange_s += r->exchange_s;
+    s->wait_s += r->wait_s;
+    s->step_s += r->step_s;
+    s->late += (double)r->late;
+}
+
+static int64_t whole(double sum, int64_t n) { return (int64_t)(sum / (double)n + 0.5); }
+
+/* The record of the last step, with means over all steps since the line before. */
+static weft_step_record mean_of(const weft_step_record *last, const sums *s) {
+    weft_step_record r = *last;
+    double n = (double)s->n;
+    r.tokens = whole(s->tokens, s->n);
+    r.tokens_per_s = s->tokens / s->step_s;
+    r.mfu = s->mfu_s / s->step_s;
+    r.wire_bytes_out = whole(s->wire_out, s->n);
+    r.wire_bytes_in = whole(s->wire_in, s->n);
+    r.local_bytes_out = whole(s->local_out, s->n);
+    r.local_bytes_in = whole(s->local_in, s->n);
+    r.compute_s = s->compute_s / n;
+    r.exchange_s = s->exchange_s / n;
+    r.wait_s = s->wait_s / n;
+    r.hidden_share = s->exchange_s > 0 ? fmax(0, 1 - s->wait_s / s->exchange_s) : 1;
+    r.step_s = s->step_s / n;
+    if (r.late >= 0) r.late = whole(s->late, s->n);
+    return r;
+}
+
+weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *r,
+                               bool logged) {
+    wefti_exporter_step(journal->exporter, r);
+    count(&journal->since, r);
+    if (!logged) return WEFT_OK;
+    const sums since = journal->since;
+    journal->since = (sums){0};
+    if (since.n == 1) return write_step(journal, r, &since);
+    const weft_step_record mean = mean_of(r, &since);
+    return write_step(journal, &mean, &since);
 }
 
 weft_status wefti_journal_evaluation(wefti_journal *journal, const weft_eval_record *r,

@@ -14,7 +14,11 @@ typedef struct wefti_journal wefti_journal;
 weft_status wefti_journal_open(weft_ctx *ctx, const weft_config *config,
                                int64_t steps_done, double *elapsed_s,
                                wefti_journal **out) WEFT_CHECKED;
-/* Called after every step; only a step that is logged gets a line. */
+/* Steps between two lines: as configured, or so many that a run has at most 20,000 lines. */
+int64_t wefti_journal_every(const weft_config *config);
+
+/* Called after every step. Only a step that is logged gets a line, whose times, rates and bytes
+ * are means over the steps since the line before. */
 weft_status wefti_journal_step(wefti_journal *journal, const weft_step_record *record,
                                bool logged) WEFT_CHECKED;
 /* bigram_loss: NAN except in the last evaluation. */

@@ -203,7 +203,7 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     run->prepared->exchange_s += record.exchange_s;
     run->prepared->wait_s += record.wait_s;
     if (run->hooks && run->hooks->on_step) run->hooks->on_step(run->hooks->user, &record);
-    int64_t every = run->prepared->job->config->run.log_every;
+    int64_t every = wefti_journal_every(run->prepared->job->config);
     bool logged = record.step % every == 0 || record.step == record.steps;
     if (logged) WEFT_TRY(check_lease(t, false));
     if (!run->prepared->journal) return WEFT_OK;

@@ -26,6 +26,7 @@
 #include "record/metrics.h"
 #include "record/planned.h"
 #include "train/descent.h"
+#include "train/journal.h"
 
 enum { SENTENCE = 1024 };
 
@@ -71,7 +72,7 @@ static weft_status read_config(weft_ctx *ctx, const char *path, int64_t *log_eve
     WEFT_TRY(weft_config_create(ctx, &config));
     weft_status status = weft_config_load(ctx, config, path);
     if (status == WEFT_OK) status = weft_config_finish(ctx, config);
-    if (status == WEFT_OK) *log_every = config->run.log_every;
+    if (status == WEFT_OK) *log_every = wefti_journal_every(config);
     weft_config_destroy(ctx, config);
     return status;
 }
