@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import weft_sync.torch as weft
+from weft_sync import _asked
+from weft_sync._library import config_keys
 from weft_sync.device import DeviceMix, DeviceOptimizer
 
 
@@ -65,3 +67,71 @@ def test_signs_for_an_optimizer_that_divides_by_their_size_are_told(make, said):
 def test_a_rate_far_from_the_methods_own_is_told(make, method, lr, words, said):
     make(torch.nn.Linear(40, 40), method=method, lr=lr).close()
     assert [line[:len(words or "")] for line in said] == ([words] if words else [])
+
+
+# --- keys of weft's that have no effect in a loop of one's own ---
+
+APART = ("data", "batch", "adapter", "schedule")
+
+
+@pytest.mark.parametrize("make", [weft.Optimizer, weft.Mix, DeviceOptimizer, DeviceMix])
+def test_keys_of_wefts_own_program_are_refused(make):
+    """Over all keys: those of rows, model, files, schedule and of the ranks of a program."""
+    model = torch.nn.Linear(40, 40)
+    names = [name for name in config_keys() if name.partition(".")[0] in APART or name.partition(".")[0]
+             in ("run", "model", "mesh") and name not in _asked.LOOPS_KEYS]
+    assert len(names) > 70
+    inner = () if make in (weft.Optimizer, DeviceOptimizer) else (adamw(model),)
+    for name in names:
+        with pytest.raises(weft.Error, match=f"{name} (is set, but |would come too late)"):
+            make(model, *inner, keys={name: "1"})
+
+
+@pytest.mark.parametrize("make,method", [(weft.Optimizer, "ddp"), (weft.Mix, "diloco"),
+                                         (DeviceMix, "diloco"), (DeviceOptimizer, "topk")])
+def test_keys_of_wefts_optimizer_are_refused_around_another_one(make, method):
+    model = torch.nn.Linear(40, 40)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    device = make in (DeviceMix, DeviceOptimizer)
+    for name in config_keys():
+        if name.startswith("optimizer.") and (name != "optimizer.clip" or make is DeviceMix):
+            with pytest.raises(weft.Error, match=f"{name} is set, but SGD steps, and not weft's optimizer"):
+                make(model, sgd, method=method, keys={name: "1"})
+        if name.startswith("elastic.") and device:
+            with pytest.raises(weft.Error, match="processes that are lost end this run"):
+                make(model, sgd, method=method, keys={name: "1"})
+    if make is not DeviceMix:
+        with pytest.raises(weft.Error, match="optimizer.lr is set, but SGD steps"):
+            make(model, sgd, method=method, lr=0.1)
+
+
+@pytest.mark.parametrize("named", [{"accumulate": 2}, {"skips": True}, {"agree": "backward"},
+                                   {"overlap": True}])
+def test_mix_refuses_what_is_of_gradients(named):
+    model = torch.nn.Linear(4, 4)
+    with pytest.raises(weft.Error, match=f"{next(iter(named))} is of exchanges of gradients"):
+        weft.Mix(model, adamw(model), **named)
+
+
+def test_accumulate_is_a_number_of_passes():
+    with pytest.raises(weft.Error, match="accumulate is 0; expected 1 or more"):
+        weft.Optimizer(torch.nn.Linear(4, 4), accumulate=0)
+
+
+@pytest.mark.parametrize("make", [weft.Optimizer, DeviceOptimizer])
+def test_a_key_is_said_once_and_counts(make):
+    """A rate in `keys` was dropped for the argument that was left out."""
+    model = torch.nn.Linear(40, 40)
+    opt = make(model, method="flexdemo", keys={"optimizer.lr": 5e-4})
+    assert opt.param_groups[0]["lr"] == 5e-4
+    opt.close()
+    with pytest.raises(weft.Error, match="optimizer.lr is said twice, as 0.0005 and as 0.001"):
+        make(model, method="flexdemo", lr=1e-3, keys={"optimizer.lr": 5e-4})
+
+
+def test_groups_of_wefts_are_not_beside_those_of_torch():
+    """Rates of torch's parameter groups went over them."""
+    model = torch.nn.Linear(40, 40)
+    with pytest.raises(weft.Error, match="optimizer.groups is set, but rates and decays are those of torch"):
+        weft.Optimizer(model, method="ddp", optimizer_groups="bias lr=0.5 decay=0")
+    weft.Optimizer(model, method="ddp", optimizer_groups="bias optimizer=sgd").close()

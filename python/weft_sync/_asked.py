@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import torch
 
-from ._library import Config, Error
+from ._library import Config, Error, key_name
 
 log = logging.getLogger("weft_sync")
 
@@ -54,6 +55,71 @@ def steps(config: Config, inner: torch.optim.Optimizer) -> None:
                     "replicator_sign=False (method='deto-adamw')", method, name)
 
 
+LOOPS = {"replicator", "site_replicator", "mixer", "optimizer", "elastic", "method"}
+LOOPS_KEYS = {"run.seed", "run.steps", "model.width", "model.heads", "model.precision", "mesh.nodes",
+              "mesh.ranks_per_node", "mesh.shards", "mesh.sites", "mesh.threads", "mesh.link",
+              "mesh.site_link", "mesh.overlap", "mesh.min_message", "mesh.kernels", "mesh.timeout",
+              "mesh.on_loss", "mesh.join_steps"}
+TOO_LATE = ("mesh.key", "mesh.cert", "mesh.cert_key", "mesh.ca", "mesh.encrypt", "mesh.run")
+NOT_HERE = {"schedule": "rates are the loop's own; expected a schedule of torch.optim's",
+            "run": "the loop's length, files and records are the program's own",
+            "mesh": "it is of weft's own program, whose ranks are not these processes"}
+
+
+def together(*parts: dict[str, Any] | None) -> dict[str, Any]:
+    """Keys by weft's names, which are said once: as an argument, by name or in `keys`."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        for key, value in (part or {}).items():
+            name = key_name(key)
+            if value is None:
+                continue
+            if name in found:
+                raise Error("config", f"{name} is said twice, as {found[name]} and as {value}")
+            found[name] = value
+    return found
+
+
+def keys(given: dict[str, Any], steps_by: str | None, goes_on: bool = True,
+         clips: bool = True) -> None:
+    """That each key of weft's has an effect in a loop of one's own. `steps_by`: the optimizer that
+    steps in place of weft's. What the chosen kinds do not read, libweft refuses."""
+    for name in (name for name, value in given.items() if value is not None):
+        section = name.partition(".")[0]
+        if name in TOO_LATE:  # configure says what is expected in their place
+            continue
+        if section not in LOOPS and name not in LOOPS_KEYS:
+            why = NOT_HERE.get(section, "model and rows are the program's own")
+        elif section == "optimizer" and steps_by is not None and (name != "optimizer.clip" or not clips):
+            why = f"{steps_by} steps, and not weft's optimizer: expected it there, if anywhere"
+        elif section == "elastic" and not goes_on:
+            why = "processes that are lost end this run"
+        elif name == "optimizer.groups" and re.search(r"\b(lr|decay)=", str(given[name])):
+            why = "rates and decays are those of torch's parameter groups: expected optimizer= alone in it"
+        else:
+            continue
+        raise Error("config", f"{name} is set, but {why}")
+
+
+def mixing(named: dict[str, Any]) -> None:
+    """That what Mix is asked for is not of an exchange of gradients."""
+    for name in ("accumulate", "skips", "agree", "overlap"):
+        if name in named:
+            raise Error("argument", f"{name} is of exchanges of gradients, and Mix has none: the loop "
+                        "accumulates, scales and clips as ever")
+
+
+def placing(shards: int, between: str, accumulate: int, node: Any) -> None:
+    if between == "ranks" and shards > 1:
+        raise Error("argument", "between='ranks', but the processes of a machine share a copy of the "
+                    "model (fully_shard): expected 'nodes'")
+    if accumulate < 1 or (accumulate > 1 and node is not None):
+        raise Error("argument", f"accumulate is {accumulate}; expected 1 or more, and 1 with DDP, which "
+                    "has a no_sync() of its own" if accumulate < 1 or node is None else
+                    f"accumulate is {accumulate}, but DDP accumulates inside this machine: expected "
+                    "its own no_sync()")
+
+
 def rate(config: Config, own: Config) -> None:
     """A rate that was said, beside the method's own for this width: they differ by a factor of ten
     among methods."""
@@ -65,4 +131,4 @@ def rate(config: Config, own: Config) -> None:
                 "where lr is left out", said, factor, config.number("method"), usual)
 
 
-__all__ = ["agreement", "rate", "steps"]
+__all__ = ["agreement", "keys", "mixing", "placing", "rate", "steps", "together"]

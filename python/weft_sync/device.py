@@ -250,8 +250,14 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
         self._one_at_a_time = threading.Lock()  # autograd has a thread for each device
         groups, names = _world.groups_of(model)
         params = [p for g in groups for p in g["params"]]
-        given = {**_world.width_of(model, params), **(keys or {}), **named, "optimizer.lr": lr}
+        asked = _asked.together(keys, named, {"optimizer.lr": lr})
+        by = "sgd along the agreed direction" if optimizer is None else type(optimizer).__name__
+        own = {"optimizer.weight_decay": weight_decay or None} if optimizer is not None else {}
+        _asked.keys({**own, **asked, **({} if optimizer is not None else {"optimizer.lr": None})},
+                    by, False)
+        given = {**_world.width_of(model, params), **asked}
         self.share = shards = _world.shards_of(params)  # ranks that have one copy together
+        _asked.placing(shards, between, accumulate, None)
         _world.seats(given, self.mesh, shards, between, method)
         config = _world.configure(self._ctx, self.mesh, shards, method, None, given)
         self.kind = _kind_of(config)

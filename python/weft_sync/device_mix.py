@@ -78,9 +78,11 @@ class DeviceMix(Closing):
         groups, names = _world.groups_of(model)
         params = [p for g in groups for p in g["params"]]
         given = {**_world.width_of(model, params), **(keys or {}), **named}
+        _asked.keys(_asked.together(keys, named), type(optimizer).__name__, False, False)
         known = [names.get(p, f"parameter {i}") for i, p in enumerate(params)]
         _places.check(params, known)
         shards = _world.shards_of(params)
+        _asked.placing(shards, between, 1, None)
         _world.seats(given, self.mesh, shards, between, method)
         self._config = _world.configure(self._ctx, self.mesh, shards, method, None, given)
         self._check(params)

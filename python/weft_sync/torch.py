@@ -111,10 +111,12 @@ class Optimizer(Closing, torch.optim.Optimizer):
         self._handles: list[Any] = []
         self._sync: Any = None  # a Sync, or what stands in for it behind a leader
         self._ctx = Context()
-        given = {**width_of(model, [p for g in groups for p in g["params"]]), **(keys or {}),
-                 **named, "optimizer.lr": lr,
-                 "optimizer.weight_decay": weight_decay,
-                 "optimizer.beta1": betas and betas[0], "optimizer.beta2": betas and betas[1]}
+        _asked.placing(self._shards, between, accumulate, self._node)
+        asked = _asked.together(keys, named, {
+            "optimizer.lr": lr, "optimizer.weight_decay": weight_decay,
+            "optimizer.beta1": betas and betas[0], "optimizer.beta2": betas and betas[1]})
+        _asked.keys(asked, None if optimizer is None else type(optimizer).__name__)
+        given = {**width_of(model, [p for g in groups for p in g["params"]]), **asked}
         #: ranks that have one copy of the model together
         self.share = self._shards if self._node is None else self._node.size
         self._asked = (method, config, dict(given))
@@ -718,6 +720,7 @@ class Mix:
 
     def __init__(self, model: Any, optimizer: torch.optim.Optimizer, *, method: str = "diloco",
                  **named: Any):
+        _asked.mixing(named)
         self.weft = _Quiet(model, optimizer, method=method, overlap=False, **named)
         if self.weft._config.number("replicator.kind") != "none":
             self.weft.close()
