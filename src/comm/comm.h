@@ -103,7 +103,7 @@ struct wefti_comm {
     int rank, size;
     double arrival_s; /* arrival time of the last received message (wefti_now_s) */
     /* The last n_guests ranks joined while the others train and have no state yet: up to
-     * step guest_until (train/guests.h) they contribute nothing of their own. 0: all ranks
+     * step guest_until (rank/guests.h) they contribute nothing of their own. 0: all ranks
      * contribute. */
     int n_guests;
     int64_t guest_until;

@@ -9,15 +9,13 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <weft/tokenizer.h>
-
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/layers.h"
+#include "config/named.h"
 #include "doctor/examine.h"
 #include "doctor/hash.h"
-#include "job/job.h"
-#include "token/named.h"
+#include "job/engine.h"
 
 enum { HEAD_BYTES = 1 << 20 };
 
@@ -98,14 +96,11 @@ static void examine_texts(const weft_texts *paths, weft_rank_facts *facts) {
 
 /* The number of ids of the tokenizer, if it is known before the text is read. */
 static int64_t vocabulary(weft_ctx *ctx, const weft_config *config) {
-    weft_tokenizer *tokenizer = NULL;
-    int64_t n = wefti_tokenizer_ids(config->data.tokenizer, config->data.vocab);
+    int64_t n = wefti_tokenizer_ids(config->data.tokenizer, config->data.vocab), counted;
     if (!wefti_tokenizer_is_file(config->data.tokenizer)) return n;
-    if (weft_tokenizer_load(ctx, config->data.tokenizer, &tokenizer) == WEFT_OK)
-        n = weft_tokenizer_vocab(tokenizer);
-    else
-        weft_ctx_clear(ctx);
-    weft_tokenizer_destroy(ctx, tokenizer);
+    if (wefti_engine_here.count_ids(ctx, config->data.tokenizer, &counted) == WEFT_OK)
+        return counted;
+    weft_ctx_clear(ctx);
     return n;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How much memory a rank takes, before it takes it (train/rank.c allocates).
+/* How much memory a rank takes, before it takes it (rank/rank.c allocates).
  *
  *     shards           (2 + optimizer states) n floats, n = elements of this rank
  *     in flight        whole units that are gathered or not yet reduced

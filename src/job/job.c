@@ -25,8 +25,9 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "config/named.h"
+#include "job/engine.h"
 #include "job/learning_rate.h"
-#include "token/named.h"
 #include "topology/kinds.h"
 
 /* A micro-batch of about this many tokens keeps the kernels busy and the activations
@@ -38,8 +39,23 @@ enum { MICRO_TOKENS = 4096, MAX_MEMBERS = 1024 };
 enum { PAIR_IDS = 2 };
 
 wefti_input wefti_job_input(const weft_config *config) {
-    const wefti_model_ops *ops = wefti_model_find(config->model.kind);
+    const wefti_model_ops *ops = wefti_engine_here.find(config->model.kind);
     return ops ? ops->input : WEFTI_INPUT_TEXT;
+}
+
+static wefti_input input_of(const weft_model_config *config) {
+    const wefti_model_ops *ops = wefti_engine_here.find(config->kind);
+    return ops ? ops->input : WEFTI_INPUT_TEXT;
+}
+
+int64_t wefti_model_positions(const weft_model_config *config, int64_t length) {
+    int64_t side = config->patch > 0 ? config->image / config->patch : 0;
+    switch (input_of(config)) {
+    case WEFTI_INPUT_TEXT: break;
+    case WEFTI_INPUT_PAIRS: return config->source + length;
+    case WEFTI_INPUT_IMAGES: return 1 + side * side;
+    }
+    return length;
 }
 
 /* Derives what depends on the rows that a kind of model takes. */
@@ -399,7 +415,7 @@ static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
             ctx, WEFT_ERR_CONFIG,
             "model.context is %lld, expected at least data.length (%lld)",
             (long long)wanted.context, (long long)job->T);
-    WEFT_TRY(weft_model_create(ctx, &wanted, &job->model));
+    WEFT_TRY(wefti_engine_here.create(ctx, &wanted, &job->model));
     return check_obeyed(ctx, job);
 }
 
@@ -429,7 +445,7 @@ static weft_status derive(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     if (!foreign) WEFT_TRY(derive_batch(ctx, job));
     WEFT_TRY(derive_method(ctx, job));
     if (!foreign) WEFT_TRY(derive_model(ctx, job, vocab));
-    WEFT_TRY(wefti_job_adapt(ctx, job));
+    WEFT_TRY(wefti_engine_here.adapt(ctx, job));
     WEFT_TRY(list_tensors(ctx, job));
     WEFT_TRY(wefti_job_rules(ctx, job));
     return derive_topology(ctx, job);

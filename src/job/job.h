@@ -5,8 +5,8 @@
 #include <weft/dataset.h>
 
 #include "comm/world.h"
+#include "job/modelshape.h"
 #include "mix/mixer.h"
-#include "model/model.h"
 #include "optim/matrices.h"
 #include "replicate/replicator.h"
 #include "shard/layout.h"
@@ -76,7 +76,7 @@ weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
                                   const weft_config *config, int *site_first,
                                   wefti_job **out) WEFT_CHECKED;
 
-/* The same for a model that is computed elsewhere (model/foreign.c): there is no batch,
+/* The same for a model that is computed elsewhere (job/foreign.c): there is no batch,
  * and with several shards its tensors are the rows of one shard. `model` is taken, also
  * on failure. */
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
@@ -110,10 +110,6 @@ int64_t wefti_job_vocab(const weft_config *config);
 
 /* Fills rules, most_states and n_whole (rules.c). */
 weft_status wefti_job_rules(weft_ctx *ctx, wefti_job *job) WEFT_CHECKED;
-
-/* Called by create: replaces the model by one of which a part is trained, if the
- * configuration says so (adapting.c). */
-weft_status wefti_job_adapt(weft_ctx *ctx, wefti_job *job) WEFT_CHECKED;
 
 /* Whether a tensor of the model is moved as a whole matrix. */
 bool wefti_job_moves_whole(const wefti_job *job, int tensor);
@@ -155,7 +151,7 @@ weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_job *job, int s,
 void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *arrangement);
 
 /* Bytes of a rank's status, which every rank sends to every other in each step
- * (train/rank.h). */
+ * (rank/rank.h). */
 enum { WEFTI_STATUS_BYTES = 32 };
 
 /* Full-size buffers of units in flight when S > 1: a tied embedding has its own place,

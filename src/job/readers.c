@@ -9,7 +9,7 @@
 #include "mix/mixer.h"
 #include "optim/optimizer.h"
 #include "replicate/replicator.h"
-#include "token/named.h"
+#include "config/named.h"
 #include "topology/topology.h"
 #include "wire/values.h"
 

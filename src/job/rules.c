@@ -16,7 +16,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "job/job.h"
-#include "model/patterns.h"
 
 enum { MAX_WORD = 128 };
 

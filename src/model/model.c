@@ -186,46 +186,6 @@ weft_status weft_model_create(weft_ctx *ctx, const weft_model_config *config,
     return WEFT_OK;
 }
 
-void weft_model_destroy(weft_ctx *ctx, weft_model *model) {
-    if (!model) return;
-    if (model->fini) model->fini(ctx, model);
-    WEFTI_FREE(ctx, model->tables, model->params, model->units, model);
-}
-
-int64_t weft_model_parameters(const weft_model *model) { return model->n_elements; }
-
-double weft_model_flop_per_token(const weft_model *model, int64_t T) {
-    double sum = 0;
-    for (int u = 0; u < model->n_units; u++) sum += model->ops->unit_flop(model, u, T);
-    return sum;
-}
-
-static wefti_input input_of(const weft_model_config *config) {
-    const wefti_model_ops *ops = wefti_model_find(config->kind);
-    return ops ? ops->input : WEFTI_INPUT_TEXT;
-}
-
-int64_t wefti_model_positions(const weft_model_config *config, int64_t length) {
-    int64_t side = config->patch > 0 ? config->image / config->patch : 0;
-    switch (input_of(config)) {
-    case WEFTI_INPUT_TEXT: break;
-    case WEFTI_INPUT_PAIRS: return config->source + length;
-    case WEFTI_INPUT_IMAGES: return 1 + side * side;
-    }
-    return length;
-}
-
-int64_t wefti_model_row_tokens(const weft_model *model, int64_t T) {
-    const weft_model_config *c = &model->config;
-    if (model->ops->input != WEFTI_INPUT_IMAGES) return T;
-    return c->channels * c->image * c->image;
-}
-
-int64_t wefti_model_row_targets(const weft_model *model, int64_t T) {
-    if (model->ops->input == WEFTI_INPUT_IMAGES) return 1;
-    return model->ops->input == WEFTI_INPUT_PAIRS ? T - model->config.source : T;
-}
-
 const char *weft_model_kind(int i, const char **summary) {
     for (int k = 0; i >= 0 && wefti_model_registry[k]; k++) {
         if (k != i) continue;

@@ -14,13 +14,6 @@
 
 static bool same(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-bool wefti_param_is_in(const char *pattern, const wefti_param *param) {
-    if (same(pattern, "@matrices")) return param->hidden;
-    if (same(pattern, "@vectors")) return param->ndim == 1;
-    if (same(pattern, "@tables")) return param->ndim == 2 && !param->hidden;
-    return fnmatch(pattern, param->name, 0) == 0;
-}
-
 void wefti_param_module(const wefti_param *param, char out[WEFTI_MODULE_NAME]) {
     static const char end[] = ".weight";
     size_t n = strlen(param->file.name), m = sizeof end - 1;

@@ -3,10 +3,6 @@
 
 #include "model/model.h"
 
-/* Whether a pattern matches a parameter: its name, with the wildcards of fnmatch(3), or
- * one of @matrices (of blocks), @tables (embeddings and heads), @vectors. */
-bool wefti_param_is_in(const char *pattern, const wefti_param *param);
-
 /* Whether a parameter belongs to a module whose name ends like the pattern ("lm_head"),
  * or matches the pattern. */
 bool wefti_param_is_of_module(const char *pattern, const wefti_param *param);

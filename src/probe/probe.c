@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The probe: preparation, one thread for each rank of this process
- * (train/rank_threads.h), results.
+ * (rank/rank_threads.h), results.
  */
 #define _GNU_SOURCE
 #include <weft/probe.h>
@@ -18,15 +18,15 @@
 #include "base/sized.h"
 #include "comm/mesh.h"
 #include "probe/prober.h"
-#include "train/prepare.h"
-#include "train/rank_threads.h"
+#include "probe/trial.h"
+#include "rank/rank_threads.h"
 
 enum { LEAST_SECONDS = 1, MOST_SECONDS = 7200 };
 
 typedef struct probe {
     weft_ctx *ctx; /* the caller's, which owns the world and the result */
     weft_mesh *mesh;
-    wefti_prepared *prepared; /* owned */
+    wefti_probe_trial trial; /* owned */
     const weft_probe_options *options;
     wefti_probe_setup setup;
     weft_config *config, *calm_config; /* owned: copies, with the number of threads */
@@ -40,13 +40,12 @@ typedef struct probe {
 /* Prepares as a run does, which checks memory, batch, and that all ranks have the same
  * configuration, and determines the number of threads of a rank. */
 static weft_status make_plans(probe *p, weft_config *config) {
-    int64_t vocab = wefti_job_vocab(config);
-    WEFT_TRY(wefti_prepare_bench(p->ctx, p->mesh, config, &p->prepared));
+    WEFT_TRY(wefti_probe_trials_here.begin(p->ctx, p->mesh, config, &p->trial));
     WEFT_TRY(weft_config_copy(p->ctx, config, &p->config));
-    p->config->mesh.threads = p->prepared->job->threads;
+    p->config->mesh.threads = p->trial.threads;
     WEFT_TRY(wefti_probe_calm_config(p->ctx, p->config, &p->calm_config));
-    WEFT_TRY(wefti_job_create(p->ctx, p->config, NULL, vocab, &p->job));
-    WEFT_TRY(wefti_job_create(p->ctx, p->calm_config, NULL, vocab, &p->calm));
+    WEFT_TRY(wefti_probe_trials_here.job(p->ctx, p->config, &p->job));
+    WEFT_TRY(wefti_probe_trials_here.job(p->ctx, p->calm_config, &p->calm));
     p->setup.job = p->job;
     p->setup.owner = p->ctx;
     p->setup.machine_ranks = p->mesh ? weft_mesh_look(p->mesh)->ranks_here : p->job->W;
@@ -71,6 +70,7 @@ static weft_status describe(const probe *p, weft_cluster *c) {
     c->sites = p->config->mesh.sites;
     c->threads = p->job->threads;
     c->memory_bytes = free_bytes > 0 ? (double)(free_bytes / p->setup.machine_ranks) : 0;
+    if (!wefti_probe_trials_here.init) return WEFT_OK; /* no model was timed */
     return weft_cluster_model_key(p->ctx, p->config, p->job->threads, c->model);
 }
 
@@ -81,7 +81,7 @@ static weft_status measure(wefti_slot *slot) {
     wefti_comms comms;
     WEFT_TRY(wefti_comms_join(slot->ctx, p->world, slot->rank, &comms));
     WEFT_TRY(wefti_rank_create(slot->ctx, p->calm, slot->rank, &comms, &slot->state));
-    wefti_rank_init_params(slot->state);
+    if (wefti_probe_trials_here.init) wefti_probe_trials_here.init(slot->state);
     bool first = slot->rank == 0;
     return wefti_probe_rank(slot->state, &p->setup, p->options, first ? p->result : NULL);
 }
@@ -94,7 +94,7 @@ static weft_status create_world(probe *p) {
 
 static weft_status run(probe *p, weft_config *config) {
     WEFT_TRY(make_plans(p, config));
-    if (wefti_bootstrap_leads(&p->prepared->bootstrap)) {
+    if (p->trial.leads) {
         WEFT_TRY(weft_cluster_create(p->ctx, &p->result->cluster));
         WEFT_TRY(describe(p, p->result->cluster));
     }
@@ -121,7 +121,7 @@ weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
     wefti_job_destroy(ctx, p.calm);
     weft_config_destroy(ctx, p.config);
     weft_config_destroy(ctx, p.calm_config);
-    weft_status closed = wefti_prepared_destroy(ctx, p.prepared);
+    weft_status closed = wefti_probe_trials_here.end(ctx, &p.trial);
     out->elapsed_s = wefti_now_s() - start_s;
     if (status == WEFT_OK) status = closed;
     if (status != WEFT_OK) weft_probe_clear(ctx, out);

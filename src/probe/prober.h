@@ -4,7 +4,7 @@
 #include <weft/probe.h>
 
 #include "probe/samples.h"
-#include "train/rank.h"
+#include "rank/rank.h"
 
 /* The work of every rank of a mesh while it is probed. Each rank has a wefti_rank of a calm
  * run (wefti_probe_calm_config) and calls wefti_probe_rank; a backend has to do nothing else.

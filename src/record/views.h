@@ -45,7 +45,7 @@ typedef struct wefti_view_line {
     uint64_t chain;
     int guests; /* copies of the model, the last ones, that have no state yet */
     int64_t slices,
-        from; /* in which it comes to them, and from where on (train/guests.h) */
+        from; /* in which it comes to them, and from where on (rank/guests.h) */
     uint64_t
         checksum; /* of the parameters of all who were there, before the first step */
     int n_members, n_lost, n_joined;

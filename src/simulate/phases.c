@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of the phases of train/exchange.c: work, sending and receiving rounds.
+/* The parts of the phases of rank/exchange.c: work, sending and receiving rounds.
  *
  *     phase            one round (gather)            two rounds (owner)
  *     BEGIN            encode; send 0                encode; send 0

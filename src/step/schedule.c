@@ -30,7 +30,7 @@
  * each replica clips its own gradient before it sends any of it.
  *
  * A gradient that is sent is read in begin in any case, unless its norm is known already:
- * what is not finite is not sent (train/finite.c). */
+ * what is not finite is not sent (rank/finite.c). */
 #include "step/schedule.h"
 
 #include "base/memory.h"

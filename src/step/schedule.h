@@ -7,7 +7,7 @@
 
 /* One step, written down once: what the compute thread of a rank does in order, and the
  * phases that every bucket passes on its exchange thread. Training executes it
- * (train/step.c, train/exchange.c), the event player plays it and the array player sums
+ * (rank/step.c, rank/exchange.c), the event player plays it and the array player sums
  * it (simulate), and timelines take their names from it. */
 
 /* What the compute thread does. `index` is a unit, a bucket or a micro-batch. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Loss on held-out text. Every rank that takes part (guests do not, train/guests.h)
+/* Loss on held-out text. Every rank that takes part (guests do not, rank/guests.h)
  * evaluates its share of the windows, in batches of B. A batch that goes beyond the last
  * window is padded with skipped targets, because all ranks of a node must make the same
  * number of passes. */
 #include <math.h>
 
-#include "train/rank.h"
+#include "train/passes.h"
 #include "train/rowids.h"
 
 static int64_t min2(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -12,7 +12,8 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "train/rank.h"
+#include "model/model.h"
+#include "train/passes.h"
 #include "train/rowids.h"
 
 static int n_units(const wefti_rank *r) { return r->arrangement->n_units; }
@@ -48,11 +49,6 @@ weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) {
                                 r->n_shard_messages++, shard, full));
     if (r->clock) r->clock->shard_s += wefti_now_s() - start_s;
     return WEFT_OK;
-}
-
-void wefti_rank_forget_gathered(wefti_rank *r) {
-    for (int i = 0; i < WEFTI_PLACES; i++) r->gathered.unit[i] = -1;
-    for (int u = 0; r->kept && u < n_units(r); u++) r->kept[u].valid = false;
 }
 
 /* Whether a backward begins gradients: the first of a step (S = 1: the micro-batches add up in
@@ -128,7 +124,7 @@ static void make_rows(wefti_rank *r) {
     }
 }
 
-weft_status wefti_rank_load_op(wefti_rank *r, const wefti_op *op) {
+static weft_status load_op(wefti_rank *r, const wefti_op *op) {
     const wefti_job *job = r->job;
     r->micro = op->index;
     r->row = wefti_rank_first_row(r, r->step) + r->rank * job->rows_per_rank +
@@ -143,7 +139,7 @@ weft_status wefti_rank_load_op(wefti_rank *r, const wefti_op *op) {
     return wefti_row_ids_check(r->ctx, job->dataset, &rows, r->tokens, r->targets);
 }
 
-weft_status wefti_rank_gather_op(wefti_rank *r, const wefti_op *op) {
+static weft_status gather_op(wefti_rank *r, const wefti_op *op) {
     const float *params;
     return wefti_rank_gather(r, op->index, &params);
 }
@@ -158,7 +154,7 @@ static weft_status forward(wefti_rank *r, int u, bool training) {
     return WEFT_OK;
 }
 
-weft_status wefti_rank_forward_op(wefti_rank *r, const wefti_op *op) {
+static weft_status forward_op(wefti_rank *r, const wefti_op *op) {
     return forward(r, op->index, true);
 }
 
@@ -181,7 +177,7 @@ static int64_t positions_of(const wefti_job *job) {
     return job->rows_per_rank * job->S * job->T;
 }
 
-weft_status wefti_rank_backward_op(wefti_rank *r, const wefti_op *op) {
+static weft_status backward_op(wefti_rank *r, const wefti_op *op) {
     const weft_model *model = r->job->model;
     int u = op->index, borrowed = borrowed_unit(r, u);
     wefti_pass pass;
@@ -204,7 +200,7 @@ weft_status wefti_rank_backward_op(wefti_rank *r, const wefti_op *op) {
     return WEFT_OK;
 }
 
-weft_status wefti_rank_reduce_op(wefti_rank *r, const wefti_op *op) {
+static weft_status reduce_op(wefti_rank *r, const wefti_op *op) {
     const wefti_arrangement *a = r->arrangement;
     int u = op->index;
     if (r->job->model->units[u].n_elements == 0) return WEFT_OK; /* frozen */
@@ -214,4 +210,22 @@ weft_status wefti_rank_reduce_op(wefti_rank *r, const wefti_op *op) {
                                 r->micro > 0, r->staging, shard_of(r, r->grads, u)));
     if (r->clock) r->clock->shard_s += wefti_now_s() - start_s;
     return WEFT_OK;
+}
+
+const wefti_passes wefti_passes_here = {load_op, gather_op, forward_op, backward_op,
+                                        reduce_op};
+
+/* Initial values are a function of (seed, tensor, row), so every sharding gives the same
+ * ones. */
+void wefti_rank_init_params(wefti_rank *r) {
+    const wefti_arrangement *a = r->arrangement;
+    uint64_t seed = (uint64_t)r->job->config->run.seed;
+    for (int u = 0; u < a->n_units; u++) {
+        for (int t = 0; t < a->layouts[u].n_tensors; t++) {
+            wefti_block block = wefti_layout_block(&a->layouts[u], r->local, t);
+            wefti_model_init_rows(r->job->model, seed, u, t, block.row_begin,
+                                  block.n_rows,
+                                  r->params + a->unit_offset[u] + block.shard_offset);
+        }
+    }
 }

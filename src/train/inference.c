@@ -22,7 +22,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "job/adopt.h"
+#include "train/adopt.h"
 #include "model/model.h"
 #include "token/encode.h"
 #include "token/ids.h"

@@ -21,6 +21,7 @@
 #include "job/job.h"
 #include "kernels/peak.h"
 #include "tensor/recorder.h"
+#include "model/model.h"
 
 enum { MADE_VOCAB = 256, STREAM_FLOATS = 1 << 24 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "record/nodes.h"
-#include "train/rank.h"
+#include "rank/rank.h"
 
 /* The counters of a rank's process and machine at the last measurement, and its time. All
  * zero: not measured yet. */

@@ -6,7 +6,7 @@
 #include <weft/train.h>
 
 #include "checkpoint/lease.h"
-#include "train/bootstrap.h"
+#include "rank/bootstrap.h"
 #include "train/frozen.h"
 #include "train/journal.h"
 #include "train/state.h"
@@ -82,8 +82,3 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 
 /* Closes the journal and frees everything; NULL is accepted. */
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *prepared) WEFT_CHECKED;
-
-/* FLOP per second of a large f32 matrix product with `threads` threads: the best of a few
- * tries, a tenth of a second in all. */
-weft_status wefti_measure_gemm(weft_ctx *ctx, const wefti_kernels *kernels, int threads,
-                               double *flops) WEFT_CHECKED;

@@ -25,26 +25,14 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/adapted.h"
-#include "train/alike.h"
+#include "train/alikefiles.h"
 #include "train/descent.h"
-#include "train/guests.h"
-#include "train/handover.h"
+#include "rank/guests.h"
+#include "rank/handover.h"
 
 /* With gossip, only the ranks' status is useful to any rank but its receiver. */
 static int units_of(const wefti_job *job) {
     return job->topology ? 0 : job->model->n_units;
-}
-
-wefti_elastic_policy wefti_regroup_policy(const weft_config *config, bool own_loop) {
-    double patience_s = config->elastic.patience;
-    return (wefti_elastic_policy){
-        .silence_s = config->elastic.silence,
-        .patience_s = own_loop && patience_s == 0 ? -1 : patience_s,
-        .pause_s = config->elastic.pause,
-        .faults = config->elastic.faults,
-        .witness = config->elastic.witness,
-        .split = strcmp(config->elastic.partition, "split") == 0,
-        .own_loop = own_loop};
 }
 
 /* The sites of the places, as they were when the run began. */
@@ -115,34 +103,6 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     wefti_free(ctx, notice);
     WEFT_TRY(status);
     return b->comm ? wefti_comm_barrier(b->comm, b->n_messages++) : WEFT_OK;
-}
-
-/* --- what a rank keeps from world to world --- */
-
-static void swap(float **a, float **b) {
-    float *c = *a;
-    *a = *b;
-    *b = c;
-}
-
-void wefti_luggage_exchange(wefti_luggage *l, wefti_rank *r) {
-    int n = 0;
-    swap(&l->params, &r->params);
-    for (int i = 0; i < r->job->most_states->n_states; i++)
-        swap(&l->state[n++], &r->state[i]);
-    for (int i = 0; i < r->replicator->n_states; i++)
-        swap(&l->state[n++], &r->replicator->state[i]);
-    for (int i = 0; r->site_replicator && i < r->site_replicator->n_states; i++)
-        swap(&l->state[n++], &r->site_replicator->state[i]);
-    bool keeps = r->mixer->ops->keeps_partners; /* their number has changed */
-    for (int i = 0; i < r->mixer->n_states && !keeps; i++)
-        swap(&l->state[n++], &r->mixer->state[i]);
-    if (n > l->n) l->n = n;
-}
-
-void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l) {
-    wefti_free(ctx, l->params);
-    for (int i = 0; i < l->n; i++) wefti_free(ctx, l->state[i]);
 }
 
 /* --- what a new rank has to know --- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "comm/elastic.h"
+#include "rank/luggage.h"
 #include "train/prepare.h"
 
 /* A run whose processes change while it trains. A world consists of those that take part.
@@ -17,10 +17,6 @@ bool wefti_regroup_can(const wefti_prepared *p);
  * its transport could; NULL: the run continues, or the configuration does not ask for
  * it. */
 const char *wefti_regroup_obstacle(const wefti_prepared *p);
-
-/* What the configuration says about membership. own_loop: the loop over the steps is the
- * caller's. */
-wefti_elastic_policy wefti_regroup_policy(const weft_config *config, bool own_loop);
 
 /* Starts membership: from here on the run continues without lost nodes. Collective. */
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
@@ -49,24 +45,6 @@ typedef struct wefti_regroup_batch {
 
 weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
                               const wefti_regroup_batch *batch) WEFT_CHECKED;
-
-/* What a rank keeps from one world to the next: parameters and all state, each as long as
- * the parameters, in backward order of the units whatever the buckets are. */
-enum {
-    WEFTI_LUGGAGE_STATES = WEFTI_OPTIMIZER_STATES + 2 * WEFTI_REPLICATOR_STATES +
-                           WEFTI_MIXER_STATES
-};
-typedef struct wefti_luggage {
-    float *params, *state[WEFTI_LUGGAGE_STATES]; /* owned */
-    int n;                                       /* the larger number of states of the two
-                                                    ranks */
-} wefti_luggage;
-
-/* Swaps the arrays of a rank with those of the luggage. */
-void wefti_luggage_exchange(wefti_luggage *l, wefti_rank *r);
-
-/* Frees what is in it. */
-void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l);
 
 /* Whether this rank has neither all of its state nor the place of a guest: a change of
  * membership interrupted the handover. The next world begins with it again; this rank does

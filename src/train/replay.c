@@ -35,10 +35,11 @@
 #include "job/learning_rate.h"
 #include "record/metrics.h"
 #include "record/views.h"
-#include "train/guests.h"
-#include "train/handover.h"
+#include "rank/guests.h"
+#include "rank/handover.h"
+#include "train/passes.h"
 #include "train/prepare.h"
-#include "train/rank_threads.h"
+#include "rank/rank_threads.h"
 #include "train/regroup.h"
 
 enum {

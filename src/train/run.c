@@ -4,7 +4,7 @@
  *     rank's loop:  step(t); settle -> record(t); [evaluate]; [save];
  *                   until the last step or stop
  *
- * The first failure of a rank is the failure of the run (train/rank_threads.h). */
+ * The first failure of a rank is the failure of the run (rank/rank_threads.h). */
 #define _GNU_SOURCE
 #include <weft/train.h>
 
@@ -21,11 +21,12 @@
 #include "comm/mesh.h"
 #include "job/learning_rate.h"
 #include "model/adapted.h"
-#include "train/alike.h"
-#include "train/guests.h"
+#include "train/passes.h"
+#include "train/alikefiles.h"
+#include "rank/guests.h"
 #include "train/nodefacts.h"
 #include "train/prepare.h"
-#include "train/rank_threads.h"
+#include "rank/rank_threads.h"
 #include "train/regroup.h"
 #include "train/saving.h"
 #include "train/traces.h"

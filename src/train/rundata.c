@@ -14,7 +14,7 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "config/layers.h"
-#include "token/named.h"
+#include "config/named.h"
 
 /* Takes the model's image side and channels from the images, unless the configuration has
  * them; fails if the two differ. */

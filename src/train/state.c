@@ -27,7 +27,7 @@
 #include "base/memory.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/safetensors.h"
-#include "job/adopt.h"
+#include "train/adopt.h"
 #include "model/adapted.h"
 #include "model/fields.h"
 #include "token/vocab.h"

@@ -3,10 +3,10 @@
 
 #include <weft/tokenizer.h>
 
-#include "checkpoint/safetensors.h"
 #include "checkpoint/lease.h"
-#include "train/bootstrap.h"
-#include "train/rank.h"
+#include "checkpoint/safetensors.h"
+#include "rank/bootstrap.h"
+#include "rank/rank.h"
 
 /* A training run's state <-> a checkpoint folder (docs/file-formats.md):
  *

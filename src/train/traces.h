@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "train/rank.h"
+#include "rank/rank.h"
 
 /* Writes <folder>/timeline.json when all ranks have recorded their timeline of a step:
  * that of the first rank, and those of all others on its clock. Writes it once, and

@@ -4,8 +4,8 @@
 #include "comm/elastic.h"
 #include "job/job.h"
 #include "record/views.h"
-#include "train/bootstrap.h"
-#include "train/guests.h"
+#include "rank/bootstrap.h"
+#include "rank/guests.h"
 
 /* Makes the run's log of views (record/views.h): every process keeps all lines since it
  * joined, and the first rank of the world writes them. So a new first rank can add what

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/rank.h"
+#include "rank/rank.h"
 
 void __real_wefti_rank_pace(wefti_rank *r, double share);
 void __wrap_wefti_rank_pace(wefti_rank *r, double share);

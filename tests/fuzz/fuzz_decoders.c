@@ -17,7 +17,7 @@
 #include "comm/witness.h"
 #include "fuzz_elastic.h"
 #include "fuzz_only.h"
-#include "train/alike.h"
+#include "rank/alike.h"
 #include "wire/section.h"
 
 enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 9 };

@@ -2,6 +2,7 @@
 /* Gradients of the classifier of images, with one and with several channels and patches. */
 #include "gradcheck/net.h"
 #include "gradcheck/stacks.h"
+#include "model/model.h"
 
 static void assert_gradients(const weft_model_config *config, int64_t B) {
     net n;

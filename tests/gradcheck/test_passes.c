@@ -2,6 +2,7 @@
 /* What must hold of every kind of model and every kernel table, beyond right gradients.
  */
 #include "gradcheck/net.h"
+#include "model/model.h"
 
 static const weft_model_config configs[] = {
     {.struct_size = sizeof configs[0],

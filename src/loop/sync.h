@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <weft/sync.h>
+
+#include "comm/elastic.h"
+#include "rank/rank.h"
+
+/* The inside of a weft_sync. Its calls are made by one thread at a time; the exchange
+ * thread reads the job's rules and the rank's rate between a bucket's hand-over and its end. */
+struct weft_sync {
+    weft_ctx *ctx; /* borrowed, like the next two */
+    weft_mesh *mesh;
+    const weft_config *config;
+    weft_config *own_config; /* owned; NULL until processes are lost or join: then the
+                                job's */
+    weft_sync_setup setup;   /* pointers in it are not used after create */
+    char *alike;             /* owned: setup.alike, or NULL */
+    wefti_job *job;          /* owned, like the next two */
+    wefti_world *world;      /* with a mesh: the mesh's */
+    wefti_rank *rank;
+    int n_tensors;
+    bool *ready;         /* [tensors] owned: ready in this step */
+    wefti_offer *offers; /* [tensors] owned, where the caller compresses */
+    int *missing;        /* [buckets] owned: tensors that are not ready */
+    double rate;         /* NAN: the schedule's */
+    bool begun;          /* parameters are the same everywhere */
+    bool primed;         /* the mixer has sent what the first step needs */
+    bool opened;         /* the step's computing has begun */
+    bool handed_over;    /* a bucket of this step is with the exchange thread */
+    bool completed;      /* between weft_sync_complete and weft_sync_step or agree, */
+    bool passed;         /* and the ranks have skipped this step */
+    int n_told;          /* buckets that weft_sync_wait_any has named */
+    bool agreed;         /* between weft_sync_agree and weft_sync_mix */
+    bool averaged;       /* the gradients hold the parameters before averaging */
+    bool skip;           /* this rank wants to skip the step */
+    bool borrowed;       /* parameters and gradients are the caller's blocks */
+    int round;           /* of the mesh (comm/mesh.h); -1: none */
+    bool elastic;        /* continues when others are lost (sync_regroup.c) */
+    bool started;        /* membership has been started, for this exchange */
+    bool joins;          /* this process joins a run that is training (sync_join.c), */
+    bool bare;           /* and has no parameters and no state yet */
+    bool averaging;      /* it is in weft_sync_average */
+    int64_t n_averages;  /* averages ended since the last step */
+    char change[1200], told[1200]; /* who was lost, or joined, until the caller asks; the
+                                      text that the caller got */
+    int64_t step;                  /* the current step */
+    int64_t counted;               /* steps whose status was read */
+    int64_t process;               /* that created it: its forks take no part */
+    char name[64];                 /* of the state array last asked for */
+};
+
+/* Called when all gradients are complete: submits the buckets that were not submitted
+ * before, once in a step. *skipped: the ranks have agreed to skip the step. */
+weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) WEFT_CHECKED;
+
+/* --- sync_tensors.c --- */
+
+/* Makes the job of the caller's tensors with a configuration. */
+weft_status wefti_sync_make_job(weft_sync *s, const weft_config *config,
+                                wefti_job **out) WEFT_CHECKED;
+
+/* Resets the counts of what this step's buckets wait for. */
+void wefti_sync_expect_all(weft_sync *s);
+
+/* Reads the status of the steps up to `last`. */
+weft_status wefti_sync_read_status(weft_sync *s, int64_t last,
+                                   weft_sync_report *report) WEFT_CHECKED;
+
+/* Gives a block back to the caller; or frees a block, or gives it back if it is the
+ * caller's. */
+void wefti_sync_give_back(weft_sync *s, float **block);
+void wefti_sync_free_block(weft_sync *s, float **block);
+
+/* Fails if an earlier error has left no rank. */
+weft_status wefti_sync_check_whole(weft_sync *s) WEFT_CHECKED;
+
+/* --- sync_regroup.c --- */
+
+/* Whether this exchange continues when others are lost. */
+bool wefti_sync_can_go_on(const weft_sync *s);
+
+/* The error of a mesh whose membership has served another exchange. */
+weft_status wefti_sync_refuse_mesh(weft_sync *s) WEFT_CHECKED;
+
+/* Starts membership: from here on the exchange continues without lost processes.
+ * Collective, before the first step. */
+weft_status wefti_sync_start_membership(weft_sync *s) WEFT_CHECKED;
+
+/* Enters the world that the next step belongs to. */
+weft_status wefti_sync_follow(weft_sync *s) WEFT_CHECKED;
+
+/* Enters the next world, which has begun: makes its job and its rank, and does what all
+ * ranks do there first. */
+weft_status wefti_sync_regroup(weft_sync *s) WEFT_CHECKED;
+
+/* The average of weft_sync_average, among the ranks that are left. */
+weft_status wefti_sync_average_all(weft_sync *s) WEFT_CHECKED;
+
+/* --- sync_join.c --- */
+
+/* weft_sync_begin for a process that joins a run: it becomes a member, with parameters
+ * and state. */
+weft_status wefti_sync_join(weft_sync *s) WEFT_CHECKED;
+
+/* --- sync_alike.c --- */
+
+/* Compares what must be equal in all processes that begin. Collective. */
+weft_status wefti_sync_compare(weft_sync *s) WEFT_CHECKED;
+
+/* Fills in config_hash and notice for membership. [out] *notice is owned by the caller. */
+weft_status wefti_sync_notice(weft_sync *s, wefti_elastic_setup *setup,
+                              void **notice) WEFT_CHECKED;
+
+/* The failure of a process that was refused: what it has to change, if a member says so. */
+weft_status wefti_sync_explain(weft_sync *s, weft_status refusal) WEFT_CHECKED;
+
+/* --- sync_meet.c --- */
+
+/* What all ranks of a new world do first; if a rank is lost meanwhile, the next world
+ * does it again. */
+weft_status wefti_sync_meet(weft_sync *s) WEFT_CHECKED;
+
+/* One attempt at an average over all ranks. *have: this process has it. */
+weft_status wefti_sync_average_once(weft_sync *s, bool *have) WEFT_CHECKED;
+
+/* --- sync_tensors.c and sync_offered.c --- */
+
+/* Whether the direction agreed on in this step covers anything. */
+bool wefti_sync_moves(const weft_sync *s);
+
+/* The piece of tensor i in its bucket; NULL: a shard without rows. */
+const wefti_piece *wefti_sync_piece(const weft_sync *s, int i);
+
+/* For a caller that compresses: makes room for its offers; fails if tensor i was not
+ * offered. */
+weft_status wefti_sync_prepare_offers(weft_sync *s) WEFT_CHECKED;
+weft_status wefti_sync_check_offered(weft_sync *s, int i) WEFT_CHECKED;
+
+/* Fails unless the sync is between two steps. */
+weft_status wefti_sync_check_rest(weft_sync *s, const char *what) WEFT_CHECKED;

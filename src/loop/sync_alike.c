@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* What the processes of a caller's loop must have in common, as lines of text: the configuration,
+ * the tensors, and what the program adds (weft_sync_setup.alike).
+ *
+ *     optimizer.lr: 0.001      ...      tensor body.weight: 48 x 48      ...      optimizer: AdamW
+ *
+ * Those who begin compare it with each other. A process that joins is compared by the members, by
+ * hashes, and asks one of them for its text when it is refused (alike.h). */
+#include <stdio.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "comm/elastic.h"
+#include "config/layers.h"
+#include "rank/alike.h"
+#include "loop/sync.h"
+
+enum { MOST_TEXT = 3 << 18 };
+
+/* Rows are left out where they are a shard's. What has no room counts by its hash. */
+static void put_tensors(const weft_sync *s, wefti_buffer *out) {
+    uint64_t rest = 0;
+    for (int i = 0; i < s->setup.n_tensors; i++) {
+        char rows[24] = "", line[256];
+        const wefti_param *p = &s->job->model->params[i];
+        if (!s->setup.sharded) snprintf(rows, sizeof rows, "%lld x ", (long long)p->rows);
+        int n = snprintf(line, sizeof line, "tensor %.128s: %s%lld\n", p->name, rows,
+                         (long long)p->cols);
+        if (out->n < MOST_TEXT)
+            wefti_buffer_text(s->ctx, out, line);
+        else
+            rest = XXH3_64bits_withSeed(line, (size_t)n, rest);
+    }
+    if (rest)
+        wefti_buffer_print(s->ctx, out, "the other tensors: %llx\n",
+                           (unsigned long long)rest);
+}
+
+/* Without what an exchange ignores. */
+static void put_keys(const weft_sync *s, const char *text, wefti_buffer *out) {
+    static const char *const ignored[] = {"data.", "model.", "batch."};
+    for (size_t n; *text; text += n) {
+        bool counts = true;
+        n = strcspn(text, "\n") + 1;
+        for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+            counts = counts && strncmp(text, ignored[i], strlen(ignored[i])) != 0;
+        if (counts) wefti_buffer_put(s->ctx, out, text, (int64_t)n);
+    }
+}
+
+/* sized: with the numbers of nodes and ranks. */
+static weft_status put_text(weft_sync *s, bool sized, wefti_buffer *out) {
+    const char *text;
+    weft_config *copy;
+    WEFT_TRY(weft_config_copy(s->ctx, s->config, &copy));
+    weft_status status = wefti_config_shared(s->ctx, copy, sized, &text);
+    if (status == WEFT_OK) put_keys(s, text, out);
+    weft_config_destroy(s->ctx, copy);
+    WEFT_TRY(status);
+    wefti_buffer_print(s->ctx, out,
+                       "setup.outside: %d\nsetup.skips: %d\nsetup.elastic: %d\n",
+                       s->setup.outside, s->setup.skips, s->elastic);
+    if (s->alike) wefti_buffer_text(s->ctx, out, s->alike);
+    put_tensors(s, out);
+    return out->status;
+}
+
+weft_status wefti_sync_compare(weft_sync *s) {
+    wefti_buffer own = {0};
+    wefti_bootstrap all;
+    if (!s->mesh) return WEFT_OK;
+    WEFT_TRY(wefti_bootstrap_join(s->ctx, s->mesh, &all));
+    weft_status status = put_text(s, true, &own);
+    if (status == WEFT_OK) status = wefti_alike_texts(s->ctx, &all, own.bytes);
+    wefti_bootstrap_leave(s->ctx, &all);
+    wefti_buffer_fini(s->ctx, &own);
+    return status;
+}
+
+weft_status wefti_sync_notice(weft_sync *s, wefti_elastic_setup *setup, void **notice) {
+    wefti_buffer own = {0};
+    weft_status status = put_text(s, false, &own);
+    if (status == WEFT_OK) {
+        setup->config_hash = XXH3_64bits(own.bytes, (size_t)own.n);
+        status = wefti_alike_notice_of(s->ctx, own.bytes, notice, &setup->notice_bytes);
+    }
+    setup->notice = *notice;
+    wefti_buffer_fini(s->ctx, &own);
+    return status;
+}
+
+weft_status wefti_sync_explain(weft_sync *s, weft_status refusal) {
+    char sentence[1200];
+    int64_t n;
+    wefti_buffer own = {0};
+    const void *notice = wefti_elastic_await_notice(s->mesh, &n);
+    snprintf(sentence, sizeof sentence, "%s", weft_ctx_message(s->ctx));
+    weft_ctx_clear(s->ctx);
+    weft_status status = put_text(s, false, &own);
+    if (status == WEFT_OK) status = wefti_alike_compare(s->ctx, own.bytes, notice, n);
+    wefti_buffer_fini(s->ctx, &own);
+    WEFT_TRY(status);
+    return weft_ctx_fail(s->ctx, refusal, "%s", sentence);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* For callers that keep parameters and the mixer's states where their tensors are (mix/held.c):
+ *
+ *     begin -> outgoing, hand -> open
+ *     agree -> incoming -> the caller's optimizer -> outgoing, hand -> mix -> incoming */
+#include "base/memory.h"
+#include "base/sized.h"
+#include "loop/sync.h"
+
+weft_status weft_sync_hold_mixer(weft_sync *s, int *partners) {
+    *partners = s->job->mixer_config.partners;
+    if (s->begun || !s->setup.outside || s->setup.elastic || s->setup.skips)
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_ARGUMENT,
+            "weft_sync_hold_mixer %s; expected it before weft_sync_begin, with "
+            "an optimizer of the program's, and without elastic and skips",
+            s->begun            ? "comes after weft_sync_begin"
+            : !s->setup.outside ? "is called with weft's optimizer"
+            : s->setup.elastic  ? "is called with setup.elastic"
+                                : "is called with setup.skips");
+    wefti_rank *r = s->rank;
+    const wefti_arrangement *a = r->arrangement;
+    wefti_mixer_destroy(r->mixer);
+    r->mixer = NULL;
+    s->job->mixer_config.held = true;
+    return wefti_mixer_create(s->ctx, &s->job->mixer_config, s->job->kernels,
+                              r->comms.sites, a->buckets, a->n_buckets, &r->mixer);
+}
+
+static weft_status check_held(weft_sync *s) {
+    if (s->rank && s->rank->mixer && s->rank->mixer->outgoing) return WEFT_OK;
+    return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                         "a parcel is asked for without weft_sync_hold_mixer");
+}
+
+static weft_sync_parcel tell(const wefti_held_parcel *p) {
+    return (weft_sync_parcel){.struct_size = sizeof(weft_sync_parcel),
+                              .kind = (weft_parcel_kind)p->kind,
+                              .bucket = p->bucket,
+                              .partner = p->partner,
+                              .again = p->again,
+                              .first = p->first,
+                              .n = p->n,
+                              .exchange = p->exchange,
+                              .seed = p->seed,
+                              .place = p->place,
+                              .share = p->share,
+                              .n_bytes = p->n_bytes,
+                              .n_places = p->n_places,
+                              .bytes = p->bytes};
+}
+
+/* Writes the first parcels of a list to the program's. */
+static weft_status tell_all(weft_sync *s, const wefti_held_parcel *found, int n,
+                            weft_sync_parcel *parcels) {
+    const wefti_sized *kind = &wefti_sized_weft_sync_parcel;
+    weft_sync_parcel *own;
+    WEFT_TRY(wefti_sized_list_in(s->ctx, kind, parcels, n, &own));
+    for (int k = 0; k < n; k++) own[k] = tell(&found[k]);
+    (void)!wefti_sized_list_out(kind, own, parcels, n, WEFT_OK);
+    wefti_free(s->ctx, own);
+    return WEFT_OK;
+}
+
+weft_status weft_sync_outgoing(weft_sync *s, weft_sync_parcel *parcels, int most,
+                               int *n) {
+    *n = 0;
+    WEFT_TRY(check_held(s));
+    if (!s->begun || (s->primed && !s->agreed))
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_ARGUMENT,
+            "what is sent is asked for %s; expected between weft_sync_agree "
+            "and weft_sync_mix, or between weft_sync_begin and the first step",
+            s->begun ? "outside of a step" : "before weft_sync_begin");
+    wefti_mixer *m = s->rank->mixer;
+    wefti_mixer_list_outgoing(m, s->step, !s->primed);
+    *n = m->n_outgoing;
+    return tell_all(s, m->outgoing, *n < most ? *n : most, parcels);
+}
+
+weft_status weft_sync_hand(weft_sync *s, int k, const void *bytes,
+                           const int32_t *places) {
+    WEFT_TRY(check_held(s));
+    wefti_mixer *m = s->rank->mixer;
+    if (k < 0 || k >= m->n_outgoing || (!bytes && m->outgoing[k].n_bytes > 0) ||
+        (!places && m->outgoing[k].n_places > 0))
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "parcel %d of %d is handed over%s; expected one that "
+                             "weft_sync_outgoing lists, with its bytes and places",
+                             k, m->n_outgoing, bytes ? "" : " without bytes");
+    m->outgoing[k].bytes = bytes;
+    m->outgoing[k].places = places;
+    return WEFT_OK;
+}
+
+weft_status weft_sync_incoming(weft_sync *s, weft_sync_parcel *parcels, int most,
+                               int *n) {
+    *n = 0;
+    WEFT_TRY(check_held(s));
+    const wefti_mixer *m = s->rank->mixer;
+    *n = m->n_incoming;
+    return tell_all(s, m->incoming, *n < most ? *n : most, parcels);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* For callers that keep the momentum and compress where their tensors are: what they
+ * chose goes into the replicator's messages in place of the replicator's own choice, and
+ * signs come back.
+ *
+ *     offer tensor by tensor -> agree -> signs -> the caller's optimizer -> mix */
+#include <math.h>
+#include <string.h>
+
+#include "base/sized.h"
+#include "loop/sync.h"
+
+static weft_status check_tensor(weft_sync *s, int i) {
+    if (s->offers && i >= 0 && i < s->n_tensors) return WEFT_OK;
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_ARGUMENT, "tensor %d is offered%s; expected one of 0 to %d", i,
+        s->offers ? "" : " without weft_sync_setup.compressed", s->n_tensors - 1);
+}
+
+static weft_status shape_of(weft_sync *s, int i, weft_sync_offer_shape *shape) {
+    *shape = (weft_sync_offer_shape){.struct_size = sizeof(weft_sync_offer_shape),
+                                     .n_chunks = 0};
+    WEFT_TRY(check_tensor(s, i));
+    const wefti_replicator *r = s->rank->replicator;
+    const wefti_piece *piece = wefti_sync_piece(s, i);
+    if (!piece) return WEFT_OK;
+    wefti_offer_shape found = r->ops->offers(&r->config, piece);
+    *shape = (weft_sync_offer_shape){.struct_size = sizeof(weft_sync_offer_shape),
+                                     .n_chunks = found.n_chunks,
+                                     .k = found.k,
+                                     .elements = found.elements,
+                                     .whole = found.whole};
+    return WEFT_OK;
+}
+
+weft_status weft_sync_shape_of_offer(weft_sync *s, int i, weft_sync_offer_shape *shape) {
+    weft_ctx *ctx = s->ctx;
+    WEFTI_SIZED_OUT(ctx, weft_sync_offer_shape, shape);
+    return WEFTI_SIZED_GIVE(weft_sync_offer_shape, shape, shape_of(s, i, shape));
+}
+
+static weft_status check_places(weft_sync *s, int i, const weft_sync_offer_shape *shape,
+                                const int32_t *places) {
+    for (int64_t chunk = 0; chunk < shape->n_chunks; chunk++) {
+        int64_t before = -1;
+        for (int64_t j = chunk * shape->k; j < (chunk + 1) * shape->k; j++) {
+            if (places[j] <= before || places[j] >= shape->elements)
+                return weft_ctx_fail(
+                    s->ctx, WEFT_ERR_ARGUMENT,
+                    "tensor %d, chunk %lld: place %d is offered; expected one above %lld "
+                    "and below %lld",
+                    i, (long long)chunk, (int)places[j], (long long)before,
+                    (long long)shape->elements);
+            before = places[j];
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_sync_offer(weft_sync *s, int i, int32_t *places, float *values) {
+    weft_sync_offer_shape shape = {.struct_size = sizeof shape};
+    WEFT_TRY(shape_of(s, i, &shape));
+    if (shape.n_chunks > 0 && (!values || (!shape.whole && !places)))
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT, "tensor %d is offered without %s",
+                             i, values ? "places" : "values");
+    if (!shape.whole) WEFT_TRY(check_places(s, i, &shape, places));
+    if (!s->setup.skips) WEFT_TRY(weft_sync_open(s)); /* opening clears earlier offers */
+    if (!s->ready[i]) s->offers[i] = (wefti_offer){places, values};
+    return weft_sync_ready(s, i);
+}
+
+weft_status weft_sync_signs(weft_sync *s, int i, unsigned char *below,
+                            unsigned char *moves, bool *sound) {
+    *sound = true;
+    WEFT_TRY(check_tensor(s, i));
+    bool told = s->completed && s->rank->arrangement->bucket_of[i] < s->n_told;
+    if (!s->agreed && !told)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "signs are there between weft_sync_agree and weft_sync_mix, "
+                             "or of tensors that weft_sync_wait_any has named");
+    const wefti_piece *piece = wefti_sync_piece(s, i);
+    int64_t n = piece ? piece->rows * piece->cols : 0;
+    const float *d = weft_sync_gradients(s, i);
+    for (int64_t e = 0; e < n; e += 8) {
+        unsigned b = 0, m = 0;
+        for (int64_t j = 0; j < 8 && e + j < n; j++) {
+            b |= (unsigned)(d[e + j] < 0) << j;
+            m |= (unsigned)(d[e + j] != 0) << j;
+            if (isnan(d[e + j])) *sound = false;
+        }
+        below[e / 8] = (unsigned char)b;
+        moves[e / 8] = (unsigned char)m;
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* A caller's loop that continues when processes are lost or join
+ * (weft_sync_setup.elastic). What regroup.c does for a run happens here for a job of
+ * tensors alone, when the next step opens:
+ *
+ *     open(step) -> changed -> old rank: arrays out -> new job, of the ranks present
+ *                           -> new rank: arrays in  -> all meet (sync_meet.c) -> open(step)
+ *
+ * Parameters and gradients stay where they are, because the caller has their addresses;
+ * the gradients may already hold those of the next step. While a rank is rebuilt it uses
+ * gradients of its own.
+ *
+ * Averages between steps are over all ranks: an average that lost a member half-way is
+ * made again in the new world. Of two ranks one may have ended it and the other not, so
+ * all ranks say how many they have ended since the last step. A rank that has ended more
+ * than the least takes part again and drops the result. With shards a node is S
+ * processes, which are lost, and join, together. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/memory.h"
+#include "comm/elastic.h"
+#include "rank/luggage.h"
+#include "loop/sync.h"
+
+/* --- whether, and the beginning --- */
+
+static wefti_elastic_setup setup_of(const weft_sync *s) {
+    const wefti_job *job = s->job;
+    return (wefti_elastic_setup){.shards = job->S,
+                                 .joins = s->joins,
+                                 .units = job->topology ? 0 : job->model->n_units,
+                                 .first_step = s->step,
+                                 .lag = job->status_lag,
+                                 .delay = job->mixer_config.delay,
+                                 .meets = job->topology != NULL,
+                                 .policy = wefti_regroup_policy(job->config, true)};
+}
+
+bool wefti_sync_can_go_on(const weft_sync *s) {
+    const wefti_job *job = s->job;
+    if (!s->setup.elastic || !s->mesh || !s->mesh->transport->ops->inquire) return false;
+    if (s->setup.skips || strcmp(job->config->mesh.on_loss, "go_on") != 0) return false;
+    wefti_elastic_setup setup = setup_of(s);
+    return !wefti_job_has_sites(job) && (job->S == 1 || job->copies == 1) &&
+           wefti_elastic_fits(s->mesh, &setup);
+}
+
+/* Rank 0 draws the run's number now: two runs that meet must not take each other for the
+ * same one. */
+static weft_status share_run(weft_sync *s, uint64_t *run) {
+    wefti_comm *all = s->rank->comms.control;
+    uint64_t own = 0, *numbers;
+    if (getrandom(&own, sizeof own, 0) != (ssize_t)sizeof own)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_INTERNAL,
+                             "the system gives no random bytes");
+    WEFT_TRY(wefti_alloc_n(s->ctx, all->size, sizeof own, "numbers of a run", &numbers));
+    weft_status status = wefti_comm_all_gather(all, wefti_rank_control_tag(s->rank), &own,
+                                               sizeof own, numbers);
+    *run = numbers[0];
+    wefti_free(s->ctx, numbers);
+    return status;
+}
+
+weft_status wefti_sync_refuse_mesh(weft_sync *s) {
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_ARGUMENT,
+        "the mesh has served an exchange that goes on when processes are "
+        "lost; expected a mesh of its own for another one");
+}
+
+weft_status wefti_sync_start_membership(weft_sync *s) {
+    if (!s->elastic || s->started) return WEFT_OK;
+    if (s->mesh->elastic) return wefti_sync_refuse_mesh(s);
+    wefti_elastic_setup setup = setup_of(s);
+    void *notice = NULL;
+    if (s->joins)
+        setup.run = s->mesh->transport->entry->run;
+    else
+        WEFT_TRY(share_run(s, &setup.run));
+    weft_status status = wefti_sync_notice(s, &setup, &notice);
+    if (status == WEFT_OK) status = wefti_elastic_start(s->ctx, s->mesh, &setup);
+    wefti_free(s->ctx, notice);
+    WEFT_TRY(status);
+    s->started = true;
+    if (s->joins) return WEFT_OK;
+    return wefti_comm_barrier(s->rank->comms.control, wefti_rank_control_tag(s->rank));
+}
+
+/* --- from one world to the next --- */
+
+/* The text for the caller's loop about the new world. */
+static void say(weft_sync *s, const wefti_elastic_world *world) {
+    bool both = world->n_lost > 0 && world->n_joined > 0;
+    if (s->joins && s->bare) return; /* for itself nothing has changed */
+    snprintf(s->change, sizeof s->change, "%s%s%s%s%s; %d process%s on with step %lld",
+             world->n_lost > 0 ? "lost " : "", world->text, both ? "; " : "",
+             world->n_joined > 0 ? "joined by " : "", world->joined, world->size,
+             world->size > 1 ? "es go" : " goes", (long long)world->first_step + 1);
+}
+
+/* The same tensors, moved by the same rules, among the ranks that are present now. */
+static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
+    weft_config *config;
+    wefti_job *old = s->job, *job = NULL;
+    WEFT_TRY(weft_config_copy(s->ctx, old->config, &config));
+    config->mesh.nodes = world->size / old->S;
+    config->mesh.ranks_per_node = old->S;
+    weft_status status = wefti_sync_make_job(s, config, &job);
+    if (status != WEFT_OK) {
+        weft_config_destroy(s->ctx, config);
+        return status;
+    }
+    for (int i = 0; i < s->n_tensors; i++) {
+        job->rules[i].lr = old->rules[i].lr;
+        job->rules[i].config.weight_decay = old->rules[i].config.weight_decay;
+    }
+    job->outside = old->outside;
+    job->clip = old->clip;
+    job->first_step = world->first_step;
+    wefti_job_destroy(s->ctx, old);
+    weft_config_destroy(s->ctx, s->own_config);
+    s->job = job;
+    s->own_config = config;
+    return WEFT_OK;
+}
+
+/* Counts again, because the buckets may be different ones now. */
+static weft_status count_anew(weft_sync *s) {
+    wefti_free(s->ctx, s->missing);
+    s->missing = NULL;
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->rank->arrangement->n_buckets, sizeof *s->missing,
+                           "buckets", &s->missing));
+    wefti_sync_expect_all(s);
+    if (!s->setup.compressed) return WEFT_OK;
+    wefti_free(s->ctx, s->offers);
+    s->offers = NULL;
+    return wefti_sync_prepare_offers(s);
+}
+
+/* Of a rank without state only the block of parameters is kept, because its address must
+ * not change. */
+static void take_luggage(weft_sync *s, wefti_luggage *luggage) {
+    float *own = s->rank->params;
+    if (!s->bare) {
+        wefti_luggage_exchange(luggage, s->rank);
+        return;
+    }
+    s->rank->params = luggage->params;
+    luggage->params = own;
+}
+
+static weft_status make_rank(weft_sync *s, int number, wefti_luggage *luggage) {
+    wefti_comms comms;
+    wefti_world *world;
+    WEFT_TRY(wefti_rank_world(s->ctx, s->job, s->mesh, &world));
+    if (s->world != world)
+        wefti_world_destroy(s->ctx, s->world); /* this process was
+                                                                     alone */
+    s->world = world;
+    WEFT_TRY(wefti_comms_join(s->ctx, world, s->mesh->rank, &comms));
+    WEFT_TRY(wefti_rank_create(s->ctx, s->job, number, &comms, &s->rank));
+    s->primed = false; /* a new mixer, in a new world */
+    take_luggage(s, luggage);
+    return count_anew(s);
+}
+
+static weft_status enter(weft_sync *s, wefti_luggage *luggage) {
+    wefti_elastic_world world;
+    WEFT_TRY(wefti_elastic_enter(s->ctx, s->mesh, &world));
+    if (world.first_step != s->step)
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_INTERNAL,
+            "the new world begins with step %lld, but this process is at "
+            "step %lld",
+            (long long)world.first_step, (long long)s->step);
+    say(s, &world);
+    WEFT_TRY(make_job(s, &world));
+    WEFT_TRY(make_rank(s, world.rank, luggage));
+    return wefti_sync_meet(s);
+}
+
+/* Keeps the blocks whose addresses the caller has. After a failure they belong to the
+ * rank again or, if there is no rank, are freed. */
+weft_status wefti_sync_regroup(weft_sync *s) {
+    weft_sync_report unused = {.struct_size = sizeof unused};
+    WEFT_TRY(wefti_sync_read_status(s, s->step - 1, &unused));
+    wefti_elastic_finish(s->mesh, s->step - 1, s->step - 1);
+    wefti_luggage luggage = {0};
+    float *grads = s->rank->grads;
+    s->rank->grads = NULL;
+    take_luggage(s, &luggage);
+    wefti_rank_destroy(s->rank);
+    s->rank = NULL;
+    weft_status status = enter(s, &luggage);
+    if (s->rank) {
+        wefti_free(s->ctx, s->rank->grads);
+        s->rank->grads = grads;
+    } else {
+        wefti_sync_free_block(s, &grads);
+        wefti_sync_free_block(s, &luggage.params);
+        s->borrowed = false;
+    }
+    wefti_luggage_leave(s->ctx, &luggage);
+    return status;
+}
+
+weft_status wefti_sync_follow(weft_sync *s) {
+    weft_status status = WEFT_OK;
+    bool changed = true;
+    if (!s->elastic) return WEFT_OK;
+    wefti_elastic_gather(s->mesh, true);
+    while (changed && status == WEFT_OK) {
+        status = wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed);
+        if (changed && status == WEFT_OK) status = wefti_sync_regroup(s);
+    }
+    wefti_elastic_gather(s->mesh, false);
+    return status;
+}
+
+/* Repeats an interrupted average in the next world. If no new world begins here, some
+ * rank is in the next step already, and it has heard from every rank that all have the
+ * average. */
+static weft_status average_anyhow(weft_sync *s) {
+    bool have, changed;
+    weft_status status = wefti_sync_average_once(s, &have);
+    while (status != WEFT_OK && s->elastic &&
+           wefti_elastic_interrupted(s->ctx, s->mesh)) {
+        WEFT_TRY(wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed));
+        if (!changed && have) return WEFT_OK;
+        wefti_rank_restore(s->rank);
+        if (!changed)
+            return weft_ctx_fail(s->ctx, WEFT_ERR_INTERNAL,
+                                 "an average of all ended early, and the world has not "
+                                 "changed before step %lld",
+                                 (long long)s->step + 1);
+        WEFT_TRY(wefti_sync_regroup(s));
+        status = wefti_sync_average_once(s, &have);
+    }
+    return status;
+}
+
+weft_status wefti_sync_average_all(weft_sync *s) {
+    wefti_elastic_gather(s->mesh, true);
+    s->averaging = true;
+    weft_status status = average_anyhow(s);
+    s->averaging = false;
+    wefti_elastic_gather(s->mesh, false);
+    if (status == WEFT_OK) s->n_averages++;
+    return status;
+}
+
+/* --- what the caller asks --- */
+
+bool weft_sync_goes_on(const weft_sync *s) { return s->elastic; }
+
+int weft_sync_rank(const weft_sync *s, int *size) {
+    *size = s->rank ? s->job->W : 0;
+    return s->rank ? s->rank->rank : -1;
+}
+
+const char *weft_sync_change(weft_sync *s) {
+    if (!s->change[0]) return NULL;
+    memcpy(s->told, s->change, sizeof s->told);
+    s->change[0] = '\0';
+    return s->told;
+}

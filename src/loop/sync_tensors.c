@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* What both the first world of a sync and its later ones (sync_regroup.c) are made with:
+ * the job of the caller's tensors, the blocks in which they lie, and the counts of a
+ * step.
+ *
+ *     tensor i is unit i of a model without passes; units are grouped into buckets, and bucket b is
+ *     handed over when missing[b], the number of its tensors that are not ready, has reached 0 */
+#include <string.h>
+
+#include "base/memory.h"
+#include "loop/sync.h"
+
+/* Tensor i as the caller described it or, when a job is made again, as the old job has
+ * it. */
+static wefti_foreign_tensor spec_of(const weft_sync *s, int i) {
+    if (s->job) {
+        const wefti_param *p = &s->job->model->params[i];
+        return (wefti_foreign_tensor){p->name, p->rows, p->cols, p->decays};
+    }
+    const weft_sync_tensor *t = &s->setup.tensors[i];
+    bool lies = t->rows == 1 && !s->setup.sharded; /* a vector is a column */
+    int64_t rows = t->rows < 1 && !s->setup.sharded ? -1 : t->rows; /* -1 is refused */
+    return (wefti_foreign_tensor){t->name, lies ? t->cols : rows, lies ? 1 : t->cols,
+                                  t->decays};
+}
+
+weft_status wefti_sync_make_job(weft_sync *s, const weft_config *config,
+                                wefti_job **out) {
+    wefti_foreign_tensor *specs;
+    weft_model *model = NULL;
+    int n = s->setup.n_tensors;
+    WEFT_TRY(wefti_alloc_n(s->ctx, n > 0 ? n : 0, sizeof *specs, "tensors", &specs));
+    for (int i = 0; i < n; i++) specs[i] = spec_of(s, i);
+    weft_status status = wefti_model_foreign(s->ctx, specs, n, &model);
+    wefti_free(s->ctx, specs);
+    WEFT_TRY(status);
+    WEFT_TRY(wefti_job_create_for(s->ctx, config, model, out));
+    if (s->setup.endless) (*out)->mixer_config.steps = INT64_MAX / 4;
+    return WEFT_OK;
+}
+
+void wefti_sync_give_back(weft_sync *s, float **block) {
+    if (*block && s->setup.give) s->setup.give(s->setup.user, *block);
+    *block = NULL;
+}
+
+void wefti_sync_free_block(weft_sync *s, float **block) {
+    if (s->borrowed)
+        wefti_sync_give_back(s, block);
+    else
+        wefti_free(s->ctx, *block);
+    *block = NULL;
+}
+
+void wefti_sync_expect_all(weft_sync *s) {
+    const wefti_arrangement *a = s->rank->arrangement;
+    memset(s->ready, 0, (size_t)s->n_tensors * sizeof *s->ready);
+    if (s->offers) memset(s->offers, 0, (size_t)s->n_tensors * sizeof *s->offers);
+    memset(s->missing, 0, (size_t)a->n_buckets * sizeof *s->missing);
+    for (int u = 0; u < a->n_units; u++) s->missing[a->bucket_of[u]]++;
+}
+
+weft_status wefti_sync_check_whole(weft_sync *s) {
+    if (s->rank) return WEFT_OK;
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_ARGUMENT,
+        "the exchange has failed before, when others were lost; expected "
+        "nothing but weft_sync_destroy");
+}
+
+weft_status wefti_sync_read_status(weft_sync *s, int64_t last, weft_sync_report *report) {
+    for (; s->counted <= last; s->counted++) {
+        wefti_step_status agreed;
+        WEFT_TRY(wefti_rank_read_status(s->rank, s->counted, &agreed));
+        wefti_rank_control(s->rank, s->counted, &agreed);
+        report->loss = agreed.loss_sum / s->job->W;
+        report->loss_step = s->counted + 1;
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* What one rank owns; job/footprint.c predicts how much memory it takes.
+ *
+ *     shards        parameters, gradients, optimizer states: flat, n of this rank's elements,
+ *                   in the order of the buckets
+ *     in flight     whole units while they are computed with: gathered parameters, gradients
+ *                   before they are reduced; WEFTI_PLACES of each take turns
+ *     kept          with mesh.keep_whole instead: every unit, gathered once in a step
+ *     activations   outputs of the units, and what their backward needs; with model.recompute
+ *                   one buffer of the latter serves all units
+ *     messages      room for all that may be in flight, so that sending allocates nothing
+ *
+ * All of it is allocated here, before the first step; a step allocates nothing (a test
+ * counts). */
+#include "rank/rank.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+#include "comm/local.h"
+
+static weft_status floats(wefti_rank *r, int64_t n, const char *what, float **out) {
+    return wefti_alloc_n(r->ctx, n, sizeof(float), what, out);
+}
+
+/* This rank's elements. */
+static weft_status allocate_shards(wefti_rank *r) {
+    int64_t n = r->arrangement->n_elements;
+    WEFT_TRY(floats(r, n, "parameters", &r->params));
+    WEFT_TRY(floats(r, n, "gradients", &r->grads));
+    for (int i = 0; i < r->job->most_states->n_states; i++)
+        WEFT_TRY(floats(r, n, "optimizer state", &r->state[i]));
+    int n_buckets = r->arrangement->n_buckets;
+    WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->moved));
+    WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(double), "norms", &r->squares));
+    WEFT_TRY(wefti_alloc_n(r->ctx, n_buckets, sizeof(int64_t), "tickets", &r->tickets));
+    return wefti_alloc_n(r->ctx, r->arrangement->n_units, sizeof(uint64_t), "checksums",
+                         &r->sums);
+}
+
+/* Buffers of units in flight. A place is as large as the largest unit that uses it. */
+static weft_status allocate_flight(wefti_rank *r) {
+    wefti_sizes sizes = wefti_job_sizes(r->job);
+    const int64_t *places = sizes.places;
+    for (int i = 0; i < WEFTI_PLACES; i++) {
+        r->gathered.unit[i] = r->gradients.unit[i] = -1;
+        if (places[i] == 0) continue;
+        if (!r->job->keeps_whole)
+            WEFT_TRY(floats(r, places[i], "gathered parameters", &r->gathered.buffer[i]));
+        WEFT_TRY(floats(r, places[i], "gradients in flight", &r->gradients.buffer[i]));
+    }
+    if (sizes.largest_unit == 0) return WEFT_OK;
+    return floats(r, sizes.largest_unit, "gradients in flight", &r->staging);
+}
+
+static weft_status allocate_kept(wefti_rank *r) {
+    const weft_model *model = r->job->model;
+    if (!r->job->keeps_whole) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(r->ctx, model->n_units, sizeof *r->kept, "gathered parameters",
+                           &r->kept));
+    for (int u = 0; u < model->n_units; u++)
+        WEFT_TRY(floats(r, model->units[u].n_elements, "gathered parameters",
+                        &r->kept[u].buffer));
+    return WEFT_OK;
+}
+
+static weft_status allocate_activations(wefti_rank *r) {
+    const wefti_job *job = r->job;
+    wefti_sizes sizes = wefti_job_sizes(job);
+    int n = job->model->n_units;
+    bool recompute = job->config->model.recompute;
+    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->outputs));
+    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof(float *), "activations", &r->saved));
+    for (int u = 0; u < n; u++) {
+        if (u < n - 1) WEFT_TRY(floats(r, sizes.output, "activations", &r->outputs[u]));
+        if (recompute && u > 0) {
+            r->saved[u] = r->saved[0];
+            continue;
+        }
+        int64_t saved = recompute ? sizes.largest_saved : wefti_job_saved_floats(job, u);
+        WEFT_TRY(floats(r, saved, "activations", &r->saved[u]));
+    }
+    WEFT_TRY(floats(r, sizes.output, "activations", &r->dy));
+    WEFT_TRY(floats(r, sizes.scratch, "scratch", &r->scratch));
+    int64_t n_tokens = job->B * wefti_model_row_tokens(job->model, job->T);
+    int64_t n_targets = job->B * wefti_model_row_targets(job->model, job->T);
+    WEFT_TRY(wefti_alloc_n(r->ctx, n_tokens, sizeof(int32_t), "tokens", &r->tokens));
+    return wefti_alloc_n(r->ctx, n_targets, sizeof(int32_t), "tokens", &r->targets);
+}
+
+/* Messages that may be in flight at once: two stages of each bucket in each of two steps;
+ * WEFTI_STATUS_SLOTS rounds of the status, one of something else, and two rounds of shard
+ * messages. */
+static weft_status reserve_messages(wefti_rank *r) {
+    int n = r->arrangement->n_buckets;
+    WEFT_TRY(wefti_comm_reserve(r->comms.replica, 4 * n * (r->job->site_replicas - 1)));
+    WEFT_TRY(wefti_comm_reserve(r->comms.sites, 4 * n * (r->job->mixed_replicas - 1)));
+    WEFT_TRY(wefti_comm_reserve(r->comms.shard, 2 * (r->job->S - 1)));
+    if (r->job->n_whole > 0)
+        WEFT_TRY(wefti_comm_reserve(r->comms.rows, 2 * (r->job->S - 1)));
+    WEFT_TRY(wefti_comm_reserve_told(r->comms.control, WEFTI_STATUS_SLOTS,
+                                     WEFTI_STATUS_BYTES));
+    return wefti_comm_reserve(r->comms.control, r->job->W - 1);
+}
+
+/* Builds everything in the order of dependence: first which elements, then their
+ * memory, then what exchanges them, and the exchange thread last. */
+static weft_status build(wefti_rank *r) {
+    const wefti_job *job = r->job;
+    WEFT_TRY(wefti_arrangement_create(r->ctx, job, r->local, &r->arrangement));
+    WEFT_TRY(wefti_schedule_create(r->ctx, job, r->arrangement, &r->schedule));
+    const wefti_arrangement *a = r->arrangement;
+    WEFT_TRY(allocate_shards(r));
+    WEFT_TRY(allocate_flight(r));
+    WEFT_TRY(allocate_kept(r));
+    WEFT_TRY(allocate_activations(r));
+    WEFT_TRY(reserve_messages(r));
+    WEFT_TRY(wefti_replicator_create(r->ctx, &job->replicator_config, job->kernels,
+                                     r->comms.replica, a->buckets, a->n_buckets,
+                                     &r->replicator));
+    if (wefti_job_has_sites(job))
+        WEFT_TRY(wefti_replicator_create(r->ctx, &job->site_replicator_config,
+                                         job->kernels, r->comms.sites, a->buckets,
+                                         a->n_buckets, &r->site_replicator));
+    WEFT_TRY(wefti_mixer_create(r->ctx, &job->mixer_config, job->kernels, r->comms.sites,
+                                a->buckets, a->n_buckets, &r->mixer));
+    if (job->n_whole > 0)
+        WEFT_TRY(wefti_matrices_create(r->ctx, job->pass_kernels, r->comms.rows, a->lists,
+                                       a->n_buckets, &r->matrices));
+    r->grad_scale = 1;
+    r->distance = (double)NAN;
+    return wefti_exchange_create(r);
+}
+
+weft_status wefti_comms_join(weft_ctx *ctx, wefti_world *world, int rank,
+                             wefti_comms *out) {
+    const struct {
+        wefti_group group;
+        int channel;
+        wefti_comm **comm;
+    } groups[] = {{WEFTI_GROUP_SHARD, 0, &out->shard},
+                  {WEFTI_GROUP_SHARD, 1, &out->rows},
+                  {WEFTI_GROUP_REPLICA, 0, &out->replica},
+                  {WEFTI_GROUP_SITES, 0, &out->sites},
+                  {WEFTI_GROUP_WORLD, 0, &out->control}};
+    const int n = sizeof groups / sizeof groups[0];
+    weft_status status = WEFT_OK;
+    *out = (wefti_comms){0};
+    for (int i = 0; i < n && status == WEFT_OK; i++)
+        status = wefti_world_join(ctx, world, rank, groups[i].group, groups[i].channel,
+                                  groups[i].comm);
+    if (status != WEFT_OK) wefti_comms_destroy(out);
+    return status;
+}
+
+void wefti_comms_destroy(wefti_comms *comms) {
+    wefti_comm_destroy(comms->shard);
+    wefti_comm_destroy(comms->rows);
+    wefti_comm_destroy(comms->replica);
+    wefti_comm_destroy(comms->sites);
+    wefti_comm_destroy(comms->control);
+    *comms = (wefti_comms){0};
+}
+
+weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
+                             wefti_world **out) {
+    wefti_world_shape shape = wefti_job_shape(job);
+    if (!mesh) return wefti_local_create(ctx, &shape, out);
+    return wefti_mesh_shape(ctx, mesh, &shape, out);
+}
+
+weft_status wefti_rank_create(weft_ctx *ctx, const wefti_job *job, int rank,
+                              const wefti_comms *comms, wefti_rank **out) {
+    *out = NULL;
+    wefti_rank *r;
+    weft_status status = wefti_alloc(ctx, sizeof *r, "a rank", &r);
+    if (status != WEFT_OK) {
+        wefti_comms own = *comms;
+        wefti_comms_destroy(&own);
+        return status;
+    }
+    *r = (wefti_rank){.job = job,
+                      .ctx = ctx,
+                      .rank = rank,
+                      .replica = rank / job->S,
+                      .local = rank % job->S,
+                      .comms = *comms};
+    status = build(r);
+    if (status != WEFT_OK) {
+        wefti_rank_destroy(r);
+        return status;
+    }
+    *out = r;
+    return WEFT_OK;
+}
+
+static void free_activations(wefti_rank *r) {
+    int n = r->job->model->n_units;
+    for (int u = 0; r->outputs && u < n; u++) wefti_free(r->ctx, r->outputs[u]);
+    for (int u = 0; r->saved && u < n; u++)
+        if (u == 0 || r->saved[u] != r->saved[0]) wefti_free(r->ctx, r->saved[u]);
+    WEFTI_FREE(r->ctx, r->outputs, r->saved, r->dy, r->scratch, r->tokens, r->targets);
+}
+
+/* Stops the exchange thread first, then frees what it used. Memory that other ranks may
+ * still read is freed only when none of them does (settle). */
+void wefti_rank_destroy(wefti_rank *r) {
+    if (!r) return;
+    wefti_worker_destroy(r->ctx, r->worker);
+    if (r->comms.control) wefti_comm_settle(r->comms.control);
+    wefti_replicator_destroy(r->replicator);
+    wefti_replicator_destroy(r->site_replicator);
+    wefti_mixer_destroy(r->mixer);
+    wefti_matrices_destroy(r->matrices);
+    wefti_comms_destroy(&r->comms);
+    wefti_free(r->ctx, r->guests.gift);
+    free_activations(r);
+    for (int i = 0; i < WEFTI_PLACES; i++) {
+        wefti_free(r->ctx, r->gathered.buffer[i]);
+        wefti_free(r->ctx, r->gradients.buffer[i]);
+    }
+    for (int u = 0; r->kept && u < r->job->model->n_units; u++)
+        wefti_free(r->ctx, r->kept[u].buffer);
+    wefti_free(r->ctx, r->kept);
+    for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++) wefti_free(r->ctx, r->state[i]);
+    WEFTI_FREE(r->ctx, r->params, r->grads, r->moved, r->squares, r->sums, r->staging,
+               r->tickets);
+    wefti_schedule_destroy(r->ctx, r->schedule);
+    wefti_arrangement_destroy(r->ctx, r->arrangement);
+    wefti_timeline_destroy(r->ctx, r->timeline);
+    wefti_free(r->ctx, r);
+}
+
+void wefti_rank_forget_gathered(wefti_rank *r) {
+    for (int i = 0; i < WEFTI_PLACES; i++) r->gathered.unit[i] = -1;
+    for (int u = 0; r->kept && u < r->arrangement->n_units; u++) r->kept[u].valid = false;
+}
+
+/* The first row of a step. In the steps before `until` guests take no rows. */
+int64_t wefti_rank_first_row(const wefti_rank *r, int64_t step) {
+    const wefti_job *job = r->job;
+    const wefti_guests *g = &r->guests;
+    int64_t without = (step < g->until ? step : g->until) - job->first_step;
+    int64_t rows = job->first_row + (step - job->first_step) * job->rows_per_step;
+    return g->n == 0 ? rows : rows - without * g->n * job->S * job->rows_per_rank;
+}
+
+weft_status wefti_rank_prime(wefti_rank *r) {
+    const wefti_arrangement *a = r->arrangement;
+    for (int b = 0; b < a->n_buckets; b++)
+        WEFT_TRY(wefti_mixer_prime(r->mixer, b, r->job->first_step,
+                                   r->params + a->bucket_offset[b]));
+    return WEFT_OK;
+}

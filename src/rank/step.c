@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* One step of one rank: the ops of its schedule (step/schedule.c draws them), each done
+ * by the function that `act` has for it.
+ *
+ *     open    the mixer's answers
+ *     passes  micro-batches: tokens -> forward -> loss -> backward -> gradient shards;
+ *             complete buckets go to the exchange thread
+ *     close   status; clipping
+ *     settle  wait for the exchange, before the next step reads a parameter
+ *
+ * The ranks' status (loss, stop, distance) is sent while the exchange runs. It is read
+ * when the step has settled or, with gossip, some steps later. */
+#include "rank/rank.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "job/learning_rate.h"
+#include "wire/bits.h"
+
+/* Number of tags of the shard group that are reserved for a step and what follows it. */
+enum { SHARD_TAGS = 1 << 20 };
+
+int64_t wefti_rank_control_tag(wefti_rank *r) { return -1 - r->n_control_messages++; }
+
+static double bucket_squares(wefti_rank *r, int b) {
+    const wefti_arrangement *a = r->arrangement;
+    return r->job->kernels->sum_squares(a->buckets[b].n_elements,
+                                        r->grads + a->bucket_offset[b]);
+}
+
+/* Squared norm of the node's gradient as it is in the shards now. */
+static weft_status node_squares(wefti_rank *r, double *squares) {
+    *squares = 0;
+    for (int b = 0; b < r->arrangement->n_buckets; b++) {
+        *squares += r->squares[b] = bucket_squares(r, b);
+        WEFT_TRY(wefti_rank_check_finite(
+            r, b, r->grads + r->arrangement->bucket_offset[b], r->squares[b]));
+    }
+    return wefti_comm_sum(r->comms.shard, r->n_shard_messages++, 1, squares);
+}
+
+static void set_scale(wefti_rank *r, double squares) {
+    double norm = sqrt(squares), bound = r->job->clip;
+    r->grad_scale = norm > bound ? (float)(bound / norm) : 1;
+}
+
+static weft_status norm_op(wefti_rank *r, const wefti_op *op) {
+    double squares;
+    (void)op;
+    WEFT_TRY(node_squares(r, &squares));
+    set_scale(r, squares);
+    if (r->job->outside &&
+        r->grad_scale < 1) /* the caller's optimizer knows of no scale */
+        r->job->kernels->scale(r->arrangement->n_elements, r->grad_scale, r->grads);
+    return WEFT_OK;
+}
+
+static weft_status apply_op(wefti_rank *r, const wefti_op *op) {
+    double waited_s = r->mixer->times.waited_s;
+    WEFT_TRY(wefti_exchange_apply(r, op->index));
+    r->tally.wait_s += r->mixer->times.waited_s - waited_s;
+    return WEFT_OK;
+}
+
+static weft_status finish_op(wefti_rank *r, const wefti_op *op) {
+    double waited_s = r->mixer->times.waited_s;
+    WEFT_TRY(wefti_mixer_finish(r->mixer, op->index, r->step,
+                                r->params + r->arrangement->bucket_offset[op->index]));
+    r->tally.wait_s += r->mixer->times.waited_s - waited_s;
+    return WEFT_OK;
+}
+
+static weft_status answer_op(wefti_rank *r, const wefti_op *op) {
+    r->last_ticket = wefti_worker_submit(r->worker, r->schedule->n_buckets + op->index);
+    return WEFT_OK;
+}
+
+static weft_status submit_op(wefti_rank *r, const wefti_op *op) {
+    r->last_ticket = wefti_worker_submit(r->worker, op->index);
+    r->tickets[op->index] = r->last_ticket;
+    return WEFT_OK;
+}
+
+static weft_status wait_op(wefti_rank *r, const wefti_op *op) {
+    (void)op;
+    return wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s);
+}
+
+weft_status wefti_rank_submit(wefti_rank *r, int b) {
+    const wefti_op op = {.kind = WEFTI_OP_SUBMIT, .index = b};
+    WEFT_TRY(submit_op(r, &op));
+    return r->schedule->overlaps ? WEFT_OK : wait_op(r, &op);
+}
+
+static unsigned char *sent_of(wefti_rank *r, int64_t step) {
+    return r->sent_status[step % WEFTI_STATUS_SLOTS];
+}
+
+weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
+    unsigned char *bytes = sent_of(r, step);
+    wefti_put_f64(bytes, r->status.loss_sum);
+    wefti_put_f64(bytes + 8, r->status.stop);
+    wefti_put_f64(bytes + 16, r->status.distance);
+    wefti_put_f64(bytes + 24, r->status.met);
+    return wefti_comm_tell(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
+}
+
+/* The distance is that of the step before, because this step's mixing is not done yet. */
+static weft_status status_op(wefti_rank *r, const wefti_op *op) {
+    (void)op;
+    r->status.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
+    r->status.met = isnan(r->distance) ? 0 : 1;
+    r->status.distance = r->status.met > 0 ? r->distance : 0;
+    WEFT_TRY(wefti_rank_check_loss(r));
+    return wefti_rank_send_status(r, r->step);
+}
+
+/* Whether a rank of the world took part in a step, or was a guest. */
+static bool takes_part(const wefti_rank *r, int rank, int64_t step) {
+    const wefti_guests *g = &r->guests;
+    return step >= g->until || rank / r->job->S < r->job->R - g->n;
+}
+
+typedef struct reading {
+    const wefti_rank *rank;
+    int64_t step;
+    wefti_step_status *agreed;
+} reading;
+
+static void add_status(void *user, int peer, const void *bytes) {
+    const reading *to = user;
+    const unsigned char *said = bytes;
+    wefti_step_status *agreed = to->agreed;
+    agreed->stop += wefti_get_f64(said + 8);
+    if (!takes_part(to->rank, peer, to->step)) return;
+    agreed->counted++;
+    agreed->loss_sum += wefti_get_f64(said);
+    agreed->distance += wefti_get_f64(said + 16);
+    agreed->met += wefti_get_f64(said + 24);
+}
+
+weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
+                                   wefti_step_status *agreed) {
+    reading to = {r, step, agreed};
+    const wefti_hearing told = {sent_of(r, step), WEFTI_STATUS_BYTES, add_status, &to};
+    *agreed = (wefti_step_status){0};
+    return wefti_comm_hear(r->comms.control, step, &told);
+}
+
+double wefti_rank_consensus(const wefti_rank *r, const wefti_step_status *agreed) {
+    return agreed->met > 0 ? sqrt(agreed->distance * r->job->S / agreed->met)
+                           : (double)NAN;
+}
+
+void wefti_rank_control(wefti_rank *r, int64_t step, const wefti_step_status *agreed) {
+    _Static_assert(WEFTI_CONTROL_STEPS >= WEFTI_MAX_LAG + 4, "all open decisions fit");
+    double bound = r->job->mixer_config.consensus_bound;
+    bool all = wefti_rank_consensus(r, agreed) > bound;
+    wefti_mixer_average_all(r->mixer, step + 2 + r->job->status_lag, all);
+}
+
+weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) {
+    double met = isnan(r->distance) ? 0 : 1, sums[2] = {met > 0 ? r->distance : 0, met};
+    if (!r->mixer->control) return WEFT_OK;
+    WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 2, sums));
+    wefti_step_status agreed = {.distance = sums[0], .met = sums[1]};
+    wefti_rank_control(r, step, &agreed);
+    return WEFT_OK;
+}
+
+static void count_exchange(wefti_rank *r) {
+    for (int b = 0; b < r->arrangement->n_buckets; b++) {
+        r->tally.grad_squares += r->squares[b];
+        r->tally.moved += r->moved[b];
+    }
+    double busy_s = wefti_worker_busy_s(r->worker) + r->mixer->times.exchange_s +
+                    r->replicator->times.exchange_s;
+    r->tally.exchange_s = busy_s - r->busy_before_s;
+    r->busy_before_s = busy_s;
+    r->tally.late = (double)(r->mixer->times.late - r->late_before);
+    r->late_before = r->mixer->times.late;
+}
+
+static void count_traffic(wefti_rank *r) {
+    wefti_traffic now, *before = &r->traffic_before;
+    wefti_comm_traffic(r->comms.control, &now);
+    for (int link = 0; link < WEFTI_LINK_CLASSES; link++) {
+        double out = (double)(now.bytes_out[link] - before->bytes_out[link]);
+        double in = (double)(now.bytes_in[link] - before->bytes_in[link]);
+        bool local = link == WEFTI_LINK_LOCAL;
+        *(local ? &r->tally.local_out : &r->tally.wire_out) += out;
+        *(local ? &r->tally.local_in : &r->tally.wire_in) += in;
+    }
+}
+
+/* Sums up what the step cost, over all ranks of the replica. */
+static weft_status settle_op(wefti_rank *r, const wefti_op *op) {
+    (void)op;
+    if (r->mixer->ops->distance) r->distance = r->mixer->ops->distance(r->mixer);
+    count_exchange(r);
+    count_traffic(r);
+    double sums[sizeof r->tally / sizeof(double)];
+    _Static_assert(sizeof sums == sizeof r->tally, "a tally is doubles only");
+    memcpy(sums, &r->tally, sizeof sums);
+    WEFT_TRY(wefti_comm_sum(r->comms.shard, r->n_shard_messages++,
+                            (int)(sizeof sums / sizeof *sums), sums));
+    memcpy(&r->tally, sums, sizeof sums);
+    return WEFT_OK;
+}
+
+/* --- the step --- */
+
+static weft_status load_op(wefti_rank *r, const wefti_op *op) {
+    return wefti_passes_here.load(r, op);
+}
+
+static weft_status gather_op(wefti_rank *r, const wefti_op *op) {
+    return wefti_passes_here.gather(r, op);
+}
+
+static weft_status forward_op(wefti_rank *r, const wefti_op *op) {
+    return wefti_passes_here.forward(r, op);
+}
+
+static weft_status backward_op(wefti_rank *r, const wefti_op *op) {
+    return wefti_passes_here.backward(r, op);
+}
+
+static weft_status reduce_op(wefti_rank *r, const wefti_op *op) {
+    return wefti_passes_here.reduce(r, op);
+}
+
+/* The function for each op. READ has none: the caller, which keeps the records, reads the
+ * status between wefti_rank_settle and wefti_rank_end. */
+static weft_status (*const act[WEFTI_OP_KINDS])(wefti_rank *r, const wefti_op *op) = {
+    [WEFTI_OP_ANSWER] = answer_op,     [WEFTI_OP_LOAD] = load_op,
+    [WEFTI_OP_GATHER] = gather_op,     [WEFTI_OP_FORWARD] = forward_op,
+    [WEFTI_OP_BACKWARD] = backward_op, [WEFTI_OP_REDUCE] = reduce_op,
+    [WEFTI_OP_SUBMIT] = submit_op,     [WEFTI_OP_STATUS] = status_op,
+    [WEFTI_OP_WAIT] = wait_op,         [WEFTI_OP_NORM] = norm_op,
+    [WEFTI_OP_APPLY] = apply_op,       [WEFTI_OP_FINISH] = finish_op,
+    [WEFTI_OP_SETTLE] = settle_op,
+};
+
+/* A guest submits its buckets like all other ranks, because it adds up their messages and
+ * answers them, but it computes nothing. */
+static bool is_left_out(const wefti_rank *r, const wefti_op *op) {
+    bool computes = op->kind == WEFTI_OP_LOAD || op->kind == WEFTI_OP_GATHER ||
+                    op->kind == WEFTI_OP_FORWARD || op->kind == WEFTI_OP_BACKWARD ||
+                    op->kind == WEFTI_OP_REDUCE;
+    return computes && wefti_rank_is_guest(r);
+}
+
+/* Runs ops number `from` to `to` - 1. */
+static weft_status run_ops(wefti_rank *r, int from, int to) {
+    for (int i = from; i < to; i++) {
+        const wefti_op *op = &r->schedule->ops[i];
+        if (is_left_out(r, op)) continue;
+        double begun_s = wefti_timeline_now(r->timeline);
+        WEFT_TRY(act[op->kind](r, op));
+        wefti_timeline_put(r->timeline, WEFTI_TIMELINE_COMPUTE, op->index,
+                           wefti_op_name(op->kind), begun_s);
+    }
+    return WEFT_OK;
+}
+
+weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
+    r->step = step;
+    r->lr = (float)wefti_learning_rate(r->job->config, step);
+    r->grad_scale = 1;
+    r->status = (wefti_step_status){0};
+    atomic_store(&r->lost_loss, false);
+    r->tally = (wefti_tally){0};
+    memset(r->tickets, 0, (size_t)r->schedule->n_buckets * sizeof *r->tickets);
+    int64_t earlier = step - WEFTI_STATUS_SLOTS;
+    if (earlier >= r->job->first_step)
+        WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
+    wefti_comm_traffic(r->comms.control, &r->traffic_before);
+    wefti_rank_forget_gathered(r);
+    r->n_shard_messages = (step + 1) *
+                          SHARD_TAGS; /* whatever some ranks left out between steps */
+    wefti_comm_note(r->comms.control, step, "");
+    r->begun_s = wefti_now_s();
+    r->stopped_s = 0;
+    wefti_timeline_open(r->timeline, step, r->begun_s);
+    return run_ops(r, 0, r->schedule->passes_at);
+}
+
+weft_status wefti_rank_close(wefti_rank *r) {
+    return run_ops(r, r->schedule->close_at, r->schedule->settle_at);
+}
+
+weft_status wefti_rank_step(wefti_rank *r, int64_t step) {
+    WEFT_TRY(wefti_rank_open(r, step));
+    WEFT_TRY(run_ops(r, r->schedule->passes_at, r->schedule->close_at));
+    return wefti_rank_close(r);
+}
+
+weft_status wefti_rank_settle(wefti_rank *r, wefti_tally *tally) {
+    WEFT_TRY(run_ops(r, r->schedule->settle_at, r->schedule->read_at));
+    *tally = r->tally;
+    return WEFT_OK;
+}
+
+void wefti_rank_end(wefti_rank *r, double begun_s) {
+    wefti_timeline_put(r->timeline, WEFTI_TIMELINE_COMPUTE, 0,
+                       wefti_op_name(WEFTI_OP_READ), begun_s);
+    wefti_timeline_close(r->timeline);
+}
