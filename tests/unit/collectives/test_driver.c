@@ -6,6 +6,7 @@
 #include "fakecomm.h"
 
 enum { ME = 1, R = 3, STAGE = 4, BUCKETS = 2, STEPS = 100 };
+enum { ALL = 1000 };
 enum { PAYLOAD = 8, MESSAGE = WEFTI_FRAME_BYTES + PAYLOAD };
 
 /* A method whose message about a member is one number. */
@@ -14,7 +15,7 @@ typedef struct method {
     wefti_driver *driver;
     wefti_exchange_times times;
     int64_t sum, raw[R];
-    int silent;  /* a member about whom nobody says anything, or -1 */
+    int silent;  /* a member about whom nobody says anything, ALL, or -1 */
     bool late;   /* messages have a deadline */
     int counted; /* in the last finish */
 } method;
@@ -28,7 +29,7 @@ static int64_t word(int64_t step, int from, int member) {
 
 static int64_t bytes_of(const void *self, const wefti_round *round, int member) {
     const method *m = self;
-    if (member == m->silent) return 0;
+    if (member == m->silent || m->silent == ALL) return 0;
     return round->kinds[round->number] ? MESSAGE : PAYLOAD;
 }
 
@@ -209,6 +210,18 @@ static void nothing_is_sent_or_counted_where_nothing_is_said(void **state) {
     deliver(&m, 0, 0, 5, 7);
     assert_ok(ctx, wefti_driver_receive(m.driver, &round));
     assert_log(&m.fake, "E0 S0 E1 R0 A0=7 L0 A1=50101 F2");
+    wefti_driver_destroy(m.driver);
+}
+
+static void a_round_in_which_nobody_counts_is_not_finished(void **state) {
+    method m;
+    begin(&m, 1, false, 0);
+    m.silent = ALL;
+    m.counted = -1;
+    wefti_round round = round_of(WEFTI_SHAPE_EACH, 5);
+    assert_ok(ctx, wefti_driver_send(m.driver, &round));
+    assert_ok(ctx, wefti_driver_receive(m.driver, &round));
+    assert_int_equal(m.counted, -1);
     wefti_driver_destroy(m.driver);
 }
 
@@ -393,6 +406,7 @@ int main(void) {
         cmocka_unit_test(each_member_gets_what_is_said_about_it_alone),
         cmocka_unit_test(an_owner_adds_what_all_say_about_it_and_answers_all),
         cmocka_unit_test(nothing_is_sent_or_counted_where_nothing_is_said),
+        cmocka_unit_test(a_round_in_which_nobody_counts_is_not_finished),
         cmocka_unit_test(raw_numbers_are_sent_from_where_they_lie),
         cmocka_unit_test(members_of_a_party_have_ranks_of_their_own),
         cmocka_unit_test(a_buffer_is_written_again_when_all_have_read_it),
