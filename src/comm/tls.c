@@ -88,6 +88,12 @@ static weft_status read_key(weft_ctx *ctx, int fd, const char *path, unsigned ch
     ssize_t n = read(fd, text, sizeof text - 1);
     bool fine = n >= 0 && parse_key(text, key);
     memset(text, 0, sizeof text);
+    if (fine && key[0] == 0 && memcmp(key, key + 1, WEFTI_KEY_BYTES - 1) == 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "the key %s is all zeros, expected random bytes, as weft key "
+            "new writes them",
+            path);
     if (fine) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                          "%s holds no key, expected 64 hexadecimal digits, as weft key "

@@ -241,7 +241,7 @@ static void encode_short(const wefti_section *s, const wefti_blocks *blocks, int
     float v[WEFTI_BLOCK_VALUES], d[WEFTI_BLOCK_VALUES], lost[WEFTI_BLOCK_VALUES];
     for (int64_t l = 0; l < n; l++) v[l] = from[l] * blocks->share;
     for (int64_t l = 0; l < n && blocks->kind == WEFTI_REST_SENT; l++) v[l] += rest[l];
-    memcpy(d, v, (size_t)n * sizeof *d);
+    for (int64_t l = 0; l < n; l++) d[l] = v[l];
     wefti_section_encode(s, b, NULL, d, rounding, out);
     for (int64_t l = 0; l < n; l++) lost[l] = (v[l] - d[l]) * blocks->times;
     for (int64_t l = 0; l < n && rest; l++)

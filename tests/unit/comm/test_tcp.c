@@ -123,6 +123,10 @@ static void keys_are_files_of_the_owner_alone(void **state) {
     weft_ctx_clear(ctx);
     assert_int_equal(wefti_key_read(ctx, "/", key), WEFT_ERR_FILE);
     weft_ctx_clear(ctx);
+    write_key("a.key", '0', 0600);
+    assert_int_equal(wefti_key_read(ctx, "a.key", key), WEFT_ERR_FORMAT);
+    assert_non_null(strstr(weft_ctx_message(ctx), "is all zeros"));
+    weft_ctx_clear(ctx);
     assert_int_equal(truncate("a.key", 10), 0);
     assert_int_equal(wefti_key_read(ctx, "a.key", key), WEFT_ERR_FORMAT);
     assert_int_equal(ctx_end(ctx), 0);
