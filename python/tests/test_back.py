@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A process that the others have gone on without although it lives, for it stood still, comes back
-into the running loop: by itself, or in two lines of the loop. How long it stands still is up to the
-others, who say that they have lost it."""
+"""A process that the others have gone on without although it lives, for it stood still or had a
+gradient that is no number, comes back into the running loop: by itself, or in two lines of the loop.
+How long it stands still is up to the others, who say that they have lost it."""
 
 import os
 import signal
@@ -118,6 +118,52 @@ def uncarried(told, lost_event):
 
 def test_a_schedule_that_is_not_carried_is_told():
     standing_still(uncarried, fork.Event())
+
+
+def astray(kind):
+    """Of rank 1 one gradient is not a number."""
+    said = Said()
+    model, steps, part, schedule = made(kind, 10)
+    wrong, lost, together = False, False, 0
+    while together < TOGETHER:
+        spoils = rank_of() == 1 and part.steps == AT and not wrong
+        wrong = wrong or spoils
+        loss = loss_of(model, rank_of(), part.steps)
+        (loss * (float("nan") if spoils else 1)).backward()
+        steps.step()
+        steps.zero_grad()
+        schedule.step()
+        lost = lost or part.report.skipped or part.report.processes < 3
+        together += lost and not part.report.skipped and part.report.processes == 3
+    with part.averaged():
+        mean = flat(model)
+    return part.steps, mean, said.sentences
+
+
+@pytest.mark.parametrize("kind", ["own", "inside", "mix"])
+def test_who_has_a_gradient_that_is_no_number_comes_back(kind):
+    (end, mean, said), (also, its, words), _ = run(astray, 3, kind)
+    assert end == also and torch.equal(mean, its) and torch.isfinite(mean).all()
+    what = "parameters are" if kind == "mix" else "gradient is"
+    assert any(line.startswith("lost rank 1") and f"the {what} not finite at step {AT + 1} " in line
+               for line in said), said
+    assert any("joins the run again in 1 s (time 1 of 10)" in line for line in words), words
+
+
+def everybody(method):
+    """All gradients are no numbers: nobody is left to come back to."""
+    model = net(0)
+    opt = weft.Optimizer(model, method=method, lr=1e-3, between="ranks", returns=3, **PATIENT)
+    with pytest.raises(weft.Error, match=f"is not finite at step {AT + 1} "):
+        while True:
+            loss = loss_of(model, rank_of(), opt.steps)
+            (loss * (float("nan") if opt.steps == AT else 1)).backward()
+            opt.step()
+            opt.zero_grad()
+
+
+def test_a_loss_that_diverges_ends_all():
+    run(everybody, 3, "flexdemo")
 
 
 def untouched():

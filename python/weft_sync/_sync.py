@@ -114,7 +114,7 @@ class Sync:
         self.mesh.check_process()
         try:
             self.ctx.call("weft_sync_" + name, self.pointer, *arguments)
-        except PeerError as error:
+        except Error as error:
             raise self._told_apart(error)
 
     def _wait(self, name: str, *arguments: Any) -> None:
@@ -126,8 +126,10 @@ class Sync:
             raise self._told_apart(error) from trouble
 
     def _told_apart(self, error: Error) -> Error:
-        """Whether others have failed, or have gone on without this process, which lives."""
-        doors = self.mesh.way_back() if self.goes_on and isinstance(error, PeerError) else None
+        """Whether others have failed, or have gone on without this process, which lives, or
+        whose numbers were wrong."""
+        ends = isinstance(error, PeerError) or error.status == "numeric"
+        doors = self.mesh.way_back() if self.goes_on and ends else None
         return LeftBehind(error.status, _BLAME.sub("", str(error)), doors) if doors else error
 
     def begin(self) -> None:

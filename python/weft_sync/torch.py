@@ -230,6 +230,8 @@ class Optimizer(Closing, torch.optim.Optimizer):
         if self._left is None:
             return
         self._returns.wait(self._left)
+        if self._left.status == "numeric" and self.mesh.way_back() is None:
+            raise self._left  # the others' numbers are wrong as well: the loss has diverged
         try:
             self.come_back()
         except LeftBehind as error:

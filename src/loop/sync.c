@@ -277,6 +277,14 @@ weft_status weft_sync_begin(weft_sync *s) {
 
 /* --- a step --- */
 
+/* This process's numbers are wrong: all hear it at once. */
+weft_status wefti_sync_told(weft_sync *s, weft_status status) {
+    if (status != WEFT_ERR_NUMERIC || !s->mesh) return status;
+    wefti_elastic_note(s->mesh, WEFTI_FACT_WRONG);
+    wefti_world_poison(s->world, s->mesh->rank, status, weft_ctx_message(s->ctx));
+    return status;
+}
+
 static weft_status check_under_way(weft_sync *s) {
     WEFT_TRY(wefti_process_check(s->ctx, s->process, "the model's exchange"));
     WEFT_TRY(wefti_sync_check_whole(s));
@@ -365,7 +373,8 @@ weft_status weft_sync_ready(weft_sync *s, int i) {
     WEFT_TRY(wefti_sync_check_offered(s, i));
     s->ready[i] = true;
     int b = s->rank->arrangement->bucket_of[i];
-    return --s->missing[b] == 0 && exchanges_early(s) ? hand_over(s, b) : WEFT_OK;
+    bool leaves = --s->missing[b] == 0 && exchanges_early(s);
+    return leaves ? wefti_sync_told(s, hand_over(s, b)) : WEFT_OK;
 }
 
 weft_status weft_sync_skip(weft_sync *s) {
@@ -456,7 +465,8 @@ static weft_status step(weft_sync *s, double loss, weft_sync_report *report) {
 weft_status weft_sync_step(weft_sync *s, double loss, weft_sync_report *report) {
     weft_ctx *ctx = s->ctx;
     WEFTI_SIZED_OUT(ctx, weft_sync_report, report);
-    return WEFTI_SIZED_GIVE(weft_sync_report, report, step(s, loss, report));
+    return WEFTI_SIZED_GIVE(weft_sync_report, report,
+                            wefti_sync_told(s, step(s, loss, report)));
 }
 
 /* Does the mixer's part before the optimizer, when the direction of all buckets is
@@ -477,7 +487,7 @@ bool wefti_sync_moves(const weft_sync *s) {
     return wefti_replicator_is_due(&last->config, s->step);
 }
 
-weft_status weft_sync_agree(weft_sync *s, double loss, bool *moves) {
+static weft_status agree(weft_sync *s, double loss, bool *moves) {
     bool skipped;
     *moves = false;
     WEFT_TRY(check_optimizer(s, true, "weft_sync_step"));
@@ -487,6 +497,23 @@ weft_status weft_sync_agree(weft_sync *s, double loss, bool *moves) {
     if (skipped) return WEFT_OK;
     WEFT_TRY(await_direction(s));
     *moves = wefti_sync_moves(s);
+    return WEFT_OK;
+}
+
+weft_status weft_sync_agree(weft_sync *s, double loss, bool *moves) {
+    return wefti_sync_told(s, agree(s, loss, moves));
+}
+
+/* What the program's optimizer has made of the parameters. */
+static weft_status check_parameters(weft_sync *s) {
+    wefti_rank *r = s->rank;
+    const wefti_arrangement *a = r->arrangement;
+    if (s->job->replicas_equal || s->job->mixer_config.held) return WEFT_OK;
+    for (int b = 0; b < a->n_buckets; b++) {
+        const float *x = r->params + a->bucket_offset[b];
+        double squares = s->job->kernels->sum_squares(a->buckets[b].n_elements, x);
+        WEFT_TRY(wefti_rank_check_finite(r, b, x, squares));
+    }
     return WEFT_OK;
 }
 
@@ -504,6 +531,7 @@ static weft_status mix(weft_sync *s, weft_sync_report *report) {
         s->agreed = false;
         return WEFT_OK;
     }
+    WEFT_TRY(check_parameters(s));
     double waited_s = r->mixer->times.waited_s;
     r->mixer->n_incoming = 0;
     for (int b = 0; b < a->n_buckets; b++)
@@ -520,7 +548,7 @@ static weft_status mix(weft_sync *s, weft_sync_report *report) {
 weft_status weft_sync_mix(weft_sync *s, weft_sync_report *report) {
     weft_ctx *ctx = s->ctx;
     WEFTI_SIZED_OUT(ctx, weft_sync_report, report);
-    return WEFTI_SIZED_GIVE(weft_sync_report, report, mix(s, report));
+    return WEFTI_SIZED_GIVE(weft_sync_report, report, wefti_sync_told(s, mix(s, report)));
 }
 
 /* --- between steps --- */

@@ -54,6 +54,10 @@ struct weft_sync {
  * before, once in a step. *skipped: the ranks have agreed to skip the step. */
 weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) WEFT_CHECKED;
 
+/* Passes a status on. If this process's numbers are wrong (WEFT_ERR_NUMERIC) all others hear
+ * it; where they go on without it, it may come back. */
+weft_status wefti_sync_told(weft_sync *s, weft_status status) WEFT_CHECKED;
+
 /* --- sync_tensors.c --- */
 
 /* Makes the job of the caller's tensors with a configuration. */

@@ -22,7 +22,7 @@ weft_status weft_sync_complete(weft_sync *s, double loss) {
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_complete for the second time in step %lld",
                              (long long)s->step + 1);
-    WEFT_TRY(wefti_sync_close(s, loss, &skipped));
+    WEFT_TRY(wefti_sync_told(s, wefti_sync_close(s, loss, &skipped)));
     s->completed = true;
     s->passed = skipped;
     return WEFT_OK;
@@ -68,5 +68,6 @@ static weft_status wait_any(weft_sync *s, double timeout_s, weft_sync_part *part
 weft_status weft_sync_wait_any(weft_sync *s, double timeout_s, weft_sync_part *part) {
     weft_ctx *ctx = s->ctx;
     WEFTI_SIZED_OUT(ctx, weft_sync_part, part);
-    return WEFTI_SIZED_GIVE(weft_sync_part, part, wait_any(s, timeout_s, part));
+    return WEFTI_SIZED_GIVE(weft_sync_part, part,
+                            wefti_sync_told(s, wait_any(s, timeout_s, part)));
 }

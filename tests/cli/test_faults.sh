@@ -63,6 +63,14 @@ await says "joined by" log.0 || fail "$what: it is not back: $(tail -n 4 log.*)"
 grep -qE "lost rank [23] \(host $host\): the gradient is not finite $at" log.0 || fail "$what: $(cat log.0)"
 stop "${pids[0]}" "${pids[@]}"
 
+# --- one whose parameters differ: the one that most do not have, of two the higher rank ---
+begin_faulty 3 "the first of three" 0 "parameters 17"
+names 1 0 "after step 17 unit [a-z0-9_. ]+ of replica 0 is not bit for bit that of most replicas.*"
+stop "${pids[1]}" "${pids[@]}"
+begin_faulty 2 "the second of two" 1 "parameters 17"
+names 0 1 "after step 17 unit [a-z0-9_. ]+ of replica 1 is not bit for bit that of most replicas.*"
+stop "${pids[0]}" "${pids[@]}"
+
 # --- one that is wrong whenever it is back: elastic.faults times ---
 begin_faulty 2 "again and again" 1 "gradient 17-" elastic.faults=2
 wait "${pids[1]}" && fail "$what: it ended with 0"
