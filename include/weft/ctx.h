@@ -56,6 +56,11 @@ WEFT_API void weft_ctx_log(weft_ctx *ctx, weft_log_level level, const char *form
  * accepted. */
 WEFT_API void weft_free(weft_ctx *ctx, void *block);
 
+/* Tells the waits for other processes that were begun with this context (weft_mesh_join,
+ * weft_mesh_enter) to end with an error, within a second, or (false) that they may go on. By any
+ * thread. An exchange that waits is ended by weft_mesh_fail. */
+WEFT_API void weft_ctx_stop(weft_ctx *ctx, bool stop);
+
 /* Number of allocations made through this context so far, and bytes now held. */
 WEFT_API int64_t weft_ctx_allocations(const weft_ctx *ctx);
 WEFT_API int64_t weft_ctx_bytes_held(const weft_ctx *ctx);

@@ -3,10 +3,16 @@
 
 import ctypes as c
 import math
+import pathlib
+import re
 
 import pytest
 
 import weft_sync as weft
+from weft_sync.__main__ import main
+from weft_sync._library import key_name
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 TENSORS = [("table", 500, 1000, True), ("matrix", 1000, 500, True), ("vector", 500, 1, False)]
 
@@ -57,6 +63,39 @@ def test_plan_refuses_a_wire_that_it_does_not_know(tmp_path):
     assert weft.plan(TENSORS, step_seconds=0.3, cluster=tmp_path / "one.yaml").choice.nodes == 1
     with pytest.raises(weft.Error, match=words):
         weft.plan(TENSORS, step_seconds=0.3, cluster=tmp_path / "one.yaml", nodes=2)
+
+
+def test_keys_are_listed_with_meaning_values_and_default(capsys):
+    assert main(["keys"]) == 0
+    listed = capsys.readouterr().out
+    assert "mixer.outer_every: outer kinds: steps between two outer steps" in listed
+    assert "    none, gossip, choco, outer or sparse_outer; default none" in listed
+    assert "data.path" not in listed and len(listed.splitlines()) > 200
+    assert main(["keys", "outer_mom"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main(["keys", "nothing like it"]) == 1 and main([]) == 2
+
+
+@pytest.mark.parametrize("wrong,right", [
+    ("replicator_valuse", "replicator_values"), ("outer_every", "mixer_outer_every"),
+    ("mixer.outer_evry", "mixer.outer_every"), ("accumulat", "accumulate"), ("zzzz", None)])
+def test_an_unknown_key_is_told_what_it_may_be(wrong, right):
+    with pytest.raises(weft.Error) as caught:
+        key_name(wrong)
+    assert f"no key '{wrong}'" in str(caught.value)
+    assert ("did you mean" in str(caught.value)) == (right is not None)
+    assert right is None or f"(did you mean '{right}'?)" in str(caught.value)
+
+
+@pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="no source tree")
+def test_the_packages_page_has_no_dead_links_and_the_archive_no_foreign_files():
+    tomllib = pytest.importorskip("tomllib")
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    page = (ROOT / told["project"]["readme"]).read_text()
+    links = re.findall(r"\]\(([^)\s]+)\)", page)
+    assert links and all(link.startswith("https://") for link in links)
+    kept = told["tool"]["scikit-build"]["sdist"]
+    assert all(p.startswith("/") for p in kept["include"]) and "/build" in kept["exclude"]
 
 
 def test_plan_takes_the_nodes_of_its_file(tmp_path):

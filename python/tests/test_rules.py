@@ -268,7 +268,7 @@ def test_ctrl_c_ends_a_call_that_waits_and_then_the_program_goes_on(monkeypatch,
         said.append(words)
         ended.set()
     with pytest.raises(KeyboardInterrupt):
-        waiter.run(call, types.SimpleNamespace(fail=fail))
+        waiter.run(call, lambda error: fail(f"stopped by {type(error).__name__}"))
     both = ["stopped by KeyboardInterrupt", "returned"]
     assert said == (both[::-1] if late else both)
 

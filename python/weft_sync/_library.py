@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import atexit
 import ctypes as c
+import difflib
+import logging
 import os
 import pathlib
 import queue
@@ -13,10 +15,14 @@ import sys
 import threading
 import weakref
 from types import TracebackType
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 I64, F64, INT, BOOL, TEXT, PTR, SIZE = (
     c.c_int64, c.c_double, c.c_int, c.c_bool, c.c_char_p, c.c_void_p, c.c_size_t)
+
+
+log = logging.getLogger("weft_sync")
+PATIENCE_S = 120.0  # until others that do not come are an error
 
 
 class Error(RuntimeError):
@@ -164,6 +170,8 @@ FUNCTIONS = {
     "weft_ctx_destroy": (None, [PTR]),
     "weft_ctx_message": (TEXT, [PTR]),
     "weft_ctx_clear": (None, [PTR]),
+    "weft_ctx_stop": (None, [PTR, BOOL]),
+    "weft_ctx_set_sink": (None, [PTR, PTR, PTR]),
     "weft_ctx_fail": (INT, [PTR, INT, TEXT, TEXT]),
     "weft_config_create": (INT, [PTR, P(PTR)]),
     "weft_config_destroy": (None, [PTR, PTR]),
@@ -172,6 +180,7 @@ FUNCTIONS = {
     "weft_config_finish": (INT, [PTR, PTR]),
     "weft_config_text": (INT, [PTR, PTR, INT, P(TEXT)]),
     "weft_config_key_at": (P(Key), [INT]),
+    "weft_config_key_values": (TEXT, [P(Key), TEXT, SIZE]),
     "weft_mesh_open": (INT, [PTR, P(Security), P(PTR)]),
     "weft_mesh_listen": (INT, [PTR, P(INT), P(INT)]),
     "weft_mesh_listen_at": (INT, [PTR, INT, P(INT)]),
@@ -303,7 +312,19 @@ class Context:
             return self._check(function(*arguments))
         if self._waiter is None or self._waiter.process != os.getpid():
             self._waiter = _Waiter()
-        self._check(self._waiter.run(lambda: function(*arguments), mesh))
+        if mesh is not None:
+            return self._check(self._waiter.run(lambda: function(*arguments), mesh.stopped))
+        try:
+            self._check(self._waiter.run(lambda: function(*arguments), self._stop))
+        finally:
+            self.lib.weft_ctx_stop(self.pointer, False)
+
+    def _stop(self, _error: BaseException) -> None:
+        self.lib.weft_ctx_stop(self.pointer, True)
+
+    def speak(self, aloud: bool) -> None:
+        """Whether what libweft has to say while it waits is logged."""
+        self.lib.weft_ctx_set_sink(self.pointer, c.cast(_SINK, PTR) if aloud else None, None)
 
     def _check(self, status: int) -> None:
         if status == 0:
@@ -315,6 +336,13 @@ class Context:
         if kind is MemoryError:
             raise MemoryError(message)
         raise (kind or Error)(name, message)
+
+
+def _say(_user: int, _level: int, line: bytes) -> None:
+    log.warning("%s", line.decode("utf-8", "replace"))
+
+
+_SINK = c.CFUNCTYPE(None, PTR, INT, TEXT)(_say)
 
 
 class _Job:
@@ -337,7 +365,7 @@ class _Job:
 
 class _Waiter:
     """A thread that waits in libweft, so that the main thread hears of signals. A signal's
-    exception (KeyboardInterrupt) fails the mesh, which ends the call, and goes on."""
+    exception (KeyboardInterrupt) ends the call, by a failed mesh or a stopped context, and goes on."""
 
     def __init__(self) -> None:
         self.process = os.getpid()  # threads do not come along in a fork
@@ -350,14 +378,13 @@ class _Waiter:
             job.status = job.call()
             job.done.release()
 
-    def run(self, call: Callable[[], int], mesh: Mesh | None) -> int:
+    def run(self, call: Callable[[], int], end: Callable[[BaseException], None]) -> int:
         job = _Job(call)
         try:
             self.jobs.put(job)
             return job.result()
         except BaseException as error:
-            if mesh is not None:
-                mesh.fail(f"stopped by {type(error).__name__}")
+            end(error)
             job.result()
             raise
 
@@ -404,6 +431,11 @@ class Config:
             self.pointer = PTR()
 
 
+#: of Optimizer and Mix, which are no keys
+ARGUMENTS = ("lr", "weight_decay", "betas", "accumulate", "overlap", "skips", "between", "config",
+             "mesh", "returns", "keys", "method", "optimizer")
+
+
 def config_keys() -> dict[str, Key]:
     lib, i = library(), 0
     keys: dict[str, Key] = {}
@@ -423,7 +455,23 @@ def key_name(name: str) -> str:
     for key in keys:
         if key.replace(".", "_") == name:
             return key
-    raise Error("config", f"weft has no key '{name}'; 'weft config' lists them all")
+    names = [*keys, *(key.replace(".", "_") for key in keys), *ARGUMENTS]
+    near = difflib.get_close_matches(name, names, 1) or \
+        [n for n in names if "." not in n and n.partition("_")[2] == name][:1]
+    guess = f" (did you mean '{near[0]}'?)" if near else ""
+    raise Error("config", f"weft has no key '{name}'{guess}; 'python -m weft_sync keys' lists them "
+                "all")
+
+
+def key_lines() -> Iterator[str]:
+    """Of each key that counts in a program's own loop: name, meaning, values, default."""
+    lib, room = library(), c.create_string_buffer(600)
+    for name, key in config_keys().items():
+        if name.partition(".")[0] in ("data", "model", "batch"):
+            continue
+        values = lib.weft_config_key_values(c.byref(key), room, len(room)).decode()
+        yield (f"{name}: {key.doc.decode()}\n    {values}; default "
+               f"{key.fallback.decode() or 'empty'}")
 
 
 def _security() -> Security:
@@ -473,10 +521,11 @@ class Mesh:
     the sockets when it begins, so that the others hear when this process ends."""
 
     def __init__(self, ctx: Context, rank: int = 0, size: int = 1, host: str = "127.0.0.1",
-                 store: Any = None, key: str = "weft/address", patience: float = 120.0, *,
+                 store: Any = None, key: str = "weft/address", patience: float | None = None, *,
                  port: int = 0, address: tuple[str, int] | None = None,
                  join: tuple[str, int] | None = None):
         self.ctx = ctx
+        patience = PATIENCE_S if patience is None else patience
         self.pointer = PTR()
         self.rank, self.size, self.process = rank, size, os.getpid()
         self.taken = False  # serves an exchange that goes on when processes are lost
@@ -484,6 +533,7 @@ class Mesh:
         if size == 1 and not port and join is None:
             return
         self._security = _security()
+        ctx.speak(True)
         try:
             if join is not None:
                 host, self.size = join[0], 1
@@ -502,6 +552,11 @@ class Mesh:
                          c.byref(self.pointer))
         except Error as error:
             raise _keyless(error, host) from None
+        except BaseException:
+            self.close()  # it may have been made meanwhile
+            raise
+        finally:
+            ctx.speak(False)
         self._begin()
 
     def _seat(self, host: str, store: Any, key: str, port: int,
@@ -552,6 +607,9 @@ class Mesh:
         status = lib.weft_ctx_fail(own.pointer, 1, b"%s", text_of(why))
         lib.weft_mesh_fail(own.pointer, self.pointer, status)
         lib.weft_ctx_destroy(own.pointer)
+
+    def stopped(self, error: BaseException) -> None:
+        self.fail(f"stopped by {type(error).__name__}")
 
     def way_back(self) -> str | None:
         """Where those listen who have gone on without this process, as WEFT_JOIN takes it."""

@@ -17,7 +17,7 @@ except ImportError:  # before torch 2.5, or built without torch.distributed
     class DTensor:  # type: ignore[no-redef]
         pass
 
-from . import _together
+from . import _store, _together
 from ._library import Config, Context, Error, Mesh, key_name
 
 _default: Mesh | None = None
@@ -131,8 +131,8 @@ def seat() -> tuple[int, int, Any]:
     """Rank, size and a store, from torch.distributed or the environment."""
     dist = torch.distributed
     if dist.is_available() and dist.is_initialized():
-        return dist.get_rank(), dist.get_world_size(), \
-            dist.distributed_c10d._get_default_store()
+        return dist.get_rank(), dist.get_world_size(), _store.Store(
+            dist.distributed_c10d._get_default_store(), "rank 0 in the making of its optimizer")
     read_slurm()
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
@@ -140,8 +140,8 @@ def seat() -> tuple[int, int, Any]:
     if "RANK" not in os.environ or "MASTER_ADDR" not in os.environ:
         raise Error("config", f"WORLD_SIZE is {size}, but RANK or MASTER_ADDR is not set; "
                     "start the script with torchrun, or unset WORLD_SIZE")
-    store, rank, size = next(iter(dist.rendezvous("env://")))
-    return rank, size, store
+    rank = _number("RANK")
+    return rank, size, _store.by_environment(rank, size)
 
 
 def mesh() -> Mesh:

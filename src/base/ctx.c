@@ -31,6 +31,7 @@ struct weft_ctx {
     atomic_llong allocations;
     atomic_llong bytes_held;
     atomic_llong fail_in; /* allocations until a test's simulated failure; < 0: none */
+    atomic_bool stopped;  /* weft_ctx_stop */
     bool (*stop)(void *); /* or NULL (stop.h) */
     void *stop_user;
 };
@@ -131,8 +132,10 @@ void wefti_stop_watch(weft_ctx *ctx, bool (*asked)(void *user), void *user) {
 }
 
 bool wefti_stop_asked(const weft_ctx *ctx) {
-    return ctx->stop && ctx->stop(ctx->stop_user);
+    return atomic_load(&ctx->stopped) || (ctx->stop && ctx->stop(ctx->stop_user));
 }
+
+void weft_ctx_stop(weft_ctx *ctx, bool stop) { atomic_store(&ctx->stopped, stop); }
 
 int64_t weft_ctx_allocations(const weft_ctx *ctx) {
     return atomic_load(&ctx->allocations);

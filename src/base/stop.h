@@ -14,5 +14,5 @@
  * Set it while no other thread uses the context. */
 void wefti_stop_watch(weft_ctx *ctx, bool (*asked)(void *user), void *user);
 
-/* Whether the caller wants to stop; false if no function was set. */
+/* Whether the caller wants to stop, by that function or by weft_ctx_stop. */
 bool wefti_stop_asked(const weft_ctx *ctx);

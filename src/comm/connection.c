@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 
-enum { LEAST_BYTES = 32 << 10 };
+enum { LEAST_BYTES = 32 << 10, SLICE_MS = 200 };
 
 wefti_connection wefti_connection_of(int fd) {
     return (wefti_connection){
@@ -116,9 +117,10 @@ void wefti_connection_close(wefti_connection *s) {
 
 bool wefti_connection_wait(wefti_connection *s, short events, double until_s) {
     struct pollfd one = {.fd = s->fd, .events = events};
-    for (;;) {
-        double left_s = until_s - wefti_now_s();
-        int n = left_s > 0 ? poll(&one, 1, (int)fmin(left_s * 1000 + 1, 1e6)) : 0;
+    for (double most_ms = s->stop ? SLICE_MS : 1e6;;) {
+        bool told = s->stop && wefti_stop_asked(s->stop);
+        double left_s = told ? 0 : until_s - wefti_now_s();
+        int n = left_s > 0 ? poll(&one, 1, (int)fmin(left_s * 1000 + 1, most_ms)) : 0;
         if (n > 0) wefti_connection_ready(s, (unsigned short)one.revents);
         if (n > 0) return true;
         if (left_s <= 0) return false;

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
+#include <weft/ctx.h>
+
 #include "comm/tls.h"
 
 /* The bytes of one connection, plain or encrypted, over a socket that never blocks. The
@@ -20,6 +22,8 @@ typedef struct wefti_connection {
     int error;      /* errno that ended it; 0: an orderly end, or still open */
     bool ended;     /* set by tls.c: no more data in either direction; close it */
     int least;      /* bytes that wake the sleeping thread (SO_RCVLOWAT) */
+    const weft_ctx
+        *stop; /* borrowed: a wait ends when it is told to (base/stop.h); or NULL */
 } wefti_connection;
 
 /* Takes over fd. */
@@ -50,5 +54,5 @@ bool wefti_connection_all(wefti_connection *s, void *data, size_t n, bool out,
                           double until_s);
 
 /* Waits for these events (POLLIN, POLLOUT), also across interruptions; false: until_s has
- * passed. */
+ * passed, or the wait was told to stop. */
 bool wefti_connection_wait(wefti_connection *s, short events, double until_s);

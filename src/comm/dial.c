@@ -113,7 +113,7 @@ int wefti_dial_port(int fd) {
 /* --- connecting --- */
 
 /* Connected, or -1 with errno. */
-static int connect_within(const struct addrinfo *a, double until_s) {
+static int connect_within(const weft_ctx *ctx, const struct addrinfo *a, double until_s) {
     int error = 0;
     socklen_t size = sizeof error;
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -121,6 +121,7 @@ static int connect_within(const struct addrinfo *a, double until_s) {
     if (connect(fd, a->ai_addr, a->ai_addrlen) != 0 && errno != EINPROGRESS)
         error = errno;
     wefti_connection s = wefti_connection_of(fd);
+    s.stop = ctx;
     if (error == 0 && !wefti_connection_wait(&s, POLLOUT, until_s)) error = ETIMEDOUT;
     if (error == 0) (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error == 0) return fd;
@@ -129,13 +130,13 @@ static int connect_within(const struct addrinfo *a, double until_s) {
     return -1;
 }
 
-int wefti_dial(const char *host, int port, double until_s) {
+int wefti_dial(const weft_ctx *ctx, const char *host, int port, double until_s) {
     int fd = -1, unknown;
     const char *why;
     struct addrinfo *list = wefti_dial_resolve(host, port, &unknown, &why);
     errno = EHOSTUNREACH;
     for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
-        fd = connect_within(a, fmin(until_s, wefti_now_s() + call_s));
+        fd = connect_within(ctx, a, fmin(until_s, wefti_now_s() + call_s));
     int error = errno;
     if (list) freeaddrinfo(list);
     errno = error;
@@ -153,6 +154,7 @@ wefti_shake wefti_dial_shake(const wefti_tls_context *tls, wefti_connection *s,
         wefti_shake result = wefti_tls_shake(s->tls, s, &refused);
         if (result == WEFTI_SHAKE_DONE) return result;
         if (result == WEFTI_SHAKE_FAILED && refused) return result;
+        if (result == WEFTI_SHAKE_FAILED) wefti_connection_close(s);
         if (result == WEFTI_SHAKE_FAILED) return WEFTI_SHAKE_AGAIN;
         short events = s->writable ? POLLIN : POLLIN | POLLOUT;
         if (!wefti_connection_wait(s, events, until_s)) return WEFTI_SHAKE_AGAIN;

@@ -31,10 +31,10 @@ int wefti_dial_listen_from(bool here, int port, int n);
 int wefti_dial_port(int listener);
 
 /* A connection to the first of a host's addresses that answers, each tried for at most five
- * seconds, or -1 with errno. */
-int wefti_dial(const char *host, int port, double until_s);
+ * seconds, or -1 with errno; also when `ctx` (or NULL) is told to stop. */
+int wefti_dial(const weft_ctx *ctx, const char *host, int port, double until_s);
 
 /* The caller's side of the handshake; without tls there is nothing to do. FAILED: the other
- * side has another key; AGAIN: the other side has hung up, or does not answer. */
+ * side has another key; AGAIN: the other side has hung up (fd is -1), or does not answer. */
 wefti_shake wefti_dial_shake(const wefti_tls_context *tls, wefti_connection *s,
                              double until_s);

@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/machine.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "comm/dial.h"
 
@@ -164,7 +165,8 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
     unsigned char bytes[WEFTI_CARD_BYTES];
     bool others = e->place->n_doors > 1;
     *code = 0;
-    *s = wefti_connection_of(wefti_dial(host, port, e->until_s));
+    *s = wefti_connection_of(wefti_dial(e->ctx, host, port, e->until_s));
+    s->stop = e->ctx;
     if (s->fd < 0) e->why = strerror(errno);
     if (s->fd < 0) return WEFT_OK;
     wefti_shake shaken = wefti_dial_shake(e->tls, s, e->until_s);
@@ -331,7 +333,8 @@ static weft_status enter(entering *e) {
         WEFT_TRY(try_once(e, &again));
         if (!again) return WEFT_OK;
         hang_up(e);
-        if (wefti_now_s() >= e->until_s) return refuse(e, e->why ? e->why : "time is up");
+        if (wefti_now_s() >= e->until_s || wefti_stop_asked(e->ctx))
+            return refuse(e, e->why ? e->why : "time is up");
         say_what_it_waits_for(e, begin_s);
         if (e->moved && e->turn > 0) continue; /* the next door, at once */
         wefti_sleep_until_s(wefti_now_s() + again_s * (0.5 + share));
@@ -399,6 +402,7 @@ weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
         *listener = -1;
         return status;
     }
+    for (int i = 0; i < e.table.n_places; i++) e.streams[i].stop = NULL;
     *streams = e.streams;
     *table = e.table;
     *card = e.card;

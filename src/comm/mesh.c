@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "base/stop.h"
 #include "comm/tcp.h"
 
 enum { GREETING_S = 60 };
@@ -52,13 +53,13 @@ static int missing(const weft_mesh *mesh) {
     return -1;
 }
 
-static weft_status wait_for_greetings(weft_mesh *mesh) {
+static weft_status wait_for_greetings(weft_mesh *mesh, const weft_ctx *ctx) {
     double until_s = wefti_now_s() + GREETING_S;
-    struct timespec t = {.tv_sec = (time_t)until_s};
     pthread_mutex_lock(&mesh->lock);
     int r = missing(mesh);
-    while (r >= 0 && !mesh->world.poisoned && wefti_now_s() < until_s) {
-        pthread_cond_timedwait(&mesh->changed, &mesh->lock, &t);
+    while (r >= 0 && !mesh->world.poisoned && wefti_now_s() < until_s &&
+           !wefti_stop_asked(ctx)) {
+        wefti_mesh_wait(mesh, fmin(until_s, wefti_now_s() + 0.2));
         r = missing(mesh);
     }
     pthread_mutex_unlock(&mesh->lock);
@@ -72,7 +73,7 @@ static weft_status wait_for_greetings(weft_mesh *mesh) {
 }
 
 /* Begins with the ranks that found the run; in a process that joins, with all places. */
-static weft_status build(weft_mesh *mesh) {
+static weft_status build(weft_mesh *mesh, const weft_ctx *ctx) {
     const weft_transport *t = mesh->transport;
     wefti_world_shape shape = {.replicas = t->founders ? t->founders : t->size,
                                .shards = 1,
@@ -89,7 +90,7 @@ static weft_status build(weft_mesh *mesh) {
     for (int r = 0; r < mesh->n_slots; r++) mesh->peers[r].step = -1;
     greet_all(mesh);
     WEFT_TRY(wefti_progress_start(mesh));
-    return wait_for_greetings(mesh);
+    return wait_for_greetings(mesh, ctx);
 }
 
 static weft_status refuse_size(weft_ctx *ctx, weft_transport *transport) {
@@ -124,7 +125,7 @@ weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport, weft_mesh
     if (transport->entry) transport->entry = &mesh->entry;
     mesh->process = (int64_t)getpid();
     mesh->moot_from = -1;
-    status = build(mesh);
+    status = build(mesh, ctx);
     if (status == WEFT_OK) {
         *out = mesh;
         return WEFT_OK;

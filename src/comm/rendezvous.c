@@ -22,6 +22,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/machine.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "comm/callers.h"
 #include "comm/dial.h"
@@ -45,7 +46,7 @@ typedef struct gathering {
     unsigned char *cards;
     double begin_s, until_s;
     bool told;          /* the log says which ranks are missing */
-    bool mute;          /* one that was called hung up without an answer */
+    const char *mute;   /* how one that was called hung up without an answer, or NULL */
     bool local;         /* other machines can not call */
     int listener, port; /* this process's */
     wefti_callers callers;
@@ -63,6 +64,11 @@ static weft_status complain(const gathering *g, const char *what, const char *wh
 
 static weft_status complain_of_system(const gathering *g, const char *what) {
     return complain(g, what, strerror(errno));
+}
+
+/* Whether it has waited long enough, or is told to stop. */
+static bool is_over(const gathering *g) {
+    return wefti_now_s() >= g->until_s || wefti_stop_asked(g->ctx);
 }
 
 /* --- cards --- */
@@ -119,7 +125,7 @@ static weft_status find_names(gathering *g) {
         g->local = local;
         if (list) return WEFT_OK;
         bool later = error == EAI_AGAIN || error == EAI_SYSTEM;
-        if (!later || wefti_now_s() >= until_s)
+        if (!later || wefti_now_s() >= until_s || is_over(g))
             return complain(g, "does not find the machine of rank 0", why);
         wefti_sleep_until_s(wefti_now_s() + again_s);
     }
@@ -159,7 +165,7 @@ static wefti_caller_fate admit(void *user, wefti_caller *c) {
 static void poll_callers(gathering *g) {
     struct pollfd all[WEFTI_MAX_CALLERS + 1];
     wefti_callers *callers = &g->callers;
-    double wait_s = fmin(g->until_s - wefti_now_s(), again_s * 5);
+    double wait_s = fmin(g->until_s - wefti_now_s(), again_s * 2);
     for (int i = 0; i < callers->n; i++)
         all[i] = (struct pollfd){.fd = callers->list[i].stream.fd, .events = POLLIN};
     all[callers->n] = (struct pollfd){.fd = g->listener, .events = POLLIN};
@@ -187,9 +193,11 @@ static void say_who_is_missing(gathering *g, int first) {
     if (g->told || wefti_now_s() - g->begin_s < say_after_s) return;
     g->told = true;
     list_missing(g, first, missing, sizeof missing);
-    weft_ctx_log(g->ctx, WEFT_LOG_INFO, "rank %d of %d waits at port %d for rank %s%s",
-                 g->place->rank, g->place->size, g->port, missing,
-                 g->local && !g->tls ? " on this machine" : "");
+    int n = 0;
+    for (int r = first; r < g->place->size; r++) n += g->streams[r].fd < 0;
+    weft_ctx_log(g->ctx, WEFT_LOG_INFO, "waiting for %d of %d at %s:%d: rank %s%s", n,
+                 g->place->size, g->place->rank > 0 ? "port" : g->place->host, g->port,
+                 missing, g->local && !g->tls ? " on this machine" : "");
 }
 
 static weft_status give_up(const gathering *g, int first) {
@@ -203,7 +211,7 @@ static weft_status give_up(const gathering *g, int first) {
 static weft_status accept_calls(gathering *g, int first) {
     int n = g->place->size - first;
     while (n > 0) {
-        if (wefti_now_s() >= g->until_s) return give_up(g, first);
+        if (is_over(g)) return give_up(g, first);
         say_who_is_missing(g, first);
         poll_callers(g);
         g->callers.listener = g->listener;
@@ -243,14 +251,19 @@ static weft_status check_answer(const gathering *g, int rank, int code) {
 static weft_status try_call(gathering *g, int rank, const char *host, int port,
                             bool *again) {
     *again = true;
-    int fd = wefti_dial(host, port, g->until_s);
+    int fd = wefti_dial(g->ctx, host, port, g->until_s);
     if (fd < 0) return WEFT_OK;
     wefti_connection s = wefti_connection_of(fd);
+    s.stop = g->ctx;
     wefti_shake shaken = wefti_dial_shake(g->tls, &s, g->until_s);
     int code = shaken == WEFTI_SHAKE_DONE ? introduce(g, &s) : 0;
     bool mute = shaken == WEFTI_SHAKE_DONE && code == 0;
     *again = shaken == WEFTI_SHAKE_AGAIN || mute;
-    g->mute = g->mute || mute;
+    if (mute)
+        g->mute = "it hangs up without an answer, as another version of weft does, or "
+                  "one with a key";
+    if (shaken == WEFTI_SHAKE_AGAIN && s.fd < 0)
+        g->mute = "it hangs up in the handshake, as one without a key does";
     weft_status status = WEFT_OK;
     if (shaken == WEFTI_SHAKE_FAILED)
         status = complain(
@@ -272,12 +285,13 @@ static void say_who_is_called(gathering *g, int rank, const char *host, int port
     weft_ctx_log(
         g->ctx, WEFT_LOG_INFO,
         "rank %d of %d waits for rank %d at %s:%d, which does not answer yet (%s)",
-        g->place->rank, g->place->size, rank, host, port, strerror(errno));
+        g->place->rank, g->place->size, rank, host, port,
+        g->mute ? g->mute : strerror(errno));
 }
 
 /* Calls until there is an answer. */
 static weft_status connect_to(gathering *g, int rank, const char *host, int port) {
-    g->mute = false;
+    g->mute = NULL;
     for (bool again = true; again;) {
         WEFT_TRY(try_call(g, rank, host, port, &again));
         if (!again) break;
@@ -286,11 +300,7 @@ static weft_status connect_to(gathering *g, int rank, const char *host, int port
         errno = error;
         const char *what = rank == 0 ? "could not reach rank 0"
                                      : "could not reach all others";
-        if (wefti_now_s() >= g->until_s)
-            return complain(g, what,
-                            g->mute ? "it hangs up without an answer, as another version "
-                                      "of weft does"
-                                    : strerror(error));
+        if (is_over(g)) return complain(g, what, g->mute ? g->mute : strerror(error));
         wefti_sleep_until_s(wefti_now_s() + again_s);
     }
     return WEFT_OK;
@@ -316,6 +326,11 @@ static weft_status learn_of_others(gathering *g) {
     int size = g->place->size, me = g->place->rank;
     unsigned char mine[WEFTI_CARD_BYTES];
     memcpy(mine, card_of(g, me), sizeof mine);
+    double say_s = fmax(g->begin_s + say_after_s, wefti_now_s() + again_s);
+    if (!g->told && !wefti_connection_wait(&g->streams[0], POLLIN, say_s))
+        weft_ctx_log(g->ctx, WEFT_LOG_INFO,
+                     "rank %d of %d has reached rank 0 at %s:%d, which waits for others",
+                     me, size, g->place->host, g->place->port);
     if (!wefti_connection_all(&g->streams[0], g->cards, (size_t)size * WEFTI_CARD_BYTES,
                               false, g->until_s)) {
         errno = g->streams[0].error;
@@ -418,6 +433,7 @@ weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
                                              "no memory for connections");
     wefti_callers_fini(&g.callers);
     *listener = g.listener;
+    for (int r = 0; r < place->size; r++) streams[r].stop = NULL;
     if (status == WEFT_OK) return WEFT_OK;
     if (g.listener >= 0) close(g.listener);
     *listener = -1;

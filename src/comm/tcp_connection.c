@@ -75,7 +75,7 @@ int wefti_tcp_ask(weft_transport *head, const char *host, int port, const void *
     unsigned char answer = 0, question[WEFTI_CARD_BYTES];
     if (n_bytes > (int)sizeof question) return 0;
     memcpy(question, bytes, (size_t)n_bytes);
-    wefti_connection s = wefti_connection_of(wefti_dial(host, port, until_s));
+    wefti_connection s = wefti_connection_of(wefti_dial(NULL, host, port, until_s));
     bool heard = s.fd >= 0 && wefti_dial_shake(t->tls, &s, until_s) == WEFTI_SHAKE_DONE &&
                  wefti_connection_all(&s, question, (size_t)n_bytes, true, until_s) &&
                  wefti_connection_all(&s, &answer, 1, false, until_s);

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""Who waits for others says for whom, hears Ctrl-C at once, and gives up after a while."""
+
+import logging
+import os
+import signal
+import socket
+import time
+
+import pytest
+from models import net
+from ranks import Rank, answers, fork, free_port
+
+import weft_sync.torch as weft
+from weft_sync import _library, _store
+
+AT_ONCE_S = 5  # on a machine that does something else beside
+
+
+class Lines(logging.Handler):
+    """Keeps what is said; the first line presses Ctrl-C where that is wanted."""
+
+    def __init__(self, interrupts, ready=lambda: None):
+        super().__init__()
+        self.interrupts, self.lines, self.at = interrupts, [], time.monotonic()
+        self.ready = ready
+        logging.getLogger("weft_sync").addHandler(self)
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+        if self.interrupts and len(self.lines) == 1:
+            self.ready()
+            self.at = time.monotonic()
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def stopped(others=None):
+    """Makes an optimizer until the line that it waits; how long it took to hear Ctrl-C. Rank 0,
+    whom the others hear, presses it when two others have ended."""
+    def ready():
+        if others is not None and os.environ["RANK"] == "0":
+            assert others.acquire(timeout=50) and others.acquire(timeout=50)
+    said = Lines(True, ready)
+    with pytest.raises(KeyboardInterrupt):
+        weft.Optimizer(net())
+    passed = time.monotonic() - said.at
+    if others is not None:
+        others.release()
+    return said.lines[0], passed
+
+
+def given_up(patience):
+    _library.PATIENCE_S = patience
+    said, begun = Lines(False), time.monotonic()
+    with pytest.raises(weft.Error) as caught:
+        weft.Optimizer(net())
+    return said.lines, str(caught.value), time.monotonic() - begun
+
+
+def started(function, ranks, of, args=(), env=None):
+    port = free_port()
+    where = {"WORLD_SIZE": str(of), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return port, [Rank(function, r, {**where, "RANK": str(r), **(env(r) if env else {})}, args, {})
+                  for r in ranks]
+
+
+def said_by(ranks):
+    found = answers(ranks, 60)
+    assert all(fine for fine, _ in found), found
+    return [told for _, told in found]
+
+
+def test_three_of_four_say_who_is_missing_and_hear_ctrl_c():
+    _, ranks = started(stopped, range(3), 4, (fork.Semaphore(0),))
+    first, *others = said_by(ranks)
+    assert first[0].startswith("waiting for 1 of 4 at 127.0.0.1:") and first[0].endswith("rank 3 "
+                                                                     "on this machine")
+    assert all("has reached rank 0" in line for line, _ in others)
+    assert max(seconds for _, seconds in [first, *others]) < AT_ONCE_S
+
+
+def test_who_waits_for_rank_0_says_so_and_hears_ctrl_c(monkeypatch):
+    monkeypatch.setattr(_store, "SAY_AFTER_S", 1.0)
+    port, ranks = started(stopped, [1], 2)
+    (line, seconds), = said_by(ranks)
+    assert line.startswith(f"waiting for rank 0 of 2 at 127.0.0.1:{port}") and seconds < AT_ONCE_S
+
+
+def test_who_comes_hears_ctrl_c_where_nobody_is_and_where_one_is_mute():
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        for port in (free_port(), mute.getsockname()[1]):
+            late = Rank(stopped, 0, {"WEFT_JOIN": f"127.0.0.1:{port}"}, (), {})
+            (line, seconds), = said_by([late])
+            assert "does not take this process yet" in line and seconds < AT_ONCE_S
+
+
+def test_who_does_not_come_is_an_error_after_a_while():
+    _, ranks = started(given_up, range(2), 3, (12.0,))
+    first, second = said_by(ranks)
+    assert "waits for others that do not come: rank 2" in first[1] and first[2] < 40
+    assert "was not told of the others" in second[1] and second[2] < 40
+
+
+def key(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(name[0] * 64 + "\n")
+    path.chmod(0o600)
+    return {"WEFT_KEY_FILE": str(path)}
+
+
+@pytest.mark.parametrize("has", [(True, False), (False, True)], ids=["rank 0", "rank 1"])
+def test_a_key_on_one_side_alone_is_said(tmp_path, has):
+    _, ranks = started(given_up, range(2), 2, (12.0,),
+                       lambda r: key(tmp_path, "a.key") if has[r] else {})
+    first, second = said_by(ranks)
+    assert any("called rank 0" in line for line in first[0]), first
+    wanted = "or one with a key" if has[0] else "as one without a key does"
+    assert wanted in second[1], second
+
+
+def test_another_key_is_said_on_both_sides(tmp_path):
+    _, ranks = started(given_up, range(2), 2, (12.0,), lambda r: key(tmp_path, "ab"[r] + ".key"))
+    first, second = said_by(ranks)
+    assert any("does not have this run's key" in line for line in first[0]), first
+    assert "it has another key, or none" in second[1]
