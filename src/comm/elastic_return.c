@@ -52,14 +52,16 @@ void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
+#define WEFTI_OTHER_RUN                                                                  \
+    "it was refused, for its configuration, or its text or tensors, are not the run's"
+
 void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
     static const char *const why[] = {
         [WEFTI_OUT_NONE] = "it is out",
         [WEFTI_OUT_LEFT] = "it has left",
         [WEFTI_OUT_EVICTED] = WEFTI_LEFT_BEHIND,
         [WEFTI_OUT_NO_QUORUM] = "it hears too few of the others to go on",
-        [WEFTI_OUT_REFUSED] = "it was refused, for its configuration, or its text or "
-                              "tensors, are not the run's",
+        [WEFTI_OUT_REFUSED] = WEFTI_OTHER_RUN,
         [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
         [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
     wefti_elastic_note_way_back(mesh, out);
