@@ -464,7 +464,7 @@ int wefti_elastic_lost_whole(const wefti_elastic *e);
 
 /* --- elastic_policy.c: what the user configures --- */
 
-wefti_member_policy wefti_elastic_member_policy(const wefti_elastic_setup *setup);
+void wefti_elastic_set_policy(const wefti_elastic_setup *setup, wefti_member_policy *out);
 
 /* How long to wait for other ranks, in seconds; 0: without limit. Lock held. */
 double wefti_elastic_patience(const wefti_elastic *e);

@@ -38,8 +38,6 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
     while (e->frozen && !atomic_load(&mesh->world.poisoned))
         pthread_cond_wait(&mesh->changed, &mesh->lock);
     *changed = e->view > e->entered && e->first_step <= step;
-    if (!*changed && e->steps.begun < 0) /* a joiner has all that was done before */
-        e->steps.sent = e->steps.finished = step - 1;
     if (!*changed) e->steps.begun = step;
     e->in_step = !*changed;
     e->begun_s = wefti_now_s();
