@@ -131,7 +131,7 @@ def coming(make):
     (lambda model, _: weft.Optimizer(model, method="ddp", between="ranks", lr=2e-3),
      "optimizer.lr is 0.002 here and 0.001 in the run"),
     (lambda model, _: weft.Optimizer(model, torch.optim.AdamW(model.parameters(), lr=1e-3),
-                                     method="ddp", between="ranks", lr=1e-3),
+                                     method="ddp", between="ranks"),
      "setup.outside is 1 here and 0 in the run")], ids=["rate", "inside"])
 def test_who_comes_is_told_what_differs(make, sentence):
     port, door, over = free_port(), free_port(), fork.Event()

@@ -132,8 +132,8 @@ def test_each_loads_what_the_other_saved():
 
 
 def strange():
-    """SGD along given numbers, so that differences are these: beside NaN, infinity, what is too
-    large or too small for a scale, zeros of both signs."""
+    """SGD along given numbers, so that differences are these: what is too large or too small for a
+    scale, zeros of both signs. What is not finite ends a rank before it is coded (test_back.py)."""
     params = [torch.nn.Parameter(torch.zeros(64 * 8 + 37))]
     out = []
     for kind in (weft.Mix, DeviceMix):
@@ -147,7 +147,7 @@ def strange():
                 mix = kind(params, optimizer, between="ranks", **keys)
                 g = torch.Generator().manual_seed(3)
                 x = torch.randn(len(params[0]), generator=g)
-                x[3], x[64 + 5], x[130], x[131] = math.nan, -math.inf, 3e30, -1e29
+                x[130], x[131] = 3e30, -1e29
                 x[192:256] *= 1e-33
                 x[256:320], x[300:310] = 0.0, -0.0
                 x[320:384], x[384:448] = 1.5, 2.0 ** -100

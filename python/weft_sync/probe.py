@@ -146,7 +146,7 @@ def _gloo(mesh: Mesh) -> Iterator[Any]:
         dist.destroy_process_group(group)
         return
     _, _, store = _world.seat()
-    dist.init_process_group("gloo", store=dist.PrefixStore("weft/probe", store),
+    dist.init_process_group("gloo", store=dist.PrefixStore("weft/probe", store.store),
                             rank=mesh.rank, world_size=mesh.size)
     yield None
     dist.destroy_process_group()
