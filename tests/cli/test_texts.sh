@@ -108,7 +108,6 @@ refuses "/dev/null is not a regular file or a pipe" "$weft" train /dev/null $sma
 expect 1 "$weft" train my.txt $small run.steps=8 optimizer.kind=sgd optimizer.lr=1000 optimizer.clip=0 \
     run.folder=runs/nan --json
 grep -q "not finite" err || fail "it does not say that it is not finite: $(cat err)"
-grep -qiE '"[a-z_]+": *-?(nan|inf)' out && fail "a number that is none: $(tail -1 out)"
 grep -q 'nan\|inf' out && fail "JSON with $(grep -m1 'nan\|inf' out)"
 
 # A file's name must not reach the terminal as a command of its own.
