@@ -8,7 +8,7 @@
 #include "help.h"
 
 static const char *const opening = "<!-- Printed by `weft config --markdown`; change "
-                                   "src/config/schema.c instead. -->\n\n"
+                                   "lib/config/schema.c instead. -->\n\n"
                                    "# Configuration\n\n";
 
 static const char *const example =

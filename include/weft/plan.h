@@ -221,7 +221,7 @@ typedef struct weft_advise_options {
                           another one; 0 = 1. The cluster's rates and peak_flops are
                           already divided by it; rates in results are not. */
     /* The ends of what is plausible, relative to the rates that were given; 0: by
-     * `computing` and `wire` (src/planner/advise_ends.c). */
+     * `computing` and `wire` (lib/planner/advise_ends.c). */
     double wire_low, wire_high, computing_low, computing_high;
 } weft_advise_options;
 

@@ -29,7 +29,7 @@ typedef struct weft_quantiles {
 typedef struct weft_span {
     int lane;      /* 0 compute, 1 exchange thread, 2 wire */
     int index;     /* unit, bucket or micro-batch */
-    char what[24]; /* as src/step/schedule.c names it; "message" on the wire */
+    char what[24]; /* as lib/step/schedule.c names it; "message" on the wire */
     double begin_s, end_s;
 } weft_span;
 

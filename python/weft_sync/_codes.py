@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What mixers send, coded by torch's operations where the tensor lies, to the bit as libweft codes
-it (docs/wire-format.md, sections; src/wire/isa/valuecoding.c, src/wire/bins.c). The order of sums
+it (docs/wire-format.md, sections; lib/wire/isa/valuecoding.c, lib/wire/bins.c). The order of sums
 is libweft's on a CPU; elsewhere a sum in another order may move a number of SparseLoCo's to the
 next bin."""
 
@@ -80,7 +80,7 @@ def _unpacked(x: torch.Tensor, bits: int) -> torch.Tensor:
 
 
 def _draw(rounding: Rounding, n: int, device: torch.device) -> torch.Tensor:
-    """16 random bits for each of n values, a multiple of 8: Philox4x32-10, as src/base/rng.c."""
+    """16 random bits for each of n values, a multiple of 8: Philox4x32-10, as lib/base/rng.c."""
     seed = rounding.seed ^ rounding.place * 0xD1342543DE82EF95 & (1 << 64) - 1
     index = torch.arange(n // 8, dtype=torch.int64, device=device)
     c = [index & _LOW, (index >> 32) ^ (10 << 16),

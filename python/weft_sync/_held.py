@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The mixers that code what they send, with their states where the parameters are: DiLoCo
-(src/mix/outer.c), SparseLoCo (src/mix/sparseouter.c), gossip of coded differences
-(src/mix/choco.c). Their arithmetic, operation by operation, in the order of libweft's.
+(lib/mix/outer.c), SparseLoCo (lib/mix/sparseouter.c), gossip of coded differences
+(lib/mix/choco.c). Their arithmetic, operation by operation, in the order of libweft's.
 
 A state is one tensor [all elements] in libweft's order; `x` is a bucket's part of the
 parameters, also float32. `give` returns what is sent: bytes, and places or None; `take` takes what

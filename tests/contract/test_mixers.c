@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What holds for every mixer in the registry (src/mix/mixer.h). Inner steps are drawn, so
+/* What holds for every mixer in the registry (lib/mix/mixer.h). Inner steps are drawn, so
  * that nothing but the mixer pulls the replicas together. */
 #include <math.h>
 #include <stdlib.h>

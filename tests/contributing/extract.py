@@ -34,11 +34,11 @@ def write(out, path, text):
 def main(page_path, tree, out):
     with open(page_path) as file:
         page = file.read()
-    named = re.search(r"File\s+`(src/[^`]+\.c)`:", page)
+    named = re.search(r"File\s+`((?:lib|engine)/[^`]+\.c)`:", page)
     code, lines = blocks(page)
     write(out, named.group(1), code)
     for line in lines.strip().split("\n"):
-        line, path = re.fullmatch(r"(.*?)\s*/\* (src/\S+) \*/", line).groups()
+        line, path = re.fullmatch(r"(.*?)\s*/\* ((?:lib|engine)/\S+) \*/", line).groups()
         with open(os.path.join(tree, path)) as file:
             write(out, path, insert(file.read(), line, path))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers in two bits and a table (src/wire/bins.h). */
+/* Numbers in two bits and a table (lib/wire/bins.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* src/record/page/page.html with the plan's script inserted, in two parts; the exported
+/* engine/record/page/page.html with the plan's script inserted, in two parts; the exported
  * model comes between them. Embedded into the program when weft is built
  * (cmake/embed_page.cmake). */
 extern const char wefti_plan_page_head[], wefti_plan_page_tail[];

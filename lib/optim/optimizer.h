@@ -10,7 +10,7 @@
  * this rank's shard. An optimizer with matrix ops updates hidden matrices as wholes: their rows
  * are gathered (optim/matrices.h). All other tensors it updates element by element, too. */
 
-/* How a matrix's orthogonal step is scaled (src/optim/muon.c). */
+/* How a matrix's orthogonal step is scaled (lib/optim/muon.c). */
 typedef enum wefti_adjust {
     WEFTI_ADJUST_MATCH_RMS,
     WEFTI_ADJUST_ORIGINAL,
