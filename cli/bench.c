@@ -277,6 +277,9 @@ const command command_bench = {
         "--steps steps (without a run file on mesh.link=1Gbit,0.1ms and 512 tokens per "
         "node and step), and the share of its exchange that computing hides is printed. "
         "docs/prediction.md explains every column.",
+    .examples = "bench train run.yaml\n"
+                "bench optimizers mesh.threads=2\n"
+                "bench replicators mesh.threads=2",
     .flags = flags,
     .words = words,
     .configures = true,

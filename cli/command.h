@@ -20,10 +20,12 @@ typedef struct flag {
  * help, the man page and the completion scripts are generated from it. */
 typedef struct command {
     const char *name;
-    const char *summary; /* one line, no full stop */
-    const char *usage;   /* what follows "weft NAME" */
-    const char *help;    /* paragraphs separated by empty lines; wrapped when printed */
-    const flag *flags;   /* or NULL */
+    const char *summary;  /* one line, no full stop */
+    const char *usage;    /* what follows "weft NAME" */
+    const char *help;     /* paragraphs separated by empty lines; wrapped when printed */
+    const char *examples; /* up to five lines, each what follows "weft "; or NULL */
+    const flag *flags;    /* or NULL */
+    const char *facts; /* the last of the flags that --help lists by name only; or NULL */
     const char *const *words; /* possible values of the first operand, NULL-terminated; or
                               NULL */
     const char *words_key; /* or: the values are the choices of this configuration key */

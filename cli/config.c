@@ -60,6 +60,11 @@ const command command_config = {
     .help =
         "Reads the file and the overrides, applies the method's preset and the defaults, "
         "checks everything, and prints all keys as YAML that can be run again.",
+    .examples = "config\n"
+                "config run.yaml --comments\n"
+                "config run.yaml --origins\n"
+                "config method=flexdemo optimizer.lr=3e-4 > run.yaml\n"
+                "config --keys",
     .flags = flags,
     .configures = true,
     .run = run,

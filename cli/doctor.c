@@ -302,6 +302,11 @@ const command command_doctor = {
         "weft doctor run.yaml.\n\n"
         "Exits with 0 if there is no error (with --strict: and no warning), else with "
         "1. It changes nothing, and sends nothing but a connection attempt to the peers.",
+    .examples = "doctor\n"
+                "doctor run.yaml\n"
+                "doctor run.yaml --peers node2,node3\n"
+                "doctor --hostfile hosts --port 2222\n"
+                "doctor --json run.yaml",
     .flags = flags,
     .configures = true,
     .run = run,

@@ -37,6 +37,7 @@
     {"--loss", "SHARE", "share of packets lost on the wire, such as 0.1%", NULL},        \
     {"--wire-jitter", "TIME", "mean delay beyond the latency, such as 5ms", NULL}
 /* clang-format on */
+#define CLUSTER_FLAGS_LAST "--wire-jitter"
 
 /* Converts the value of a flag, such as "5min", to seconds. *out is unchanged if text is
  * NULL. Returns CODE_OK, or CODE_USAGE after saying what is wrong. */

@@ -26,7 +26,8 @@ void help_overview(FILE *out) {
           out);
     for (int i = 0; commands[i]; i++)
         fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\n  weft COMMAND --help   what a command does, its flags and keys\n"
+    fputs("\n  weft COMMAND --help   what a command does, and its flags\n"
+          "  weft config --help    every key of a configuration\n"
           "  weft --version        the version\n\n",
           out);
     fputs("Exit code: ", out);
@@ -43,10 +44,25 @@ static void print_entry(FILE *out, const char *name, int column, const char *tex
     print_wrapped(out, column, WIDTH, text);
 }
 
+/* Prints the names of the flags up to `last` as a list and returns the flag after it. */
+static const flag *print_facts(FILE *out, const flag *f, const char *last) {
+    int column = WIDTH;
+    fputs("\nFacts about the machines (weft man explains each):", out);
+    for (bool more = true; more; f++) {
+        more = strcmp(f->name, last) != 0;
+        int n = (int)(strlen(f->name) + strlen(f->placeholder)) + 3;
+        if (column + n > WIDTH) fputs("\n ", out);
+        column = column + n > WIDTH ? n + 1 : column + n;
+        fprintf(out, " %s %s%s", f->name, f->placeholder, more ? "," : "\n");
+    }
+    return f;
+}
+
 static void print_flags(FILE *out, const command *c) {
     char name[80], text[400];
+    const flag *f = c->facts ? print_facts(out, c->flags, c->facts) : c->flags;
     fputs("\nFlags:\n", out);
-    for (const flag *f = c->flags; f && f->name; f++) {
+    for (; f && f->name; f++) {
         snprintf(name, sizeof name, "%s%s%s", f->name, f->placeholder ? " " : "",
                  f->placeholder ? f->placeholder : "");
         snprintf(text, sizeof text, "%s%s%s", f->doc, f->key ? "; short for " : "",
@@ -54,6 +70,12 @@ static void print_flags(FILE *out, const command *c) {
         print_entry(out, name, FLAG_COLUMN, text);
     }
     print_entry(out, "--help", FLAG_COLUMN, "print this");
+}
+
+static void print_examples(FILE *out, const char *examples) {
+    fputs("\nExamples:\n", out);
+    for (const char *at = examples; *at; at += strcspn(at, "\n"), at += *at == '\n')
+        fprintf(out, "  weft %.*s\n", (int)strcspn(at, "\n"), at);
 }
 
 static void print_keys(FILE *out) {
@@ -74,6 +96,10 @@ void help_command(FILE *out, const command *c) {
     fprintf(out, "weft %s: %s\n\nusage: weft %s %s\n\n", c->name, c->summary, c->name,
             c->usage);
     print_wrapped(out, 0, WIDTH, c->help);
+    if (c->examples) print_examples(out, c->examples);
     print_flags(out, c);
-    if (c->configures) print_keys(out);
+    if (strcmp(c->name, "config") == 0)
+        print_keys(out);
+    else if (c->configures)
+        fputs("\nkeys: weft config --help\n", out);
 }

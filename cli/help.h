@@ -8,8 +8,9 @@
 /* Prints the output of `weft --help`. */
 void help_overview(FILE *out);
 
-/* Prints the output of `weft COMMAND --help`: the command's own text, its flags, and, for
- * a command that takes a configuration, every key with its type, unit and default. */
+/* Prints the output of `weft COMMAND --help`: the command's own text, examples and
+ * flags in at most 60 lines. That of `weft config` goes on with every key, its values and
+ * its default. */
 void help_command(FILE *out, const command *c);
 
 /* Texts at the end of the overview and of the man page. */

@@ -17,8 +17,8 @@
 static const flag flags[] = {
     CLUSTER_FLAGS,
     SHAPE_FLAGS,
-    {"--measured", "TEXT",
-     "a measured step; may be given several times: \"2 nodes, ddp: 4.1 s\"", NULL},
+    {"--measured", "TEXT", "a measured step, several times: \"2 nodes, ddp: 4.1 s\"",
+     NULL},
     {"--allreduce", "TEXT",
      "a measured all-reduce: \"2 nodes: 0.6 GB/s\", \"2 nodes: busbw 0.6 GB/s\"; or "
      "a stream: \"iperf3 x 4: 9.4 Gbit/s\"",
@@ -33,25 +33,21 @@ static const flag flags[] = {
      NULL},
     {"--precision", "f32|mixed|bf16|bf16-8bit", "precision of these frameworks", NULL},
     {"--batch", "total|per-rank", "all nodes share a batch, or each adds one", NULL},
-    {"--tokens", "N", "the goal, such as 1G; otherwise run.steps x batch.tokens_per_step",
-     NULL},
+    {"--tokens", "N", "the goal, such as 1G; otherwise those of run.steps", NULL},
     {"--same", NULL, "only methods that compute the same steps as one machine", NULL},
     {"--failures", "TIME", "mean time between failures of one node: 4000h", NULL},
     {"--restart", "TIME", "time from a failure until all nodes continue: 5min", NULL},
     {"--save", "TIME", "time that all nodes wait for a checkpoint: 30s", NULL},
-    {"--roll-back", NULL,
-     "a failure sets all nodes back, even if the others could continue", NULL},
+    {"--roll-back", NULL, "a failure sets all nodes back to the last checkpoint", NULL},
     {"--busy", "TIME,SHARE",
      "busy time of each day, and what the wire carries then: 8h,30%", NULL},
-    {"--shares", NULL, "divide sequences by the machines' speed (machines: in --cluster)",
-     NULL},
+    {"--shares", NULL, "divide sequences by the speed of --cluster's machines", NULL},
     {"--critical-batch", "N", "batch size in tokens beyond which a token helps less",
      NULL},
     {"--wide", NULL, "all columns, and the reasons in words", NULL},
     {"--top", "N", "the first N rows instead of the best of each method (0 = all)", NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
-    {"--html", "FILE", "a page of speed-up and cost, with sliders for wire, nodes, batch",
-     NULL},
+    {"--html", "FILE", "a page of speed-up and cost, with sliders", NULL},
     {"--svg", "FILE", "draw speed-up over the wire's rate", NULL},
     {"--write", "FILE", "write the choice as a run file that weft train takes", NULL},
     {"--pick", "N", "with --write: row N of the table instead of the choice", NULL},
@@ -581,22 +577,18 @@ const command command_plan = {
     .help =
         "Predicts the run with each method on one node and on several. Prints a table "
         "and a summary: how much a second machine helps, with which method, and at "
-        "which rate of the wire the answer changes. Nothing is trained.\n\n"
-        "Facts about the machines come from --cluster (a file that weft probe writes or "
-        "that is written by hand), from the flags, which override it, or from the run "
-        "file (mesh.nodes, mesh.ranks_per_node, mesh.link). Two nodes are assumed if "
-        "none of them gives a number. --node-flops here measures this machine with some "
-        "training steps.\n\n"
-        "Keys of the run hold for every method, with two exceptions: keys of the "
-        "sections replicator, site_replicator and mixer hold only for the run as it is "
-        "('own keys'), and keys of optimizer hold only for its method. All nodes share "
-        "batch.tokens_per_step.\n\n"
-        "Methods are compared by the time to a loss: the time of a step, times the "
-        "steps that the method needs. If several are equal as far as is known, the "
-        "choice is the one that computes the same steps as one machine, then the one "
-        "with the fewest nodes; docs/planning.md says more. With optimizer.kind in the "
-        "run, methods with another optimizer are left out.",
+        "which rate of the wire the answer changes. Nothing is trained. Facts on the "
+        "command line override those of --cluster.\n\n"
+        "Methods are compared by the time to a loss. Keys of replicator and mixer hold "
+        "only for the run as it is ('own keys'), those of optimizer for its method.",
+    .examples =
+        "plan --parameters 124M --nodes 2 --link 1Gbit,1ms --measured \"1 node: 0.9 s\"\n"
+        "plan run.yaml --nodes 2 --link 200Mbit,3ms --node-flops here\n"
+        "plan run.yaml --cluster cluster.yaml --framework ddp,fsdp\n"
+        "plan --hf MODEL --nodes 4 --accelerator A100 --link 10Gbit,50us\n"
+        "plan run.yaml --cluster cluster.yaml --write chosen.yaml",
     .flags = flags,
+    .facts = CLUSTER_FLAGS_LAST,
     .configures = true,
     .run = run,
 };

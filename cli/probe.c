@@ -197,6 +197,9 @@ const command command_probe = {
         "samples differ, and writes cluster.yaml, from which weft plan predicts. Slow "
         "links get smaller messages, so that they are measured in the same time. "
         "docs/prediction.md explains each figure.",
+    .examples = "probe run.yaml -o cluster.yaml\n"
+                "probe run.yaml -o cluster.yaml --seconds 20\n"
+                "probe run.yaml --nodes 8 --link 100Mbit,10ms",
     .flags = flags,
     .configures = true,
     .run = run,

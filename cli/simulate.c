@@ -252,7 +252,9 @@ const command command_simulate = {
         "how long steps take, and what the time is spent on.\n\n"
         "Facts about the machines come from --cluster or from the flags, which override "
         "it. docs/prediction.md says what is modelled, and how well.",
+    .examples = "simulate run.yaml --nodes 64 --link 1Gbit,10ms --node-flops 80T",
     .flags = flags,
+    .facts = CLUSTER_FLAGS_LAST,
     .configures = true,
     .run = run,
 };

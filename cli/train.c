@@ -453,6 +453,11 @@ const command command_train = {
         "--replay repeats a run in one process, also a run in which processes came and "
         "went: views.jsonl of its folder lists them. It compares losses, checksums and "
         "the newest checkpoint, and names the first number that differs.",
+    .examples = "train my.txt\n"
+                "train run.yaml data.path=my.txt --nodes 2 --link 100Mbit,10ms\n"
+                "train my.txt --init MODEL adapter.rank=8\n"
+                "train runs/weft/config.yaml --resume\n"
+                "train run.yaml --join other-machine mesh.key=run.key",
     .flags = flags,
     .configures = true,
     .run = run,

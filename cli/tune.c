@@ -531,6 +531,7 @@ const command command_tune = {
         "journal.tsv lists the trials that have ended: the same command continues where "
         "it was stopped. With --jobs 1 the outcome is always the same; with several it "
         "may depend on which trial ends first.",
+    .examples = "tune my.txt --key optimizer.lr=1e-4..1e-2 --trials 12",
     .flags = flags,
     .configures = true,
     .run = run,

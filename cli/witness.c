@@ -70,6 +70,7 @@ const command command_witness = {
         "is started again: a witness that has lost its votes could give one twice. It "
         "runs until it is stopped by Ctrl-C. docs/membership.md says when a run needs "
         "one.",
+    .examples = "witness mesh.key=run.key",
     .flags = flags,
     .configures = true,
     .run = run,

@@ -31,12 +31,18 @@ for command in "${commands[@]}"; do
     awk -v c="$command" 'length > 100 { print c ": " $0 }' out >long
     [[ ! -s long ]] || fail "long line: $(head -1 long)"
     cp out help.txt
+    [[ $command == config ]] || (($(wc -l <out) <= 60)) || fail "$command --help has $(wc -l <out) lines"
     expect 0 "$weft" help "$command"
     same out help.txt
     grep -q "^\.SS \"weft $command\"" weft.1 || fail "$command is not in the man page"
+    for flag in $(sed -n '/^Examples:/,/^$/p' out | grep -oE -- '--[a-z-]+'); do
+        grep -qE -- "^  (.*, )?$flag( |,|\$)" out || fail "$command: no flag $flag of its example"
+    done
     refuses "unknown flag --nonsense of 'weft $command', see weft $command --help" \
         "$weft" "$command" --nonsense
 done
+
+prints "  data.path=                            training data: texts, token shards, folders of" "$weft" config --help
 
 # -- configuration
 cat >run.yaml <<'YAML'
