@@ -94,6 +94,23 @@ def test_meshes_that_average_already_are_refused():
     run(refused, 2)
 
 
+def first_fsdp(original):
+    start_gloo()
+    model = torch.distributed.fsdp.FullyShardedDataParallel(net(), use_orig_params=original,
+                                                            device_id=torch.device("cpu"))
+    before = [p.detach().clone() for p in model.parameters()]
+    for make in (lambda: weft.Optimizer(model), lambda: weft.Optimizer(model.parameters()),
+                 lambda: weft.Mix(model, torch.optim.SGD(model.parameters(), lr=0.1))):
+        with pytest.raises(weft.Error, match="expected fully_shard"):
+            make()
+    assert all(torch.equal(p, b) for p, b in zip(model.parameters(), before))
+
+
+@pytest.mark.parametrize("original", [False, True])
+def test_the_first_fsdp_is_refused_before_anything_is_touched(original):
+    run(first_fsdp, 2, original)
+
+
 # --- DDP inside the node ---
 
 

@@ -194,7 +194,7 @@ def test_devices_share_their_copies_and_the_host_copies_nothing():
 # --- libweft's words ---
 
 def test_blame_is_left_out_of_what_a_process_hears_of_itself():
-    sync = types.SimpleNamespace(goes_on=True, mesh=types.SimpleNamespace(way_back=lambda: "a:1"))
+    sync = types.SimpleNamespace(goes_on=True, mesh=types.SimpleNamespace(way_back=lambda: "a:1", taken=True))
     found = _sync.Sync._told_apart(sync, weft.PeerError("peer", "rank 2 failed: it is out"))
     assert isinstance(found, weft.LeftBehind) and (str(found), found.doors) == ("it is out", "a:1")
     error = weft.Error("config", "rank 2 failed: it is out")

@@ -101,6 +101,13 @@ def keys(given: dict[str, Any], steps_by: str | None, goes_on: bool = True,
         raise Error("config", f"{name} is set, but {why}")
 
 
+def unwrapped(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """The optimizer that takes hooks, inside of one that Accelerate has prepared, which takes none."""
+    inside = getattr(optimizer, "optimizer", None)
+    plain = hasattr(optimizer, "_optimizer_step_pre_hooks") or not isinstance(inside, torch.optim.Optimizer)
+    return optimizer if plain else unwrapped(inside)
+
+
 def mixing(named: dict[str, Any]) -> None:
     """That what Mix is asked for is not of an exchange of gradients."""
     for name in ("accumulate", "skips", "agree", "overlap"):
@@ -131,4 +138,4 @@ def rate(config: Config, own: Config) -> None:
                 "where lr is left out", said, factor, config.number("method"), usual)
 
 
-__all__ = ["agreement", "keys", "mixing", "placing", "rate", "steps", "together"]
+__all__ = ["agreement", "keys", "mixing", "placing", "rate", "steps", "together", "unwrapped"]

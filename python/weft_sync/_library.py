@@ -528,7 +528,7 @@ class Mesh:
         patience = PATIENCE_S if patience is None else patience
         self.pointer = PTR()
         self.rank, self.size, self.process = rank, size, os.getpid()
-        self.taken = False  # serves an exchange that goes on when processes are lost
+        self.taken = False  # serves an exchange that goes on when processes are lost, or has failed
         self.joins = join is not None
         if size == 1 and not port and join is None:
             return
@@ -601,6 +601,7 @@ class Mesh:
 
     def fail(self, why: str) -> None:
         """Tells all ranks that this one has failed; their next call says so."""
+        self.taken = True  # it serves no other exchange
         if not self.pointer:
             return
         lib, own = self.ctx.lib, Context()

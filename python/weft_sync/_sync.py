@@ -8,7 +8,7 @@ import ctypes as c
 import logging
 import math
 import re
-from typing import Any, Callable, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, ClassVar, Iterable, Iterator, NamedTuple, Sequence
 
 from ._library import (BOOL, INT, PTR, SIZE, TEXT, Config, Context, Error, LeftBehind, Mesh,
                        OfferShape, Parcel, Part, PeerError, Setup, Tensor, text_of)
@@ -59,7 +59,7 @@ class Sync:
                  take: Any = None, pack: Callable[[], bytes] | None = None,
                  unpack: Callable[[bytes], None] | None = None, alike: str = ""):
         self.ctx, self.mesh, self.config = ctx, mesh, config
-        self.lib, self.pointer, self.n = ctx.lib, PTR(), len(tensors)
+        self.lib, self._at, self.n = ctx.lib, PTR(), len(tensors)
         table = (Tensor * len(tensors))(
             *[Tensor(text_of(name), rows, cols, decays)
               for name, rows, cols, decays in tensors])
@@ -74,7 +74,7 @@ class Sync:
         self.goes_on = False
         if pack is not None and unpack is not None:
             self._carry(setup, pack, unpack)
-        ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self.pointer))
+        ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self._at))
         #: lost processes are gone on without; the mesh then serves nothing else
         self.goes_on = bool(self.lib.weft_sync_goes_on(self.pointer))
         mesh.taken = mesh.taken or self.goes_on
@@ -103,6 +103,13 @@ class Sync:
         self._keep += [PACK(give), UNPACK(get)]
         setup.pack, setup.unpack = (c.cast(f, PTR) for f in self._keep[1:])
 
+    @property
+    def pointer(self) -> c.c_void_p:
+        if not self._at:
+            raise Error("argument", "this optimizer was closed, by close() or because another one was made "
+                        "over the same parameters: use that one, or create it anew")
+        return self._at
+
     def parameters(self, i: int) -> int:
         """Address of tensor i's floats."""
         return self.lib.weft_sync_parameters(self.pointer, i)
@@ -128,6 +135,7 @@ class Sync:
     def _told_apart(self, error: Error) -> Error:
         """Whether others have failed, or have gone on without this process, which lives, or
         whose numbers were wrong."""
+        self.mesh.taken |= isinstance(error, PeerError)
         ends = isinstance(error, PeerError) or error.status == "numeric"
         doors = self.mesh.way_back() if self.goes_on and ends else None
         return LeftBehind(error.status, _BLAME.sub("", str(error)), doors) if doors else error
@@ -287,8 +295,8 @@ class Sync:
         self._call("resume", step)
 
     def destroy(self) -> None:
-        if self.pointer:  # libweft leaves it alone in a fork
-            pointer, self.pointer = self.pointer, PTR()
+        pointer, self._at = self._at, PTR()
+        if pointer:  # libweft leaves it alone in a fork
             self.lib.weft_sync_destroy(pointer)
 
 
@@ -298,9 +306,22 @@ class Closing:
     _sync: Sync
     _handles: list[Any]
     _closed: bool
+    _made: ClassVar[dict[Closing, set[int]]] = {}
+
+    def _replace(self, params: Iterable[Any]) -> None:
+        """Closes what was made over the same parameters before: a notebook's cell that runs again."""
+        own = {id(p): p for p in params}
+        for other, theirs in list(self._made.items()):
+            if own.keys() & theirs:
+                log.warning("an earlier optimizer of weft's over these parameters is closed")
+                other.close()
+                for i in own.keys() & theirs:
+                    own[i].grad = None  # of a step that was broken off
+        self._made[self] = set(own)
 
     def close(self) -> None:
         """Ends the exchange. The model keeps its parameters; the mesh stays open."""
+        self._made.pop(self, None)
         if self._closed:
             return
         self._closed = True

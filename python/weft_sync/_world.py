@@ -78,7 +78,7 @@ def founded(number: int, leaders: int = 0) -> Mesh:
     if joins():
         if not first:
             raise Error("config", "WEFT_JOIN is set, and this process has a mesh already; one "
-                        "that comes into a run has one exchange")
+                        "that comes into a run has one exchange: start the process again")
         doors, size = _address("WEFT_JOIN"), _here()[1]
         several = size > 1 and not leaders and torch.distributed.is_initialized()
         return enter(doors, _together.of_machine(size) if several else None)
@@ -220,6 +220,9 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
 
 def shards_of(params: Sequence[torch.Tensor]) -> int:
     """Ranks that share a copy by fully_shard; 1: none do."""
+    if any(getattr(p, "_fsdp_flattened", False) for p in params):
+        raise Error("argument", "the model is FullyShardedDataParallel's, which averages by itself and "
+                    "moves its parameters; expected fully_shard(..., mesh=weft.device_mesh(...)[\"shard\"])")
     sharded = [p for p in params if isinstance(p, DTensor)]
     if not sharded:
         return 1

@@ -277,6 +277,7 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
         if optimizer is not None:
             self.param_groups = optimizer.param_groups
         make = _Agreed if self.kind.kind in ROWS else _Chosen
+        self._replace(params)
         self._tensors = [make(i, p, self.kind, copies or copies_for(_world.local(p).device))
                          for i, p in enumerate(params)]
         self._pending: collections.deque[_Tensor] = collections.deque()

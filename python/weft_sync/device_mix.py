@@ -72,7 +72,7 @@ class DeviceMix(Closing):
                  method: str = "diloco", between: str = "nodes", mesh: Mesh | None = None,
                  copies: Any = None, keys: dict[str, Any] | None = None, **named: Any):
         self.mesh = mesh if mesh is not None else _world.mesh_of_its_own()
-        self.optimizer = optimizer
+        self.optimizer = optimizer = _asked.unwrapped(optimizer)
         self.report: Report | None = None
         self._ctx, self._closed, self._resumed = Context(), True, 0
         groups, names = _world.groups_of(model)
@@ -86,6 +86,7 @@ class DeviceMix(Closing):
         _world.seats(given, self.mesh, shards, between, method)
         self._config = _world.configure(self._ctx, self.mesh, shards, method, None, given)
         self._check(params)
+        self._replace(params)
         self._copies = copies or copies_for(_world.local(params[0]).device)
         self._params = params
         self._begin(known, shards > 1)

@@ -159,6 +159,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
 
     def _exchange(self, back: bool = False) -> None:
         """Takes part: with those who begin, or in a run that trains already; `back`: again."""
+        self._replace(place.p for place in self._places)
         if self._together is not None:
             self._together.check(self.mesh)
         tensors = table_of([place.shape for place in self._places],
@@ -197,7 +198,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         if self._carried.moves():
             raise Error("argument", "the schedule of this process is not carried, nor are its rates "
                         "the others' then: call optimizer.carry(schedule)")
-        self.close()
+        Closing.close(self)
         self.mesh = _world.again(self.mesh, _world.address_of(doors), self._together)
         method, config, given = self._asked
         given = {key: value for key, value in given.items() if key.replace(".", "_") not in
@@ -707,6 +708,12 @@ class _Quiet(Optimizer):
     may add to them, clip and drop them as it likes: none is exchanged."""
 
     _listens = False
+    around: Sequence[Any] = ()  #: handles of hooks on its caller's optimizer
+
+    def close(self) -> None:
+        super().close()
+        for handle in self.around:
+            handle.remove()
 
 
 class Mix:
@@ -723,14 +730,15 @@ class Mix:
     def __init__(self, model: Any, optimizer: torch.optim.Optimizer, *, method: str = "diloco",
                  **named: Any):
         _asked.mixing(named)
+        optimizer = _asked.unwrapped(optimizer)
         self.weft = _Quiet(model, optimizer, method=method, overlap=False, **named)
         if self.weft._config.number("replicator.kind") != "none":
             self.weft.close()
             raise Error("config", f"method {method} exchanges gradients in each step; "
                         "use weft.Optimizer(model, optimizer, method=...)")
         beside = _saved.Beside(optimizer, self.weft._pack, self.weft._unpack)
-        self._handles = [optimizer.register_step_pre_hook(self._before),
-                         optimizer.register_step_post_hook(self._after), *beside.handles]
+        self.weft.around = [optimizer.register_step_pre_hook(self._before),
+                            optimizer.register_step_post_hook(self._after), *beside.handles]
 
     def _before(self, *_: Any) -> None:
         if self.weft._left is not None:
@@ -791,8 +799,6 @@ class Mix:
         self.weft.load_state_dict(state_dict)
 
     def close(self) -> None:
-        for handle in self._handles:
-            handle.remove()
         self.weft.close()
 
     def __enter__(self) -> Mix:
