@@ -13,6 +13,7 @@ from typing import Any, Callable, ClassVar, Iterable, Iterator, NamedTuple, Sequ
 from ._library import (BOOL, INT, PTR, SIZE, TEXT, Config, Context, Error, LeftBehind, Mesh,
                        OfferShape, Parcel, Part, PeerError, Setup, Tensor, text_of)
 from ._library import Report as _Report
+from ._rows import Rows
 
 log = logging.getLogger("weft_sync")
 _BLAME = re.compile(r"^rank \d+ failed: ")  # which libweft puts before what a rank itself says
@@ -71,7 +72,7 @@ class Sync:
         self._keep: list[Any] = [take]
         self._packed = b""
         self._trouble: BaseException | None = None
-        self.goes_on = False
+        self.goes_on, self.rows = False, Rows()
         if pack is not None and unpack is not None:
             self._carry(setup, pack, unpack)
         ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self._at))
@@ -217,22 +218,24 @@ class Sync:
 
     def step(self, loss: float | None) -> Report:
         report = _Report()
-        self._wait("step", 0.0 if loss is None else loss, c.byref(report))
+        self._wait("step", self.rows.said(loss), c.byref(report))
+        self.rows.heard(report.step, report.loss_step, report.loss, report.processes)
         return self._told(report, loss)
 
     def agree(self, loss: float | None) -> bool:
         moves = BOOL()
-        self._wait("agree", 0.0 if loss is None else loss, c.byref(moves))
+        self._wait("agree", self.rows.said(loss), c.byref(moves))
         return moves.value
 
     def mix(self, loss: float | None = None) -> Report:
         report = _Report()
         self._wait("mix", c.byref(report))
+        self.rows.heard(report.step, report.loss_step, report.loss, report.processes)
         return self._told(report, loss)
 
     def complete(self, loss: float | None) -> None:
         """All gradients are there: the first half of step and agree."""
-        self._wait("complete", 0.0 if loss is None else loss)
+        self._wait("complete", self.rows.said(loss))
 
     def wait_any(self, timeout_s: float) -> Part:
         part = Part()

@@ -20,6 +20,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes as c
+import math
 import os
 import threading
 from typing import Any, Callable, Iterable, Iterator, Sequence
@@ -319,6 +320,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         if not self.overlap:
             place.left = place.p.grad._version if place.p.grad is not None else None
         else:
+            self._show(place)
             self._open()
             place.version = place.grad._version
             self._sync.ready(place.index)
@@ -454,6 +456,13 @@ class Optimizer(Closing, torch.optim.Optimizer):
                 place.complete()
                 if scale != 1:
                     place.grad.mul_(1 / scale)
+                self._show(place)
+
+    def _show(self, place: Place) -> None:
+        """Of equal rows gradients are equal."""
+        if place.index == 0 and self._node is None and self._sync.rows.asks:
+            value = float(torch.linalg.vector_norm(place.grad))
+            self._sync.rows.instead = value if math.isfinite(value) else None
 
     def _scale(self) -> float:
         """What a GradScaler says of this step: its scale, and whether it found an infinity."""

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""Processes that learn from the same rows are told so, once; others hear nothing."""
+
+import logging
+
+import pytest
+import torch
+from models import loss_of, net
+from ranks import run
+
+import weft_sync.torch as weft
+
+
+def warned(method, tells, alike, mix=False):
+    said = []
+    logging.getLogger("weft_sync").addFilter(lambda r: said.append(r.getMessage()) or True)
+    model = net()
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    if mix:
+        weft.Mix(model, sgd, method=method, mixer_outer_every=3)
+    optimizer = sgd if mix else weft.Optimizer(model, method=method, lr=1e-3)
+    rank = 0 if alike else weft.mesh().rank
+    for t in range(20):
+        loss = loss_of(model, rank, t)
+        loss.backward()
+        optimizer.step(*([loss] if tells else []))
+        optimizer.zero_grad()
+    return sum("the same rows" in line for line in said)
+
+
+@pytest.mark.parametrize("method", ["ddp", "dadam", "flexdemo", "diloco"])
+@pytest.mark.parametrize("tells", [True, False])
+@pytest.mark.parametrize("n", [2, 3])
+def test_equal_rows_are_told_once(method, tells, n):
+    assert run(warned, n, method, tells, True) == [1] * n
+    assert run(warned, n, method, tells, False) == [0] * n
+
+
+def test_equal_rows_are_told_around_an_optimizer_that_mix_is_around():
+    assert run(warned, 2, "diloco", False, True, True) == [1, 1]
+    assert run(warned, 2, "diloco", False, False, True) == [0, 0]
