@@ -73,6 +73,12 @@ def test_keys_are_listed_with_meaning_values_and_default(capsys):
     assert "data.path" not in listed and len(listed.splitlines()) > 200
     assert main(["keys", "outer_mom"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+    for name in ("mixer.outer_momentum", "mixer_outer_momentum", "replicator_values", "mesh.nodes"):
+        assert main(["keys", name]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == 2 and lines[0].startswith(f"{key_name(name)}: ")
+    assert main(["keys", "mixer_outer_evry"]) == 1
+    assert "did you mean 'mixer_outer_every'?" in capsys.readouterr().err
     assert main(["keys", "nothing like it"]) == 1 and main([]) == 2
 
 

@@ -2,6 +2,7 @@
 """Step times of the user's own model, the probe, and plans from both."""
 
 import math
+import types
 
 import pytest
 import torch
@@ -10,11 +11,49 @@ from ranks import run
 
 import weft_sync.torch as weft
 from weft_sync import probe as probing
-from weft_sync._measure import StepTime, line_through
+from weft_sync import _copies
+from weft_sync._measure import StepTime, _finish, line_through, usual_device
 
 
 def mean_square(model, batch):
     return model(batch).square().mean()
+
+
+def accelerator(kind, said):
+    return types.SimpleNamespace(is_available=lambda: True, current_accelerator=lambda: torch.device(kind),
+                                 synchronize=lambda device: said.append(device))
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps", "xpu", "hpu"])
+def test_all_kinds_of_devices_are_waited_for(monkeypatch, kind):
+    said, device = [], torch.device(kind)
+    monkeypatch.setattr(torch, "accelerator", accelerator(kind, said), raising=False)
+    _finish(device)
+    assert said == [device] and usual_device() == kind
+    monkeypatch.delattr(torch, "accelerator")  # before torch 2.6
+    module = types.SimpleNamespace(is_available=lambda: True, synchronize=(
+        (lambda: said.append(kind)) if kind == "mps" else (lambda device: said.append(kind))))
+    monkeypatch.setattr(torch, kind, module, raising=False)
+    _finish(device)
+    assert said[1:] == [kind]
+
+
+def test_copies_have_streams_where_the_device_has(monkeypatch):
+    calls = {name: lambda *_: None for name in ("Stream", "Event", "stream", "current_stream")}
+    monkeypatch.setattr(torch, "xpu", types.SimpleNamespace(**calls), raising=False)
+    monkeypatch.setattr(torch, "hpu", types.SimpleNamespace(**calls), raising=False)
+    _copies.copies_for.cache_clear()
+    kinds = {kind: type(_copies.copies_for(torch.device(kind))) for kind in ("cpu", "mps", "xpu", "hpu")}
+    _copies.copies_for.cache_clear()
+    assert kinds == {"cpu": _copies.HostCopies, "mps": _copies.HostCopies, "xpu": _copies.CudaCopies,
+                     "hpu": _copies.CudaCopies}
+
+
+def test_copies_are_waited_for_where_a_device_has_no_streams():
+    copies = _copies.HostCopies()
+    copies.device = torch.device("meta")
+    assert copies.up(torch.ones(3)).device.type == "meta"
+    assert copies.down(torch.ones(3)).host().device.type == "cpu"
 
 
 def test_a_step_is_measured_and_the_model_left_as_it_was():

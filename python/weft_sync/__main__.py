@@ -3,13 +3,14 @@
 
     python -m weft_sync keys           all keys: meaning, values, default
     python -m weft_sync keys outer     those whose name or meaning has this word
+    python -m weft_sync keys mixer.outer_every       that one, also as it is written in Python
     python -m weft_sync.probe          measures machines and links (needs torch)"""
 
 from __future__ import annotations
 
 import sys
 
-from ._library import Error, key_lines
+from ._library import Error, key_lines, key_name
 
 USAGE = "usage: python -m weft_sync keys [WORD]"
 
@@ -19,12 +20,15 @@ def main(words: list[str]) -> int:
         print(USAGE, file=sys.stderr)
         return 2
     try:
-        found = [lines for lines in key_lines() if len(words) == 1 or words[1].lower() in lines.lower()]
+        found = list(key_lines())
+        if len(words) == 2:
+            word = words[1].lower()
+            exact = [one for one in found if word in (name := one.partition(":")[0], name.replace(".", "_"))]
+            found = exact or [one for one in found if word in one.lower()]
+            if not found:
+                key_name(word)  # says which one may be meant
     except Error as error:
         print(f"weft_sync: {error}", file=sys.stderr)
-        return 1
-    if not found:
-        print(f"weft_sync: no key has '{words[1]}' in its name or meaning", file=sys.stderr)
         return 1
     print("\n".join(found))
     return 0

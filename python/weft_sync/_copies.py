@@ -12,13 +12,15 @@ import torch
 
 
 class HostCopies:
-    """Tensors on the CPU are on the host already."""
+    """Tensors on the CPU are on the host already. Copies to mps, or a device without streams, are waited for."""
+
+    device: torch.device | str = "cpu"
 
     def down(self, tensor: torch.Tensor) -> Arrival:
-        return Arrival(tensor.contiguous(), None)
+        return Arrival(tensor.contiguous().to("cpu"), None)
 
     def up(self, host: torch.Tensor) -> torch.Tensor:
-        return host
+        return host.to(self.device)
 
 
 class Arrival:
@@ -39,9 +41,9 @@ class Arrival:
 
 
 class CudaCopies:
-    """`cuda` is torch.cuda. What is copied down has been computed by the stream that is current
-    then; what is copied up may be used by it. Both directions run side by side, and beside
-    computing."""
+    """`cuda` is torch.cuda, or what is like it: torch.xpu, torch.hpu. What is copied down has been
+    computed by the stream that is current then; what is copied up may be used by it. Both directions
+    run side by side, and beside computing."""
 
     def __init__(self, device: torch.device, cuda: Any = torch.cuda):
         self.cuda, self.device = cuda, device
@@ -83,11 +85,15 @@ class CudaCopies:
         tensor.record_stream(stream)
 
 
+NEEDED = ("Stream", "Event", "stream", "current_stream")
+
+
 @functools.lru_cache(maxsize=None)
 def copies_for(device: torch.device) -> HostCopies | CudaCopies:
     """One for each device: tensors share its two streams."""
-    if device.type == "cpu":
-        return HostCopies()
-    if device.type == "cuda":
-        return CudaCopies(device)
-    raise NotImplementedError(f"tensors on {device.type}; expected cuda or cpu")
+    module = getattr(torch, device.type, None)
+    if device.type not in ("cpu", "mps") and all(hasattr(module, name) for name in NEEDED):
+        return CudaCopies(device, module)
+    found = HostCopies()
+    found.device = device
+    return found

@@ -72,8 +72,23 @@ def _device_of(model: torch.nn.Module) -> torch.device:
 
 def _finish(device: torch.device) -> None:
     """Waits for what an accelerator has been given."""
-    if device.type != "cpu":
+    if device.type == "cpu":
+        return
+    if usual_device() == device.type and hasattr(torch, "accelerator"):  # since torch 2.6
+        torch.accelerator.synchronize(device)
+    elif device.type == "mps":  # takes no device
+        torch.mps.synchronize()
+    else:
         getattr(torch, device.type).synchronize(device)
+
+
+def usual_device() -> str:
+    """Of the kinds of device that this machine has: its accelerator, else the processor."""
+    found = getattr(torch, "accelerator", None)
+    if found is not None:
+        return str(found.current_accelerator().type) if found.is_available() else "cpu"
+    kinds = {"cuda": torch.cuda, "mps": torch.backends.mps, "xpu": getattr(torch, "xpu", None)}
+    return next((kind for kind, has in kinds.items() if has is not None and has.is_available()), "cpu")
 
 
 @contextlib.contextmanager
@@ -122,4 +137,4 @@ def measure_step(model: torch.nn.Module, loss: Callable[[torch.nn.Module, Any], 
     return StepTime(medians, *line_through(medians), spread, str(device))
 
 
-__all__ = ["StepTime", "measure_step"]
+__all__ = ["StepTime", "measure_step", "usual_device"]

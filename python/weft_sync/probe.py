@@ -115,10 +115,10 @@ def _copy_rate(where: Any) -> float:
 
 def _usual_device() -> str | None:
     try:
-        import torch
+        from ._measure import usual_device
     except ImportError:
         return None
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return usual_device()
 
 
 def _joined(ctx: Context) -> Mesh:
@@ -322,8 +322,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _check_folder(asked.output)  # before a minute is spent on it
         mesh = _joined(ctx)
         device = asked.device
-        if device == "cuda":  # one process for each
-            device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+        if device in ("cuda", "xpu"):  # one process for each
+            device = f"{device}:{os.environ.get('LOCAL_RANK', '0')}"
         found = probe(seconds=asked.seconds, device=device, mesh=mesh, keys=keys)
         if mesh.rank == 0:
             found.write(asked.output)
