@@ -94,6 +94,8 @@ def copies_for(device: torch.device) -> HostCopies | CudaCopies:
     module = getattr(torch, device.type, None)
     if device.type not in ("cpu", "mps") and all(hasattr(module, name) for name in NEEDED):
         return CudaCopies(device, module)
+    if module is None:
+        raise NotImplementedError(f"tensors on {device.type}; expected cpu, or what torch has a module of")
     found = HostCopies()
     found.device = device
     return found
