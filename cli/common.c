@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "operands.h"
 #include "progress.h"
 
 static void log_line(void *user, weft_log_level level, const char *line) {
@@ -52,75 +53,9 @@ int program_fail(const weft_ctx *ctx, weft_status status) {
     return code_of(status);
 }
 
-static weft_status set_from_flags(weft_ctx *ctx, const args *a, weft_config *config) {
-    char assignment[4200];
-    for (int i = 0; a->command->flags && a->command->flags[i].name; i++) {
-        const flag *f = &a->command->flags[i];
-        if (!f->key || !a->values[i]) continue;
-        const char *value = f->placeholder ? a->values[i] : "true";
-        int n = snprintf(assignment, sizeof assignment, "%s=%s", f->key, value);
-        if (n >= (int)sizeof assignment)
-            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "the value of %s is too long",
-                                 f->name);
-        WEFT_TRY(weft_config_set(ctx, config, assignment));
-    }
-    return WEFT_OK;
-}
-
-static bool ends_in(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-/* Whether an operand is training data rather than a run file: a folder, or a file whose
- * name ends as one of text or tokens. */
-static bool is_data(const char *operand) {
-    static const char *const ends[] = {".txt", ".md",  ".jsonl", ".ndjson", ".csv",
-                                       ".tsv", ".bin", ".gz",    ".zst",    NULL};
-    struct stat info;
-    if (strcmp(operand, "-") == 0) return true;
-    if (stat(operand, &info) == 0 && !S_ISREG(info.st_mode)) return true;
-    for (int k = 0; ends[k]; k++)
-        if (ends_in(operand, ends[k])) return true;
-    return false;
-}
-
-/* `weft train my.txt` sets data.path=my.txt; several such operands form a list. */
-static weft_status set_data(weft_ctx *ctx, const args *a, weft_config *config) {
-    char list[8192] = "data.path=[";
-    size_t n = strlen(list);
-    int found = 0;
-    for (int i = 0; i < a->n_operands; i++) {
-        const char *operand = a->operands[i];
-        if (strchr(operand, '=') || !is_data(operand)) continue;
-        int put = snprintf(list + n, sizeof list - n, "%s\"%s\"", found++ ? ", " : "",
-                           operand);
-        n += (size_t)put;
-        if (strpbrk(operand, "\"\\") || n + 2 >= sizeof list)
-            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                                 "the name %s is too long here or has a quote or a "
-                                 "backslash; give data.path=NAME",
-                                 operand);
-    }
-    snprintf(list + n, sizeof list - n, "]");
-    return found ? weft_config_set(ctx, config, list) : WEFT_OK;
-}
-
-static weft_status read_operands(weft_ctx *ctx, const args *a, weft_config *config) {
-    for (int i = 0; i < a->n_operands; i++) { /* a later file overrides an earlier one */
-        const char *operand = a->operands[i];
-        if (strchr(operand, '='))
-            WEFT_TRY(weft_config_set(ctx, config, operand));
-        else if (!is_data(operand))
-            WEFT_TRY(weft_config_load(ctx, config, operand));
-    }
-    WEFT_TRY(set_data(ctx, a, config));
-    return set_from_flags(ctx, a, config);
-}
-
 static weft_status fill(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
                         weft_config *config) {
-    WEFT_TRY(read_operands(ctx, a, config));
+    WEFT_TRY(operands_read(ctx, a, config));
     if (mesh) WEFT_TRY(weft_mesh_fit(ctx, mesh, config));
     return weft_config_finish(ctx, config);
 }
@@ -144,7 +79,10 @@ weft_status security_of_args(weft_ctx *ctx, const args *a, weft_config **config,
                              weft_mesh_security *out) {
     *out = (weft_mesh_security){.struct_size = sizeof(weft_mesh_security)};
     WEFT_TRY(weft_config_create(ctx, config));
-    WEFT_TRY(read_operands(ctx, a, *config));
+    weft_ctx_set_sink(ctx, NULL, NULL); /* they are read again, and told then */
+    weft_status status = operands_read(ctx, a, *config);
+    program_speak(ctx);
+    WEFT_TRY(status);
     const weft_config *c = *config;
     *out = (weft_mesh_security){.struct_size = sizeof(weft_mesh_security),
                                 .key = text_or_null(c->mesh.key),

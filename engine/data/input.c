@@ -26,6 +26,8 @@
 #include "base/sniff.h"
 #include "base/stop.h"
 #include "base/text.h"
+#include "base/told.h"
+#include "base/utf8.h"
 #include "data/syserror.h"
 
 enum { RAW_BYTES = 1 << 16, HEAD_BYTES = 1 << 14 };
@@ -200,6 +202,19 @@ static weft_status read_any(weft_ctx *ctx, wefti_input *in, char *out, int64_t c
     return (in->packing == PLAIN ? read_plain : read_packed)(ctx, in, out, capacity, n);
 }
 
+/* Says once, for all files, that one is in an old encoding. A character may be cut where the
+ * beginning ends. */
+static void warn_of_encoding(weft_ctx *ctx, const wefti_input *in) {
+    enum { CUT = 3 };
+    int64_t valid = wefti_utf8_valid(in->head, in->head_n);
+    if (valid == in->head_n || (in->head_n == HEAD_BYTES && valid >= HEAD_BYTES - CUT))
+        return;
+    wefti_ctx_warn_once(ctx, WEFTI_TOLD_ENCODING,
+                        "%s is not UTF-8 from byte %lld on (0x%02x): its bytes are taken "
+                        "as they are; convert it, as by iconv -f LATIN1 -t UTF-8",
+                        in->path, (long long)valid + 1, (unsigned char)in->head[valid]);
+}
+
 /* Holds back the beginning and looks at it. A pipe that gives a few bytes at a time is
  * waited for: the beginning is the same whatever the writer's pace. */
 static weft_status look(weft_ctx *ctx, wefti_input *in) {
@@ -209,7 +224,10 @@ static weft_status look(weft_ctx *ctx, wefti_input *in) {
         in->head_n += n;
     }
     const char *found = wefti_sniff(in->head, in->head_n);
-    if (!found) return WEFT_OK;
+    if (!found) {
+        warn_of_encoding(ctx, in);
+        return WEFT_OK;
+    }
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s is %s, expected text in UTF-8%s",
                          in->path, found, in->packing == PLAIN ? "" : " when unpacked");
 }

@@ -17,7 +17,7 @@
 #include "job/job.h"
 #include "model/fields.h"
 
-enum { MAX_CONFIG_BYTES = 1 << 20 };
+enum { MAX_CONFIG_BYTES = 1 << 20, BYTES = 256 };
 
 static weft_status path_in(weft_ctx *ctx, const char *folder, const char *name,
                            char *path, bool *there) {
@@ -92,7 +92,8 @@ static weft_status take_field(weft_ctx *ctx, weft_config *config, const char *fo
                          text[0] ? text : "none");
 }
 
-weft_status wefti_adopt_other_tokenizer(weft_ctx *ctx, const char *folder) {
+/* Refuses a folder that has its tokenizer in another form than tokenizer.json. */
+static weft_status refuse_other_tokenizer(weft_ctx *ctx, const char *folder) {
     static const char *const names[] = {"tokenizer.model", "spiece.model", "vocab.json",
                                         "vocab.txt", "sentencepiece.bpe.model"};
     char path[PATH_MAX];
@@ -110,14 +111,27 @@ weft_status wefti_adopt_other_tokenizer(weft_ctx *ctx, const char *folder) {
     return WEFT_OK;
 }
 
+weft_status wefti_adopt_bytes(weft_ctx *ctx, const char *folder, int64_t vocab) {
+    WEFT_TRY(refuse_other_tokenizer(ctx, folder));
+    if (vocab == BYTES) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s has no tokenizer.json, and its model has %lld ids: without "
+                         "one it would be %d, the bytes; put it there, or "
+                         "set data.tokenizer",
+                         folder, (long long)vocab, BYTES);
+}
+
 weft_status wefti_adopt_tokenizer(weft_ctx *ctx, weft_config *config,
                                   const char *folder) {
+    weft_model_config said = {.struct_size = sizeof said};
     char path[PATH_MAX];
     bool there;
     WEFT_TRY(path_in(ctx, folder, "tokenizer.json", path, &there));
     if (there) return wefti_config_suggest(ctx, config, "data.tokenizer", path);
     if (wefti_config_given(config, "data.tokenizer")) return WEFT_OK;
-    return wefti_adopt_other_tokenizer(ctx, folder);
+    WEFT_TRY(wefti_adopt_read(ctx, folder, &said));
+    if (said.image > 0) return WEFT_OK; /* no texts */
+    return wefti_adopt_bytes(ctx, folder, said.vocab);
 }
 
 weft_status wefti_adopt_model(weft_ctx *ctx, weft_config *config, const char *folder) {

@@ -15,11 +15,12 @@ weft_status wefti_adopt_read(weft_ctx *ctx, const char *folder,
 weft_status wefti_adopt_model(weft_ctx *ctx, weft_config *config,
                               const char *folder) WEFT_CHECKED;
 
-/* Refuses a folder that has its tokenizer in another form than tokenizer.json: without
- * this, texts would be read as bytes. */
-weft_status wefti_adopt_other_tokenizer(weft_ctx *ctx, const char *folder) WEFT_CHECKED;
+/* Refuses a folder without tokenizer.json, unless its model has the bytes' 256 ids: texts
+ * would be read as bytes, which are other ids than those the model knows. */
+weft_status wefti_adopt_bytes(weft_ctx *ctx, const char *folder,
+                              int64_t vocab) WEFT_CHECKED;
 
 /* Takes over the folder's tokenizer.json, if it has one, unless data.tokenizer is given.
- * The model of a folder without any tokenizer reads bytes. */
+ * A folder without any tokenizer is read as bytes (wefti_adopt_bytes). */
 weft_status wefti_adopt_tokenizer(weft_ctx *ctx, weft_config *config,
                                   const char *folder) WEFT_CHECKED;

@@ -48,13 +48,15 @@ static weft_status read_model(weft_ctx *ctx, const char *folder, weft_inference 
 static weft_status read_tokenizer(weft_ctx *ctx, const char *folder,
                                   weft_inference *inf) {
     char path[PATH_MAX];
+    bool images = weft_inference_rows(inf) == WEFT_ROWS_IMAGES;
+    int64_t vocab = inf->model->config.vocab;
     if (has_file(folder, "tokenizer.json", path))
         WEFT_TRY(weft_tokenizer_load(ctx, path, &inf->tokenizer));
-    else
-        WEFT_TRY(wefti_adopt_other_tokenizer(ctx, folder));
+    else if (!images)
+        WEFT_TRY(wefti_adopt_bytes(ctx, folder, vocab));
     if (!inf->tokenizer) WEFT_TRY(weft_tokenizer_create_bytes(ctx, &inf->tokenizer));
-    int64_t ids = weft_tokenizer_vocab(inf->tokenizer), vocab = inf->model->config.vocab;
-    if (ids > vocab && weft_inference_rows(inf) != WEFT_ROWS_IMAGES)
+    int64_t ids = weft_tokenizer_vocab(inf->tokenizer);
+    if (ids > vocab && !images)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "%s: the tokenizer has %lld ids, the model %lld", folder,
                              (long long)ids, (long long)vocab);

@@ -20,6 +20,7 @@
 #include "base/memory.h"
 #include "base/stop.h"
 #include "base/text.h"
+#include "base/told.h"
 
 enum { HEADER_BYTES = 64, LARGE_BYTES = 4 << 20, HUGE_PAGE_BYTES = 2 << 20 };
 
@@ -34,6 +35,7 @@ struct weft_ctx {
     atomic_bool stopped;  /* weft_ctx_stop */
     bool (*stop)(void *); /* or NULL (stop.h) */
     void *stop_user;
+    unsigned told; /* bits of told.h; guarded by lock */
 };
 
 const char *weft_status_name(weft_status status) {
@@ -114,16 +116,32 @@ weft_status weft_ctx_fail(weft_ctx *ctx, weft_status status, const char *format,
     return status;
 }
 
-void weft_ctx_log(weft_ctx *ctx, weft_log_level level, const char *format, ...) {
+static void log_list(weft_ctx *ctx, weft_log_level level, const char *format,
+                     va_list args) {
     char line[1024];
-    va_list args;
-    va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     make_plain(line);
-    va_end(args);
     pthread_mutex_lock(&ctx->lock);
     if (ctx->sink) ctx->sink(ctx->sink_user, level, line);
     pthread_mutex_unlock(&ctx->lock);
+}
+
+void weft_ctx_log(weft_ctx *ctx, weft_log_level level, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    log_list(ctx, level, format, args);
+    va_end(args);
+}
+
+void wefti_ctx_warn_once(weft_ctx *ctx, wefti_told what, const char *format, ...) {
+    pthread_mutex_lock(&ctx->lock);
+    bool told = ctx->told & (unsigned)what;
+    ctx->told |= (unsigned)what;
+    pthread_mutex_unlock(&ctx->lock);
+    va_list args;
+    va_start(args, format);
+    if (!told) log_list(ctx, WEFT_LOG_WARN, format, args);
+    va_end(args);
 }
 
 void wefti_stop_watch(weft_ctx *ctx, bool (*asked)(void *user), void *user) {

@@ -8,7 +8,9 @@ source_dir=$2
 rm -f ./*.bin ./*.json
 
 printf 'a"b\\\n\xff' >tiny.txt
-prints "tiny.bin: 6 tokens" "$weft" data encode tiny.txt -o tiny.bin
+expect 0 "$weft" data encode tiny.txt -o tiny.bin
+grep -qxF "tiny.bin: 6 tokens" out || fail "encode says: $(cat out)"
+grep -q "tiny.txt is not UTF-8 from byte 6 on (0xff)" err || fail "an old encoding is not said: $(cat err)"
 expect 0 "$weft" data inspect tiny.bin --tokenizer bytes --tokens 100
 sed -n '/^[0-9]/p' out >tokens
 printf '%s\n' '0 97 "a"' '1 34 "\""' '2 98 "b"' '3 92 "\\"' '4 10 "\x0a"' '5 255 "\xff"' >wanted

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* The operands of a command line: run files, keys, texts, folders of runs and models. */
+#include "operands.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common.h"
+
+typedef enum kind { KEY, RUN_FILE, RUN, MODEL, DATA } kind;
+
+static weft_status set_from_flags(weft_ctx *ctx, const args *a, weft_config *config) {
+    char assignment[4200];
+    for (int i = 0; a->command->flags && a->command->flags[i].name; i++) {
+        const flag *f = &a->command->flags[i];
+        if (!f->key || !a->values[i]) continue;
+        const char *value = f->placeholder ? a->values[i] : "true";
+        int n = snprintf(assignment, sizeof assignment, "%s=%s", f->key, value);
+        if (n >= (int)sizeof assignment)
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "the value of %s is too long",
+                                 f->name);
+        WEFT_TRY(weft_config_set(ctx, config, assignment));
+    }
+    return WEFT_OK;
+}
+
+static bool ends_as(const char *text, const char *const *ends) {
+    size_t n = strlen(text);
+    for (; *ends; ends++) {
+        size_t m = strlen(*ends);
+        if (n >= m && strcmp(text + n - m, *ends) == 0) return true;
+    }
+    return false;
+}
+
+static bool has_file(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    struct stat info;
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX &&
+           stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/* Whether a file begins as a run file: its first line of words is a section or a key, or the
+ * whole is one object. */
+static bool holds_keys(const char *path) {
+    char line[512], word[64];
+    FILE *file = fopen(path, "rb");
+    if (!file) return true; /* reading it says why */
+    bool keys = false, found = false;
+    while (!found && fgets(line, sizeof line, file)) {
+        const char *at = line + strspn(line, " \t\r\n");
+        if (!*at || *at == '#' || *at == '%' || strncmp(at, "---", 3) == 0) continue;
+        size_t n = strcspn(at, ": \t\r\n");
+        found = true;
+        keys = *at == '{' || n == 0 || n >= sizeof word;
+        const weft_config_key *key;
+        for (int i = 0; !keys && (key = weft_config_key_at(i)); i++)
+            keys = strncmp(key->name, at, n) == 0 && strchr(".", key->name[n]) &&
+                   at[n + strspn(at + n, " \t")] == ':';
+    }
+    fclose(file);
+    return keys;
+}
+
+/* What is neither a known name nor a file of keys is data; it is told once. */
+static kind kind_of_file(weft_ctx *ctx, const char *operand) {
+    static const char *const texts[] = {".txt", ".md",  ".jsonl", ".ndjson", ".csv",
+                                        ".tsv", ".bin", ".gz",    ".zst",    NULL};
+    static const char *const yamls[] = {".yaml", ".yml", NULL};
+    if (ends_as(operand, texts)) return DATA;
+    if (ends_as(operand, yamls) || holds_keys(operand)) return RUN_FILE;
+    weft_ctx_log(ctx, WEFT_LOG_WARN,
+                 "%s is read as text, because it begins with no section of a run file; "
+                 "data.path=%s says so, a run file is named *.yaml",
+                 operand, operand);
+    return DATA;
+}
+
+static bool is_key(const char *operand) {
+    char name[64];
+    size_t n = strcspn(operand, "=");
+    if (!operand[n]) return false;
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : 0), operand);
+    struct stat info;
+    return key_of(name) || stat(operand, &info) != 0;
+}
+
+static kind kind_of(weft_ctx *ctx, const char *operand) {
+    struct stat info;
+    if (strcmp(operand, "-") == 0) return DATA;
+    if (is_key(operand)) return KEY;
+    if (stat(operand, &info) != 0 || S_ISREG(info.st_mode))
+        return kind_of_file(ctx, operand);
+    if (!S_ISDIR(info.st_mode)) return DATA;
+    if (has_file(operand, "config.yaml")) return RUN;
+    return has_file(operand, "config.json") ? MODEL : DATA;
+}
+
+/* Adds an operand to the list of texts. */
+static weft_status add_data(weft_ctx *ctx, const char *operand, char *list, size_t size) {
+    struct stat info;
+    size_t n = strlen(list);
+    if (strcmp(operand, "-") != 0 && stat(operand, &info) != 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", operand,
+                             strerror(errno));
+    int put = snprintf(list + n, size - n, "%s\"%s\"", n ? ", " : "data.path=[", operand);
+    if (strpbrk(operand, "\"\\") || n + (size_t)put + 2 >= size)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "the name %s is too long here or has a quote or a "
+                             "backslash; give data.path=NAME",
+                             operand);
+    return WEFT_OK;
+}
+
+/* Sets a key to the name of a folder, without slashes at its end. */
+static weft_status set_folder(weft_ctx *ctx, const char *key, const char *folder,
+                              weft_config *config) {
+    char text[PATH_MAX + 32];
+    size_t n = strlen(folder);
+    while (n > 1 && folder[n - 1] == '/') n--;
+    snprintf(text, sizeof text, "%s=%.*s", key, (int)n, folder);
+    return weft_config_set(ctx, config, text);
+}
+
+static weft_status load_run(weft_ctx *ctx, const char *folder, weft_config *config) {
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/config.yaml", folder) >= PATH_MAX)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", folder);
+    WEFT_TRY(weft_config_load(ctx, config, path));
+    return set_folder(ctx, "run.folder", folder, config);
+}
+
+weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
+    char list[8192] = "";
+    for (int i = 0; i < a->n_operands; i++) { /* a later file overrides an earlier one */
+        const char *operand = a->operands[i];
+        switch (kind_of(ctx, operand)) {
+        case KEY: WEFT_TRY(weft_config_set(ctx, config, operand)); break;
+        case RUN_FILE: WEFT_TRY(weft_config_load(ctx, config, operand)); break;
+        case RUN: WEFT_TRY(load_run(ctx, operand, config)); break;
+        case MODEL: WEFT_TRY(set_folder(ctx, "model.init", operand, config)); break;
+        case DATA: WEFT_TRY(add_data(ctx, operand, list, sizeof list)); break;
+        }
+    }
+    if (list[0]) {
+        strcat(list, "]");
+        WEFT_TRY(weft_config_set(ctx, config, list));
+    }
+    return set_from_flags(ctx, a, config);
+}

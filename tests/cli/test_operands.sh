@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# No operand is silently another thing: a folder with config.yaml is a run, one with config.json a
+# model, files are told apart by their names and beginnings. Usage: test_operands.sh PROGRAM SOURCE_DIR
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+empty_here
+write_sentences >my.txt
+small=(model.layers=1 model.width=16 model.heads=2 data.length=16 batch.tokens_per_step=64 schedule.warmup=0)
+
+# says LINE FILE: the line is in it
+says() { grep -qxF -- "$1" "$2" || fail "no line '$1' in: $(head -3 "$2")"; }
+# once TEXT: one line of err holds it
+once() { [[ $(grep -cF -- "$1" err) == 1 ]] || fail "not once '$1': $(cat err)"; }
+
+# -- a run folder, also with = in its name
+expect 0 "$weft" train my.txt "${small[@]}" run.steps=3 --folder a=b
+prints "  width: 16" "$weft" config a=b/
+says "  folder: a=b" out
+expect 0 "$weft" plan a=b --nodes 2 --link 1Gbit,1ms --node-flops 100G
+mv a=b moved
+mkdir elsewhere
+expect 0 "$weft" train moved --resume run.steps=5
+grep -q "resumes  after step 3" err || fail "not resumed: $(cat err)"
+[[ ! -e a=b ]] || fail "the run was continued where it had been"
+
+(cd elsewhere && run "$weft" train ../moved --resume run.steps=6 && grep -q "resumes  after step 5" err) ||
+    fail "not resumed from another folder: $(cat elsewhere/err)"
+
+# -- a model folder
+mkdir model
+cp "$(ls -d moved/checkpoints/* | tail -1)"/{config.json,model.safetensors} model
+prints "  init: model" "$weft" config model
+expect 0 "$weft" plan model --nodes 2 --link 1Gbit,1ms --node-flops 100G
+expect 0 "$weft" eval model --data my.txt
+# without a tokenizer it reads bytes, if those are its ids
+sed 's/"vocab_size": 256/"vocab_size": 300/' model/config.json >c && mv c model/config.json
+grep -q '"vocab_size": 300' model/config.json || fail "no vocabulary of 300 in config.json"
+why="model has no tokenizer.json, and its model has 300 ids: without one it would be 256, the bytes; put it there, or set data.tokenizer"
+refuses "$why" "$weft" train model my.txt --folder new
+refuses "$why" "$weft" eval model --data my.txt
+no_files new
+
+# -- files: what is not there, what the name does not say
+refuses "could not open nothere.txt: No such file or directory" "$weft" plan nothere.txt
+cp my.txt notes.rst
+cp my.txt a=b.txt
+expect 0 "$weft" train notes.rst "${small[@]}" run.steps=1 --folder rst
+once "notes.rst is read as text, because it begins with no section of a run file; data.path=notes.rst says so, a run file is named *.yaml"
+expect 0 "$weft" train a=b.txt "${small[@]}" run.steps=1 --folder equals
+[[ $(grep -c warning err) == 0 ]] || fail "a warning: $(cat err)"
+printf '# keys\n\nmodel:\n  width: 48\n' >keys
+prints "  width: 48" "$weft" config keys
+printf 'modell:\n  width: 48\n' >keys.yaml
+refuses_like "keys.yaml:1: unknown .*modell.*" "$weft" config keys.yaml
+
+# -- an old encoding is told once
+for i in 1 2 3; do printf 'caf\xe9 noir\n%.0s' {1..300} >latin$i.txt; done
+expect 0 "$weft" train latin{1,2,3}.txt "${small[@]}" run.steps=1 --folder latin
+once "latin1.txt is not UTF-8 from byte 4 on (0xe9): its bytes are taken as they are; convert it, as by iconv -f LATIN1 -t UTF-8"
+once "UTF-8"
+
+finish
