@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/past.h"
 #include "model/pieces.h"
 #include "model/rotary.h"
 #include "model/units.h"
@@ -253,17 +254,29 @@ static void qk_norm_backward(const wefti_decoder_view *f, wefti_role role, int64
                                        dqk + at + h * columns, grad(f, role));
 }
 
+/* Rotates `heads` heads of R columns, from the position on that each sequence has. */
+static void rotate_heads(const wefti_decoder_view *f, int64_t heads, int64_t R,
+                         const float *table, bool back, float *qk) {
+    int64_t B = f->pass->B, T = f->pass->T;
+    if (!wefti_past_continues(f->pass)) {
+        f->k->layers->rope(B, T, heads, R, f->ld, table, back, qk);
+        return;
+    }
+    for (int64_t b = 0; b < B; b++)
+        f->k->layers->rope(1, T, heads, R, f->ld, table + f->pass->past->n[b] * R, back,
+                           qk + b * T * f->ld);
+}
+
 /* Rotates queries and keys, or their first columns. */
 static void rotate(const wefti_decoder_view *f, bool back, float *qk) {
     const weft_model_config *c = &f->model->config;
-    int64_t B = f->pass->B, T = f->pass->T, heads = c->heads + c->kv_heads;
-    int64_t R = wefti_rotary_columns(c);
+    int64_t heads = c->heads + c->kv_heads, R = wefti_rotary_columns(c);
     if (!f->traits->rotary) return; /* and has no tables */
     bool local = c->rope_local_theta > 0 && has_window(f->model, f->unit);
     const float *table = f->model->tables + (local ? c->context * R : 0);
-    if (R == f->D) f->k->layers->rope(B, T, heads, f->D, f->ld, table, back, qk);
+    if (R == f->D) rotate_heads(f, heads, R, table, back, qk);
     for (int64_t h = 0; R < f->D && h < heads; h++)
-        f->k->layers->rope(B, T, 1, R, f->ld, table, back, qk + h * f->D);
+        rotate_heads(f, 1, R, table, back, qk + h * f->D);
 }
 
 /* Normalizes (with qk_norm, into scratch) and rotates queries and keys; returns the
@@ -295,8 +308,8 @@ void wefti_decoder_attention(const wefti_decoder_view *f, const float *x, float 
     wefti_attention_shape shape = attention_shape(f, f->pass->B, f->pass->T);
     wefti_linear_forward(f->k, &qkv, x, f->s.qkv);
     const float *qk = turn(f), *v = f->s.qkv + f->HD + f->KD;
-    f->k->layers->attention_forward(&shape, qk, qk + f->HD, v, f->s.o, f->s.lse,
-                                    f->w.attention);
+    wefti_past_attend(f->pass, &shape, qk, qk + f->HD, v, f->s.o, f->s.lse,
+                      f->w.attention);
     wefti_linear_forward(f->k, &out, f->s.o, y);
 }
 

@@ -15,6 +15,7 @@
 
 #include "model/describe.h"
 #include "model/families.h"
+#include "model/past.h"
 #include "model/pieces.h"
 #include "model/units.h"
 
@@ -308,9 +309,8 @@ static void block_forward(const frame *f) {
 
     block_norm(f, LN1_W, f->pass->x, s->mean1, s->rstd1);
     wefti_linear_forward(k, &qkv, f->w.a, s->qkv);
-    k->layers->attention_forward(&shape, s->qkv, part_of(f, half, s->qkv, 1),
-                                 part_of(f, half, s->qkv, 2), s->o, s->lse,
-                                 f->w.attention);
+    wefti_past_attend(f->pass, &shape, s->qkv, part_of(f, half, s->qkv, 1),
+                      part_of(f, half, s->qkv, 2), s->o, s->lse, f->w.attention);
     wefti_linear_forward(k, &proj, s->o, s->h);
     wefti_drop_and_add(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, f->pass->x, s->h);
 

@@ -41,12 +41,13 @@ struct wefti_pass {
     float *y;               /* [B,T,C] output (NULL for the head) */
     float *dy;              /* backward: [B,T,C] gradient of y on entry, of x on return.
                                (head: only return; embedding: only entry) */
-    float *saved;           /* unit's saved activations, saved_floats() long */
-    float *scratch;         /* scratch_floats() long, shared by all units */
-    float grad_scale;       /* multiplies the summed loss before differentiation */
-    double *loss_sum;       /* head: sum of the tokens' losses is ADDED */
-    const wefti_side *side; /* NULL: nothing is dropped before an adapter */
-    bool frozen_table;      /* backward of the head: no gradient of its token matrix */
+    const struct wefti_past *past; /* keys and values of positions before; or NULL */
+    float *saved;                  /* unit's saved activations, saved_floats() long */
+    float *scratch;                /* scratch_floats() long, shared by all units */
+    float grad_scale;              /* multiplies the summed loss before differentiation */
+    double *loss_sum;              /* head: sum of the tokens' losses is ADDED */
+    const wefti_side *side;        /* NULL: nothing is dropped before an adapter */
+    bool frozen_table; /* backward of the head: no gradient of its token matrix */
     double *hits; /* forward of an image's head: right classes are ADDED; may be NULL */
     bool
         fresh; /* backward: gradients of parameters that are `stored` are STORED by the first

@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include "model/past.h"
+
 /* Outputs [at, at + n) of a product; of its side the matrix i has them. */
 typedef struct part {
     int i;
@@ -260,8 +262,14 @@ static float *positions(const weft_model *model, float *params) {
 void wefti_embed_forward(const weft_model *model, const wefti_pass *pass) {
     int64_t N = pass->B * pass->T, C = model->config.width;
     const float *pos = positions(model, (float *)(uintptr_t)pass->params);
-    pass->kernels->layers->embed_forward(N, pass->T, C, pass->tokens, pass->params, pos,
-                                         pass->y);
+    if (pos && wefti_past_continues(pass))
+        for (int64_t b = 0; b < N; b++) /* T = 1 */
+            pass->kernels->layers->embed_forward(1, 1, C, pass->tokens + b, pass->params,
+                                                 pos + pass->past->n[b] * C,
+                                                 pass->y + b * C);
+    else
+        pass->kernels->layers->embed_forward(N, pass->T, C, pass->tokens, pass->params,
+                                             pos, pass->y);
     if (model->embed_scale > 0) pass->kernels->scale(N * C, model->embed_scale, pass->y);
     wefti_drop(model, 0, WEFTI_DROP_FIRST, pass, pass->y);
 }

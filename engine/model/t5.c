@@ -22,8 +22,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/buckets.h"
 #include "model/describe.h"
 #include "model/families.h"
+#include "model/past.h"
 #include "model/pieces.h"
 #include "model/units.h"
 
@@ -180,39 +182,21 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
 
 /* ---- relative positions ---- */
 
-/* The bucket of a distance key - query: if both directions are seen, half of the buckets
- * are for keys after the query. Of the buckets of a direction, half are for a single
- * distance each; the others cover ranges that grow logarithmically up to `most`. The
- * arithmetic is in float, as in HF. */
-static int64_t bucket_of(int64_t ahead, bool both, int64_t buckets, int64_t most) {
-    int64_t first = 0, far = ahead < 0 ? -ahead : ahead;
-    if (both) {
-        buckets /= 2;
-        first = ahead > 0 ? buckets : 0;
-    } else if (ahead > 0) {
-        far = 0;
-    }
-    int64_t exact = buckets / 2;
-    if (far < exact) return first + far;
-    float share = logf((float)far / (float)exact) /
-                  (float)log((double)most / (double)exact);
-    int64_t bucket = exact + (int64_t)(share * (float)(buckets - exact));
-    return first + (bucket < buckets ? bucket : buckets - 1);
-}
-
 static int64_t bias_offset(const frame *f) {
     return f->model->units[0].params[f->encoder ? ENCODER_BIAS : DECODER_BIAS].offset;
 }
 
-/* Expands the table of the stack for the kernel: indexed by head and query - key. */
-static void spread_bias(const frame *f, int64_t T, int64_t row) {
+/* Expands the table of the stack for the kernel: indexed by head and query - key, which is
+ * from `first` to last. */
+static void spread_bias(const frame *f, int64_t first, int64_t last, int64_t row,
+                        float *bias) {
     const weft_model_config *c = &f->model->config;
     const float *table = f->pass.borrowed + bias_offset(f);
-    memset(f->w.bias, 0, (size_t)(c->heads * row) * sizeof *f->w.bias);
-    for (int64_t d = 1 - T; d < T; d++) {
-        int64_t bucket = bucket_of(-d, f->encoder, c->buckets, c->distance);
+    memset(bias, 0, (size_t)(c->heads * row) * sizeof *bias);
+    for (int64_t d = first; d <= last; d++) {
+        int64_t bucket = wefti_bucket_of(-d, f->encoder, c->buckets, c->distance);
         for (int64_t h = 0; h < c->heads; h++)
-            f->w.bias[h * row + d + T - 1] = table[bucket * c->heads + h];
+            bias[h * row + d - first] = table[bucket * c->heads + h];
     }
 }
 
@@ -221,7 +205,7 @@ static void gather_bias(const frame *f, int64_t T, int64_t row) {
     const weft_model_config *c = &f->model->config;
     float *table = f->pass.borrowed_grads + bias_offset(f);
     for (int64_t d = 1 - T; d < T; d++) {
-        int64_t bucket = bucket_of(-d, f->encoder, c->buckets, c->distance);
+        int64_t bucket = wefti_bucket_of(-d, f->encoder, c->buckets, c->distance);
         for (int64_t h = 0; h < c->heads; h++)
             table[bucket * c->heads + h] += f->w.dbias[h * row + d + T - 1];
     }
@@ -431,10 +415,18 @@ static void self_forward(const frame *f, const float *x, float *y) {
     wefti_linear qkv = linear(f, f->N, Q, 3), out = linear(f, f->N, O, 1);
     shape.n_keys = f->w.n_keys;
     shape.bias = f->w.bias;
-    spread_bias(f, f->pass.T, wefti_attention_bias_row(&shape));
+    if (wefti_past_continues(&f->pass)) {
+        int64_t before = f->pass.past->n[0];
+        shape.bias = f->pass.past->bias;
+        spread_bias(f, 0, before, before + wefti_attention_bias_row(&shape),
+                    f->pass.past->bias);
+    } else {
+        spread_bias(f, 1 - f->pass.T, f->pass.T - 1, wefti_attention_bias_row(&shape),
+                    f->w.bias);
+    }
     wefti_linear_forward(f->k, &qkv, x, s->qkv);
-    f->k->layers->attention_forward(&shape, s->qkv, s->qkv + f->HD, s->qkv + 2 * f->HD,
-                                    s->o, s->lse, f->w.attention);
+    wefti_past_attend(&f->pass, &shape, s->qkv, s->qkv + f->HD, s->qkv + 2 * f->HD, s->o,
+                      s->lse, f->w.attention);
     wefti_linear_forward(f->k, &out, s->o, y);
 }
 
@@ -448,7 +440,7 @@ static void self_backward(const frame *f, const float *x, const float *d, float 
     shape.n_keys = f->w.n_keys;
     shape.bias = f->w.bias;
     shape.dbias = f->w.dbias;
-    spread_bias(f, f->pass.T, row);
+    spread_bias(f, 1 - f->pass.T, f->pass.T - 1, row, f->w.bias);
     memset(f->w.dbias, 0, (size_t)(shape.H * row) * sizeof *f->w.dbias);
     wefti_linear_backward(f->k, &out, s->o, d, f->w.mid);
     f->k->layers->attention_backward(&shape, s->qkv, s->qkv + f->HD, s->qkv + 2 * f->HD,
@@ -458,16 +450,33 @@ static void self_backward(const frame *f, const float *x, const float *d, float 
     wefti_linear_backward(f->k, &qkv, x, dqkv, dx);
 }
 
+/* k and v of the encoder's rows, which a pass that continues has no more. */
+static void cross_keys(const frame *f, wefti_attention_shape *shape) {
+    const kept *s = &f->s.cross;
+    wefti_linear kv = linear(f, f->Ns, XK, 2);
+    const wefti_past *past = f->pass.past;
+    shape->n_keys = f->w.n_keys;
+    wefti_linear_forward(f->k, &kv, f->ex, s->kv);
+    if (!past) return;
+    memcpy(past->cross, s->kv, (size_t)(f->Ns * 2 * f->HD) * sizeof *past->cross);
+    memcpy(past->n_source, f->w.n_keys, (size_t)f->pass.B * sizeof *past->n_source);
+}
+
 static void cross_forward(const frame *f, const float *x, float *y) {
     const kept *s = &f->s.cross;
     wefti_attention_shape shape = cross_shape(f->model, f->pass.B, f->Ts, f->pass.T);
-    wefti_linear q = linear(f, f->N, XQ, 1), kv = linear(f, f->Ns, XK, 2);
-    wefti_linear out = linear(f, f->N, XO, 1);
-    shape.n_keys = f->w.n_keys;
+    wefti_linear q = linear(f, f->N, XQ, 1), out = linear(f, f->N, XO, 1);
+    const wefti_past *past = f->pass.past;
+    const float *kv = s->kv;
+    float *room = f->w.attention;
+    if (wefti_past_continues(&f->pass)) {
+        kv = past->cross, room = past->scratch;
+        shape.n_rows = past->source, shape.n_keys = past->n_source;
+    } else {
+        cross_keys(f, &shape);
+    }
     wefti_linear_forward(f->k, &q, x, s->qkv);
-    wefti_linear_forward(f->k, &kv, f->ex, s->kv);
-    f->k->layers->attention_forward(&shape, s->qkv, s->kv, s->kv + f->HD, s->o, s->lse,
-                                    f->w.attention);
+    f->k->layers->attention_forward(&shape, s->qkv, kv, kv + f->HD, s->o, s->lse, room);
     wefti_linear_forward(f->k, &out, s->o, y);
 }
 

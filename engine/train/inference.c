@@ -5,9 +5,10 @@
  *     unit 0   unit 1   unit 2   ...   head
  *       x0  ->   x1  ->   x0   ->  ...   ->  logits or loss
  *
- * Sampling computes the whole context again for each new token. Without stored keys and
- * values this takes quadratic time, but one code path serves all models, and its logits
- * are those of training. An evaluation processes as many rows at once as make about
+ * Sampling passes the prompt once and keeps its keys and values (model/past.h); then each
+ * token is a pass over one position. A text longer than the context has its last `context`
+ * tokens as its past, whose positions are other ones for each new token: there every token
+ * is a pass over all of them. An evaluation processes as many rows at once as make about
  * EVALUATION_TOKENS tokens. */
 #define _GNU_SOURCE
 #include "base/sized.h"
@@ -134,6 +135,47 @@ weft_status wefti_inference_reserve(weft_ctx *ctx, weft_inference *inf, int64_t 
     return WEFT_OK;
 }
 
+static void free_past(weft_ctx *ctx, weft_inference *inf) {
+    wefti_past *past = &inf->past;
+    WEFTI_FREE(ctx, past->n, past->n_source, past->kv, past->cross, past->bias,
+               past->scratch);
+    *past = (wefti_past){0};
+}
+
+weft_status wefti_inference_keep(weft_ctx *ctx, weft_inference *inf, int64_t B,
+                                 int64_t rows) {
+    const weft_model *model = inf->model;
+    const weft_model_config *c = &model->config;
+    wefti_past *past = &inf->past;
+    bool pairs = model->ops->input == WEFTI_INPUT_PAIRS;
+    free_past(ctx, inf);
+    inf->first_kept = pairs ? (int)c->layers + 1 : 1;
+    inf->kept_B = B;
+    past->rows = rows;
+    past->source = pairs ? c->source : 0;
+    int64_t n = model->n_units - 1 - inf->first_kept;
+    int64_t most = rows > past->source ? rows : past->source;
+    WEFT_TRY(wefti_alloc_n(ctx, B, sizeof(int32_t), "lengths", &past->n));
+    WEFT_TRY(wefti_alloc_n(ctx, B, sizeof(int32_t), "lengths", &past->n_source));
+    WEFT_TRY(wefti_alloc_n(ctx, n * wefti_past_floats(model, B, rows), sizeof(float),
+                           "kept keys and values", &past->kv));
+    WEFT_TRY(wefti_alloc_n(ctx, n * wefti_past_floats(model, B, past->source),
+                           sizeof(float), "kept keys and values", &past->cross));
+    WEFT_TRY(wefti_alloc_n(ctx, c->heads * (rows + 65), sizeof(float), "scratch",
+                           &past->bias));
+    return wefti_alloc_n(ctx, wefti_past_scratch(model, inf->kernels, most),
+                         sizeof(float), "scratch", &past->scratch);
+}
+
+wefti_past wefti_inference_past(const weft_inference *inf, int u) {
+    wefti_past past = inf->past;
+    int64_t block = u - inf->first_kept, B = inf->kept_B;
+    if (block < 0 || !past.kv) return past; /* a unit that keeps nothing */
+    past.kv += block * wefti_past_floats(inf->model, B, past.rows);
+    past.cross += block * wefti_past_floats(inf->model, B, past.source);
+    return past;
+}
+
 void wefti_inference_set_source(weft_ctx *ctx, weft_inference *inf, int64_t source) {
     if (inf->model->config.source != source) free_activations(ctx, inf);
     inf->model->config.source = source;
@@ -186,6 +228,7 @@ void weft_inference_close(weft_ctx *ctx, weft_inference *inf) {
     for (int u = 0; inf->params && inf->model && u < inf->model->n_units; u++)
         wefti_free(ctx, inf->params[u]);
     free_activations(ctx, inf);
+    free_past(ctx, inf);
     WEFTI_FREE(ctx, inf->params, inf->logits, inf->order, inf->folder);
     weft_model_destroy(ctx, inf->model);
     weft_tokenizer_destroy(ctx, inf->tokenizer);
@@ -228,10 +271,12 @@ wefti_pass wefti_inference_pass(weft_inference *inf, int u, int64_t B, int64_t T
 
 /* All units but the head; the result is the head's x. */
 static const float *forward(weft_inference *inf, int64_t B, int64_t T,
-                            const int32_t *tokens) {
+                            const int32_t *tokens, bool keeps) {
     int head = inf->model->n_units - 1;
     for (int u = 0; u < head; u++) {
         wefti_pass pass = wefti_inference_pass(inf, u, B, T);
+        wefti_past past = wefti_inference_past(inf, u);
+        pass.past = keeps ? &past : NULL;
         pass.tokens = tokens;
         inf->model->ops->forward(inf->model, u, &pass);
     }
@@ -244,26 +289,52 @@ static void choose_threads(const weft_inference *inf, int64_t n_tokens) {
     wefti_kernels_set_threads(work < 2e9 ? 1 : wefti_machine_cores());
 }
 
-/* Computes the logits after the last of T tokens. */
-static void next_logits(weft_inference *inf, int64_t T, const int32_t *tokens) {
+/* Computes the logits after the last of T tokens; `keeps`: they follow those that are kept,
+ * and are kept too. */
+static void next_logits(weft_inference *inf, int64_t T, const int32_t *tokens,
+                        bool keeps) {
     choose_threads(inf, T);
     int head = inf->model->n_units - 1;
-    const float *x = forward(inf, 1, T, tokens);
+    const float *x = forward(inf, 1, T, tokens, keeps);
+    if (keeps) inf->past.n[0] += (int32_t)T;
     wefti_pass pass = wefti_inference_pass(inf, head, 1, 1);
     pass.x = x + (T - 1) * inf->model->config.width;
     wefti_model_logits(inf->model, &pass, inf->logits);
 }
 
-/* Moves the k likeliest ids to the front of order[], by partial selection. */
+/* Whether id a is less likely than b; of equal ones the higher is. */
+static bool is_below(const float *logits, int32_t a, int32_t b) {
+    return logits[a] < logits[b] || (logits[a] == logits[b] && a > b);
+}
+
+/* Lets the id at `i` sink in a heap of n ids with the least likely at its top. */
+static void sink_id(const float *logits, int32_t *heap, int64_t n, int64_t i) {
+    for (int64_t child = 2 * i + 1; child < n; i = child, child = 2 * i + 1) {
+        if (child + 1 < n && is_below(logits, heap[child + 1], heap[child])) child++;
+        if (!is_below(logits, heap[child], heap[i])) return;
+        int32_t id = heap[i];
+        heap[i] = heap[child];
+        heap[child] = id;
+    }
+}
+
+/* Puts the k likeliest of n ids into order[], the likeliest first. Few ids of a vocabulary
+ * get past the least likely of the k best before them. */
 static void select_top(weft_inference *inf, int64_t n, int64_t k) {
-    for (int64_t i = 0; i < n; i++) inf->order[i] = (int32_t)i;
-    for (int64_t i = 0; i < k; i++) {
-        int64_t best = i;
-        for (int64_t j = i + 1; j < n; j++)
-            if (inf->logits[inf->order[j]] > inf->logits[inf->order[best]]) best = j;
-        int32_t id = inf->order[best];
-        inf->order[best] = inf->order[i];
-        inf->order[i] = id;
+    const float *logits = inf->logits;
+    int32_t *heap = inf->order;
+    for (int64_t i = 0; i < k; i++) heap[i] = (int32_t)i;
+    for (int64_t i = k / 2 - 1; i >= 0; i--) sink_id(logits, heap, k, i);
+    for (int64_t i = k; i < n; i++) {
+        if (logits[i] <= logits[heap[0]]) continue;
+        heap[0] = (int32_t)i;
+        sink_id(logits, heap, k, 0);
+    }
+    for (int64_t left = k - 1; left > 0; left--) {
+        int32_t id = heap[0];
+        heap[0] = heap[left];
+        heap[left] = id;
+        sink_id(logits, heap, left, 0);
     }
 }
 
@@ -306,18 +377,34 @@ static weft_status find_stop(weft_ctx *ctx, const weft_inference *inf,
     return WEFT_OK;
 }
 
-/* Samples tokens one by one and passes each to the sink. If the text is longer than the
- * context, only its last tokens are used. */
+/* The logits after n tokens, of which all but the first call's kept those before the
+ * last. If the text is longer than the context, only its last tokens are used. */
+static weft_status logits_after(weft_ctx *ctx, weft_inference *inf, const int32_t *tokens,
+                                int64_t n) {
+    int64_t context = inf->model->config.context;
+    if (n <= context && !inf->whole_passes) {
+        int64_t before = inf->past.n[0];
+        next_logits(inf, n - before, tokens + before, true);
+        return WEFT_OK;
+    }
+    int64_t T = n < context ? n : context;
+    WEFT_TRY(wefti_inference_reserve(ctx, inf, 1, T));
+    next_logits(inf, T, tokens + n - T, false);
+    return WEFT_OK;
+}
+
+/* Samples tokens one by one and passes each to the sink. */
 static weft_status sample_tokens(weft_ctx *ctx, weft_inference *inf, int32_t *tokens,
                                  int64_t n, const weft_sample_options *options,
                                  weft_sample_sink sink, void *user) {
     int32_t stop;
     WEFT_TRY(find_stop(ctx, inf, options, &stop));
     int64_t context = inf->model->config.context, most = n + options->n_tokens;
-    WEFT_TRY(wefti_inference_reserve(ctx, inf, 1, most < context ? most : context));
+    WEFT_TRY(wefti_inference_reserve(ctx, inf, 1, n < context ? n : context));
+    WEFT_TRY(wefti_inference_keep(ctx, inf, 1, most < context ? most : context));
     for (int64_t i = 0; i < options->n_tokens; i++, n++) {
-        int64_t T = n < context ? n : context, n_bytes;
-        next_logits(inf, T, tokens + n - T);
+        int64_t n_bytes;
+        WEFT_TRY(logits_after(ctx, inf, tokens, n));
         tokens[n] = choose(inf, options, (uint64_t)i);
         if (tokens[n] == weft_tokenizer_end(inf->tokenizer) || tokens[n] == stop) break;
         const char *bytes = weft_tokenizer_bytes(inf->tokenizer, tokens[n], &n_bytes);
@@ -368,7 +455,7 @@ typedef struct batch {
 
 static void evaluate_rows(weft_inference *inf, batch *b) {
     int head = inf->model->n_units - 1;
-    const float *x = forward(inf, b->B, b->T, b->tokens);
+    const float *x = forward(inf, b->B, b->T, b->tokens, false);
     wefti_pass pass = wefti_inference_pass(inf, head, b->B, b->T);
     pass.x = x;
     pass.y = NULL;

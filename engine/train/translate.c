@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Greedy decoding with an encoder and decoder, a batch of texts at a time:
  *
- *     encoder rows once                         kept in `encoded`
- *     target position t = 0, 1, ...             decoder over positions 0..t, the likeliest id
+ *     encoder rows, and target position 0     one pass
+ *     target position t = 1, 2, ...           a pass over this position of each text
  *
- * The decoder runs over its whole past in each step: Td^2 / 2 positions for each text,
- * which is little for texts as long as sentences. */
+ * The decoder's keys and values, and those of the encoder's rows, are kept (model/past.h);
+ * the likeliest id at a position is the token of the next one. */
 #include <string.h>
 
 #include "base/buffer.h"
@@ -22,9 +22,8 @@ typedef struct decoding {
     int64_t B, Ts, Td;
     int32_t *sources; /* [B,Ts] */
     int32_t *ids;     /* [B,Td] chosen so far */
-    int32_t *tokens;  /* [B,Ts + Td] of one step */
+    int32_t *tokens;  /* [B,Ts + 1] of the first pass, [B] of the others */
     int64_t *lengths; /* [B] of ids; below t + 1: the text has ended */
-    float *encoded;   /* [B Ts,C] */
     float *logits;    /* [B,V] */
 } decoding;
 
@@ -35,19 +34,18 @@ static int32_t start_id(const decoding *d) {
 static int32_t end_id(const decoding *d) { return start_id(d) + 1; }
 
 static void destroy(weft_ctx *ctx, decoding *d) {
-    WEFTI_FREE(ctx, d->sources, d->ids, d->tokens, d->lengths, d->encoded, d->logits);
+    WEFTI_FREE(ctx, d->sources, d->ids, d->tokens, d->lengths, d->logits);
 }
 
 static weft_status allocate(weft_ctx *ctx, decoding *d) {
-    int64_t C = d->inf->model->config.width, V = d->inf->model->config.vocab;
-    int64_t T = d->Ts + d->Td, B = d->B;
+    int64_t V = d->inf->model->config.vocab, T = d->Ts + 1, B = d->B;
     WEFT_TRY(wefti_alloc_n(ctx, B * d->Ts, sizeof(int32_t), "tokens", &d->sources));
     WEFT_TRY(wefti_alloc_n(ctx, B * d->Td, sizeof(int32_t), "tokens", &d->ids));
     WEFT_TRY(wefti_alloc_n(ctx, B * T, sizeof(int32_t), "tokens", &d->tokens));
     WEFT_TRY(wefti_alloc_n(ctx, B, sizeof(int64_t), "lengths", &d->lengths));
-    WEFT_TRY(wefti_alloc_n(ctx, B * d->Ts * C, sizeof(float), "encodings", &d->encoded));
     WEFT_TRY(wefti_alloc_n(ctx, B * V, sizeof(float), "logits", &d->logits));
     wefti_inference_set_source(ctx, d->inf, d->Ts);
+    WEFT_TRY(wefti_inference_keep(ctx, d->inf, B, d->Td));
     return wefti_inference_reserve(ctx, d->inf, B, T);
 }
 
@@ -65,52 +63,50 @@ static weft_status encode_source(weft_ctx *ctx, const decoding *d, const char *t
     return WEFT_OK;
 }
 
-/* Fills the rows of the step that chooses the id at target position t. */
-static void fill_tokens(const decoding *d, int64_t t) {
-    int64_t T = d->Ts + t + 1;
-    for (int64_t b = 0; b < d->B; b++) {
-        int32_t *row = d->tokens + b * T;
-        memcpy(row, d->sources + b * d->Ts, (size_t)d->Ts * sizeof *row);
-        row[d->Ts] = start_id(d);
-        for (int64_t i = 0; i < t; i++)
-            row[d->Ts + 1 + i] = i < d->lengths[b] ? d->ids[b * d->Td + i] : start_id(d);
-    }
-}
-
+/* The units from `first` to `end`, of T positions of each text; decoders keep. */
 static void run_units(const decoding *d, int first, int end, int64_t T) {
     for (int u = first; u < end; u++) {
         wefti_pass pass = wefti_inference_pass(d->inf, u, d->B, T);
+        wefti_past past = wefti_inference_past(d->inf, u);
+        pass.past = u >= d->inf->first_kept ? &past : NULL;
         pass.tokens = d->tokens;
         d->inf->model->ops->forward(d->inf->model, u, &pass);
     }
 }
 
-static void encode(const decoding *d) {
-    const weft_model_config *c = &d->inf->model->config;
-    int last = (int)c->layers;
-    fill_tokens(d, 0);
-    run_units(d, 0, last + 1, d->Ts + 1);
-    memcpy(d->encoded, d->inf->x[last % 2],
-           (size_t)(d->B * d->Ts * c->width) * sizeof(float));
+/* The rest of a pass of T positions whose first `done` units ran: logits [B,V]. */
+static void finish(const decoding *d, int done, int64_t T) {
+    weft_model *model = d->inf->model;
+    int head = model->n_units - 1;
+    run_units(d, done, head, T);
+    wefti_pass pass = wefti_inference_pass(d->inf, head, d->B, T);
+    wefti_model_logits(model, &pass, d->logits);
+    for (int64_t b = 0; b < d->B; b++) d->inf->past.n[b]++;
 }
 
-/* Logits [B,V] after target position t. */
-static void decode(const decoding *d, int64_t t) {
-    weft_model *model = d->inf->model;
-    int64_t C = model->config.width, Ns = d->B * d->Ts, rows = d->B * (t + 1);
-    int last = (int)model->config.layers, head = model->n_units - 1;
-    size_t row = (size_t)C * sizeof(float);
-    fill_tokens(d, t);
-    run_units(d, 0, 1, d->Ts + t + 1);
-    float *x = d->inf->x[last % 2]; /* what the first decoder's block reads */
-    if (x != d->inf->x[0]) memcpy(x + Ns * C, d->inf->x[0] + Ns * C, (size_t)rows * row);
-    memcpy(x, d->encoded, (size_t)Ns * row);
-    run_units(d, last + 1, head, d->Ts + t + 1);
-    x = d->inf->x[(head + 1) % 2];
-    for (int64_t b = 0; b < d->B; b++) /* each text's last row, side by side */
-        memmove(x + (Ns + b) * C, x + (Ns + b * (t + 1) + t) * C, row);
-    wefti_pass pass = wefti_inference_pass(d->inf, head, d->B, d->Ts + 1);
-    wefti_model_logits(model, &pass, d->logits);
+/* Both stacks, for the id at target position 0. */
+static void begin(const decoding *d) {
+    for (int64_t b = 0; b < d->B; b++) {
+        int32_t *row = d->tokens + b * (d->Ts + 1);
+        memcpy(row, d->sources + b * d->Ts, (size_t)d->Ts * sizeof *row);
+        row[d->Ts] = start_id(d);
+        d->inf->past.n[b] = 0;
+    }
+    finish(d, 0, d->Ts + 1);
+}
+
+/* The decoder, for the id at target position t > 0. */
+static void proceed(const decoding *d, int64_t t) {
+    int first = d->inf->first_kept;
+    for (int64_t b = 0; b < d->B; b++) {
+        bool on = t - 1 < d->lengths[b];
+        d->tokens[b] = on ? d->ids[b * d->Td + t - 1] : start_id(d);
+    }
+    run_units(d, 0, 1, 1);
+    if (first % 2 == 0) /* the decoder's first block reads the other buffer */
+        memcpy(d->inf->x[1], d->inf->x[0],
+               (size_t)(d->B * d->inf->model->config.width) * sizeof(float));
+    finish(d, first, 1);
 }
 
 /* The likeliest id except the padding id; of equal ones the first. */
@@ -164,11 +160,8 @@ static weft_status translate_batch(weft_ctx *ctx, decoding *d, const char *const
         WEFT_TRY(
             encode_source(ctx, d, sources[b < n ? b : n - 1], d->sources + b * d->Ts));
     }
-    encode(d);
-    for (int64_t t = 0; t < d->Td; t++) {
-        decode(d, t);
-        if (!choose(d, t)) break;
-    }
+    begin(d);
+    for (int64_t t = 0; choose(d, t) && t + 1 < d->Td; t++) proceed(d, t + 1);
     return WEFT_OK;
 }
 

@@ -58,7 +58,10 @@ typedef struct weft_sample_options {
 typedef bool (*weft_sample_sink)(void *user, const char *bytes, int64_t n_bytes);
 
 /* Continues a prompt (at least one token), token by token: a pure function of prompt,
- * options and parameters. The model sees only the last `context` tokens. */
+ * options and parameters. The model sees only the last `context` tokens. Keys and values are
+ * kept: 8 bytes for each layer, each of its key heads' columns and each token, up to
+ * `context`. A token costs a pass over one position; if the text is longer than the context,
+ * over `context` positions, for each token then has another position than before. */
 WEFT_API weft_status weft_inference_sample(weft_ctx *ctx, weft_inference *inference,
                                            const char *prompt, int64_t n_bytes,
                                            const weft_sample_options *options,

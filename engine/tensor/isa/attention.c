@@ -165,8 +165,54 @@ static vfloat softmax_strip(const head *h, int64_t first, int64_t keys, float *s
     return sum;
 }
 
+/* The score of one query and one key, which is the same for all keys but for q.k. */
+static float score_of_key(const head *h, int64_t key) {
+    const wefti_attention_shape *s = h->s;
+    const float *k = h->k + key * s->ld_kv;
+    vfloat sum = {0};
+    int64_t d = 0;
+    for (; d + LANES <= s->D; d += LANES) sum += load(h->q + d) * load(k + d);
+    if (d < s->D) sum += load_part(h->q + d, s->D - d) * load_part(k + d, s->D - d);
+    float score = lane_sum(sum) * s->scale;
+    if (s->cap > 0) score = tanhf(score / s->cap) * s->cap;
+    return h->bias ? score + h->bias[-key] : score;
+}
+
+/* A single query, as each token of a sample has: a pass over its keys, one over its values,
+ * without strips. A window never excludes what the query 0 sees. */
+static void forward_one(const head *h, float *p, float *o, float *lse) {
+    const wefti_attention_shape *s = h->s;
+    int64_t keys = seen_keys(h, 1);
+    vfloat sum = {0};
+    float top = -INFINITY;
+    for (int64_t key = 0; key < keys; key++) {
+        p[key] = score_of_key(h, key);
+        top = p[key] > top ? p[key] : top;
+    }
+    for (int64_t key = 0; key < keys; key += LANES) {
+        int64_t n = at_most(keys - key, LANES);
+        vfloat e = exp_falling(load_part(p + key, n) - top);
+        store_part(p + key, e, n);
+        sum += load_part(p + key, n);
+    }
+    float total = lane_sum(sum);
+    for (int64_t d = 0; d < s->D; d += LANES) {
+        int64_t n = at_most(s->D - d, LANES);
+        vfloat out = {0};
+        const float *v = h->v + d;
+        for (int64_t key = 0; key < keys; key++, v += s->ld_kv)
+            out += (n == LANES ? load(v) : load_part(v, n)) * p[key];
+        store_part(o + d, out / total, n);
+    }
+    *lse = top + logf(total);
+}
+
 static void forward_head(const head *given, float *scratch, float *o, float *lse) {
     const wefti_attention_shape *s = given->s;
+    if (s->T == 1 && !given->way->rounds) {
+        forward_one(given, scratch, o, lse);
+        return;
+    }
     strips w = strips_of(given, scratch);
     head h = seen(given, &w);
     if (h.way->rounds) copy_keys(given, given->k, w.k_rows);

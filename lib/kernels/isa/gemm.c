@@ -2,7 +2,12 @@
 /* Matrix products through CBLAS, or by plain loops without it, divided among the threads
  * by weft itself (product.h): each part of the grid is one serial call. CBLAS counts in
  * int: larger products are halved until they fit; if the distance of rows exceeds an int,
- * a product is divided until it has one row. */
+ * a product is divided until it has one row.
+ *
+ * A product of at most FEW rows, as each token of a sample needs, is bound by reading B,
+ * which CBLAS would copy first. Here B is read once, along its rows; each number of C is
+ * summed in an order that depends on K alone. */
+#include "kernels/isa/lanes.h"
 #include "kernels/isa/parts.h"
 #include "kernels/isa/product.h"
 
@@ -63,9 +68,92 @@ static void call_in_parts(const product *p) {
     }
 }
 
+enum { FEW = 4, LINES = 4, STREAMS = 8 };
+
+#define FEW_INLINE static inline __attribute__((always_inline))
+
+/* One number of C. */
+static void put(const product *p, int64_t m, int64_t n, float sum) {
+    float *c = (float *)p->C + m * p->ldc + n;
+    *c = p->alpha * sum + (p->beta == 0 ? 0 : p->beta * *c);
+}
+
+/* C[M,lines] of rows n to n + lines of B, which hold the terms of a column of C. */
+FEW_INLINE void dot_lines(const product *p, int M, int lines, int64_t n) {
+    const float *A = p->A, *B = (const float *)p->B + n * p->ldb;
+    vfloat sum[LINES][FEW] = {{{0}}};
+    int64_t k = 0, K = p->K;
+    for (; k + LANES <= K; k += LANES)
+        for (int i = 0; i < lines; i++)
+            for (int m = 0; m < M; m++)
+                sum[i][m] += load(B + i * p->ldb + k) * load(A + m * p->lda + k);
+    for (int i = 0; i < lines; i++)
+        for (int m = 0; m < M; m++) {
+            if (k < K)
+                sum[i][m] += load_part(B + i * p->ldb + k, K - k) *
+                             load_part(A + m * p->lda + k, K - k);
+            put(p, m, n + i, lane_sum(sum[i][m]));
+        }
+}
+
+FEW_INLINE void multiply_lines(const product *p, int M) {
+    int64_t n = 0;
+    for (; n + LINES <= p->N; n += LINES) dot_lines(p, M, LINES, n);
+    for (; n < p->N; n++) dot_lines(p, M, 1, n);
+}
+
+/* C[M,N] += alpha A B of terms k to k + terms, each of which is a row of B. */
+FEW_INLINE void add_terms(const product *p, int M, int terms, int64_t k) {
+    const float *A = (const float *)p->A + k, *B = (const float *)p->B + k * p->ldb;
+    int64_t n = 0;
+    for (; n + LANES <= p->N; n += LANES)
+        for (int m = 0; m < M; m++) {
+            float *c = (float *)p->C + m * p->ldc + n;
+            vfloat sum = load(c);
+            for (int i = 0; i < terms; i++)
+                sum += load(B + i * p->ldb + n) * (p->alpha * A[m * p->lda + i]);
+            store(c, sum);
+        }
+    if (n == p->N) return;
+    for (int m = 0; m < M; m++) {
+        float *c = (float *)p->C + m * p->ldc + n;
+        vfloat sum = load_part(c, p->N - n);
+        for (int i = 0; i < terms; i++)
+            sum += load_part(B + i * p->ldb + n, p->N - n) *
+                   (p->alpha * A[m * p->lda + i]);
+        store_part(c, sum, p->N - n);
+    }
+}
+
+FEW_INLINE void multiply_streams(const product *p, int M) {
+    int64_t k = 0;
+    for (int m = 0; m < M; m++) {
+        float *c = (float *)p->C + m * p->ldc;
+        for (int64_t n = 0; n < p->N; n++) c[n] = p->beta == 0 ? 0 : p->beta * c[n];
+    }
+    for (; k + STREAMS <= p->K; k += STREAMS) add_terms(p, M, STREAMS, k);
+    for (; k < p->K; k++) add_terms(p, M, 1, k);
+}
+
+FEW_INLINE void multiply_rows(const product *p, int M) {
+    if (p->tb)
+        multiply_lines(p, M);
+    else
+        multiply_streams(p, M);
+}
+
+static void multiply_few(const product *p) {
+    switch (p->M) {
+    case 1: multiply_rows(p, 1); break;
+    case 2: multiply_rows(p, 2); break;
+    case 3: multiply_rows(p, 3); break;
+    default: multiply_rows(p, FEW); break;
+    }
+}
+
 void WEFT_ISA_NAME(wefti_gemm)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
                                float alpha, const float *A, int64_t lda, const float *B,
                                int64_t ldb, float beta, float *C, int64_t ldc) {
     product p = product_of_floats(ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
-    multiply_divided(&p, call_in_parts);
+    multiply_divided(&p, !ta && M <= FEW ? multiply_few : call_in_parts);
 }

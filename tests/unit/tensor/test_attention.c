@@ -128,6 +128,11 @@ static void check_small_shapes(const wefti_kernels *fast) {
     check_shape(fast, shape(2, 65, 4, 4, 17, 2), 1);
     check_shape(fast, shape(1, 33, 2, 1, 80, 0), 1);
     check_shape(fast, shape(1, 130, 4, 2, 24, 5), 2);
+    wefti_attention_shape s = shape(2, 1, 4, 2, 24, 5); /* one query that sees a past */
+    s.all = true, s.n_rows = 77, s.n_keys = (const int32_t[]){70, 77};
+    check_shape(fast, s, 1);
+    s.cap = 0.7f;
+    check_shape(fast, s, 1);
 }
 
 static void check_rounded_shapes(const wefti_kernels *fast) {

@@ -40,8 +40,8 @@ static void check_product(const wefti_kernels *fast, size s, bool ta, bool tb,
 }
 
 static void check_small_products(const wefti_kernels *fast) {
-    static const size sizes[] = {
-        {1, 1, 1}, {3, 17, 5}, {17, 3, 33}, {64, 65, 1}, {1, 70, 40}};
+    static const size sizes[] = {{1, 1, 1},   {3, 17, 5},  {17, 3, 33}, {64, 65, 1},
+                                 {1, 70, 40}, {2, 37, 45}, {4, 66, 91}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int form = 0; form < 4; form++) {
             check_product(fast, sizes[i], form & 1, form & 2, 1, 0, 0);
