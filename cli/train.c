@@ -71,6 +71,10 @@ static void catch_signals(void) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction hangup;
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL); /* nohup stays as it is */
+    signal(SIGPIPE, SIG_IGN);             /* `| head` does not end a run */
 }
 
 static bool should_stop(void *user) {
@@ -444,7 +448,8 @@ const command command_train = {
         "--plan predicts before the run how long a step should take and puts this into "
         "plan.json for the report. During the run it prints the likely cause when "
         "prediction and measurement differ by more than 20 %.\n\n"
-        "Ctrl-C or SIGTERM finishes the step, saves and exits 0; --resume continues "
+        "Ctrl-C, SIGTERM or SIGHUP finishes the step, saves and exits 0; --resume "
+        "continues "
         "with the same bits as if nothing had happened. A second Ctrl-C ends at "
         "once.\n\n"
         "The others may continue without a process that is alive, because it was "

@@ -81,7 +81,14 @@ static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bo
             "run.folder",
             config->run.folder);
     if (!resume) return WEFT_OK;
-    return wefti_state_find(ctx, config->run.folder, true, &p->saved, p->saved_path);
+    WEFT_TRY(wefti_state_find(ctx, config->run.folder, true, &p->saved, p->saved_path));
+    if (p->saved.step < 0) WEFT_TRY(find_run(ctx, config, &found));
+    if (!found) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s has steps of a run and no checkpoint to resume from: it "
+                         "would begin anew with step 1 and overwrite them; without "
+                         "--resume, name another run.folder or remove this one",
+                         config->run.folder);
 }
 
 /* The leader looks into the folder; a machine that does not see it gets a copy of the

@@ -219,7 +219,7 @@ paste -d' ' losses.json losses.json.parsed |
 long=("${tiny[@]}" "${mesh[@]}" method=flexdemo data.path=text.txt run.steps=40 run.eval_every=10)
 expect 0 "$weft" train "${long[@]}" --folder whole --quiet
 cp out whole.out
-for signal in TERM INT; do
+for signal in TERM HUP INT; do
     folder=stopped.$signal
     set -m # or a child in the background would ignore SIGINT
     "$weft" train "${long[@]}" --folder "$folder" --json mesh.link=100Mbit,40ms >steps 2>err \
@@ -249,6 +249,18 @@ for signal in TERM INT; do
 done
 expect 0 "$weft" train stopped.INT/config.yaml --resume run.steps=50 --quiet
 [[ -e $(checkpoint stopped.INT 50)/index.json ]] || fail "a finished run cannot be made longer"
+
+# -- a reader that ends does not end a run, and what it does not read is an error at the end
+(set +o pipefail; "$weft" train "${long[@]}" --folder piped --json 2>&1 </dev/null; echo $? >piped.code) | head -1 >/dev/null
+[[ $(cat piped.code) == 1 ]] || fail "exit code $(cat piped.code) with a closed pipe, expected 1"
+same "$(checkpoint piped 40)/model.safetensors" "$(checkpoint whole 40)/model.safetensors"
+
+# -- steps without a checkpoint are not overwritten
+mkdir bare
+cp whole/metrics.jsonl bare
+refuses "bare has steps of a run and no checkpoint to resume from: it would begin anew with step 1 and overwrite them; without --resume, name another run.folder or remove this one" \
+    "$weft" train "${long[@]}" --folder bare --quiet --resume
+same bare/metrics.jsonl whole/metrics.jsonl
 
 # -- two processes in one folder: the second is refused while the first lives, not after kill -9
 "$weft" train "${long[@]}" --folder shared --quiet mesh.link=100Mbit,40ms >/dev/null 2>&1 </dev/null &
