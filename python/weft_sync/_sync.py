@@ -8,6 +8,7 @@ import ctypes as c
 import logging
 import math
 import re
+import threading
 from typing import Any, Callable, ClassVar, Iterable, Iterator, NamedTuple, Sequence
 
 from ._library import (BOOL, INT, PTR, SIZE, TEXT, Config, Context, Error, LeftBehind, Mesh,
@@ -16,6 +17,7 @@ from ._library import Report as _Report
 from ._rows import Rows
 
 log = logging.getLogger("weft_sync")
+SAY_AFTER_S = 10.0
 _BLAME = re.compile(r"^rank \d+ failed: ")  # which libweft puts before what a rank itself says
 PACK = c.CFUNCTYPE(PTR, PTR, c.POINTER(SIZE))
 UNPACK = c.CFUNCTYPE(BOOL, PTR, PTR, SIZE)
@@ -263,7 +265,15 @@ class Sync:
                       r.skipped, r.processes)
 
     def average(self) -> None:
-        self._wait("average")
+        timer = threading.Timer(SAY_AFTER_S, log.warning, [
+            "an average has waited for %.0f s: all processes make it at the same step; one that calls "
+            "averaged() or average() alone waits for ever", SAY_AFTER_S])
+        timer.daemon = True
+        timer.start()
+        try:
+            self._wait("average")
+        finally:
+            timer.cancel()
 
     def restore(self) -> None:
         self._call("restore")
