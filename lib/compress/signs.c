@@ -3,6 +3,7 @@
 #include "compress/signs.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "compress/spectrum.h"
 
@@ -33,9 +34,22 @@ weft_status wefti_signs_decode(weft_ctx *ctx, int64_t n, const unsigned char *in
                          (long long)n);
 }
 
+/* A number's bits to those of its sign. */
+static uint32_t sign_bits(uint32_t x) {
+    uint32_t size = x & 0x7fffffff, one = 0x3f800000 | (x & 0x80000000);
+    uint32_t sign = size >= WEFTI_STILL_BITS ? one : 0;
+    return size >= 0x7f800000 ? 0x7fc00000 : sign;
+}
+
+/* In blocks whose size the compiler knows, and of integers, so that it takes vectors. */
 void wefti_signs_of(int64_t n, const float *x, float *signs) {
-    for (int64_t i = 0; i < n; i++) {
-        float sign = (float)((x[i] >= WEFTI_STILL) - (x[i] <= -WEFTI_STILL));
-        signs[i] = isfinite(x[i]) ? sign : NAN;
+    enum { BLOCK = 32 };
+    uint32_t bits[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        size_t n_bytes = (size_t)(n - i < BLOCK ? n - i : BLOCK) * sizeof *x;
+        if (n_bytes < sizeof bits) memset(bits, 0, sizeof bits);
+        memcpy(bits, x + i, n_bytes);
+        for (int j = 0; j < BLOCK; j++) bits[j] = sign_bits(bits[j]);
+        memcpy(signs + i, bits, n_bytes);
     }
 }

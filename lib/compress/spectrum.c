@@ -55,8 +55,10 @@ static sizes sizes_of(int dims, int64_t c) {
 int64_t wefti_spectrum_cost(int dims, int64_t c, int threads) {
     int64_t ld = padded(c), all = sizes_of(dims, c).all;
     size_t n_bytes = wefti_alloc_cost(sizeof(wefti_spectrum));
-    n_bytes += wefti_alloc_cost((size_t)(c * ld) * sizeof(float));
-    n_bytes += 2 * wefti_alloc_cost((size_t)ld * sizeof(float));
+    if (dims > 0) {
+        n_bytes += wefti_alloc_cost((size_t)(c * ld) * sizeof(float));
+        n_bytes += 2 * wefti_alloc_cost((size_t)ld * sizeof(float));
+    }
     n_bytes += wefti_alloc_cost((size_t)(threads * all) * sizeof(float));
     n_bytes += wefti_alloc_cost((size_t)threads * sizeof(spectrum_scratch));
     return (int64_t)n_bytes;
@@ -99,11 +101,20 @@ static void fill_turns(int64_t c, double scale, float *turns) {
     }
 }
 
-static weft_status allocate(weft_ctx *ctx, wefti_spectrum *p, int dims, int threads) {
-    sizes n = sizes_of(dims, p->c);
+static weft_status make_tables(weft_ctx *ctx, wefti_spectrum *p) {
     WEFT_TRY(wefti_alloc_n(ctx, p->c * p->ld, sizeof(float), "the DCT", &p->basis));
     WEFT_TRY(wefti_alloc_n(ctx, p->ld, sizeof(float), "the DCT", &p->turns));
     WEFT_TRY(wefti_alloc_n(ctx, p->ld, sizeof(float), "the DCT", &p->turns_scaled));
+    wefti_dct_basis(p->c, p->basis);
+    if (p->ops != &wefti_spectrum_ops_reference) spread_rows(p->c, p->ld, p->basis);
+    if (p->is_fast) fill_turns(p->c, 1, p->turns);
+    if (p->is_fast) fill_turns(p->c, sqrt(2.0 / (double)p->c), p->turns_scaled);
+    return WEFT_OK;
+}
+
+static weft_status allocate(weft_ctx *ctx, wefti_spectrum *p, int dims, int threads) {
+    sizes n = sizes_of(dims, p->c);
+    if (dims > 0) WEFT_TRY(make_tables(ctx, p));
     WEFT_TRY(wefti_alloc_n(ctx, threads * n.all, sizeof(float), "chunks", &p->memory));
     WEFT_TRY(wefti_alloc_n(ctx, threads, sizeof *p->scratch, "chunks", &p->scratch));
     for (int t = 0; t < threads; t++)
@@ -120,12 +131,9 @@ weft_status wefti_spectrum_create(weft_ctx *ctx, const wefti_kernels *kernels, i
                           .kernels = kernels,
                           .c = c,
                           .ld = padded(c),
+                          .is_plain = dims == 0,
                           .is_fast = (c & (c - 1)) == 0};
     WEFTI_TRY_OR(allocate(ctx, p, dims, threads), wefti_spectrum_destroy(ctx, p));
-    wefti_dct_basis(c, p->basis);
-    if (p->ops != &wefti_spectrum_ops_reference) spread_rows(c, p->ld, p->basis);
-    if (p->is_fast) fill_turns(c, 1, p->turns);
-    if (p->is_fast) fill_turns(c, sqrt(2.0 / (double)c), p->turns_scaled);
     *out = p;
     return WEFT_OK;
 }

@@ -19,7 +19,8 @@ typedef struct wefti_spectrum wefti_spectrum;
 
 /* Makes what batches of one cut need: tables, and scratch for `threads` threads; 2 <= c
  * <= 1024. It serves every tensor that is cut with (dims, c), including vectors under
- * dims = 2. The instruction set is that of `kernels`: "reference" runs the plain
+ * dims = 2. dims = 0: chunks of 1-D without a transform, only for select, whose coefficients
+ * are the momentum's elements. The instruction set is that of `kernels`: "reference" runs the plain
  * definition. */
 weft_status wefti_spectrum_create(weft_ctx *ctx, const wefti_kernels *kernels, int dims,
                                   int64_t c, int threads,

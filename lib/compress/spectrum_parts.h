@@ -28,6 +28,7 @@ struct wefti_spectrum {
     const struct wefti_spectrum_ops *ops;
     const wefti_kernels *kernels;
     int64_t c, ld; /* chunk length; padded */
+    bool is_plain; /* no transform, no tables */
     bool is_fast;  /* c is a power of two: turns instead of products */
     float *basis;  /* [c, ld] the DCT as a matrix; of the reference [c, c] */
     /* [ld] cos and sin of turn i of the DCT-IV of n < c terms (isa/cosine.c) at n + 2i

@@ -36,7 +36,10 @@ static void select_run(const spectrum_run *run, const wefti_momentum *momentum,
     for (int64_t i = 0; i < run->n; i++, indices += s->k, values += s->k) {
         if (g) accumulate(run, run->first + i, momentum, g, m);
         wefti_chunks_load(s, run->first + i, 1, m, x);
-        transform(run, false, x, spectrum);
+        if (run->spectrum->is_plain)
+            spectrum = x;
+        else
+            transform(run, false, x, spectrum);
         wefti_topk(s->elements, spectrum, s->k, indices, values, run->scratch->keys);
     }
 }

@@ -5,7 +5,7 @@
  *     piece    | chunk 0 | chunk 1 | ... | the last one, filled up with zeros |
  *     block    block_chunks of them: k places and k values of each
  *
- *     encode   choose -> code -> m -= alpha (what is decoded)
+ *     encode   the largest of each chunk -> code -> m -= alpha (what is decoded)
  *     add      decode -> d[place] += value
  *
  * Values are taken out of m as they are decoded, so that what coding loses stays in m. If
@@ -17,13 +17,13 @@
 #include <string.h>
 
 #include "base/memory.h"
-
-enum { MAX_CHUNK = 1024 };
+#include "compress/spectrum.h"
 
 struct wefti_sparse {
     wefti_binomials *table; /* NULL unless the index codec needs it */
     int32_t *index;         /* [values of a block], like value */
     float *value;
+    wefti_spectrum *largest; /* without a transform */
 };
 
 static wefti_section section_of(const wefti_replicator_config *config, int64_t n,
@@ -54,6 +54,7 @@ int64_t wefti_sparse_work_bytes(const wefti_replicator_config *config,
     (void)buckets, (void)n_buckets, (void)R;
     return (int64_t)(2 * wefti_alloc_cost(lists) +
                      wefti_alloc_cost(sizeof(wefti_sparse)) +
+                     (size_t)wefti_spectrum_cost(0, s.elements, 1) +
                      wefti_alloc_cost((size_t)wefti_section_table_bytes(&s)));
 }
 
@@ -67,13 +68,16 @@ weft_status wefti_sparse_create(wefti_replicator *r) {
         WEFT_TRY(wefti_binomials_create(r->ctx, s.elements, s.k, &self->table));
     WEFT_TRY(wefti_alloc_n(r->ctx, s.block_values, sizeof(int32_t), "places of numbers",
                            &self->index));
-    return wefti_alloc_n(r->ctx, s.block_values, sizeof(float), "numbers", &self->value);
+    WEFT_TRY(
+        wefti_alloc_n(r->ctx, s.block_values, sizeof(float), "numbers", &self->value));
+    return wefti_spectrum_create(r->ctx, r->kernels, 0, s.elements, 1, &self->largest);
 }
 
 void wefti_sparse_destroy(wefti_replicator *r) {
     wefti_sparse *self = r->self;
     if (!self) return;
     wefti_binomials_destroy(r->ctx, self->table);
+    wefti_spectrum_destroy(r->ctx, self->largest);
     WEFTI_FREE(r->ctx, self->index, self->value, self);
 }
 
@@ -90,17 +94,12 @@ static block block_of(const wefti_section *s, int64_t number, const wefti_piece 
     return (block){s, number, elements_of(piece) - first, bucket + piece->offset + first};
 }
 
-static void choose_block(const wefti_sparse *self, const block *b,
-                         wefti_sparse_choose choose) {
-    float chunk[MAX_CHUNK];
+static void choose_block(const wefti_sparse *self, const block *b) {
     const wefti_section *s = b->section;
-    for (int64_t i = 0; i < wefti_section_block_chunks(s, b->number); i++) {
-        int64_t at = i * s->elements, left = b->n - at;
-        memset(chunk, 0, sizeof chunk);
-        memcpy(chunk, b->x + at,
-               (size_t)(left < s->elements ? left : s->elements) * sizeof *chunk);
-        choose(s->elements, chunk, s->k, self->index + i * s->k, self->value + i * s->k);
-    }
+    wefti_chunks cut = wefti_chunks_make(1, s->elements, s->k, 1, b->n);
+    wefti_spectrum_select(self->largest, 0, &cut, 0,
+                          wefti_section_block_chunks(s, b->number), NULL, NULL, b->x,
+                          self->index, self->value);
 }
 
 /* x += share of the block's values. */
@@ -136,8 +135,8 @@ wefti_offer_shape wefti_sparse_offers(const wefti_replicator_config *config,
                                c, false};
 }
 
-void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round,
-                         wefti_sparse_choose choose, float *m, unsigned char *out) {
+void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round, float *m,
+                         unsigned char *out) {
     const wefti_sparse *self = r->self;
     const wefti_bucket *bucket = &r->buckets[round->bucket];
     for (int i = 0; i < bucket->n_pieces; i++) {
@@ -150,7 +149,7 @@ void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round,
             if (offer)
                 load_offer(self, &b, offer);
             else
-                choose_block(self, &b, choose);
+                choose_block(self, &b);
             wefti_section_encode(&s, number, self->index, self->value, &rounding, out);
             if (offer)
                 store_offer(self, &b, offer);

@@ -4,13 +4,9 @@
 #include "replicate/replicator.h"
 
 /* A bucket of which k numbers of each chunk of c are sent, coded: for replicators that
- * choose such numbers (topk.c). Each piece is cut into chunks from its first element on;
+ * choose the largest (topk.c). Each piece is cut into chunks from its first element on;
  * the last chunk is filled up with zeros. */
 typedef struct wefti_sparse wefti_sparse;
-
-/* Chooses k of a chunk: index[k] ascending, value[k]. */
-typedef void (*wefti_sparse_choose)(int64_t c, const float *chunk, int64_t k,
-                                    int32_t *index, float *value);
 
 /* Bytes of a bucket's message, with its head, and of working memory. */
 int64_t wefti_sparse_bytes(const wefti_replicator_config *config,
@@ -22,10 +18,10 @@ int64_t wefti_sparse_work_bytes(const wefti_replicator_config *config,
 weft_status wefti_sparse_create(wefti_replicator *r) WEFT_CHECKED;
 void wefti_sparse_destroy(wefti_replicator *r);
 
-/* out <- what is chosen of the bucket's m, from which alpha times the decoded values is
+/* out <- the largest of the bucket's m, from which alpha times the decoded values is
  * taken; or what the caller offers. */
-void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round,
-                         wefti_sparse_choose choose, float *m, unsigned char *out);
+void wefti_sparse_encode(wefti_replicator *r, const wefti_round *round, float *m,
+                         unsigned char *out);
 
 wefti_offer_shape wefti_sparse_offers(const wefti_replicator_config *config,
                                       const wefti_piece *piece);

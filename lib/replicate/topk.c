@@ -8,12 +8,9 @@
  * What is not sent, and what coding loses, stays in m. The message: sparse.h. */
 #include <string.h>
 
-#include "compress/selection.h"
 #include "replicate/replicators.h"
 #include "replicate/sparse.h"
 #include "compress/signs.h"
-
-enum { MAX_CHUNK = 1024 };
 
 static int64_t topk_round_bytes(const wefti_replicator_config *config,
                                 const wefti_bucket *bucket, int R, int round, int owner) {
@@ -21,18 +18,12 @@ static int64_t topk_round_bytes(const wefti_replicator_config *config,
     return wefti_sparse_bytes(config, bucket);
 }
 
-static void choose(int64_t c, const float *chunk, int64_t k, int32_t *index,
-                   float *value) {
-    uint32_t scratch[MAX_CHUNK];
-    wefti_topk(c, chunk, k, index, value, scratch);
-}
-
 static weft_status topk_encode(wefti_replicator *r, const wefti_round *round, int member,
                                unsigned char *out) {
     (void)member;
     float *m = wefti_replicator_state(r, 0, round->bucket);
     if (!r->offers) wefti_replicator_accumulate(r, round->bucket, round->from);
-    wefti_sparse_encode(r, round, choose, m, out);
+    wefti_sparse_encode(r, round, m, out);
     return WEFT_OK;
 }
 

@@ -20,11 +20,12 @@ static void select_lines(const spectrum_run *run, const intake *in, int32_t *ind
         const float *next = in->g ? in->g + (run->first + i + LANES) * run->s->c : NULL;
         WEFT_ISA_NAME(wefti_lines_take)(run, in, run->first + i, count, scratch->a);
         ask_for(next, 0, n / 2);
-        WEFT_ISA_NAME(wefti_cosine_forward)
+        const float *x = run->spectrum->is_plain ? scratch->a : scratch->b;
+        if (x == scratch->b) WEFT_ISA_NAME(wefti_cosine_forward)
         (run->spectrum, scratch->a, LANES, scratch->b, LANES, scratch->temp);
         ask_for(next, n / 2, n);
         WEFT_ISA_NAME(wefti_lines_largest)
-        (run, scratch->b, count, indices + at, values + at);
+        (run, x, count, indices + at, values + at);
     }
 }
 
