@@ -14,9 +14,9 @@
 
 #include "base/clock.h"
 #include "check.h"
-#include "comm/mesh.h"
-#include "comm/tcp.h"
-#include "comm/tls.h"
+#include "mesh/mesh.h"
+#include "start/tcp.h"
+#include "net/tls.h"
 
 typedef struct member {
     wefti_tcp_place place;

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/mesh.h"
-#include "comm/tcp.h"
+#include "mesh/mesh.h"
+#include "start/tcp.h"
 
 enum { MESSAGE_BYTES = 43000000, PORT = 29431, IDLE_S = 10 };
 

@@ -18,7 +18,7 @@
 #include "base/memory.h"
 #include "base/sized.h"
 #include "base/stop.h"
-#include "comm/mesh.h"
+#include "mesh/mesh.h"
 #include "job/learning_rate.h"
 #include "model/adapted.h"
 #include "train/passes.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "train/regroup.h"
 
 enum { LAST_TRIES = 10 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "job/job.h"
 #include "record/views.h"
 #include "rank/bootstrap.h"

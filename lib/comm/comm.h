@@ -83,7 +83,7 @@ typedef struct wefti_comm_ops {
     weft_status (*open_board)(wefti_comm *comm, int n_rounds, int n_bytes);
     weft_status (*tell)(wefti_comm *comm, int64_t tag, const void *data, int64_t n_bytes);
     weft_status (*hear)(wefti_comm *comm, int64_t tag, const wefti_hearing *told);
-    /* All of these may be NULL: then no member is ever lost (comm/elastic.h). */
+    /* All of these may be NULL: then no member is ever lost (mesh/elastic.h). */
     weft_status (*send_part)(wefti_comm *comm, int peer, int64_t tag, const void *data,
                              int64_t n_bytes);
     weft_status (*receive_piece)(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,

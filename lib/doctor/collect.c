@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "comm/mesh.h"
+#include "mesh/mesh.h"
 #include "doctor/fact_fields.h"
 
 enum { ROUNDS = 8, CHANNEL = 6, CLOCK_TAG = 1, FACTS_TAG = 100 };

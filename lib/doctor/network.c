@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/sized.h"
 #include "base/text.h"
-#include "comm/mesh.h"
+#include "mesh/mesh.h"
 #include "doctor/examine.h"
 
 /* An address that no machine has (RFC 5737): the route to it is the default route. */

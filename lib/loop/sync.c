@@ -21,7 +21,7 @@
 #include <xxhash.h>
 
 #include "base/memory.h"
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "config/layers.h"
 
 static weft_status make_job(weft_sync *s) {

@@ -3,7 +3,7 @@
 
 #include <weft/sync.h>
 
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "rank/rank.h"
 
 /* The inside of a weft_sync. Its calls are made by one thread at a time; the exchange
@@ -35,7 +35,7 @@ struct weft_sync {
     bool averaged;       /* the gradients hold the parameters before averaging */
     bool skip;           /* this rank wants to skip the step */
     bool borrowed;       /* parameters and gradients are the caller's blocks */
-    int round;           /* of the mesh (comm/mesh.h); -1: none */
+    int round;           /* of the mesh (mesh/mesh.h); -1: none */
     bool elastic;        /* continues when others are lost (sync_regroup.c) */
     bool started;        /* membership has been started, for this exchange */
     bool joins;          /* this process joins a run that is training (sync_join.c), */

@@ -13,7 +13,7 @@
 
 #include "base/buffer.h"
 #include "base/memory.h"
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "config/layers.h"
 #include "rank/alike.h"
 #include "loop/sync.h"

@@ -7,7 +7,7 @@
  *     others:  step F - 1 -> open(F): changed             -> new world -> give      -> step F
  *
  * sync_meet.c describes what is given and taken there. */
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "loop/sync.h"
 
 static weft_status refuse_entry(weft_sync *s) {

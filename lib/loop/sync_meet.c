@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "rank/handover.h"
 #include "rank/luggage.h"
 #include "loop/sync.h"

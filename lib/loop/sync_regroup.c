@@ -21,7 +21,7 @@
 #include <sys/random.h>
 
 #include "base/memory.h"
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "rank/luggage.h"
 #include "loop/sync.h"
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "loop/sync.h"
 
 static const char magic[18] = "weft sync state 1\n";

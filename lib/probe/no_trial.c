@@ -2,7 +2,7 @@
 /* Trials of a library that was built without the engine: tensors of the configured size are
  * exchanged and optimized, and nothing computes them. */
 #include "base/memory.h"
-#include "comm/mesh.h"
+#include "mesh/mesh.h"
 #include "probe/trial.h"
 
 #ifndef WEFT_ENGINE

@@ -16,7 +16,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/sized.h"
-#include "comm/mesh.h"
+#include "mesh/mesh.h"
 #include "probe/prober.h"
 #include "probe/trial.h"
 #include "rank/rank_threads.h"

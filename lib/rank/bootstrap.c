@@ -18,7 +18,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 
 enum { PIECE_BYTES = 4 << 20, CHANNEL = 7, MAX_FILES = 4096, NO_FILE = -1 };
 

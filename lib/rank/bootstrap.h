@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "comm/mesh.h"
+#include "mesh/mesh.h"
 
 /* The processes of a run while it is prepared, before the mesh has its shape. The first
  * process tells the others what it finds out, and what must be the same everywhere is

@@ -7,12 +7,12 @@
  *     loss          the rank's own, before its status is sent
  *
  * The rank fails before it has sent such a bucket. Where the others go on without it, it
- * leaves, and comes back with their parameters and state (comm/elastic_return.c). */
+ * leaves, and comes back with their parameters and state (mesh/elastic_return.c). */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "rank/rank.h"
 
 /* The tensor of the first element that is not finite; NULL: all are. */

@@ -7,7 +7,7 @@
  * that has joined with anything else must not take a step.
  *
  * With several sites a rank that joins gets everything from the ranks of its own site,
- * because all ranks of a site have the same state (comm/elastic_sites.c); if no rank of
+ * because all ranks of a site have the same state (mesh/elastic_sites.c); if no rank of
  * its site has state, it gets everything from all the others. */
 #include "rank/handover.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "rank/rank.h"
 
 /* What the configuration says about membership. own_loop: the loop over the steps is the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "comm/mesh.h"
+#include "mesh/mesh.h"
 #include "step/schedule.h"
 #include "rank/timeline.h"
 

@@ -9,7 +9,7 @@
  *                (4)  one has its answer
  *     end
  *
- * All ranks are played in one thread over a mailbox, which does what comm/elastic.h promises:
+ * All ranks are played in one thread over a mailbox, which does what mesh/elastic.h promises:
  * a message that all get alike counts if anybody has it, one for a single rank if that one has it,
  * and of what was sent to the lost one copies are there. */
 #include <stdlib.h>

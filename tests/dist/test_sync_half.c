@@ -18,7 +18,7 @@
 
 #include "base/bytes.h"
 #include "check.h"
-#include "comm/envelope.h"
+#include "mesh/envelope.h"
 
 enum {
     FOUNDERS = 4,

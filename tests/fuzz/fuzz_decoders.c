@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "comm/envelope.h"
-#include "comm/latecomer.h"
-#include "comm/rendezvous.h"
-#include "comm/tcp.h"
-#include "comm/witness.h"
+#include "mesh/envelope.h"
+#include "start/latecomer.h"
+#include "start/rendezvous.h"
+#include "start/tcp.h"
+#include "start/witness.h"
 #include "fuzz_elastic.h"
 #include "fuzz_only.h"
 #include "rank/alike.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages on a mesh whose members may be lost (comm/elastic.c), by foreign bytes: what asks for a
+/* Messages on a mesh whose members may be lost (mesh/elastic.c), by foreign bytes: what asks for a
  * lost rank's message, brings one, repeats what a site has said, tells what all have alike, or
  * is of the membership itself. A mesh of four ranks in two sites without a thread; rank 3 is lost,
  * this is rank 0. The bytes are messages one after another,
@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/memory.h"
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 
 enum { HEARERS = 4, MESSAGE_HEAD = 12, LOST = 3 };
 

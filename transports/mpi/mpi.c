@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages by MPI-3: the only file that knows MPI. It is built once for each MPI library,
  * as libweft_openmpi.so.0 and libweft_mpich.so.0, which weft loads when it was started by
- * that library's launcher (lib/comm/launcher.c), and which programs that use MPI
+ * that library's launcher (lib/start/launcher.c), and which programs that use MPI
  * themselves link (weft/mpi.h). */
 #define _GNU_SOURCE
 #include <dirent.h>

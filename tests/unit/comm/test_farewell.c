@@ -6,8 +6,8 @@
 
 #include "base/memory.h"
 #include "check.h"
-#include "comm/elastic.h"
-#include "comm/farewell.h"
+#include "mesh/elastic.h"
+#include "mesh/farewell.h"
 #include "ranks.h"
 
 enum { GOES_ON = true, ENDS = false };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A guard speaks for a process that has died, and only then. */
 #define _GNU_SOURCE
-#include "comm/guard.h"
+#include "net/guard.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "comm/dial.h"
-#include "comm/vitals.h"
+#include "net/dial.h"
+#include "start/vitals.h"
 
 /* A child that keeps `words`, then waits to be killed, or ends as `how` says: 'k', 'd' or 'e'.
  * [out] the port of its listener. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a process says that comes into a run that trains, and what it is told: numbers that no run
  * has are refused before anything is allocated by them. */
-#include "comm/latecomer.h"
+#include "start/latecomer.h"
 
 #include <stdlib.h>
 #include <string.h>

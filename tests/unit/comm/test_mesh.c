@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The mesh of processes over a transport that is a few queues in this process. */
-#include "comm/mesh.h"
+#include "mesh/mesh.h"
 
 #include <sched.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
  * from its last step on, in which nobody could take part any more. */
 #include <stdatomic.h>
 
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "members.h"
 
 static atomic_int ready, closed, closing, over;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sites that lose nodes (lib/comm/elastic_sites.c): each rule of its law on a mesh without a thread
+/* Sites that lose nodes (lib/mesh/elastic_sites.c): each rule of its law on a mesh without a thread
  * of its own, so that a view comes exactly where the test lets it come. Six ranks in two sites,
  *
  *     site 0:  0 1 2         site 1:  3 4 5         at its place a rank hears the one below it,
@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "check.h"
-#include "comm/elastic.h"
+#include "mesh/elastic.h"
 #include "hub.h"
 
 enum { RANKS = 6, NEVER = 1 << 20 };

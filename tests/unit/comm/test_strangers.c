@@ -8,10 +8,10 @@
 
 #include "base/bytes.h"
 #include "base/machine.h"
-#include "comm/callers.h"
-#include "comm/connection.h"
-#include "comm/latecomer.h"
-#include "comm/rendezvous.h"
+#include "start/callers.h"
+#include "net/connection.h"
+#include "start/latecomer.h"
+#include "start/rendezvous.h"
 #include "members.h"
 
 static const weft_mesh_security key_b = {.struct_size = sizeof key_b, .key = "b.key"};

@@ -2,7 +2,7 @@
 /* weft's own transport over loopback, plain and encrypted: what arrives, what is refused,
  * and what strangers at the port can not do. */
 #define _GNU_SOURCE
-#include "comm/tcp.h"
+#include "start/tcp.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -22,10 +22,10 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "check.h"
-#include "comm/connection.h"
-#include "comm/dial.h"
-#include "comm/rendezvous.h"
-#include "comm/tls.h"
+#include "net/connection.h"
+#include "net/dial.h"
+#include "start/rendezvous.h"
+#include "net/tls.h"
 #include "members.h"
 
 enum { RANKS = 3, LONGEST = 3 * 1024 * 1024 + 17 };

@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 
 #include "base/bytes.h"
-#include "comm/dial.h"
-#include "comm/witness.h"
+#include "net/dial.h"
+#include "start/witness.h"
 #include "members.h"
 
 static const weft_mesh_security key_a = {.struct_size = sizeof key_a, .key = "wa.key"},

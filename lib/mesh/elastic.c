@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: MIT */
+/* The membership machine in a run: the progress thread reports events to it and carries out
+ * its actions.
+ *
+ *     message, time, a connection that ended, steps  -->  machine  -->  send, freeze, install
+ *
+ * What is known of a process whose connection has ended is the matter of elastic_deaths.c. */
+#define _GNU_SOURCE
+#include "mesh/elastic.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+/* Unfinished steps of all ranks, if the status is read at once. With a lag the last rank to
+ * begin is `lag` steps behind the first, and has the status of as many steps to read. */
+enum { WINDOW = 2, ROUNDS = 2, ONE_MORE = 1 };
+
+static const double tell_every_s = 0.05;
+
+/* A node's key is its place; a later process at the same place has another incarnation. */
+static wefti_node_id id_at(int rank, uint64_t incarnation) {
+    return (wefti_node_id){(uint64_t)rank + 1, incarnation};
+}
+
+static int rank_of_id(const wefti_elastic *e, wefti_node_id id) {
+    bool known = id.key >= 1 && id.key <= (uint64_t)e->size &&
+                 wefti_node_is(e->id[id.key - 1], id);
+    return known ? (int)id.key - 1 : -1;
+}
+
+static void feed(weft_mesh *mesh, const wefti_member_event *event);
+
+static int64_t now_us(void) { return (int64_t)(wefti_now_s() * 1e6); }
+
+static int max_entries(const wefti_elastic *e) {
+    return wefti_view_max_departed(&e->limits) * e->limits.window;
+}
+
+static size_t row_bytes(const wefti_elastic *e) {
+    return ((size_t)e->limits.parts + 7) / 8;
+}
+
+static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
+    int n = e->size;
+    int64_t rows = (int64_t)wefti_view_max_departed(&e->limits) * e->limits.window *
+                   e->limits.rounds;
+    const char *what = "membership";
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->closed_s));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), what, &e->begun));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->told_s));
+    WEFT_TRY(wefti_alloc_n(ctx, n, 1, what, &e->work));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->departed));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), what, &e->taken));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->cut_of));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->ranks));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->order));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->id, what, &e->id));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->fresh));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->spoke));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->was, what, &e->was));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->given_s));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->left_s));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->replaced_at));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->reason, what, &e->reason));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->ended));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->was_wrong));
+    WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), sizeof *e->entries, what, &e->entries));
+    WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), (size_t)e->limits.rounds * row_bytes(e),
+                           what, &e->held));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->was_departed));
+    return wefti_alloc_n(ctx, rows * e->limits.parts, sizeof *e->holders, what,
+                         &e->holders);
+}
+
+static weft_status create_member(weft_ctx *ctx, const weft_mesh *mesh, wefti_elastic *e) {
+    wefti_view_node *founders;
+    WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof *founders, "membership", &founders));
+    for (int r = 0; r < e->n_ranks; r++)
+        founders[r] = (wefti_view_node){e->id[r], e->setup.first_step, false};
+    wefti_member_config config = {.limits = e->limits,
+                                  .policy = wefti_member_policy_default(),
+                                  .run = e->setup.run,
+                                  .config_hash = e->setup.config_hash,
+                                  .data_hash = e->setup.data_hash,
+                                  .self = e->id[mesh->rank],
+                                  .n_founders = e->n_ranks,
+                                  .founders = founders,
+                                  .now_us = now_us()};
+    wefti_elastic_set_policy(&e->setup, &config.policy);
+    weft_status status = wefti_member_create(ctx, &config, &e->member);
+    wefti_free(ctx, founders);
+    return status;
+}
+
+static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
+    wefti_sent_part *lists[] = {e->parts, e->spare_parts};
+    for (int i = 0; i < 2; i++)
+        while (lists[i]) {
+            wefti_sent_part *next = lists[i]->next;
+            wefti_free(ctx, lists[i]);
+            lists[i] = next;
+        }
+    wefti_elastic_free_said(ctx, e);
+    void *blocks[] = {e->closed_s,     e->begun,       e->told_s,       e->work,
+                      e->departed,     e->taken,       e->cut_of,       e->ranks,
+                      e->reason,       e->held,        e->entries,      e->holders,
+                      e->order,        e->id,          e->fresh,        e->was,
+                      e->given_s,      e->spoke,       e->ended,        e->missed,
+                      e->left_s,       e->replaced_at, e->was_departed, e->notice,
+                      e->heard_notice, e->was_wrong};
+    wefti_member_destroy(e->member);
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        wefti_free(ctx, blocks[i]);
+    wefti_free(ctx, e);
+}
+
+/* Who has which place at the start. A joiner knows which ranks are connected to it; its
+ * first view tells which of them are members. */
+static void fill_places(const weft_mesh *mesh, wefti_elastic *e) {
+    for (int r = 0; r < e->size; r++) {
+        bool founds = r < e->n_ranks;
+        e->begun[r] = e->taken[r] = e->setup.first_step - 1;
+        e->cut_of[r] = -1;
+        e->ranks[r] = e->order[r] = r;
+        e->departed[r] = !founds;
+        e->id[r] = id_at(r, founds ? 1 : 0);
+        e->was[r] = e->id[r].incarnation;
+    }
+    e->n_order = e->n_ranks;
+    e->must_meet = e->setup.joins;
+    const weft_transport_entry *entry = e->setup.joins ? mesh->transport->entry : NULL;
+    for (int r = 0; r < e->size && entry; r++) {
+        uint64_t name = entry->names[mesh->peer_of[r]];
+        e->id[r] = id_at(r, r == mesh->rank ? entry->incarnation : name);
+        e->fresh[r] = r != mesh->rank && name != 0;
+    }
+}
+
+static wefti_member_limits limits_of(const weft_mesh *mesh,
+                                     const wefti_elastic_setup *setup) {
+    return (wefti_member_limits){mesh->n_slots, WINDOW + 2 * setup->lag, ROUNDS,
+                                 2 * setup->units + ONE_MORE};
+}
+
+bool wefti_elastic_fits(const weft_mesh *mesh, const wefti_elastic_setup *setup) {
+    wefti_member_limits limits = limits_of(mesh, setup);
+    return wefti_member_fits(&limits);
+}
+
+weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
+                                const wefti_elastic_setup *setup) {
+    wefti_elastic *e;
+    WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *e, "membership", &e));
+    e->setup = *setup;
+    e->feed = feed;
+    e->size = mesh->n_slots;
+    e->n_ranks = setup->joins ? 0 : mesh->world.size;
+    e->me = mesh->rank;
+    e->limits = limits_of(mesh, setup);
+    e->stable = setup->first_step - 1;
+    e->steps = (wefti_member_steps){e->stable, e->stable, e->stable};
+    e->view = e->entered = setup->joins ? 0 : 1;
+    weft_status status = allocate(mesh->ctx, e);
+    if (status == WEFT_OK) status = wefti_elastic_keep_notice(mesh->ctx, e);
+    if (status == WEFT_OK) fill_places(mesh, e);
+    if (status == WEFT_OK) status = create_member(mesh->ctx, mesh, e);
+    if (status == WEFT_OK) status = wefti_elastic_know_witness(ctx, mesh, e);
+    if (status != WEFT_OK) {
+        free_elastic(mesh->ctx, e);
+        return weft_ctx_fail(ctx, status, "%s", weft_ctx_message(mesh->ctx));
+    }
+    pthread_mutex_lock(&mesh->lock);
+    atomic_store(&mesh->elastic, e);
+    wefti_outbox_wake(mesh);
+    pthread_mutex_unlock(&mesh->lock);
+    return WEFT_OK;
+}
+
+void wefti_elastic_destroy(weft_mesh *mesh) {
+    if (mesh->elastic) free_elastic(mesh->ctx, mesh->elastic);
+}
+
+/* --- actions of the machine --- */
+
+/* Lock held. Copies the cut of the machine's view, in ranks. */
+static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
+    wefti_elastic *e = mesh->elastic;
+    int per_step = e->limits.rounds * e->limits.parts;
+    e->n_order = 0;
+    for (int i = 0; i < view->n_nodes; i++) {
+        int r = rank_of_id(e, view->nodes[i].id);
+        if (r < 0) continue;
+        e->fresh[r] = false;
+        e->order[e->n_order++] = r;
+    }
+    for (int r = 0; r < e->size; r++) {
+        e->cut_of[r] = wefti_view_find_departed(view, e->id[r]);
+        e->departed[r] = wefti_view_find(view, e->id[r]) < 0;
+    }
+    e->cut_low = view->cut_low;
+    e->cut_steps = view->cut_steps;
+    for (int d = 0; d < view->n_departed; d++)
+        for (int s = 0; s < view->cut_steps; s++) {
+            const uint16_t *from = wefti_view_holder(&e->limits, view, d, s, 0, 0);
+            int32_t *to = e->holders + ((int64_t)d * e->limits.window + s) * per_step;
+            for (int i = 0; i < per_step; i++)
+                to[i] = from[i] == WEFTI_MEMBER_NOBODY
+                            ? -1
+                            : rank_of_id(e, view->nodes[from[i]].id);
+        }
+}
+
+/* A message whose fate is decided later. Lock held. */
+static void park(weft_mesh *mesh, wefti_arrival *arrival) {
+    arrival->next = mesh->elastic->parked;
+    mesh->elastic->parked = arrival;
+}
+
+/* A message for the ranks' threads. Lock held. */
+static void post(weft_mesh *mesh, wefti_arrival *arrival) {
+    arrival->next = mesh->posted;
+    mesh->posted = arrival;
+}
+
+static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
+    arrival->next = mesh->spare_arrivals;
+    mesh->spare_arrivals = arrival;
+}
+
+/* Lock held. Messages of ranks that are not members yet stay parked. */
+static void unpark(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_arrival *list = e->parked;
+    e->parked = NULL;
+    while (list) {
+        wefti_arrival *arrival = list;
+        list = arrival->next;
+        if (e->fresh[arrival->sender])
+            park(mesh, arrival);
+        else
+            (e->departed[arrival->sender] ? recycle : post)(mesh, arrival);
+    }
+}
+
+static void install(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    const wefti_view *view = wefti_member_view(e->member);
+    double rate_Bps = wefti_elastic_usual_rate(&e->rates);
+    pthread_mutex_lock(&mesh->lock);
+    e->rate_Bps = rate_Bps;
+    e->view = view->number;
+    e->first_step = view->first_step;
+    memcpy(e->was_departed, e->departed, (size_t)e->size * sizeof *e->departed);
+    copy_cut(mesh, view);
+    e->frozen = false;
+    if (e->setup.joins && e->entered == 0 &&
+        e->steps.finished < 0) /* its state will come */
+        e->steps = (wefti_member_steps){view->first_step - 1, view->first_step - 1,
+                                        view->first_step - 1};
+    unpark(mesh);
+    for (wefti_sent_part *part = e->parts; part && !mesh->said_bye; part = part->next)
+        if (e->departed[part->peer] && !wefti_elastic_has_mates(e, part->channel))
+            wefti_elastic_pass_on(mesh, part);
+    wefti_elastic_say_again(mesh);
+    bool whole = wefti_elastic_is_whole(e, mesh->rank);
+    int site = wefti_elastic_lost_whole(e);
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+    for (int r = 0; r < e->size; r++)
+        if (e->departed[r] && !e->fresh[r] && !mesh->peers[r].lost)
+            wefti_outbox_let_go(mesh, r);
+    if (site >= 0)
+        wefti_mesh_blame(
+            mesh, mesh->rank,
+            "site %d of %d has lost all its nodes, and the run goes on without a "
+            "site of several only where one site is left and sites do not gossip; "
+            "resume it from its checkpoint",
+            site + 1, e->setup.sites);
+    if (!whole)
+        wefti_mesh_blame(
+            mesh, mesh->rank,
+            "rank %d (host %s) has lost a rank that holds a part of the same "
+            "copy of the model; the others go on without this copy",
+            mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
+    if (view->number >= WEFTI_MAX_VIEWS)
+        wefti_mesh_blame(mesh, mesh->rank, "membership has changed %d times; start anew",
+                         (int)WEFTI_MAX_VIEWS);
+}
+
+static void send_member(weft_mesh *mesh, const wefti_member_action *a) {
+    int rank = rank_of_id(mesh->elastic, a->peer);
+    if (rank < 0 || rank == mesh->rank) return;
+    wefti_elastic_post(mesh, rank, WEFTI_CHANNEL_MEMBER, 0, a->bytes,
+                       (int64_t)a->n_bytes);
+}
+
+static void feed_once(weft_mesh *mesh, const wefti_member_event *event) {
+    wefti_elastic *e = mesh->elastic;
+    e->random += 0x9E3779B97F4A7C15u;
+    int64_t now = now_us();
+    const wefti_member_actions *todo = wefti_member_step(e->member, event, now,
+                                                         e->random ^ (uint64_t)now);
+    e->wake_us = todo->wake_us;
+    for (int k = 0; k < todo->n; k++) {
+        const wefti_member_action *a = &todo->list[k];
+        if (a->kind == WEFTI_DO_SEND) send_member(mesh, a);
+        if (a->kind == WEFTI_DO_INSTALL) {
+            install(mesh);
+            wefti_elastic_tell_vitals(mesh);
+        }
+        if (a->kind == WEFTI_DO_OUT) wefti_elastic_note_out(mesh, a->out);
+        if (a->kind == WEFTI_DO_RECORD) wefti_elastic_tell_vitals(mesh);
+        if (a->kind == WEFTI_DO_ASK) wefti_elastic_ask_witness(mesh, &a->vote);
+        if (a->kind != WEFTI_DO_FREEZE) continue;
+        pthread_mutex_lock(&mesh->lock);
+        e->frozen = true;
+        pthread_mutex_unlock(&mesh->lock);
+        e->has_frozen = true;
+        e->ballot = a->ballot;
+    }
+}
+
+/* --- messages of departing ranks that are here --- */
+
+static wefti_inventory_entry *entry_of(wefti_elastic *e, int *n, int sender,
+                                       int64_t step) {
+    wefti_node_id id = e->id[sender];
+    for (int i = 0; i < *n; i++)
+        if (e->entries[i].step == step && wefti_node_is(e->entries[i].sender, id))
+            return &e->entries[i];
+    if (*n == max_entries(e)) return NULL;
+    unsigned char *held = e->held + (size_t)*n * (size_t)e->limits.rounds * row_bytes(e);
+    memset(held, 0, (size_t)e->limits.rounds * row_bytes(e));
+    e->entries[*n] = (wefti_inventory_entry){.sender = id, .step = step, .held = held};
+    return &e->entries[(*n)++];
+}
+
+/* Whether a view may still have to decide about a step. */
+static bool is_unfinished(const wefti_elastic *e, int64_t step) {
+    return step > e->stable && step <= e->stable + e->limits.window;
+}
+
+static void count_arrivals(weft_mesh *mesh, const wefti_arrival *list, int *n) {
+    wefti_elastic *e = mesh->elastic;
+    for (const wefti_arrival *a = list; a; a = a->next) {
+        wefti_piece_place place;
+        if (!e->work[a->sender] || !wefti_piece_of(e, a->channel, a->tag, &place) ||
+            !is_unfinished(e, place.step))
+            continue;
+        wefti_inventory_entry *entry = entry_of(e, n, a->sender, place.step);
+        if (!entry) continue;
+        size_t at = (size_t)(entry - e->entries) * (size_t)e->limits.rounds *
+                    row_bytes(e);
+        unsigned char *bits = e->held + at + (size_t)place.round * row_bytes(e);
+        bits[place.part / 8] |= (unsigned char)(1 << place.part % 8);
+        entry->counted = true;
+    }
+}
+
+static void count_taken(wefti_elastic *e, int *n) {
+    for (int r = 0; r < e->size; r++) {
+        if (!e->work[r] || !is_unfinished(e, e->taken[r])) continue;
+        wefti_inventory_entry *entry = entry_of(e, n, r, e->taken[r]);
+        if (entry) entry->counted = true;
+    }
+}
+
+static void sync_steps(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_member_event event = {.kind = WEFTI_EVENT_STEPS};
+    pthread_mutex_lock(&mesh->lock);
+    event.steps = e->steps;
+    double patience_s = wefti_elastic_patience(e);
+    pthread_mutex_unlock(&mesh->lock);
+    if (patience_s != e->patience_s)
+        wefti_member_set_patience(e->member, (int64_t)(patience_s * 1e6));
+    e->patience_s = patience_s;
+    feed_once(mesh, &event);
+}
+
+/* No member needs messages of steps that all members have finished. */
+static void note_stable(weft_mesh *mesh) {
+    int64_t stable = wefti_member_stable(mesh->elastic->member);
+    if (stable <= mesh->elastic->stable) return;
+    wefti_elastic_forget(mesh, stable);
+    wefti_elastic_forget_said(mesh, stable);
+}
+
+static void answer_freeze(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    e->has_frozen = false;
+    sync_steps(mesh); /* frozen: the steps do not change now */
+    if (e->has_frozen) return;
+    note_stable(mesh); /* the window begins after what all have finished by now */
+    int n = 0;
+    for (int r = 0; r < e->size; r++)
+        e->work[r] = wefti_member_departs(e->member, e->id[r]);
+    pthread_mutex_lock(&mesh->lock);
+    count_arrivals(mesh, mesh->posted, &n);
+    count_arrivals(mesh, e->kept, &n);
+    count_taken(e, &n);
+    pthread_mutex_unlock(&mesh->lock);
+    wefti_member_event event = {.kind = WEFTI_EVENT_INVENTORY,
+                                .ballot = e->ballot,
+                                .n_entries = n,
+                                .entries = e->entries};
+    feed_once(mesh, &event);
+}
+
+static void feed(weft_mesh *mesh, const wefti_member_event *event) {
+    wefti_elastic *e = mesh->elastic;
+    feed_once(mesh, event);
+    while (e->has_frozen) answer_freeze(mesh);
+}
+
+/* --- events for the machine --- */
+
+void wefti_elastic_leave(weft_mesh *mesh) {
+    const wefti_member_event leave = {.kind = WEFTI_EVENT_LEAVE};
+    feed(mesh, &leave);
+}
+
+static void feed_connected(weft_mesh *mesh, int rank) {
+    const wefti_member_event event = {.kind = WEFTI_EVENT_CONNECTED,
+                                      .peer = mesh->elastic->id[rank]};
+    feed(mesh, &event);
+}
+
+void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
+    wefti_elastic *e = mesh->elastic;
+    e->closed_s[rank] = e->left_s[rank] = 0;
+    e->replaced_at[rank] = false;
+    e->begun[rank] = -1;
+    pthread_mutex_lock(&mesh->lock);
+    e->id[rank] = id_at(rank, incarnation);
+    e->fresh[rank] = e->departed[rank] = true;
+    e->spoke[rank] = false;
+    e->taken[rank] = e->stable;
+    e->cut_of[rank] = -1;
+    e->reason[rank][0] = 0;
+    e->was_wrong[rank] = false;
+    e->ended[rank] = false;
+    pthread_mutex_unlock(&mesh->lock);
+    feed_connected(mesh, rank);
+}
+
+/* A joiner reports all its connections to the machine, but those that have ended since. */
+static void meet_all(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    e->must_meet = false;
+    pthread_mutex_lock(&mesh->lock);
+    for (int r = 0; r < e->size; r++) {
+        e->ended[r] = e->ended[r] || (e->fresh[r] && mesh->peers[r].lost);
+        e->fresh[r] = e->fresh[r] && !mesh->peers[r].lost;
+    }
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+    for (int r = 0; r < e->size; r++)
+        if (e->fresh[r]) feed_connected(mesh, r);
+}
+
+double wefti_elastic_pump(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    double now_s = wefti_now_s(), next_s = 1;
+    wefti_elastic_watch_rate(&e->rates, mesh, now_s);
+    if (e->must_meet) meet_all(mesh);
+    next_s = fmin(next_s, wefti_elastic_watch_deaths(mesh, now_s));
+    wefti_elastic_hear_witness(mesh, feed);
+    if (now_us() >= e->wake_us) {
+        const wefti_member_event tick = {.kind = WEFTI_EVENT_TICK};
+        sync_steps(mesh);
+        feed(mesh, &tick);
+    }
+    note_stable(mesh);
+    double due_s = (double)(e->wake_us - now_us()) * 1e-6;
+    return due_s < 0 ? 0 : fmin(due_s, next_s);
+}
+
+static void hear_piece(weft_mesh *mesh, int r, int64_t step) {
+    wefti_elastic *e = mesh->elastic;
+    double now_s = wefti_now_s();
+    if (step <= e->begun[r] && now_s - e->told_s[r] < tell_every_s) return;
+    if (step > e->begun[r]) e->begun[r] = step;
+    e->told_s[r] = now_s;
+    wefti_member_event event = {.kind = WEFTI_EVENT_DATA, .peer = e->id[r]};
+    event.steps.begun = e->begun[r];
+    feed(mesh, &event);
+}
+
+/* --- incoming messages --- */
+
+typedef struct trailer {
+    uint32_t sender, channel;
+} trailer;
+
+/* A rank asks for a lost rank's message. */
+static void answer_ask(weft_mesh *mesh, const wefti_arrival *ask) {
+    trailer about;
+    void *copy = NULL;
+    if (ask->n_bytes != sizeof about) return;
+    memcpy(&about, ask->data, sizeof about);
+    pthread_mutex_lock(&mesh->lock);
+    const wefti_arrival *a = wefti_elastic_find(mesh, (int)about.sender,
+                                                (int)about.channel, ask->tag);
+    int64_t n = a ? a->n_bytes : 0;
+    if (a &&
+        wefti_alloc(mesh->ctx, (size_t)n + sizeof about, "a message", &copy) == WEFT_OK) {
+        memcpy(copy, a->data, (size_t)n);
+        memcpy((char *)copy + n, &about, sizeof about);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    if (copy)
+        wefti_elastic_post(mesh, ask->sender, WEFTI_CHANNEL_RELAY, ask->tag, copy,
+                           n + (int64_t)sizeof about);
+    wefti_free(mesh->ctx, copy);
+}
+
+/* A lost rank's message from a rank that has it: handled as if the lost rank had sent it. */
+static bool open_relay(weft_mesh *mesh, wefti_arrival *arrival) {
+    trailer about;
+    const wefti_elastic *e = mesh->elastic;
+    int64_t n = arrival->n_bytes - (int64_t)sizeof about;
+    if (n < 0) return false;
+    memcpy(&about, (char *)arrival->data + n, sizeof about);
+    if (about.sender >= (uint32_t)e->size || !e->departed[about.sender] ||
+        about.channel >= WEFTI_CHANNEL_PART)
+        return false;
+    arrival->sender = (int)about.sender;
+    arrival->channel = (int)about.channel;
+    arrival->n_bytes = n;
+    return true;
+}
+
+static void take_member(weft_mesh *mesh, const wefti_arrival *arrival) {
+    mesh->elastic->spoke[arrival->sender] = true;
+    wefti_member_event event = {.kind = WEFTI_EVENT_MESSAGE,
+                                .peer = mesh->elastic->id[arrival->sender],
+                                .bytes = arrival->data,
+                                .n_bytes = (size_t)arrival->n_bytes};
+    sync_steps(mesh);
+    feed(mesh, &event);
+}
+
+static void put(weft_mesh *mesh, wefti_arrival *arrival,
+                void (*where)(weft_mesh *mesh, wefti_arrival *arrival)) {
+    pthread_mutex_lock(&mesh->lock);
+    arrival->arrival_s = wefti_now_s();
+    where(mesh, arrival);
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_piece_place place;
+    int channel = arrival->channel;
+    if (!e) { /* the others are ahead, and will repeat these messages */
+        if (channel < WEFTI_CHANNEL_PART) return false;
+        put(mesh, arrival, recycle);
+        return true;
+    }
+    if (channel == WEFTI_CHANNEL_MEMBER) take_member(mesh, arrival);
+    if (channel == WEFTI_CHANNEL_ASK) answer_ask(mesh, arrival);
+    if (channel == WEFTI_CHANNEL_NOTICE) wefti_elastic_take_notice(mesh, arrival);
+    bool relayed = channel == WEFTI_CHANNEL_RELAY && open_relay(mesh, arrival);
+    if (channel >= WEFTI_CHANNEL_NOTICE) {
+        put(mesh, arrival, relayed ? post : recycle);
+        return true;
+    }
+    int sender = arrival->sender;
+    if (e->fresh[sender]) {
+        put(mesh, arrival, park);
+        return true;
+    }
+    if (e->departed[sender]) {
+        put(mesh, arrival, recycle);
+        return true;
+    }
+    if (e->frozen && wefti_member_departs(e->member, e->id[sender])) {
+        put(mesh, arrival, park);
+        return true;
+    }
+    if (wefti_elastic_heard(mesh, arrival)) {
+        put(mesh, arrival, recycle);
+        return true;
+    }
+    bool is_piece = wefti_piece_of(e, channel, arrival->tag, &place);
+    put(mesh, arrival, post);
+    if (is_piece) hear_piece(mesh, sender, place.sent);
+    return true;
+}

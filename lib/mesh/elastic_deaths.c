@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* Which processes have died, and who can know it. That a connection ended and that a call
+ * is refused prove nothing: a firewall does both, and so does a run that has ended while
+ * this process slept. Evidence against a member whose connection has ended:
+ *
+ *     its host says so (guard.h), with what it had promised     RECORD: proof, and a vote less
+ *     its own farewell came, and nothing that is waited for     DEAD
+ *     another process has its port, on its machine, and it      DEAD
+ *     does not answer there
+ *     none of these within closed_patience_s                    CLOSED: a suspicion
+ *
+ * A process that hears too few others (PAUSED) goes on inquiring. If one of them lives that
+ * can not be heard because the connection has ended, one of the two has to come back as a
+ * new process: the one whose view is older, and of equal views the higher-numbered. */
+#include <math.h>
+
+#include "base/clock.h"
+#include "mesh/elastic.h"
+#include "start/vitals.h"
+
+static const double closed_patience_s = 1.0, left_patience_s = 1.0,
+                    entrance_patience_s = 5, inquire_every_s = 2e-3, tell_every_s = 0.05,
+                    call_every_s = 0.25;
+
+static bool is_member(const wefti_elastic *e, int r) {
+    return !e->departed[r] && !e->fresh[r];
+}
+
+/* --- how this process stands --- */
+
+void wefti_elastic_tell_vitals(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    weft_transport *t = mesh->transport;
+    unsigned char now[WEFTI_VITALS_BYTES], after[WEFTI_VITALS_BYTES];
+    if (!t->ops->keep || mesh->said_bye) return;
+    wefti_member_state state = wefti_member_get_state(e->member);
+    const wefti_view *view = wefti_member_view(e->member);
+    wefti_vitals v = {.state = WEFTI_VITAL_ENDED,
+                      .id = e->id[mesh->rank],
+                      .view = view->number,
+                      .record = wefti_member_own_record(e->member)};
+    wefti_vitals_write(&v, e->setup.run, after);
+    if (state == WEFTI_MEMBER_PAUSED)
+        v.state = WEFTI_VITAL_PAUSED;
+    else if (state != WEFTI_MEMBER_OUT)
+        v.state = WEFTI_VITAL_LIVES;
+    wefti_vitals_write(&v, e->setup.run, now);
+    t->ops->keep(t, now, after, WEFTI_VITALS_BYTES, view->n_nodes - 1);
+    e->told_state = state;
+}
+
+/* --- what others say --- */
+
+static void feed_closed(weft_mesh *mesh, int rank, wefti_evidence evidence) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_member_event event = {
+        .kind = WEFTI_EVENT_CLOSED, .peer = e->id[rank], .evidence = evidence};
+    e->closed_s[rank] = -1;
+    e->feed(mesh, &event);
+}
+
+static void feed_record(weft_mesh *mesh, int rank, const wefti_member_record *record) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_member_event event = {
+        .kind = WEFTI_EVENT_RECORD, .peer = e->id[rank], .record = *record};
+    e->closed_s[rank] = -1;
+    e->feed(mesh, &event);
+}
+
+/* Inquires at the place of a rank. [out] v->state NONE: nothing was said by the process
+ * that this rank is. Returns false while there is no answer. */
+static bool inquire(weft_mesh *mesh, int rank, wefti_vitals *v) {
+    wefti_elastic *e = mesh->elastic;
+    weft_transport *t = mesh->transport;
+    unsigned char bytes[WEFTI_VITALS_BYTES];
+    *v = (wefti_vitals){.state = WEFTI_VITAL_NONE};
+    if (!t->ops->inquire) return false;
+    int n = t->ops->inquire(t, mesh->peer_of[rank], bytes, (int)sizeof bytes);
+    if (n == -1) return false;
+    if (!wefti_vitals_read(bytes, n, e->setup.run, v) ||
+        !wefti_node_is(v->id, e->id[rank]))
+        v->state = WEFTI_VITAL_NONE;
+    return true;
+}
+
+/* A connection has ended, at closed_s. */
+static void inquire_after(weft_mesh *mesh, int rank, double now_s) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_vitals v;
+    bool answered = inquire(mesh, rank, &v);
+    bool late = now_s - e->closed_s[rank] > closed_patience_s;
+    if (v.state == WEFTI_VITAL_ENDED)
+        feed_record(mesh, rank, &v.record);
+    else if (e->replaced_at[rank] && v.state == WEFTI_VITAL_NONE && (answered || late))
+        feed_closed(mesh, rank, WEFTI_EVIDENCE_DEAD);
+    else if (late)
+        feed_closed(mesh, rank, WEFTI_EVIDENCE_CLOSED);
+}
+
+/* A process that is about to join has found this member's port free on its machine. It is
+ * not believed against a member that is heard. */
+void wefti_elastic_hear_replaced(weft_mesh *mesh, int rank) {
+    wefti_elastic *e = mesh->elastic;
+    bool silent = mesh->peers[rank].lost || wefti_member_suspects(e->member, e->id[rank]);
+    if (rank == mesh->rank || !is_member(e, rank) || !silent) return;
+    e->replaced_at[rank] = true;
+    if (e->closed_s[rank] <= 0) e->closed_s[rank] = wefti_now_s();
+}
+
+/* --- ranks that end --- */
+
+/* A connection has ended. Of a rank given up earlier (misses), only now the place becomes
+ * free. */
+void wefti_elastic_lose(weft_mesh *mesh, int rank) {
+    wefti_elastic *e = mesh->elastic;
+    bool known = e->closed_s[rank] != 0;
+    if (mesh->peers[rank].lost) return;
+    mesh->peers[rank].lost = true;
+    if (!known) e->closed_s[rank] = wefti_now_s();
+    pthread_mutex_lock(&mesh->lock);
+    e->fresh[rank] = false;
+    e->ended[rank] = true;
+    e->given_s[rank] = 0; /* the process that was promised this place had come */
+    pthread_mutex_unlock(&mesh->lock);
+    wefti_outbox_forget(mesh, rank);
+    wefti_elastic_check_copy(mesh, rank);
+    pthread_cond_broadcast(&mesh->changed); /* a joiner may be alone now */
+    if (!known) inquire_after(mesh, rank, e->closed_s[rank]);
+}
+
+/* Whether this rank waits for something that a rank which has left will never send: its
+ * farewell came after all its messages to this rank. left_patience_s covers its messages to
+ * others. */
+static bool misses(weft_mesh *mesh, int rank, double now_s) {
+    wefti_elastic *e = mesh->elastic;
+    pthread_mutex_lock(&mesh->lock);
+    bool in_step = e->in_step && e->steps.begun > e->begun[rank];
+    bool between = e->gathers && now_s - e->left_s[rank] > left_patience_s;
+    bool may_be_missed = is_member(e, rank);
+    pthread_mutex_unlock(&mesh->lock);
+    return may_be_missed && (in_step || between);
+}
+
+/* Ranks that ended before the others: the remaining ranks continue without them. */
+static bool part_with_who_left(weft_mesh *mesh, double now_s) {
+    wefti_elastic *e = mesh->elastic;
+    bool any = false;
+    for (int r = 0; r < e->size; r++) {
+        if (!mesh->peers[r].left || mesh->said_bye || e->closed_s[r] != 0) continue;
+        if (e->left_s[r] <= 0) e->left_s[r] = now_s;
+        any = true;
+        if (misses(mesh, r, now_s)) feed_closed(mesh, r, WEFTI_EVIDENCE_DEAD);
+    }
+    return any;
+}
+
+/* Whether this process has to come back as a new one, since the other lives and neither can
+ * hear the other any more. */
+static bool yields_to(const weft_mesh *mesh, int rank, const wefti_vitals *v) {
+    const wefti_elastic *e = mesh->elastic;
+    const wefti_view *view = wefti_member_view(e->member);
+    bool lives = v->state == WEFTI_VITAL_LIVES || v->state == WEFTI_VITAL_PAUSED;
+    if (!lives || !mesh->peers[rank].lost || v->view < view->number) return false;
+    return v->view > view->number ||
+           wefti_view_find(view, e->id[rank]) < wefti_member_number(e->member);
+}
+
+/* Paused: whoever is not heard is inquired after, again and again. */
+static bool call_the_silent(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return false;
+    for (int r = 0; r < e->size; r++) {
+        wefti_vitals v;
+        if (r == mesh->rank || !is_member(e, r) || e->closed_s[r] > 0 ||
+            !wefti_member_suspects(e->member, e->id[r]) || !inquire(mesh, r, &v))
+            continue;
+        if (v.state == WEFTI_VITAL_ENDED) feed_record(mesh, r, &v.record);
+        if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return true;
+        if (!yields_to(mesh, r, &v)) continue;
+        wefti_elastic_note_out(mesh, WEFTI_OUT_EVICTED);
+        return true;
+    }
+    return true;
+}
+
+/* A process on its way in that has fallen silent keeps its place, and all others, out. */
+static void drop_silent_joiners(weft_mesh *mesh, double now_s) {
+    const wefti_elastic *e = mesh->elastic;
+    const weft_transport *t = mesh->transport;
+    for (int r = 0; r < e->size && e->view > 0 && t->ops->hang_up; r++) {
+        bool silent = now_s - mesh->peers[r].heard_s > entrance_patience_s;
+        if (e->fresh[r] && silent && !mesh->peers[r].lost)
+            t->ops->hang_up(mesh->transport, mesh->peer_of[r]);
+    }
+}
+
+double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s) {
+    wefti_elastic *e = mesh->elastic;
+    double next_s = (double)INFINITY;
+    drop_silent_joiners(mesh, now_s);
+    if (part_with_who_left(mesh, now_s)) next_s = tell_every_s;
+    if (call_the_silent(mesh)) next_s = call_every_s;
+    for (int r = 0; r < e->size; r++) {
+        if (e->closed_s[r] <= 0) continue;
+        inquire_after(mesh, r, now_s);
+        next_s = inquire_every_s;
+    }
+    if (wefti_member_get_state(e->member) != e->told_state)
+        wefti_elastic_tell_vitals(mesh);
+    return next_s;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* The user's rules for membership, translated for the machine, and patience: how long the
+ * others wait for a process that lives but does not send.
+ *
+ *     patience = elastic.patience, or max(30 s, 5 s_max)    s_max: the longest of the last steps
+ *
+ * A step takes as long as that of the slowest rank, since all wait for it. So a machine
+ * that is always slow is never given up, but one that has stopped is. Patience begins after
+ * the first steps; before that, ranks wait for a slow start without limit. Giving up a live
+ * process means that a person has to restart it, waiting too long costs only half a minute:
+ * hence the 30 s. */
+#include "mesh/elastic.h"
+
+#include <math.h>
+
+static const double least_patience_s = 30, patience_steps = 5, step_decay = 0.95;
+enum { STEPS_TO_TELL = 3 };
+
+void wefti_elastic_set_policy(const wefti_elastic_setup *setup,
+                              wefti_member_policy *out) {
+    const wefti_elastic_policy *p = &setup->policy;
+    out->handover = true;
+    out->unit = setup->shards;
+    out->split = p->split;
+    if (p->witness && p->witness[0]) out->tie = WEFTI_TIE_WITNESS;
+    out->silence_us = (int64_t)(p->silence_s * 1e6);
+    out->pause_us = (int64_t)(p->pause_s * 1e6);
+    out->patience_us = p->patience_s > 0 ? (int64_t)(p->patience_s * 1e6) : 0;
+    out->rests_count = p->own_loop;
+}
+
+double wefti_elastic_patience(const wefti_elastic *e) {
+    double said_s = e->setup.policy.patience_s;
+    if (said_s != 0) return fmax(said_s, 0);
+    return e->step_s > 0 ? fmax(least_patience_s, patience_steps * e->step_s) : 0;
+}
+
+void wefti_elastic_learn_step(wefti_elastic *e, double step_s) {
+    if (++e->n_steps < STEPS_TO_TELL) return;
+    e->step_s = fmax(step_decay * e->step_s, step_s);
+}
+
+enum { BASE_CHANNELS = (1 << WEFTI_VIEW_SHIFT) - 1 };
+
+/* The ranks' status is sent after all passes of the step. */
+void wefti_elastic_note_sent(weft_mesh *mesh, int channel, int64_t tag) {
+    wefti_elastic *e = mesh->elastic;
+    bool is_status = e && (channel & BASE_CHANNELS) == WEFTI_GROUP_WORLD * 8;
+    if (is_status && tag > e->steps.sent && tag <= e->steps.begun) e->steps.sent = tag;
+}

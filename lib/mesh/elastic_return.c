@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* The way back for a live process that the others have continued without.
+ *
+ *     stood still, or behind a cut link --> heard again: EVICTED     the others train; it is out
+ *     too few others for elastic.pause  --> NO_QUORUM                they may train, or may not
+ *
+ * Its parameters and state are those of an earlier step, and its incarnation number is not
+ * accepted again. So it joins like any other process: with a new incarnation, and with
+ * parameters and state from the others. Of the old mesh it keeps only where the ranks that
+ * it knew listened; any of these, or a successor at the same address, admits it or tells
+ * which process does (latecomer.h).
+ *
+ * A rank whose numbers are wrong (WEFTI_FACT_WRONG) leaves before it has sent any of them,
+ * and comes back for those of the others.
+ *
+ * The rank that leads may notice first, before any message says so, that another process
+ * has taken over the run folder: it then fails by itself, and also goes back.
+ *
+ * Ranks that share a copy of the model are left behind together, but are informed one after
+ * another: the first one informed fails, and makes the others fail before they are
+ * informed. The others may go back if the failed one had been left behind. */
+#include <stdio.h>
+#include <string.h>
+
+#include "mesh/elastic.h"
+
+/* Appends the address where a rank listens; false: it does not fit any more. */
+static bool add_door(const weft_mesh *mesh, int rank, char *out, size_t size) {
+    const weft_transport *t = mesh->transport;
+    char door[128];
+    size_t n = strlen(out);
+    if (!t->ops->where || !t->ops->where(t, mesh->peer_of[rank], door, sizeof door))
+        return true;
+    if (n + strlen(door) + 2 > size) return false;
+    snprintf(out + n, size - n, "%s%s", n ? "," : "", door);
+    return true;
+}
+
+void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
+    wefti_elastic *e = mesh->elastic;
+    char text[WEFTI_WAY_BACK_BYTES] = "";
+    int S = e->setup.shards;
+    for (int r = 0; r < e->size; r++)
+        if (r / S != mesh->rank / S && !add_door(mesh, r, text, sizeof text)) break;
+    pthread_mutex_lock(&mesh->lock);
+    bool lives = out == WEFTI_OUT_EVICTED || out == WEFTI_OUT_NO_QUORUM ||
+                 (out == WEFTI_OUT_LEFT && (e->replaced || e->wrong));
+    if (lives)
+        memcpy(e->way_back, text, sizeof text); /* a later LEFT does not change this */
+    e->is_out = true;
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+#define WEFTI_OTHER_RUN                                                                  \
+    "it was refused, for its configuration, or its text or tensors, are not the run's"
+
+void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
+    static const char *const why[] = {
+        [WEFTI_OUT_NONE] = "it is out",
+        [WEFTI_OUT_LEFT] = "it has left",
+        [WEFTI_OUT_EVICTED] = WEFTI_LEFT_BEHIND,
+        [WEFTI_OUT_NO_QUORUM] = "it hears too few of the others to go on",
+        [WEFTI_OUT_REFUSED] = WEFTI_OTHER_RUN,
+        [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
+        [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
+    wefti_elastic_note_way_back(mesh, out);
+    if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
+    wefti_mesh_blame(mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s",
+                     mesh->rank, weft_mesh_host_of(mesh, mesh->rank), why[out],
+                     wefti_elastic_witness_text(mesh->elastic, out));
+}
+
+void wefti_elastic_check_copy(weft_mesh *mesh, int rank) {
+    int S = mesh->elastic->setup.shards;
+    if (rank / S == mesh->rank / S && !mesh->elastic->departed[rank])
+        wefti_mesh_blame(
+            mesh, rank,
+            "rank %d (host %s), which held a part of the same copy of the model, "
+            "has ended",
+            rank, weft_mesh_host_of(mesh, rank));
+}
+
+void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, weft_status status,
+                                const char *text) {
+    wefti_elastic *e = mesh->elastic;
+    bool shares = sender / e->setup.shards == mesh->rank / e->setup.shards;
+    bool wrong = status == WEFT_ERR_NUMERIC;
+    pthread_mutex_lock(&mesh->lock);
+    bool last = wrong && wefti_elastic_count_fault(mesh, sender);
+    snprintf(e->reason[sender], sizeof e->reason[sender], "%.150s%s", text,
+             last ? "; it is not taken in again" : "");
+    e->was_wrong[sender] = wrong;
+    e->wrong = e->wrong || (shares && wrong);
+    pthread_mutex_unlock(&mesh->lock);
+    if (shares && (wrong || strstr(text, WEFTI_LEFT_BEHIND)))
+        wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
+    wefti_elastic_check_copy(mesh, sender);
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/* The ranks' side of a mesh that continues after losses (elastic.h): where a step begins
+ * and ends, and how a rank gets from one world into the next.
+ *
+ *     begin(step) ... finish(step)   begin(step) ... finish(step)   begin -> changed -> enter
+ *
+ * The progress thread may install a view at any time. The view's world begins with the
+ * view's first step, which is after every step that any member has begun. The ranks of a
+ * world are the members of the view in its order: those that have been members longest come
+ * first, so the rank that writes the run folder has never just joined. With sites, ranks
+ * are listed in this order site by site, and sites in the order of their first members. */
+#define _GNU_SOURCE
+#include "mesh/elastic.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+/* How long a joiner waits for the next one of the processes that share its copy of the
+ * model. */
+static const double unit_patience_s = 60;
+
+/* How long a rejected process waits for the reason; it is rejected in any case. */
+static const double notice_s = 3;
+
+/* Within this time after a failure the machine knows what has become of this process. */
+static const double verdict_s = 2;
+
+weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
+                                bool *changed) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    *changed = false;
+    if (!e) return WEFT_OK;
+    pthread_mutex_lock(&mesh->lock);
+    while (e->frozen && !atomic_load(&mesh->world.poisoned))
+        pthread_cond_wait(&mesh->changed, &mesh->lock);
+    *changed = e->view > e->entered && e->first_step <= step;
+    if (!*changed) e->steps.begun = step;
+    e->in_step = !*changed;
+    e->begun_s = wefti_now_s();
+    pthread_mutex_unlock(&mesh->lock);
+    if (!atomic_load(&mesh->world.poisoned)) return WEFT_OK;
+    return wefti_world_poisoned_error(ctx, &mesh->world);
+}
+
+/* Lock held. Parts of finished exchanges, all answers to which are here. */
+static void forget_parts(wefti_elastic *e, int64_t step) {
+    for (wefti_sent_part **link = &e->parts; *link;) {
+        wefti_sent_part *part = *link;
+        wefti_piece_place place;
+        if (wefti_piece_of(e, part->channel, part->tag, &place) && place.step > step) {
+            link = &part->next;
+            continue;
+        }
+        *link = part->next;
+        part->next = e->spare_parts;
+        e->spare_parts = part;
+    }
+}
+
+/* Lock held. How many ranks of this rank's copy of the model are here, itself included. */
+static int count_unit(const weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    int S = e->setup.shards, first = mesh->rank / S * S, n = 1;
+    for (int r = first; r < first + S && r < e->size; r++)
+        n += r != mesh->rank && e->fresh[r];
+    return n;
+}
+
+/* Lock held. Whether any rank outside its own copy is still connected to this joiner. */
+static bool hears_anybody(const weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    for (int r = 0; r < e->size; r++)
+        if (e->fresh[r] && r / e->setup.shards != mesh->rank / e->setup.shards)
+            return true;
+    return false;
+}
+
+static weft_status refuse_nobody(weft_ctx *ctx, const weft_mesh *mesh) {
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_PEER,
+        "rank %d (host %s) was not taken in: the run has ended, or all whom it "
+        "was connected to are lost",
+        mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
+}
+
+const void *wefti_elastic_await_notice(weft_mesh *mesh, int64_t *n) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    double until_s = wefti_now_s() + notice_s;
+    *n = 0;
+    if (!e) return NULL;
+    pthread_mutex_lock(&mesh->lock);
+    while (e->refused && !e->heard_notice && !atomic_load(&mesh->world.poisoned) &&
+           wefti_now_s() < until_s)
+        wefti_mesh_wait(mesh, until_s);
+    *n = e->n_heard;
+    const void *notice = e->heard_notice;
+    pthread_mutex_unlock(&mesh->lock);
+    return notice;
+}
+
+static weft_status refuse_other(weft_ctx *ctx, const weft_mesh *mesh) {
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "rank %d (host %s) was refused, for its configuration, or its "
+                         "text or tensors, are not "
+                         "the run's",
+                         mesh->rank, weft_mesh_host_of(mesh, mesh->rank));
+}
+
+/* Waits for the view that contains this rank. If a copy of the model is spread over several
+ * ranks, they all enter together, so this also waits for the other ranks of the copy. */
+weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *step) {
+    wefti_elastic *e = mesh->elastic;
+    double until_s = wefti_now_s() + unit_patience_s;
+    int n = 0;
+    pthread_mutex_lock(&mesh->lock);
+    while (e->view == 0 && !e->refused && hears_anybody(mesh) &&
+           !atomic_load(&mesh->world.poisoned)) {
+        int before = n;
+        n = count_unit(mesh);
+        if (n > before) until_s = wefti_now_s() + unit_patience_s;
+        bool all = n == e->setup.shards;
+        if (!all && wefti_now_s() >= until_s) break;
+        wefti_mesh_wait(mesh, all ? (double)INFINITY : until_s);
+    }
+    bool entered = e->view > 0, alone = !entered && !hears_anybody(mesh);
+    bool refused = e->refused;
+    *step = e->first_step;
+    pthread_mutex_unlock(&mesh->lock);
+    if (atomic_load(&mesh->world.poisoned))
+        return wefti_world_poisoned_error(ctx, &mesh->world);
+    if (entered) return WEFT_OK;
+    if (refused) return refuse_other(ctx, mesh);
+    if (alone) return refuse_nobody(ctx, mesh);
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_PEER,
+        "%d process%s of host %s came into the run, expected %d, which share "
+        "one copy of the model: start weft train --join that often on this "
+        "machine",
+        n, n > 1 ? "es" : "", weft_mesh_host_of(mesh, mesh->rank), e->setup.shards);
+}
+
+void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e) return;
+    pthread_mutex_lock(&mesh->lock);
+    if (step > e->steps.sent) e->steps.sent = step;
+    if (e->in_step) wefti_elastic_learn_step(e, wefti_now_s() - e->begun_s);
+    if (counted > e->steps.finished) e->steps.finished = counted;
+    e->in_step = false;
+    forget_parts(e, step);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+/* Returns when the progress thread has dropped the old messages: messages of the next world
+ * for the same steps must not be confused with them. */
+void wefti_elastic_drop_ahead(weft_mesh *mesh, int64_t step) {
+    pthread_mutex_lock(&mesh->lock);
+    mesh->moot_from = step;
+    wefti_outbox_wake(mesh);
+    while (mesh->moot_from >= 0) wefti_mesh_wait(mesh, (double)INFINITY);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+void wefti_elastic_gather(weft_mesh *mesh, bool gathers) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e) return;
+    pthread_mutex_lock(&mesh->lock);
+    e->gathers = gathers;
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e || atomic_load(&mesh->world.poisoned)) return false;
+    pthread_mutex_lock(&mesh->lock);
+    bool newer = e->view > e->entered;
+    pthread_mutex_unlock(&mesh->lock);
+    if (newer) weft_ctx_clear(ctx);
+    return newer;
+}
+
+static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
+    arrival->next = mesh->spare_arrivals;
+    mesh->spare_arrivals = arrival;
+}
+
+/* Lock held. Recycles messages of communicators that no longer exist. */
+static void drop_old(weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    int first = (int)(e->view - 1) << WEFTI_VIEW_SHIFT;
+    for (wefti_arrival **link = &mesh->posted; *link;) {
+        wefti_arrival *arrival = *link;
+        wefti_piece_place place;
+        bool old = arrival->channel < first || arrival->channel >= WEFTI_CHANNEL_PART;
+        bool asked = wefti_piece_of(e, arrival->channel, arrival->tag, &place) &&
+                     place.step > e->stable; /* another rank may need it */
+        if (!old || asked) {
+            link = &arrival->next;
+            continue;
+        }
+        *link = arrival->next;
+        recycle(mesh, arrival);
+    }
+}
+
+/* Appends "rank 2 (host b)", and what that rank reported, to a list. */
+static void add_name(const weft_mesh *mesh, int r, const char *said, char *text,
+                     size_t size) {
+    size_t n = strlen(text);
+    if (n + 1 >= size) return;
+    snprintf(text + n, size - n, "%srank %d (host %s)%s%s", n ? ", " : "", r,
+             weft_mesh_host_of(mesh, r), said[0] ? ": " : "", said);
+}
+
+/* Lists the ranks lost since the last world, and those that joined; a place with a new
+ * process is in both lists. */
+static void say_change(const weft_mesh *mesh, wefti_elastic_world *out,
+                       const uint64_t *was_here) {
+    const wefti_elastic *e = mesh->elastic;
+    for (int r = 0; r < e->size; r++) {
+        uint64_t now = e->departed[r] ? 0 : e->id[r].incarnation;
+        if (was_here[r] == now) continue;
+        if (was_here[r]) {
+            out->n_lost++;
+            add_name(mesh, r, now ? "" : e->reason[r], out->text, sizeof out->text);
+        }
+        if (!now) continue;
+        out->n_joined++;
+        add_name(mesh, r, "", out->joined, sizeof out->joined);
+    }
+}
+
+/* Whether the world under construction contains a site already. */
+static bool is_listed(const wefti_elastic *e, int site) {
+    for (int i = 0; i < e->n_ranks; i++)
+        if (wefti_elastic_site_of(&e->setup, e->ranks[i]) == site) return true;
+    return false;
+}
+
+/* Adds the whole copies of the site to which the view's member number `first` belongs. */
+static void list_site(wefti_elastic *e, int first) {
+    int site = wefti_elastic_site_of(&e->setup, e->order[first]);
+    for (int i = first; i < e->n_order; i++) {
+        int r = e->order[i];
+        if (wefti_elastic_site_of(&e->setup, r) == site && wefti_elastic_is_whole(e, r))
+            e->ranks[e->n_ranks++] = r;
+    }
+}
+
+weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
+                                wefti_elastic_world *out) {
+    wefti_elastic *e = mesh->elastic;
+    uint64_t *was_here; /* the name at each place in the last world; 0: none */
+    WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof *was_here, "membership", &was_here));
+    pthread_mutex_lock(&mesh->lock);
+    memcpy(was_here, e->was, (size_t)e->size * sizeof *was_here);
+    *out = (wefti_elastic_world){.number = e->view, .first_step = e->first_step};
+    e->entered = e->view;
+    e->n_ranks = 0;
+    for (int i = 0; i < e->n_order; i++)
+        if (!is_listed(e, wefti_elastic_site_of(&e->setup, e->order[i]))) list_site(e, i);
+    for (int i = 0; i < e->n_ranks; i++)
+        if (e->ranks[i] == mesh->rank) e->me = i;
+    for (int r = 0; r < e->size; r++)
+        e->was[r] = e->departed[r] ? 0 : e->id[r].incarnation;
+    drop_old(mesh);
+    say_change(mesh, out, was_here);
+    pthread_mutex_unlock(&mesh->lock);
+    out->rank = e->me;
+    out->size = e->n_ranks;
+    wefti_free(ctx, was_here);
+    return WEFT_OK;
+}
+
+/* --- the way back (elastic_return.c) --- */
+
+void wefti_elastic_note(weft_mesh *mesh, wefti_elastic_fact fact) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (!e) return;
+    pthread_mutex_lock(&mesh->lock);
+    *(fact == WEFTI_FACT_OVER    ? &e->over
+      : fact == WEFTI_FACT_WRONG ? &e->wrong
+                                 : &e->replaced) = true;
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+/* Lock held. Whether some other copy of the model is whole, and none of its ranks has
+ * reported that what it computed is wrong. */
+static bool is_any_right(const weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    int S = e->setup.shards;
+    for (int c = 0; c < e->size / S; c++) {
+        bool right = c != mesh->rank / S;
+        for (int r = c * S; r < (c + 1) * S; r++)
+            right = right && !e->departed[r] && !e->was_wrong[r];
+        if (right) return true;
+    }
+    return false;
+}
+
+bool weft_mesh_way_back(weft_mesh *mesh, char *out, size_t size) {
+    wefti_elastic *e = mesh ? mesh->elastic : NULL;
+    if (size > 0) out[0] = 0;
+    if (!e) return false;
+    pthread_mutex_lock(&mesh->lock);
+    double until_s = wefti_now_s() + verdict_s;
+    while (!e->is_out && wefti_now_s() < until_s) wefti_mesh_wait(mesh, until_s);
+    bool known = e->way_back[0] && strlen(e->way_back) < size &&
+                 (!e->wrong || is_any_right(mesh));
+    if (known) snprintf(out, size, "%s", e->way_back);
+    pthread_mutex_unlock(&mesh->lock);
+    return known;
+}
+
+double wefti_elastic_rate(weft_mesh *mesh) {
+    pthread_mutex_lock(&mesh->lock);
+    double rate_Bps = mesh->elastic ? mesh->elastic->rate_Bps : 0;
+    pthread_mutex_unlock(&mesh->lock);
+    return rate_Bps;
+}
+
+bool wefti_elastic_same_host(const weft_mesh *mesh, int a, int b) {
+    const wefti_elastic *e = mesh->elastic;
+    return e ? wefti_mesh_same_host(mesh, e->ranks[a], e->ranks[b])
+             : wefti_mesh_same_host(mesh, a, b);
+}

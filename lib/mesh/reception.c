@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Which process may join: a member's answer to a process that calls while the run trains
+ * (latecomer.h draws the protocol, seats.c sends the answers). This code runs on the
+ * progress thread.
+ *
+ *     asks for any place     the first member gives the lowest free one, and no second one before
+ *                            that process is a member or has gone: so all processes that join are
+ *                            connected to each other, too
+ *     asks for this place    every member accepts, if it sees the place as free
+ *
+ * If several processes share a copy of the model (a unit: neighbouring places), a process
+ * that joins waits for the others of its unit, and all of them become members at once. The
+ * first one gets a place in an empty unit; the others, from the same host, get the
+ * remaining places of this unit. Units of several hosts may wait at the same time, so an
+ * incomplete unit does not delay others. Each caller must also be accepted by all waiting
+ * processes, which are not members yet.
+ *
+ * A place is free when no process is connected there, the members have continued without
+ * the former process, and all steps in which that process took part are finished
+ * everywhere: until then its number refers to it. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "mesh/elastic.h"
+
+/* How long a place is reserved for the process that was told of it. */
+static const double kept_s = 3;
+
+/* Lock held. */
+static bool is_free(const weft_mesh *mesh, int r) {
+    const wefti_elastic *e = mesh->elastic;
+    const wefti_peer *peer = &mesh->peers[r];
+    bool silent = peer->lost && e->closed_s[r] <= 0 && !peer->quick.first &&
+                  !peer->bulk.first && peer->n_flying == 0;
+    bool over = e->cut_of[r] < 0 || e->stable >= e->first_step - 1;
+    return r != mesh->rank && silent && e->departed[r] && !e->fresh[r] && over;
+}
+
+/* Connected, not a member yet, and able to accept the processes that join next. */
+static bool waits(const wefti_elastic *e, int r) { return e->fresh[r] && e->spoke[r]; }
+
+/* Lock held. Whether a process is about to join: it has been given a place, or is connected
+ * but can not accept others yet; if a copy of the model is one process, until it is a
+ * member. */
+static bool is_busy(const wefti_elastic *e, double now_s) {
+    for (int r = 0; r < e->size; r++) {
+        bool kept = e->given_s[r] > 0 && now_s - e->given_s[r] < kept_s;
+        if (waits(e, r) && e->setup.shards > 1) continue;
+        if (e->fresh[r] || (kept && e->departed[r])) return true;
+    }
+    return e->frozen;
+}
+
+/* Lock held. Whether the unit whose first place is r is empty and can be filled. */
+static bool is_empty_unit(const weft_mesh *mesh, int r) {
+    int end = r + mesh->elastic->setup.shards;
+    for (; r < end; r++)
+        if (!is_free(mesh, r)) return false;
+    return true;
+}
+
+/* Whether the caller runs on the machine of a process. */
+static bool is_from(const weft_mesh *mesh, int rank, const weft_transport_found *found) {
+    const weft_transport *t = mesh->transport;
+    if (t->ops->machine) return t->ops->machine(t, mesh->peer_of[rank]) == found->machine;
+    return strcmp(weft_mesh_host_of(mesh, rank), found->host) == 0;
+}
+
+/* Lock held. A free place in a unit of which a process of its host already waits, or -1. */
+static int find_beside(const weft_mesh *mesh, const weft_transport_found *found) {
+    const wefti_elastic *e = mesh->elastic;
+    int S = e->setup.shards;
+    for (int w = 0; w < e->size; w++) {
+        if (!waits(e, w) || !is_from(mesh, w, found)) continue;
+        for (int r = w / S * S; r < (w / S + 1) * S; r++)
+            if (is_free(mesh, r)) return r;
+    }
+    return -1;
+}
+
+/* Lock held. The first free place that a caller from this host may have, or -1: in the unit
+ * of a process that waits on its host, else in an empty unit. */
+static int find_place(const weft_mesh *mesh, const weft_transport_found *found) {
+    const wefti_elastic *e = mesh->elastic;
+    int S = e->setup.shards, beside = find_beside(mesh, found);
+    for (int u = 0; u < e->size / S && beside < 0; u++)
+        if (is_empty_unit(mesh, u * S)) beside = u * S;
+    return beside;
+}
+
+/* Lock held. Gives a place to a process that has none yet. */
+static weft_transport_seat_code give(weft_mesh *mesh, const weft_transport_found *found,
+                                     int *rank) {
+    wefti_elastic *e = mesh->elastic;
+    double now_s = wefti_now_s();
+    *rank = e->n_order > 0 ? e->order[0] : mesh->rank;
+    if (*rank != mesh->rank) return WEFT_SEAT_ELSEWHERE;
+    if (is_busy(e, now_s)) return WEFT_SEAT_LATER;
+    int place = find_place(mesh, found);
+    bool empty = false; /* a place may become free */
+    for (int r = 0; r < e->size; r++) empty = empty || waits(e, r) || mesh->peers[r].lost;
+    if (place < 0) return empty ? WEFT_SEAT_LATER : WEFT_SEAT_FULL;
+    e->given_s[place] = now_s;
+    *rank = place;
+    return WEFT_SEAT_WELCOME;
+}
+
+/* Whether a caller may be accepted here at all: by a member; or, if the caller already has
+ * a place, also by a process that waits for the rest of its unit. */
+static bool may_take(const weft_mesh *mesh, const weft_transport_found *found) {
+    const wefti_elastic *e = mesh->elastic;
+    if (found->place >= e->size || (found->place >= 0 && found->run != e->setup.run))
+        return false;
+    return e->view > 0 || (found->place >= 0 && e->setup.shards > 1);
+}
+
+/* Lock held. The answer to the caller; *rank: of the place in the answer. */
+static weft_transport_seat_code decide(weft_mesh *mesh, const weft_transport_found *found,
+                                       int *rank) {
+    *rank = mesh->rank;
+    if (mesh->elastic->over || mesh->said_bye) return WEFT_SEAT_OVER;
+    if (wefti_elastic_shuns(mesh->elastic, found)) return WEFT_SEAT_SHUNNED;
+    if (mesh->elastic->is_out || !may_take(mesh, found)) return WEFT_SEAT_LATER;
+    if (found->place < 0) return give(mesh, found, rank);
+    *rank = mesh->rank_of[found->place];
+    return is_free(mesh, *rank) ? WEFT_SEAT_WELCOME : WEFT_SEAT_LATER;
+}
+
+/* Names of all connected processes, in the transport's order, but of those that the members
+ * have continued without: they may end at any moment. */
+static void list_names(const weft_mesh *mesh, uint64_t *names) {
+    const wefti_elastic *e = mesh->elastic;
+    for (int r = 0; r < e->size; r++) {
+        bool gone = mesh->peers[r].lost || (e->departed[r] && !e->fresh[r]);
+        bool there = r == mesh->rank || !gone;
+        names[mesh->peer_of[r]] = there ? e->id[r].incarnation : 0;
+    }
+}
+
+/* Forgets what was known about the former process at this place. */
+static void begin_peer(weft_mesh *mesh, int rank) {
+    wefti_peer *peer = &mesh->peers[rank];
+    wefti_outbox_forget(mesh, rank);
+    pthread_mutex_lock(&mesh->lock);
+    peer->gone = false;
+    pthread_mutex_unlock(&mesh->lock);
+    peer->lost = peer->left = false;
+    peer->heard_s = wefti_now_s();
+    peer->gap_s = 0;
+    peer->process = 0;
+    peer->step = -1;
+    peer->here = wefti_mesh_same_host(mesh, rank, mesh->rank);
+    wefti_outbox_greet(mesh, rank);
+}
+
+/* Before training begins, and if a lost process ends the run, no process can join. */
+static void send_away(weft_mesh *mesh, const weft_transport_found *found) {
+    const weft_transport_seat later = {.code = WEFT_SEAT_LATER};
+    (void)mesh->transport->ops->seat(mesh->transport, found->peer, &later);
+}
+
+void wefti_reception_answer(weft_mesh *mesh, const weft_transport_found *found) {
+    wefti_elastic *e = mesh->elastic;
+    uint64_t *names;
+    int rank;
+    for (int i = 0; e && i < found->n_replaced; i++)
+        wefti_elastic_hear_replaced(mesh, mesh->rank_of[found->replaced[i]]);
+    if (!e ||
+        wefti_alloc_n(mesh->ctx, e->size, sizeof *names, "names", &names) != WEFT_OK) {
+        send_away(mesh, found);
+        return;
+    }
+    pthread_mutex_lock(&mesh->lock);
+    weft_transport_seat seat = {.code = decide(mesh, found, &rank),
+                                .run = e->setup.run,
+                                .group = e->setup.shards,
+                                .rank_of = mesh->rank_of,
+                                .names = names};
+    pthread_mutex_unlock(&mesh->lock);
+    list_names(mesh, names);
+    seat.place = mesh->peer_of[rank];
+    bool connected = mesh->transport->ops->seat(mesh->transport, found->peer, &seat);
+    wefti_free(mesh->ctx, names);
+    if (!connected) return;
+    begin_peer(mesh, rank);
+    wefti_elastic_greet(mesh, rank, found->incarnation);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* Sockets that listen and connect, with deadlines. They are non-blocking from the start,
+ * because connections are (connection.h). Functions that take time wait in poll, also
+ * across interruptions, up to a deadline. */
+#define _GNU_SOURCE
+#include "net/dial.h"
+
+#include <errno.h>
+#include <math.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "net/guard.h"
+
+enum { BACKLOG = 1024 };
+static const double call_s = 5, shake_s = 10;
+
+/* --- names --- */
+
+struct addrinfo *wefti_dial_resolve(const char *host, int port, int *error,
+                                    const char **why) {
+    char service[16];
+    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+    snprintf(service, sizeof service, "%d", port);
+    *error = getaddrinfo(host, service, &wanted, &list);
+    *why = *error == EAI_SYSTEM ? strerror(errno) : gai_strerror(*error);
+    return *error == 0 ? list : NULL;
+}
+
+bool wefti_dial_is_loopback(const struct sockaddr *address) {
+    union {
+        const struct sockaddr *any;
+        const struct sockaddr_in *v4;
+        const struct sockaddr_in6 *v6;
+    } a = {.any = address};
+    if (address->sa_family == AF_INET)
+        return ntohl(a.v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&a.v6->sin6_addr);
+}
+
+/* --- listening --- */
+
+typedef union endpoint {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+} endpoint;
+
+/* A socket for all addresses, of IPv6 too if available; or for this machine's own only. */
+static int open_socket(bool here, int port, endpoint *address, socklen_t *size) {
+    int no = 0, type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+    *address = (endpoint){
+        .v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)}};
+    *size = sizeof address->v6;
+    int fd = here ? -1 : socket(AF_INET6, type, 0);
+    if (fd >= 0) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    if (fd >= 0) return fd;
+    address->v4 = (struct sockaddr_in){
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)port),
+        .sin_addr.s_addr = htonl(here ? INADDR_LOOPBACK : INADDR_ANY)};
+    *size = sizeof address->v4;
+    return socket(AF_INET, type, 0);
+}
+
+static int listen_at(bool here, int port) {
+    endpoint address;
+    socklen_t size;
+    int yes = 1, fd = open_socket(here, port, &address, &size);
+    if (fd < 0) return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (bind(fd, &address.any, size) == 0 && listen(fd, BACKLOG) == 0) return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+int wefti_dial_listen(bool here, int port) {
+    int fd = listen_at(here, port);
+    if (fd < 0 && errno == EADDRINUSE && wefti_guard_dismiss(port))
+        fd = listen_at(here, port);
+    return fd;
+}
+
+bool wefti_dial_is_free(int port) {
+    int fd = port <= UINT16_MAX ? listen_at(false, port) : -1;
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
+int wefti_dial_listen_from(bool here, int port, int n) {
+    for (int i = 0; i < n && port + i <= UINT16_MAX; i++) {
+        int fd = listen_at(here, port + i);
+        if (fd >= 0) return fd;
+    }
+    return listen_at(here, 0);
+}
+
+int wefti_dial_port(int fd) {
+    endpoint address = {.v4 = {0}};
+    socklen_t size = sizeof address;
+    if (getsockname(fd, &address.any, &size) != 0) return 0;
+    return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port
+                                                  : address.v6.sin6_port);
+}
+
+/* --- connecting --- */
+
+/* Connected, or -1 with errno. */
+static int connect_within(const weft_ctx *ctx, const struct addrinfo *a, double until_s) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return -1;
+    if (connect(fd, a->ai_addr, a->ai_addrlen) != 0 && errno != EINPROGRESS)
+        error = errno;
+    wefti_connection s = wefti_connection_of(fd);
+    s.stop = ctx;
+    if (error == 0 && !wefti_connection_wait(&s, POLLOUT, until_s)) error = ETIMEDOUT;
+    if (error == 0) (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error == 0) return fd;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+int wefti_dial(const weft_ctx *ctx, const char *host, int port, double until_s) {
+    int fd = -1, unknown;
+    const char *why;
+    struct addrinfo *list = wefti_dial_resolve(host, port, &unknown, &why);
+    errno = EHOSTUNREACH;
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
+        fd = connect_within(ctx, a, fmin(until_s, wefti_now_s() + call_s));
+    int error = errno;
+    if (list) freeaddrinfo(list);
+    errno = error;
+    return fd;
+}
+
+wefti_shake wefti_dial_shake(const wefti_tls_context *tls, wefti_connection *s,
+                             double until_s) {
+    until_s = fmin(until_s, wefti_now_s() + shake_s);
+    if (!tls) return WEFTI_SHAKE_DONE;
+    s->tls = wefti_tls_create(tls, false);
+    if (!s->tls) return WEFTI_SHAKE_AGAIN;
+    for (;;) {
+        bool refused;
+        wefti_shake result = wefti_tls_shake(s->tls, s, &refused);
+        if (result == WEFTI_SHAKE_DONE) return result;
+        if (result == WEFTI_SHAKE_FAILED && refused) return result;
+        if (result == WEFTI_SHAKE_FAILED) wefti_connection_close(s);
+        if (result == WEFTI_SHAKE_FAILED) return WEFTI_SHAKE_AGAIN;
+        short events = s->writable ? POLLIN : POLLIN | POLLOUT;
+        if (!wefti_connection_wait(s, events, until_s)) return WEFTI_SHAKE_AGAIN;
+    }
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/* The process that joins late (latecomer.h draws the protocol). All of this happens before
+ * the process has a mesh, so it may wait: for each answer up to a deadline; and after a
+ * refusal that may be temporary, for a random time, so that several processes that come at
+ * once do not collide at the same place again and again.
+ *
+ * What a member sends is checked before any allocation depends on it: the number of places
+ * against the maximum of a transport, each rank against the number of places. */
+#define _GNU_SOURCE
+#include "start/latecomer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/machine.h"
+#include "base/stop.h"
+#include "base/text.h"
+#include "net/dial.h"
+
+enum {
+    LATE_VERSION = 3,
+    LATE_HOST_AT = 32,
+    LATE_MACHINE_AT = LATE_HOST_AT + WEFTI_CARD_HOST_BYTES,
+    LATE_FREE_AT = LATE_MACHINE_AT + 8,
+    MAX_PLACES = 1024
+};
+static const char magic[4] = {'w', 'e', 'f', 'J'};
+static const double answer_s = 5, again_s = 0.1, say_after_s = 3;
+
+/* --- cards --- */
+
+void wefti_late_card_write(const wefti_late_card *card, unsigned char *bytes) {
+    memset(bytes, 0, WEFTI_CARD_BYTES);
+    memcpy(bytes, magic, sizeof magic);
+    wefti_put_u32(bytes + 4, LATE_VERSION);
+    wefti_put_u32(bytes + 8, card->place < 0 ? UINT32_MAX : (uint32_t)card->place);
+    wefti_put_u32(bytes + 12, (uint32_t)card->port);
+    wefti_put_u64(bytes + 16, card->run);
+    wefti_put_u64(bytes + 24, card->incarnation);
+    memcpy(bytes + LATE_HOST_AT, card->host, sizeof card->host - 1);
+    wefti_put_u64(bytes + LATE_MACHINE_AT, card->machine);
+    wefti_put_u32(bytes + LATE_FREE_AT, card->free_ports);
+    wefti_put_u32(bytes + LATE_FREE_AT + 4, (uint32_t)card->first_port);
+}
+
+bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out) {
+    uint32_t place = wefti_get_u32(bytes + 8), port = wefti_get_u32(bytes + 12);
+    *out = (wefti_late_card){.place = place == UINT32_MAX ? -1 : (int)(place & INT32_MAX),
+                             .port = (int)(port & 0xffff),
+                             .run = wefti_get_u64(bytes + 16),
+                             .incarnation = wefti_get_u64(bytes + 24),
+                             .machine = wefti_get_u64(bytes + LATE_MACHINE_AT),
+                             .free_ports = wefti_get_u32(bytes + LATE_FREE_AT)};
+    out->first_port = (int)(wefti_get_u32(bytes + LATE_FREE_AT + 4) & 0xffff);
+    memcpy(out->host, bytes + LATE_HOST_AT, sizeof out->host - 1);
+    wefti_text_plain(out->host);
+    return memcmp(bytes, magic, sizeof magic) == 0 &&
+           wefti_get_u32(bytes + 4) == LATE_VERSION && port > 0 && port <= 0xffff &&
+           (place == UINT32_MAX || place < MAX_PLACES) && out->incarnation > 1;
+}
+
+bool wefti_late_card_is_foreign(const unsigned char *bytes) {
+    return memcmp(bytes, magic, sizeof magic) == 0 &&
+           wefti_get_u32(bytes + 4) != LATE_VERSION;
+}
+
+void wefti_late_card_as_card(const wefti_late_card *card, unsigned char *bytes) {
+    memset(bytes, 0, WEFTI_CARD_BYTES);
+    wefti_put_u32(bytes + 16, (uint32_t)card->port);
+    memcpy(bytes + WEFTI_CARD_HOST_AT, card->host, sizeof card->host - 1);
+    wefti_put_u64(bytes + WEFTI_CARD_MACHINE_AT, card->machine);
+}
+
+bool wefti_late_head_read(const unsigned char *bytes, int max_places,
+                          wefti_late_table *out) {
+    uint32_t n = wefti_get_u32(bytes), place = wefti_get_u32(bytes + 4);
+    uint32_t group = wefti_get_u32(bytes + 16);
+    *out = (wefti_late_table){.run = wefti_get_u64(bytes + 8)};
+    if (n < 1 || n > (uint32_t)max_places || place >= n || group < 1 || group > n)
+        return false;
+    out->n_places = (int)n;
+    out->group = (int)group;
+    out->place = (int)place;
+    return true;
+}
+
+bool wefti_late_row_read(const unsigned char *bytes, int i, bool *seen,
+                         wefti_late_table *out) {
+    uint32_t rank = wefti_get_u32(bytes);
+    unsigned char *card = out->cards + (size_t)i * WEFTI_CARD_BYTES;
+    if (rank >= (uint32_t)out->n_places || seen[rank]) return false;
+    seen[rank] = true;
+    out->rank_of[i] = (int)rank;
+    out->names[i] = wefti_get_u64(bytes + 4);
+    memcpy(card, bytes + 12, WEFTI_CARD_BYTES);
+    card[WEFTI_CARD_MACHINE_AT - 1] = card[WEFTI_CARD_BYTES - 1] = 0;
+    wefti_text_plain((char *)card + WEFTI_CARD_HOST_AT);
+    wefti_text_plain((char *)card + WEFTI_CARD_ADDRESS_AT);
+    return true;
+}
+
+void wefti_late_table_fini(wefti_late_table *table) {
+    free(table->rank_of);
+    free(table->names);
+    free(table->cards);
+    *table = (wefti_late_table){0};
+}
+
+/* --- asking --- */
+
+typedef struct entering {
+    weft_ctx *ctx;
+    const wefti_tcp_place *place;
+    const wefti_tls_context *tls;
+    wefti_late_card card;
+    double until_s;
+    const char *why; /* the last refusal that may pass */
+    bool told;       /* that it waits, and for what, was logged */
+    char host[256];  /* the process that gives places; port 0: the user's door */
+    int port;
+    int turn;                  /* which of place->doors is tried next */
+    bool moved;                /* the door before did not answer */
+    wefti_connection *streams; /* [table.n_places] */
+    wefti_late_table table;
+} entering;
+
+/* "a:29500", "a, ports 29500 to 29515", "a:29500, b:29501". */
+static const char *doors_text(const entering *e, char *out, size_t size) {
+    size_t at = 0;
+    const wefti_tcp_door *d = e->place->doors;
+    for (int i = 0, n; i < e->place->n_doors && at < size; i += n) {
+        n = 1;
+        while (i + n < e->place->n_doors && strcmp(d[i].host, d[i + n].host) == 0 &&
+               d[i + n].port == d[i].port + n)
+            n++;
+        const char *comma = i > 0 ? ", " : "";
+        int put = n > 1 ? snprintf(out + at, size - at, "%s%s, ports %d to %d", comma,
+                                   d[i].host, d[i].port, d[i].port + n - 1)
+                        : snprintf(out + at, size - at, "%s%s:%d", comma, d[i].host,
+                                   d[i].port);
+        at += put > 0 ? (size_t)put : 0;
+    }
+    return out;
+}
+
+static weft_status refuse(const entering *e, const char *why) {
+    char doors[400];
+    const char *form = e->place->n_doors > 1 ? "no run at %s can be joined: %s"
+                                             : "the run at %s can not be joined: %s";
+    return weft_ctx_fail(e->ctx, WEFT_ERR_PEER, form, doors_text(e, doors, sizeof doors),
+                         why);
+}
+
+/* Connects and shows the card. [out] the connection, and the code in the answer; 0: no
+ * answer. */
+static weft_status show_card(entering *e, const char *host, int port, wefti_connection *s,
+                             unsigned char *code) {
+    unsigned char bytes[WEFTI_CARD_BYTES];
+    bool others = e->place->n_doors > 1;
+    *code = 0;
+    *s = wefti_connection_of(wefti_dial(e->ctx, host, port, e->until_s));
+    s->stop = e->ctx;
+    if (s->fd < 0) e->why = strerror(errno);
+    if (s->fd < 0) return WEFT_OK;
+    wefti_shake shaken = wefti_dial_shake(e->tls, s, e->until_s);
+    if (shaken == WEFTI_SHAKE_FAILED) {
+        wefti_connection_close(s);
+        if (!others) return refuse(e, "it has another key, or none, or another mesh.run");
+        e->why = "what listens there has another key, or none, or another mesh.run";
+        return WEFT_OK;
+    }
+    double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
+    wefti_late_card_write(&e->card, bytes);
+    bool heard = shaken == WEFTI_SHAKE_DONE &&
+                 wefti_connection_all(s, bytes, sizeof bytes, true, until_s) &&
+                 wefti_connection_all(s, code, 1, false, until_s);
+    if (heard) return WEFT_OK;
+    *code = 0;
+    e->why = wefti_now_s() >= until_s
+                 ? "it accepted the call and did not answer; it may stand still"
+                 : "it hung up before it had answered";
+    return WEFT_OK;
+}
+
+/* Handles a code other than WELCOME. */
+static weft_status judge(entering *e, unsigned char code) {
+    if (code == WEFT_SEAT_NEVER)
+        return refuse(e, "it takes nobody, for it ends when a process is lost");
+    if (code == WEFT_SEAT_OVER)
+        return refuse(e, "it has done its last step and is about to end");
+    if (code == WEFT_SEAT_SHUNNED)
+        return refuse(e, "what this machine computed was not finite, or not that of the "
+                         "others, elastic.faults times");
+    if (code == WEFTI_LATE_OTHER_VERSION)
+        return refuse(e, "it runs another version of weft");
+    if (code == WEFT_SEAT_FULL) e->why = "no place is free";
+    if (code == WEFT_SEAT_LATER) e->why = "it is not ready for it";
+    return WEFT_OK;
+}
+
+static bool read_rows(entering *e, wefti_connection *s, double until_s) {
+    wefti_late_table *t = &e->table;
+    unsigned char row[WEFTI_LATE_ROW_BYTES];
+    size_t n = (size_t)t->n_places;
+    bool *seen = calloc(n, 1);
+    t->rank_of = calloc(n, sizeof *t->rank_of);
+    t->names = calloc(n, sizeof *t->names);
+    t->cards = calloc(n, WEFTI_CARD_BYTES);
+    bool fine = seen && t->rank_of && t->names && t->cards;
+    for (int i = 0; i < t->n_places && fine; i++)
+        fine = wefti_connection_all(s, row, sizeof row, false, until_s) &&
+               wefti_late_row_read(row, i, seen, t);
+    free(seen);
+    return fine;
+}
+
+/* Where to call a process of the table. The process that sent the table does not know by
+ * which address others reach it, but this process has reached it at one. */
+static const char *address_of(const entering *e, int i, int *port) {
+    const unsigned char *card = e->table.cards + (size_t)i * WEFTI_CARD_BYTES;
+    const char *address = (const char *)card + WEFTI_CARD_ADDRESS_AT;
+    *port = wefti_card_port(card);
+    return address[0] ? address : e->port ? e->host : e->place->doors[e->turn].host;
+}
+
+/* The next attempt asks the process that gives places. */
+static void turn_to(entering *e) {
+    char host[sizeof e->host];
+    int port;
+    snprintf(host, sizeof host, "%s", address_of(e, e->table.place, &port));
+    memcpy(e->host, host, sizeof host);
+    e->port = port;
+    e->why = "who gives places does not answer";
+}
+
+/* Asks for the table of the run's processes; *again: not this time. */
+static weft_status ask(entering *e, bool *again) {
+    unsigned char code, head[WEFTI_LATE_HEAD_BYTES - 1];
+    wefti_connection s;
+    bool named = e->port == 0;
+    e->card.place = -1;
+    *again = true;
+    const wefti_tcp_door *door = &e->place->doors[e->turn];
+    WEFT_TRY(show_card(e, named ? door->host : e->host, named ? door->port : e->port, &s,
+                       &code));
+    e->moved = named && code == 0 && e->place->n_doors > 1;
+    if (e->moved) e->turn = (e->turn + 1) % e->place->n_doors;
+    double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
+    bool fine = (code == WEFT_SEAT_WELCOME || code == WEFT_SEAT_ELSEWHERE) &&
+                wefti_connection_all(&s, head, sizeof head, false, until_s) &&
+                wefti_late_head_read(head, MAX_PLACES, &e->table) &&
+                read_rows(e, &s, until_s);
+    wefti_connection_close(&s);
+    if (fine && code == WEFT_SEAT_ELSEWHERE)
+        turn_to(e);
+    else if (code != WEFT_SEAT_LATER && !fine)
+        e->port = 0; /* perhaps it is gone: ask the user's door again */
+    *again = !fine || code == WEFT_SEAT_ELSEWHERE;
+    return judge(e, code);
+}
+
+/* Calls every process of the table; *again: one of them did not accept. */
+static weft_status call_all(entering *e, bool *again) {
+    wefti_late_table *t = &e->table;
+    *again = false;
+    e->card.place = t->place;
+    e->card.run = t->run;
+    for (int i = 0; i < t->n_places && !*again; i++) {
+        unsigned char code;
+        int port;
+        if (!t->names[i] || i == t->place) continue;
+        const char *address = address_of(e, i, &port);
+        WEFT_TRY(show_card(e, address, port, &e->streams[i], &code));
+        *again = code != WEFT_SEAT_WELCOME;
+        WEFT_TRY(judge(e, code));
+    }
+    return WEFT_OK;
+}
+
+static void hang_up(entering *e) {
+    for (int i = 0; e->streams && i < e->table.n_places; i++)
+        wefti_connection_close(&e->streams[i]);
+    free(e->streams);
+    e->streams = NULL;
+    wefti_late_table_fini(&e->table);
+}
+
+static weft_status try_once(entering *e, bool *again) {
+    WEFT_TRY(ask(e, again));
+    if (*again) return WEFT_OK;
+    e->streams = calloc((size_t)e->table.n_places, sizeof *e->streams);
+    if (!e->streams) return weft_ctx_fail(e->ctx, WEFT_ERR_MEMORY, "no memory to join");
+    for (int i = 0; i < e->table.n_places; i++) e->streams[i] = wefti_connection_of(-1);
+    return call_all(e, again);
+}
+
+/* Draws a name that no process has had, for each attempt: a process refused half-way is
+ * forgotten. */
+static weft_status draw(entering *e, double *share) {
+    uint64_t drawn[2];
+    if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
+        return weft_ctx_fail(e->ctx, WEFT_ERR_INTERNAL, "no random numbers: %s",
+                             strerror(errno));
+    e->card.incarnation = drawn[0] | 2;
+    *share = (double)(drawn[1] >> 11) / 9007199254740992.0; /* 2^53 */
+    return WEFT_OK;
+}
+
+/* Logs once why it waits, after a time when a user begins to wonder. */
+static void say_what_it_waits_for(entering *e, double begin_s) {
+    if (e->told || wefti_now_s() - begin_s < say_after_s) return;
+    e->told = true;
+    char doors[400];
+    weft_ctx_log(e->ctx, WEFT_LOG_INFO,
+                 "the run at %s does not take this process yet (%s); trying for %.0f s",
+                 doors_text(e, doors, sizeof doors), e->why ? e->why : "no answer",
+                 e->until_s - begin_s);
+}
+
+static weft_status enter(entering *e) {
+    double begin_s = wefti_now_s();
+    for (;;) {
+        bool again;
+        double share = 0;
+        WEFT_TRY(draw(e, &share));
+        WEFT_TRY(try_once(e, &again));
+        if (!again) return WEFT_OK;
+        hang_up(e);
+        if (wefti_now_s() >= e->until_s || wefti_stop_asked(e->ctx))
+            return refuse(e, e->why ? e->why : "time is up");
+        say_what_it_waits_for(e, begin_s);
+        if (e->moved && e->turn > 0) continue; /* the next door, at once */
+        wefti_sleep_until_s(wefti_now_s() + again_s * (0.5 + share));
+    }
+}
+
+static weft_status look_at_host(const entering *e, int i, bool *local) {
+    int error;
+    const char *why;
+    const wefti_tcp_door *door = &e->place->doors[i];
+    struct addrinfo *list = wefti_dial_resolve(door->host, door->port, &error, &why);
+    if (!list) return refuse(e, why);
+    for (struct addrinfo *a = list; a; a = a->ai_next)
+        *local = *local && wefti_dial_is_loopback(a->ai_addr);
+    freeaddrinfo(list);
+    return WEFT_OK;
+}
+
+/* Bytes that cross a network have to be encrypted, unless the user has allowed plain bytes. */
+static weft_status look_at_hosts(const entering *e, bool *local) {
+    const wefti_tcp_door *d = e->place->doors;
+    *local = true;
+    for (int i = 0; i < e->place->n_doors; i++)
+        if (i == 0 || strcmp(d[i].host, d[i - 1].host) != 0)
+            WEFT_TRY(look_at_host(e, i, local));
+    if (e->tls || *local || e->place->plain) return WEFT_OK;
+    return refuse(e,
+                  "it is reached over a network, but there is no key; expected mesh.key "
+                  "or WEFT_KEY_FILE, or mesh.encrypt=off where everybody is trusted");
+}
+
+/* Which ports of a run's processes nobody listens at here, not even for a dead process: if
+ * a member listened there, it has ended. */
+static uint32_t find_free_ports(int first, int own) {
+    uint32_t free_ports = 0;
+    for (int i = 0; i < WEFTI_TCP_PORTS; i++)
+        if (first + i == own || wefti_dial_is_free(first + i))
+            free_ports |= (uint32_t)1 << i;
+    return free_ports;
+}
+
+weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
+                             const wefti_tls_context *tls, wefti_connection **streams,
+                             wefti_late_table *table, wefti_late_card *card,
+                             int *listener) {
+    bool local = false;
+    entering e = {.ctx = ctx,
+                  .place = place,
+                  .tls = tls,
+                  .until_s = wefti_now_s() + place->patience_s};
+    *listener = -1;
+    WEFT_TRY(look_at_hosts(&e, &local));
+    *listener = wefti_dial_listen_from(local && !tls && !place->plain,
+                                       place->doors[0].port + 1, WEFTI_TCP_PORTS - 1);
+    if (*listener < 0) return refuse(&e, strerror(errno));
+    e.card.port = wefti_dial_port(*listener);
+    e.card.first_port = place->doors[0].port;
+    e.card.free_ports = find_free_ports(e.card.first_port, e.card.port);
+    gethostname(e.card.host, sizeof e.card.host - 1);
+    e.card.machine = wefti_machine_number();
+    weft_status status = enter(&e);
+    if (status != WEFT_OK) {
+        hang_up(&e);
+        close(*listener);
+        *listener = -1;
+        return status;
+    }
+    for (int i = 0; i < e.table.n_places; i++) e.streams[i].stop = NULL;
+    *streams = e.streams;
+    *table = e.table;
+    *card = e.card;
+    return WEFT_OK;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds the launcher that has started this process, if any, and the library that speaks
+ * with it. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/mesh.h>
+
+#include "base/memory.h"
+#include "base/sized.h"
+#include "start/tcp.h"
+
+typedef struct launcher {
+    const char *size_variable; /* in the environment: number of processes */
+    const char *needs;         /* must be set, too; NULL: nothing */
+    const char *library;       /* "openmpi" */
+    const char *name;          /* for people */
+} launcher;
+
+/* The first one whose variables are set counts. Under Slurm each mpirun starts its helpers
+ * by srun, and the ranks inherit srun's variables, with PMIX_RANK if pmix is the cluster's
+ * default; srun --mpi=pmix itself sets no PMI_SIZE. */
+static const launcher launchers[] = {
+    {"OMPI_COMM_WORLD_SIZE", NULL, "openmpi", "Open MPI's mpirun"},
+    {"PMI_SIZE", NULL, "mpich", "MPICH's mpiexec or srun --mpi=pmi2"},
+    {"SLURM_STEP_NUM_TASKS", "PMIX_RANK", "openmpi", "srun --mpi=pmix"},
+};
+
+enum { LAUNCHERS = sizeof launchers / sizeof launchers[0], GATHERING_S = 120 };
+enum { MOST_PLACES = 1024 };
+
+static int count_in(const char *variable) {
+    const char *text = getenv(variable);
+    long n = text ? strtol(text, NULL, 10) : 0;
+    return n > 0 && n < INT_MAX ? (int)n : 0;
+}
+
+static const launcher *find_launcher(void) {
+    for (int i = 0; i < LAUNCHERS; i++)
+        if (count_in(launchers[i].size_variable) > 0 &&
+            (!launchers[i].needs || getenv(launchers[i].needs)))
+            return &launchers[i];
+    return NULL;
+}
+
+/* Several processes of one program that do not know of each other would do the same work
+ * and write the same files. */
+static weft_status check_unknown(weft_ctx *ctx) {
+    if (count_in("WORLD_SIZE") > 1)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "WORLD_SIZE=%d is set, but not RANK; expected this process's "
+            "number, from 0 on; unset WORLD_SIZE to train in this "
+            "process alone",
+            count_in("WORLD_SIZE"));
+    int tasks = count_in("SLURM_STEP_NUM_TASKS");
+    if (tasks > 1)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "srun has started %d tasks without telling them of each "
+                             "other; use srun --mpi=pmix for Open MPI, --mpi=pmi2 for "
+                             "MPICH",
+                             tasks);
+    return WEFT_OK;
+}
+
+/* The path of a library in the folder of this one, with this one's version. */
+static bool beside(const char *name, char *out) {
+    Dl_info here;
+    union {
+        weft_status (*function)(weft_ctx *, const weft_mesh_security *, weft_mesh **);
+        void *address;
+    } self = {.function = weft_mesh_open};
+    if (dladdr(self.address, &here) == 0 || !here.dli_fname) return false;
+    const char *slash = strrchr(here.dli_fname, '/');
+    int n = slash ? (int)(slash - here.dli_fname) + 1 : 0;
+    return snprintf(out, PATH_MAX, "%.*slibweft_%s.so.0", n, here.dli_fname, name) <
+           PATH_MAX;
+}
+
+typedef weft_status (*launch)(weft_ctx *ctx, weft_mesh **out);
+
+/* Loads the launcher's library, which stays loaded. Open MPI looks up its own plug-ins
+ * among global symbols. */
+static weft_status load(weft_ctx *ctx, const launcher *l, launch *out) {
+    char path[PATH_MAX];
+    union {
+        void *address;
+        launch function;
+    } found = {NULL};
+    if (!beside(l->library, path)) return WEFT_ERR_INTERNAL;
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (library) found.address = dlsym(library, "weft_mpi_launch");
+    if (!found.address)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "started by %s, but weft has no part for it: %s", l->name,
+                             dlerror());
+    *out = found.function;
+    return WEFT_OK;
+}
+
+/* torchrun keeps the port in MASTER_PORT for itself. */
+static int master_port(void) {
+    int port = count_in("MASTER_PORT");
+    if (port == 0) return 29500;
+    return getenv("TORCHELASTIC_RUN_ID") ? port + 1 : port;
+}
+
+/* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as for other trainers. */
+static weft_status open_tcp(weft_ctx *ctx, const weft_mesh_security *security,
+                            weft_mesh **out) {
+    const char *rank = getenv("RANK"), *host = getenv("MASTER_ADDR");
+    char *end;
+    long number = strtol(rank, &end, 10);
+    if (!host || !host[0] || end == rank || *end || number < 0 || number > INT_MAX)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "WORLD_SIZE=%d and RANK=%s are set, but MASTER_ADDR is '%s'; "
+            "expected a rank from 0 on and the name of rank 0's machine; "
+            "unset WORLD_SIZE to train in this process alone",
+            count_in("WORLD_SIZE"), rank, host ? host : "");
+    wefti_tcp_place place = {.rank = (int)number,
+                             .size = count_in("WORLD_SIZE"),
+                             .host = host,
+                             .port = master_port(),
+                             .patience_s = GATHERING_S,
+                             .plain = security && security->plain};
+    place.spare = place.size + WEFTI_SPARE_PLACES <= MOST_PLACES ? WEFTI_SPARE_PLACES : 0;
+    weft_transport *transport;
+    WEFT_TRY(wefti_tcp_open(ctx, &place, security, &transport));
+    return weft_mesh_create(ctx, transport, out);
+}
+
+weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port, double patience,
+                            const weft_mesh_security *security, weft_mesh **out) {
+    *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_mesh_security, security);
+    wefti_tcp_place place = {.patience_s = patience > 0 ? patience : GATHERING_S,
+                             .plain = security && security->plain};
+    weft_transport *transport;
+    wefti_tcp_door *doors;
+    if (port < 0 || port > 65535)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "port %d, expected 0 to 65535", port);
+    WEFT_TRY(wefti_tcp_doors(ctx, host, port ? port : master_port(),
+                             port ? 1 : WEFTI_TCP_PORTS, &doors, &place.n_doors));
+    place.doors = doors;
+    weft_status status = wefti_tcp_enter(ctx, &place, security, &transport);
+    wefti_free(ctx, doors);
+    WEFT_TRY(status);
+    return weft_mesh_create(ctx, transport, out);
+}
+
+weft_status weft_mesh_begin(weft_ctx *ctx, int port, const weft_mesh_security *security,
+                            weft_mesh **out) {
+    *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_mesh_security, security);
+    const wefti_tcp_place place = {.size = 1,
+                                   .host = "",
+                                   .port = port,
+                                   .plain = security && security->plain,
+                                   .spare = WEFTI_SPARE_PLACES};
+    weft_transport *transport;
+    WEFT_TRY(wefti_tcp_open(ctx, &place, security, &transport));
+    return weft_mesh_create(ctx, transport, out);
+}
+
+weft_status weft_mesh_listen(weft_ctx *ctx, int *listener, int *port) {
+    return wefti_tcp_listen(ctx, listener, port);
+}
+
+weft_status weft_mesh_listen_at(weft_ctx *ctx, int port, int *listener) {
+    *listener = -1;
+    if (port < 1 || port > 65535)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "port %d, expected 1 to 65535", port);
+    return wefti_tcp_listen_at(ctx, port, listener);
+}
+
+weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat, weft_mesh **out) {
+    *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_mesh_seat, seat);
+    WEFTI_SIZED_PART(ctx, weft_mesh_security, seat, security);
+    wefti_tcp_place place = {.rank = seat->rank,
+                             .size = seat->size,
+                             .host = seat->host ? seat->host : "",
+                             .port = seat->port,
+                             .patience_s = seat->patience > 0 ? seat->patience
+                                                              : GATHERING_S,
+                             .plain = seat->security && seat->security->plain,
+                             .listener = seat->listener};
+    if (place.size > 1 && place.size + WEFTI_SPARE_PLACES <= MOST_PLACES)
+        place.spare = WEFTI_SPARE_PLACES;
+    weft_transport *transport;
+    WEFT_TRY(wefti_tcp_open(ctx, &place, seat->security, &transport));
+    if (seat->size > 1) return weft_mesh_create(ctx, transport, out);
+    (void)transport->ops->finish(transport, false);
+    return WEFT_OK;
+}
+
+weft_status weft_mesh_open(weft_ctx *ctx, const weft_mesh_security *security,
+                           weft_mesh **out) {
+    *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_mesh_security, security);
+    const launcher *l = find_launcher();
+    if (!l && count_in("WORLD_SIZE") > 1 && getenv("RANK"))
+        return open_tcp(ctx, security, out);
+    if (!l) return check_unknown(ctx);
+    if (count_in(l->size_variable) == 1) return WEFT_OK;
+    launch start;
+    WEFT_TRY(load(ctx, l, &start));
+    return start(ctx, out);
+}

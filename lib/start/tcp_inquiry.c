@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* How a process stands whose connection has ended, as its own listener says (guard.h):
+ *
+ *     connect, end the sending side  --->  its thread, or after its death its guard
+ *                                    <---  the bytes that it has kept, and the end
+ *
+ * An inquiry that the host does not answer is abandoned after a second: the kernel would
+ * retry it at longer and longer intervals, and the host may answer a new one by then. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "net/dial.h"
+#include "start/tcpstate.h"
+
+static const double call_patience_s = 1;
+enum { PENDING = -1, REFUSED = -2 };
+
+void wefti_tcp_keep(weft_transport *head, const void *now, const void *after, int n_bytes,
+                    int n_askers) {
+    tcp_transport *t = (tcp_transport *)head;
+    if (n_bytes < 0 || n_bytes > WEFTI_GUARD_BYTES) return;
+    if (!t->tried_guard && t->listener >= 0)
+        t->guard = wefti_guard_start(t->listener, wefti_dial_port(t->listener));
+    t->tried_guard = true;
+    memcpy(t->callers.words, now, (size_t)n_bytes);
+    t->callers.n_words = n_bytes;
+    wefti_guard_keep(t->guard, after, (size_t)n_bytes, n_askers);
+}
+
+static int end_call(connection *c, int answer) {
+    close(c->call);
+    c->call = -1;
+    return answer;
+}
+
+/* The call is pending: whether it was accepted. */
+static int look_at_call(connection *c) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    struct pollfd one = {.fd = c->call, .events = POLLOUT};
+    if (poll(&one, 1, 0) <= 0) return PENDING;
+    (void)getsockopt(c->call, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error) return end_call(c, error == ECONNREFUSED ? REFUSED : PENDING);
+    c->called = shutdown(c->call, SHUT_WR) == 0;
+    return c->called ? PENDING : end_call(c, PENDING);
+}
+
+static int begin_call(connection *c) {
+    bool v6 = c->address.ss_family == AF_INET6;
+    c->call_s = wefti_now_s();
+    c->called = false;
+    c->call = socket(c->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (c->call < 0) return PENDING;
+    socklen_t size = v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (connect(c->call, (struct sockaddr *)&c->address, size) == 0 ||
+        errno == EINPROGRESS)
+        return look_at_call(c);
+    return end_call(c, errno == ECONNREFUSED ? REFUSED : PENDING);
+}
+
+int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size) {
+    connection *c = &((tcp_transport *)head)->peers[peer];
+    if (c->call < 0) return begin_call(c);
+    int answer = c->called ? PENDING : look_at_call(c);
+    if (c->call < 0) return answer;
+    if (c->called) {
+        ssize_t n = recv(c->call, bytes, (size_t)size, MSG_DONTWAIT);
+        if (n > 0) return end_call(c, (int)n); /* so few bytes come in one piece */
+        if (n == 0) return end_call(c, 0);
+        if (errno != EAGAIN && errno != EINTR) return end_call(c, PENDING);
+    }
+    bool late = wefti_now_s() - c->call_s > call_patience_s;
+    return late ? end_call(c, c->called ? 0 : PENDING) : PENDING;
+}
+
+void wefti_tcp_hang_up(weft_transport *head, int peer) {
+    wefti_connection_close(&((tcp_transport *)head)->peers[peer].stream);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "start/callers.h"
+#include "net/guard.h"
+#include "start/tcp.h"
+
+/* What the files of this transport share: tcp.c moves messages over connections, seats.c
+ * admits processes that join while the run trains, tcp_connection.c begins a connection,
+ * tcp_inquiry.c asks how a lost process stands, and says how this one does. */
+
+enum { WEFTI_TCP_HEAD_BYTES = 8 };
+
+/* A message going out. */
+typedef struct outgoing {
+    struct outgoing *next;
+    unsigned char head[WEFTI_TCP_HEAD_BYTES];
+    const unsigned char *data;
+    int64_t n_bytes, n_sent; /* with the head */
+    unsigned char *own;      /* a copy of the rest of data, after it was withdrawn */
+} outgoing;
+
+typedef struct connection {
+    wefti_connection stream;
+    bool told; /* its end was reported */
+    outgoing *first, *last;
+    double full_s; /* since when the socket is full; 0: it is not */
+    double byte_s; /* time to send a byte, while the socket is full */
+    int unsent;    /* bytes that the kernel may keep unsent */
+    unsigned char head[WEFTI_TCP_HEAD_BYTES];
+    int n_head;
+    bool announced;      /* probe has reported the head */
+    unsigned char *into; /* where the body is received to */
+    int n_bytes, n_got;
+    struct sockaddr_storage address; /* the address of its listener */
+    int call;                        /* a pending inquiry at that address; -1: none */
+    double call_s;                   /* when it began */
+    bool called; /* it was accepted, and this side has said that it inquires */
+} connection;
+
+typedef struct tcp_transport {
+    weft_transport head;
+    wefti_tls_context *tls; /* or NULL */
+    connection *peers;      /* [size] */
+    outgoing *spare;
+    unsigned char *cards; /* [size][WEFTI_CARD_BYTES] */
+    const char **hosts;   /* [size] into cards */
+    int epoll, wakeup;    /* wakeup: an eventfd */
+    int next;             /* peer that probe looks at first */
+    int listener;         /* accepts calls, which shows that this process lives */
+    bool called;          /* there is a new call, or a caller's socket is ready */
+    double heard_s;       /* when callers were last served */
+    wefti_callers callers;
+    wefti_guard *guard; /* owned; NULL: nothing was kept yet, or there can be none */
+    bool tried_guard;
+    int *replaced;              /* [size] owned; for probe's answer */
+    weft_transport_entry entry; /* owned tables; of a process that joined late */
+    char text[256];
+} tcp_transport;
+
+/* --- tcp_connection.c --- */
+
+/* Resets connection p to its initial state, over this stream. Its peer's card must be in
+ * `cards`. */
+void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream);
+
+/* Registers a socket with epoll (op: EPOLL_CTL_ADD, or _MOD if it is registered already). */
+bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c);
+
+/* Where a peer listens (weft_transport_ops.where). */
+bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size);
+
+/* Calls a process outside of the run (weft_transport_ops.ask). */
+int wefti_tcp_ask(weft_transport *head, const char *host, int port, const void *bytes,
+                  int n_bytes, double seconds);
+
+/* --- tcp_inquiry.c (weft_transport_ops.keep, .inquire, .hang_up) --- */
+
+void wefti_tcp_keep(weft_transport *head, const void *now, const void *after, int n_bytes,
+                    int n_askers);
+int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size);
+void wefti_tcp_hang_up(weft_transport *head, int peer);
+
+/* --- seats.c --- */
+
+/* A caller's card has arrived. */
+wefti_caller_fate wefti_tcp_admit(void *transport, wefti_caller *caller);
+
+/* Serves the callers; returns whether one of them has shown a card, *found. */
+bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found);
+
+/* Answers a caller (weft_transport_ops.seat). */
+bool wefti_tcp_seat(weft_transport *head, int caller, const weft_transport_seat *seat);
+
+/* Bytes per second that have lately arrived at the other end of a connection; 0: not known. */
+double wefti_tcp_rate(int fd);
