@@ -4,12 +4,14 @@
 
 #include "common.h"
 #include "markdown.h"
+#include "operands.h"
 
 static const flag flags[] = {
     {"--origins", NULL, "print after each value where it came from", NULL},
     {"--comments", NULL, "print after each value what it means", NULL},
     {"--keys", NULL, "print one line for each key: name, default, values, meaning", NULL},
     {"--markdown", NULL, "print docs/configuration.md", NULL},
+    RUN_FLAGS,
     {NULL, NULL, NULL, NULL}};
 
 extern const command command_config;

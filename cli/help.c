@@ -19,7 +19,7 @@ const char *const help_config_layers =
     "the "
     "method's preset, the default. Counts take k, M and G; sizes kB, MB, GB, KiB, MiB "
     "and GiB; "
-    "links bit/s such as 100Mbit and times such as 10ms.";
+    "links bit/s such as 100Mbit, times such as 10ms or 5min, shares such as 5%.";
 
 void help_overview(FILE *out) {
     fputs("weft trains neural networks across machines.\n\nusage: weft COMMAND ...\n\n",

@@ -42,7 +42,8 @@ static int dispatch(int argc, char **argv) {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
         strcmp(word, "help") == 0)
         return help(argc > 2 ? argv[2] : NULL);
-    if (strcmp(word, "--version") == 0) {
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 ||
+        strcmp(word, "version") == 0) {
         printf("weft %s\n", WEFT_VERSION);
         return CODE_OK;
     }

@@ -5,6 +5,19 @@
 
 #include "args.h"
 
+/* Flags that are short for a key of a run. */
+/* clang-format off */
+#define RUN_FLAGS \
+    {"--init", "FOLDER", "start from this model: a run, or a Hugging Face folder", \
+     "model.init"}, \
+    {"--nodes", "N", "number of nodes", "mesh.nodes"}, \
+    {"--ranks-per-node", "S", "ranks that shard one copy of the model in a node", \
+     "mesh.ranks_per_node"}, \
+    {"--link", "LINK", "emulated wire between nodes, such as 100Mbit,10ms", "mesh.link"}, \
+    {"--steps", "N", "optimizer steps", "run.steps"}, \
+    {"--folder", "FOLDER", "the run's folder", "run.folder"}
+/* clang-format on */
+
 /* Reads the operands of a command with a configuration, then its flags that set a key. What
  * an operand is follows from its name or, where that says nothing, from what is there:
  *

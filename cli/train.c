@@ -18,6 +18,7 @@
 #include "common.h"
 #include "facts.h"
 #include "figures.h"
+#include "operands.h"
 #include "progress.h"
 
 static const flag flags[] = {
@@ -37,14 +38,7 @@ static const flag flags[] = {
      "replay the run of this folder, with the processes that came and went, and compare "
      "all bits",
      NULL},
-    {"--init", "FOLDER", "start from this model: a run, or a Hugging Face folder",
-     "model.init"},
-    {"--nodes", "N", "number of nodes", "mesh.nodes"},
-    {"--ranks-per-node", "S", "ranks that shard one copy of the model in a node",
-     "mesh.ranks_per_node"},
-    {"--link", "LINK", "emulated wire between nodes, such as 100Mbit,10ms", "mesh.link"},
-    {"--steps", "N", "optimizer steps", "run.steps"},
-    {"--folder", "FOLDER", "the run's folder", "run.folder"},
+    RUN_FLAGS,
     {"--plan", "FILE",
      "compare with the prediction from these facts, as weft probe writes them; here = "
      "this machine's, measured before the run",

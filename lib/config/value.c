@@ -3,7 +3,7 @@
  * accepts.
  *
  *     INT        12, 16k, 1e6 if it is a whole number         BYTES   64kB, 4MiB
- *     NUMBER     1e-3                                         BOOL    true yes on, false no off
+ *     NUMBER     1e-3, 5min of seconds, 5% of a share         BOOL    true yes on, false no off
  *     CHOICE     one of the names; stored as the table's own text, which is never freed
  *     LINK       none, or RATE,LATENCY
  *     TEXT       any UTF-8 of a length within the bounds
@@ -78,6 +78,14 @@ bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s
            wefti_parse_quantity(comma, WEFTI_UNIT_TIME, latency_s) && *latency_s >= 0;
 }
 
+/* Parses a number; "5min" where the key counts seconds, "5%" where it is a share. */
+static bool parse_number(const weft_config_key *key, const char *text, double *out) {
+    if (wefti_parse_quantity(text, WEFTI_UNIT_COUNT, out)) return true;
+    if (wefti_is(key->unit, "seconds"))
+        return wefti_parse_quantity(text, WEFTI_UNIT_TIME, out);
+    return key->max == 1 && wefti_parse_quantity(text, WEFTI_UNIT_SHARE, out);
+}
+
 /* Parses one text according to the type of its key. */
 bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value *out) {
     double bandwidth_Bps, latency_s;
@@ -91,8 +99,7 @@ bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value
                in_bounds(key, (double)out->integer);
     case WEFT_KEY_NUMBER:
     case WEFT_KEY_NUMBERS:
-        return wefti_parse_quantity(text, WEFTI_UNIT_COUNT, &out->number) &&
-               in_bounds(key, out->number);
+        return parse_number(key, text, &out->number) && in_bounds(key, out->number);
     case WEFT_KEY_AUTO_BOOL:
         out->integer = -1;
         return wefti_is(text, "auto") || parse_bool(text, &out->integer);

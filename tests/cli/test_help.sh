@@ -14,6 +14,9 @@ prints "usage: weft COMMAND ..." "$weft" help
 version() { sed -n 's/^#define WEFT_VERSION_M[AI][JN]OR \|^#define WEFT_VERSION_PATCH //p' "$source_dir/include/weft/version.h"; }
 prints "weft $(version | paste -sd .)" \
     "$weft" --version
+for form in -V version; do
+    prints "weft $(version | paste -sd .)" "$weft" $form
+done
 refuses "unknown command 'confg' (did you mean 'config'?)" "$weft" confg
 refuses "unknown command 'zzz', see weft --help" "$weft" zzz
 refuses "unknown command 'zzz', see weft --help" "$weft" help zzz
@@ -102,6 +105,14 @@ refuses "'run.yaml' is one argument too many, expected: weft config [run.yaml] \
 # -- odd combinations are said on stderr and run
 expect 0 "$weft" config run.steps=5
 grep -q "^weft: warning: schedule.warmup (100) is longer" err || fail "no warning: $(cat err)"
+
+# -- values as people write them; the flags of weft train
+prints "  steps: 500" "$weft" config --steps 500 --nodes 2 --link 100mbit,10ms
+prints "  link: \"100mbit,10ms\"" "$weft" config --nodes 2 mesh.link=100mbit,10ms
+prints "  timeout: 300" "$weft" config mesh.timeout=5min
+prints "  validation: 0.1" "$weft" config data.validation=10%
+prints "  memory_limit: 4GB" "$weft" config mesh.memory_limit=4G
+refuses_like "optimizer.lr is '5%', expected .*" "$weft" config optimizer.lr=5%
 
 # -- examples
 for example in "$source_dir"/examples/*.yaml; do
