@@ -12,8 +12,8 @@ uint64_t mix(uint64_t a, uint64_t b) {
     return a ^ a >> 31;
 }
 
-int64_t row_gradient(const wefti_row_block *b, int part) {
-    uint64_t h = mix(mix(mix((uint64_t)b->step, (uint64_t)b->share), (uint64_t)b->of),
+int64_t row_gradient(int64_t step, int share, int of, int part) {
+    uint64_t h = mix(mix(mix((uint64_t)step, (uint64_t)share), (uint64_t)of),
                      (uint64_t)part);
     return (int64_t)(h % 20001) - 10000;
 }
@@ -31,13 +31,11 @@ static void fill_view(const world *w, const node *n, const wefti_view *v,
                        .chain = v->chain,
                        .n_nodes = v->n_nodes,
                        .n_departed = v->n_departed,
-                       .cut_steps = v->cut_steps,
-                       .n_owed = v->n_owed};
+                       .cut_steps = v->cut_steps};
     (void)n;
     for (int i = 0; i < v->n_nodes; i++) {
         r->nodes[i] = slot_of(w, v->nodes[i].id);
         r->node_first[i] = v->nodes[i].first_step;
-        r->witness[i] = v->nodes[i].witness;
     }
     for (int d = 0; d < v->n_departed; d++) {
         r->departed[d] = slot_of(w, v->departed[d].id);
@@ -48,7 +46,6 @@ static void fill_view(const world *w, const node *n, const wefti_view *v,
                     r->held[d][s][k][p] = *wefti_view_holder(&w->limits, v, d, s, k, p) !=
                                           WEFTI_MEMBER_NOBODY;
     }
-    for (int k = 0; k < v->n_owed && k < 256; k++) r->owed[k] = v->owed[k];
 }
 
 static int find_node(const view_record *r, int slot) {
@@ -87,12 +84,14 @@ void check_install(world *w, int slot) {
         return;
     }
     view_record *r = &w->views[v->number];
+    for (int k = 0; k < w->n_lies; k++)
+        if (w->lies[k] == v->chain) check_believed(w, slot, "installs a view");
+    if (w->is_deceived) return;
     trace(w,
           "node %d installs view %lld: %d nodes from step %lld on, cut after %lld, %d "
-          "departed, "
-          "%d owed",
+          "departed",
           slot, (long long)v->number, v->n_nodes, (long long)v->first_step,
-          (long long)v->cut_low, v->n_departed, v->n_owed);
+          (long long)v->cut_low, v->n_departed);
     if (v->number > w->last_view) {
         if (v->number != w->last_view + 1)
             fail(w, "I1: view %lld follows view %lld", (long long)v->number,
@@ -138,13 +137,16 @@ static void check_own(world *w, int slot, int64_t step, const step_record *mine)
             continue;
         }
         n->counted[p] += n->own[step % RING][p];
-        if (n->counted[p] + n->residual[p] != n->gradients[p])
+        int64_t under_way = 0;
+        for (int64_t t = step + 1; t <= n->steps.begun; t++)
+            under_way += n->own[t % RING][p];
+        if (n->counted[p] + under_way + n->residual[p] != n->gradients[p])
             fail(w, "I9: node %d has lost gradients in part %d by step %lld", slot, p,
                  (long long)step);
     }
 }
 
-static bool is_in_last_view(const world *w, int slot) {
+bool in_last_view(const world *w, int slot) {
     return find_node(&w->views[w->last_view], slot) >= 0;
 }
 
@@ -152,7 +154,7 @@ static bool is_in_last_view(const world *w, int slot) {
  * out may have finished it otherwise: what it counted, nobody else may hold. */
 static bool is_binding(const world *w, const step_record *r) {
     for (int k = 0; k < w->n_slots; k++)
-        if ((r->finished_by >> k & 1) && w->nodes[k].alive && is_in_last_view(w, k))
+        if ((r->finished_by >> k & 1) && w->nodes[k].alive && in_last_view(w, k))
             return true;
     return false;
 }
@@ -160,7 +162,7 @@ static bool is_binding(const world *w, const step_record *r) {
 void check_finish(world *w, int slot, int64_t step, const step_record *mine) {
     node *n = &w->nodes[slot];
     step_record *r = &w->steps[step];
-    if (w->how == GOSSIP || !is_in_last_view(w, slot)) return;
+    if (w->how == GOSSIP || !in_last_view(w, slot)) return;
     trace(w, "node %d finishes step %lld of view %lld, state %016llx", slot,
           (long long)step, (long long)mine->view, (unsigned long long)n->state);
     check_own(w, slot, step, mine);
@@ -220,20 +222,21 @@ bool has_progressed(world *w) {
         if (slot < 0) continue;
         const node *x = &w->nodes[slot];
         const wefti_view *v = wefti_member_view(x->m);
+        if (!is_unit_whole(w, h) && wefti_member_number(x->m) < 0) continue;
         if (wefti_member_get_state(x->m) != WEFTI_MEMBER_IN ||
             wefti_member_number(x->m) < 0)
             return false;
         if (number >= 0 && v->number != number) return false;
         number = v->number;
         n_members = v->n_nodes;
-        if (!v->nodes[wefti_member_number(x->m)].witness && x->steps.finished < w->target)
-            return false;
+        if (x->steps.finished < w->target) return false;
         n++;
     }
-    return n == n_members;
+    return n > 0 && n == n_members;
 }
 
-/* Too few members of the last view that is known live: to stand still is right. */
+/* Too few members of the last view that is known live, or none of them has the state: to stand
+ * still is right. */
 bool may_be_stuck(world *w) {
     int64_t number = 1; /* the last view that one of the living knows */
     for (int k = 0; k < w->n_slots; k++) {
@@ -245,14 +248,17 @@ bool may_be_stuck(world *w) {
     const view_record *r = &w->views[number];
     wefti_view_node nodes[HOSTS];
     wefti_standing standings[HOSTS];
-    bool lives[HOSTS];
+    bool lives[HOSTS], has_state = false;
     for (int i = 0; i < r->n_nodes; i++) {
         const node *n = &w->nodes[r->nodes[i]];
-        nodes[i] = (wefti_view_node){.id = n->id, .witness = r->witness[i]};
+        nodes[i] = (wefti_view_node){.id = n->id};
         lives[i] = n->alive &&
                    wefti_member_number(n->m) >= 0; /* and is a member already */
-        standings[i] = (wefti_standing){.evidence = WEFTI_EVIDENCE_DEAD};
-        if (!w->has_launchers || n->record.accepted_view > r->number) continue;
+        has_state = has_state || (lives[i] && n->has_state);
+        bool is_replaced = w->slot_of_host[n->host] >= 0;
+        standings[i] = (wefti_standing){.evidence = is_replaced ? WEFTI_EVIDENCE_DEAD
+                                                                : WEFTI_EVIDENCE_CLOSED};
+        if (!n->has_record || n->alive || n->record.accepted_view > r->number) continue;
         standings[i].evidence = WEFTI_EVIDENCE_RECORD;
         standings[i].record = n->record;
     }
@@ -266,48 +272,38 @@ bool may_be_stuck(world *w) {
     wefti_vote half = {w->seed, v.chain, v.number, wefti_quorum_claim(&v, lives)};
     bool votes = has_votes(w) && wefti_votes_judge(&w->votes, &half) <= WEFTI_VOTE_GIVEN;
     if (votes) q.vote = half.claim;
-    return !wefti_quorum_is(&q);
+    return !wefti_quorum_is(&q) || !has_state || w->n_lies > 0; /* lies can hold up */
 }
 
-/* Who counts in part p of step t, by the views alone. */
+/* Who counts in part p of step t, by the views alone. A range whose owner has departed, and whose
+ * sum nobody holds, is the sum of what the members sent. */
 static uint64_t counted_by_views(const world *w, int64_t t, int part) {
     const view_record *roster = &w->views[w->steps[t].view];
     uint64_t mask = 0;
-    int original = -1, share = 0;
-    for (int i = 0; i < roster->n_nodes; i++) {
-        if (roster->witness[i]) continue;
-        mask |= (uint64_t)1 << roster->nodes[i];
-        if (w->how == OWNER && share++ == part) original = roster->nodes[i];
-    }
+    int original = w->how == OWNER && part < roster->n_nodes ? roster->nodes[part] : -1;
+    for (int i = 0; i < roster->n_nodes; i++) mask |= (uint64_t)1 << roster->nodes[i];
     for (int64_t u = roster->number + 1; u <= w->last_view; u++) {
         const view_record *v = &w->views[u];
         int64_t s = t - v->cut_low - 1;
         if (s < 0 || s >= v->cut_steps) continue;
-        bool is_mean_held = false;
-        for (int d = 0; d < v->n_departed; d++)
-            if (v->departed[d] == original && v->held[d][s][1][part]) is_mean_held = true;
-        if (is_mean_held) continue;
+        bool is_mean_held = false, is_made_again = false;
         uint64_t gone = 0, there = 0;
         for (int d = 0; d < v->n_departed; d++) {
-            gone |= (uint64_t)1 << v->departed[d];
-            if (v->held[d][s][0][part]) there |= (uint64_t)1 << v->departed[d];
+            uint64_t bit = (uint64_t)1 << v->departed[d];
+            gone |= bit;
+            if (v->held[d][s][0][part]) there |= bit;
+            if (v->departed[d] != original) continue;
+            is_mean_held = v->held[d][s][1][part];
+            is_made_again = !is_mean_held;
         }
-        mask = (mask & ~gone) | there;
+        if (!is_mean_held) mask = (mask & ~gone) | (is_made_again ? 0 : there);
     }
     return mask;
 }
 
 static int64_t message_of(const world *w, int i, int64_t t, int part, int64_t *residual) {
     const view_record *r = &w->views[w->steps[t].view];
-    int share = 0, of = 0;
-    for (int k = 0; k < r->n_nodes; k++) {
-        share += !r->witness[k] && k < i;
-        of += !r->witness[k];
-    }
-    wefti_row_block own = {.step = t, .share = share, .of = of};
-    int64_t signal = *residual + row_gradient(&own, part);
-    for (int k = share; t == r->first_step && k < r->n_owed; k += of)
-        signal += row_gradient(&r->owed[k], part);
+    int64_t signal = *residual + row_gradient(t, i, r->n_nodes, part);
     *residual = signal - code(signal);
     return code(signal);
 }
@@ -319,17 +315,14 @@ static void replay(world *w) {
     for (int64_t t = 0; t <= w->best_finished && !w->failure[0]; t++) {
         const view_record *r = &w->views[w->steps[t].view];
         uint64_t agreed = 1;
-        int n_ranges = 0;
-        for (int i = 0; i < r->n_nodes; i++) n_ranges += !r->witness[i];
         for (int p = 0; p < w->n_parts; p++) {
             uint64_t mask = counted_by_views(w, t, p);
             int64_t sum = 0;
             for (int i = 0; i < r->n_nodes; i++) {
-                if (r->witness[i]) continue;
                 int64_t message = message_of(w, i, t, p, &residual[r->nodes[i]][p]);
                 if (mask >> r->nodes[i] & 1) sum += message;
             }
-            if (w->how == OWNER && p >= n_ranges) continue;
+            if (w->how == OWNER && p >= r->n_nodes) continue;
             agreed = mix(mix(agreed, (uint64_t)sum), mask);
         }
         state = mix(state, agreed);
@@ -339,57 +332,9 @@ static void replay(world *w) {
     }
 }
 
-/* Will a step that is unfinished take the rows, or the next one? */
-static bool is_pending(const world *w, int64_t step, int of, int share) {
-    for (int64_t u = w->last_view; u > 0 && w->views[u].first_step > w->best_finished;
-         u--)
-        for (int k = 0; k < w->views[u].n_owed; k++) {
-            const wefti_row_block *b = &w->views[u].owed[k];
-            if (b->step == step && b->of == of && b->share == share) return true;
-        }
-    return false;
-}
-
-static void count_block(world *w, int64_t t, const wefti_row_block *b) {
-    if (++w->counted_blocks[b->step][b->of][b->share] > 1)
-        fail(w,
-             "I6: rows %d of %d of step %lld count twice, the second time in step %lld",
-             b->share, b->of, (long long)b->step, (long long)t);
-}
-
-/* I6: each block of rows counts once, or is owed. */
-static void check_rows(world *w) {
-    for (int64_t t = 0; t <= w->best_finished; t++) {
-        const view_record *r = &w->views[w->steps[t].view];
-        int of = 0, share = 0;
-        for (int i = 0; i < r->n_nodes; i++) of += !r->witness[i];
-        for (int i = 0; i < r->n_nodes; i++) {
-            bool counts = false;
-            if (r->witness[i]) continue;
-            for (int p = 0; p < w->n_parts; p++)
-                counts = counts || w->steps[t].mask[p] >> r->nodes[i] & 1;
-            wefti_row_block own = {.step = t, .share = share, .of = of};
-            if (counts) count_block(w, t, &own);
-            for (int k = share; counts && t == r->first_step && k < r->n_owed; k += of)
-                count_block(w, t, &r->owed[k]);
-            share++;
-        }
-    }
-    for (int64_t t = 0; t <= w->best_finished; t++) {
-        const view_record *r = &w->views[w->steps[t].view];
-        int of = 0;
-        for (int i = 0; i < r->n_nodes; i++) of += !r->witness[i];
-        for (int k = 0; k < of; k++)
-            if (w->counted_blocks[t][of][k] == 0 && !is_pending(w, t, of, k))
-                fail(w, "I6: rows %d of %d of step %lld count nowhere", k, of,
-                     (long long)t);
-    }
-}
-
 void check_end(world *w) {
     w->has_progressed = has_progressed(w);
     if (w->how == GOSSIP) return;
     if (!w->has_progressed) return;
-    check_rows(w);
     replay(w);
 }

@@ -19,7 +19,7 @@
 typedef struct arguments {
     long long n_seeds;
     unsigned long long seed;
-    bool quiet;
+    bool quiet, counts;
     options opt;
 } arguments;
 
@@ -27,7 +27,6 @@ typedef struct arguments {
 static void reset(world *w) {
     int64_t last = w->best_finished + RING < STEPS ? w->best_finished + RING : STEPS - 1;
     memset(w->steps, 0, (size_t)(last + 1) * sizeof *w->steps);
-    memset(w->counted_blocks, 0, (size_t)(last + 1) * sizeof *w->counted_blocks);
     for (int64_t v = 0; v <= w->last_view && v < VIEWS; v++) w->views[v].is_known = false;
     world kept = *w;
     memset(w, 0, sizeof *w);
@@ -38,8 +37,8 @@ static void reset(world *w) {
     w->max_queue = kept.max_queue;
     w->steps = kept.steps;
     w->views = kept.views;
-    w->counted_blocks = kept.counted_blocks;
     w->votes = kept.votes;
+    memcpy(w->counts, kept.counts, sizeof w->counts);
 }
 
 static void run_seed(world *w, uint64_t seed, const bool *is_off) {
@@ -68,13 +67,11 @@ static void report(world *w, uint64_t seed) {
     printf("seed %llu: %s\n", (unsigned long long)seed, w->failure);
     shrink(w, seed, is_off);
     run_seed(w, seed, is_off);
-    printf(
-        "  %d hosts, %d founders, method %d, latency %.1f ms%s%s%s%s; with these faults "
-        "alone: %s\n",
-        w->n_hosts, w->n_founders, w->how, (double)w->latency_us * 1e-3,
-        w->has_launchers ? ", launchers" : "",
-        w->has_witness ? ", host 0 only votes" : "", w->votes_end_us ? ", a witness" : "",
-        w->is_fifo ? "" : ", no order", w->failure);
+    printf("  %d hosts, %d founders, method %d, latency %.1f ms%s%s%s; with these faults "
+           "alone: %s\n",
+           w->n_hosts, w->n_founders, w->how, (double)w->latency_us * 1e-3,
+           w->has_launchers ? ", launchers" : "", w->votes_end_us ? ", a witness" : "",
+           w->is_fifo ? "" : ", no order", w->failure);
     for (int k = 0; k < w->n_faults; k++)
         if (!w->faults[k].is_off) print_fault(&w->faults[k]);
 }
@@ -96,8 +93,10 @@ static bool parse(int argc, char **argv, arguments *a, const char **wrong) {
         bool votes = strcmp(argv[i], "--votes") == 0;
         a->quiet = a->quiet || quiet;
         a->opt.verbose = a->opt.verbose || trace;
+        bool counts = strcmp(argv[i], "--counts") == 0;
         a->opt.votes = a->opt.votes || votes;
-        if (quiet || trace || votes) continue;
+        a->counts = a->counts || counts;
+        if (quiet || trace || votes || counts) continue;
         i++;
         if (strcmp(argv[i - 1], "--seeds") == 0)
             a->n_seeds = strtoll(value, NULL, 10);
@@ -125,10 +124,9 @@ static bool allocate(world *w) {
     w->nodes = calloc(SLOTS, sizeof *w->nodes);
     w->steps = calloc(STEPS, sizeof *w->steps);
     w->views = calloc(VIEWS, sizeof *w->views);
-    w->counted_blocks = calloc(STEPS, sizeof *w->counted_blocks);
     w->max_queue = 4096;
     w->queue = calloc((size_t)w->max_queue, sizeof *w->queue);
-    return w->nodes && w->steps && w->views && w->counted_blocks && w->queue &&
+    return w->nodes && w->steps && w->views && w->queue &&
            weft_ctx_create(&w->ctx) == WEFT_OK &&
            wefti_votes_init(w->ctx, &w->votes) == WEFT_OK;
 }
@@ -137,11 +135,21 @@ static void give_back(world *w) {
     free(w->nodes);
     free(w->steps);
     free(w->views);
-    free(w->counted_blocks);
     free(w->queue);
     wefti_votes_fini(w->ctx, &w->votes);
     weft_ctx_destroy(w->ctx);
     free(w);
+}
+
+/* Whether one of the counted events never happened. */
+static bool print_counts(const world *w, bool quiet) {
+    bool misses = false;
+    for (int k = 0; k < COUNTERS; k++) {
+        if (!quiet || w->counts[k] == 0)
+            printf("%9lld  %s\n", (long long)w->counts[k], counter_names[k]);
+        misses = misses || w->counts[k] == 0;
+    }
+    return misses;
 }
 
 int main(int argc, char **argv) {
@@ -172,6 +180,7 @@ int main(int argc, char **argv) {
                "runs "
                "rightly paused; %.1f s of CPU\n",
                k + failed, n_events, n_views, n_steps, n_kills, n_stuck, seconds);
+    bool misses = !failed && a.counts && print_counts(w, a.quiet);
     give_back(w);
-    return failed;
+    return failed || misses;
 }

@@ -21,7 +21,7 @@ uint64_t draw(world *w) {
 int64_t draw_below(world *w, int64_t n) { return (int64_t)(draw(w) % (uint64_t)n); }
 
 void fail(world *w, const char *format, ...) {
-    if (w->failure[0]) return;
+    if (w->failure[0] || w->is_deceived) return;
     va_list args;
     va_start(args, format);
     vsnprintf(w->failure, sizeof w->failure, format, args);
@@ -94,7 +94,7 @@ int64_t arrival(world *w, int from, int to) {
     int64_t delay = w->latency_us / 2 + draw_below(w, w->latency_us + 1);
     if (draw(w) % 64 == 0) delay += draw_below(w, 20 * w->latency_us + 1);
     if (w->slow[a][b]) delay = 20 * delay + 50000;
-    int64_t at = w->now_us + delay;
+    int64_t at = w->now_us + delay + w->delay_us[a];
     if (w->is_fifo && at <= w->last_us[from][to]) at = w->last_us[from][to] + 1;
     if (at > w->last_us[from][to]) w->last_us[from][to] = at;
     return at;
@@ -139,12 +139,10 @@ static void take_ask(world *w, const event *ask) {
 
 static void send_bytes(world *w, int from, const wefti_member_action *a) {
     int to = slot_of(w, a->peer);
-    if (a->bytes[5] == w->sender_kind && --w->sender_count == 0) {
-        w->sender_kind = 0;
-        trace(w, "fault: node %d dies of a message of kind %d", from, a->bytes[5]);
-        kill_slot(w, from, true, w->sender_comes_back);
-    }
+    count_message(w, from, a);
+    watch_sender(w, from, a->bytes[5]);
     if (to < 0 || !w->nodes[from].alive || !passes(w, from, to)) return;
+    if (draw_below(w, 100) < w->loss_of_kind[a->bytes[5]][w->nodes[to].host]) return;
     event e = {.kind = EV_BYTES, .to = to, .from = from, .sent_us = w->now_us};
     e.at_us = arrival(w, from, to);
     e.n_bytes = (uint32_t)a->n_bytes;
@@ -161,23 +159,28 @@ static int64_t node_clock(const world *w, const node *n) {
 static void out(world *w, int slot, wefti_member_out why) {
     node *n = &w->nodes[slot];
     trace(w, "node %d is out (%d)", slot, why);
+    if (why == WEFTI_OUT_EVICTED && w->liar >= 0 && slot != w->liar &&
+        in_last_view(w, slot))
+        check_believed(w, slot, "leaves");
     if (why == WEFTI_OUT_FAULT) fail(w, "I1: node %d left because of a fault", slot);
     n->alive = false;
+    n->has_record = w->has_launchers;
     w->slot_of_host[n->host] = -1;
-    if (why == WEFTI_OUT_LEFT) return;
+    for (int k = 0; k < w->n_slots; k++) n->lost_after_us[k] = w->now_us; /* nothing is */
+    if (why == WEFTI_OUT_LEFT && !n->has_lost_mates) return;
     event e = {.kind = EV_START, .to = n->host, .at_us = w->now_us + 300000};
     push(w, &e);
 }
 
 void step_node(world *w, int slot, const wefti_member_event *event_in) {
     node *n = &w->nodes[slot];
-    if (!n->alive || w->failure[0]) return;
+    if (!n->alive || w->failure[0] || w->is_deceived) return;
+    count_event(w, slot, event_in);
+    judge_lies(w, slot);
     const wefti_member_actions *todo = wefti_member_step(n->m, event_in, node_clock(w, n),
                                                          draw(w));
     bool installed = false, freeze = false;
     wefti_ballot ballot = {0};
-    wefti_message host_says[4];
-    int n_host = 0;
     for (int k = 0; k < todo->n && n->alive; k++) {
         const wefti_member_action *a = &todo->list[k];
         switch (a->kind) {
@@ -189,9 +192,6 @@ void step_node(world *w, int slot, const wefti_member_event *event_in) {
             break;
         case WEFTI_DO_INSTALL: installed = true; break;
         case WEFTI_DO_ASK: ask_votes(w, slot, &a->vote); break;
-        case WEFTI_DO_HOST:
-            if (n_host < 4) host_says[n_host++] = *a->message;
-            break;
         case WEFTI_DO_OUT: out(w, slot, a->out); break;
         }
     }
@@ -202,10 +202,9 @@ void step_node(world *w, int slot, const wefti_member_event *event_in) {
         n->tick_us = e.at_us;
         push(w, &e);
     }
-    for (int k = 0; k < n_host && n->alive; k++) host_message(w, slot, &host_says[k]);
     if (installed && n->alive) {
         check_install(w, slot);
-        host_installed(w, slot);
+        if (!w->is_deceived) host_installed(w, slot);
     }
     if (freeze && n->alive) host_freeze(w, slot, ballot);
     if (n->alive) check_node(w, slot);
@@ -229,11 +228,11 @@ static void start_node(world *w, int host, int n_founders,
     memset(n, 0, sizeof *n);
     n->used = n->alive = true;
     n->host = host;
-    n->id = (wefti_node_id){.key = (uint64_t)host + 100,
-                            .incarnation = (uint64_t)slot + 1};
+    n->id = (wefti_node_id){.key = (uint64_t)host + 1, .incarnation = (uint64_t)slot + 1};
     n->drift = 1.0 + ((double)draw_below(w, 2001) - 1000) * 5e-5;
     n->offset_us = 1 + draw_below(w, 1000000000);
     n->born_us = w->now_us;
+    n->has_state = n_founders > 0;
     w->host_is_off[host] = false;
     w->slot_of_host[host] = slot;
     host_reset(w, slot);
@@ -241,7 +240,6 @@ static void start_node(world *w, int host, int n_founders,
                                   .policy = w->policy,
                                   .run = w->seed,
                                   .self = n->id,
-                                  .witness = w->has_witness && host == 0,
                                   .n_founders = n_founders,
                                   .founders = founders,
                                   .now_us = node_clock(w, n)};
@@ -261,7 +259,30 @@ static void start_node(world *w, int host, int n_founders,
     step_node(w, slot, &tick);
 }
 
-/* One node learns that another is dead, as soon as the network lets it. */
+bool is_unit_whole(const world *w, int host) {
+    int first = host - host % w->unit;
+    for (int h = first; h < first + w->unit; h++)
+        if (w->slot_of_host[h] < 0) return false;
+    return true;
+}
+
+/* A node whose view lacks another one of its unit leaves; it is started again. */
+void leave_alone(world *w, int slot) {
+    node *n = &w->nodes[slot];
+    const wefti_view *v = wefti_member_view(n->m);
+    int first = n->host - n->host % w->unit, n_mates = 0;
+    for (int i = 0; i < v->n_nodes; i++) {
+        int host = (int)v->nodes[i].id.key - 1;
+        n_mates += host >= first && host < first + w->unit;
+    }
+    if (wefti_member_number(n->m) < 0 || n_mates == w->unit) return;
+    wefti_member_event e = {.kind = WEFTI_EVENT_LEAVE};
+    n->has_lost_mates = true;
+    step_node(w, slot, &e);
+}
+
+/* One node learns that another is dead, as soon as the network lets it: its connection ends; the
+ * host that is left hands out the record; or another process is at the same place. */
 void tell_death(world *w, int dead, int slot) {
     const node *d = &w->nodes[dead];
     if (w->cut[d->host][w->nodes[slot].host]) return;
@@ -272,11 +293,10 @@ void tell_death(world *w, int dead, int slot) {
     if (e.at_us < w->now_us) e.at_us = w->now_us;
     e.at_us += w->latency_us + draw_below(w, w->latency_us + 1);
     e.kind = EV_CLOSED;
-    e.evidence = w->host_is_off[d->host] && w->slot_of_host[d->host] < 0
-                     ? WEFTI_EVIDENCE_CLOSED
-                     : WEFTI_EVIDENCE_DEAD;
+    e.evidence = w->slot_of_host[d->host] >= 0 ? WEFTI_EVIDENCE_DEAD
+                                               : WEFTI_EVIDENCE_CLOSED;
     push(w, &e);
-    if (!w->has_launchers || e.evidence != WEFTI_EVIDENCE_DEAD) return;
+    if (!d->has_record || w->host_is_off[d->host]) return;
     e.kind = EV_RECORD;
     push(w, &e);
 }
@@ -298,6 +318,7 @@ void kill_slot(world *w, int slot, bool has_power, bool comes_back) {
     trace(w, "node %d dies (step %lld begun, %lld finished)", slot,
           (long long)n->steps.begun, (long long)n->steps.finished);
     n->alive = false;
+    n->has_record = has_power && w->has_launchers;
     w->slot_of_host[n->host] = -1;
     w->host_is_off[n->host] = !has_power;
     for (int k = 0; k < w->n_slots; k++) {
@@ -305,9 +326,8 @@ void kill_slot(world *w, int slot, bool has_power, bool comes_back) {
         if (has_power && w->nodes[k].alive) tell_death(w, slot, k);
     }
     if (!comes_back) return;
-    event e = {.kind = EV_START,
-               .to = n->host,
-               .at_us = w->now_us + 200000 + draw_below(w, 2000000)};
+    event e = {.kind = EV_START, .to = n->host, .at_us = w->now_us + 1000};
+    e.at_us += draw(w) % 3 ? 200000 + draw_below(w, 2000000) : draw_below(w, 30000);
     push(w, &e);
 }
 
@@ -319,7 +339,9 @@ static void heal(world *w) {
     w->target = w->best_finished + 3;
     memset(w->cut, 0, sizeof w->cut);
     memset(w->slow, 0, sizeof w->slow);
-    w->loss_percent = w->sender_kind = 0;
+    memset(w->delay_us, 0, sizeof w->delay_us);
+    memset(w->loss_of_kind, 0, sizeof w->loss_of_kind);
+    w->loss_percent = w->n_armed = 0;
     for (int k = 0; k < w->n_slots; k++) w->nodes[k].paused_until_us = 0;
     for (int h = 0; h < w->n_hosts; h++)
         if (w->slot_of_host[h] < 0) w->host_is_off[h] = false;
@@ -357,12 +379,21 @@ static void take_node_event(world *w, event *e) {
         break;
     case EV_BYTES: take_bytes(w, e); break;
     case EV_PIECE: host_piece(w, e->to, e); break;
+    case EV_PIECE_GET:
+    case EV_STATE_GET: host_answer(w, e->to, e); break;
+    case EV_STATE: host_state(w, e->to, e); break;
     case EV_COMPUTED: host_computed(w, e->to, e->piece.step); break;
     case EV_CLOSED:
         in.kind = WEFTI_EVENT_CLOSED;
         in.peer = w->nodes[e->from].id;
         in.evidence = e->evidence;
         step_node(w, e->to, &in);
+        if (n->host / w->unit == w->nodes[e->from].host / w->unit &&
+            wefti_view_find(wefti_member_view(n->m), in.peer) >= 0) {
+            n->has_lost_mates = true;
+            in.kind = WEFTI_EVENT_LEAVE;
+            step_node(w, e->to, &in);
+        }
         break;
     case EV_RECORD:
         in.kind = WEFTI_EVENT_RECORD;
@@ -403,8 +434,7 @@ static void take_event(world *w, event *e) {
 static void found(world *w) {
     wefti_view_node founders[HOSTS];
     for (int h = 0; h < w->n_founders; h++)
-        founders[h] = (wefti_view_node){.id = {(uint64_t)h + 100, (uint64_t)h + 1},
-                                        .witness = w->has_witness && h == 0};
+        founders[h] = (wefti_view_node){.id = {(uint64_t)h + 1, (uint64_t)h + 1}};
     for (int h = 0; h < HOSTS; h++) w->slot_of_host[h] = -1;
     for (int h = 0; h < w->n_founders; h++) start_node(w, h, w->n_founders, founders);
     for (int k = 0; k < w->n_founders; k++) {
@@ -417,44 +447,6 @@ static void found(world *w) {
         event e = {.kind = EV_START, .to = h, .at_us = draw_below(w, w->opt.fault_us)};
         push(w, &e);
     }
-}
-
-/* In one of five worlds a witness gives votes; in some of these it dies and stays so. Not drawn
- * from the world's numbers: so all else of a seed is as it was before there were any. */
-static void choose_votes(world *w) {
-    uint64_t r = mix(w->seed, 0x766f746573);
-    w->votes_end_us = 0;
-    w->votes.n = 0;
-    if (!w->opt.votes && r % 5 > 0) return;
-    w->policy.tie = WEFTI_TIE_WITNESS;
-    bool dies = r / 8 % 4 == 0;
-    w->votes_end_us = dies ? 1 + (int64_t)(r / 64 % (uint64_t)w->opt.fault_us)
-                           : INT64_MAX;
-}
-
-static void choose(world *w) {
-    w->draws = w->seed * 0x9E3779B97F4A7C15u + 1;
-    w->n_founders = w->opt.nodes ? w->opt.nodes : 2 + (int)draw_below(w, 5);
-    w->n_hosts = w->n_founders + (int)draw_below(w, 3);
-    if (w->n_hosts > HOSTS) w->n_hosts = HOSTS;
-    uint64_t r = draw(w);
-    w->how = w->opt.method < METHODS ? (method)w->opt.method
-             : r % 8 < 4             ? GATHER
-             : r % 8 < 7             ? OWNER
-                                     : GOSSIP;
-    w->has_launchers = draw(w) % 2;
-    w->is_fifo = draw(w) % 4 > 0;
-    w->has_witness = w->n_founders > 2 && draw(w) % 6 == 0;
-    w->latency_us = draw(w) % 3 ? 200 + draw_below(w, 2000) : 5000 + draw_below(w, 45000);
-    w->n_parts = w->how == GATHER ? 2 : w->how == OWNER ? PARTS : 1;
-    w->limits = (wefti_member_limits){.max_nodes = HOSTS,
-                                      .window = w->how == GOSSIP ? 4 : 2,
-                                      .rounds = w->how == OWNER ? 2 : 1,
-                                      .parts = w->n_parts};
-    w->policy = wefti_member_policy_default();
-    w->policy.patience_us = 4000000;
-    if (draw(w) % 4 == 0) w->policy.tie = WEFTI_TIE_PROOF;
-    choose_votes(w);
 }
 
 static void clean(world *w) {
@@ -480,7 +472,7 @@ void run_world(world *w) {
     w->last_view = 0;
     w->best_finished = -1;
     found(w);
-    while (w->n_queue > 0 && !w->failure[0]) {
+    while (w->n_queue > 0 && !w->failure[0] && !w->is_deceived) {
         event e = pop(w);
         w->now_us = e.at_us;
         w->n_events++;
@@ -490,11 +482,12 @@ void run_world(world *w) {
         if (!w->is_healed) continue;
         if (w->n_events % 16 == 0 && has_progressed(w)) break;
         if (w->now_us < w->healed_us + bound_us) continue;
+        if (!may_be_stuck(w)) trace_members(w);
         if (!may_be_stuck(w))
             fail(w, "I10: no progress within %d s after the last fault",
                  (int)(bound_us / 1000000));
         break;
     }
-    if (!w->failure[0]) check_end(w);
+    if (!w->failure[0] && !w->is_deceived) check_end(w);
     clean(w);
 }

@@ -10,16 +10,18 @@
 #include "member/member.h"
 
 enum {
-    HOSTS = 8,     /* machines; each runs one incarnation at a time */
-    VOTES = HOSTS, /* one more, where a witness gives votes */
-    SLOTS = 40,    /* incarnations of a whole run */
-    PARTS = HOSTS, /* pieces per (step, round): buckets, or ranges of owners */
-    RING = 8,      /* steps of pieces that a node has room for; more than any window */
+    HOSTS = 8,             /* machines; each runs one incarnation at a time */
+    VOTES = HOSTS,         /* one more, where a witness gives votes */
+    SLOTS = 40,            /* incarnations of a whole run */
+    UNITS = HOSTS / 2,     /* of the model: so many parts of a message, and more */
+    PARTS = 2 * UNITS + 1, /* pieces per (step, round): buckets, or ranges of owners */
+    ROUNDS = 2,
+    RING = 64,     /* steps of pieces that a node has room for; more than any window */
+    ENTRIES = 256, /* of an inventory */
     STEPS = 2000,  /* of a whole run */
     VIEWS = 200,
     HISTORY = 256, /* steps of results that a donor keeps */
-    REPLAYS = 2 * WEFTI_REPLAY_WINDOW,
-    FAULTS = 16
+    FAULTS = 32
 };
 
 typedef enum method { GATHER, OWNER, GOSSIP, METHODS } method;
@@ -42,7 +44,9 @@ typedef struct node {
     int64_t born_us;
     int64_t
         lost_after_us[SLOTS];   /* messages to that slot sent later died with this node */
-    wefti_member_record record; /* what its launcher knows */
+    wefti_member_record record; /* what its host keeps */
+    bool has_record;            /* it has died, and its host hands out the record */
+    bool has_lost_mates, has_state;
     /* training */
     wefti_member_steps steps;
     bool computes, is_computed, is_new;
@@ -50,37 +54,42 @@ typedef struct node {
     int64_t x;        /* gossip */
     int64_t speed_us; /* of a step's computing */
     int64_t residual[PARTS], gradients[PARTS], counted[PARTS], own[RING][PARTS];
-    int64_t asked_us; /* when missing pieces were asked for last */
-    held pieces[RING][HOSTS][2][PARTS];
+    int64_t fetched; /* the last step whose missing pieces were asked for */
+    bool fetches;
+    held pieces[RING][HOSTS][ROUNDS][PARTS];
     struct {
         int64_t step;
         uint64_t agreed, state;
     } past[HISTORY];
-    int64_t replay_steps[REPLAYS];
-    uint64_t replays[REPLAYS];
-    int snap_pieces;
-    int64_t snap_step;
-    uint64_t snap_state;
 } node;
 
 typedef enum fault_kind {
-    FAULT_KILL,        /* kill -9: the host says so */
-    FAULT_POWER,       /* the machine is gone without a word */
-    FAULT_PAUSE,       /* SIGSTOP for a while */
-    FAULT_CUT,         /* nothing passes from a to b for a while */
-    FAULT_SPLIT,       /* the hosts of a bit mask hear only each other for a while */
-    FAULT_SLOW,        /* the link from a to b is slow for a while */
-    FAULT_LOSS,        /* every message is lost with some probability for a while */
-    FAULT_KILL_SENDER, /* who sends the nth message of a kind dies of it */
+    FAULT_KILL,         /* kill -9: the host says so */
+    FAULT_POWER,        /* the machine is gone without a word */
+    FAULT_PAUSE,        /* SIGSTOP for a while */
+    FAULT_CUT,          /* nothing passes from a to b for a while */
+    FAULT_SPLIT,        /* the hosts of a bit mask hear only each other for a while */
+    FAULT_SLOW,         /* the link from a to b is slow for a while */
+    FAULT_LOSS,         /* every message is lost with some probability for a while */
+    FAULT_LOSS_OF_KIND, /* the same, of messages of one kind */
     FAULT_LEAVE,
+    /* of who sends the nth message of a kind */
+    FAULT_KILL_SENDER,  /* it dies of it */
+    FAULT_PAUSE_SENDER, /* it stops right after it, for a while */
+    FAULT_CUT_SENDER,   /* from then on it is not heard, or hears nobody, for a while */
+    FAULT_DELAY_SENDER, /* what it sends arrives late, for a while */
+    FAULT_LIE, /* a member says what is not true, outside of ballots, again and again */
     FAULT_KINDS
 } fault_kind;
 
 typedef struct fault {
     fault_kind kind;
     int64_t at_us, for_us;
-    int a, b;    /* hosts; KILL_SENDER: kind of message, how many */
-    int percent; /* LOSS */
+    int a, b;     /* hosts; _SENDER: kind of message, how many */
+    bool is_deaf; /* CUT_SENDER: it hears nobody */
+    int sender;   /* _SENDER: its host, once it has happened; -1: not yet */
+    int hidden;   /* _SENDER: FLUSH does not reach this host meanwhile; -1: none */
+    int percent;  /* LOSS */
     bool comes_back;
     bool is_off; /* left out by shrinking */
 } fault;
@@ -89,6 +98,9 @@ typedef enum event_kind {
     EV_TICK,
     EV_BYTES,
     EV_PIECE,
+    EV_PIECE_GET, /* who misses a piece asks for it */
+    EV_STATE,     /* the state after a step, for who has joined */
+    EV_STATE_GET,
     EV_COMPUTED,
     EV_CLOSED,
     EV_RECORD,
@@ -130,14 +142,28 @@ typedef struct view_record {
     uint64_t chain;
     int n_nodes, nodes[HOSTS]; /* slots */
     int64_t node_first[HOSTS];
-    bool witness[HOSTS];
     int n_departed, departed[SLOTS];
     uint32_t counted[SLOTS];
     int cut_steps;
     uint8_t held[SLOTS][WEFTI_MEMBER_MAX_WINDOW][2][PARTS];
-    int n_owed;
-    wefti_row_block owed[256];
 } view_record;
+
+/* What happens to ballots, counted over all seeds of a call. */
+typedef enum counter {
+    COUNT_BALLOTS,
+    COUNT_REFUSED_FLUSH,
+    COUNT_REFUSED_VIEW,
+    COUNT_VIEW_ALONE, /* VIEW without its FLUSH */
+    COUNT_ADOPTED,    /* what a member has accepted is proposed again */
+    COUNT_PROMISES_BROKEN_OFF,
+    COUNT_RECORDS,
+    COUNT_DEAD, /* proof of death without a record */
+    COUNT_VOTES,
+    COUNT_ENTERED,
+    COUNT_LIES,
+    COUNTERS
+} counter;
+extern const char *const counter_names[COUNTERS];
 
 typedef struct options {
     int nodes;  /* 0: the seed says */
@@ -153,7 +179,9 @@ typedef struct world {
     options opt;
     method how;
     int n_hosts, n_founders, n_parts;
-    bool has_launchers, is_fifo, has_witness;
+    int unit, lag; /* hosts that are useless without each other; steps that a node may
+                      begin before it has finished one */
+    bool has_launchers, is_fifo, has_storm, has_liar;
     int64_t
         votes_end_us; /* the witness that gives votes is dead from then on; 0: there is none */
     wefti_votes votes;
@@ -168,10 +196,14 @@ typedef struct world {
     node *nodes;                      /* [SLOTS] */
     int cut[HOSTS + 1][HOSTS + 1];    /* VOTES as well */
     int slow[HOSTS][HOSTS];
-    int loss_percent;
+    int64_t delay_us[HOSTS]; /* of what a host sends */
+    int loss_percent, loss_of_kind[WEFTI_SAY_KINDS][HOSTS];
     int64_t last_us[SLOTS][SLOTS];
-    int sender_kind, sender_count; /* KILL_SENDER */
-    bool sender_comes_back;
+    uint64_t lies[FAULTS]; /* chains of views that nobody has decided */
+    int n_lies, liar;      /* slot of who lies; -1: nobody */
+    bool could_decide[SLOTS], has_left_itself[SLOTS];
+    bool is_deceived; /* who could not have gone on without it has believed it */
+    int n_armed, armed[FAULTS]; /* faults that wait for their message */
     fault faults[FAULTS];
     int n_faults;
     event *queue;
@@ -181,10 +213,10 @@ typedef struct world {
     view_record *views;
     int n_views;
     int64_t last_view, best_finished;
-    uint8_t (*counted_blocks)[HOSTS + 1][HOSTS]; /* [STEPS] [of] [share] */
     int64_t target;    /* steps to be finished after all is healed */
     char failure[256]; /* "": none yet */
-    int64_t n_installs, n_kills, n_joins, worst_stall_us;
+    int64_t n_installs, n_kills, n_joins;
+    int64_t counts[COUNTERS]; /* kept from seed to seed */
 } world;
 
 /* -- world.c -- */
@@ -202,6 +234,8 @@ void tell_death(world *w, int dead, int slot);
 unsigned char *copy_bytes(const unsigned char *bytes, size_t n); /* owned by the event */
 void run_world(world *w);
 void tell_deaths(world *w, int slot);
+bool is_unit_whole(const world *w, int host); /* on all its hosts a node runs */
+void leave_alone(world *w, int slot);         /* a node without its unit leaves */
 void trace(const world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* -- faults.c -- */
@@ -209,19 +243,32 @@ void make_faults(world *w);
 void begin_fault(world *w, int k);
 void end_fault(world *w, int k);
 void print_fault(const fault *f);
+void judge_lies(world *w, int slot);
+void tell_lie(world *w, int slot);
+void check_believed(world *w, int slot, const char *what);
+void watch_sender(world *w, int slot, int kind);
+
+/* -- choose.c: what the seed decides -- */
+void choose(world *w);
+
+/* -- count.c -- */
+void count_message(world *w, int from, const wefti_member_action *a);
+void trace_members(const world *w); /* what each thinks of the others */
+void count_event(world *w, int slot, const wefti_member_event *e);
 
 /* -- host.c: the training -- */
 void host_reset(world *w, int slot);
 void host_installed(world *w, int slot);
 void host_freeze(world *w, int slot, wefti_ballot ballot);
-void host_message(world *w, int slot, const wefti_message *message);
+void host_answer(world *w, int slot, const event *get);
+void host_state(world *w, int slot, const event *e);
 void host_piece(world *w, int slot, event *e);
 void host_computed(world *w, int slot, int64_t step);
 void host_look(world *w, int slot);
 
 /* -- checks.c -- */
 uint64_t mix(uint64_t a, uint64_t b);
-int64_t row_gradient(const wefti_row_block *block, int part);
+int64_t row_gradient(int64_t step, int share, int of, int part);
 int64_t code(int64_t x);
 void check_install(world *w, int slot);
 void check_begin(world *w, int slot, int64_t step);
@@ -229,5 +276,6 @@ void check_finish(world *w, int slot, int64_t step, const step_record *mine);
 void check_meeting(world *w, int slot, int other, int64_t step, int64_t shift);
 void check_node(world *w, int slot);
 void check_end(world *w);
+bool in_last_view(const world *w, int slot);
 bool has_progressed(world *w);
 bool may_be_stuck(world *w);

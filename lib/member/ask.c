@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the host may ask the machine between events: which nodes a step belongs to, what
- * becomes of a piece, which rows a node takes.
+ * becomes of a piece.
  *
- *     roster of step t                 the last view whose first step is <= t
- *     rows of node i of n in step t    share i of n of step t, and, if t is the view's first step,
- *                                      the owed blocks i, i + n, i + 2 n, ... of its list
- *                                      (witnesses: none) */
+ *     roster of step t    the last view whose first step is <= t */
 #include "member/memberstate.h"
 
 wefti_member_state wefti_member_get_state(const wefti_member *m) { return m->state; }
@@ -44,13 +41,6 @@ wefti_verdict wefti_member_judge(const wefti_member *m, const wefti_member_piece
     return WEFTI_VERDICT_FETCH;
 }
 
-wefti_node_id wefti_member_owner(const wefti_member *m, wefti_node_id original) {
-    const wefti_view *v = &m->view;
-    int d = wefti_view_find_departed(v, original);
-    if (d < 0 || v->departed[d].owner == WEFTI_MEMBER_NOBODY) return original;
-    return v->nodes[v->departed[d].owner].id;
-}
-
 bool wefti_member_suspects(const wefti_member *m, wefti_node_id id) {
     int number = wefti_view_find(&m->view, id);
     if (number < 0 || number == m->number) return false;
@@ -68,7 +58,6 @@ int64_t wefti_member_stable(const wefti_member *m) {
     int64_t least = INT64_MAX;
     for (int i = 0; i < m->view.n_nodes; i++) {
         const wefti_view_node *node = &m->view.nodes[i];
-        if (node->witness) continue;
         const wefti_member_steps *steps = i == m->number
                                               ? &m->steps
                                               : &m->peers[m->peer_of_number[i]].steps;
@@ -80,16 +69,11 @@ int64_t wefti_member_stable(const wefti_member *m) {
     return least == INT64_MAX ? -1 : least;
 }
 
-int wefti_roster_rows(const wefti_roster *roster, int number, int64_t step,
-                      wefti_row_block *out) {
-    wefti_view as_view = {.n_nodes = roster->n_nodes, .nodes = roster->nodes};
-    int share = wefti_view_share(&as_view, number), of = wefti_view_trainers(&as_view),
-        n = 0;
-    if (share < 0) return 0;
-    out[n++] = (wefti_row_block){.step = step, .share = share, .of = of};
-    if (step == roster->first_step)
-        for (int k = share; k < roster->n_owed; k += of) out[n++] = roster->owed[k];
-    return n;
+/* Another member finishes at most `window` steps before this one has finished the next, and
+ * begins at most `window` more. */
+bool wefti_member_is_open(const wefti_member *m, int64_t step) {
+    int64_t stable = wefti_member_stable(m);
+    return step > stable && step <= stable + 2 * m->config.limits.window;
 }
 
 size_t wefti_member_encode(const wefti_member *m, wefti_message *message,

@@ -11,8 +11,8 @@
  *     a quorum of the old view has accepted: it is decided
  *     INSTALL(view)              --->   install, thaw
  *
- * The lowest-numbered trainer that is not suspected leads at once; the next one after
- * takeover_us, and so on; witnesses come last. A node that has promised is frozen and needs
+ * The lowest-numbered member that is not suspected leads at once; the next one after
+ * takeover_us, and so on. A node that has promised is frozen and needs
  * a decision, whichever node leads it: a leader that fails is replaced, at once if it is
  * known to be dead. A higher ballot replaces a lower one, and adopts what the lower one may
  * have decided.
@@ -26,7 +26,7 @@
 
 #include <string.h>
 
-static const wefti_standing no_standing = {WEFTI_EVIDENCE_NONE, {0, {0, 0}, 0}};
+static const wefti_standing no_standing = {WEFTI_EVIDENCE_NONE, {0, {0, 0}, 0}, false};
 
 /* Known by proof, not by silence: a silent node that is heard again is no longer suspected. */
 static bool is_dead(const wefti_member_node *peer) {
@@ -37,11 +37,19 @@ static wefti_member_node *peer_at(const wefti_member *m, int number) {
     return number == m->number ? NULL : &m->peers[m->peer_of_number[number]];
 }
 
+/* A member that has said that it does not have the state before its first step yet. */
+static bool is_new(const wefti_member *m, int i) {
+    const wefti_member_node *peer = peer_at(m, i);
+    int64_t finished = peer ? peer->steps.finished : m->steps.finished;
+    return (!peer || peer->has_told) && finished < m->view.nodes[i].first_step - 1;
+}
+
 static wefti_quorum_question question(wefti_member *m, const bool *answered,
                                       wefti_ballot ballot) {
     for (int i = 0; i < m->view.n_nodes; i++) {
         const wefti_member_node *peer = peer_at(m, i);
         m->standings[i] = peer ? peer->standing : no_standing;
+        m->standings[i].is_new = is_new(m, i);
     }
     return (wefti_quorum_question){.policy = &m->config.policy,
                                    .view = &m->view,
@@ -192,8 +200,22 @@ static int64_t answer_time(const wefti_member *m) {
     return m->config.policy.answer_us << doublings;
 }
 
+/* Whether these members could decide, as far as this node knows: then no others can have
+ * decided without one of them. */
+bool wefti_change_outvotes(wefti_member *m, const bool *answered) {
+    return has_quorum(m, answered, (wefti_ballot){UINT64_MAX, 0});
+}
+
 static void decide(wefti_member *m) {
-    wefti_message install = {.kind = WEFTI_SAY_INSTALL, .value = &m->lead.proposal};
+    m->n_voters = 0;
+    for (int i = 0; i < m->view.n_nodes; i++)
+        if (m->lead.answered[i]) m->voters[m->n_voters++] = (uint16_t)i;
+    m->decided_ballot = m->lead.ballot;
+    wefti_message install = {.kind = WEFTI_SAY_INSTALL,
+                             .ballot = m->decided_ballot,
+                             .n_numbers = m->n_voters,
+                             .numbers = m->voters,
+                             .value = &m->lead.proposal};
     for (int i = 0; i < m->lead.proposal.n_nodes; i++)
         if (!wefti_node_is(m->lead.proposal.nodes[i].id, m->config.self))
             wefti_member_say(m, m->lead.proposal.nodes[i].id, &install);
@@ -250,12 +272,15 @@ static void back_off(wefti_member *m, wefti_ballot other) {
                     (int64_t)(wefti_member_draw(m) % (uint64_t)(4 * least));
 }
 
-static void take_flush_ok(wefti_member *m, const wefti_member_node *peer,
+static void take_flush_ok(wefti_member *m, wefti_member_node *peer,
                           const wefti_message *message) {
     if (m->lead.phase != WEFTI_LEAD_ASKING ||
         !wefti_ballot_is(message->ballot, m->lead.ballot) ||
         !m->lead.asked[peer->number] || m->lead.answered[peer->number])
         return;
+    peer->has_told = true;
+    if (message->steps.finished > peer->steps.finished)
+        peer->steps.finished = message->steps.finished;
     if (message->refused)
         back_off(m, message->other);
     else
@@ -420,12 +445,9 @@ static void pump_lead(wefti_member *m) {
 /* How many members would lead before this one. */
 static int position(const wefti_member *m) {
     int n = 0;
-    bool i_am_witness = m->config.witness;
     for (int i = 0; i < m->view.n_nodes; i++) {
         const wefti_member_node *peer = peer_at(m, i);
-        if (!peer || peer->standing.evidence != WEFTI_EVIDENCE_NONE) continue;
-        bool its_turn = peer->witness == i_am_witness ? i < m->number : i_am_witness;
-        n += its_turn;
+        n += peer && i < m->number && peer->standing.evidence == WEFTI_EVIDENCE_NONE;
     }
     return n;
 }

@@ -1,28 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Creates and frees a node's machine: everything that it will ever need is allocated at
- * once, for max_nodes. Also the policy's defaults. */
+ * once, for max_nodes. */
 #include "member/memberstate.h"
 
 #include <string.h>
 
 #include "base/memory.h"
-
-wefti_member_policy wefti_member_policy_default(void) {
-    return (wefti_member_policy){.alive_us = 200000,
-                                 .silence_us = 1000000,
-                                 .probe_us = 300000,
-                                 .late_us = 100000,
-                                 .link_us = 3000000,
-                                 .answer_us = 500000,
-                                 .takeover_us = 500000,
-                                 .retry_us = 100000,
-                                 .patience_us = 10000000,
-                                 .gather_us = 300000,
-                                 .join_us = 600000000,
-                                 .pause_us = 600000000,
-                                 .vote_us = 1000000,
-                                 .donors = 2};
-}
 
 void wefti_member_set_patience(wefti_member *m, int64_t patience_us) {
     m->config.policy.patience_us = patience_us;
@@ -32,8 +15,7 @@ void wefti_member_set_patience(wefti_member *m, int64_t patience_us) {
 
 bool wefti_member_fits(const wefti_member_limits *l) {
     return l->max_nodes <= WEFTI_MEMBER_MAX_NODES && l->parts <= WEFTI_MEMBER_MAX_PARTS &&
-           (int64_t)wefti_view_max_departed(l) * l->window <= UINT16_MAX &&
-           wefti_view_max_owed(l) <= UINT16_MAX;
+           (int64_t)wefti_view_max_departed(l) * l->window <= UINT16_MAX;
 }
 
 static weft_status check_config(weft_ctx *ctx, const wefti_member_config *c) {
@@ -98,15 +80,14 @@ static weft_status create_tables(wefti_member *m) {
     WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(int), "peers", &m->peer_of_number));
     WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof *m->standings, "peers", &m->standings));
     WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(bool), "a ballot", &m->stays));
+    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(bool), "a ballot", &m->others));
+    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof *m->voters, "votes", &m->voters));
     WEFT_TRY(
         wefti_alloc_n(m->ctx, n * n, sizeof(int32_t), "complaints", &m->complaint_first));
     WEFT_TRY(
         wefti_alloc_n(m->ctx, n * n, sizeof(int32_t), "complaints", &m->complaint_last));
     WEFT_TRY(wefti_alloc(m->ctx, m->most_bytes, "an inventory", &m->flush_ok));
     WEFT_TRY(wefti_alloc(m->ctx, m->max_bytes, "messages", &m->bytes));
-    WEFT_TRY(
-        wefti_alloc_n(m->ctx, n, sizeof(wefti_node_id), "donors", &m->joining.donors));
-    WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(bool), "donors", &m->joining.offers));
     return wefti_alloc_n(m->ctx, m->max_actions, sizeof *m->actions.list, "actions",
                          &m->actions.list);
 }
@@ -131,7 +112,6 @@ weft_status wefti_member_create(weft_ctx *ctx, const wefti_member_config *config
     m->config = *config;
     m->config.founders = NULL;
     WEFTI_TRY_OR(create_tables(m), wefti_member_destroy(m));
-    for (int k = 0; k < WEFTI_CHECKSUMS; k++) m->checksum_steps[k] = -1;
     m->now_us = config->now_us;
     m->steps = (wefti_member_steps){-1, -1, -1};
     m->number = -1;
@@ -156,12 +136,12 @@ void wefti_member_destroy(wefti_member *m) {
                       m->peer_of_number,
                       m->standings,
                       m->stays,
+                      m->others,
+                      m->voters,
                       m->complaint_first,
                       m->complaint_last,
                       m->flush_ok,
                       m->bytes,
-                      m->joining.donors,
-                      m->joining.offers,
                       m->actions.list,
                       m->lead.asked,
                       m->lead.answered,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Events in, actions out: each event is passed to the part that it concerns (join.c,
  * change.c, watch.c, ask.c), then each part does what is due. */
+#include "base/assert.h"
 #include "member/memberstate.h"
 
 #include <string.h>
@@ -8,31 +9,101 @@
 static void say_install(wefti_member *m, wefti_member_node *peer) {
     if (m->now_us - peer->installed_us < m->config.policy.retry_us) return;
     peer->installed_us = m->now_us;
-    wefti_message install = {.kind = WEFTI_SAY_INSTALL, .value = &m->view};
+    wefti_message install = {.kind = WEFTI_SAY_INSTALL,
+                             .ballot = m->decided_ballot,
+                             .n_numbers = m->n_voters,
+                             .numbers = m->voters,
+                             .value = &m->view};
     wefti_member_say(m, peer->id, &install);
 }
 
-/* A decided view: a member takes the next one, a joiner any one that contains it. */
-static void take_install(wefti_member *m, const wefti_message *message) {
+/* -- whom to believe that the others have gone on -- */
+
+/* Whether members that could decide are still in this view, as far as is heard: this node, and
+ * all that are not suspected and do not say that they have gone on. Then a view that was
+ * decided has the vote of one of them, and a second witness will come. */
+static bool rest_could_decide(wefti_member *m) {
+    for (int i = 0; i < m->view.n_nodes; i++) {
+        const wefti_member_node *peer = i == m->number ? NULL
+                                                       : &m->peers[m->peer_of_number[i]];
+        m->others[i] = !peer || (!peer->says_later &&
+                                 peer->standing.evidence == WEFTI_EVIDENCE_NONE);
+    }
+    return wefti_change_outvotes(m, m->others);
+}
+
+/* Whether to believe that this next view is decided (chain), or that the others are in a later one
+ * without this node (0): two members say so; or one does, no other that is heard says anything
+ * else, and the rest could decide nothing. */
+static bool is_believed(wefti_member *m, uint64_t chain) {
+    int n = 0, n_other = 0;
+    for (int k = 0; k < m->max_peers; k++) {
+        const wefti_member_node *peer = &m->peers[k];
+        if (!peer->used || peer->number < 0 || !peer->says_later) continue;
+        if (peer->says_chain == chain)
+            n++;
+        else
+            n_other += peer->standing.evidence == WEFTI_EVIDENCE_NONE;
+    }
+    return n >= 2 || (n_other == 0 && !rest_could_decide(m));
+}
+
+/* The leader of a ballot in which this node has accepted the view says that it is decided, by
+ * votes that could decide. */
+static bool is_own_ballot(wefti_member *m, const wefti_member_node *peer,
+                          const wefti_message *install) {
+    if (!m->has_accepted || m->accepted.chain != install->value->chain ||
+        !wefti_ballot_is(m->accepted_ballot, install->ballot) || !peer ||
+        peer->number != install->ballot.leader)
+        return false;
+    memset(m->others, 0, (size_t)m->view.n_nodes * sizeof *m->others);
+    for (int k = 0; k < install->n_numbers; k++)
+        if (install->numbers[k] < m->view.n_nodes) m->others[install->numbers[k]] = true;
+    return m->others[peer->number] && wefti_change_outvotes(m, m->others);
+}
+
+static void keep_votes(wefti_member *m, const wefti_message *install) {
+    m->decided_ballot = install->ballot;
+    m->n_voters = install->n_numbers;
+    memcpy(m->voters, install->numbers, (size_t)m->n_voters * sizeof *m->voters);
+}
+
+static void leave_behind(wefti_member *m) {
+    if (is_believed(m, 0)) wefti_member_leave(m, WEFTI_OUT_EVICTED);
+}
+
+/* A decided view: a member takes the next one, a joiner any one that contains it. No member can
+ * miss two views, because each needs its answer to the one before: who hears of the second
+ * next one is not in it. */
+static void take_install(wefti_member *m, wefti_member_node *peer,
+                         const wefti_message *message) {
     const wefti_view *value = message->value;
-    if (!wefti_member_is_in(m)) {
-        if (wefti_view_find(value, m->config.self) < 0) return;
-        if (m->joining.ready_us > 0 && m->steps.finished < value->first_step)
-            wefti_member_install(m, value);
-        else /* it has started again, and what it was ready with is gone; or the view
-                returns to before a step that it was given, because all who did that step
-                have died */
-            wefti_member_leave(m, WEFTI_OUT_EVICTED);
-        return;
+    bool is_in = wefti_member_is_in(m);
+    if (is_in && value->number <= m->view.number) return;
+    bool is_next = value->number == m->view.number + 1;
+    if (is_in && is_next && value->parent != m->view.chain) return;
+    if (is_in && peer && peer->number >= 0) {
+        peer->says_later = true;
+        peer->says_chain = is_next ? value->chain : 0;
     }
-    if (value->number <= m->view.number) return;
-    if (value->number == m->view.number + 1) {
-        if (value->parent == m->view.chain) wefti_member_install(m, value);
-    } else { /* no member can miss two views: each view needs its answer to the one
-                before */
-        bool is_fault = wefti_view_find(value, m->config.self) >= 0;
-        wefti_member_leave(m, is_fault ? WEFTI_OUT_FAULT : WEFTI_OUT_EVICTED);
+    if (is_in && !is_next) {
+        leave_behind(m);
+    } else if (is_in ? is_own_ballot(m, peer, message) || is_believed(m, value->chain)
+                     : wefti_view_find(value, m->config.self) >= 0) {
+        keep_votes(m, message);
+        wefti_member_install(m, value);
     }
+}
+
+/* A member, or who has come after this node was left out, says that this node is no member. */
+static void take_bye(wefti_member *m, wefti_member_node *peer,
+                     const wefti_message *message) {
+    if (message->reason != WEFTI_BYE_EVICTED || message->view <= m->view.number) return;
+    if (peer && peer->number >= 0) {
+        peer->says_later = true;
+        peer->says_chain = 0;
+    }
+    leave_behind(m);
 }
 
 /* A message of a node that is not a member here. */
@@ -40,9 +111,7 @@ static void take_foreign(wefti_member *m, const wefti_message *message) {
     wefti_member_node *peer = wefti_member_peer(m, message->from);
     if (message->kind == WEFTI_SAY_BYE) {
         bool other_part = m->config.policy.split && peer && peer->has_departed;
-        if (message->reason == WEFTI_BYE_EVICTED && message->view > m->view.number &&
-            !other_part)
-            wefti_member_leave(m, WEFTI_OUT_EVICTED);
+        if (!other_part) take_bye(m, peer, message);
         return;
     }
     if (message->view == 0 && !(peer && peer->has_departed)) {
@@ -65,20 +134,10 @@ static void take_member(wefti_member *m, wefti_member_node *peer,
     case WEFTI_SAY_PROBE_REQ:
     case WEFTI_SAY_PROBE_ACK:
     case WEFTI_SAY_LEAVE: wefti_watch_message(m, peer, message); return;
-    case WEFTI_SAY_RESEND_GET:
-    case WEFTI_SAY_RESEND:
     case WEFTI_SAY_WELCOME:
-    case WEFTI_SAY_SNAP_OFFER:
-    case WEFTI_SAY_SNAP_GET:
-    case WEFTI_SAY_SNAP_PIECE:
-    case WEFTI_SAY_REPLAY_GET:
-    case WEFTI_SAY_REPLAY:
     case WEFTI_SAY_READY:
-    case WEFTI_SAY_HELLO: wefti_join_message(m, peer, message); break;
-    case WEFTI_SAY_BYE:
-        if (message->reason == WEFTI_BYE_EVICTED && message->view > m->view.number)
-            wefti_member_leave(m, WEFTI_OUT_EVICTED);
-        return;
+    case WEFTI_SAY_HELLO: break;
+    case WEFTI_SAY_BYE: take_bye(m, peer, message); return;
     case WEFTI_SAY_ALIVE:
     case WEFTI_SAY_SUSPECT:
         if (is_here) wefti_watch_message(m, peer, message);
@@ -105,7 +164,7 @@ static void take_message(wefti_member *m, const wefti_member_event *event) {
     if (message->kind == WEFTI_SAY_INSTALL) {
         wefti_member_node *peer = wefti_member_peer(m, message->from);
         if (peer) wefti_watch_heard(m, peer, false);
-        take_install(m, message);
+        take_install(m, peer, message);
         return;
     }
     wefti_member_node *peer = wefti_member_peer(m, message->from);
@@ -125,16 +184,6 @@ static void take_closed(wefti_member *m, const wefti_member_event *event) {
         peer->used = wefti_member_is_in(m) ? false : peer->used;
     else if (wefti_member_is_in(m))
         wefti_watch_suspect(m, peer, event->evidence);
-}
-
-static void take_steps(wefti_member *m, const wefti_member_event *event) {
-    if (event->steps.finished >= 0 && event->steps.finished != m->steps.finished) {
-        int k = (int)(event->steps.finished % WEFTI_CHECKSUMS);
-        m->checksums[k] = event->checksum;
-        m->checksum_steps[k] = event->steps.finished;
-    }
-    m->steps = event->steps;
-    wefti_join_steps(m);
 }
 
 static void take_data(wefti_member *m, const wefti_member_event *event) {
@@ -169,7 +218,11 @@ static void take(wefti_member *m, const wefti_member_event *event) {
         break;
     case WEFTI_EVENT_CLOSED: take_closed(m, event); break;
     case WEFTI_EVENT_DATA: take_data(m, event); break;
-    case WEFTI_EVENT_STEPS: take_steps(m, event); break;
+    case WEFTI_EVENT_STEPS:
+        WEFTI_ASSERT(event->steps.begun >= event->steps.sent &&
+                     event->steps.sent >= event->steps.finished);
+        m->steps = event->steps;
+        break;
     case WEFTI_EVENT_INVENTORY: wefti_change_inventory(m, event); break;
     case WEFTI_EVENT_RECORD: wefti_watch_ended(m, event->peer, &event->record); break;
     case WEFTI_EVENT_VOTE: wefti_change_vote(m, event); break;

@@ -16,6 +16,8 @@ static void renumber_peers(wefti_member *m) {
             peer->steps.begun = peer->steps.sent = -1;
         }
         peer->number = number;
+        peer->says_chain = 0;
+        peer->says_later = false;
     }
     for (int i = 0; i < m->view.n_nodes; i++) {
         if (i == m->number) {
@@ -24,7 +26,6 @@ static void renumber_peers(wefti_member *m) {
         }
         wefti_member_node *peer = wefti_member_add_peer(m, m->view.nodes[i].id);
         peer->number = i;
-        peer->witness = m->view.nodes[i].witness;
         m->peer_of_number[i] = (int)(peer - m->peers);
     }
 }
@@ -35,7 +36,6 @@ void wefti_member_install(wefti_member *m, const wefti_view *value) {
         wefti_member_leave(m, WEFTI_OUT_EVICTED);
         return;
     }
-    if (m->number < 0) m->joining.advanced_us = m->now_us;
     wefti_view_copy(&m->config.limits, value, &m->view);
     m->number = number;
     renumber_peers(m);

@@ -90,7 +90,7 @@ wefti_member_node *wefti_member_add_peer(wefti_member *m, wefti_node_id id) {
             *peer = (wefti_member_node){
                 .used = true, .id = id, .number = -1, .heard_us = m->now_us};
             peer->steps = (wefti_member_steps){-1, -1, -1};
-            peer->limit_us = m->config.policy.silence_us;
+            peer->limit_us = wefti_member_least_limit(&m->config.policy);
             peer->installed_us = peer->dismissed_us = m->now_us - 1000000000;
         }
     return peer;
@@ -104,9 +104,7 @@ void wefti_member_dismiss(wefti_member *m, wefti_node_id id, wefti_bye_reason re
 /* The message contains what this node has promised and accepted, so that its vote is not
  * missed. */
 void wefti_member_say_leave(wefti_member *m) {
-    wefti_message leave = {.kind = WEFTI_SAY_LEAVE,
-                           .subject = m->config.self,
-                           .record = wefti_member_own_record(m)};
+    wefti_message leave = {.kind = WEFTI_SAY_LEAVE, .record = wefti_member_own_record(m)};
     wefti_member_say_all(m, &leave, NULL);
 }
 

@@ -20,15 +20,14 @@
  *         case WEFTI_DO_SEND:    send a->bytes to a->peer; they are valid until the next step
  *         case WEFTI_DO_RECORD:  report a->record to the launcher, before the sends that follow
  *         case WEFTI_DO_FREEZE:  stop the exchange (see below); collect the inventory: all pieces
- *                                of nodes that depart (wefti_member_departs), of each step that
- *                                is not stable, begun here or not; then feed
+ *                                of nodes that depart (wefti_member_departs), of each open step
+ *                                (wefti_member_is_open), begun here or not; then feed
  *                                WEFTI_EVENT_INVENTORY with a->ballot
  *         case WEFTI_DO_INSTALL: continue in wefti_member_view(member): judge every piece of the
  *                                unfinished steps again, fetch from the holders, send
  *                                contributions again to new owners
  *         case WEFTI_DO_ASK:     ask the witness for a->vote; its answer is WEFTI_EVENT_VOTE. It
  *                                may be lost: the machine asks again
- *         case WEFTI_DO_HOST:    a->message is for the host: a requested piece, a snapshot
  *         case WEFTI_DO_OUT:     this node is out: a->out gives the reason
  *         }
  *     }
@@ -36,21 +35,14 @@
  *
  * Frozen, from WEFTI_DO_FREEZE to WEFTI_DO_INSTALL, means: no step begins, no piece is
  * accepted, nothing is applied or summed, nothing new is sent. Messages already handed to
- * the transport are still sent, arriving messages wait, RESEND_GET is answered. */
+ * the transport are still sent, arriving messages wait. */
 /* clang-format on */
 typedef struct wefti_member wefti_member;
 
-/* REPLAY_GET asks for this many steps, as far as the donor has them. A donor keeps what was
- * agreed since the snapshots that it has offered recently. As snapshot or replay it only
- * gives away steps up to wefti_member_stable: if the members that have finished a later
- * step die, the others may finish that step differently. */
-enum { WEFTI_REPLAY_WINDOW = 16 };
-
 typedef enum wefti_member_state {
     WEFTI_MEMBER_OUT,
-    WEFTI_MEMBER_JOINING,  /* sends HELLO */
-    WEFTI_MEMBER_LEARNING, /* fetches a snapshot */
-    WEFTI_MEMBER_CATCHING, /* fetches what was agreed since */
+    WEFTI_MEMBER_JOINING, /* sends HELLO */
+    WEFTI_MEMBER_READY,   /* a member has answered it */
     WEFTI_MEMBER_IN,
     WEFTI_MEMBER_FLUSHING, /* has promised a ballot, and is frozen */
     WEFTI_MEMBER_PAUSED    /* too few members can be heard */
@@ -88,13 +80,10 @@ typedef struct wefti_member_policy {
     int64_t join_us;      /* after this a joiner gives up */
     int64_t pause_us;     /* after this a node without quorum gives up */
     int64_t vote_us;      /* a witness that does not answer is asked again after this */
-    int donors;           /* members that a joiner copies from */
     wefti_member_tie tie; /* the rule for exactly half of the members */
     bool split;           /* no quorum is needed: both halves continue, as two runs */
     bool rests_count;     /* patience also covers the time between steps */
-    bool handover; /* the host gives joiners the state when they are members: they enter
-                      without a snapshot, and nothing is replayed */
-    int unit;      /* above 1: nodes whose keys k have the same (k - 1) / unit are useless
+    int unit; /* above 1: nodes whose keys k have the same (k - 1) / unit are useless
                  without each other; joiners enter when all nodes of their unit are
                  ready */
 } wefti_member_policy;
@@ -102,12 +91,26 @@ typedef struct wefti_member_policy {
 /* Defaults that suit most runs. */
 wefti_member_policy wefti_member_policy_default(void);
 
+/* What the user of a run sets (elastic.*), and what follows from its shape. */
+typedef struct wefti_member_rules {
+    int shards; /* ranks that share one copy of the model */
+    bool split, has_witness;
+    bool own_loop; /* what happens between two steps is waited for like a step */
+    double silence_s, patience_s /* 0: for ever */, pause_s;
+} wefti_member_rules;
+
+/* The policy of every run. */
+wefti_member_policy wefti_member_policy_of(const wefti_member_rules *rules);
+
+/* The limits of a run whose status is read `lag` steps late, with this many units of the
+ * model. */
+wefti_member_limits wefti_member_limits_of(int max_nodes, int lag, int units);
+
 typedef struct wefti_member_config {
     wefti_member_limits limits;
     wefti_member_policy policy;
     uint64_t run, config_hash, data_hash;
     wefti_node_id self;
-    bool witness;
     int n_founders; /* the members of view 1, equal everywhere; 0: join an existing run */
     const wefti_view_node *founders;
     int64_t now_us;
@@ -128,7 +131,7 @@ typedef enum wefti_member_event_kind {
                               all addresses of the run that they know */
     WEFTI_EVENT_CLOSED,    /* the connection to peer has ended; evidence CLOSED or DEAD */
     WEFTI_EVENT_DATA,  /* a piece of peer arrived: it lives and has begun steps.begun */
-    WEFTI_EVENT_STEPS, /* my steps, and the checksum after steps.finished */
+    WEFTI_EVENT_STEPS, /* my steps; a joiner has -1, -1, -1 until it has the state */
     WEFTI_EVENT_INVENTORY, /* the answer to FREEZE */
     WEFTI_EVENT_RECORD,    /* the host of `peer` reports that it has ended */
     WEFTI_EVENT_VOTE,      /* the witness has `given` `vote` to this half, or has
@@ -143,7 +146,6 @@ typedef struct wefti_member_event {
     size_t n_bytes;
     wefti_evidence evidence;
     wefti_member_steps steps;
-    uint64_t checksum;
     wefti_ballot ballot; /* INVENTORY: the ballot of FREEZE */
     int n_entries;
     wefti_inventory_entry *entries;
@@ -158,19 +160,17 @@ typedef enum wefti_member_action_kind {
     WEFTI_DO_FREEZE,
     WEFTI_DO_INSTALL,
     WEFTI_DO_ASK,
-    WEFTI_DO_HOST,
     WEFTI_DO_OUT
 } wefti_member_action_kind;
 
 typedef struct wefti_member_action {
     wefti_member_action_kind kind;
-    wefti_node_id peer; /* SEND: the receiver; HOST: the sender */
+    wefti_node_id peer; /* SEND: the receiver */
     const unsigned char *bytes;
     size_t n_bytes;
     wefti_ballot ballot;
     wefti_member_record record;
-    const wefti_message *message; /* HOST */
-    wefti_vote vote;              /* ASK */
+    wefti_vote vote; /* ASK */
     wefti_member_out out;
 } wefti_member_action;
 
@@ -212,10 +212,6 @@ typedef enum wefti_verdict {
 wefti_verdict wefti_member_judge(const wefti_member *member,
                                  const wefti_member_piece *piece, wefti_node_id *holder);
 
-/* The node that sums the ranges of `original` in an unfinished step: `original` itself
- * while it is a member. */
-wefti_node_id wefti_member_owner(const wefti_member *member, wefti_node_id original);
-
 /* While frozen: whether a node departs by the last promised ballot. Its pieces then belong
  * in the inventory. */
 bool wefti_member_departs(const wefti_member *member, wefti_node_id id);
@@ -223,16 +219,14 @@ bool wefti_member_departs(const wefti_member *member, wefti_node_id id);
 /* Whether a member of the view is suspected. */
 bool wefti_member_suspects(const wefti_member *member, wefti_node_id id);
 
+/* Whether pieces of this step belong in the inventory: those of steps that some member may
+ * not have finished, or may have begun although this node knows nothing of it yet. */
+bool wefti_member_is_open(const wefti_member *member, int64_t step);
+
 /* The last step that every member has finished: pieces up to it are no longer needed. */
 int64_t wefti_member_stable(const wefti_member *member);
 
-/* The rows of a node in a step with this roster; returns how many blocks were written (at
- * most wefti_view_max_owed + 1). */
-int wefti_roster_rows(const wefti_roster *roster, int number, int64_t step,
-                      wefti_row_block *out);
-
-/* Encodes a message of the host (RESEND_GET, RESEND, SNAP_OFFER, SNAP_PIECE, REPLAY) with
- * this node's header; returns its length or 0. */
+/* Encodes a message with this node's header; returns its length or 0. */
 size_t wefti_member_encode(const wefti_member *member, wefti_message *message,
                            unsigned char *out, size_t size);
 

@@ -6,7 +6,7 @@
 
 /* The machine's state, shared by the files of this folder. */
 
-enum { WEFTI_PEER_GAPS = 16, WEFTI_SNAP_WINDOW = 16, WEFTI_CHECKSUMS = 64 };
+enum { WEFTI_PEER_GAPS = 16 };
 
 /* Another node: a member of the view, or a node that wants to become one. */
 typedef struct wefti_member_node {
@@ -18,20 +18,22 @@ typedef struct wefti_member_node {
     int64_t heard_us;
     int64_t view; /* its view in its last message */
     wefti_member_steps steps;
+    bool has_told; /* its steps, since it is known */
     wefti_standing standing;
     int64_t doubted_us; /* 0: not doubted; else when others were asked about it */
     uint64_t nonce;
     bool answered_others; /* others hear it */
     int64_t told_us;      /* when the suspicion was last sent to the others */
-    int64_t behind_us;    /* 0: it keeps up; else since when others wait for it */
+    int64_t behind_us;    /* 0: it keeps up; else since when others wait for the step */
+    int64_t behind_step;  /* after this one */
     int unanswered;       /* ballots that it did not answer */
     int64_t gap_us[WEFTI_PEER_GAPS], alive_us, limit_us;
     int n_gaps;
+    uint64_t says_chain; /* it says that this next view is decided; 0: none */
+    bool says_later;     /* it says that it is in a later view */
     int64_t installed_us, dismissed_us; /* when INSTALL, BYE were last sent to it */
-    bool witness;                       /* joiners */
-    bool is_ready;
-    int64_t ready_step, ready_us;
-    uint64_t ready_checksum;
+    bool is_ready;                      /* joiners */
+    int64_t ready_us;
 } wefti_member_node;
 
 typedef enum wefti_lead_phase {
@@ -45,9 +47,7 @@ typedef enum wefti_lead_phase {
 typedef struct wefti_ballot_tally {
     bool has_base;
     int64_t base;
-    int64_t low, high;     /* least finished, highest begun, among participants */
-    int64_t most_finished; /* of all nodes, including joiners that catch up */
-    int64_t least_finished;
+    int64_t low, high; /* least finished, highest begun */
     int n_senders;
     wefti_node_id *senders; /* [max departed] */
     uint64_t *counted;      /* [max departed] bit per step */
@@ -69,18 +69,8 @@ typedef struct wefti_lead {
 } wefti_lead;
 
 typedef struct wefti_joining {
-    int64_t since_us, again_us, greeted_us, advanced_us;
-    int turn;       /* which peer is asked next */
-    int unanswered; /* REPLAY_GETs since one was answered */
-    int n_donors;
-    wefti_node_id *donors; /* [max_nodes] */
-    bool *offers;          /* [max_nodes] whether the donor has this snapshot */
-    bool has_offer, is_learnt;
-    int64_t snap_step, asked_step; /* asked_step: last replay that was requested */
-    uint64_t snap_checksum;
-    uint32_t n_pieces, n_stored; /* pieces before n_stored are here */
-    uint32_t stored;             /* bits for pieces n_stored, n_stored + 1, ... */
-    int64_t ready_us;
+    int64_t since_us, again_us, greeted_us;
+    int turn; /* which peer is asked next */
 } wefti_joining;
 
 struct wefti_member {
@@ -90,8 +80,6 @@ struct wefti_member {
     wefti_view view;
     int number;
     wefti_member_steps steps;
-    uint64_t checksums[WEFTI_CHECKSUMS];
-    int64_t checksum_steps[WEFTI_CHECKSUMS];
 
     int max_peers;
     wefti_member_node *peers;                  /* [max_peers] */
@@ -105,10 +93,15 @@ struct wefti_member {
     wefti_ballot promised;
     uint64_t highest_counter;
     bool frozen;
-    bool *stays; /* [max_nodes] of the view, by the last promised ballot */
+    bool *stays;  /* [max_nodes] of the view, by the last promised ballot */
+    bool *others; /* [max_nodes] work space for quorum questions */
     bool has_accepted;
     wefti_ballot accepted_ballot;
     wefti_view accepted;
+    wefti_ballot
+        decided_ballot; /* that decided this view, and who has accepted it then */
+    int n_voters;
+    uint16_t *voters;        /* [max_nodes] numbers in the view before */
     unsigned char *flush_ok; /* the answer to the last promised ballot */
     size_t n_flush_ok;
     wefti_lead lead;
@@ -130,6 +123,11 @@ struct wefti_member {
     size_t n_bytes, max_bytes, most_bytes;
     wefti_member_facts facts;
 };
+
+/* A member that sends every alive_us has been silent for this long before it is doubted. */
+static inline int64_t wefti_member_least_limit(const wefti_member_policy *p) {
+    return p->silence_us > 5 * p->alive_us ? p->silence_us : 5 * p->alive_us;
+}
 
 /* -- member.c -- */
 uint64_t wefti_member_draw(wefti_member *m);
@@ -165,16 +163,16 @@ void wefti_change_message(wefti_member *m, wefti_member_node *peer,
                           const wefti_message *message);
 void wefti_change_inventory(wefti_member *m, const wefti_member_event *event);
 void wefti_change_vote(wefti_member *m, const wefti_member_event *event);
+bool wefti_change_outvotes(wefti_member *m, const bool *answered);
 void wefti_change_pump(wefti_member *m);
 
 /* -- cut.c: how unfinished steps end -- */
 void wefti_tally_reset(wefti_member *m);
 bool wefti_tally_add(wefti_member *m, int number, const wefti_message *flush_ok);
 bool wefti_cut_propose(wefti_member *m);
-bool wefti_cut_may_enter(wefti_member *m, wefti_member_node *peer);
+bool wefti_cut_may_enter(wefti_member *m, const wefti_member_node *peer);
 
 /* -- join.c -- */
 void wefti_join_message(wefti_member *m, wefti_member_node *peer,
                         const wefti_message *message);
-void wefti_join_steps(wefti_member *m);
 void wefti_join_pump(wefti_member *m);

@@ -7,7 +7,7 @@
  *
  *     offset bytes
  *          0    4  magic "wefV"
- *          4    1  version, 1
+ *          4    1  version, 2
  *          5    1  kind
  *          6    2  zero
  *          8    8  run
@@ -28,7 +28,7 @@
 
 static const char magic[4] = {'w', 'e', 'f', 'V'};
 
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 /* The latest possible step and view number. */
 static const int64_t max_step = (int64_t)1 << 56;
@@ -161,38 +161,25 @@ static void enumerated(walk *w, unsigned *x, unsigned least, unsigned count) {
 
 /* -- a view -- */
 
-/* The members or the owed rows of a view or of a roster. */
+/* The members of a view or of a roster. */
 static void nodes(walk *w, int *n, wefti_view_node *list, int64_t first_step) {
     small(w, n, w->limits->max_nodes);
     for (int i = 0; i < *n && !w->fault; i++) {
         node_id(w, &list[i].id);
         step_number(w, &list[i].first_step);
-        flag(w, &list[i].witness);
         if (list[i].first_step > first_step)
             fault(w, "a member takes part later than its view");
     }
 }
 
-static void row_blocks(walk *w, int *n, wefti_row_block *list) {
-    small(w, n, wefti_view_max_owed(w->limits));
-    for (int k = 0; k < *n && !w->fault; k++) {
-        step_number(w, &list[k].step);
-        small(w, &list[k].share, w->limits->max_nodes - 1);
-        small(w, &list[k].of, w->limits->max_nodes);
-        if (list[k].share >= list[k].of)
-            fault(w, "a share is not one of those there are");
-    }
-}
-
 static void rosters(walk *w, wefti_view *v) {
-    small(w, &v->n_rosters, wefti_view_max_rosters(w->limits));
+    small(w, &v->n_rosters, w->limits->window);
     int64_t before = v->first_step;
     for (int k = 0; k < v->n_rosters && !w->fault; k++) {
         wefti_roster *r = &v->rosters[k];
         view_number(w, &r->number);
         step_number(w, &r->first_step);
         nodes(w, &r->n_nodes, r->nodes, r->first_step);
-        row_blocks(w, &r->n_owed, r->owed);
         if (r->first_step >= before || r->number >= v->number)
             fault(w, "rosters are not in order");
         before = r->first_step;
@@ -221,7 +208,6 @@ static void view_departed(walk *w, wefti_view *v) {
     for (int d = 0; d < v->n_departed && !w->fault; d++) {
         wefti_departed *gone = &v->departed[d];
         node_id(w, &gone->id);
-        node_number(w, &gone->owner, v->n_nodes);
         u32(w, &gone->counted);
         if (gone->counted >> v->cut_steps)
             fault(w, "rows count of a step outside the cut");
@@ -238,7 +224,6 @@ static void view(walk *w, wefti_view *v) {
     small(w, &v->cut_steps, w->limits->window);
     nodes(w, &v->n_nodes, v->nodes, v->first_step);
     view_departed(w, v);
-    row_blocks(w, &v->n_owed, v->owed);
     rosters(w, v);
     if (w->fault) return;
     if (v->number < 1) fault(w, "a view has no number");
@@ -283,55 +268,7 @@ static void inventory(walk *w, wefti_message *m) {
     }
 }
 
-static void piece(walk *w, wefti_member_piece *p) {
-    uint32_t part = (uint32_t)p->part;
-    step_number(w, &p->step);
-    node_id(w, &p->sender);
-    small(w, &p->round, w->limits->rounds - 1);
-    u32(w, &part);
-    if (part >= (uint32_t)w->limits->parts) fault(w, "there is no such part");
-    p->part = w->fault ? 0 : (int)part;
-}
-
-static void payload(walk *w, wefti_message *m) {
-    uint32_t n = (uint32_t)m->n_payload;
-    u32(w, &n);
-    if (n > WEFTI_MESSAGE_MAX_PAYLOAD) fault(w, "a payload is longer than one may be");
-    if (w->fault) return;
-    m->n_payload = n;
-    if (n) raw(w, &m->payload, n);
-}
-
 /* -- the kinds -- */
-
-static void walk_joining(walk *w, wefti_message *m) {
-    unsigned reason = (unsigned)m->reason;
-    switch (m->kind) {
-    case WEFTI_SAY_HELLO:
-        u64(w, &m->config_hash);
-        u64(w, &m->data_hash);
-        flag(w, &m->witness);
-        break;
-    case WEFTI_SAY_SNAP_OFFER: u64(w, &m->checksum); /* fall through */
-    case WEFTI_SAY_SNAP_GET:
-    case WEFTI_SAY_SNAP_PIECE:
-        step_number(w, &m->step);
-        u32(w, &m->snap_piece);
-        if (m->kind == WEFTI_SAY_SNAP_PIECE) payload(w, m);
-        break;
-    case WEFTI_SAY_READY: u64(w, &m->checksum); /* fall through */
-    case WEFTI_SAY_REPLAY_GET: step_number(w, &m->step); break;
-    case WEFTI_SAY_REPLAY:
-        step_number(w, &m->step);
-        payload(w, m);
-        break;
-    case WEFTI_SAY_BYE:
-        enumerated(w, &reason, 1, WEFTI_BYE_REASONS);
-        m->reason = (wefti_bye_reason)reason;
-        break;
-    default: fault(w, "the message is of no known kind");
-    }
-}
 
 static void walk_flush_ok(walk *w, wefti_message *m) {
     ballot(w, &m->ballot);
@@ -343,20 +280,9 @@ static void walk_flush_ok(walk *w, wefti_message *m) {
     inventory(w, m);
 }
 
-static void walk_suspicion(walk *w, wefti_message *m) {
-    unsigned evidence = (unsigned)m->evidence;
-    node_id(w, &m->subject);
-    if (m->kind == WEFTI_SAY_SUSPECT) enumerated(w, &evidence, 1, WEFTI_EVIDENCES);
-    m->evidence = (wefti_evidence)evidence;
-    record(w, &m->record);
-}
-
 static void walk_body(walk *w, wefti_message *m) {
+    unsigned reason = (unsigned)m->reason, evidence = (unsigned)m->evidence;
     switch (m->kind) {
-    case WEFTI_SAY_WELCOME:
-        view(w, m->value);
-        numbers(w, m);
-        break;
     case WEFTI_SAY_ALIVE: steps(w, &m->steps); break;
     case WEFTI_SAY_PROBE_REQ:
     case WEFTI_SAY_PROBE_ACK:
@@ -365,25 +291,34 @@ static void walk_body(walk *w, wefti_message *m) {
         u64(w, &m->nonce);
         break;
     case WEFTI_SAY_SUSPECT:
-    case WEFTI_SAY_LEAVE: walk_suspicion(w, m); break;
+        node_id(w, &m->subject);
+        enumerated(w, &evidence, 1, WEFTI_EVIDENCES);
+        m->evidence = (wefti_evidence)evidence;
+        break;
+    case WEFTI_SAY_LEAVE: record(w, &m->record); break;
     case WEFTI_SAY_FLUSH:
         ballot(w, &m->ballot);
         numbers(w, m);
         break;
     case WEFTI_SAY_FLUSH_OK: walk_flush_ok(w, m); break;
+    case WEFTI_SAY_INSTALL: numbers(w, m);      /* fall through */
     case WEFTI_SAY_VIEW: ballot(w, &m->ballot); /* fall through */
-    case WEFTI_SAY_INSTALL: view(w, m->value); break;
+    case WEFTI_SAY_WELCOME: view(w, m->value); break;
     case WEFTI_SAY_VIEW_OK:
         ballot(w, &m->ballot);
         flag(w, &m->refused);
         ballot(w, &m->other);
         break;
-    case WEFTI_SAY_RESEND_GET:
-    case WEFTI_SAY_RESEND:
-        piece(w, &m->piece);
-        if (m->kind == WEFTI_SAY_RESEND) payload(w, m);
+    case WEFTI_SAY_HELLO:
+        u64(w, &m->config_hash);
+        u64(w, &m->data_hash);
         break;
-    default: walk_joining(w, m);
+    case WEFTI_SAY_READY: break;
+    case WEFTI_SAY_BYE:
+        enumerated(w, &reason, 1, WEFTI_BYE_REASONS);
+        m->reason = (wefti_bye_reason)reason;
+        break;
+    default: fault(w, "the message is of no known kind");
     }
 }
 
@@ -431,10 +366,9 @@ void wefti_message_room_fini(weft_ctx *ctx, wefti_message_room *room) {
 size_t wefti_message_max_bytes(const wefti_member_limits *limits) {
     size_t n = (size_t)limits->max_nodes, gone = (size_t)wefti_view_max_departed(limits);
     size_t window = (size_t)limits->window, rounds = (size_t)limits->rounds;
-    size_t cut = gone * (22 + window * rounds * (1 + 2 * (size_t)limits->parts));
+    size_t cut = gone * (20 + window * rounds * (1 + 2 * (size_t)limits->parts));
     size_t entries = gone * window * (25 + held_bytes(limits));
-    size_t lists = (1 + (size_t)wefti_view_max_rosters(limits)) *
-                   (20 + n * 25 + (size_t)wefti_view_max_owed(limits) * 12);
+    size_t lists = (1 + window) * (18 + n * 24);
     return WEFTI_MESSAGE_HEADER + 256 + 2 * n + lists + cut + entries;
 }
 

@@ -10,27 +10,20 @@
 /* The messages between nodes about membership (docs/membership.md has the layout). The
  * comments are from the sender's point of view. */
 typedef enum wefti_message_kind {
-    WEFTI_SAY_HELLO = 1,  /* let me join */
-    WEFTI_SAY_WELCOME,    /* the view, and who has a snapshot */
-    WEFTI_SAY_ALIVE,      /* a sign of life, with my steps */
-    WEFTI_SAY_PROBE_REQ,  /* do you hear `subject`? */
-    WEFTI_SAY_PROBE_ACK,  /* `subject` answers */
-    WEFTI_SAY_SUSPECT,    /* I do not hear `subject`, or I know that it is dead */
-    WEFTI_SAY_FLUSH,      /* promise this ballot and tell me what you hold */
-    WEFTI_SAY_FLUSH_OK,   /* promised, or refused; inventory */
-    WEFTI_SAY_VIEW,       /* accept this view */
-    WEFTI_SAY_VIEW_OK,    /* accepted, or refused */
-    WEFTI_SAY_INSTALL,    /* this view is decided */
-    WEFTI_SAY_RESEND_GET, /* send me this piece */
-    WEFTI_SAY_RESEND,     /* a piece, with its bytes */
-    WEFTI_SAY_SNAP_OFFER, /* I have a snapshot of this step, in this many pieces */
-    WEFTI_SAY_SNAP_GET,   /* send me this piece of it */
-    WEFTI_SAY_SNAP_PIECE, /* a piece of it */
-    WEFTI_SAY_REPLAY_GET, /* send me what was agreed in this step */
-    WEFTI_SAY_REPLAY,     /* what was agreed in a step */
-    WEFTI_SAY_READY,      /* I am at this step with this checksum: let me in */
-    WEFTI_SAY_LEAVE,      /* `subject` has ended, with these promises */
-    WEFTI_SAY_BYE,        /* you are not a member, or will not become one */
+    WEFTI_SAY_HELLO = 1, /* let me join */
+    WEFTI_SAY_WELCOME,   /* the view */
+    WEFTI_SAY_ALIVE,     /* a sign of life, with my steps */
+    WEFTI_SAY_PROBE_REQ, /* do you hear `subject`? */
+    WEFTI_SAY_PROBE_ACK, /* `subject` answers */
+    WEFTI_SAY_SUSPECT,   /* I do not hear `subject`, or I know that it is dead */
+    WEFTI_SAY_FLUSH,     /* promise this ballot and tell me what you hold */
+    WEFTI_SAY_FLUSH_OK,  /* promised, or refused; inventory */
+    WEFTI_SAY_VIEW,      /* accept this view */
+    WEFTI_SAY_VIEW_OK,   /* accepted, or refused */
+    WEFTI_SAY_INSTALL,   /* this view is decided, by these votes */
+    WEFTI_SAY_READY,     /* I have been welcomed: let me in */
+    WEFTI_SAY_LEAVE,     /* I have ended, with these promises */
+    WEFTI_SAY_BYE,       /* you are not a member, or will not become one */
     WEFTI_SAY_KINDS
 } wefti_message_kind;
 
@@ -99,12 +92,11 @@ typedef enum wefti_bye_reason {
     WEFTI_BYE_EVICTED = 1, /* the members have continued without you */
     WEFTI_BYE_OTHER_RUN,   /* another configuration, other data, or another branch */
     WEFTI_BYE_FULL,        /* no place is free */
-    WEFTI_BYE_CHECKSUM,    /* your parameters differ from ours */
     WEFTI_BYE_REASONS
 } wefti_bye_reason;
 
 /* A message of any kind; unused fields are zero. Pointers of a decoded message are
- * borrowed: from the bytes (payload, held), and from the tables given for decoding (value,
+ * borrowed: from the bytes (held), and from the tables given for decoding (value,
  * nodes, entries). */
 typedef struct wefti_message {
     wefti_message_kind kind;
@@ -114,34 +106,24 @@ typedef struct wefti_message {
     uint64_t chain; /* and its chain */
 
     uint64_t config_hash, data_hash; /* HELLO */
-    bool witness;                    /* HELLO */
     wefti_member_steps steps;        /* ALIVE, FLUSH_OK */
-    wefti_node_id origin, subject;   /* PROBE_*, SUSPECT, LEAVE */
+    wefti_node_id origin, subject;   /* PROBE_*, SUSPECT */
     uint64_t nonce;                  /* PROBE_* */
     wefti_evidence evidence;         /* SUSPECT */
-    wefti_member_record record;      /* SUSPECT, LEAVE */
-    wefti_ballot ballot;             /* FLUSH, FLUSH_OK, VIEW, VIEW_OK */
+    wefti_member_record record;      /* LEAVE */
+    wefti_ballot ballot;             /* FLUSH, FLUSH_OK, VIEW, VIEW_OK, INSTALL */
     bool refused;                    /* FLUSH_OK, VIEW_OK */
     wefti_ballot other; /* FLUSH_OK: of the accepted view, or the higher ballot */
     bool has_value;     /* FLUSH_OK */
-    int n_numbers;      /* FLUSH: members that stay; WELCOME: numbers of donors */
+    int n_numbers;      /* FLUSH: members that stay; INSTALL: that have accepted it */
     uint16_t *numbers;
     int n_entries; /* FLUSH_OK */
     wefti_inventory_entry *entries;
-    wefti_view *value;        /* WELCOME, FLUSH_OK, VIEW, INSTALL */
-    wefti_member_piece piece; /* RESEND_GET, RESEND */
-    int64_t step;             /* SNAP_*, REPLAY*, READY */
-    uint64_t checksum;        /* SNAP_OFFER, READY */
-    uint32_t snap_piece;      /* SNAP_GET, SNAP_PIECE; SNAP_OFFER: how many */
-    wefti_bye_reason reason;  /* BYE */
-    int64_t n_payload;        /* RESEND, SNAP_PIECE, REPLAY */
-    const unsigned char *payload;
+    wefti_view *value;       /* WELCOME, FLUSH_OK, VIEW, INSTALL */
+    wefti_bye_reason reason; /* BYE */
 } wefti_message;
 
-/* SNAP_GET with this piece number asks which snapshot there is. */
-#define WEFTI_SNAP_WHICH 0xffffffffu
-
-enum { WEFTI_MESSAGE_HEADER = 56, WEFTI_MESSAGE_MAX_PAYLOAD = 1 << 20 };
+enum { WEFTI_MESSAGE_HEADER = 56 };
 
 /* The tables for a decoded message. */
 typedef struct wefti_message_room {
@@ -154,7 +136,7 @@ weft_status wefti_message_room_init(weft_ctx *ctx, const wefti_member_limits *li
                                     wefti_message_room *room) WEFT_CHECKED;
 void wefti_message_room_fini(weft_ctx *ctx, wefti_message_room *room);
 
-/* Bytes of the longest message without payload. */
+/* Bytes of the longest message. */
 size_t wefti_message_max_bytes(const wefti_member_limits *limits);
 
 /* Writes the message; returns its length, or 0 if it needs more than `size` bytes or a

@@ -48,15 +48,29 @@ static bool tie_by_proof(const wefti_quorum_question *q) {
 /* U, and how many of U have answered. */
 typedef struct count {
     int n, n_answered, lowest;
-    bool someone_trains, others_are_dead;
+    bool has_copy, others_are_dead;
+    bool state_is_here, state_is_there; /* with who has answered; with who may live */
 } count;
+
+/* Whether all nodes of the unit of member i have answered: without one whole copy of the
+ * model nobody could continue. */
+static bool is_whole(const wefti_quorum_question *q, int i) {
+    uint64_t size = (uint64_t)q->policy->unit, n = 0;
+    if (q->policy->unit <= 1) return true;
+    for (int k = 0; k < q->view->n_nodes; k++)
+        n += q->answered[k] && (q->view->nodes[k].id.key - 1) / size ==
+                                   (q->view->nodes[i].id.key - 1) / size;
+    return n == size;
+}
 
 static count count_voters(const wefti_quorum_question *q) {
     count c = {.lowest = -1, .others_are_dead = true};
     for (int i = 0; i < q->view->n_nodes; i++) {
         const wefti_standing *s = &q->standings[i];
-        if (q->answered[i])
-            c.someone_trains = c.someone_trains || !q->view->nodes[i].witness;
+        c.has_copy = c.has_copy || (q->answered[i] && is_whole(q, i));
+        c.state_is_here = c.state_is_here || (q->answered[i] && !s->is_new);
+        c.state_is_there = c.state_is_there ||
+                           (!q->answered[i] && !s->is_new && !is_dead(s));
         if (!q->answered[i] && has_no_vote(q, s)) continue;
         c.n++;
         c.n_answered += q->answered[i];
@@ -66,8 +80,14 @@ static count count_voters(const wefti_quorum_question *q) {
     return c;
 }
 
+/* Who has just joined does not continue without those that have the state, while one of
+ * them may live. */
+static bool can_train(const count *c) {
+    return c->has_copy && (c->state_is_here || !c->state_is_there);
+}
+
 static bool is_half(const count *c) {
-    return c->n_answered > 0 && c->someone_trains && 2 * c->n_answered == c->n;
+    return c->n_answered > 0 && can_train(c) && 2 * c->n_answered == c->n;
 }
 
 bool wefti_quorum_ties(const wefti_quorum_question *q) {
@@ -77,7 +97,7 @@ bool wefti_quorum_ties(const wefti_quorum_question *q) {
 
 bool wefti_quorum_is(const wefti_quorum_question *q) {
     count c = count_voters(q);
-    if (c.n_answered == 0 || !c.someone_trains) return false;
+    if (c.n_answered == 0 || !can_train(&c)) return false;
     if (q->policy->split || 2 * c.n_answered > c.n) return true;
     if (!is_half(&c)) return false;
     if (q->policy->tie == WEFTI_TIE_WITNESS)

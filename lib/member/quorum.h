@@ -7,6 +7,7 @@
 typedef struct wefti_standing {
     wefti_evidence evidence;
     wefti_member_record record; /* with WEFTI_EVIDENCE_RECORD */
+    bool is_new;                /* it has joined, and does not have the state yet */
 } wefti_standing;
 
 /* The question: may those who answered decide what follows after `view`, in this ballot? */

@@ -14,18 +14,6 @@ int wefti_view_max_departed(const wefti_member_limits *limits) {
     return limits->max_nodes * limits->window;
 }
 
-/* Every node's block of every unfinished step, and the same number again of blocks that no
- * step has taken yet. */
-int wefti_view_max_owed(const wefti_member_limits *limits) {
-    return 2 * limits->max_nodes * (limits->window + 1);
-}
-
-/* The rosters of the unfinished steps, and of the steps that a joiner catches up with. */
-int wefti_view_max_rosters(const wefti_member_limits *limits) {
-    enum { CATCHING_UP = 6 };
-    return limits->window + CATCHING_UP;
-}
-
 static int64_t holders_of_one(const wefti_member_limits *limits) {
     return (int64_t)limits->window * limits->rounds * limits->parts;
 }
@@ -40,27 +28,19 @@ weft_status wefti_view_init(weft_ctx *ctx, const wefti_member_limits *limits,
                            "a view's departed nodes", &view->departed));
     WEFT_TRY(wefti_alloc_n(ctx, max_departed * holders_of_one(limits),
                            sizeof *view->holders, "a view's cut", &view->holders));
-    WEFT_TRY(wefti_alloc_n(ctx, wefti_view_max_owed(limits), sizeof *view->owed,
-                           "a view's owed rows", &view->owed));
-    int max_rosters = wefti_view_max_rosters(limits);
-    WEFT_TRY(wefti_alloc_n(ctx, max_rosters, sizeof *view->rosters, "a view's rosters",
+    WEFT_TRY(wefti_alloc_n(ctx, limits->window, sizeof *view->rosters, "a view's rosters",
                            &view->rosters));
-    view->max_rosters = max_rosters;
-    for (int k = 0; k < max_rosters; k++) {
+    view->max_rosters = limits->window;
+    for (int k = 0; k < limits->window; k++)
         WEFT_TRY(wefti_alloc_n(ctx, limits->max_nodes, sizeof(wefti_view_node),
                                "a roster", &view->rosters[k].nodes));
-        WEFT_TRY(wefti_alloc_n(ctx, wefti_view_max_owed(limits), sizeof(wefti_row_block),
-                               "a roster's owed rows", &view->rosters[k].owed));
-    }
     return WEFT_OK;
 }
 
 void wefti_view_fini(weft_ctx *ctx, wefti_view *view) {
-    WEFTI_FREE(ctx, view->nodes, view->departed, view->holders, view->owed);
-    for (int k = 0; view->rosters && k < view->max_rosters; k++) {
+    WEFTI_FREE(ctx, view->nodes, view->departed, view->holders);
+    for (int k = 0; view->rosters && k < view->max_rosters; k++)
         wefti_free(ctx, view->rosters[k].nodes);
-        wefti_free(ctx, view->rosters[k].owed);
-    }
     wefti_free(ctx, view->rosters);
     *view = (wefti_view){0};
 }
@@ -72,14 +52,12 @@ void wefti_view_copy(const wefti_member_limits *limits, const wefti_view *from,
     to->nodes = tables.nodes;
     to->departed = tables.departed;
     to->holders = tables.holders;
-    to->owed = tables.owed;
     to->rosters = tables.rosters;
     to->max_rosters = tables.max_rosters;
     memcpy(to->nodes, from->nodes, (size_t)from->n_nodes * sizeof *to->nodes);
     memcpy(to->departed, from->departed, (size_t)from->n_departed * sizeof *to->departed);
     memcpy(to->holders, from->holders,
            (size_t)(from->n_departed * holders_of_one(limits)) * sizeof *to->holders);
-    memcpy(to->owed, from->owed, (size_t)from->n_owed * sizeof *to->owed);
     for (int k = 0; k < from->n_rosters; k++)
         wefti_roster_copy(&from->rosters[k], &to->rosters[k]);
 }
@@ -88,18 +66,14 @@ wefti_roster wefti_view_roster(const wefti_view *view) {
     return (wefti_roster){.number = view->number,
                           .first_step = view->first_step,
                           .n_nodes = view->n_nodes,
-                          .nodes = view->nodes,
-                          .n_owed = view->n_owed,
-                          .owed = view->owed};
+                          .nodes = view->nodes};
 }
 
 void wefti_roster_copy(const wefti_roster *from, wefti_roster *to) {
     wefti_roster tables = *to;
     *to = *from;
     to->nodes = tables.nodes;
-    to->owed = tables.owed;
     memcpy(to->nodes, from->nodes, (size_t)from->n_nodes * sizeof *to->nodes);
-    memcpy(to->owed, from->owed, (size_t)from->n_owed * sizeof *to->owed);
 }
 
 int wefti_view_find(const wefti_view *view, wefti_node_id id) {
@@ -120,18 +94,6 @@ uint16_t *wefti_view_holder(const wefti_member_limits *limits, const wefti_view 
     return &view->holders[place * limits->parts + part];
 }
 
-int wefti_view_trainers(const wefti_view *view) {
-    int n = 0;
-    for (int i = 0; i < view->n_nodes; i++) n += !view->nodes[i].witness;
-    return n;
-}
-
-int wefti_view_share(const wefti_view *view, int number) {
-    int share = 0;
-    for (int i = 0; i < number; i++) share += !view->nodes[i].witness;
-    return view->nodes[number].witness ? -1 : share;
-}
-
 /* Mixes one number into a hash, as splitmix64 does. */
 uint64_t wefti_view_mix(uint64_t hash, uint64_t x) {
     hash = (hash ^ x) + 0x9E3779B97F4A7C15u;
@@ -144,7 +106,7 @@ static uint64_t mix_departed(const wefti_member_limits *limits, const wefti_view
                              int d, uint64_t hash) {
     const wefti_departed *gone = &view->departed[d];
     hash = wefti_view_mix(wefti_view_mix(hash, gone->id.key), gone->id.incarnation);
-    hash = wefti_view_mix(wefti_view_mix(hash, (uint64_t)gone->owner), gone->counted);
+    hash = wefti_view_mix(hash, gone->counted);
     for (int s = 0; s < view->cut_steps; s++)
         for (int r = 0; r < limits->rounds; r++)
             for (int p = 0; p < limits->parts; p++)
@@ -155,19 +117,12 @@ static uint64_t mix_departed(const wefti_member_limits *limits, const wefti_view
 static uint64_t mix_roster(const wefti_roster *r, uint64_t hash) {
     hash = wefti_view_mix(wefti_view_mix(hash, (uint64_t)r->number),
                           (uint64_t)r->first_step);
-    hash = wefti_view_mix(wefti_view_mix(hash, (uint64_t)r->n_nodes),
-                          (uint64_t)r->n_owed);
+    hash = wefti_view_mix(hash, (uint64_t)r->n_nodes);
     for (int i = 0; i < r->n_nodes; i++) {
         const wefti_view_node *node = &r->nodes[i];
         hash = wefti_view_mix(hash, node->id.key);
         hash = wefti_view_mix(hash, node->id.incarnation);
         hash = wefti_view_mix(hash, (uint64_t)node->first_step);
-        hash = wefti_view_mix(hash, node->witness);
-    }
-    for (int k = 0; k < r->n_owed; k++) {
-        hash = wefti_view_mix(hash, (uint64_t)r->owed[k].step);
-        hash = wefti_view_mix(hash, (uint64_t)r->owed[k].share);
-        hash = wefti_view_mix(hash, (uint64_t)r->owed[k].of);
     }
     return hash;
 }

@@ -34,22 +34,14 @@ enum {
     WEFTI_MEMBER_MAX_PARTS = 1 << 20
 };
 
-/* Rows of a step: share number `share` of `of` equal shares. */
-typedef struct wefti_row_block {
-    int64_t step;
-    int share, of;
-} wefti_row_block;
-
 typedef struct wefti_view_node {
     wefti_node_id id;
     int64_t first_step; /* the first step it takes part in */
-    bool witness;       /* it votes, but does not train */
 } wefti_view_node;
 
 /* A node that took part in an unfinished step and is no longer a member. */
 typedef struct wefti_departed {
     wefti_node_id id;
-    int owner;        /* number in this view of the new owner of its ranges, or NOBODY */
     uint32_t counted; /* bit s: its rows of step cut_low + 1 + s count */
 } wefti_departed;
 
@@ -59,8 +51,6 @@ typedef struct wefti_roster {
     int64_t number, first_step; /* of its view */
     int n_nodes;
     wefti_view_node *nodes; /* [max_nodes] */
-    int n_owed;
-    wefti_row_block *owed; /* rows that its first step takes in addition */
 } wefti_roster;
 
 /* A view: which nodes take part from first_step on, and how the unfinished steps before it
@@ -77,18 +67,12 @@ typedef struct wefti_view {
     int n_departed;
     wefti_departed *departed; /* [max_nodes * window] */
     uint16_t *holders;        /* see wefti_view_holder */
-    int n_owed;
-    wefti_row_block *owed; /* rows that do not count yet; done in first_step */
     int n_rosters;
-    wefti_roster
-        *rosters; /* [wefti_view_max_rosters] of the cut's steps, and of all steps since
-                     the last one of the slowest member, latest first */
+    wefti_roster *rosters; /* [window] of the cut's steps, latest first */
     int max_rosters;
 } wefti_view;
 
 int wefti_view_max_departed(const wefti_member_limits *limits);
-int wefti_view_max_owed(const wefti_member_limits *limits);
-int wefti_view_max_rosters(const wefti_member_limits *limits);
 
 /* The tables of a view; fini accepts half-built ones. */
 weft_status wefti_view_init(weft_ctx *ctx, const wefti_member_limits *limits,
@@ -108,11 +92,6 @@ int wefti_view_find_departed(const wefti_view *view, wefti_node_id id);
 /* The entry in `holders` for a piece of departed node d in step cut_low + 1 + s. */
 uint16_t *wefti_view_holder(const wefti_member_limits *limits, const wefti_view *view,
                             int d, int s, int round, int part);
-
-/* The number of nodes that train, and the index of node `number` among them (-1: a
- * witness). */
-int wefti_view_trainers(const wefti_view *view);
-int wefti_view_share(const wefti_view *view, int number);
 
 /* Mixes one more number into a hash. */
 uint64_t wefti_view_mix(uint64_t hash, uint64_t x);

@@ -55,13 +55,13 @@ static void learn_gap(wefti_member *m, wefti_member_node *peer) {
     peer->alive_us = m->now_us;
     if (peer->n_gaps < 4 || peer->n_gaps % 4 != 0) return;
     int n = peer->n_gaps < WEFTI_PEER_GAPS ? peer->n_gaps : WEFTI_PEER_GAPS;
-    int64_t sorted[WEFTI_PEER_GAPS], middle, limit = policy->silence_us;
+    int64_t sorted[WEFTI_PEER_GAPS], middle,
+        limit = wefti_member_least_limit(&m->config.policy);
     memcpy(sorted, peer->gap_us, (size_t)n * sizeof *sorted);
     middle = median(sorted, n);
     for (int i = 0; i < n; i++)
         sorted[i] = sorted[i] > middle ? sorted[i] - middle : middle - sorted[i];
     int64_t wide = middle + 6 * median(sorted, n);
-    if (limit < 5 * policy->alive_us) limit = 5 * policy->alive_us;
     if (limit < wide) limit = wide;
     if (limit > 10 * policy->silence_us) limit = 10 * policy->silence_us;
     peer->limit_us = limit;
@@ -80,10 +80,8 @@ void wefti_watch_heard(wefti_member *m, wefti_member_node *peer, bool is_alive) 
 /* -- suspicion -- */
 
 static void tell(wefti_member *m, wefti_member_node *peer, wefti_evidence evidence) {
-    wefti_message suspect = {.kind = WEFTI_SAY_SUSPECT,
-                             .subject = peer->id,
-                             .evidence = evidence,
-                             .record = peer->standing.record};
+    wefti_message suspect = {
+        .kind = WEFTI_SAY_SUSPECT, .subject = peer->id, .evidence = evidence};
     peer->told_us = m->now_us;
     wefti_member_say_all(m, &suspect, wefti_peer_is_sound);
 }
@@ -121,15 +119,24 @@ static int64_t complaint_us(const wefti_member *m, int who, int about) {
     return (int64_t)(now - first) * 1000;
 }
 
+/* Whether this node does not hear a member, either: complaints about it say nothing about
+ * those who make them. */
+static bool is_gone(const wefti_member *m, int i) {
+    if (i == m->number) return false;
+    wefti_evidence e = m->peers[m->peer_of_number[i]].standing.evidence;
+    return e == WEFTI_EVIDENCE_SILENCE || e >= WEFTI_EVIDENCE_CLOSED;
+}
+
 /* The number of other members with which member i has a complaint, in either direction. */
 static int troubles(const wefti_member *m, int i) {
     int n = 0;
     for (int k = 0; k < m->view.n_nodes; k++)
-        n += complaint_us(m, i, k) >= 0 || complaint_us(m, k, i) >= 0;
+        n += !is_gone(m, k) && (complaint_us(m, i, k) >= 0 || complaint_us(m, k, i) >= 0);
     return n;
 }
 
 static void settle_complaint(wefti_member *m, int who, int about) {
+    if (is_gone(m, who) || is_gone(m, about)) return;
     int a = troubles(m, who), b = troubles(m, about);
     int goes = a > b || (a == b && who > about) ? who : about;
     if (goes == m->number) return; /* the others will do it */
@@ -180,14 +187,11 @@ void wefti_watch_ended(wefti_member *m, wefti_node_id id,
     wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_RECORD);
 }
 
-/* What others report counts at once only if this node has not heard the subject itself. */
+/* What others report counts at once only if this node has not heard the subject itself; and it is
+ * a suspicion, whatever proof they say they have. */
 static void take_suspect(wefti_member *m, wefti_member_node *peer,
                          const wefti_message *message) {
     wefti_member_node *subject = wefti_member_peer(m, message->subject);
-    if (message->evidence == WEFTI_EVIDENCE_RECORD) {
-        wefti_watch_ended(m, message->subject, &message->record);
-        return;
-    }
     int about = wefti_view_find(&m->view, message->subject);
     if (about < 0 || message->evidence == WEFTI_EVIDENCE_PATIENCE) return;
     complain(m, peer->number, about);
@@ -197,6 +201,7 @@ static void take_suspect(wefti_member *m, wefti_member_node *peer,
 }
 
 static void take_alive(wefti_member_node *peer, const wefti_message *message) {
+    peer->has_told = true;
     if (message->steps.sent > peer->steps.sent &&
         peer->standing.evidence == WEFTI_EVIDENCE_PATIENCE)
         peer->standing.evidence = WEFTI_EVIDENCE_NONE;
@@ -212,7 +217,7 @@ void wefti_watch_message(wefti_member *m, wefti_member_node *peer,
     switch (message->kind) {
     case WEFTI_SAY_ALIVE: take_alive(peer, message); break;
     case WEFTI_SAY_SUSPECT: take_suspect(m, peer, message); break;
-    case WEFTI_SAY_LEAVE: wefti_watch_ended(m, message->subject, &message->record); break;
+    case WEFTI_SAY_LEAVE: wefti_watch_ended(m, peer->id, &message->record); break;
     default: take_probe(m, peer, message);
     }
 }
@@ -267,10 +272,10 @@ typedef struct progress {
 } progress;
 
 static progress progress_of(const wefti_member *m) {
-    progress p = {m->steps.sent, m->config.witness ? INT64_MAX : m->steps.sent};
+    progress p = {m->steps.sent, m->steps.sent};
     for (int k = 0; k < m->max_peers; k++) {
         const wefti_member_node *peer = &m->peers[k];
-        if (!peer->used || peer->number < 0 || peer->witness) continue;
+        if (!peer->used || peer->number < 0) continue;
         if (peer->steps.sent > p.most) p.most = peer->steps.sent;
         if (peer->steps.sent < p.least) p.least = peer->steps.sent;
     }
@@ -283,14 +288,15 @@ static progress progress_of(const wefti_member *m) {
 static void watch_patience(wefti_member *m, wefti_member_node *peer, progress p) {
     const wefti_member_steps *s = &peer->steps;
     bool computes = s->begun > s->sent || m->config.policy.rests_count;
-    bool is_behind = m->config.policy.patience_us > 0 && !peer->witness && computes &&
-                     s->sent < p.most && s->sent <= p.least && !m->frozen &&
+    bool is_behind = m->config.policy.patience_us > 0 && computes && s->sent < p.most &&
+                     s->sent <= p.least && !m->frozen &&
                      m->view.nodes[peer->number].first_step <= p.most;
     if (!is_behind) {
         peer->behind_us = 0;
         return;
     }
-    if (peer->behind_us == 0) peer->behind_us = m->now_us;
+    if (peer->behind_us == 0 || peer->behind_step != s->sent) peer->behind_us = m->now_us;
+    peer->behind_step = s->sent; /* who advances is slow, and not waited for in vain */
     if (m->now_us - peer->behind_us >= doubled_if_slow(m, m->config.policy.patience_us))
         wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_PATIENCE);
 }

@@ -15,10 +15,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-/* Unfinished steps of all ranks, if the status is read at once. With a lag the last rank to
- * begin is `lag` steps behind the first, and has the status of as many steps to read. */
-enum { WINDOW = 2, ROUNDS = 2, ONE_MORE = 1 };
-
 static const double tell_every_s = 0.05;
 
 /* A node's key is its place; a later process at the same place has another incarnation. */
@@ -80,9 +76,9 @@ static weft_status create_member(weft_ctx *ctx, const weft_mesh *mesh, wefti_ela
     wefti_view_node *founders;
     WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof *founders, "membership", &founders));
     for (int r = 0; r < e->n_ranks; r++)
-        founders[r] = (wefti_view_node){e->id[r], e->setup.first_step, false};
+        founders[r] = (wefti_view_node){e->id[r], e->setup.first_step};
     wefti_member_config config = {.limits = e->limits,
-                                  .policy = wefti_member_policy_default(),
+                                  .policy = wefti_elastic_member_policy(&e->setup),
                                   .run = e->setup.run,
                                   .config_hash = e->setup.config_hash,
                                   .data_hash = e->setup.data_hash,
@@ -90,7 +86,6 @@ static weft_status create_member(weft_ctx *ctx, const weft_mesh *mesh, wefti_ela
                                   .n_founders = e->n_ranks,
                                   .founders = founders,
                                   .now_us = now_us()};
-    wefti_elastic_set_policy(&e->setup, &config.policy);
     weft_status status = wefti_member_create(ctx, &config, &e->member);
     wefti_free(ctx, founders);
     return status;
@@ -142,8 +137,7 @@ static void fill_places(const weft_mesh *mesh, wefti_elastic *e) {
 
 static wefti_member_limits limits_of(const weft_mesh *mesh,
                                      const wefti_elastic_setup *setup) {
-    return (wefti_member_limits){mesh->n_slots, WINDOW + 2 * setup->lag, ROUNDS,
-                                 2 * setup->units + ONE_MORE};
+    return wefti_member_limits_of(mesh->n_slots, setup->lag, setup->units);
 }
 
 bool wefti_elastic_fits(const weft_mesh *mesh, const wefti_elastic_setup *setup) {
@@ -164,6 +158,7 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     e->stable = setup->first_step - 1;
     e->steps = (wefti_member_steps){e->stable, e->stable, e->stable};
     e->view = e->entered = setup->joins ? 0 : 1;
+    e->has_nothing = setup->joins;
     weft_status status = allocate(mesh->ctx, e);
     if (status == WEFT_OK) status = wefti_elastic_keep_notice(mesh->ctx, e);
     if (status == WEFT_OK) fill_places(mesh, e);
@@ -257,10 +252,6 @@ static void install(weft_mesh *mesh) {
     memcpy(e->was_departed, e->departed, (size_t)e->size * sizeof *e->departed);
     copy_cut(mesh, view);
     e->frozen = false;
-    if (e->setup.joins && e->entered == 0 &&
-        e->steps.finished < 0) /* its state will come */
-        e->steps = (wefti_member_steps){view->first_step - 1, view->first_step - 1,
-                                        view->first_step - 1};
     unpark(mesh);
     for (wefti_sent_part *part = e->parts; part && !mesh->said_bye; part = part->next)
         if (e->departed[part->peer] && !wefti_elastic_has_mates(e, part->channel))
@@ -339,17 +330,12 @@ static wefti_inventory_entry *entry_of(wefti_elastic *e, int *n, int sender,
     return &e->entries[(*n)++];
 }
 
-/* Whether a view may still have to decide about a step. */
-static bool is_unfinished(const wefti_elastic *e, int64_t step) {
-    return step > e->stable && step <= e->stable + e->limits.window;
-}
-
 static void count_arrivals(weft_mesh *mesh, const wefti_arrival *list, int *n) {
     wefti_elastic *e = mesh->elastic;
     for (const wefti_arrival *a = list; a; a = a->next) {
         wefti_piece_place place;
         if (!e->work[a->sender] || !wefti_piece_of(e, a->channel, a->tag, &place) ||
-            !is_unfinished(e, place.step))
+            !wefti_member_is_open(e->member, place.step))
             continue;
         wefti_inventory_entry *entry = entry_of(e, n, a->sender, place.step);
         if (!entry) continue;
@@ -363,7 +349,7 @@ static void count_arrivals(weft_mesh *mesh, const wefti_arrival *list, int *n) {
 
 static void count_taken(wefti_elastic *e, int *n) {
     for (int r = 0; r < e->size; r++) {
-        if (!e->work[r] || !is_unfinished(e, e->taken[r])) continue;
+        if (!e->work[r] || !wefti_member_is_open(e->member, e->taken[r])) continue;
         wefti_inventory_entry *entry = entry_of(e, n, r, e->taken[r]);
         if (entry) entry->counted = true;
     }

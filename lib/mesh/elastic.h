@@ -150,10 +150,6 @@ bool wefti_elastic_same_host(const weft_mesh *mesh, int a, int b);
  * another name. */
 void wefti_elastic_who(const weft_mesh *mesh, int rank, int *place, uint64_t *name);
 
-/* Notes that this rank has sent what it computed in a step, if the message (channel, tag)
- * is the last one of that. Lock held. */
-void wefti_elastic_note_sent(weft_mesh *mesh, int channel, int64_t tag);
-
 /* The reason why the process at a place was lost, in words. */
 void wefti_elastic_why(weft_mesh *mesh, int place, char *out, size_t size);
 
@@ -254,7 +250,8 @@ typedef struct wefti_elastic {
     unsigned char *work; /* [size] */
 
     /* lock */
-    wefti_member_steps steps;
+    wefti_member_steps steps; /* as reported (elastic_steps.c) */
+    bool has_nothing;         /* a joiner that has not begun its first step */
     bool frozen, in_step;
     double step_s; /* a long one of the last steps; 0: not enough steps yet */
     int64_t n_steps;
@@ -464,13 +461,25 @@ int wefti_elastic_lost_whole(const wefti_elastic *e);
 
 /* --- elastic_policy.c: what the user configures --- */
 
-void wefti_elastic_set_policy(const wefti_elastic_setup *setup, wefti_member_policy *out);
+wefti_member_policy wefti_elastic_member_policy(const wefti_elastic_setup *setup);
 
 /* How long to wait for other ranks, in seconds; 0: without limit. Lock held. */
 double wefti_elastic_patience(const wefti_elastic *e);
 
 /* Records how long a step took this rank. Lock held. */
 void wefti_elastic_learn_step(wefti_elastic *e, double step_s);
+
+/* --- elastic_steps.c: the steps that this rank reports; lock held --- */
+
+/* It has come to these steps, each of which may be lower than what it has reported. */
+void wefti_elastic_reach(wefti_elastic *e, wefti_member_steps to);
+
+/* It begins a step of its world. */
+void wefti_elastic_reach_begin(wefti_elastic *e, int64_t step);
+
+/* It has sent what it computed in a step, if the message (channel, tag) is the last one of
+ * that. */
+void wefti_elastic_note_sent(weft_mesh *mesh, int channel, int64_t tag);
 
 /* --- elastic_faults.c: machines that compute wrongly; lock held --- */
 

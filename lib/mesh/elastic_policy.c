@@ -16,17 +16,16 @@
 static const double least_patience_s = 30, patience_steps = 5, step_decay = 0.95;
 enum { STEPS_TO_TELL = 3 };
 
-void wefti_elastic_set_policy(const wefti_elastic_setup *setup,
-                              wefti_member_policy *out) {
+wefti_member_policy wefti_elastic_member_policy(const wefti_elastic_setup *setup) {
     const wefti_elastic_policy *p = &setup->policy;
-    out->handover = true;
-    out->unit = setup->shards;
-    out->split = p->split;
-    if (p->witness && p->witness[0]) out->tie = WEFTI_TIE_WITNESS;
-    out->silence_us = (int64_t)(p->silence_s * 1e6);
-    out->pause_us = (int64_t)(p->pause_s * 1e6);
-    out->patience_us = p->patience_s > 0 ? (int64_t)(p->patience_s * 1e6) : 0;
-    out->rests_count = p->own_loop;
+    wefti_member_rules rules = {.shards = setup->shards,
+                                .split = p->split,
+                                .has_witness = p->witness && p->witness[0],
+                                .own_loop = p->own_loop,
+                                .silence_s = p->silence_s,
+                                .patience_s = p->patience_s,
+                                .pause_s = p->pause_s};
+    return wefti_member_policy_of(&rules);
 }
 
 double wefti_elastic_patience(const wefti_elastic *e) {
@@ -38,13 +37,4 @@ double wefti_elastic_patience(const wefti_elastic *e) {
 void wefti_elastic_learn_step(wefti_elastic *e, double step_s) {
     if (++e->n_steps < STEPS_TO_TELL) return;
     e->step_s = fmax(step_decay * e->step_s, step_s);
-}
-
-enum { BASE_CHANNELS = (1 << WEFTI_VIEW_SHIFT) - 1 };
-
-/* The ranks' status is sent after all passes of the step. */
-void wefti_elastic_note_sent(weft_mesh *mesh, int channel, int64_t tag) {
-    wefti_elastic *e = mesh->elastic;
-    bool is_status = e && (channel & BASE_CHANNELS) == WEFTI_GROUP_WORLD * 8;
-    if (is_status && tag > e->steps.sent && tag <= e->steps.begun) e->steps.sent = tag;
 }

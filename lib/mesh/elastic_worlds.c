@@ -38,7 +38,7 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
     while (e->frozen && !atomic_load(&mesh->world.poisoned))
         pthread_cond_wait(&mesh->changed, &mesh->lock);
     *changed = e->view > e->entered && e->first_step <= step;
-    if (!*changed) e->steps.begun = step;
+    if (!*changed) wefti_elastic_reach_begin(e, step);
     e->in_step = !*changed;
     e->begun_s = wefti_now_s();
     pthread_mutex_unlock(&mesh->lock);
@@ -147,9 +147,8 @@ void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
     if (!e) return;
     pthread_mutex_lock(&mesh->lock);
-    if (step > e->steps.sent) e->steps.sent = step;
+    wefti_elastic_reach(e, (wefti_member_steps){-1, step, counted});
     if (e->in_step) wefti_elastic_learn_step(e, wefti_now_s() - e->begun_s);
-    if (counted > e->steps.finished) e->steps.finished = counted;
     e->in_step = false;
     forget_parts(e, step);
     pthread_mutex_unlock(&mesh->lock);

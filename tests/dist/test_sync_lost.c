@@ -105,8 +105,8 @@ static weft_status steps(member *m, int64_t end) {
         if (dies && m->plan->ends[m->number] == t) kill(getpid(), SIGKILL);
         WEFT_TRY(finish(m, &told));
         m->found.beside += t + 1;
-        lost = lost || told.processes < m->plan->size;
-        const char *change = weft_sync_change(m->s);
+        const char *change = weft_sync_change(m->s); /* of a return, too */
+        lost = lost || change || told.processes < m->plan->size;
         if (change) together = 0; /* one may have fallen as another came */
         together = lost && told.processes == m->plan->size ? together + 1 : 0;
         if (t == first) m->found.first_processes = told.processes;

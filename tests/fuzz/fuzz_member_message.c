@@ -18,7 +18,7 @@ typedef struct bench {
 } bench;
 
 static void start(bench *b) {
-    static const wefti_view_node founders[2] = {{{2, 12}, 0, false}, {{4, 14}, 0, false}};
+    static const wefti_view_node founders[2] = {{{2, 12}, 0}, {{4, 14}, 0}};
     wefti_member_config config = {.limits = limits,
                                   .policy = wefti_member_policy_default(),
                                   .run = 5,

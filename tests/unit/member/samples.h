@@ -14,24 +14,21 @@ typedef struct sample {
     wefti_view_node nodes[4];
     wefti_departed departed[8];
     uint16_t holders[8 * 2 * 2 * 11];
-    wefti_row_block owed[24];
     wefti_roster rosters[2];
     wefti_view view;
     uint16_t numbers[4];
     unsigned char held[4];
     wefti_inventory_entry entries[2];
-    unsigned char payload[5];
     wefti_message message;
 } sample;
 
 static inline void sample_view(sample *s) {
     memset(s->holders, 0xff, sizeof s->holders);
-    s->nodes[0] = (wefti_view_node){{1, 11}, 0, true};
-    s->nodes[1] = (wefti_view_node){{2, 12}, 0, false};
-    s->nodes[2] = (wefti_view_node){{3, 13}, 9, false};
-    s->departed[0] = (wefti_departed){{4, 14}, 1, 3};
-    s->departed[1] = (wefti_departed){{5, 15}, WEFTI_MEMBER_NOBODY, 0};
-    s->owed[0] = (wefti_row_block){8, 3, 4};
+    s->nodes[0] = (wefti_view_node){{1, 11}, 0};
+    s->nodes[1] = (wefti_view_node){{2, 12}, 0};
+    s->nodes[2] = (wefti_view_node){{3, 13}, 9};
+    s->departed[0] = (wefti_departed){{4, 14}, 3};
+    s->departed[1] = (wefti_departed){{5, 15}, 0};
     s->view = (wefti_view){.number = 6,
                            .parent = 77,
                            .first_step = 9,
@@ -41,11 +38,9 @@ static inline void sample_view(sample *s) {
                            .cut_steps = 2,
                            .n_departed = 2,
                            .departed = s->departed,
-                           .holders = s->holders,
-                           .n_owed = 1,
-                           .owed = s->owed};
+                           .holders = s->holders};
     *wefti_view_holder(&sample_limits, &s->view, 0, 1, 0, 10) = 2;
-    s->rosters[0] = (wefti_roster){5, 4, 1, s->nodes, 1, s->owed};
+    s->rosters[0] = (wefti_roster){5, 4, 1, s->nodes};
     s->view.rosters = s->rosters;
     s->view.n_rosters = 1;
     s->view.chain = wefti_view_hash(&sample_limits, &s->view);
@@ -59,7 +54,6 @@ static inline void make_sample(wefti_message_kind kind, sample *s) {
     s->held[3] = 0x81;
     s->entries[0] = (wefti_inventory_entry){{4, 14}, 7, true, s->held};
     s->entries[1] = (wefti_inventory_entry){{5, 15}, 8, false, s->held};
-    memcpy(s->payload, "bytes", 5);
     s->message = (wefti_message){.kind = kind,
                                  .run = 5,
                                  .from = {2, 12},
@@ -67,7 +61,6 @@ static inline void make_sample(wefti_message_kind kind, sample *s) {
                                  .chain = 99,
                                  .config_hash = 1,
                                  .data_hash = 2,
-                                 .witness = true,
                                  .steps = {8, 7, 7},
                                  .origin = {1, 11},
                                  .subject = {3, 13},
@@ -83,11 +76,5 @@ static inline void make_sample(wefti_message_kind kind, sample *s) {
                                  .n_entries = 2,
                                  .entries = s->entries,
                                  .value = &s->view,
-                                 .piece = {8, {4, 14}, 1, 10},
-                                 .step = 7,
-                                 .checksum = 42,
-                                 .snap_piece = 6,
-                                 .reason = WEFTI_BYE_CHECKSUM,
-                                 .n_payload = 5,
-                                 .payload = s->payload};
+                                 .reason = WEFTI_BYE_FULL};
 }

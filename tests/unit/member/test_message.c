@@ -67,7 +67,6 @@ static void the_fields_arrive(void **state) {
     assert_int_equal(*wefti_view_holder(&sample_limits, out.value, 0, 1, 0, 10), 2);
     assert_int_equal(*wefti_view_holder(&sample_limits, out.value, 0, 1, 1, 10),
                      WEFTI_MEMBER_NOBODY);
-    assert_int_equal(out.value->owed[0].share, 3);
 }
 
 static void a_message_cut_short_or_too_long_is_refused(void **state) {
@@ -102,9 +101,9 @@ static void refused(fixture *f, size_t n, size_t at, unsigned char byte,
 
 static void numbers_out_of_range_are_refused(void **state) {
     fixture *f = *state;
-    size_t n = encode(f, WEFTI_SAY_INSTALL), body = WEFTI_MESSAGE_HEADER;
+    size_t n = encode(f, WEFTI_SAY_WELCOME), body = WEFTI_MESSAGE_HEADER;
     refused(f, n, 0, 'W', "does not begin");
-    refused(f, n, 4, 2, "version");
+    refused(f, n, 4, 1, "version");
     refused(f, n, 5, 0, "kind");
     refused(f, n, 5, WEFTI_SAY_KINDS, "kind");
     refused(f, n, 6, 1, "zero");
@@ -115,10 +114,6 @@ static void numbers_out_of_range_are_refused(void **state) {
     refused(f, n, body + 40, 3, "above its limit");
     refused(f, n, body + 42, 5, "above its limit");
     refused(f, n, body + 43, 1, "above its limit");
-    n = encode(f, WEFTI_SAY_RESEND);
-    refused(f, n, body + 24, 2, "above its limit");
-    refused(f, n, body + 26, 11, "no such part");
-    refused(f, n, body + 30 + 2, 0x20, "longer than one may be");
     n = encode(f, WEFTI_SAY_BYE);
     refused(f, n, body, WEFTI_BYE_REASONS, "code");
     n = encode(f, WEFTI_SAY_ALIVE);
@@ -135,8 +130,10 @@ static void damage_is_refused_or_read_as_it_stands(void **state) {
         uint64_t r = wefti_rng_u64(3, WEFTI_STREAM_TEST, 0, k);
         for (int change = 0; change <= (int)(r % 4); change++) {
             uint64_t x = wefti_rng_u64(3, WEFTI_STREAM_TEST, 1 + (uint64_t)change, k);
-            f->bytes[(k & 1 ? 0 : WEFTI_MESSAGE_HEADER) +
-                     x % (n - WEFTI_MESSAGE_HEADER)] = (unsigned char)(x >> 32);
+            size_t body = n - WEFTI_MESSAGE_HEADER;
+            size_t at = k & 1 || !body ? x % WEFTI_MESSAGE_HEADER
+                                       : WEFTI_MESSAGE_HEADER + x % body;
+            f->bytes[at] = (unsigned char)(x >> 32);
         }
         wefti_message out;
         if (decode(f, n, &out)) continue;

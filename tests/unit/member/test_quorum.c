@@ -93,16 +93,6 @@ static void records_of_the_dead_count_if_they_exclude_a_vote(void **state) {
     assert_false(decides(&c));
 }
 
-static void witnesses_vote_but_do_not_train(void **state) {
-    quorum_case c;
-    make(&c, 3, 0x5);
-    c.nodes[0].witness = true;
-    assert_true(decides(&c));
-    make(&c, 1, 0x1);
-    c.nodes[0].witness = true;
-    assert_false(decides(&c));
-}
-
 static void who_prefers_it_goes_on_in_both_halves(void **state) {
     quorum_case c;
     make(&c, 4, 0x8);
@@ -198,7 +188,6 @@ int main(void) {
         cmocka_unit_test(of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent),
         cmocka_unit_test(deaths_without_records_do_not_make_a_majority),
         cmocka_unit_test(records_of_the_dead_count_if_they_exclude_a_vote),
-        cmocka_unit_test(witnesses_vote_but_do_not_train),
         cmocka_unit_test(who_prefers_it_goes_on_in_both_halves),
         cmocka_unit_test(with_a_witness_a_half_decides_that_has_its_vote),
         cmocka_unit_test(with_a_witness_a_death_alone_decides_nothing),
