@@ -377,8 +377,8 @@ static weft_status find_stop(weft_ctx *ctx, const weft_inference *inf,
     return WEFT_OK;
 }
 
-/* The logits after n tokens, of which all but the first call's kept those before the
- * last. If the text is longer than the context, only its last tokens are used. */
+/* Computes the logits after n tokens: passes only those that are not kept yet, and keeps
+ * them. If the text is longer than the context, its last tokens are passed and not kept. */
 static weft_status logits_after(weft_ctx *ctx, weft_inference *inf, const int32_t *tokens,
                                 int64_t n) {
     int64_t context = inf->model->config.context;
