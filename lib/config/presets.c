@@ -19,14 +19,15 @@
  *
  * From width 768 on Adam's is within a third of most rates published for the sizes of GPT-3
  * (arXiv 2005.14165, table 2.1; 6e-4 at 768). The rates and the fall were measured at
- * widths 96 and 224 (docs/methods-compared.md). Pretrained weights (model.init) should
+ * widths 96 and 224 (bench/results/methods-compared.md). Pretrained weights (model.init) should
  * change little: there the width counts as 768 at least.
  *
  * A run of n = run.steps / outer_every outer steps has at most their momentum
  *
  *     mu = max(0, 1 - 1.15 / cbrt(n))
  *
- * measured with n from 5 to 50 (docs/results.md, "Outer momentum by the run's length"). */
+ * measured with n from 5 to 50 (bench/results/equal-steps.md, "Outer momentum by the run's
+ * length"). */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>

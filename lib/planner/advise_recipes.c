@@ -3,11 +3,11 @@
  * loss, relative to full synchronization with AdamW, each with its best learning rate; the
  * minimum and the maximum over texts and models:
  *
- *   COMPARED  docs/methods-compared.md, two nodes, three texts, 200 steps, models of 0.26 and
- *             2.5 M parameters: steps to the loss that is 0.1 above AdamW's last one, or to the
+ *   COMPARED  bench/results/methods-compared.md, two nodes, three texts, 200 steps, models of
+ *             0.26 and 2.5 M parameters: steps to the loss that is 0.1 above AdamW's last one, or to the
  *             method's own last one where it does not come so far (bench/methods-compared
- *             --steps docs/methods-compared.csv docs/methods-compared-medium.csv)
- *   REPLICATORS, GOSSIP  docs/results.md, at equal steps: as many times the steps as AdamW would
+ *             --steps bench/results/methods-compared.csv bench/results/methods-compared-medium.csv)
+ *   REPLICATORS, GOSSIP  bench/results/equal-steps.md: as many times the steps as AdamW would
  *             have needed fewer to be as far behind its last loss; variants that lay as near to a
  *             method above as seeds do have its numbers, choco sign a sixth more than int8
  *
@@ -19,9 +19,10 @@
 
 #include "planner/advise.h"
 
-#define REPLICATORS "docs/results.md, All replicators and DiLoCo at equal steps"
-#define GOSSIP "docs/results.md, Gossip at equal steps"
-#define COMPARED "docs/methods-compared.md"
+#define REPLICATORS                                                                      \
+    "bench/results/equal-steps.md, All replicators and DiLoCo at equal steps"
+#define GOSSIP "bench/results/equal-steps.md, Gossip at equal steps"
+#define COMPARED "bench/results/methods-compared.md"
 #define SAME {"", true, 0, 1, 1, 0, "the same sum in another order"}, false, true
 /* The first averages all gradients in each step, with Muon; the others do not. */
 #define AVERAGED(changes, low, high, source)                                             \

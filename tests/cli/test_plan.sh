@@ -75,9 +75,9 @@ assert n > 5 and all(len(m["speedup"]) == n for m in a["curves"]["methods"])
 assert a["ranges"][0]["from_Bps"] == 0 and a["ranges"][-1]["to_Bps"] is None
 PY
 # what it knows of methods' steps is what the data files say
-python3 "$source_dir/bench/methods-compared" --steps "$source_dir/docs/methods-compared.csv" \
-    "$source_dir/docs/methods-compared-medium.csv" >steps.txt || fail "no steps in the data files"
-python3 - <<'PY' || fail "steps of a method are not those of docs/methods-compared*.csv"
+python3 "$source_dir/bench/methods-compared" --steps "$source_dir/bench/results/methods-compared.csv" \
+    "$source_dir/bench/results/methods-compared-medium.csv" >steps.txt || fail "no steps in the data files"
+python3 - <<'PY' || fail "steps of a method are not those of bench/results/methods-compared*.csv"
 import json
 rows = [line.rstrip("\n").split("\t") for line in open("steps.txt")][1:]
 measured = {row[0]: (float(row[2]), float(row[3])) for row in rows

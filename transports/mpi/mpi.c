@@ -293,7 +293,7 @@ weft_status weft_mpi_launch(weft_ctx *ctx, weft_mesh **out) {
     int level = MPI_THREAD_SINGLE;
     *out = NULL;
     /* UCX, below MPICH, asks the receiver first from a few kB on; our pieces need not
-     * wait for that. Measured: docs/results.md. Who has set it knows why. */
+     * wait for that. Measured: bench/results/links.md. Who has set it knows why. */
     setenv("UCX_RNDV_THRESH", "131072", 0);
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
         return weft_ctx_fail(ctx, WEFT_ERR_PEER, "MPI_Init_thread failed");
