@@ -4,9 +4,10 @@
  * minimum and the maximum over texts and models:
  *
  *   COMPARED  bench/results/methods-compared.md, two nodes, three texts, 200 steps, models of
- *             0.26 and 2.5 M parameters: steps to the loss that is 0.1 above AdamW's last one, or to the
- *             method's own last one where it does not come so far (bench/methods-compared
- *             --steps bench/results/methods-compared.csv bench/results/methods-compared-medium.csv)
+ *             0.26 and 2.5 M parameters: steps to the loss that is 0.1 above AdamW's last one, or
+ *             to the method's own last one where it does not come so far (bench/methods-compared
+ *             --steps bench/results/methods-compared.csv
+ *             bench/results/methods-compared-medium.csv)
  *   REPLICATORS, GOSSIP  bench/results/equal-steps.md: as many times the steps as AdamW would
  *             have needed fewer to be as far behind its last loss; variants that lay as near to a
  *             method above as seeds do have its numbers, choco sign a sixth more than int8
