@@ -324,6 +324,7 @@ static weft_status add_parts(wefti_driver *d, const wefti_round *round,
                                    (const unsigned char *)in + head_bytes(parts)));
         parts->counted++;
     }
+    if (parts->counted == 0) return WEFT_OK; /* all who had any are lost, too */
     bool framed = round->kinds[1];
     WEFT_TRY(d->setup.ops->finish(d->setup.self, parts,
                                   framed ? answer + WEFTI_FRAME_BYTES : NULL));
@@ -339,9 +340,9 @@ static weft_status add_parts(wefti_driver *d, const wefti_round *round,
 }
 
 /* An owner is lost, and no rank has its answer: all ranks get the parts, add them in the
- * same order, and thus compute the answer. */
+ * same order, and thus compute the answer. *none: there are no parts, so there is no answer. */
 static weft_status answer_for(wefti_driver *d, const wefti_round *round, int gone,
-                              int64_t membership) {
+                              int64_t membership, bool *none) {
     wefti_round parts = *round;
     unsigned char *answer;
     int64_t n_answer = bytes_about(d, round, gone);
@@ -353,7 +354,8 @@ static weft_status answer_for(wefti_driver *d, const wefti_round *round, int gon
     parts.party.me = gone;
     WEFT_TRY(wefti_alloc_n(d->setup.ctx, n_answer, 1, "an answer", &answer));
     weft_status status = add_parts(d, round, &parts, &lost, answer);
-    if (status == WEFT_OK)
+    *none = parts.counted == 0;
+    if (status == WEFT_OK && !*none)
         status = wefti_comm_replace(d->setup.comm, &lost, answer, n_answer);
     wefti_free(d->setup.ctx, answer);
     return status;
@@ -371,13 +373,14 @@ static weft_status receive_piece(wefti_driver *d, const wefti_round *round, int 
                             : alone ? WEFTI_PIECE_ALONE
                                     : WEFTI_PIECE_SAME;
     wefti_received piece;
-    for (;;) {
+    for (bool none = false; !none;) {
         WEFT_TRY(wefti_comm_receive_piece(d->setup.comm, rank_of(&round->party, member),
                                           tag, n_bytes, kind, &piece));
         *in = piece.view;
         if (*in || !answers || own) return WEFT_OK;
-        WEFT_TRY(answer_for(d, round, member, piece.membership));
+        WEFT_TRY(answer_for(d, round, member, piece.membership, &none));
     }
+    return WEFT_OK;
 }
 
 /* Waits for a member's message. *in NULL: it does not count. Lost peers are handled here,

@@ -95,6 +95,24 @@ changes() {
     replays
 }
 
+# Three are getting the state when both who have it are killed: nobody can go on, and all three say so.
+loses_state() {
+    local name p
+    begin 2 "loses_state $*" mesh.join_steps=4000 "$@"
+    await has_lines 3 || fail "$what: no step: $(cat log.*)"
+    for name in a b c; do
+        joiner "$name" "$port" mesh.join_steps=4000 "$@"
+        await says "joins in about" "log.$name" || fail "$what: $name did not come: $(tail -n 3 log.*)"
+    done
+    kill -9 "${pids[0]}" "${pids[1]}"
+    for p in "${pids[@]:2}"; do wait "$p" && fail "$what: one without state goes on: $(tail -n 3 log.*)"; done
+    for name in a b c; do
+        says "all who had parameters and state are lost" "log.$name" || fail "$what: $name: $(cat "log.$name")"
+    done
+    wait "${pids[0]}" "${pids[1]}" 2>/dev/null
+    last=
+}
+
 if [ -n "${todo:-}" ]; then # by hand: "grows 2 5 method=hsdp"
     $todo
     finish
@@ -112,4 +130,6 @@ grows 2 7 method=diloco mixer.outer_every=5
 grows 2 5 method=async-demo
 grows 2 7 method=streaming-diloco mixer.outer_every=6
 changes
+loses_state method=hsdp
+loses_state method=dadam
 finish
