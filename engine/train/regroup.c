@@ -27,6 +27,7 @@
 #include "model/adapted.h"
 #include "train/alikefiles.h"
 #include "train/descent.h"
+#include "loop/loop.h"
 #include "rank/guests.h"
 #include "rank/handover.h"
 
@@ -153,11 +154,13 @@ static charter charter_of(const wefti_prepared *p) {
 }
 
 /* Passes what the charters say on to the log of views. */
-static weft_status log_charters(weft_ctx *ctx, wefti_prepared *p, const charter *all,
-                                const bool *has, int n) {
+static weft_status log_charters(weft_ctx *ctx, wefti_prepared *p,
+                                const wefti_loop_cards *cards) {
+    const charter *all = cards->all;
+    int n = p->bootstrap.comm->size;
     int64_t *missed;
     uint64_t checksum = 0;
-    WEFT_TRY(wefti_viewlog_replace(ctx, p->views, p->bootstrap.mesh, has, n));
+    WEFT_TRY(wefti_viewlog_replace(ctx, p->views, p->bootstrap.mesh, cards->has, n));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *missed, "the ranks' charters", &missed));
     for (int r = 0; r < n; r++) {
         missed[r] = all[r].n_missed;
@@ -167,17 +170,6 @@ static weft_status log_charters(weft_ctx *ctx, wefti_prepared *p, const charter 
                                               checksum);
     wefti_free(ctx, missed);
     return status;
-}
-
-/* Whether each shard of the model is on some rank that has state, in whichever copy. */
-static bool have_all(const bool *has, int W, int S) {
-    int n = 0;
-    for (int s = 0; s < S; s++) {
-        bool one = false;
-        for (int r = s; r < W; r += S) one = one || has[r];
-        n += one;
-    }
-    return n == S;
 }
 
 /* State is sent in slices if the ranks without state are the last copies of the world,
@@ -195,42 +187,24 @@ static wefti_guests_plan plan_of(const charter *all, int W, int S, int64_t slice
     return plan;
 }
 
-/* Gathers all charters. has[w->size]: which ranks have state. *c becomes the charter of
- * the first rank that has. */
-static weft_status compare_charters(weft_ctx *ctx, wefti_prepared *p,
-                                    const wefti_elastic_world *w, bool *has, charter *c,
-                                    wefti_guests_plan *plan) {
-    charter *all;
-    int first = 0;
-    wefti_bootstrap *b = &p->bootstrap;
-    WEFT_TRY(wefti_alloc_n(ctx, w->size, sizeof *all, "the ranks' charters", &all));
-    weft_status status = wefti_comm_all_gather(b->comm, b->n_messages++, c, sizeof *c,
-                                               all);
-    for (int r = 0; r < w->size && status == WEFT_OK; r++) {
-        has[r] = all[r].has == 1;
-        wefti_elastic_learn_faults(b->mesh, all[r].faults);
-    }
-    while (first < w->size && status == WEFT_OK && !has[first]) first++;
-    if (status == WEFT_OK && !have_all(has, w->size, p->job->S))
-        status = weft_ctx_fail(
-            ctx, WEFT_ERR_PEER,
-            "all who had parameters and state are lost before they could "
-            "hand them over; resume the run from its checkpoint");
-    if (status == WEFT_OK) *c = all[first < w->size ? first : 0];
-    if (status == WEFT_OK) status = wefti_viewlog_follow(ctx, p->views, c->chain);
-    if (status == WEFT_OK) status = log_charters(ctx, p, all, has, w->size);
-    if (status == WEFT_OK) *plan = plan_of(all, w->size, p->job->S, c->slices);
-    wefti_free(ctx, all);
+/* Takes what the first rank that has state says. */
+static weft_status take_charters(weft_ctx *ctx, wefti_prepared *p,
+                                 const wefti_loop_cards *cards, charter *c,
+                                 wefti_guests_plan *plan) {
+    int W = p->bootstrap.comm->size;
+    const charter *all = cards->all;
+    *c = all[cards->first];
+    *plan = plan_of(all, W, p->job->S, c->slices);
     bool sane = c->rows_per_rank >= 1 && c->micro >= 1 && c->first_row >= 0 &&
                 c->slices >= 0 && c->slices <= WEFTI_GUESTS_ALL &&
                 c->rows_per_rank % c->micro == 0 &&
-                c->rows_per_rank < INT64_MAX / 4 / p->job->T / w->size;
-    if (status != WEFT_OK || sane) return status;
+                c->rows_per_rank < INT64_MAX / 4 / p->job->T / W;
+    if (sane) return wefti_viewlog_follow(ctx, p->views, c->chain);
     return weft_ctx_fail(
         ctx, WEFT_ERR_WIRE,
         "rank %d says that a rank takes %lld sequences per step in parts of "
         "%lld, expected a multiple",
-        first, (long long)c->rows_per_rank, (long long)c->micro);
+        cards->first, (long long)c->rows_per_rank, (long long)c->micro);
 }
 
 /* --- the new world --- */
@@ -428,9 +402,10 @@ static weft_status plan_line(weft_ctx *ctx, wefti_prepared *p,
 }
 
 static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
-                              wefti_elastic_world *w, bool *has,
+                              wefti_elastic_world *w, wefti_loop_cards *cards,
                               wefti_guests_plan *plan) {
     weft_mesh *mesh = p->bootstrap.mesh;
+    weft_status status = WEFT_OK;
     wefti_world *world;
     if (w->first_step != step)
         return weft_ctx_fail(ctx, WEFT_ERR_INTERNAL,
@@ -442,11 +417,15 @@ static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
     wefti_elastic_tell_faults(mesh, c.faults);
     WEFT_TRY(wefti_viewlog_collect(ctx, p->views, mesh, &c.n_missed));
     WEFT_TRY(meet(ctx, p, w));
-    weft_status status = compare_charters(ctx, p, w, has, &c, plan);
+    cards->own = &c;
+    WEFT_TRY(wefti_loop_show(ctx, &p->bootstrap, cards));
+    if (cards->heard) WEFT_TRY(take_charters(ctx, p, cards, &c, plan));
+    if (cards->heard) status = log_charters(ctx, p, cards);
     if (status != WEFT_OK && !wefti_elastic_interrupted(ctx, mesh)) return status;
     p->lease_run = c.lease_run;
     WEFT_TRY(make_job(ctx, p, w, &c));
-    if (status == WEFT_OK) WEFT_TRY(plan_line(ctx, p, w, has, plan));
+    if (cards->heard && status == WEFT_OK)
+        WEFT_TRY(plan_line(ctx, p, w, cards->has, plan));
     predict_join(p, &c, plan);
     WEFT_TRY(wefti_rank_world(ctx, p->job, mesh, &world));
     if (!p->bare) WEFT_TRY(take_over(ctx, p, w));
@@ -469,9 +448,12 @@ static weft_status hand_over(wefti_prepared *p, wefti_rank *r, const bool *has) 
 /* Fills the new rank with parameters and state. If a change of membership interrupts
  * this, WEFT_OK is returned and the next world does it again. */
 static weft_status fill_rank(weft_ctx *ctx, wefti_prepared *p, wefti_rank *r,
-                             const bool *has, const wefti_guests_plan *plan) {
-    bool in_slices = plan->n > 0 && plan->slices > 0;
-    weft_status status = in_slices ? wefti_guests_begin(r, plan) : hand_over(p, r, has);
+                             const wefti_loop_cards *cards,
+                             const wefti_guests_plan *plan) {
+    weft_status status = WEFT_OK;
+    if (cards->heard)
+        status = plan->n > 0 && plan->slices > 0 ? wefti_guests_begin(r, plan)
+                                                 : hand_over(p, r, cards->has);
     wefti_mixer_meet_anew(r->mixer, r->job->first_step);
     if (status == WEFT_OK || !wefti_elastic_interrupted(ctx, p->bootstrap.mesh))
         return status;
@@ -484,14 +466,14 @@ bool wefti_regroup_is_cut_off(const wefti_prepared *p, const wefti_rank *r) {
 
 static weft_status make_rank(weft_ctx *ctx, wefti_prepared *p,
                              const wefti_elastic_world *w, wefti_luggage *l,
-                             const bool *has, const wefti_guests_plan *plan,
+                             const wefti_loop_cards *cards, const wefti_guests_plan *plan,
                              wefti_rank **state) {
     wefti_comms comms;
     weft_mesh *mesh = p->bootstrap.mesh;
     WEFT_TRY(wefti_comms_join(ctx, &mesh->world, mesh->rank, &comms));
     WEFT_TRY(wefti_rank_create(ctx, p->job, w->rank, &comms, state));
     if (l->params) wefti_luggage_exchange(l, *state);
-    WEFT_TRY(fill_rank(ctx, p, *state, has, plan));
+    WEFT_TRY(fill_rank(ctx, p, *state, cards, plan));
     if (wefti_regroup_is_cut_off(p, *state)) return WEFT_OK; /* it has nothing to send */
     return wefti_rank_prime(*state);
 }
@@ -509,7 +491,7 @@ static weft_status lead(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
 weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
                           int64_t step, wefti_rank **state, wefti_elastic_world *change) {
     wefti_luggage l = {0};
-    bool *has = NULL; /* [change->size] which ranks have state */
+    wefti_loop_cards cards = {.n_bytes = sizeof(charter), .shards = p->job->S};
     wefti_guests_plan plan = {0};
     if (*state) {
         p->next_row = wefti_rank_first_row(*state, step);
@@ -524,19 +506,13 @@ weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
     wefti_rank_destroy(*state);
     *state = NULL;
     weft_status status = wefti_elastic_enter(ctx, p->bootstrap.mesh, change);
-    if (status == WEFT_OK)
-        status = wefti_alloc_n(ctx, change->size, sizeof *has, "ranks", &has);
-    for (int r = 0; r < change->size && status == WEFT_OK; r++) has[r] = true;
-    if (status == WEFT_OK)
-        has[change->rank] = !p->bare; /* in case the others' charters
-                                                            do not arrive */
-    if (status == WEFT_OK) status = make_world(ctx, p, step, change, has, &plan);
+    if (status == WEFT_OK) status = make_world(ctx, p, step, change, &cards, &plan);
     if (status != WEFT_OK)
         weft_ctx_fail(rank_ctx, status, "%s", weft_ctx_message(ctx));
     else
-        status = make_rank(rank_ctx, p, change, &l, has, &plan, state);
+        status = make_rank(rank_ctx, p, change, &l, &cards, &plan, state);
     if (status == WEFT_OK && !p->bare) status = lead(ctx, rank_ctx, p, change);
     wefti_luggage_leave(rank_ctx, &l);
-    wefti_free(ctx, has);
+    wefti_loop_put_away(ctx, &cards);
     return status;
 }

@@ -15,6 +15,7 @@
 
 #include <xxhash.h>
 
+#include "base/assert.h"
 #include "base/memory.h"
 
 typedef struct handover {
@@ -206,6 +207,13 @@ static void fini(handover *h) {
     wefti_free(h->rank->ctx, h->all);
 }
 
+/* Whether some rank of this rank's shard has state. */
+static bool has_givers(const wefti_rank *r, const bool *has) {
+    int n = 0;
+    for (int i = r->local; i < r->comms.control->size; i += r->job->S) n += has[i];
+    return n > 0;
+}
+
 /* *needed: some rank has no state. */
 static weft_status init(handover *h, wefti_rank *r, const bool *has, bool *needed) {
     int W = r->comms.control->size, n_have = 0;
@@ -213,6 +221,7 @@ static weft_status init(handover *h, wefti_rank *r, const bool *has, bool *neede
     for (int i = 0; i < W; i++) n_have += has[i];
     *needed = n_have < W;
     if (!*needed) return WEFT_OK;
+    WEFTI_ASSERT(has_givers(r, has)); /* what nobody gives would count as given */
     WEFT_TRY(wefti_alloc_n(r->ctx, h->n, sizeof *h->has, "ranks", &h->has));
     for (int i = 0; i < h->n; i++) h->has[i] = has[rank_of(h, i)];
     WEFT_TRY(wefti_alloc_n(r->ctx, h->n, sizeof *h->sums, "checksums", &h->sums));

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* What the ranks of a new world show each other, where membership changes again at that moment. */
+#include "loop/loop.h"
+
+#include "ranks.h"
+
+enum { RANKS = 3 };
+
+typedef struct card {
+    int64_t has;
+    wefti_fault faults[WEFTI_FAULTY_MACHINES];
+} card;
+
+typedef struct member {
+    bool has, leaves; /* it has parameters and state; it ends before it shows anything */
+    int shards;
+    weft_status status;
+    bool heard;
+    int first;
+} member;
+
+/* Of this mesh nothing is asked but whether there is a newer world: there is. */
+static void show_in(weft_ctx *ctx, weft_mesh *mesh, wefti_comm *all, member *m) {
+    card own = {.has = m->has};
+    wefti_bootstrap members = {.comm = all, .mesh = mesh};
+    wefti_loop_cards cards = {.own = &own, .n_bytes = sizeof own, .shards = m->shards};
+    m->status = wefti_loop_show(ctx, &members, &cards);
+    m->heard = cards.heard;
+    m->first = cards.first;
+    wefti_loop_put_away(ctx, &cards);
+}
+
+static weft_status show(rank_env *env) {
+    member *m = env->user;
+    weft_mesh *mesh;
+    wefti_elastic elastic = {.view = 2, .entered = 1};
+    if (m->leaves) return weft_ctx_fail(env->ctx, WEFT_ERR_NUMERIC, "it leaves");
+    WEFT_TRY(wefti_alloc(env->ctx, sizeof *mesh, "a mesh", &mesh));
+    pthread_mutex_init(&mesh->lock, NULL);
+    mesh->elastic = &elastic;
+    show_in(env->ctx, mesh, env->control, m);
+    pthread_mutex_destroy(&mesh->lock);
+    wefti_free(env->ctx, mesh);
+    return WEFT_OK; /* a failure would end what the others wait for */
+}
+
+static void try(int shards, member members[RANKS], weft_status expected) {
+    weft_status statuses[RANKS];
+    void *users[RANKS];
+    for (int r = 0; r < RANKS; r++) members[r].shards = shards;
+    for (int r = 0; r < RANKS; r++) users[r] = &members[r];
+    run_ranks(RANKS / shards, shards, (wefti_wire_model){0}, show, users, statuses);
+    for (int r = 0; r < RANKS; r++)
+        if (!members[r].leaves) assert_int_equal(members[r].status, expected);
+}
+
+/* Three who came in while others trained, and got nothing before these were lost: that one of the
+ * three leaves in this moment, too, is no reason to go on. */
+static void that_nobody_has_the_state_is_final(void **state) {
+    member members[RANKS] = {{.has = false}};
+    try(1, members, WEFT_ERR_PEER);
+}
+
+/* A model that is cut into three parts, one of which is lost. */
+static void a_part_that_nobody_has_is_final(void **state) {
+    member members[RANKS] = {{.has = true}, {.has = true}, {.has = false}};
+    try(3, members, WEFT_ERR_PEER);
+}
+
+static void the_first_who_has_the_state_is_known(void **state) {
+    member members[RANKS] = {{.has = false}, {.has = true}, {.has = false}};
+    try(1, members, WEFT_OK);
+    for (int r = 0; r < RANKS; r++) assert_true(members[r].heard);
+    for (int r = 0; r < RANKS; r++) assert_int_equal(members[r].first, 1);
+}
+
+/* Who has not heard all knows nothing, and has no reason to end: the next world asks again. */
+static void who_is_interrupted_goes_on(void **state) {
+    member members[RANKS] = {{.has = false}, {.has = false}, {.leaves = true}};
+    try(1, members, WEFT_OK);
+    assert_false(members[0].heard);
+    assert_false(members[1].heard);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(that_nobody_has_the_state_is_final),
+        cmocka_unit_test(a_part_that_nobody_has_is_final),
+        cmocka_unit_test(the_first_who_has_the_state_is_known),
+        cmocka_unit_test(who_is_interrupted_goes_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
