@@ -112,7 +112,7 @@ static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards
     c->nodes = nodes;
     c->ranks_per_node = a->cluster.ranks_per_node;
     c->shards = shards;
-    c->sites = sites_of(a, nodes);
+    if (c->sites == 0) c->sites = sites_of(a, nodes);
     int64_t tokens = wefti_advise_tokens(a, nodes), ranks = nodes * c->ranks_per_node;
     int64_t micro = wefti_advise_micro(a, tokens / ranks / wefti_advise_length(a));
     size_t used = (size_t)snprintf(
@@ -147,9 +147,11 @@ static bool is_free(const weft_config *config) {
 
 /* The run with the recipe's keys. */
 static weft_status recipe_config(weft_ctx *ctx, const comparison *c, weft_config **out) {
-    char settings[320];
-    snprintf(settings, sizeof settings, "mesh.sites=%lld %s",
-             (long long)c->a->run->mesh.sites, c->recipe->settings);
+    char settings[320], keys[240];
+    int64_t sites = c->a->run->mesh.sites;
+    if (sites > 1) wefti_recipe_between(c->recipe, keys, sizeof keys);
+    snprintf(settings, sizeof settings, "mesh.sites=%lld %s", (long long)sites,
+             sites > 1 ? keys : c->recipe->settings);
     return wefti_advise_config(ctx, c->a->run, settings, true, out);
 }
 
@@ -222,17 +224,29 @@ static weft_status compare_optimizers(wefti_adviser *a, const wefti_recipe *reci
     return WEFT_OK;
 }
 
-static weft_status try_recipe(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,
-                              int64_t shards) {
-    weft_candidate c = {.learning = recipe->learning};
+static void name_candidate(const wefti_recipe *recipe, weft_candidate *c) {
+    bool between = c->sites > 1 && recipe->learning.changes[0];
+    snprintf(c->name, sizeof c->name, "%s%s", between ? WEFTI_BETWEEN : "", recipe->name);
+}
+
+/* sites 1: each node is a member, whichever site it is in; 0: a site is one. */
+typedef struct mesh {
+    int64_t nodes, shards, sites;
+} mesh;
+
+static weft_status try_recipe(wefti_adviser *a, const wefti_recipe *recipe, mesh m) {
+    weft_candidate c = {.learning = recipe->learning, .sites = m.sites};
     char why[160];
     const char *with = strchr(recipe->name, ','); /* ", muon" */
-    begin_settings(a, nodes, shards, &c);
+    begin_settings(a, m.nodes, m.shards, &c);
     size_t used = strlen(c.settings);
-    snprintf(c.settings + used, sizeof c.settings - used, "%s", recipe->settings);
-    snprintf(c.name, sizeof c.name, "%s", recipe->name);
-    snprintf(c.method, sizeof c.method, "%s", nodes > 1 ? recipe->method : "one node");
-    if (nodes == 1) snprintf(c.name, sizeof c.name, "one node%s", with ? with : "");
+    if (c.sites > 1)
+        wefti_recipe_between(recipe, c.settings + used, sizeof c.settings - used);
+    else
+        snprintf(c.settings + used, sizeof c.settings - used, "%s", recipe->settings);
+    name_candidate(recipe, &c);
+    snprintf(c.method, sizeof c.method, "%s", m.nodes > 1 ? recipe->method : "one node");
+    if (m.nodes == 1) snprintf(c.name, sizeof c.name, "one node%s", with ? with : "");
     WEFT_TRY(compare_optimizers(a, recipe, why));
     bool measure = !recipe->learning.changes[0]; /* the method that all others are
                                                     compared with */
@@ -251,7 +265,7 @@ static weft_status try_recipe(wefti_adviser *a, const wefti_recipe *recipe, int6
 /* What is known of the learning of a run with its own keys: everything if it is one of
  * the recipes. */
 static weft_status learning_of_run(wefti_adviser *a, weft_candidate *c) {
-    const wefti_recipe *recipe = c->sites > 1 ? wefti_site_recipes : wefti_recipes;
+    const wefti_recipe *recipe = wefti_recipes;
     if (wefti_job_averages_all(a->run)) {
         c->learning = recipe->learning;
         snprintf(c->method, sizeof c->method, "hsdp");
@@ -286,7 +300,7 @@ static void adopt(wefti_adviser *a, const wefti_recipe *recipe) {
         weft_candidate *c = &a->advice->candidates[i];
         if (!c->own) continue;
         c->learning = recipe->learning;
-        snprintf(c->name, sizeof c->name, "%s", recipe->name);
+        name_candidate(recipe, c);
         snprintf(c->method, sizeof c->method, "%s", recipe->method);
     }
 }
@@ -324,22 +338,34 @@ static bool repeats_own(const wefti_adviser *a, const wefti_recipe *recipe) {
 static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t nodes,
                           bool most) {
     bool own = false;
-    if (nodes < recipe->least_nodes || (!most && !recipe->main)) return WEFT_OK;
+    int64_t members = sites_of(a, nodes) > 1 ? a->cluster.sites : nodes;
+    if (members < recipe->least_nodes || (!most && !recipe->main)) return WEFT_OK;
     if (wefti_advise_is_large(a) && !is_tried_on_many(recipe)) return WEFT_OK;
     if (repeats_own(a, recipe)) return WEFT_OK;
-    if (most) WEFT_TRY(is_own(a, recipe, &own));
+    if (most && a->run->mesh.sites == sites_of(a, nodes))
+        WEFT_TRY(is_own(a, recipe, &own));
     if (own) adopt(a, recipe);
     bool repeats = own && a->run->mesh.shards == 0 && !a->run->mesh.keep_whole;
-    if (!repeats) WEFT_TRY(try_recipe(a, recipe, nodes, 0));
+    if (!repeats) WEFT_TRY(try_recipe(a, recipe, (mesh){nodes, 0, 0}));
     if (a->cluster.ranks_per_node == 1 || !recipe->main) return WEFT_OK;
-    return try_recipe(a, recipe, nodes, 1);
+    return try_recipe(a, recipe, (mesh){nodes, 1, 0});
+}
+
+/* Whether a method is also tried with all nodes of all sites alike: those whose nodes learn
+ * by themselves, so that a slow wire inside a site does not stop them either. */
+static bool is_flat(const wefti_adviser *a, const wefti_recipe *r, int64_t nodes) {
+    return nodes >= r->least_nodes && r->learning.measured && !repeats_own(a, r) &&
+           r->learning.per_doubling_error > 0 && (r->main || r->period > 0);
 }
 
 static weft_status try_nodes(wefti_adviser *a, int64_t nodes, bool most) {
-    const wefti_recipe *recipe = sites_of(a, nodes) > 1 ? wefti_site_recipes
-                                                        : wefti_recipes;
     if (most) WEFT_TRY(try_own(a, nodes));
-    for (; recipe->name; recipe++) WEFT_TRY(try_at(a, recipe, nodes, most));
+    for (const wefti_recipe *r = wefti_recipes; r->name; r++)
+        WEFT_TRY(try_at(a, r, nodes, most));
+    int64_t copies = a->cluster.ranks_per_node > 1 ? 2 : 1; /* shards, whole copies */
+    for (const wefti_recipe *r = wefti_recipes; r->name && sites_of(a, nodes) > 1; r++)
+        for (int64_t k = 0; k < copies && is_flat(a, r, nodes); k++)
+            WEFT_TRY(try_recipe(a, r, (mesh){nodes, k, 1}));
     return WEFT_OK;
 }
 
@@ -370,8 +396,8 @@ static weft_status list_all(wefti_adviser *a) {
     WEFT_TRY(wefti_advise_own(a));
     for (const wefti_recipe *r = wefti_recipes; r->name; r++) {
         if (!is_alone(r) || repeats_own(a, r)) continue;
-        WEFT_TRY(try_recipe(a, r, 1, 0));
-        if (a->cluster.ranks_per_node > 1) WEFT_TRY(try_recipe(a, r, 1, 1));
+        WEFT_TRY(try_recipe(a, r, (mesh){1, 0, 0}));
+        if (a->cluster.ranks_per_node > 1) WEFT_TRY(try_recipe(a, r, (mesh){1, 1, 0}));
     }
     if (a->cluster.ranks_per_node > 1) WEFT_TRY(try_frameworks(a, 1));
     if (most > 1) WEFT_TRY(try_frameworks(a, most));
@@ -487,13 +513,18 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
     return WEFT_OK;
 }
 
-static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
-    enum { TABLE_WORK = 800, CURVE_WORK = 320 };
+weft_status wefti_advise_candidates(wefti_adviser *a, const weft_cluster *cluster) {
+    enum { TABLE_WORK = 800 };
     WEFT_TRY(take_facts(a, cluster));
     WEFT_TRY(wefti_machines_sort(a));
     a->work = TABLE_WORK;
     WEFT_TRY(try_all(a));
-    WEFT_TRY(wefti_advise_rank(a));
+    return wefti_advise_rank(a);
+}
+
+static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
+    enum { CURVE_WORK = 320 };
+    WEFT_TRY(wefti_advise_candidates(a, cluster));
     a->advice->parameters = a->advice->candidates[0].prediction.parameters;
     a->work = CURVE_WORK;
     WEFT_TRY(wefti_advise_curves(a));

@@ -7,11 +7,15 @@
 
 typedef weft_recipe wefti_recipe;
 
-/* One site and several; tables end with a NULL name. */
+/* Ends with a NULL name. */
 extern const wefti_recipe wefti_recipes[];
-extern const wefti_recipe wefti_site_recipes[];
 
-/* The recipe of that name, or NULL. */
+/* The recipe's settings between sites, where all gradients of a site are averaged inside it
+ * and a site is one member. Such candidates have a name of their own, unless all average. */
+#define WEFTI_BETWEEN "sites "
+void wefti_recipe_between(const wefti_recipe *recipe, char *out, size_t size);
+
+/* The recipe of a candidate's name, or NULL. */
 const wefti_recipe *wefti_recipe_find(const char *name);
 
 /* Where between the ends of the facts a prediction is made: factors of the rates, of the
@@ -45,6 +49,11 @@ typedef struct wefti_adviser {
 weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
                                 const char *settings, bool emulated,
                                 weft_config **out) WEFT_CHECKED;
+
+/* Lists, predicts and ranks the candidates: what all the rest is about. The adviser has a
+ * context, a run and an empty advice; wefti_machines_drop afterwards. */
+weft_status wefti_advise_candidates(wefti_adviser *a,
+                                    const weft_cluster *cluster) WEFT_CHECKED;
 
 /* Finds the recipe with whose optimizer the run averages all gradients: a->own. */
 weft_status wefti_advise_own(wefti_adviser *a) WEFT_CHECKED;
@@ -140,6 +149,12 @@ void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c);
 
 /* Whether a candidate's learning was measured near enough to its size to be chosen. */
 bool wefti_advise_reaches(const weft_candidate *c);
+
+/* Nodes that learn by themselves between two exchanges: nodes, or sites. */
+int64_t wefti_advise_members(const weft_candidate *c);
+
+/* Whether the nodes of several sites are alike to a candidate: each is a member. */
+bool wefti_advise_is_flat(const wefti_adviser *a, const weft_candidate *c);
 
 /* Sorts the candidates and finds baseline, fastest and full. */
 weft_status wefti_advise_rank(wefti_adviser *a) WEFT_CHECKED;

@@ -121,7 +121,10 @@ static void put_more(answer *w, const weft_candidate *c) {
 static void put_name(answer *w, const weft_candidate *c) {
     PUT(w, "%s", c->name);
     wefti_put_mesh(w->ctx, &w->text, c);
-    if (has_sites(w->a) && c->sites <= 1) PUT(w, " of one site");
+    if (wefti_advise_is_flat(w->adviser, c))
+        PUT(w, " of all sites");
+    else if (has_sites(w->a) && c->sites <= 1)
+        PUT(w, " of one site");
 }
 
 /* "1.93 times faster (1.5 to 1.9) than one node alone, 86 min instead of 2.5 h". */

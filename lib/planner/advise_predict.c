@@ -40,6 +40,39 @@ static weft_status scale_wire(weft_ctx *ctx, const wefti_adviser *a, double rati
     return WEFT_OK;
 }
 
+bool wefti_advise_is_flat(const wefti_adviser *a, const weft_candidate *c) {
+    int64_t sites = a->cluster.sites;
+    return sites > 1 && c->sites <= 1 && c->nodes > a->cluster.nodes / sites;
+}
+
+static double least(double x, double most) { return x > 0 ? fmin(x, most) : x; }
+
+/* One wire that is no better than either: its share of the link that a site's nodes use
+ * together, and the longer way. */
+static void flatten(const wefti_adviser *a, weft_cluster *cluster) {
+    weft_link_facts *wire = &cluster->wire, *site = &cluster->site;
+    double together = (double)(a->cluster.nodes / a->cluster.sites);
+    double share_Bps = site->bandwidth_Bps / together, up_Bps = site->up_Bps / together;
+    if (wire->up_Bps > 0 || up_Bps > 0)
+        wire->up_Bps = fmin(wire->up_Bps > 0 ? wire->up_Bps : wire->bandwidth_Bps,
+                            up_Bps > 0 ? up_Bps : share_Bps);
+    wire->bandwidth_Bps = fmin(wire->bandwidth_Bps, share_Bps);
+    wire->latency_s = fmax(wire->latency_s, site->latency_s);
+    wire->loss = fmax(wire->loss, site->loss);
+    wire->jitter_s = fmax(wire->jitter_s, site->jitter_s);
+    wire->message_s = fmax(wire->message_s, site->message_s);
+    for (int64_t i = 0; i < cluster->n_machines; i++) {
+        weft_machine *m = &cluster->machines[i];
+        m->bandwidth_Bps = least(m->bandwidth_Bps, wire->bandwidth_Bps);
+        m->up_Bps = least(m->up_Bps, up_Bps > 0 ? up_Bps : share_Bps);
+    }
+    for (int64_t i = 0; i < cluster->n_pairs; i++) {
+        weft_link_pair *p = &cluster->pairs[i];
+        p->bandwidth_Bps = fmin(p->bandwidth_Bps, wire->bandwidth_Bps);
+        p->latency_s = fmax(p->latency_s, wire->latency_s);
+    }
+}
+
 /* Sets another rate of the wire (with sites: of that between them), and moves all facts to
  * the adviser's point between their ends. */
 static weft_status set_rates(weft_ctx *ctx, const wefti_adviser *a,
@@ -58,7 +91,10 @@ static weft_status set_rates(weft_ctx *ctx, const wefti_adviser *a,
         cluster->machines[i].rank_flops *= computing;
     if (sites) scale_link(&cluster->site, ratio * wire);
     if (!sites) wire *= ratio;
-    return wire < 1 || wire > 1 ? scale_wire(ctx, a, wire, cluster) : WEFT_OK;
+    bool flat = wefti_advise_is_flat(a, c);
+    if (wire < 1 || wire > 1 || flat) WEFT_TRY(scale_wire(ctx, a, wire, cluster));
+    if (flat) flatten(a, cluster);
+    return WEFT_OK;
 }
 
 /* Whether all steps at the same place of a cycle are equal. */

@@ -16,8 +16,10 @@
  * need more steps. Growth of the logarithm for each doubling from 2 to 8 nodes, mean over three
  * texts, each at its own best rate (--steps), and half of its range, at least 0.05; methods that
  * were not run with 8 nodes have that of their kin, and 0.1. */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "planner/advise.h"
 
 #define REPLICATORS                                                                      \
@@ -136,46 +138,48 @@ const wefti_recipe wefti_recipes[] = {
               3.95, 0.00, 0.08, COMPARED)},
     {NULL, NULL, NULL, 0, 0, false, UNKNOWN("")}};
 
-/* Full synchronization among the nodes of a site, methods that send less between sites. */
-const wefti_recipe wefti_site_recipes[] = {
-    {"full sync", "hsdp", "method=hsdp site_replicator.kind=full", 2, 0, true, SAME},
-    {"full sync, muon", "muon",
-     "method=hsdp site_replicator.kind=full optimizer.kind=muon", 2, 0, true,
-     AVERAGED(MUON, 0.38, 0.45, COMPARED)},
-    {"sites flexdemo int8", "flexdemo",
-     "method=hsdp site_replicator.kind=demo site_replicator.values=int8 "
-     "optimizer.kind=sgd optimizer.lr=2e-3 optimizer.weight_decay=0 optimizer.clip=0",
-     2, 0, true, UNKNOWN("the sites agree on a part of a momentum")},
-    {"sites dadam aer", "dadam",
-     "method=hsdp replicator.kind=full mixer.kind=gossip mixer.topology=aer", 2, 0, true,
-     UNKNOWN("each site steps by itself and mixes its parameters with others")},
-    {"sites choco int8", "dadam",
-     "method=hsdp mixer.kind=choco mixer.topology=aer mixer.values=int8", 2, 0, false,
-     UNKNOWN("each site steps by itself and mixes coded differences")},
-    {"sites diloco H=50", "diloco", "method=hsdp mixer.kind=outer mixer.outer_every=50",
-     2, 50, true, UNKNOWN("the sites train apart and come together now and then")},
-    {NULL, NULL, NULL, 0, 0, false, UNKNOWN("")}};
+/* Appends one setting; between sites is what the nodes of one would do. */
+static void put_setting(const char *key, size_t n_key, const char *value, char *out,
+                        size_t size) {
+    static const char near[] = "replicator.";
+    size_t used = strlen(out);
+    bool far = strncmp(key, near, sizeof near - 1) == 0;
+    snprintf(out + used, size - used, " %s%.*s=%.*s", far ? "site_" : "", (int)n_key, key,
+             (int)strcspn(value, " "), value);
+}
+
+void wefti_recipe_between(const wefti_recipe *recipe, char *out, size_t size) {
+    const char *key, *value, *word = recipe->settings;
+    char method[32] = "";
+    sscanf(word, "method=%31s", method);
+    snprintf(out, size, "method=%s replicator.kind=full", method);
+    for (int j = 0; (key = weft_config_method_key(method, j, &value)); j++)
+        if (strncmp(key, "replicator.", strlen("replicator.")) == 0 &&
+            !wefti_is(value, "none"))
+            put_setting(key, strlen(key), value, out, size);
+    for (word += strcspn(word, " "); *word; word += strcspn(word, " ")) {
+        word += strspn(word, " ");
+        size_t n_key = strcspn(word, "=");
+        if (*word) put_setting(word, n_key, word + n_key + 1, out, size);
+    }
+}
 
 const weft_recipe *weft_recipe_at(int i) {
     int n = (int)(sizeof wefti_recipes / sizeof *wefti_recipes) - 1;
     return i >= 0 && i < n ? &wefti_recipes[i] : NULL;
 }
 
-static const wefti_recipe *find_in(const wefti_recipe *recipes, const char *name) {
-    for (; recipes->name; recipes++)
-        if (strcmp(recipes->name, name) == 0) return recipes;
-    return NULL;
-}
-
 const wefti_recipe *wefti_recipe_find(const char *name) {
-    const wefti_recipe *found = find_in(wefti_recipes, name);
-    return found ? found : find_in(wefti_site_recipes, name);
+    const wefti_recipe *r = wefti_recipes;
+    size_t before = sizeof WEFTI_BETWEEN - 1;
+    if (strncmp(name, WEFTI_BETWEEN, before) == 0) name += before;
+    while (r->name && strcmp(r->name, name) != 0) r++;
+    return r->name ? r : NULL;
 }
 
 /* One node's name is not its recipe's. */
 bool wefti_advise_has_muon(const wefti_adviser *a, const weft_candidate *c) {
-    const wefti_recipe *recipe = find_in(
-        c->sites > 1 ? wefti_site_recipes : wefti_recipes, c->name);
+    const wefti_recipe *recipe = wefti_recipe_find(c->name);
     if (recipe) return recipe->muon;
     for (recipe = wefti_recipes; recipe->name && c->nodes == 1; recipe++)
         if (recipe->muon && c->learning.changes == recipe->learning.changes) return true;

@@ -7,12 +7,12 @@
  *
  * m: geometric mean of the smallest and the largest ratio that was measured with two
  * nodes; r: half of the difference of their logarithms, at least the difference between
- * seeds. d: doublings of the number of nodes beyond two, as far as they were measured; g:
- * growth of the logarithm per doubling, h its error. P: the run's parameters, P0 those of
- * the measured model; T: the run's steps, T0 = 200 those of the measured runs. Results of a
- * small model, or of a short run, count with weight w for a large one, or a longer; for the
- * rest a method may need up to a quarter more or fewer steps (p). So leads and lags both
- * shrink, and become less certain.
+ * seeds. d: doublings of the number of nodes, or of sites that average inside, beyond two, as
+ * far as they were measured; g: growth of the logarithm per doubling, h its error. P: the run's
+ * parameters, P0 those of the measured model; T: the run's steps, T0 = 200 those of the
+ * measured runs. Results of a small model, or of a short run, count with weight w for a large
+ * one, or a longer; for the rest a method may need up to a quarter more or fewer steps (p). So
+ * leads and lags both shrink, and become less certain.
  *
  * q = 0.45: the logarithm at T steps over that at 200, same model and text, steps to the loss
  * that is 0.1 above AdamW's last one:
@@ -78,15 +78,20 @@ double weft_recipe_steps(const weft_recipe *recipe, int64_t parameters, int64_t 
     return exp(k.log);
 }
 
+int64_t wefti_advise_members(const weft_candidate *c) {
+    return c->sites > 1 ? c->sites : c->nodes;
+}
+
 void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c) {
     c->steps = 1;
     c->steps_error = c->learning.measured ? 0 : unknown;
     if (!c->learning.measured || !c->learning.changes[0]) return;
     double weight = fmin(wefti_learning_weight(c->prediction.parameters),
                          wefti_length_weight(a->length));
-    known mine = known_of(&c->learning, c->nodes, weight);
+    int64_t members = wefti_advise_members(c);
+    known mine = known_of(&c->learning, members, weight);
     known own = {0, 0};
-    if (a->own) own = known_of(&a->own->learning, c->nodes, weight);
+    if (a->own) own = known_of(&a->own->learning, members, weight);
     c->steps = exp(mine.log - own.log);
     c->steps_error = sqrt(mine.square + own.square);
 }

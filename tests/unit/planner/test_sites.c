@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Several sites: with a better link, machine or memory the best of all candidates is never
+ * slower to a loss. */
+#include "check.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "planner/advise.h"
+
+enum { SITED = UNDER_SANITIZER ? 3 : 30, PLAYED = 4 };
+
+/* Of numbers in double precision, added in another order. */
+static const double rounding = 1e-9;
+
+static weft_ctx *ctx;
+
+static int begin(void **state) {
+    (void)state;
+    return room_begin(&ctx);
+}
+
+static int end(void **state) {
+    (void)state;
+    return ctx_end(ctx);
+}
+
+static double draw(int i, int what) {
+    return wefti_rng_uniform(7, WEFTI_STREAM_JITTER, (uint64_t)i, (uint64_t)what);
+}
+
+static weft_config *make_run(int i, int64_t nodes) {
+    static const char *const keys[] = {"data.path=none.txt", "data.length=32",
+                                       "model.width=64",     "model.heads=2",
+                                       "run.steps=400",      "schedule.warmup=10",
+                                       "mesh.threads=1",     "mesh.min_message=0"};
+    char text[64];
+    weft_config *run;
+    assert_ok(ctx, weft_config_create(ctx, &run));
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
+        assert_ok(ctx, weft_config_set(ctx, run, keys[k]));
+    snprintf(text, sizeof text, "model.layers=%d", 1 + (int)(2 * draw(i, 0)));
+    assert_ok(ctx, weft_config_set(ctx, run, text));
+    snprintf(text, sizeof text, "batch.tokens_per_step=%lld", (long long)nodes * 64);
+    assert_ok(ctx, weft_config_set(ctx, run, text));
+    assert_ok(ctx, weft_config_finish(ctx, run));
+    return run;
+}
+
+static weft_cluster *make_facts(int i, int64_t sites, int64_t nodes) {
+    weft_cluster *facts;
+    assert_ok(ctx, weft_cluster_create(ctx, &facts));
+    facts->nodes = nodes;
+    facts->sites = sites;
+    facts->rank_flops = pow(10, 9 + 4 * draw(i, 2));
+    facts->memory_Bps = 1e10;
+    facts->memory_bytes = pow(10, 5.5 + 2 * draw(i, 6));
+    facts->wire.bandwidth_Bps = pow(10, 5 + 5 * draw(i, 3));
+    facts->wire.latency_s = pow(10, -5 + 3 * draw(i, 4));
+    facts->site = facts->wire;
+    facts->site.bandwidth_Bps *= 0.02 + 0.98 * draw(i, 7);
+    facts->site.latency_s *= 1 + 20 * draw(i, 8);
+    return facts;
+}
+
+typedef struct change {
+    const char *what;
+    size_t at; /* of a double in weft_cluster */
+    bool more;
+} change;
+
+static const change sited[] = {
+    {"a faster wire", offsetof(weft_cluster, wire.bandwidth_Bps), true},
+    {"less latency", offsetof(weft_cluster, wire.latency_s), false},
+    {"a faster wire between sites", offsetof(weft_cluster, site.bandwidth_Bps), true},
+    {"less latency between sites", offsetof(weft_cluster, site.latency_s), false},
+    {"faster nodes", offsetof(weft_cluster, rank_flops), true},
+    {"more memory", offsetof(weft_cluster, memory_bytes), true},
+    {"faster memory", offsetof(weft_cluster, memory_Bps), true},
+};
+enum { SITED_CHANGES = sizeof sited / sizeof sited[0] };
+
+/* The least time to a loss of all that fit and whose learning is known. */
+static double best_of(const weft_config *run, const weft_cluster *facts, char *name) {
+    weft_advice advice = {.n_candidates = 0};
+    wefti_adviser a = {
+        .ctx = ctx, .run = run, .options = {.steps = PLAYED}, .advice = &advice};
+    double best = INFINITY;
+    assert_ok(ctx, wefti_advise_candidates(&a, facts));
+    for (int64_t i = 0; i < advice.n_candidates; i++) {
+        const weft_candidate *c = &advice.candidates[i];
+        if (!c->usable || !c->learning.measured || c->cost_s >= best) continue;
+        best = c->cost_s;
+        snprintf(name, 64, "%s on %lld", c->name, (long long)c->nodes);
+    }
+    wefti_machines_drop(&a);
+    wefti_free(ctx, advice.candidates);
+    wefti_free(ctx, advice.left_out);
+    return best;
+}
+
+static void try_sites(int i) {
+    int64_t sites = 2 + (int64_t)(2 * draw(i, 9));
+    int64_t nodes = sites * (1 + (int64_t)(3 * draw(i, 10)));
+    weft_config *run = make_run(i, nodes);
+    weft_cluster *facts = make_facts(i, sites, nodes);
+    char before[64] = "", after[64] = "";
+    double least = best_of(run, facts, before);
+    for (int n = 0; n < SITED_CHANGES; n++) {
+        double *fact = (double *)(void *)((char *)facts + sited[n].at), was = *fact;
+        double more = 1.02 + draw(i, 11);
+        *fact = sited[n].more ? was * more : was / more;
+        double now = best_of(run, facts, after);
+        if (now > (1 + rounding) * least)
+            fail_msg("cluster %d: %.9g s to a loss by %s, and %.9g s by %s with %s", i,
+                     least, before, now, after, sited[n].what);
+        *fact = was;
+    }
+    weft_cluster_destroy(ctx, facts);
+    weft_config_destroy(ctx, run);
+}
+
+static void the_best_of_several_sites_is_not_slower_either(void **state) {
+    (void)state;
+    for (int i = 0; i < SITED; i++) try_sites(i);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_best_of_several_sites_is_not_slower_either,
+                                        begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
