@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/local.h"
@@ -95,6 +96,8 @@ void wefti_driver_destroy(wefti_driver *d) {
 }
 
 static slot *slots_of(const wefti_driver *d, int bucket, int number) {
+    WEFTI_ASSERT(bucket >= 0 && bucket < d->setup.n_buckets);
+    WEFTI_ASSERT(number >= 0 && number < WEFTI_DRIVER_ROUNDS);
     int rounds = bucket * WEFTI_DRIVER_ROUNDS + number;
     return d->slots + (int64_t)rounds * d->setup.n_buffers;
 }
@@ -127,6 +130,7 @@ static slot *slot_of(const wefti_driver *d, const wefti_round *round) {
 /* The offset of the message about a member in its slot. */
 static int64_t offset_of(const wefti_driver *d, const wefti_round *round, int member) {
     int64_t at = 0;
+    WEFTI_ASSERT(member >= 0 && member < round->party.n);
     if (round->shape == WEFTI_SHAPE_ALL) return 0;
     if (round->number == 1 && !d->setup.answers_inside) return 0;
     for (int i = 0; i < member; i++) at += bytes_about(d, round, i);
@@ -181,6 +185,8 @@ static weft_status take_slot(wefti_driver *d, const wefti_round *round,
 }
 
 static wefti_frame frame_of(const wefti_round *round, int sender, int64_t n_bytes) {
+    WEFTI_ASSERT(!round->kinds[round->number] || n_bytes == 0 ||
+                 n_bytes >= WEFTI_FRAME_BYTES);
     return (wefti_frame){.kind = round->kinds[round->number],
                          .step = round->step,
                          .bucket = round->bucket,
@@ -195,6 +201,7 @@ static void seal(const wefti_driver *d, const wefti_round *round, unsigned char 
 }
 
 static int rank_of(const wefti_party *party, int member) {
+    WEFTI_ASSERT(member >= 0 && member < party->n);
     return party->members ? party->members[member] : member;
 }
 
@@ -442,12 +449,14 @@ static weft_status add_member(wefti_driver *d, wefti_round *round, int member,
 /* Receives all members' messages of a round, then calls finish. */
 static weft_status collect(wefti_driver *d, wefti_round *round, unsigned char *answer) {
     bool together = round->together && round->number == 0;
+    WEFTI_ASSERT(round->party.n <= d->setup.comm->size);
     double until_s = wefti_now_s() + d->setup.deadline_s;
     round->counted = 0;
     for (int i = 0; i < round->party.n; i++) {
         WEFT_TRY(add_member(d, round, i, until_s, &d->here[i]));
         if (!together && d->here[i]) release(d, round, i);
     }
+    WEFTI_ASSERT(round->counted <= round->party.n);
     if (round->counted > 0) WEFT_TRY(d->setup.ops->finish(d->setup.self, round, answer));
     for (int i = 0; i < round->party.n && together; i++)
         if (d->here[i]) release(d, round, i);
@@ -457,6 +466,7 @@ static weft_status collect(wefti_driver *d, wefti_round *round, unsigned char *a
 weft_status wefti_driver_answer(wefti_driver *d, wefti_round *round) {
     unsigned char *bytes;
     bool taken;
+    WEFTI_ASSERT(round->shape == WEFTI_SHAPE_OWNER);
     round->number = 1;
     int64_t n_bytes = bytes_about(d, round, round->party.me);
     int64_t at = offset_of(d, round, round->party.me);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/memory.h"
 
 typedef struct round_table {
@@ -76,6 +77,7 @@ void wefti_board_wake(wefti_board *b) {
 
 /* Lock held. The round, or NULL: nobody has told anything in it. */
 static round_table *find(wefti_board *b, wefti_board_key key) {
+    WEFTI_ASSERT_HELD(&b->lock);
     for (int i = 0; i < b->n_rounds; i++) {
         round_table *r = &b->rounds[i];
         if (r->n_told > 0 && r->key.tag == key.tag && r->key.channel == key.channel)

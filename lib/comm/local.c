@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/memory.h"
 #include "comm/board.h"
 #include "comm/interface.h"
@@ -252,6 +253,7 @@ static message *find_post(mailbox *box, int sender, int channel, int64_t tag,
 
 /* Lock held. */
 static void wait_changed(mailbox *box, double until_s) {
+    WEFTI_ASSERT_HELD(&box->lock);
     wefti_cond_wait(&box->changed, &box->lock, until_s);
 }
 
@@ -259,6 +261,7 @@ static void wait_changed(mailbox *box, double until_s) {
  * world is poisoned. Lock held. */
 static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
                               int64_t tag, double deadline_s) {
+    WEFTI_ASSERT_HELD(&box->lock);
     while (!atomic_load(&comm->world->head.poisoned)) {
         message *post = find_post(box, sender, comm->channel, tag, false);
         double now_s = wefti_now_s(), until_s = deadline_s;

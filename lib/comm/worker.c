@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/memory.h"
 
 struct wefti_worker {
@@ -31,6 +32,7 @@ struct wefti_worker {
 
 /* Runs phase p of its next job without the lock; afterwards its counter advances. */
 static void run_phase(wefti_worker *worker, int p) {
+    WEFTI_ASSERT_HELD(&worker->lock);
     const wefti_worker_config *config = &worker->config;
     int64_t item = worker->items[worker->done[p] % config->capacity];
     bool skip = worker->status != WEFT_OK;
@@ -41,6 +43,7 @@ static void run_phase(wefti_worker *worker, int p) {
     pthread_mutex_lock(&worker->lock);
     worker->busy_s += spent;
     if (worker->status == WEFT_OK) worker->status = status;
+    WEFTI_ASSERT(worker->done[p] < (p > 0 ? worker->done[p - 1] : worker->submitted));
     worker->done[p]++;
     pthread_cond_broadcast(&worker->changed);
 }
@@ -104,6 +107,7 @@ int64_t wefti_worker_submit(wefti_worker *worker, int64_t item) {
         pthread_cond_wait(&worker->changed, &worker->lock);
     worker->items[worker->submitted % worker->config.capacity] = item;
     int64_t ticket = ++worker->submitted;
+    WEFTI_ASSERT(ticket - ended(worker) <= worker->config.capacity);
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
     return ticket;
@@ -111,6 +115,7 @@ int64_t wefti_worker_submit(wefti_worker *worker, int64_t item) {
 
 weft_status wefti_worker_wait(wefti_worker *worker, int64_t ticket, double *waited_s) {
     pthread_mutex_lock(&worker->lock);
+    WEFTI_ASSERT(ticket <= worker->submitted);
     if (ended(worker) < ticket) {
         double start = wefti_now_s();
         while (ended(worker) < ticket) pthread_cond_wait(&worker->changed, &worker->lock);
@@ -144,6 +149,7 @@ double wefti_worker_busy_s(wefti_worker *worker) {
 void wefti_worker_destroy(weft_ctx *ctx, wefti_worker *worker) {
     if (!worker) return;
     pthread_mutex_lock(&worker->lock);
+    WEFTI_ASSERT(!worker->quit);
     worker->quit = true;
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);

@@ -5,6 +5,7 @@
  *     roster of step t    the last view whose first step is <= t */
 #include "member/memberstate.h"
 
+#include "base/assert.h"
 wefti_member_state wefti_member_get_state(const wefti_member *m) { return m->state; }
 
 bool wefti_member_is_frozen(const wefti_member *m) { return m->frozen; }
@@ -37,6 +38,7 @@ wefti_verdict wefti_member_judge(const wefti_member *m, const wefti_member_piece
     int number = *wefti_view_holder(&m->config.limits, v, d, (int)s, piece->round,
                                     piece->part);
     if (number == WEFTI_MEMBER_NOBODY) return WEFTI_VERDICT_SKIP;
+    WEFTI_ASSERT(number < v->n_nodes);
     *holder = v->nodes[number].id;
     return WEFTI_VERDICT_FETCH;
 }

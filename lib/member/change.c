@@ -24,6 +24,7 @@
  *                                                  <---   given: the ballot begins; else: paused */
 #include "member/memberstate.h"
 
+#include "base/assert.h"
 #include <string.h>
 
 static const wefti_standing no_standing = {WEFTI_EVIDENCE_NONE, {0, {0, 0}, 0}, false};
@@ -85,6 +86,7 @@ static void promise(wefti_member *m, wefti_ballot ballot) {
     if (m->lead.phase != WEFTI_LEAD_IDLE && !wefti_ballot_is(ballot, m->lead.ballot))
         m->lead.phase = WEFTI_LEAD_IDLE;
     see_counter(m, ballot);
+    WEFTI_ASSERT(!wefti_ballot_less(ballot, m->promised));
     m->promised = ballot;
     m->frozen = true;
     m->n_flush_ok = 0;
@@ -111,6 +113,7 @@ static void refuse(wefti_member *m, const wefti_member_node *peer,
 }
 
 static void send_flush_ok(wefti_member *m, wefti_node_id to) {
+    WEFTI_ASSERT(m->frozen && m->n_flush_ok > 0);
     wefti_member_action *a = wefti_member_act(m, WEFTI_DO_SEND);
     if (!a) return;
     a->peer = to;

@@ -15,6 +15,7 @@
  * before it has forwarded a piece. */
 #include "member/memberstate.h"
 
+#include "base/assert.h"
 #include <string.h>
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -58,6 +59,7 @@ static void tally_entry(wefti_member *m, int number, const wefti_inventory_entry
     if (k < 0) return;
     if (entry->counted) t->counted[k] |= (uint64_t)1 << s;
     uint16_t *holders = tally_holders(m, k, (int)s);
+    WEFTI_ASSERT(number >= 0 && number < m->view.n_nodes);
     int row = (l->parts + 7) / 8;
     for (int r = 0; r < l->rounds; r++)
         for (int p = 0; p < l->parts; p++) {
@@ -209,6 +211,8 @@ bool wefti_cut_propose(wefti_member *m) {
     propose_nodes(m, v);
     propose_rosters(m, v);
     propose_cut(m, v);
+    WEFTI_ASSERT(v->first_step > v->cut_low && v->cut_steps <= m->config.limits.window);
+    WEFTI_ASSERT(v->n_nodes <= m->config.limits.max_nodes);
     v->chain = wefti_view_hash(&m->config.limits, v);
     return true;
 }

@@ -26,6 +26,7 @@
  * names differ, and one of them has the vote. */
 #include "member/quorum.h"
 
+#include "base/assert.h"
 static bool is_dead(const wefti_standing *s) {
     return s->evidence >= WEFTI_EVIDENCE_DEAD;
 }
@@ -64,6 +65,7 @@ static bool is_whole(const wefti_quorum_question *q, int i) {
 }
 
 static count count_voters(const wefti_quorum_question *q) {
+    WEFTI_ASSERT(q->view->n_nodes > 0);
     count c = {.lowest = -1, .others_are_dead = true};
     for (int i = 0; i < q->view->n_nodes; i++) {
         const wefti_standing *s = &q->standings[i];
@@ -77,6 +79,7 @@ static count count_voters(const wefti_quorum_question *q) {
         if (c.lowest < 0) c.lowest = i;
         c.others_are_dead = c.others_are_dead && (q->answered[i] || is_dead(s));
     }
+    WEFTI_ASSERT(c.n_answered <= c.n && c.n <= q->view->n_nodes);
     return c;
 }
 

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/memory.h"
 
 int wefti_view_max_departed(const wefti_member_limits *limits) {
@@ -54,6 +55,9 @@ void wefti_view_copy(const wefti_member_limits *limits, const wefti_view *from,
     to->holders = tables.holders;
     to->rosters = tables.rosters;
     to->max_rosters = tables.max_rosters;
+    WEFTI_ASSERT(from->n_nodes <= limits->max_nodes &&
+                 from->n_rosters <= to->max_rosters);
+    WEFTI_ASSERT(from->n_departed <= wefti_view_max_departed(limits));
     memcpy(to->nodes, from->nodes, (size_t)from->n_nodes * sizeof *to->nodes);
     memcpy(to->departed, from->departed, (size_t)from->n_departed * sizeof *to->departed);
     memcpy(to->holders, from->holders,
@@ -90,6 +94,9 @@ int wefti_view_find_departed(const wefti_view *view, wefti_node_id id) {
 
 uint16_t *wefti_view_holder(const wefti_member_limits *limits, const wefti_view *view,
                             int d, int s, int round, int part) {
+    WEFTI_ASSERT(d >= 0 && d < wefti_view_max_departed(limits));
+    WEFTI_ASSERT(s >= 0 && s < limits->window && round >= 0 && round < limits->rounds);
+    WEFTI_ASSERT(part >= 0 && part < limits->parts);
     int64_t place = ((int64_t)d * limits->window + s) * limits->rounds + round;
     return &view->holders[place * limits->parts + part];
 }

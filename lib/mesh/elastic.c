@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/memory.h"
 
 static const double tell_every_s = 0.05;
@@ -183,6 +184,7 @@ void wefti_elastic_destroy(weft_mesh *mesh) {
 
 /* Lock held. Copies the cut of the machine's view, in ranks. */
 static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     int per_step = e->limits.rounds * e->limits.parts;
     e->n_order = 0;
@@ -211,12 +213,14 @@ static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
 
 /* A message whose fate is decided later. Lock held. */
 static void park(weft_mesh *mesh, wefti_arrival *arrival) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     arrival->next = mesh->elastic->parked;
     mesh->elastic->parked = arrival;
 }
 
 /* A message for the ranks' threads. Lock held. */
 static void post(weft_mesh *mesh, wefti_arrival *arrival) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     arrival->next = mesh->posted;
     mesh->posted = arrival;
 }
@@ -228,6 +232,7 @@ static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
 
 /* Lock held. Messages of ranks that are not members yet stay parked. */
 static void unpark(weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     wefti_arrival *list = e->parked;
     e->parked = NULL;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "mesh/elastic.h"
+#include "base/lock.h"
 
 /* Where the transport has no numbers of machines, their names tell them apart. */
 static uint64_t number_of(uint64_t machine, const char *host) {
@@ -38,6 +39,7 @@ static wefti_fault *entry_of(wefti_elastic *e, uint64_t machine) {
 }
 
 bool wefti_elastic_count_fault(weft_mesh *mesh, int rank) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards, first = rank / S * S;
     for (int r = first; r < first + S; r++)

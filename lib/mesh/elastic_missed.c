@@ -11,6 +11,7 @@
  * they become final only when the answer is put in place. */
 #define _GNU_SOURCE
 #include "mesh/elastic.h"
+#include "base/lock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,7 @@ bool wefti_elastic_is_answer(int channel, int64_t tag) {
 }
 
 void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     if (e->n_missed == e->max_missed) {
         int more = e->max_missed ? 2 * e->max_missed : 64;
@@ -41,6 +43,7 @@ void wefti_elastic_miss(weft_mesh *mesh, const wefti_missed *missed) {
 }
 
 void wefti_elastic_settle(weft_mesh *mesh, const wefti_missed *answer, bool stands) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     int channel = answer->channel & BASE_CHANNELS, n = 0;
     for (int i = 0; i < e->n_missed; i++) {

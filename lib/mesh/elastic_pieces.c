@@ -8,6 +8,7 @@
  *     anything else                           counts nowhere */
 #define _GNU_SOURCE
 #include "mesh/elastic.h"
+#include "base/lock.h"
 
 #include <string.h>
 
@@ -77,6 +78,7 @@ static wefti_arrival *find_in(wefti_arrival *list, int sender, int base, int64_t
 }
 
 wefti_arrival *wefti_elastic_find(weft_mesh *mesh, int sender, int channel, int64_t tag) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_arrival *a = find_in(mesh->posted, sender, base_of(channel), tag);
     return a ? a : find_in(mesh->elastic->kept, sender, base_of(channel), tag);
 }
@@ -92,6 +94,7 @@ int wefti_elastic_holder(const wefti_elastic *e, int sender, int channel, int64_
 }
 
 bool wefti_elastic_keep(weft_mesh *mesh, wefti_arrival *arrival) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     wefti_piece_place p;
     if (!e || arrival->mine || !wefti_piece_of(e, arrival->channel, arrival->tag, &p) ||
@@ -125,6 +128,7 @@ void wefti_elastic_forget(weft_mesh *mesh, int64_t stable) {
 /* Lock held. The bytes are copied. */
 static void submit(weft_mesh *mesh, int peer, const wefti_envelope *envelope,
                    const void *data) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_parcel *parcel = mesh->spare_parcels;
     void *own = NULL;
     if (envelope->kind == WEFTI_ENVELOPE_LONG) {
@@ -157,6 +161,7 @@ static wefti_envelope envelope_of(int channel, int64_t tag, int64_t n_bytes) {
 
 void wefti_elastic_submit(weft_mesh *mesh, int peer, int channel, int64_t tag,
                           const void *data, int64_t n_bytes) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_envelope envelope = envelope_of(channel, tag, n_bytes);
     submit(mesh, peer, &envelope, data);
 }
@@ -178,6 +183,7 @@ static bool is_of_group(const weft_mesh *mesh, int channel, int r) {
 }
 
 void wefti_elastic_pass_on(weft_mesh *mesh, wefti_sent_part *part) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     wefti_envelope envelope = envelope_of(WEFTI_CHANNEL_PART + part->peer, part->tag,
                                           part->n_bytes);

@@ -25,6 +25,7 @@
  * unfinished steps. */
 #define _GNU_SOURCE
 #include "mesh/elastic.h"
+#include "base/lock.h"
 
 #include <string.h>
 
@@ -125,6 +126,7 @@ static wefti_said *take_spare(weft_ctx *ctx, wefti_elastic *e, int64_t n_bytes) 
 
 weft_status wefti_elastic_keep_said(weft_mesh *mesh, const wefti_members *m,
                                     const wefti_said *what, const void *data) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     wefti_said *said = take_spare(mesh->ctx, e, what->n_bytes);
     if (!said)
@@ -207,6 +209,7 @@ static bool lost_mate(const weft_mesh *mesh) {
 }
 
 void wefti_elastic_say_again(weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     if (e->setup.sites < 2 || mesh->said_bye || !lost_mate(mesh)) return;
     for (const wefti_said *said = e->said; said; said = said->next)

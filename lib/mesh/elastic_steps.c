@@ -7,6 +7,7 @@
  * A joiner reports none before it begins its first step: until then it does not have what the
  * steps before have made, and must not count as one that has (quorum.c). */
 #include "base/assert.h"
+#include "base/lock.h"
 #include "mesh/elastic.h"
 
 static void raise_to(int64_t *at, int64_t step) {
@@ -32,6 +33,7 @@ enum { BASE_CHANNELS = (1 << WEFTI_VIEW_SHIFT) - 1 };
 
 /* The ranks' status is sent after all passes of the step. */
 void wefti_elastic_note_sent(weft_mesh *mesh, int channel, int64_t tag) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     bool is_status = e && (channel & BASE_CHANNELS) == WEFTI_GROUP_WORLD * 8;
     if (is_status && tag <= e->steps.begun)

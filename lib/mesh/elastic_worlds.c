@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/memory.h"
 
 /* How long a joiner waits for the next one of the processes that share its copy of the
@@ -63,6 +64,7 @@ static void forget_parts(wefti_elastic *e, int64_t step) {
 
 /* Lock held. How many ranks of this rank's copy of the model are here, itself included. */
 static int count_unit(const weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards, first = mesh->rank / S * S, n = 1;
     for (int r = first; r < first + S && r < e->size; r++)
@@ -72,6 +74,7 @@ static int count_unit(const weft_mesh *mesh) {
 
 /* Lock held. Whether any rank outside its own copy is still connected to this joiner. */
 static bool hears_anybody(const weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     for (int r = 0; r < e->size; r++)
         if (e->fresh[r] && r / e->setup.shards != mesh->rank / e->setup.shards)
@@ -189,6 +192,7 @@ static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
 
 /* Lock held. Recycles messages of communicators that no longer exist. */
 static void drop_old(weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     int first = (int)(e->view - 1) << WEFTI_VIEW_SHIFT;
     for (wefti_arrival **link = &mesh->posted; *link;) {
@@ -290,6 +294,7 @@ void wefti_elastic_note(weft_mesh *mesh, wefti_elastic_fact fact) {
 /* Lock held. Whether some other copy of the model is whole, and none of its ranks has
  * reported that what it computed is wrong. */
 static bool is_any_right(const weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards;
     for (int c = 0; c < e->size / S; c++) {

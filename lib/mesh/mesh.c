@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/memory.h"
 #include "base/sized.h"
 #include "base/stop.h"
@@ -48,6 +49,7 @@ static void greet_all(weft_mesh *mesh) {
 
 /* Lock held. A rank that has not greeted yet, or -1. */
 static int missing(const weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     for (int r = 0; r < mesh->n_slots; r++)
         if (r != mesh->rank && !mesh->peers[r].greeted) return r;
     return -1;

@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+
+#include "base/lock.h"
 #include "mesh/mesh.h"
 
 void wefti_parcels_push(wefti_parcels *queue, wefti_parcel *parcel) {
     parcel->next = NULL;
+    WEFTI_ASSERT(!queue->first == !queue->last && queue->last != parcel);
     if (queue->last)
         queue->last->next = parcel;
     else
@@ -21,6 +24,7 @@ void wefti_parcels_push(wefti_parcels *queue, wefti_parcel *parcel) {
 
 wefti_parcel *wefti_parcels_pop(wefti_parcels *queue) {
     wefti_parcel *parcel = queue->first;
+    WEFTI_ASSERT(parcel && queue->last);
     queue->first = parcel->next;
     if (!queue->first) queue->last = NULL;
     return parcel;
@@ -86,11 +90,14 @@ void wefti_outbox_fill(wefti_parcel *parcel, int peer, const wefti_envelope *env
     parcel->opened = false;
     wefti_envelope_encode(envelope, parcel->bytes);
     bool whole = envelope->kind != WEFTI_ENVELOPE_LONG && envelope->n_bytes > 0;
+    WEFTI_ASSERT(peer >= 0 && envelope->n_bytes >= 0);
+    WEFTI_ASSERT(!whole || envelope->n_bytes <= WEFTI_SHORT_BYTES);
     if (whole)
         memcpy(parcel->bytes + WEFTI_ENVELOPE_BYTES, data, (size_t)envelope->n_bytes);
 }
 
 void wefti_outbox_wake(weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     if (!mesh->resting) return;
     mesh->resting = false;
     if (mesh->transport->ops->wait)
@@ -159,6 +166,7 @@ void wefti_outbox_forget(weft_mesh *mesh, int rank) {
 
 /* Lock held. */
 static void unlink_sent(weft_mesh *mesh, const wefti_parcel *parcel) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     for (wefti_parcel **link = &mesh->sent; *link; link = &(*link)->next_sent) {
         if (*link != parcel) continue;
         *link = parcel->next_sent;
@@ -167,6 +175,7 @@ static void unlink_sent(weft_mesh *mesh, const wefti_parcel *parcel) {
 }
 
 void wefti_outbox_finish(weft_mesh *mesh, wefti_parcel *parcel) {
+    WEFTI_ASSERT(parcel->n_flying == 0);
     wefti_free(mesh->ctx, parcel->own);
     parcel->own = NULL;
     pthread_mutex_lock(&mesh->lock);

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/memory.h"
 #include "mesh/elastic.h"
 
@@ -323,6 +324,7 @@ static double nap_s(double quiet_s) {
 
 /* Lock held. Sleeps a little, or until something is submitted. */
 static void nap(weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     double now_s = wefti_now_s();
     double until_s = now_s + (mesh->broken ? 1e-2 : nap_s(now_s - mesh->moved_s));
     wefti_cond_wait(&mesh->wake, &mesh->lock, until_s);
@@ -330,6 +332,7 @@ static void nap(weft_mesh *mesh) {
 
 /* Lock held. Whether something was requested since the last collect. */
 static bool is_asked(const weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     return mesh->submitted.first || mesh->taking_back != mesh->took_back ||
            mesh->moot_from >= 0 || (mesh->closing && !mesh->said_bye);
 }

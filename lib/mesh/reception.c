@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/memory.h"
 #include "mesh/elastic.h"
 
@@ -29,6 +30,7 @@ static const double kept_s = 3;
 
 /* Lock held. */
 static bool is_free(const weft_mesh *mesh, int r) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     const wefti_peer *peer = &mesh->peers[r];
     bool silent = peer->lost && e->closed_s[r] <= 0 && !peer->quick.first &&
@@ -54,6 +56,7 @@ static bool is_busy(const wefti_elastic *e, double now_s) {
 
 /* Lock held. Whether the unit whose first place is r is empty and can be filled. */
 static bool is_empty_unit(const weft_mesh *mesh, int r) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     int end = r + mesh->elastic->setup.shards;
     for (; r < end; r++)
         if (!is_free(mesh, r)) return false;
@@ -69,6 +72,7 @@ static bool is_from(const weft_mesh *mesh, int rank, const weft_transport_found 
 
 /* Lock held. A free place in a unit of which a process of its host already waits, or -1. */
 static int find_beside(const weft_mesh *mesh, const weft_transport_found *found) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards;
     for (int w = 0; w < e->size; w++) {
@@ -82,6 +86,7 @@ static int find_beside(const weft_mesh *mesh, const weft_transport_found *found)
 /* Lock held. The first free place that a caller from this host may have, or -1: in the unit
  * of a process that waits on its host, else in an empty unit. */
 static int find_place(const weft_mesh *mesh, const weft_transport_found *found) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards, beside = find_beside(mesh, found);
     for (int u = 0; u < e->size / S && beside < 0; u++)
@@ -92,6 +97,7 @@ static int find_place(const weft_mesh *mesh, const weft_transport_found *found) 
 /* Lock held. Gives a place to a process that has none yet. */
 static weft_transport_seat_code give(weft_mesh *mesh, const weft_transport_found *found,
                                      int *rank) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s();
     *rank = e->n_order > 0 ? e->order[0] : mesh->rank;
@@ -118,6 +124,7 @@ static bool may_take(const weft_mesh *mesh, const weft_transport_found *found) {
 /* Lock held. The answer to the caller; *rank: of the place in the answer. */
 static weft_transport_seat_code decide(weft_mesh *mesh, const weft_transport_found *found,
                                        int *rank) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     *rank = mesh->rank;
     if (mesh->elastic->over || mesh->said_bye) return WEFT_SEAT_OVER;
     if (wefti_elastic_shuns(mesh->elastic, found)) return WEFT_SEAT_SHUNNED;

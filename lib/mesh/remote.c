@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/memory.h"
 #include "mesh/elastic.h"
 #include "mesh/farewell.h"
@@ -54,12 +55,14 @@ static wefti_link_class link_to(const remote_comm *comm, int rank) {
 
 /* Lock held. Whether the others continue without this rank. */
 static bool is_lost(const weft_mesh *mesh, int mesh_rank) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     return e && e->departed[mesh_rank];
 }
 
 /* Lock held. Whether all ranks of a member are lost. */
 static bool is_gone(const remote_comm *comm, int peer) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     const wefti_elastic *e = comm->mesh->elastic;
     if (!e || !is_between(comm)) return is_lost(comm->mesh, mesh_rank_of(comm, peer));
     return wefti_elastic_lost_site(e, &comm->members, peer);
@@ -80,18 +83,21 @@ static bool speaks_for(const remote_comm *comm, int peer, int sender) {
 
 /* Lock held. Between steps: whether the others may have left for a new world. */
 static bool is_interrupted(const remote_comm *comm) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     const wefti_elastic *e = comm->mesh->elastic;
     return e && e->view > comm->view && !e->in_step;
 }
 
 /* Lock held. */
 static bool is_sending_long(const weft_mesh *mesh) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     for (const wefti_parcel *p = mesh->sent; p; p = p->next_sent)
         if (p->envelope.kind == WEFTI_ENVELOPE_LONG) return true;
     return false;
 }
 
 void wefti_mesh_wait(weft_mesh *mesh, double until_s) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_cond_wait(&mesh->changed, &mesh->lock, until_s);
 }
 
@@ -143,6 +149,7 @@ static weft_status send_to(remote_comm *comm, int to, wefti_link_class link, int
 
 /* Lock held. Number k of a member's ranks that receive from this one. */
 static int hearer_of(const remote_comm *comm, int peer, int k) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     const wefti_elastic *e = comm->mesh->elastic;
     if (e && is_between(comm))
         return wefti_elastic_hearer(e, &comm->members, peer, k, e->departed);
@@ -196,6 +203,7 @@ static weft_status interrupted_error(remote_comm *comm, int sender) {
 
 /* Lock held. */
 static bool has_gone(const remote_comm *comm, int sender, double *until_s) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     const weft_mesh *mesh = comm->mesh;
     return wefti_farewell_ends_wait(mesh->peers[sender].gone, mesh->elastic != NULL,
                                     wefti_now_s(), until_s);
@@ -218,6 +226,7 @@ static weft_status wrong_length(remote_comm *comm, int sender, int64_t got,
 
 /* Lock held. */
 static void take(remote_comm *comm, int peer, wefti_arrival *arrival) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     arrival->taken = true;
     comm->head.arrival_s = arrival->arrival_s;
     comm->mesh->traffic.bytes_in[link_to(comm, peer)] += arrival->n_bytes;
@@ -268,6 +277,7 @@ static weft_status remote_receive(wefti_comm *head, int peer, int64_t tag,
 
 /* Lock held. */
 static void recycle(weft_mesh *mesh, wefti_arrival *arrival) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     arrival->next = mesh->spare_arrivals;
     mesh->spare_arrivals = arrival;
 }
@@ -325,6 +335,7 @@ static void ask(remote_comm *comm, int holder, int sender, int64_t tag) {
 /* Lock held. Notes that a message of a lost rank does not count. */
 static void note_missed(remote_comm *comm, int sender, int64_t tag,
                         wefti_piece_kind kind) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     bool again = kind == WEFTI_PIECE_SAME && wefti_elastic_is_answer(comm->channel, tag);
     const wefti_missed missed = {.tag = tag,
                                  .channel = comm->channel,
@@ -338,6 +349,7 @@ static void note_missed(remote_comm *comm, int sender, int64_t tag,
  * a replay (local.c) this rank receives from the one after them. -1: none spoke. */
 static void note_silent(remote_comm *comm, int peer, int heard, int64_t tag,
                         wefti_piece_kind kind) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     for (int k = 0, r; (r = speaker_of(comm, peer, k)) >= 0 && r != heard; k++)
         note_missed(comm, r, tag, heard < 0 ? kind : WEFTI_PIECE_OWN);
 }
@@ -345,6 +357,7 @@ static void note_silent(remote_comm *comm, int peer, int heard, int64_t tag,
 /* Lock held. The same for a part of an answer, for the range of a lost owner. */
 static wefti_missed missed_part(const remote_comm *comm, const wefti_lost *lost,
                                 int sender) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     return (wefti_missed){.tag = lost->part_tag,
                           .channel = comm->channel,
                           .receiver = mesh_rank_of(comm, lost->peer),
@@ -354,6 +367,7 @@ static wefti_missed missed_part(const remote_comm *comm, const wefti_lost *lost,
 /* Lock held. A lost member's message: returns the rank that has it, or -1; *sender: whose
  * message it is. */
 static int find_holder(const remote_comm *comm, int peer, int64_t tag, int *sender) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     int holder = -1;
     for (int k = 0, r; holder < 0 && (r = speaker_of(comm, peer, k)) >= 0; k++) {
         holder = wefti_elastic_holder(comm->mesh->elastic, r, comm->channel, tag);
@@ -366,6 +380,7 @@ static int find_holder(const remote_comm *comm, int peer, int64_t tag, int *send
  * world is poisoned. */
 static wefti_arrival *await_piece(remote_comm *comm, int peer, int64_t tag,
                                   wefti_piece_kind kind) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     weft_mesh *mesh = comm->mesh;
     const wefti_elastic *e = mesh->elastic;
     int64_t asked = 0; /* the view in which it was requested */
@@ -432,6 +447,7 @@ static int agreement_channel(const remote_comm *comm) { return comm->channel + 1
 
 /* Lock held. Takes a member's message of agreement out of the list, if it is there. */
 static bool take_word(remote_comm *comm, int sender, int64_t tag) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     weft_mesh *mesh = comm->mesh;
     for (wefti_arrival **link = &mesh->posted; *link; link = &(*link)->next) {
         wefti_arrival *a = *link;
@@ -552,6 +568,7 @@ static weft_status remote_replace(wefti_comm *head, const wefti_lost *lost,
 
 /* Lock held. Whether a message with this tag has not been sent completely. */
 static bool is_under_way(const remote_comm *comm, int64_t tag) {
+    WEFTI_ASSERT_HELD(&comm->mesh->lock);
     for (const wefti_parcel *p = comm->mesh->sent; p; p = p->next_sent)
         if (p->envelope.tag == tag && p->envelope.channel == comm->channel) return true;
     return false;

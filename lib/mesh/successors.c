@@ -11,11 +11,13 @@
  * When a round begins, what is left of the former half of all rounds is dropped; nobody can have
  * sent anything of the other half yet but for rounds to come. */
 #include "mesh/elastic.h"
+#include "base/lock.h"
 
 static int world_of(int round) { return WEFTI_MAX_VIEWS + round % WEFTI_ROUNDS; }
 
 /* Lock held. Whether a message is of a round that has ended, given the one that begins. */
 static bool is_old(const weft_mesh *mesh, const wefti_arrival *arrival, int round) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     int of = (arrival->channel >> WEFTI_VIEW_SHIFT) - WEFTI_MAX_VIEWS;
     if (of < 0 || of >= WEFTI_ROUNDS || mesh->round_open[of]) return false;
     int ago = (round % WEFTI_ROUNDS - of + WEFTI_ROUNDS) % WEFTI_ROUNDS;

@@ -29,6 +29,7 @@
  * in any free one of PATIENT_BUFFERS; if none is free, nothing is sent. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/memory.h"
 #include "mix/gossip_rounds.h"
 #include "mix/mixers.h"
@@ -181,6 +182,7 @@ static blend choose_weights(wefti_mixer *m, int64_t step, int present) {
     const weft_neighbours *from = self->gossip.neighbours;
     blend how = {from->n_sources, from->mean, from->weights, from->weights_f32};
     double sum = 0;
+    WEFTI_ASSERT(present >= 1 && present <= from->n_sources);
     if (m->weights) how.weights = wefti_pushsum_row(m, &self->pushsum, step);
     if (!m->weights && present == from->n_sources) return how;
     for (int i = 0; i < how.n; i++) sum += self->sources[i] ? how.weights[i] : 0;
@@ -237,6 +239,7 @@ static double blend_bucket(wefti_mixer *m, const blend *how, int64_t step, int64
 /* mean[n] <- the mean of all sources that are there; mean may be one of the sources. */
 static void add_up(const gossip *self, int present, int64_t n, float *mean) {
     const weft_neighbours *list = self->gossip.neighbours;
+    WEFTI_ASSERT(present >= 1 && present <= list->n_sources);
     float sum[STRIP], share = 1.0f / (float)present;
     for (int64_t at = 0; at < n; at += STRIP) {
         int64_t count = n - at < STRIP ? n - at : STRIP;

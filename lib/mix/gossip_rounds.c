@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/memory.h"
 
 weft_status wefti_gossip_init(wefti_mixer *m, wefti_gossip *gossip) {
@@ -89,6 +90,7 @@ void wefti_gossip_round(int n, const double *weights, float *rounded) {
         rounded[j] = (float)(units / one);
         if (j != largest) left -= units;
     }
+    WEFTI_ASSERT(n > 0 && left >= 0 && left <= one);
     rounded[largest] = (float)(left / one);
 }
 

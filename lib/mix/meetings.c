@@ -17,6 +17,7 @@
  * nearly equal, and so is what coding loses of them. */
 #include "mix/meetings.h"
 
+#include "base/assert.h"
 #include <string.h>
 
 int wefti_pairs_needed(wefti_value_codec values) {
@@ -43,6 +44,7 @@ static int64_t known(const wefti_mixer *m, int i) { return (int64_t)m->pairs[i];
 /* The first round in which a pair has met, as of `round`; -1: both have always known all. */
 static int64_t begin_of(const wefti_mixer *m, int partner, int64_t round) {
     int64_t first = known(m, WEFTI_PAIRS_FIRST_GUEST);
+    WEFTI_ASSERT(partner >= 0 && partner < m->comm->size);
     int64_t guests = known(m, WEFTI_PAIRS_GUESTS) - 1;
     bool came_later = partner >= first || m->comm->rank >= first;
     bool anew = came_later && guests >= 0 && round >= guests;
@@ -69,6 +71,7 @@ static bool count_round(const wefti_mixer *m, wefti_pairs *pairs,
 void wefti_pairs_count(const wefti_mixer *m, wefti_pairs *pairs,
                        const wefti_meeting *meeting) {
     int64_t round = meeting->round, t = round;
+    WEFTI_ASSERT(pairs->round <= round);
     if (pairs->round == round) return;
     bool next = pairs->round == round - 1 && round + 1 != known(m, WEFTI_PAIRS_GUESTS);
     if (!next) memset(pairs->met, 0, (size_t)meeting->n_partners * sizeof *pairs->met);

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/memory.h"
 #include "mix/meetings.h"
 
@@ -208,5 +209,6 @@ int64_t wefti_mixer_uncoded_bytes(const wefti_mixer_config *config,
 }
 
 float *wefti_mixer_state(const wefti_mixer *m, int i, int bucket) {
+    WEFTI_ASSERT(i >= 0 && i < m->n_states && bucket >= 0 && bucket < m->n_buckets);
     return m->state[i] + m->bucket_at[bucket];
 }

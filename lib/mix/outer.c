@@ -20,6 +20,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "mix/mixers.h"
@@ -218,6 +219,7 @@ static weft_status ask(wefti_mixer *m, int bucket, int64_t step, const float *pa
     for (int64_t i = 0; i < n; i++) x[i] = start[i] - params[i];
     for (int64_t i = 0; i < n && error && keep < 1; i++) error[i] *= keep;
     for (int64_t i = 0; i < n && pending && error; i++) pending[i] = x[i] + error[i];
+    WEFTI_ASSERT(self->under_way[bucket] < 0);
     self->under_way[bucket] = step;
     self->sent_s[bucket] = wefti_now_s();
     return wefti_all_reduce_begin(self->reduce, bucket, step, x, error);
@@ -243,6 +245,7 @@ static weft_status answer(wefti_mixer *m, int bucket) {
     outer *self = m->self;
     float *error = part_of(m, self->error, bucket), *x = x_of(m, bucket);
     wefti_range lost;
+    WEFTI_ASSERT(self->under_way[bucket] >= 0);
     WEFT_TRY(wefti_all_reduce_combine(self->reduce, bucket, self->under_way[bucket], x,
                                       &lost));
     if (m->config.held) {
@@ -301,6 +304,7 @@ static weft_status apply(wefti_mixer *m, int bucket, float *params) {
     int64_t n = m->buckets[bucket].n_elements;
     float *x = x_of(m, bucket), keep = (float)m->config.merge;
     double begin_s = wefti_now_s();
+    WEFTI_ASSERT(self->under_way[bucket] >= 0);
     WEFT_TRY(wefti_all_reduce_end(self->reduce, bucket, self->under_way[bucket], x));
     wefti_exchange_note(&m->times, m->comm, self->sent_s[bucket], begin_s);
     if (m->config.held) {

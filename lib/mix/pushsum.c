@@ -23,6 +23,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/memory.h"
 
 weft_status wefti_pushsum_init(wefti_mixer *m, wefti_pushsum *self) {
@@ -79,6 +80,7 @@ static double weight_of(const wefti_mixer *m, wefti_pushsum *self, double gamma,
 
 const double *wefti_pushsum_row(wefti_mixer *m, wefti_pushsum *self, int64_t step) {
     int R = m->comm->size, me = m->comm->rank;
+    WEFTI_ASSERT(self->step <= step);
     if (self->step == step) return self->row;
     double gamma = wefti_mixer_gamma(&m->config, step);
     self->step = step;

@@ -9,6 +9,7 @@
  * answer; such an item does its work in the place of combine. */
 #include "rank/rank.h"
 
+#include "base/assert.h"
 static void prepare(void *rank) {
     (void)rank;
     wefti_kernels_set_threads(1);
@@ -77,6 +78,8 @@ static weft_status run_phase(void *rank, int number, int64_t item) {
     const wefti_phase *phase = &r->schedule->phases[number];
     const char *name = wefti_schedule_phase_name(r->schedule, number, item);
     int b = wefti_schedule_bucket(r->schedule, item);
+    WEFTI_ASSERT(b >= 0 && b < r->schedule->n_buckets);
+    WEFTI_ASSERT(number >= 0 && number < r->schedule->n_phases);
     if (!name) return WEFT_OK;
     double begun_s = wefti_timeline_now(r->timeline);
     if (wefti_schedule_is_answer(r->schedule, item)) {

@@ -19,6 +19,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/memory.h"
 
 const wefti_replicator_ops *wefti_replicator_find(const char *kind) {
@@ -181,6 +182,7 @@ static weft_status allocate_state(wefti_replicator *r) {
     if (r->ops->create) WEFT_TRY(r->ops->create(r)); /* also checks the knobs */
     for (int b = 0; b < r->n_buckets; b++)
         r->n_rounds[b] = r->ops->rounds(&r->config, &r->buckets[b], r->comm->size);
+    WEFTI_ASSERT(r->n_states <= WEFTI_REPLICATOR_STATES);
     if (r->config.delay > 0) WEFT_TRY(prepare_delay(r));
     return r->ops->encode ? open_driver(r) : WEFT_OK;
 }
@@ -368,6 +370,7 @@ weft_status wefti_replicator_settle(wefti_replicator *r) {
 
 /* Whether the step applies anything: with a delay, whether the one before it was due. */
 static bool applies(const wefti_replicator_config *config, int64_t step) {
+    WEFTI_ASSERT(config->delay >= 0 && config->every >= 1);
     step -= config->delay;
     return step >= 0 && wefti_replicator_is_due(config, step);
 }
@@ -383,6 +386,7 @@ static void deliver(const wefti_replicator *r, int bucket, int64_t step, float *
 weft_status wefti_replicator_begin(wefti_replicator *r, int bucket, int64_t step,
                                    float lr, float *grad) {
     r->lr = lr;
+    WEFTI_ASSERT(bucket >= 0 && bucket < r->n_buckets && step >= 0);
     WEFT_TRY(take_in(r, bucket));
     if (!wefti_replicator_is_due(&r->config, step)) {
         if (r->n_states > 0) wefti_replicator_accumulate(r, bucket, grad);
@@ -390,6 +394,7 @@ weft_status wefti_replicator_begin(wefti_replicator *r, int bucket, int64_t step
     }
     if (r->ops->begin) return r->ops->begin(r, bucket, step, grad);
     wefti_round round = round_of(r, bucket, step, grad);
+    WEFTI_ASSERT(!r->under_way || r->under_way[bucket] < 0);
     if (r->under_way) r->under_way[bucket] = step;
     return r->driver ? wefti_driver_send(r->driver, &round) : WEFT_OK;
 }
@@ -429,5 +434,6 @@ wefti_cover wefti_replicator_cover(const wefti_replicator *r, int bucket, int pi
 }
 
 float *wefti_replicator_state(const wefti_replicator *r, int i, int bucket) {
+    WEFTI_ASSERT(i >= 0 && i < r->n_states && bucket >= 0 && bucket < r->n_buckets);
     return r->state[i] + r->bucket_at[bucket];
 }

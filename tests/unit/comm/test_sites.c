@@ -99,7 +99,9 @@ static void lose(still *s, const int *lost) {
     memcpy(s->before, s->departed, sizeof s->before);
     for (; *lost >= 0; lost++) s->departed[*lost] = true;
     s->elastic.view++;
+    pthread_mutex_lock(&s->mesh.lock);
     wefti_elastic_say_again(&s->mesh);
+    pthread_mutex_unlock(&s->mesh.lock);
 }
 #define LOSE(s, ...) lose(s, (const int[]){__VA_ARGS__, -1})
 

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/assert.h"
+
+/* For assertions: whether this thread holds the lock. True where the C library does not say. */
+bool wefti_lock_is_mine(const pthread_mutex_t *lock);
+
+/* What a comment "Lock held." claims. */
+#define WEFTI_ASSERT_HELD(lock) WEFTI_ASSERT(wefti_lock_is_mine(lock))
