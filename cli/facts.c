@@ -3,6 +3,7 @@
  * few measured steps. */
 #include "facts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,9 +229,43 @@ static weft_status set_flops(weft_ctx *ctx, const args *a, const weft_config *ru
     return set_number(ctx, cluster, "node-flops", flops);
 }
 
+/* "4,2": a machine with fewer ranks is one whose ranks are slower and have less memory, by
+ * their number; with shares by speed every rank has as many sequences. */
+static weft_status set_ranks_of_each(weft_ctx *ctx, const args *a, const weft_config *run,
+                                     const char *text, weft_cluster *cluster) {
+    enum { MOST = 64 };
+    double each[MOST], most = 0, n = 0;
+    char *end = NULL;
+    for (const char *at = text; n < MOST; at = end + 1) {
+        double ranks = strtod(at, &end);
+        if (end == at || !(ranks >= 1 && ranks <= 4096) || floor(ranks) < ranks) break;
+        each[(int)n++] = ranks;
+        most = fmax(most, ranks);
+        if (*end != ',') break;
+    }
+    bool other = args_has(a, "--nodes") && cluster->nodes != (int64_t)n;
+    if (n < 2 || *end || other || args_has(a, "--cluster") || args_has(a, "--measured"))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--ranks-per-node is '%.40s', expected a number, or one for "
+                             "each of the nodes without --cluster and --measured",
+                             text);
+    WEFT_TRY(set_number(ctx, cluster, "nodes", n));
+    WEFT_TRY(set_number(ctx, cluster, "ranks-per-node", most));
+    WEFT_TRY(set_flops(ctx, a, run, cluster));
+    WEFT_TRY(weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_MACHINES, (int64_t)n));
+    for (int64_t i = 0; i < cluster->n_machines; i++)
+        cluster->machines[i] = (weft_machine){
+            .node = i,
+            .rank_flops = cluster->rank_flops * each[i] / most,
+            .memory_bytes = cluster->memory_bytes * each[i] / most};
+    return WEFT_OK;
+}
+
 static weft_status fill(weft_ctx *ctx, const args *a, const weft_config *run,
                         int64_t nodes, weft_cluster *cluster) {
     char name[40];
+    const char *each = args_value(a, "--ranks-per-node");
+    bool differ = each && strchr(each, ',');
     if (!args_has(a, "--cluster")) {
         if (run->mesh.nodes > 1) nodes = run->mesh.nodes;
         WEFT_TRY(set_number(ctx, cluster, "nodes", (double)nodes));
@@ -241,8 +276,10 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_config *run,
     for (int i = 0; i < N_NAMES; i++) {
         snprintf(name, sizeof name, "--%s", names[i]);
         const char *value = args_value(a, name);
-        if (value) WEFT_TRY(weft_cluster_set(ctx, cluster, names[i], value));
+        bool one = !differ || strcmp(names[i], "ranks-per-node") != 0;
+        if (value && one) WEFT_TRY(weft_cluster_set(ctx, cluster, names[i], value));
     }
+    if (differ) return set_ranks_of_each(ctx, a, run, each, cluster);
     /* the number of nodes was not given: use one that the given number of sites divides */
     bool guessed = !args_has(a, "--cluster") && !args_has(a, "--nodes");
     if (guessed && cluster->nodes % cluster->sites != 0)

@@ -14,14 +14,14 @@
     {"--cluster", "FILE",                                                                \
      "measured facts of the machines, as weft probe writes them", NULL},                 \
     {"--nodes", "N", "number of nodes; the slow wire is between them", NULL},            \
-    {"--ranks-per-node", "S", "ranks (accelerators, processes) per node", NULL},         \
+    {"--ranks-per-node", "S", "ranks (accelerators) per node; of each: 4,2", NULL},      \
     {"--sites", "N", "groups of nodes with a slower wire between them", NULL},           \
     {"--link", "LINK", "wire between nodes, such as 1Gbit,100us", NULL},                 \
     {"--site-link", "LINK", "wire between sites", NULL},                                 \
     {"--node-link", "LINK", "wire inside a node, such as 100GBps,5us", NULL},            \
     {"--node-flops", "FLOPS", "rate of a node in training, such as 80T, or here", NULL}, \
     {"--node-flops-bf16", "FLOPS", "the same with model.precision=bf16", NULL},          \
-    {"--accelerator", "NAME", "what a rank is: V100, A100, H100, RTX4090, ...", NULL},   \
+    {"--accelerator", "NAME", "what a rank is: A100, H100, RTX4090, M4, ...", NULL},   \
     {"--effort", "SHARE", "share of its data sheet's rate that training reaches: 38%",   \
      NULL},                                                                              \
     {"--launch", "TIME", "fixed time of a layer's pass, such as 30us", NULL},            \

@@ -39,6 +39,7 @@ static const flag flags[] = {
     {"--restart", "TIME", "time from a failure until all nodes continue: 5min", NULL},
     {"--save", "TIME", "time that all nodes wait for a checkpoint: 30s", NULL},
     {"--roll-back", NULL, "a failure sets all nodes back to the last checkpoint", NULL},
+    {"--price", "MONEY", "of a node for an hour: 2.10/h", NULL},
     {"--busy", "TIME,SHARE",
      "busy time of each day, and what the wire carries then: 8h,30%", NULL},
     {"--shares", NULL, "divide sequences by the speed of --cluster's machines", NULL},
@@ -154,7 +155,25 @@ static int read_choices(const args *a, request *r) {
     return code;
 }
 
+/* "2.10", "2.10/h", "$2.10/h": of a node for an hour. */
+static int read_price(const args *a, request *r) {
+    const char *text = args_value(a, "--price");
+    char *end;
+    if (!text) return CODE_OK;
+    const char *number = text + strcspn(text, "0123456789.-");
+    double value = strtod(number, &end);
+    bool hour = !*end || strcmp(end, "/h") == 0 || strcmp(end, "/hour") == 0;
+    if (end == number || !hour || number - text > 4 || !(value > 0 && value < 1e9))
+        return usage_error("--price is '%s', expected the price of a node for an hour "
+                           "such as 2.10/h",
+                           text);
+    r->options.price_h = value;
+    return CODE_OK;
+}
+
 static int read_failures(const args *a, request *r) {
+    enum { RESTART_S = 180 }; /* a spot machine is there again after 2 to 5 minutes */
+    if (args_has(a, "--failures")) r->options.restart_s = RESTART_S;
     int code = parse_time("--failures", args_value(a, "--failures"),
                           &r->options.failure_s);
     if (code == CODE_OK)
@@ -202,6 +221,7 @@ static int read_flags(const args *a, request *r) {
                           &r->options.busy_share);
     if (code == CODE_OK) code = read_choices(a, r);
     if (code == CODE_OK) code = read_failures(a, r);
+    if (code == CODE_OK) code = read_price(a, r);
     if (code == CODE_OK) code = check_effort(a);
     if (code == CODE_OK) code = args_int(a, "--top", 0, 1000000, &r->top);
     if (code == CODE_OK) code = args_int(a, "--pick", 1, 1000000, &r->pick);
@@ -221,13 +241,22 @@ static void put_head(const request *r, const weft_advice *a) {
            count_text((double)a->parameters, parameters, sizeof parameters),
            count_text((double)a->tokens_per_step, tokens, sizeof tokens),
            count_text(a->tokens, goal, sizeof goal));
-    printf("cluster  %lld node%s x %lld rank%s", (long long)c->nodes,
-           c->nodes == 1 ? "" : "s", (long long)c->ranks_per_node,
-           c->ranks_per_node == 1 ? "" : "s");
+    const char *each = args_value(r->a, "--ranks-per-node");
+    printf("cluster  %lld node%s x ", (long long)c->nodes, c->nodes == 1 ? "" : "s");
+    if (each && strchr(each, ','))
+        printf("%s ranks", each);
+    else
+        printf("%lld rank%s", (long long)c->ranks_per_node,
+               c->ranks_per_node == 1 ? "" : "s");
     if (a->wire.bandwidth_Bps > 0)
         printf(", wire %s, %s", rate_text(a->wire.bandwidth_Bps, rate, sizeof rate),
                time_text(a->wire.latency_s, latency, sizeof latency));
     printf("; facts: %s\n", c->source[0] ? c->source : "by hand");
+    if (r->options.failure_s > 0)
+        printf("failures a node every %s, %s until all go on%s\n",
+               time_text(r->options.failure_s, rate, sizeof rate),
+               time_text(r->options.restart_s, latency, sizeof latency),
+               args_has(r->a, "--restart") ? "" : " (assumed)");
     if (r->model.note[0]) printf("model    %s\n", r->model.note);
     for (int i = 0; i < r->n_measured; i++) {
         const weft_measurement *m = &r->measured[i];
@@ -458,19 +487,18 @@ static weft_status show(weft_ctx *ctx, const request *r, const weft_advice *a) {
 /* Sets the quality and the upper limit of the compute rate from the data sheet of a named
  * accelerator. */
 static void take_sheet(request *r, const char *name) {
-    const weft_accelerator *a;
-    for (int i = 0; name && (a = weft_accelerator_at(i)); i++) {
-        if (strcmp(a->name, name) != 0) continue;
-        r->options.peak_flops = a->peak_flops;
-        if (args_has(r->a, "--node-flops")) continue;
-        if (!args_has(r->a, "--effort") && r->n_measured == 0) {
-            r->options.computing_low = sqrt(a->low / a->high);
-            r->options.computing_high = sqrt(a->high / a->low);
-        }
-        /* an effort that was said stays, whatever steps on several nodes show */
-        bool said = args_has(r->a, "--effort");
-        r->options.computing = said ? WEFT_KNOWN_TYPED : WEFT_KNOWN_SHEET;
+    const weft_accelerator *a = name ? weft_accelerator_find(name) : NULL;
+    if (!a) return;
+    r->options.peak_flops = a->peak_flops;
+    r->options.node_watts = a->watts * (double)r->cluster->ranks_per_node;
+    if (args_has(r->a, "--node-flops")) return;
+    if (!args_has(r->a, "--effort") && r->n_measured == 0) {
+        r->options.computing_low = sqrt(a->low / a->high);
+        r->options.computing_high = sqrt(a->high / a->low);
     }
+    /* an effort that was said stays, whatever steps on several nodes show */
+    bool said = args_has(r->a, "--effort");
+    r->options.computing = said ? WEFT_KNOWN_TYPED : WEFT_KNOWN_SHEET;
 }
 
 /* Divides the rates of computing by the FLOP of a token of the user's model, relative to the
@@ -539,6 +567,8 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     WEFT_TRY(take_exchange(ctx, r));
     take_sheet(r, args_value(r->a, "--accelerator"));
     weigh_rates(r);
+    const char *each = args_value(r->a, "--ranks-per-node");
+    if (each && strchr(each, ',')) r->options.shares = true;
     if (r->options.shares && r->cluster->n_machines == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--shares is given, but all machines are alike, expected a "
@@ -575,16 +605,14 @@ const command command_plan = {
     .summary = "predict which method makes a run faster on several machines, if any does",
     .usage = "[run.yaml] [key=value ...] [--cluster FILE | facts] [flags]",
     .help =
-        "Predicts the run with each method on one node and on several. Prints a table "
-        "and a summary: how much a second machine helps, with which method, and at "
-        "which rate of the wire the answer changes. Nothing is trained. Facts on the "
+        "Predicts the run with each method on one node and on several, and says how much "
+        "a second machine helps, with which method. Nothing is trained. Facts on the "
         "command line override those of --cluster.\n\n"
         "Methods are compared by the time to a loss. Keys of replicator and mixer hold "
         "only for the run as it is ('own keys'), those of optimizer for its method.",
     .examples =
         "plan --parameters 124M --nodes 2 --link 1Gbit,1ms --measured \"1 node: 0.9 s\"\n"
         "plan run.yaml --nodes 2 --link 200Mbit,3ms --node-flops here\n"
-        "plan run.yaml --cluster cluster.yaml --framework ddp,fsdp\n"
         "plan --hf MODEL --nodes 4 --accelerator A100 --link 10Gbit,50us\n"
         "plan run.yaml --cluster cluster.yaml --write chosen.yaml",
     .flags = flags,

@@ -2,6 +2,7 @@
 /* The model of a plan: a config.json, a number of parameters, or the folder of model.init. */
 #include "shape.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,11 +16,12 @@
 #include "common.h"
 
 bool parse_count(const char *text, double *out) {
-    static const char suffixes[] = "kMGTP";
+    static const char suffixes[] = "KMGTP";
     char *end;
     double value = strtod(text, &end);
     bool digits = end != text && strpbrk(text, "xXnN") == NULL;
-    const char *suffix = digits && *end ? strchr(suffixes, *end == 'B' ? 'G' : *end)
+    int unit = toupper((unsigned char)*end); /* "124m" is a number of parameters */
+    const char *suffix = digits && *end ? strchr(suffixes, unit == 'B' ? 'G' : unit)
                                         : NULL;
     if (suffix) value *= pow(1000, (double)(suffix - suffixes + 1)), end++;
     *out = value;

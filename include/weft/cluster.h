@@ -169,10 +169,14 @@ typedef struct weft_accelerator {
     double peak_flops, memory_Bps, memory_bytes;
     double low, high;   /* shares of the peak */
     const char *source; /* of these shares */
+    double watts;       /* of the board, by the data sheet; 0: not told */
 } weft_accelerator;
 
 /* The i-th one known, or NULL past the last. */
 WEFT_API const weft_accelerator *weft_accelerator_at(int i);
+
+/* The one of that name, or NULL; case, blanks, '-' and '_' do not count. */
+WEFT_API const weft_accelerator *weft_accelerator_find(const char *name);
 
 /* Describes all ranks as such accelerators, with the geometric mean of the known shares. */
 WEFT_API weft_status weft_cluster_accelerate(weft_ctx *ctx, weft_cluster *cluster,

@@ -186,6 +186,7 @@ typedef struct weft_advice {
     weft_worth worth; /* of a second machine; by the headline */
     char *answer;     /* the answer: choice, range and reason, then what was assumed */
     char *next;       /* what to type next; "": nothing */
+    double price_h, node_watts; /* of the options */
 } weft_advice;
 
 typedef struct weft_advise_options {
@@ -223,6 +224,8 @@ typedef struct weft_advise_options {
     /* The ends of what is plausible, relative to the rates that were given; 0: by
      * `computing` and `wire` (lib/planner/advise_ends.c). */
     double wire_low, wire_high, computing_low, computing_high;
+    double price_h;    /* of a node for an hour, in any money; 0: not told */
+    double node_watts; /* of a node's accelerators; 0: not told */
 } weft_advise_options;
 
 /* Tries the methods on one node and on more of the cluster's nodes. `run` (finished) says

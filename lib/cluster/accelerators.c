@@ -3,12 +3,12 @@
  * and the share of them that training of large models is reported to reach. Where no
  * report is named, 25 to 45 % is assumed. Small batches reach less: give --launch, or a
  * measured step (weft_cluster_anchor). */
+#include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <weft/cluster.h>
-
-#include "base/text.h"
 
 #define T 1e12
 #define GB 1e9
@@ -24,21 +24,46 @@ static const char shoeybi[] = "Shoeybi et al. 2019, arXiv 1909.08053: 39 of 125 
                               "Oneflow-Inc/DLPerf: 23 to 31 %";
 static const char frontier[] = "Dash et al. 2023, arXiv 2312.12705: 32 to 38 %";
 
+/* Memory 0: there are several sizes, say --node-memory. Watts: of the board, 0: not told. */
 static const weft_accelerator table[] = {
-    {"V100", 125 * T, 900 * GB, 16 * GB, 0.25, 0.35, shoeybi},
-    {"V100-32GB", 125 * T, 900 * GB, 32 * GB, 0.25, 0.35, shoeybi},
-    {"A100", 312 * T, 1555 * GB, 40 * GB, 0.40, 0.62, megatron},
-    {"A100-80GB", 312 * T, 2039 * GB, 80 * GB, 0.40, 0.62, megatron},
-    {"H100", 989 * T, 3350 * GB, 80 * GB, 0.35, 0.46, llama3},
-    {"H200", 989 * T, 4800 * GB, 141 * GB, 0.35, 0.46, llama3},
-    {"MI250X-GCD", 191.5 * T, 1638 * GB, 64 * GB, 0.30, 0.38, frontier},
-    {"MI300X", 1307 * T, 5300 * GB, 192 * GB, 0.25, 0.45, assumed},
-    {"L40S", 362 * T, 864 * GB, 48 * GB, 0.25, 0.45, assumed},
-    {"L4", 121 * T, 300 * GB, 24 * GB, 0.25, 0.45, assumed},
-    {"A10G", 70 * T, 600 * GB, 24 * GB, 0.25, 0.45, assumed},
-    {"T4", 65 * T, 320 * GB, 16 * GB, 0.25, 0.45, assumed},
-    {"RTX3090", 71 * T, 936 * GB, 24 * GB, 0.25, 0.45, assumed},
-    {"RTX4090", 165 * T, 1008 * GB, 24 * GB, 0.25, 0.45, assumed},
+    {"V100", 125 * T, 900 * GB, 16 * GB, 0.25, 0.35, shoeybi, 300},
+    {"V100-32GB", 125 * T, 900 * GB, 32 * GB, 0.25, 0.35, shoeybi, 300},
+    {"A100", 312 * T, 1555 * GB, 40 * GB, 0.40, 0.62, megatron, 400},
+    {"A100-80GB", 312 * T, 2039 * GB, 80 * GB, 0.40, 0.62, megatron, 400},
+    {"H100", 989 * T, 3350 * GB, 80 * GB, 0.35, 0.46, llama3, 700},
+    {"H200", 989 * T, 4800 * GB, 141 * GB, 0.35, 0.46, llama3, 700},
+    {"B200", 2250 * T, 8000 * GB, 180 * GB, 0.25, 0.45, assumed, 1000},
+    {"GB10", 125 * T, 273 * GB, 128 * GB, 0.25, 0.45, assumed, 140},
+    {"MI250X-GCD", 191.5 * T, 1638 * GB, 64 * GB, 0.30, 0.38, frontier, 280},
+    {"MI300X", 1307 * T, 5300 * GB, 192 * GB, 0.25, 0.45, assumed, 750},
+    {"L40S", 362 * T, 864 * GB, 48 * GB, 0.25, 0.45, assumed, 350},
+    {"L4", 121 * T, 300 * GB, 24 * GB, 0.25, 0.45, assumed, 72},
+    {"A10G", 70 * T, 600 * GB, 24 * GB, 0.25, 0.45, assumed, 300},
+    {"A6000", 155 * T, 768 * GB, 48 * GB, 0.25, 0.45, assumed, 300},
+    {"T4", 65 * T, 320 * GB, 16 * GB, 0.25, 0.45, assumed, 70},
+    {"RTX3060", 25 * T, 360 * GB, 12 * GB, 0.25, 0.45, assumed, 170},
+    {"RTX3070", 41 * T, 448 * GB, 8 * GB, 0.25, 0.45, assumed, 220},
+    {"RTX3080", 60 * T, 760 * GB, 10 * GB, 0.25, 0.45, assumed, 320},
+    {"RTX3090", 71 * T, 936 * GB, 24 * GB, 0.25, 0.45, assumed, 350},
+    {"RTX4060", 30 * T, 272 * GB, 8 * GB, 0.25, 0.45, assumed, 115},
+    {"RTX4070", 58 * T, 504 * GB, 12 * GB, 0.25, 0.45, assumed, 200},
+    {"RTX4080", 97 * T, 717 * GB, 16 * GB, 0.25, 0.45, assumed, 320},
+    {"RTX4090", 165 * T, 1008 * GB, 24 * GB, 0.25, 0.45, assumed, 450},
+    {"RTX5060", 38 * T, 448 * GB, 8 * GB, 0.25, 0.45, assumed, 145},
+    {"RTX5070", 62 * T, 672 * GB, 12 * GB, 0.25, 0.45, assumed, 250},
+    {"RTX5080", 113 * T, 960 * GB, 16 * GB, 0.25, 0.45, assumed, 360},
+    {"RTX5090", 210 * T, 1792 * GB, 32 * GB, 0.25, 0.45, assumed, 575},
+    {"M1", 2.6 * T, 68 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M1-Max", 10.4 * T, 400 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M1-Ultra", 21 * T, 800 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M2", 3.6 * T, 100 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M2-Max", 13.6 * T, 400 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M2-Ultra", 27 * T, 800 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M3", 3.5 * T, 100 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M3-Max", 14.2 * T, 400 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M4", 4.3 * T, 120 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M4-Pro", 8.5 * T, 273 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M4-Max", 17 * T, 546 * GB, 0, 0.25, 0.45, assumed, 0},
 };
 enum { N_ACCELERATORS = sizeof table / sizeof table[0] };
 
@@ -46,17 +71,34 @@ const weft_accelerator *weft_accelerator_at(int i) {
     return i >= 0 && i < N_ACCELERATORS ? &table[i] : NULL;
 }
 
-static weft_status find(weft_ctx *ctx, const char *name, const weft_accelerator **out) {
+/* "rtx 4090" is RTX4090: case, blanks, '-' and '_' do not count. */
+static bool is_named(const char *a, const char *b) {
+    static const char skipped[] = " -_";
+    for (;; a++, b++) {
+        a += strspn(a, skipped), b += strspn(b, skipped);
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
+        if (!*a) return true;
+    }
+}
+
+const weft_accelerator *weft_accelerator_find(const char *name) {
     for (int i = 0; i < N_ACCELERATORS; i++)
-        if (wefti_is(table[i].name, name)) {
-            *out = &table[i];
-            return WEFT_OK;
-        }
+        if (is_named(table[i].name, name)) return &table[i];
+    return NULL;
+}
+
+static weft_status find(weft_ctx *ctx, const char *name, const weft_accelerator **out) {
+    char known[512];
+    size_t used = 0;
+    *out = weft_accelerator_find(name);
+    if (*out) return WEFT_OK;
+    for (int i = 0; i < N_ACCELERATORS && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                                 table[i].name);
     return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                         "accelerator is '%.40s', expected one of V100, A100, A100-80GB, "
-                         "H100, H200, MI250X-GCD, MI300X, L40S, L4, A10G, T4, RTX3090 "
-                         "or RTX4090; of others say --node-flops",
-                         name);
+                         "accelerator is '%.40s', expected one of %s; of others say "
+                         "--node-flops",
+                         name, known);
 }
 
 weft_status weft_cluster_effort(weft_ctx *ctx, weft_cluster *cluster, const char *name,

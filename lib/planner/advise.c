@@ -508,6 +508,8 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
         advice->tokens = (double)run->run.steps * (double)advice->tokens_per_step;
     advice->wire = cluster->sites > 1 ? *site : *wire;
     a->length = advice->tokens / (double)wefti_advise_tokens(a, 1);
+    advice->price_h = a->options.price_h;
+    advice->node_watts = a->options.node_watts;
     WEFT_TRY(keep_measured(a, advice));
     if (advice->inferred) a->constant_s = advice->inferred->constant_s;
     return WEFT_OK;

@@ -144,14 +144,45 @@ static void put_gain(answer *w, const weft_candidate *c) {
         wefti_seconds_text(3600 * peer->hours, its, sizeof its));
 }
 
+/* ", 34.2 instead of 28.5 in money, 41 kWh instead of 35"; failures; both include them. */
+static void put_bill(answer *w, const weft_candidate *c) {
+    const weft_candidate *peer = at(w->a, outlook(w->a, c)->peer);
+    double mine_h = c->hours * (double)c->nodes, its_h = peer->hours;
+    if (w->a->price_h > 0)
+        PUT(w, ", a price of %.3g instead of %.3g", w->a->price_h * mine_h,
+            w->a->price_h * its_h);
+    if (w->a->node_watts > 0)
+        PUT(w, ", at most %.3g kWh instead of %.3g", w->a->node_watts * mine_h / 1e3,
+            w->a->node_watts * its_h / 1e3);
+}
+
+static void put_failures(answer *w, const weft_candidate *c) {
+    double times = wefti_advise_failures(w->adviser, c, c->prediction.mean_step_s);
+    if (times > 1.005) PUT(w, " Failures take %.2g %% of that.", 100 * (1 - 1 / times));
+}
+
+/* The nearest batch that all nodes can share, if they cannot share this one. */
+static void put_batch(answer *w) {
+    const wefti_adviser *a = w->adviser;
+    int64_t all = a->cluster.nodes, tokens = wefti_advise_tokens(a, all);
+    int64_t unit = all * a->cluster.ranks_per_node * wefti_advise_length(a);
+    if (all < 2 || tokens % unit == 0 || a->options.batch_per_rank) return;
+    int64_t less = tokens / unit * unit, more = less + unit;
+    PUT(w, " All %lld nodes can share batch.tokens_per_step=%lld", (long long)all,
+        (long long)(less > 0 && tokens - less <= more - tokens ? less : more));
+    PUT(w, ", not %lld.", (long long)tokens);
+}
+
 static void put_take(answer *w, const weft_candidate *c) {
     char bytes[32];
     PUT(w, "Take ");
     put_name(w, c);
     put_gain(w, c);
-    PUT(w, ", %s out of each node; what bounds a step is %s.",
-        wefti_format_bytes(1e9 * c->gigabytes, bytes, sizeof bytes),
-        bounds[c->prediction.bound]);
+    PUT(w, ", %s out of each node",
+        wefti_format_bytes(1e9 * c->gigabytes, bytes, sizeof bytes));
+    put_bill(w, c);
+    PUT(w, "; what bounds a step is %s.", bounds[c->prediction.bound]);
+    put_failures(w, c);
     put_optimizer(w, c);
     put_more(w, c);
 }
@@ -170,13 +201,16 @@ static void put_measure(answer *w, const weft_candidate *c) {
     PUT(w, "Measure first: ");
     put_name(w, c);
     PUT(w,
-        " is expected %.3g times as fast as one node %s, and %s times is plausible, %s.",
+        " is expected %.3g times as fast as one node %s, and %s times is plausible, %s",
         o->alone, peer->learning.changes[0] ? "with the same optimizer" : "alone",
         span_text(o->alone_low, o->alone_high, span, sizeof span), doubts[o->doubt]);
+    put_bill(w, c);
+    PUT(w, ".");
     if (o->doubt == WEFT_DOUBT_WIRE && isfinite(c->break_even_Bps) &&
         c->break_even_Bps > 0)
         PUT(w, " It is faster from %s on.",
             wefti_rate_text(c->break_even_Bps, rate, sizeof rate));
+    put_failures(w, c);
     put_optimizer(w, c);
 }
 
@@ -199,6 +233,7 @@ static void put_stay(answer *w, const weft_candidate *one) {
             one->learning.changes[0] && wefti_advise_has_muon(w->adviser, best)
                 ? " as that"
                 : "");
+        put_bill(w, best);
     }
     PUT(w, ".");
     for (int64_t i = 1; i < a->n_ranges; i++)
@@ -233,6 +268,7 @@ static void put_choice(answer *w) {
         put_stay(w, c);
     else
         put_take(w, c);
+    put_batch(w);
     if (!c) return;
     put_rival(w);
     put_faster_unknown(w);

@@ -118,7 +118,13 @@ static void outlook(json_t *object, const weft_outlook *o, bool *ok) {
     text(object, "doubt", doubts[o->doubt], ok);
 }
 
-static json_t *candidate(const weft_candidate *c, const weft_outlook *o, bool *ok) {
+/* A quantity that is 0 if it is not known, as a number of the file: NAN becomes null. */
+static double known(double value) { return value > 0 ? value : (double)NAN; }
+
+static json_t *candidate(const weft_advice *a, int64_t i, bool *ok) {
+    const weft_candidate *c = &a->candidates[i];
+    const weft_outlook *o = &a->outlooks[i];
+    double node_hours = c->hours * (double)c->nodes;
     json_t *object = json_object();
     text(object, "name", c->name, ok);
     text(object, "method", c->method, ok);
@@ -140,6 +146,8 @@ static json_t *candidate(const weft_candidate *c, const weft_outlook *o, bool *o
     real(object, "error", c->error, ok);
     real(object, "hours", c->hours, ok);
     real(object, "gigabytes", c->gigabytes, ok);
+    real(object, "price", known(a->price_h * node_hours), ok);
+    real(object, "kilowatt_hours", known(a->node_watts * node_hours / 1000), ok);
     real(object, "break_even_Bps", c->break_even_Bps, ok);
     flag(object, "never_breaks_even", isinf(c->break_even_Bps), ok);
     real(object, "overtaken_Bps", c->overtaken_Bps, ok);
@@ -205,9 +213,6 @@ static json_t *left_out(const weft_advice *a, bool *ok) {
     return rows;
 }
 
-/* A quantity that is 0 if it is not known, as a number of the file: NAN becomes null. */
-static double known(double value) { return value > 0 ? value : (double)NAN; }
-
 /* The measured steps, with their predictions from the facts that were derived from them. */
 static json_t *measured(const weft_advice *a, bool *ok) {
     json_t *rows = json_array();
@@ -255,8 +260,7 @@ static json_t *whole(const weft_advice *a, bool *ok) {
     put_index(object, "rival", a->rival, ok);
     put_index(object, "headline", a->headline, ok);
     text(object, "worth", worth_name(a->worth), ok);
-    for (int64_t i = 0; i < a->n_candidates; i++)
-        append(rows, candidate(&a->candidates[i], &a->outlooks[i], ok), ok);
+    for (int64_t i = 0; i < a->n_candidates; i++) append(rows, candidate(a, i, ok), ok);
     wefti_json_put(object, "candidates", rows, ok);
     wefti_json_put(object, "curves", curves(a, ok), ok);
     wefti_json_put(object, "ranges", ranges(a, ok), ok);

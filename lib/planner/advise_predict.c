@@ -142,6 +142,18 @@ static bool is_spread(const weft_candidate *c) {
     return c->nodes * c->ranks_per_node > FEW_RANKS && c->sites <= 1;
 }
 
+/* Says which batches all ranks can share. */
+static weft_status refuse_batch(weft_ctx *ctx, const wefti_adviser *a,
+                                const weft_candidate *c) {
+    long long tokens = wefti_advise_tokens(a, c->nodes), T = wefti_advise_length(a);
+    long long ranks = c->nodes * c->ranks_per_node, unit = ranks * T;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "batch.tokens_per_step is %lld, expected a multiple of %lld "
+                         "(%lld ranks times %lld positions of a row) such as %lld",
+                         tokens, unit, ranks, T,
+                         tokens < unit ? unit : tokens / unit * unit);
+}
+
 /* The same run on a few nodes, each with the tokens of a node of the candidate. */
 static weft_status few_nodes(weft_ctx *ctx, const wefti_adviser *a,
                              const weft_candidate *c, weft_config **out) {
@@ -152,13 +164,7 @@ static weft_status few_nodes(weft_ctx *ctx, const wefti_adviser *a,
              c->settings + strcspn(c->settings, " "), (int)FEW_NODES,
              (long long)(tokens / c->nodes * FEW_NODES));
     int64_t unit = c->nodes * c->ranks_per_node * wefti_advise_length(a);
-    if (tokens % unit != 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "batch.tokens_per_step is %lld, expected a multiple of %lld "
-                             "(%lld ranks times %lld positions of a row)",
-                             (long long)tokens, (long long)unit,
-                             (long long)(c->nodes * c->ranks_per_node),
-                             (long long)wefti_advise_length(a));
+    if (tokens % unit != 0) return refuse_batch(ctx, a, c);
     return wefti_advise_config(ctx, a->run, settings, false, out);
 }
 
@@ -170,12 +176,7 @@ static weft_status one_rank(weft_ctx *ctx, const wefti_adviser *a,
     char settings[200];
     int64_t tokens = wefti_advise_tokens(a, c->nodes), T = wefti_advise_length(a);
     int64_t ranks = c->nodes * c->ranks_per_node;
-    if (tokens % (ranks * T) != 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "batch.tokens_per_step is %lld, expected a multiple of %lld "
-                             "(%lld ranks times %lld positions of a row)",
-                             (long long)tokens, (long long)(ranks * T), (long long)ranks,
-                             (long long)T);
+    if (tokens % (ranks * T) != 0) return refuse_batch(ctx, a, c);
     snprintf(settings, sizeof settings,
              "mesh.nodes=1 mesh.ranks_per_node=1 mesh.shards=0 mesh.sites=1 method=hsdp "
              "batch.tokens_per_step=%lld batch.micro=%lld",

@@ -15,6 +15,7 @@
  * T is the model that predicts the candidates, so f and b also include what the model
  * leaves out. Both are found by bisection in logarithms; several measurements give the
  * geometric mean, and the result of each is listed beside it. */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,13 +40,19 @@ static weft_status refuse(weft_ctx *ctx, const char *text, const char *why) {
         wefti_shown(text, shown, sizeof shown), why);
 }
 
-/* Parses a value with an optional suffix k, M or G. */
+/* Parses a value with an optional suffix k, M or G, also in lower case. */
 static bool parse_amount(const char *text, const char **rest, double *out) {
     char number[48];
-    size_t n = strspn(text, "0123456789.eE+kMG");
+    size_t n = strspn(text, "0123456789.eE+");
+    if (n > 0 && text[n] && strchr("kKmMgG", text[n]) &&
+        !isalpha((unsigned char)text[n + 1]))
+        n++;
     if (n == 0 || n >= sizeof number) return false;
-    memcpy(number, text, n);
-    number[n] = '\0';
+    snprintf(number, sizeof number, "%.*s", (int)n, text);
+    char *unit = &number[n - 1];
+    *unit = *unit == 'K'                   ? 'k'
+            : *unit == 'm' || *unit == 'g' ? (char)toupper(*unit)
+                                           : *unit;
     *rest = text + n + strspn(text + n, " ");
     return wefti_parse_quantity(number, WEFTI_UNIT_COUNT, out) && *out > 0;
 }
@@ -95,8 +102,15 @@ static bool parse_result(const char *text, weft_measurement *m) {
     const char *rest;
     double value;
     if (wefti_parse_quantity(text, WEFTI_UNIT_TIME, &m->seconds)) return m->seconds > 0;
-    if (!parse_amount(text, &rest, &value) || strcmp(rest, "tokens/s") != 0) return false;
-    m->tokens_per_s = value;
+    if (!parse_amount(text, &rest, &value)) return false;
+    if (strcmp(rest, "tokens/s") == 0 || strcmp(rest, "tok/s") == 0)
+        m->tokens_per_s = value;
+    else if (strcmp(rest, "it/s") == 0 || strcmp(rest, "steps/s") == 0)
+        m->seconds = 1 / value;
+    else if (strcmp(rest, "s/it") == 0)
+        m->seconds = value;
+    else
+        return false;
     return true;
 }
 
@@ -126,7 +140,7 @@ static weft_status parse(weft_ctx *ctx, const char *text, weft_measurement *out)
         at += n + 1;
     }
     if (!parse_result(colon + 1 + strspn(colon + 1, " "), out))
-        return refuse(ctx, text, "what is behind the colon is no time and no tokens/s");
+        return refuse(ctx, text, "what is behind the colon is no time, it/s or tokens/s");
     return WEFT_OK;
 }
 

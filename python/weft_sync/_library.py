@@ -125,7 +125,8 @@ class Loop(Sized):
 
 class Accelerator(c.Structure):
     _fields_ = [("name", TEXT), ("peak_flops", F64), ("memory_Bps", F64),
-                ("memory_bytes", F64), ("low", F64), ("high", F64), ("source", TEXT)]
+                ("memory_bytes", F64), ("low", F64), ("high", F64), ("source", TEXT),
+                ("watts", F64)]
 
 
 class Learning(c.Structure):

@@ -360,6 +360,21 @@ expect 0 "$weft" plan run.yaml "${facts[@]}" batch.micro=64 --wide
 grep -q "^Against one node alone" out || fail "batch.micro does not adapt to 2 nodes"
 expect 0 "$weft" plan run.yaml "${facts[@]}" --failures 100h --restart 5min --save 30s
 
+# -- facts as people have them
+expect 0 "$weft" plan --parameters 1.2m --layers 2 --ranks-per-node 4,2 --link 1gbit,1ms \
+    --accelerator "rtx 4090" --price 2.10/h --failures 1h batch.tokens_per_step=16384 \
+    data.length=128 run.steps=400
+tr -s "\n " " " <out | grep -q "x 4,2 ranks, .*failures a node every 60 min, 3 min .*a price of .* kWh" ||
+    fail "ranks of each machine, price, energy and failures: $(<out)"
+expect 0 "$weft" plan run.yaml --nodes 3 --link 1gbit,1ms --measured "1 node: 4 it/s"
+grep -q "predicted 250 ms" out || fail "it/s: $(grep measured out)"
+tr -s "\n " " " <out | grep -q "All 3 nodes can share batch.tokens_per_step=2016, not 2048" ||
+    fail "no batch for all nodes"
+refuses_like "--ranks-per-node is '4,x', expected a number, or one for each .*" \
+    "$weft" plan run.yaml "${facts[@]}" --ranks-per-node 4,x
+refuses_like "--price is 'much', expected the price of a node for an hour such as 2.10/h" \
+    "$weft" plan run.yaml "${facts[@]}" --price much
+
 # -- 80 columns, whatever the numbers; why nothing has room
 for word in "--node-memory 1B" "--node-flops 1"; do
     # shellcheck disable=SC2086
