@@ -3,7 +3,7 @@
 # machine, as root or with sudo, and install what they need and no more. Without the right to
 # install, they say what is missing. TRAIN="key=value ..." changes the quick start's run, CTEST
 # adds options to ctest.
-.PHONY: all deps build train test test-torch venvs wheel deb asan tsan check docs format install clean
+.PHONY: all deps build train test test-torch venvs wheel deb asan tsan check house docs format install clean
 
 all: build
 
@@ -80,6 +80,10 @@ TESTS_tsan = --label-regex threaded
 check:
 	@tools/check_layers
 	@tools/check_house
+
+# The numbers by which the structure is judged.
+house:
+	@tools/house
 
 docs: build
 	@build/release/weft config --markdown > docs/configuration.md
