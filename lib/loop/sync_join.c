@@ -33,8 +33,9 @@ weft_status wefti_sync_join(weft_sync *s) {
     }
     wefti_elastic_gather(s->mesh, false);
     if (status != WEFT_OK || !s->bare) return status;
+    wefti_elastic_note(s->mesh, WEFTI_FACT_REPLACED); /* the others go on without it */
     return weft_ctx_fail(s->ctx, WEFT_ERR_PEER,
                          "step %lld begins, and this process has lost a process that was "
-                         "giving it parameters and state; start it again to join",
+                         "giving it parameters and state; it may join again",
                          (long long)s->step + 1);
 }

@@ -182,6 +182,33 @@ void wefti_elastic_destroy(weft_mesh *mesh) {
 
 /* --- actions of the machine --- */
 
+/* Lock held. Another process has this place from now on. */
+static void begin_place(wefti_elastic *e, int rank, wefti_node_id id) {
+    e->id[rank] = id;
+    e->spoke[rank] = e->was_wrong[rank] = e->ended[rank] = false;
+    e->taken[rank] = e->stable;
+    e->cut_of[rank] = -1;
+    e->reason[rank][0] = 0;
+}
+
+/* Lock held. The place of a member of a view; -1: none. It may be one to which this process is
+ * not connected, if others took it in: it is a member all the same, or the ranks of a world
+ * would be others here than there. It is missed like one whose connection has ended. */
+static int place_of(weft_mesh *mesh, wefti_node_id id) {
+    wefti_elastic *e = mesh->elastic;
+    const weft_transport *t = mesh->transport;
+    int r = rank_of_id(e, id);
+    if (r >= 0 || id.key < 1 || id.key > (uint64_t)e->size) return r;
+    r = (int)id.key - 1;
+    if (r == mesh->rank) return -1;
+    if (!mesh->peers[r].lost && t->ops->hang_up)
+        t->ops->hang_up(mesh->transport, mesh->peer_of[r]);
+    begin_place(e, r, id);
+    e->closed_s[r] = mesh->peers[r].lost ? wefti_now_s() : 0;
+    e->ended[r] = mesh->peers[r].lost;
+    return r;
+}
+
 /* Lock held. Copies the cut of the machine's view, in ranks. */
 static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
     WEFTI_ASSERT_HELD(&mesh->lock);
@@ -189,7 +216,7 @@ static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
     int per_step = e->limits.rounds * e->limits.parts;
     e->n_order = 0;
     for (int i = 0; i < view->n_nodes; i++) {
-        int r = rank_of_id(e, view->nodes[i].id);
+        int r = place_of(mesh, view->nodes[i].id);
         if (r < 0) continue;
         e->fresh[r] = false;
         e->order[e->n_order++] = r;
@@ -427,14 +454,8 @@ void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
     e->replaced_at[rank] = false;
     e->begun[rank] = -1;
     pthread_mutex_lock(&mesh->lock);
-    e->id[rank] = id_at(rank, incarnation);
+    begin_place(e, rank, id_at(rank, incarnation));
     e->fresh[rank] = e->departed[rank] = true;
-    e->spoke[rank] = false;
-    e->taken[rank] = e->stable;
-    e->cut_of[rank] = -1;
-    e->reason[rank][0] = 0;
-    e->was_wrong[rank] = false;
-    e->ended[rank] = false;
     pthread_mutex_unlock(&mesh->lock);
     feed_connected(mesh, rank);
 }

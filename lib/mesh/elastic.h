@@ -245,6 +245,7 @@ typedef struct wefti_elastic {
     wefti_arrival
         *parked;     /* messages of ranks that the ballot removes, while frozen, and of
                         ranks that are not members here yet */
+    double looked_s; /* when processes on their way in were last looked after */
     double *given_s; /* [size] when a place was promised to a caller; 0: never */
     bool *spoke;     /* [size] its machine has sent a message: it accepts connections */
     unsigned char *work; /* [size] */

@@ -120,6 +120,7 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     pthread_mutex_lock(&mesh->lock);
     e->fresh[rank] = false;
     e->ended[rank] = true;
+    e->over = e->over || (e->view == 0 && mesh->peers[rank].left);
     e->given_s[rank] = 0; /* the process that was promised this place had come */
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_forget(mesh, rank);
@@ -183,11 +184,15 @@ static bool call_the_silent(weft_mesh *mesh) {
     return true;
 }
 
-/* A process on its way in that has fallen silent keeps its place, and all others, out. */
+/* A process on its way in that has fallen silent keeps its place, and all others, out. While this
+ * process slept it has heard nobody. */
 static void drop_silent_joiners(weft_mesh *mesh, double now_s) {
-    const wefti_elastic *e = mesh->elastic;
+    wefti_elastic *e = mesh->elastic;
     const weft_transport *t = mesh->transport;
+    bool slept = now_s - e->looked_s > entrance_patience_s / 5;
+    e->looked_s = now_s;
     for (int r = 0; r < e->size && e->view > 0 && t->ops->hang_up; r++) {
+        if (slept && e->fresh[r]) mesh->peers[r].heard_s = now_s;
         bool silent = now_s - mesh->peers[r].heard_s > entrance_patience_s;
         if (e->fresh[r] && silent && !mesh->peers[r].lost)
             t->ops->hang_up(mesh->transport, mesh->peer_of[r]);

@@ -131,6 +131,7 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
     }
     bool entered = e->view > 0, alone = !entered && !hears_anybody(mesh);
     bool refused = e->refused;
+    e->replaced = e->replaced || (alone && !e->over); /* all died: it calls again */
     *step = e->first_step;
     pthread_mutex_unlock(&mesh->lock);
     if (atomic_load(&mesh->world.poisoned))

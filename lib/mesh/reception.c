@@ -44,9 +44,12 @@ static bool waits(const wefti_elastic *e, int r) { return e->fresh[r] && e->spok
 
 /* Lock held. Whether a process is about to join: it has been given a place, or is connected
  * but can not accept others yet; if a copy of the model is one process, until it is a
- * member. */
-static bool is_busy(const wefti_elastic *e, double now_s) {
+ * member. Or whether the connection to a member has ended: who joins now would not hear of
+ * that member, which may live and remain. */
+static bool is_busy(const weft_mesh *mesh, double now_s) {
+    const wefti_elastic *e = mesh->elastic;
     for (int r = 0; r < e->size; r++) {
+        if (r != mesh->rank && !e->departed[r] && mesh->peers[r].lost) return true;
         bool kept = e->given_s[r] > 0 && now_s - e->given_s[r] < kept_s;
         if (waits(e, r) && e->setup.shards > 1) continue;
         if (e->fresh[r] || (kept && e->departed[r])) return true;
@@ -102,7 +105,7 @@ static weft_transport_seat_code give(weft_mesh *mesh, const weft_transport_found
     double now_s = wefti_now_s();
     *rank = e->n_order > 0 ? e->order[0] : mesh->rank;
     if (*rank != mesh->rank) return WEFT_SEAT_ELSEWHERE;
-    if (is_busy(e, now_s)) return WEFT_SEAT_LATER;
+    if (is_busy(mesh, now_s)) return WEFT_SEAT_LATER;
     int place = find_place(mesh, found);
     bool empty = false; /* a place may become free */
     for (int r = 0; r < e->size; r++) empty = empty || waits(e, r) || mesh->peers[r].lost;
