@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* What a process of the world does: a loop of its own around the library (weft/sync.h), as a user
+ * writes it. A founder joins the others, a later one enters the run. When it is left behind it
+ * comes back; when it ends with an error it is started again, as a supervisor does, as long as
+ * the run trains. */
+#include <weft/sync.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "loop/sync.h"
+#include "world.h"
+
+enum { TENSORS = 3, PORT = 29500 };
+
+life *lives[256];
+int n_lives;
+
+#define TENSOR sizeof(weft_sync_tensor)
+static const weft_sync_tensor tensors[TENSORS] = {{TENSOR, "matrix", 12, 10, true},
+                                                  {TENSOR, "vector", 7, 1, false},
+                                                  {TENSOR, "large", 20, 16, true}};
+
+typedef struct member {
+    life *l;
+    weft_ctx *ctx;
+    weft_config *config;
+    weft_mesh *mesh;
+    weft_sync *s;
+    double pace;
+} member;
+
+static int64_t elements(int i) { return tensors[i].rows * tensors[i].cols; }
+
+static void log_line(void *user, weft_log_level level, const char *line) {
+    (void)user;
+    (void)level;
+    trace("says: %s", line);
+}
+
+static uint64_t sum_of(weft_sync *s) {
+    uint64_t sum = 0;
+    for (int i = 0; i < TENSORS; i++)
+        sum = XXH3_64bits_withSeed(weft_sync_parameters(s, i),
+                                   (size_t)elements(i) * sizeof(float), sum);
+    return sum;
+}
+
+static void compute(const member *m, int i, int64_t step) {
+    const float *p = weft_sync_parameters(m->s, i);
+    float *g = weft_sync_gradients(m->s, i);
+    for (int64_t k = 0; k < elements(i); k++)
+        g[k] = p[k] - sinf((float)(k + 3 * m->l->number + i)) +
+               0.1f * cosf((float)(k + step));
+}
+
+static const void *pack(void *user, size_t *n_bytes) {
+    const member *m = user;
+    *n_bytes = sizeof m->l->beside;
+    return &m->l->beside;
+}
+
+static bool unpack(void *user, const void *bytes, size_t n_bytes) {
+    member *m = user;
+    if (n_bytes != sizeof m->l->beside) return false;
+    memcpy(&m->l->beside, bytes, n_bytes);
+    return true;
+}
+
+/* The linker sends here who enters a world, so that the trace shows it. */
+weft_status __real_wefti_elastic_enter(weft_ctx *, weft_mesh *, wefti_elastic_world *);
+weft_status __wrap_wefti_elastic_enter(weft_ctx *, weft_mesh *, wefti_elastic_world *);
+weft_status __wrap_wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
+                                       wefti_elastic_world *out) {
+    weft_status status = __real_wefti_elastic_enter(ctx, mesh, out);
+    if (status == WEFT_OK)
+        trace("enters view %lld with step %lld, as %d of %d",
+              (long long)mesh->elastic->entered, (long long)out->first_step + 1,
+              out->rank, out->size);
+    return status;
+}
+
+/* --- the loop --- */
+
+static weft_status one_step(member *m) {
+    life *l = m->l;
+    weft_sync_report told = {.struct_size = sizeof told};
+    int64_t step = weft_sync_steps(m->s);
+    int size;
+    for (int i = TENSORS - 1; i >= 0; i--) {
+        fiber_sleep((int64_t)((double)the_plan.compute_ns * m->pace *
+                              (0.8 + 0.4 * draw_share()) / TENSORS));
+        compute(m, i, step);
+        WEFT_TRY(weft_sync_ready(m->s, i));
+    }
+    WEFT_TRY(weft_sync_step(m->s, 1, &told));
+    l->beside += step + 1;
+    l->steps = weft_sync_steps(m->s);
+    l->stepped_ns = w.now_ns;
+    (void)weft_sync_rank(m->s, &size);
+    const wefti_elastic *e = m->mesh->elastic;
+    l->view = e->entered;
+    l->size = size;
+    const char *change = weft_sync_change(m->s);
+    if (change) trace("step %lld: %s", (long long)l->steps, change);
+    const step_record done = {l->steps, l->view, size, sum_of(m->s), l->process->name};
+    check_step(l, &done, e->limits.window);
+    return WEFT_OK;
+}
+
+static weft_status train(member *m) {
+    life *l = m->l;
+    l->training = true;
+    l->n_pending = 0;
+    l->steps = l->first_step = weft_sync_steps(m->s);
+    while (goal_step == 0 || weft_sync_steps(m->s) < goal_step) WEFT_TRY(one_step(m));
+    l->training = false;
+    bool mean = !the_plan.method->equal;
+    if (mean) WEFT_TRY(weft_sync_average(m->s));
+    check_end(l, sum_of(m->s), mean);
+    return WEFT_OK;
+}
+
+static weft_status set_keys(member *m) {
+    const char *const *keys = the_plan.method->keys;
+    char text[6][48];
+    snprintf(text[0], sizeof *text, "mesh.nodes=%d", m->l->joins ? 1 : the_plan.n);
+    snprintf(text[1], sizeof *text, "elastic.silence=%.3f", the_plan.silence_s);
+    snprintf(text[2], sizeof *text, "elastic.pause=%.3f", the_plan.pause_s);
+    snprintf(text[3], sizeof *text, "mesh.join_steps=%d", the_plan.join_steps);
+    snprintf(text[4], sizeof *text, "mesh.threads=1");
+    snprintf(text[5], sizeof *text, "optimizer.clip=0");
+    WEFT_TRY(weft_config_create(m->ctx, &m->config));
+    for (int i = 0; keys[i]; i++) WEFT_TRY(weft_config_set(m->ctx, m->config, keys[i]));
+    for (int i = 0; i < 6; i++) WEFT_TRY(weft_config_set(m->ctx, m->config, text[i]));
+    return weft_config_finish(m->ctx, m->config);
+}
+
+static weft_status make(member *m) {
+    weft_sync_setup setup = {.struct_size = sizeof setup,
+                             .mesh = m->mesh,
+                             .tensors = tensors,
+                             .n_tensors = TENSORS,
+                             .pack = pack,
+                             .unpack = unpack,
+                             .user = m,
+                             .endless = true,
+                             .elastic = true,
+                             .writes = true};
+    WEFT_TRY(set_keys(m));
+    setup.config = m->config;
+    WEFT_TRY(weft_sync_create_from(m->ctx, &setup, &m->s));
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t k = 0; k < elements(i); k++)
+            weft_sync_parameters(m->s, i)[k] = m->l->joins ? NAN
+                                                           : cosf((float)(7 * k + i));
+    WEFT_TRY(weft_sync_begin(m->s));
+    if (weft_sync_goes_on(m->s)) return WEFT_OK;
+    return weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "it does not go on");
+}
+
+static weft_status meet(member *m) {
+    const weft_mesh_security security = {.struct_size = sizeof security,
+                                         .key = the_plan.tls ? the_plan.key : NULL,
+                                         .plain = !the_plan.tls,
+                                         .run = "product"};
+    weft_mesh_seat seat = {.struct_size = sizeof seat,
+                           .rank = m->l->number,
+                           .size = the_plan.n,
+                           .host = "10.0.0.1",
+                           .port = PORT,
+                           .patience = 60,
+                           .security = &security};
+    if (m->l->joins)
+        return weft_mesh_enter(m->ctx, m->l->from, PORT, 60, &security, &m->mesh);
+    WEFT_TRY(weft_mesh_listen_at(m->ctx, PORT, &seat.listener));
+    return weft_mesh_join(m->ctx, &seat, &m->mesh);
+}
+
+/* One part in the run; [out] back: whether it may come back, and where. */
+static weft_status take_part(life *l, bool *back) {
+    member m = {.l = l, .pace = 1 + 0.3 * draw_share()};
+    weft_status status = weft_ctx_create(&m.ctx);
+    *back = false;
+    weft_ctx_set_sink(m.ctx, log_line, NULL);
+    l->beside = 0;
+    if (status == WEFT_OK) status = meet(&m);
+    if (status == WEFT_OK && !m.mesh)
+        status = weft_ctx_fail(m.ctx, WEFT_ERR_INTERNAL, "there is no mesh");
+    if (status == WEFT_OK) status = make(&m);
+    if (status == WEFT_OK) status = train(&m);
+    l->training = false;
+    if (status != WEFT_OK) {
+        if (m.mesh) (void)weft_mesh_fail(m.ctx, m.mesh, status);
+        snprintf(l->why, sizeof l->why, "%s", weft_ctx_message(m.ctx));
+        trace("ends: %s", l->why);
+        *back = m.mesh && weft_mesh_way_back(m.mesh, l->from, sizeof l->from);
+        check_error(l, l->why);
+    }
+    weft_sync_destroy(m.s);
+    weft_config_destroy(m.ctx, m.config);
+    (void)weft_mesh_close(m.mesh);
+    if (weft_ctx_bytes_held(m.ctx) != 0)
+        fail_world("%s ends and still holds %lld bytes", l->process->name,
+                   (long long)weft_ctx_bytes_held(m.ctx));
+    weft_ctx_destroy(m.ctx);
+    return status;
+}
+
+static void start_again(void *argument) {
+    const life *l = argument;
+    if (goal_step == 0 && !hosts[l->host].off) (void)life_begin(l->host, true, 0);
+}
+
+static void *live(void *argument) {
+    life *l = argument;
+    bool back = true;
+    weft_status status = WEFT_ERR_PEER;
+    for (int64_t pause_ns = SECOND; back; pause_ns *= 2) {
+        status = take_part(l, &back);
+        if (status == WEFT_OK || goal_step > 0) break;
+        if (back) fiber_sleep(pause_ns < 8 * SECOND ? pause_ns : 8 * SECOND);
+        l->joins = l->joins || back;
+    }
+    l->ended = true;
+    l->ended_ns = w.now_ns;
+    l->done = status == WEFT_OK;
+    trace("%s", l->done ? "has done all steps" : "has ended");
+    if (!l->done && goal_step == 0)
+        at_time(w.now_ns + draw_between(100, 3000) * MS, start_again, l);
+    process_kill(l->process);
+    return NULL;
+}
+
+static void begin_life(void *argument) {
+    life *l = argument;
+    char name[24];
+    if (hosts[l->host].off) {
+        l->ended = true;
+        return;
+    }
+    snprintf(name, sizeof name, "%d%c", l->host, 'a' + l->turn % 26);
+    l->process = process_new(l->host, name, l, live);
+    trace("%s starts%s", name, l->joins ? " to join" : "");
+}
+
+/* Where somebody who comes later may call: the machines of the run, its own last. */
+static void name_doors(life *l) {
+    size_t n = 0;
+    for (int k = 1; k <= the_plan.n; k++)
+        for (int port = PORT; port <= PORT + 1; port++) {
+            int h = (l->host + k - 1) % the_plan.n + 1;
+            n += (size_t)snprintf(l->from + n, sizeof l->from - n, "%s10.0.0.%d:%d",
+                                  n ? "," : "", h, port);
+        }
+}
+
+life *life_begin(int at, bool joins, int64_t after_ns) {
+    if (n_lives == (int)(sizeof lives / sizeof *lives)) {
+        fail_world("more than %d processes were started", n_lives);
+        return NULL;
+    }
+    life *l = calloc(1, sizeof *l);
+    l->number = joins ? 100 + n_lives : at - 1;
+    l->host = at;
+    l->joins = joins;
+    for (int i = 0; i < n_lives; i++) l->turn += lives[i]->host == at;
+    lives[n_lives++] = l;
+    name_doors(l);
+    at_time(w.now_ns + after_ns, begin_life, l);
+    return l;
+}

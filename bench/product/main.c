@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* product --seeds A..B: each seed in a process of its own. A seed that fails is printed with what
+ * was wrong; --trace shows one from the first call to the last. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "world.h"
+
+typedef struct result {
+    uint64_t seed, hash;
+    int64_t steps, n_calls, now_ns;
+    char failure[1500];
+} result;
+
+static void run_seed(uint64_t seed, result *r) {
+    w.seed = seed;
+    w.random = seed * 0x2545f4914f6cdd1du;
+    w.end_ns = 3600 * SECOND;
+    w.due_ns = NEVER;
+    plan_draw();
+    for (int h = 1; h <= the_plan.n; h++)
+        (void)life_begin(h, false, draw_between(0, 300) * MS);
+    check_schedule();
+    world_run();
+    *r = (result){seed, w.hash, all_steps, w.n_calls, w.now_ns, ""};
+    snprintf(r->failure, sizeof r->failure, "%.1490s", w.failure);
+}
+
+typedef struct job {
+    pid_t process;
+    int pipe;
+    uint64_t seed;
+} job;
+
+static job start(uint64_t seed) {
+    int ends[2];
+    result r;
+    if (pipe(ends) != 0) exit(2);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child < 0) exit(2);
+    if (child > 0) {
+        close(ends[1]);
+        return (job){child, ends[0], seed};
+    }
+    alarm(60);
+    run_seed(seed, &r);
+    _exit(write(ends[1], &r, sizeof r) == (ssize_t)sizeof r ? 0 : 2);
+}
+
+static void finish(job j, result *r) {
+    int code;
+    ssize_t n = read(j.pipe, r, sizeof *r);
+    close(j.pipe);
+    while (waitpid(j.process, &code, 0) < 0 && errno == EINTR) continue;
+    if (n == (ssize_t)sizeof *r) return;
+    *r = (result){.seed = j.seed};
+    if (WIFSIGNALED(code) && WTERMSIG(code) == SIGALRM)
+        snprintf(r->failure, sizeof r->failure, "takes more than a minute");
+    else
+        snprintf(r->failure, sizeof r->failure, "ended by signal %d",
+                 WIFSIGNALED(code) ? WTERMSIG(code) : 0);
+}
+
+static char key_path[64];
+
+static void remove_key(void) { unlink(key_path); }
+
+/* The key of the runs with TLS. */
+static void write_key(void) {
+    snprintf(key_path, sizeof key_path, "/tmp/product-key-XXXXXX");
+    int fd = mkstemp(key_path);
+    static const char key[] =
+        "00112233445566778899aabbccddeeff00112233445566778899aabbccddeefe\n";
+    if (fd < 0 || write(fd, key, sizeof key - 1) != sizeof key - 1) exit(2);
+    close(fd);
+    the_plan.key = key_path;
+    atexit(remove_key);
+}
+
+static int usage(void) {
+    fprintf(stderr,
+            "usage: product [--seed N] [--seeds A..B] [--jobs J] [--trace] [--again]\n");
+    return 2;
+}
+
+typedef struct options {
+    uint64_t first, last;
+    int jobs;
+    bool again;
+} options;
+
+static bool parse(int argc, char **argv, options *o) {
+    for (int i = 1; i < argc; i++) {
+        char *end = NULL, *next = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--trace") == 0)
+            w.trace = true;
+        else if (strcmp(argv[i], "--again") == 0)
+            o->again = true;
+        else if (strcmp(argv[i], "--jobs") == 0 && next)
+            o->jobs = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--seed") == 0 && next) {
+            o->first = o->last = strtoull(next, &end, 10);
+            i++;
+        } else if (strcmp(argv[i], "--seeds") == 0 && next) {
+            o->first = strtoull(next, &end, 10);
+            if (!end || strncmp(end, "..", 2) != 0) return false;
+            o->last = strtoull(end + 2, NULL, 10);
+            i++;
+        } else
+            return false;
+    }
+    return o->jobs >= 1 && o->jobs <= 64;
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct tally {
+    int64_t n, failed, steps, calls;
+    double virtual_s;
+    uint64_t hash;
+} tally;
+
+static void count(tally *all, const result *r) {
+    all->n++;
+    all->steps += r->steps;
+    all->calls += r->n_calls;
+    all->virtual_s += (double)r->now_ns / 1e9;
+    all->hash ^= (r->hash + r->seed) * 0x9e3779b97f4a7c15u;
+    if (!r->failure[0]) return;
+    all->failed++;
+    printf("seed %llu: %s\n", (unsigned long long)r->seed, r->failure);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+    options o = {1, 100, 1, false};
+    tally all = {0};
+    job queue[64];
+    int n = 0;
+    if (!parse(argc, argv, &o)) return usage();
+    write_key();
+    double begin_s = seconds();
+    for (uint64_t seed = o.first; seed <= o.last || n > 0;) {
+        result r, second;
+        for (; n < o.jobs && seed <= o.last; seed++) queue[n++] = start(seed);
+        job j = queue[0];
+        memmove(queue, queue + 1, (size_t)--n * sizeof *queue);
+        finish(j, &r);
+        count(&all, &r);
+        if (!o.again) continue;
+        finish(start(r.seed), &second);
+        if (second.hash == r.hash && strcmp(second.failure, r.failure) == 0) continue;
+        printf("seed %llu: other runs of it differ\n", (unsigned long long)r.seed);
+        all.failed++;
+    }
+    double took_s = seconds() - begin_s;
+    printf("%lld seeds, %lld failed; %lld steps, %.0f virtual seconds, %.1f million "
+           "calls; %.1f s, "
+           "%.0f seeds a minute; %016llx\n",
+           (long long)all.n, (long long)all.failed, (long long)all.steps, all.virtual_s,
+           (double)all.calls / 1e6, took_s, (double)all.n / took_s * 60,
+           (unsigned long long)all.hash);
+    return all.failed ? 1 : 0;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* What a seed draws: how many processes, the method, links, timers; then faults, each at an instant
+ * of its own, which lies between any two calls of a thread. A mild plan leaves what the documents
+ * ask for: somebody who has the state, and a quorum of it; then the run has to go on. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "world.h"
+
+plan the_plan;
+static int n_machines; /* the founders', and those of who came */
+
+static const method methods[] = {
+    {"ddp", {"method=ddp", "mesh.min_message=1"}, true},
+    {"demo",
+     {"method=flexdemo", "replicator.compression_chunk=4",
+      "replicator.compression_topk=2"},
+     true},
+    {"dadam", {"method=dadam", "mixer.topology=ring"}, false},
+    {"random", {"method=random"}, true},
+    {"striding", {"method=striding"}, true},
+    {"diloco", {"method=diloco", "mixer.outer_every=3"}, false},
+    {"muloco", {"method=muloco", "mixer.outer_every=4"}, false},
+    {"choco", {"method=dadam", "mixer.kind=choco", "mixer.topology=ring"}, false},
+    {"topk", {"method=topk"}, true},
+    {"powersgd", {"method=powersgd"}, true},
+};
+enum { METHODS = sizeof methods / sizeof *methods };
+
+static double draw_log(double least, double most) {
+    return least * exp(draw_share() * log(most / least));
+}
+
+void plan_draw(void) {
+    plan *p = &the_plan;
+    p->n = (int)draw_between(2, 5);
+    p->method = &methods[draw() % METHODS];
+    p->tls = draw_one_in(4);
+    p->mild = !draw_one_in(5);
+    p->kept = (int)draw_between(1, p->n);
+    p->silence_s = draw_log(1, 3);
+    p->pause_s = p->mild ? draw_log(60, 300)
+                         : draw_log(4, 40); /* longer than faults last */
+    p->join_steps = (int)draw_between(-1, 0);
+    p->compute_ns = (int64_t)(draw_log(8, 150) * (double)MS);
+    p->bound_ns = (p->mild ? 120 : 200) * SECOND;
+    w.preempt = (unsigned)draw_log(8, 300);
+    n_machines = p->n;
+    wire_loses = draw_one_in(4);
+    wire_secret = p->tls;
+    double byte_ns = draw_log(1, 2000), latency_ms = draw_log(0.02, 20);
+    for (int h = 1; h <= MAX_HOSTS; h++) {
+        snprintf(hosts[h].name, sizeof hosts[h].name, "host%d", h);
+        hosts[h].byte_ns = byte_ns;
+        hosts[h].latency_ns = (int64_t)(latency_ms * (0.5 + draw_share()) * (double)MS /
+                                        2);
+    }
+    trace("plan: %d processes, %s, %s, %s; silence %.2f, pause %.1f, join_steps %d, step "
+          "%.1f ms, "
+          "latency %.2f ms, %.2f MB/s",
+          p->n, p->method->name, p->tls ? "TLS" : "plain", p->mild ? "mild" : "hard",
+          p->silence_s, p->pause_s, p->join_steps, (double)p->compute_ns / (double)MS,
+          latency_ms, 1e3 / byte_ns);
+}
+
+/* --- faults --- */
+
+static bool lives_now(const life *l) {
+    return l->process && !l->ended && !l->process->dead;
+}
+
+static int draw_machine(void) { return (int)draw_between(1, n_machines); }
+
+static life *draw_life(void) {
+    life *found = NULL;
+    uint64_t n = 0;
+    for (int i = 0; i < n_lives; i++)
+        if (lives_now(lives[i]) && draw() % ++n == 0) found = lives[i];
+    return found;
+}
+
+static bool is_whole(void) {
+    for (int a = 1; a <= n_machines; a++)
+        for (int b = 1; b <= n_machines; b++)
+            if (links[a][b].cut_ns > w.now_ns || links[a][b].refuse_ns > w.now_ns)
+                return false;
+    return true;
+}
+
+/* Whether a mild run goes on without this process. The one that is kept takes part in the newest
+ * view and is heard; and of the members whose end nobody reports, and of those that live, the
+ * latter are more, or one of two (lib/member/quorum.c). */
+static bool may_die(const life *l, bool unseen) {
+    int64_t newest = 0;
+    const life *kept = NULL;
+    int n_unseen = unseen, n_live = -1, size = 0;
+    if (!the_plan.mild) return true;
+    for (int i = 0; i < n_lives; i++) {
+        if (lives[i]->view > newest) newest = lives[i]->view;
+        if (lives[i]->host == the_plan.kept && lives_now(lives[i])) kept = lives[i];
+    }
+    for (int i = 0; i < n_lives; i++) {
+        if (lives[i]->view != newest) continue;
+        size = lives[i]->size > size ? lives[i]->size : size;
+        n_unseen += lives[i]->unseen;
+        n_live += lives_now(lives[i]);
+    }
+    bool decides = n_live > n_unseen || (size == 2 && n_live == 1);
+    return decides && l->host != the_plan.kept && kept && kept->training &&
+           kept->view == newest && kept->process->asleep_ns <= w.now_ns && is_whole();
+}
+
+static void start_somebody(int at) {
+    if (draw_one_in(4)) return;
+    (void)life_begin(at, true,
+                     draw_one_in(3) ? 0 : (int64_t)(draw_log(0.05, 8) * (double)SECOND));
+}
+
+static void kill_guard(const life *l) {
+    for (int i = 0; i < w.n_processes; i++)
+        if (w.processes[i]->guard && w.processes[i]->host == l->host)
+            process_kill(w.processes[i]);
+}
+
+static void fault_kill(void) {
+    life *l = draw_life();
+    bool unseen = draw_one_in(5);
+    if (!l || !may_die(l, unseen)) return;
+    trace("FAULT: kill %s%s", l->process->name, unseen ? " and its guard" : "");
+    l->ended = true;
+    l->unseen = unseen;
+    process_kill(l->process);
+    if (unseen) {
+        kill_guard(l);
+        (void)life_begin(l->host, true, draw_between(0, 5000) * MS);
+    } else
+        start_somebody(l->host);
+}
+
+/* A fault that lasts s seconds: when it is over. */
+static int64_t lasts(double s) {
+    int64_t until_ns = w.now_ns + (int64_t)(s * (double)SECOND);
+    if (until_ns > the_plan.heal_ns) the_plan.heal_ns = until_ns;
+    return until_ns;
+}
+
+static void fault_suspend(void) {
+    life *l = draw_life();
+    if (!l) return;
+    double s = draw_log(0.2, 20);
+    trace("FAULT: suspend %s for %.3f s", l->process->name, s);
+    l->process->asleep_ns = lasts(s);
+}
+
+static void cut(int a, int b, int64_t until_ns) {
+    if (a != b && links[a][b].cut_ns < until_ns) links[a][b].cut_ns = until_ns;
+}
+
+static void fault_cut(void) {
+    int64_t until_ns = lasts(draw_log(0.3, 20));
+    int a = draw_machine(), b = draw_machine();
+    int kind = (int)draw_between(0, 3);
+    unsigned half = (unsigned)draw();
+    trace("FAULT: cut, kind %d, of %d, %d for %.3f s", kind, a, b,
+          (double)(until_ns - w.now_ns) / 1e9);
+    for (int x = 1; x <= n_machines; x++)
+        for (int y = 1; y <= n_machines; y++) {
+            bool one = kind == 0 && x == a && y == b;
+            bool two = kind == 1 && ((x == a && y == b) || (x == b && y == a));
+            bool all = kind == 2 && (x == a || y == a);
+            bool halves = kind == 3 && (half >> x & 1) != (half >> y & 1);
+            if (one || two || all || halves) cut(x, y, until_ns);
+        }
+}
+
+static void fault_reset(void) {
+    int a = draw_machine(), b = draw_machine();
+    if (a == b) return;
+    trace("FAULT: reset between %d and %d", a, b);
+    reset_between(a, b);
+}
+
+static void fault_refuse(void) {
+    int64_t until_ns = lasts(draw_log(0.3, 15));
+    int a = draw_machine(), b = draw_machine();
+    if (a == b) return;
+    trace("FAULT: firewall between %d and %d for %.3f s", a, b,
+          (double)(until_ns - w.now_ns) / 1e9);
+    links[a][b].refuse_ns = links[b][a].refuse_ns = until_ns;
+    reset_between(a, b);
+}
+
+static void fault_slow(void) {
+    int a = draw_machine(), b = draw_machine();
+    links[a][b].slow_ns = lasts(draw_log(0.2, 5));
+    links[a][b].delay_ns = (int64_t)(draw_log(0.02, 2) * (double)SECOND);
+    trace("FAULT: %d to %d is slow", a, b);
+}
+
+static void power_on(void *argument) {
+    host *h = argument;
+    int at = (int)(h - hosts);
+    host_on(at);
+    trace("host %d is up again", at);
+    (void)life_begin(at, true, draw_between(0, 2000) * MS);
+}
+
+static void fault_power(void) {
+    life *l = draw_life();
+    if (!l || !may_die(l, true)) return;
+    trace("FAULT: host %d has no power", l->host);
+    for (int i = 0; i < n_lives; i++)
+        if (lives[i]->host == l->host && lives_now(lives[i]))
+            lives[i]->ended = lives[i]->unseen = true;
+    host_off(l->host);
+    at_time(lasts(draw_log(0.5, 15)), power_on, &hosts[l->host]);
+}
+
+/* On a machine of its own. */
+static void fault_come(void) {
+    if (n_machines == MAX_HOSTS) return;
+    (void)life_begin(++n_machines, true, 0);
+}
+
+static void do_fault(void *argument) {
+    (void)argument;
+    switch (draw_between(0, 10)) {
+    case 0:
+    case 1:
+    case 2: fault_kill(); break;
+    case 3:
+    case 4: fault_suspend(); break;
+    case 5:
+    case 6: fault_cut(); break;
+    case 7: draw_one_in(2) ? fault_reset() : fault_refuse(); break;
+    case 8: fault_slow(); break;
+    case 9: fault_power(); break;
+    default: fault_come(); break;
+    }
+}
+
+void plan_schedule(void) {
+    int n = (int)draw_between(1, 7);
+    int64_t when_ns = w.now_ns, last_ns = 0;
+    for (int i = 0; i < n; i++) {
+        when_ns += (int64_t)((draw_one_in(2) ? draw_log(0.0001, 0.5) : draw_log(0.2, 8)) *
+                             (double)SECOND);
+        at_time(when_ns, do_fault, NULL);
+        if (when_ns > last_ns) last_ns = when_ns;
+    }
+    the_plan.heal_ns = last_ns + SECOND;
+}
