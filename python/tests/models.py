@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Small models and batches that every rank can make for itself."""
+"""Small models and batches that every rank can make for itself, where WEFT_TEST_DEVICE says."""
+
+import os
 
 import torch
 import torch.distributed as dist
+
+DEVICE = os.environ.get("WEFT_TEST_DEVICE", "cpu")
 
 
 def net(seed: int = 0) -> torch.nn.Module:
@@ -24,13 +28,15 @@ def net(seed: int = 0) -> torch.nn.Module:
             x = x + self.conv(x.transpose(1, 2)).transpose(1, 2)
             return self.head(torch.tanh(self.body(self.norm(x))))
 
-    return Net()
+    made = Net().to(DEVICE)
+    made.head.weight = made.embed.weight  # .to may have parted them
+    return made
 
 
 def batch(rank: int, step: int, rows: int = 4):
     g = torch.Generator().manual_seed(1000 * step + rank)
     tokens = torch.randint(0, 32, (rows, 12), generator=g)
-    return tokens, (tokens * 5 + 3) % 32
+    return tokens.to(DEVICE), ((tokens * 5 + 3) % 32).to(DEVICE)
 
 
 def loss_of(model, rank: int, step: int, rows: int = 4):
@@ -39,7 +45,8 @@ def loss_of(model, rank: int, step: int, rows: int = 4):
 
 
 def flat(model) -> torch.Tensor:
-    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+    """On the host."""
+    return torch.cat([p.detach().cpu().reshape(-1) for p in model.parameters()])
 
 
 def start_gloo() -> int:

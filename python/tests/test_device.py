@@ -5,7 +5,7 @@ import os
 
 import pytest
 import torch
-from models import flat, loss_of, net
+from models import DEVICE, flat, loss_of, net
 from ranks import run
 from test_methods import STEPS, Recorder, gradients
 
@@ -18,12 +18,12 @@ SHAPES = [(20, 26), (7, 11, 5), (33,), (3, 2), (9, 1)]  # nothing fits the chunk
 
 def directions(make, method, keys, shapes=SHAPES):
     rank = int(os.environ["RANK"])
-    params = [torch.nn.Parameter(torch.zeros(shape)) for shape in shapes]
+    params = [torch.nn.Parameter(torch.zeros(shape, device=DEVICE)) for shape in shapes]
     recorder = Recorder(params)
     opt = make(params, recorder, method=method, between="ranks", keys=keys)
     for t in range(STEPS):
         for p, g in zip(params, gradients(shapes, rank, t)):
-            p.grad = g.clone()
+            p.grad = g.clone().to(DEVICE)
         if t == 3:  # a step in which a rank has nothing to say of a tensor
             params[1].grad = None if rank else params[1].grad
         opt.step()
@@ -73,13 +73,13 @@ def test_topk_and_agreed_rows_are_libwefts(kind):
 
 
 def drawn():
-    params = [torch.nn.Parameter(torch.zeros(40, 3))]
+    params = [torch.nn.Parameter(torch.zeros(40, 3, device=DEVICE))]
     opt = DeviceOptimizer(params, method="random", between="ranks", lr=1.0,
                           replicator_compression_rate=0.25)
     rows = []
     for _ in range(4):
         before = params[0].detach().clone()
-        params[0].grad = torch.ones(40, 3)
+        params[0].grad = torch.ones(40, 3, device=DEVICE)
         opt.step()
         rows.append(((params[0] != before).sum(1) == 3).nonzero().flatten().tolist())
     return rows

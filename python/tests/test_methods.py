@@ -6,7 +6,7 @@ import os
 
 import pytest
 import torch
-from models import flat, loss_of, net
+from models import DEVICE, flat, loss_of, net
 from ranks import run
 
 import weft_sync.torch as weft
@@ -23,7 +23,7 @@ class Recorder(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None):
-        self.seen.append([p.grad.clone() for g in self.param_groups for p in g["params"]])
+        self.seen.append([p.grad.clone().cpu() for g in self.param_groups for p in g["params"]])
 
 
 def gradients(shapes, rank, step):
@@ -34,12 +34,12 @@ def gradients(shapes, rank, step):
 def directions(shapes, keys):
     """What the method makes of given gradients, step by step."""
     rank = int(os.environ["RANK"])
-    params = [torch.nn.Parameter(torch.zeros(shape)) for shape in shapes]
+    params = [torch.nn.Parameter(torch.zeros(shape, device=DEVICE)) for shape in shapes]
     recorder = Recorder(params)
     opt = weft.Optimizer(params, recorder, method="flexdemo", keys=keys)
     for t in range(STEPS):
         for p, g in zip(params, gradients(shapes, rank, t)):
-            p.grad = g.clone()
+            p.grad = g.clone().to(DEVICE)
         opt.step()
     return recorder.seen
 

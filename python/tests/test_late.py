@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""What an accelerator would show, by a device that does all as late as one may (late/device.cpp)."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from models import DEVICE, batch, net
+from ranks import fork, run
+
+import weft_sync.torch as weft
+from weft_sync import _copies
+from weft_sync.device import DeviceMix, DeviceOptimizer
+
+HERE = pathlib.Path(__file__).resolve().parent
+on_it = pytest.mark.skipif(DEVICE != "late", reason="run by test_the_package_on_a_late_device")
+#: what of other files is run there beside this one
+TESTS = ["test_methods.py::test_demo_is_the_published_rule", "test_methods.py::test_agreed_rows", "test_average.py",
+         "test_clip.py::test_clipping_each_processes_own_gradients_is_told",
+         "test_device.py::test_demo_is_libwefts", "test_device.py::test_topk_and_agreed_rows_are_libwefts",
+         "test_device.py::test_random_rows_are_the_same_everywhere",
+         "test_lost.py::test_the_others_go_on_when_one_is_killed", "test_lost.py::test_who_has_fewer_steps_is_gone_on_without",
+         "test_again.py::test_a_cell_runs_again"]
+
+
+CAN_BUILD = shutil.which("ninja") and shutil.which("c++") and hasattr(torch, "accelerator")
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="it is where this runs")
+@pytest.mark.skipif(not CAN_BUILD, reason="it wants ninja, a compiler of C++ and torch 2.6")
+def test_the_package_on_a_late_device():
+    """In a process of its own: autograd must not have begun before a device is registered."""
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, *(str(HERE / t) for t in TESTS)]
+    done = subprocess.run(words, env={**os.environ, "WEFT_TEST_DEVICE": "late"}, capture_output=True,
+                          text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@on_it
+def test_it_is_late_and_counts():
+    import late
+    with late.counted() as cost:
+        x = torch.ones(1000).to("late")
+        y = x * 2
+        event = torch.Event("late")
+        event.record()
+        assert not event.query()
+        host = torch.empty(1000, pin_memory=True).zero_()
+        host.copy_(y, non_blocking=True)
+        assert host.sum() == 0
+        event.synchronize()
+        assert event.query() and host.sum() == 0
+        assert y.sum().item() == 2000 and host.sum() == 2000
+    assert cost[0][:3] == (4000, 4000, 3)  # to("late") waits, synchronize, and item
+
+
+@on_it
+def test_its_memory_is_not_the_hosts():
+    import ctypes
+    x = torch.ones(4, device="late")
+    reader = fork.Process(target=lambda: ctypes.c_float.from_address(x.data_ptr()).value)
+    reader.start()
+    reader.join()
+    assert reader.exitcode == -signal.SIGSEGV
+
+
+@on_it
+def test_it_computes_what_the_host_computes():
+    (tokens, wanted), grads = batch(0, 0), []
+    for device in ("cpu", "late"):
+        model = net().to(device)
+        model.head.weight = model.embed.weight
+        loss = torch.nn.functional.cross_entropy(model(tokens.to(device)).flatten(0, 1), wanted.to(device).flatten())
+        loss.backward()
+        grads.append([p.grad.cpu() for p in model.parameters()])
+    for a, b in zip(*grads, strict=True):
+        assert (a - b).abs().max() < 1e-5
+
+
+def wrong(copies):
+    """What goes wrong with these copies: words, none if all is well."""
+    import late
+    found = []
+    numbers = torch.arange(5000.)
+    x = numbers.to("late")
+    with late.counted() as cost:
+        made = x * 2
+        arrival = copies.down(made)
+        del made
+    found += ["down waits"] * (cost[0].waits > 0)
+    torch.accelerator.synchronize() if arrival.here() else torch.accelerator.current_stream().synchronize()
+    torch.ones(5000, device="late")  # where it was
+    found += ["down"] * (not torch.equal(arrival.host(), numbers * 2))
+    arrival = copies.down(x * 3)  # nobody has waited for computing here
+    found += ["down of the stream"] * (not torch.equal(arrival.host(), numbers * 3))
+    with late.counted() as cost:
+        came = copies.up(numbers)
+        made = came * 5
+        del came
+    found += ["up waits"] * (cost[0].waits > 0)
+    copies._up.synchronize()
+    found += ["up freed"] * (not torch.equal(made.cpu(), numbers * 5))
+    made = copies.up(numbers) * 7
+    found += ["up"] * (not torch.equal(made.cpu(), numbers * 7))
+    return found
+
+
+MUTATIONS = {
+    "down before it is computed": ("self._down.wait_event(computed)", "pass"),
+    "down of what is freed": ("self._used_by(tensor, self._down)", "pass"),
+    "down to pageable memory": ("host = self._pinned(tensor)", "host = torch.empty_like(tensor, device='cpu')"),
+    "down without waiting": ("self._event.synchronize()", "pass"),
+    "up that is used before": ("current.wait_event(arrived)", "pass"),
+    "up that is freed": ("self._used_by(there, current)", "pass"),
+    "up from pageable memory": ("pinned = self._pinned(host).copy_(host)", "pinned = host"),
+}
+
+
+@on_it
+def test_copies_are_right_and_each_wait_of_theirs_is_needed():
+    device = torch.device("late")
+    assert wrong(_copies.copies_for(device)) == []
+    source = pathlib.Path(_copies.__file__).read_text()
+    for name, (line, instead) in MUTATIONS.items():
+        assert source.count(line) == 1, line
+        mutant = {"__name__": "weft_sync._mutant", "__package__": "weft_sync"}
+        exec(source.replace(line, instead), mutant)
+        assert wrong(mutant["copies_for"](device)), name
+
+
+WAYS = {"ddp, AdamW inside": (weft.Optimizer, True, dict(method="ddp")),
+        "ddp": (weft.Optimizer, False, dict(method="ddp", lr=1e-3)),
+        "flexdemo": (weft.Optimizer, False, dict(method="flexdemo", lr=1e-3, replicator_sign=False)),
+        "flexdemo there": (DeviceOptimizer, False, dict(method="flexdemo", lr=1e-3, replicator_sign=False)),
+        "muloco": (weft.Optimizer, False, dict(method="muloco", lr=1e-3, mixer_outer_every=2)),
+        "gossip": (weft.Mix, True, dict(method="dadam")),
+        "diloco": (weft.Mix, True, dict(method="diloco", mixer_outer_every=2)),
+        "diloco there": (DeviceMix, True, dict(method="diloco", mixer_outer_every=2, mixer_values="int8")),
+        "choco there": (DeviceMix, True, dict(method="dadam", mixer_kind="choco", mixer_values="int8"))}
+
+
+def trained(way, device):
+    kind, inside, keys = WAYS[way]
+    rank, model = int(os.environ["RANK"]), net().to(device)
+    model.head.weight = model.embed.weight
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3) if inside else None
+    opt = kind(model, *([inner] if inside else []), between="ranks", **keys)
+    for t in range(5):
+        tokens, wanted = (x.to(device) for x in batch(rank, t))
+        loss = torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), wanted.flatten())
+        loss.backward()
+        inner.step() if isinstance(opt, (weft.Mix, DeviceMix)) else opt.step(loss)
+        (inner or opt).zero_grad()
+    return [p.detach().cpu() for p in model.parameters()]
+
+
+@on_it
+@pytest.mark.parametrize("way", WAYS)
+def test_training_is_what_it_is_on_the_host(way):
+    """A wait that is missing is a NaN, or far off; an order of sums is not."""
+    for ours, theirs in zip(run(trained, 2, way, "late"), run(trained, 2, way, "cpu")):
+        for a, b in zip(ours, theirs, strict=True):
+            assert ((a - b).abs() < 1e-4).float().mean() > 0.99
