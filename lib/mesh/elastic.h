@@ -167,14 +167,14 @@ void wefti_elastic_forget_missed(weft_mesh *mesh);
 enum {
     WEFTI_WAY_BACK_BYTES = 1024,
     WEFTI_VIEW_SHIFT = 5,
-    WEFTI_MAX_VIEWS = (1 << 10) - WEFTI_ROUNDS,
-    WEFTI_CHANNEL_PART = 0x8000,   /* + the lost rank: a part that was meant for it */
-    WEFTI_NOTICE_MOST = 1 << 20,   /* bytes */
-    WEFTI_CHANNEL_NOTICE = 0xfffc, /* empty: asks what must be equal in all; else the
-                                      answer */
-    WEFTI_CHANNEL_RELAY = 0xfffd,  /* a lost rank's message, from a rank that has it */
-    WEFTI_CHANNEL_ASK = 0xfffe,    /* asks for such a message */
-    WEFTI_CHANNEL_MEMBER = 0xffff  /* between the membership machines */
+    WEFTI_MAX_VIEWS = (1 << 25) - WEFTI_ROUNDS, /* 15 years of 250 changes an hour */
+    WEFTI_CHANNEL_PART = 1 << 30,      /* + the lost rank: a part that was meant for it */
+    WEFTI_NOTICE_MOST = 1 << 20,       /* bytes */
+    WEFTI_CHANNEL_NOTICE = 0x7ffffffc, /* empty: asks what must be equal in all; else the
+                                          answer */
+    WEFTI_CHANNEL_RELAY, /* a lost rank's message, from a rank that has it */
+    WEFTI_CHANNEL_ASK,   /* asks for such a message */
+    WEFTI_CHANNEL_MEMBER /* between the membership machines */
 };
 
 /* The position of a message in the terms of the membership machine. */

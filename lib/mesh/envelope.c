@@ -9,18 +9,16 @@
 
 static const char magic[4] = {'w', 'e', 'f', 'M'};
 
-enum { VERSION = 1 };
-
-/* No message is longer; a petabyte would mean damage. */
-static const uint64_t max_bytes = (uint64_t)1 << 50;
+enum { VERSION = 2 };
 
 void wefti_envelope_encode(const wefti_envelope *envelope, unsigned char *out) {
     memcpy(out, magic, sizeof magic);
     out[4] = VERSION;
     out[5] = (unsigned char)envelope->kind;
-    wefti_put_u16(out + 6, (uint32_t)envelope->channel);
-    wefti_put_u64(out + 8, (uint64_t)envelope->tag);
-    wefti_put_u64(out + 16, (uint64_t)envelope->n_bytes);
+    wefti_put_u32(out + 6, (uint32_t)envelope->n_bytes);
+    wefti_put_u16(out + 10, (uint32_t)(envelope->n_bytes >> 32));
+    wefti_put_u32(out + 12, (uint32_t)envelope->channel);
+    wefti_put_u64(out + 16, (uint64_t)envelope->tag);
 }
 
 bool wefti_envelope_decode(const unsigned char *bytes, int64_t n_arrived,
@@ -29,13 +27,14 @@ bool wefti_envelope_decode(const unsigned char *bytes, int64_t n_arrived,
     if (n_arrived < WEFTI_ENVELOPE_BYTES || memcmp(bytes, magic, sizeof magic) != 0 ||
         bytes[4] != VERSION)
         return false;
-    uint64_t n_bytes = wefti_get_u64(bytes + 16);
+    uint32_t channel = wefti_get_u32(bytes + 12);
     out->kind = (wefti_envelope_kind)bytes[5];
-    out->channel = (int)wefti_get_u16(bytes + 6);
-    out->tag = (int64_t)wefti_get_u64(bytes + 8);
-    out->n_bytes = (int64_t)n_bytes;
+    out->channel = (int)(channel & INT32_MAX);
+    out->tag = (int64_t)wefti_get_u64(bytes + 16);
+    out->n_bytes = (int64_t)wefti_get_u32(bytes + 6) | (int64_t)wefti_get_u16(bytes + 10)
+                                                           << 32;
     if (bytes[5] < WEFTI_ENVELOPE_HELLO || bytes[5] > WEFTI_ENVELOPE_BYE) return false;
-    if (n_bytes > max_bytes) return false;
+    if (channel > INT32_MAX) return false;
     if (out->kind == WEFTI_ENVELOPE_LONG) return n_arrived == WEFTI_ENVELOPE_BYTES;
-    return n_bytes == (uint64_t)(n_arrived - WEFTI_ENVELOPE_BYTES);
+    return out->n_bytes == n_arrived - WEFTI_ENVELOPE_BYTES;
 }

@@ -9,11 +9,11 @@
  *
  *     offset bytes
  *          0    4  magic "wefM"
- *          4    1  version, 1
+ *          4    1  version, 2
  *          5    1  kind
- *          6    2  channel of the communicator
- *          8    8  tag
- *         16    8  bytes of the message
+ *          6    6  bytes of the message
+ *         12    4  channel of the communicator, below 2^31
+ *         16    8  tag
  *
  * A short message follows at once; a long one comes in pieces: messages without an
  * envelope, in order, whose sum is its length. */

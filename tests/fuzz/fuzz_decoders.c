@@ -32,7 +32,7 @@ static void decode_envelope(const uint8_t *data, size_t size) {
     wefti_envelope out;
     if (!wefti_envelope_decode(data, (int64_t)size, &out)) return;
     require(out.kind >= WEFTI_ENVELOPE_HELLO && out.kind <= WEFTI_ENVELOPE_BYE);
-    require(out.n_bytes >= 0 && out.channel >= 0 && out.channel < 1 << 16);
+    require(out.n_bytes >= 0 && out.channel >= 0);
     if (out.kind != WEFTI_ENVELOPE_LONG)
         require(out.n_bytes == (int64_t)size - WEFTI_ENVELOPE_BYTES);
 }

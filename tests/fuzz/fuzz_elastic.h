@@ -4,11 +4,14 @@
  * is of the membership itself. A mesh of four ranks in two sites without a thread; rank 3 is lost,
  * this is rank 0. The bytes are messages one after another,
  *
- *     sender u8 | channel u16 | tag i64 | length u8 | that many bytes       cut off where they end
+ *     sender u8 | channel i16 | tag i64 | length u8 | that many bytes       cut off where they end
+ *
+ * (channels below 0 are counted from 2^31 down, where those without a communicator are),
  *
  * and after them the law of a mesh holds: each message is in one list, of a rank that exists. */
 #pragma once
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +90,7 @@ static size_t hear_message(hearing *h, const unsigned char *bytes, size_t n) {
     wefti_arrival *arrival = wefti_incoming_room(&h->mesh, (int64_t)length);
     must(arrival != NULL);
     arrival->sender = 1 + bytes[0] % (HEARERS - 1);
-    arrival->channel = (int)wefti_get_u16(bytes + 1);
+    arrival->channel = (int16_t)wefti_get_u16(bytes + 1) & INT_MAX;
     arrival->tag = (int64_t)wefti_get_u64(bytes + 3);
     arrival->n_bytes = (int64_t)length;
     arrival->taken = arrival->mine = false;

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* A run whose membership changes all the time (lib/mesh/elastic_worlds.c): in each of very many
+ * views a rank gets the messages of its own world and none of the world before. A mesh of three
+ * ranks without a thread; what is sent goes through its envelope and comes back as if the rank
+ * that it was sent to had sent it. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "check.h"
+#include "mesh/elastic.h"
+#include "hub.h"
+
+enum { RANKS = 3, PER_HOUR = 250 /* a fault every 29 s, and the return */ };
+
+typedef struct still {
+    weft_ctx *ctx;
+    weft_mesh mesh;
+    weft_transport transport;
+    wefti_peer peers[RANKS];
+    int numbers[RANKS];
+    wefti_comm *comm;
+} still;
+
+static void begin(still *s) {
+    static const weft_transport_ops ops = {.struct_size = sizeof ops, .name = "none"};
+    static const char *const hosts[RANKS] = {"a", "b", "c"};
+    const wefti_world_shape shape = {
+        .replicas = RANKS, .shards = 1, .replicas_per_node = 1, .sites = 1};
+    const wefti_elastic_setup setup = {.shards = 1,
+                                       .sites = 1,
+                                       .per_site = RANKS,
+                                       .units = 2,
+                                       .run = 5,
+                                       .policy = {.silence_s = 1e6, .pause_s = 1e6}};
+    *s = (still){.transport = {.ops = &ops, .size = RANKS, .host = hosts}};
+    for (int r = 0; r < RANKS; r++) s->numbers[r] = r;
+    assert_int_equal(weft_ctx_create(&s->ctx), WEFT_OK);
+    assert_int_equal(wefti_world_init(s->ctx, &s->mesh.world, &wefti_remote_ops, &shape),
+                     WEFT_OK);
+    s->mesh.ctx = s->ctx;
+    s->mesh.transport = &s->transport;
+    s->mesh.peers = s->peers;
+    s->mesh.n_slots = RANKS;
+    s->mesh.world.n_here = 1;
+    s->mesh.peer_of = s->mesh.rank_of = s->numbers;
+    assert_int_equal(pthread_mutex_init(&s->mesh.lock, NULL), 0);
+    assert_int_equal(pthread_cond_init(&s->mesh.changed, NULL), 0);
+    assert_int_equal(pthread_cond_init(&s->mesh.wake, NULL), 0);
+    assert_int_equal(wefti_elastic_start(s->ctx, &s->mesh, &setup), WEFT_OK);
+}
+
+static void end(still *s) {
+    wefti_comm_destroy(s->comm);
+    wefti_elastic_destroy(&s->mesh);
+    while (s->mesh.all_parcels) {
+        wefti_parcel *next = s->mesh.all_parcels->next_all;
+        WEFTI_FREE(s->ctx, s->mesh.all_parcels->own, s->mesh.all_parcels);
+        s->mesh.all_parcels = next;
+    }
+    while (s->mesh.all_arrivals) {
+        wefti_arrival *next = s->mesh.all_arrivals->next_all;
+        WEFTI_FREE(s->ctx, s->mesh.all_arrivals->data, s->mesh.all_arrivals);
+        s->mesh.all_arrivals = next;
+    }
+    pthread_cond_destroy(&s->mesh.wake);
+    pthread_cond_destroy(&s->mesh.changed);
+    pthread_mutex_destroy(&s->mesh.lock);
+    pthread_mutex_destroy(&s->mesh.world.failure_lock);
+    assert_int_equal(weft_ctx_bytes_held(s->ctx), 0);
+    weft_ctx_destroy(s->ctx);
+}
+
+static void enter(still *s, int64_t view) {
+    wefti_elastic_world world;
+    s->mesh.elastic->view = view;
+    wefti_comm_destroy(s->comm);
+    assert_int_equal(wefti_elastic_enter(s->ctx, &s->mesh, &world), WEFT_OK);
+    assert_int_equal(
+        wefti_world_join(s->ctx, &s->mesh.world, 0, WEFTI_GROUP_REPLICA, 0, &s->comm),
+        WEFT_OK);
+}
+
+/* The envelope of what was sent is read, and the message arrives from that rank; relayed: from
+ * another one, for the rank is lost. */
+static void bring_back(still *s, bool relayed) {
+    wefti_parcel *parcel = wefti_parcels_pop(&s->mesh.submitted);
+    wefti_envelope envelope;
+    while (parcel->envelope.channel == WEFTI_CHANNEL_MEMBER) /* signs of life */
+        parcel = wefti_parcels_pop(&s->mesh.submitted);
+    assert_true(wefti_envelope_decode(
+        parcel->bytes, WEFTI_ENVELOPE_BYTES + parcel->envelope.n_bytes, &envelope));
+    uint32_t about[2] = {(uint32_t)parcel->peer, (uint32_t)envelope.channel};
+    size_t n = (size_t)envelope.n_bytes;
+    wefti_arrival *arrival = wefti_incoming_room(&s->mesh, (int64_t)(n + sizeof about));
+    assert_non_null(arrival);
+    memcpy(arrival->data, parcel->bytes + WEFTI_ENVELOPE_BYTES, n);
+    memcpy((char *)arrival->data + n, about, sizeof about);
+    arrival->sender = relayed ? RANKS - parcel->peer : parcel->peer;
+    arrival->channel = relayed ? WEFTI_CHANNEL_RELAY : envelope.channel;
+    arrival->tag = envelope.tag;
+    arrival->n_bytes = envelope.n_bytes + (relayed ? (int64_t)sizeof about : 0);
+    arrival->taken = arrival->mine = false;
+    s->mesh.elastic->departed[parcel->peer] = relayed;
+    if (!wefti_elastic_takes(&s->mesh, arrival)) fail_msg("not taken");
+    s->mesh.elastic->departed[parcel->peer] = false;
+}
+
+/* A message of this world that is not received is gone in the next one. */
+static void live_through(still *s, int64_t view) {
+    const int64_t tag = wefti_comm_tag(3, 1, 0);
+    wefti_received got = {0};
+    enter(s, view);
+    assert_null(s->mesh.posted);
+    for (int peer = 1; peer < RANKS; peer++) {
+        int64_t said = 2 * view + peer;
+        assert_int_equal(wefti_comm_send(s->comm, peer, tag, &said, sizeof said),
+                         WEFT_OK);
+        bring_back(s, peer == 2);
+    }
+    for (int peer = 1; peer < RANKS; peer++) {
+        assert_int_equal(wefti_comm_receive_piece(s->comm, peer, tag, sizeof view,
+                                                  WEFTI_PIECE_OWN, &got),
+                         WEFT_OK);
+        if (!got.view) fail_msg("view %lld: no message of %d", (long long)view, peer);
+        assert_int_equal(*(const int64_t *)got.view, 2 * view + peer);
+    }
+    s->mesh.elastic->stable = 3;
+}
+
+static void messages_of_every_view_are_its_own(void **state) {
+    const int64_t year = (int64_t)PER_HOUR * 24 * 365;
+    still s;
+    assert_true(year < WEFTI_MAX_VIEWS);
+    begin(&s);
+    for (int64_t view = 1; view <= 3000; view++) live_through(&s, view);
+    for (int64_t view = year - 3; view < year; view++) live_through(&s, view);
+    for (int64_t view = WEFTI_MAX_VIEWS - 2; view < WEFTI_MAX_VIEWS; view++)
+        live_through(&s, view);
+    end(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_of_every_view_are_its_own)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
