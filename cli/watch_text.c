@@ -9,7 +9,7 @@
  *       wire 3.10 MB/step, 85% hidden, 3.7 GB so far
  *       node 0, host: 1.9 of 2 cores, 640 MB, network out 12 MB/s, in 12 MB/s
  *       predicted 230 ms/step (205 to 260)                     with a prediction
- *       3 ranks since step 800: lost 1, 41 ms; 2 changes in all        with changes */
+ *       3 ranks since step 800: lost 1, 41 ms; 2 changes in all, 98.2% of the rows */
 #include "watch.h"
 
 #include <errno.h>
@@ -156,7 +156,7 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
 }
 
 /* Prints the last change of membership, and the number of changes. */
-static void print_views(const json_t *views) {
+static void print_views(const json_t *views, double participation) {
     const json_t *view, *last = NULL;
     char stall[32];
     size_t i;
@@ -175,7 +175,9 @@ static void print_views(const json_t *views) {
     if (lost > 0) printf(": lost %zu", lost);
     if (joined > 0) printf("%s %zu came", lost > 0 ? "," : ":", joined);
     if (isfinite(stall_s)) printf(", %s", time_text(stall_s, stall, sizeof stall));
-    printf("; %d change%s in all\n", changes, changes > 1 ? "s" : "");
+    printf("; %d change%s in all", changes, changes > 1 ? "s" : "");
+    if (isfinite(participation)) printf(", %.4g%% of the rows", 100 * participation);
+    printf("\n");
 }
 
 /* The newest number of a node's column. */
@@ -218,7 +220,7 @@ static void print_run(const json_t *run) {
     print_curve(steps);
     print_speed(summary, json_object_get(run, "prediction"));
     print_nodes(json_object_get(run, "nodes"));
-    print_views(json_object_get(run, "views"));
+    print_views(json_object_get(run, "views"), number(summary, "participation"));
 }
 
 static weft_status show(const watched *w, bool once) {

@@ -117,7 +117,8 @@ static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run) 
         {"wire_bytes_out", wefti_column_mean(s, WEFTI_WIRE_OUT)},
         {"wire_bytes_in", wefti_column_mean(s, WEFTI_WIRE_IN)},
         {"local_bytes_out", wefti_column_mean(s, WEFTI_LOCAL_OUT)},
-        {"wire_total", wefti_column_total(s, WEFTI_WIRE_OUT)}};
+        {"wire_total", wefti_column_total(s, WEFTI_WIRE_OUT)},
+        {"participation", wefti_column_mean(s, WEFTI_PARTICIPATION)}};
     put_numbers(ctx, out, values, sizeof values / sizeof values[0]);
 }
 

@@ -41,6 +41,7 @@ static const char *const names[WEFTI_N_COLUMNS] = {"step",
                                                    "consensus_distance",
                                                    "exact_consensus_distance",
                                                    "local_validation_loss",
+                                                   "participation",
                                                    "steps",
                                                    "wire_total",
                                                    "smooth_loss"};
@@ -242,8 +243,9 @@ static void keep_extremes(const double *column, int64_t begin, int64_t end, bool
 
 weft_status wefti_rows_pick(weft_ctx *ctx, const wefti_rows *rows, int64_t limit,
                             int64_t **picked, int64_t *n_picked) {
-    static const wefti_column by[] = {WEFTI_LOSS,     WEFTI_VALIDATION, WEFTI_STEP_S,
-                                      WEFTI_WIRE_OUT, WEFTI_GRAD_NORM,  WEFTI_CONSENSUS};
+    static const wefti_column by[] = {
+        WEFTI_LOSS,      WEFTI_VALIDATION, WEFTI_STEP_S,       WEFTI_WIRE_OUT,
+        WEFTI_GRAD_NORM, WEFTI_CONSENSUS,  WEFTI_PARTICIPATION};
     enum { N_BY = sizeof by / sizeof by[0] };
     bool *keep;
     int64_t n = rows->n, ranges = limit / (2 * N_BY) > 0 ? limit / (2 * N_BY) : 1;

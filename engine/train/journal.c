@@ -18,13 +18,13 @@
 #include "train/exporter.h"
 #include "train/settings.h"
 
-enum { MAX_FIGURES = 26, MOST_LINES = 20000 };
+enum { MAX_FIGURES = 28, MAX_SCALARS = 16, MOST_LINES = 20000 };
 
 /* Sums over the steps since the last line. */
 typedef struct sums {
     int64_t n;
     double loss, tokens, mfu_s, wire_out, wire_in, local_out, local_in;
-    double compute_s, exchange_s, wait_s, step_s, late;
+    double compute_s, exchange_s, wait_s, step_s, late, participation;
 } sums;
 
 struct wefti_journal {
@@ -95,7 +95,7 @@ static wefti_metric real(const char *name, double value) {
 
 static weft_status write_step_events(wefti_journal *journal, const weft_step_record *r) {
     if (!journal->events) return WEFT_OK;
-    const wefti_scalar scalars[] = {
+    wefti_scalar scalars[MAX_SCALARS] = {
         {"train/loss", r->loss},
         {"train/lr", r->lr},
         {"train/grad_norm", r->grad_norm},
@@ -109,12 +109,15 @@ static weft_status write_step_events(wefti_journal *journal, const weft_step_rec
         {"wire/bytes_in", (double)r->wire_bytes_in},
         {"memory/peak_bytes", (double)r->memory_bytes},
         {"memory/rank_bytes", (double)r->memory_rank_bytes},
-        {"train/consensus_distance", r->consensus_distance},
     };
-    int n = sizeof scalars / sizeof scalars[0];
+    int n = 0;
+    while (scalars[n].tag) n++;
+    if (!isnan(r->consensus_distance))
+        scalars[n++] = (wefti_scalar){"train/consensus_distance", r->consensus_distance};
+    if (r->ranks > 0)
+        scalars[n++] = (wefti_scalar){"train/participation", r->participation};
     return wefti_tfevents_write(journal->ctx, journal->events, r->step,
-                                wefti_unix_now_s(), scalars,
-                                isnan(r->consensus_distance) ? n - 1 : n);
+                                wefti_unix_now_s(), scalars, n);
 }
 
 /* since: the steps that the line stands for. */
@@ -148,6 +151,10 @@ static weft_status write_step(wefti_journal *journal, const weft_step_record *r,
         row[n++] = real("consensus_distance", r->consensus_distance);
     if (r->mean_of_all >= 0) row[n++] = integer("mean_of_all", r->mean_of_all);
     if (r->late >= 0) row[n++] = integer("late", r->late);
+    if (r->ranks > 0) {
+        row[n++] = integer("ranks", r->ranks);
+        row[n++] = real("participation", r->participation);
+    }
     if (since->n > 1) {
         row[n++] = integer("steps", since->n);
         row[n++] = real("mean_loss", since->loss / (double)since->n);
@@ -176,6 +183,7 @@ static void count(sums *s, const weft_step_record *r) {
     s->wait_s += r->wait_s;
     s->step_s += r->step_s;
     s->late += (double)r->late;
+    s->participation += r->participation;
 }
 
 static int64_t whole(double sum, int64_t n) { return (int64_t)(sum / (double)n + 0.5); }
@@ -197,6 +205,7 @@ static weft_step_record mean_of(const weft_step_record *last, const sums *s) {
     r.hidden_share = s->exchange_s > 0 ? fmax(0, 1 - s->wait_s / s->exchange_s) : 1;
     r.step_s = s->step_s / n;
     if (r.late >= 0) r.late = whole(s->late, s->n);
+    r.participation = s->participation / n;
     return r;
 }
 

@@ -199,6 +199,10 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     record.loss = agreed->loss_sum /
                   ((double)(job->rows_per_rank * job->T) * agreed->counted);
     record.consensus_distance = wefti_rank_consensus(t->slot->state, agreed);
+    if (run->prepared->bootstrap.mesh && run->prepared->bootstrap.mesh->elastic) {
+        record.ranks = job->W;
+        record.participation = agreed->counted / job->W;
+    }
     result->loss = record.loss;
     result->wire_bytes += record.wire_bytes_out;
     run->prepared->exchange_s += record.exchange_s;

@@ -43,6 +43,8 @@ typedef struct weft_step_record {
     double left_s;             /* estimate of the time to the last step */
     int64_t memory_rank_bytes; /* held by the first rank itself: parameters, gradients,
                                   state, activations, messages */
+    int64_t ranks;             /* members of the step, if membership may change; else 0 */
+    double participation;      /* share of them whose rows counted */
 } weft_step_record;
 
 typedef struct weft_eval_record {

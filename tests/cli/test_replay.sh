@@ -40,6 +40,11 @@ for s in lines:
         assert s['complete'] and s['view'] == 1 and s['step'] < views[1]['step']
         gone = {place for place, host, why in views[1]['lost']}
         assert all(sender in gone for _, _, sender, _, _ in s['skipped'])
+silent = {s['step'] for s in lines if 'skipped' in s and any(channel == 0 for channel, *_ in s['skipped'])}
+for s in (s for s in steps if 'loss' in s):
+    n = len(views[s['step'] >= views[1]['step']]['members'])
+    left = n - len(views[1]['lost']) if s['step'] in silent else n
+    assert (s['ranks'], s['participation']) == (n, left / n), (s, n, left)
 P
 }
 

@@ -61,6 +61,8 @@ function tilesOf(run) {
         tile('Time of a step', short(s.step_s, 'time'), `${short(s.mfu, 'share')} of peak`),
         drawable(s.grad_norm) ? tile('Gradient norm', short(s.grad_norm), 'last step, before clipping') : null,
         tile('Wire per step', short(s.wire_bytes_out, 'bytes'), `${short(s.wire_total, 'bytes')} in all`),
+        s.participation < 1 ? tile('Participation', short(s.participation, 'share'), 'ranks whose rows counted')
+                            : null,
         tile('Exchange hidden', short(s.hidden_share, 'share'), `${short(s.wait_s, 'time')} exposed`),
         drawable(s.memory_rank_bytes)
             ? tile('Memory of a rank', short(s.memory_rank_bytes, 'bytes'),
@@ -81,6 +83,7 @@ const comparedColumns = [
     ['wire in all', 'wire_total', 'bytes', Math.min],
     ['wait per step', 'wait_s', 'time', Math.min],
     ['hidden', 'hidden_share', 'share'],
+    ['participation', 'participation', 'share', Math.max],
     ['FLOP use', 'mfu', 'share', Math.max],
     ['memory of a rank', 'memory_rank_bytes', 'bytes'],
     ['memory', 'memory_bytes', 'bytes'],
@@ -461,6 +464,10 @@ function plainCharts(data) {
             {note: 'before each mixing'}
         ],
         ['late', 'Late messages', {title: 'messages per step', kind: 'count'}, [['', 'late', 6, 'thin']]],
+        [
+            'participation', 'Participation', {title: 'ranks whose rows counted', kind: 'share'},
+            [['', 'participation', 7, 'thin']]
+        ],
         ['lr', 'Learning rate', {title: '', kind: 'plain'}, [['', 'lr', 4, 'line']]],
         ['gradient', 'Gradient norm', {title: '', kind: 'plain'}, [['', 'grad_norm', 6, 'thin']], {log: true}],
         ['update', 'Update norm', {title: '', kind: 'plain'}, [['', 'update_norm', 3, 'thin']], {log: true}],

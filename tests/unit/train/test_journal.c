@@ -57,6 +57,8 @@ static void write_steps(int64_t log_every) {
                                     .consensus_distance = NAN,
                                     .mean_of_all = -1,
                                     .late = -1,
+                                    .ranks = 4,
+                                    .participation = i == 3 ? 0.5 : 1,
                                     .wire_bytes_out = 10 * i,
                                     .exchange_s = 1,
                                     .wait_s = i > 5,
@@ -83,6 +85,9 @@ static void skipped_steps_are_in_the_means(void **state) {
     assert_true(some.steps.column[WEFTI_STEP_S][1] == 6.5);
     assert_true(some.steps.column[WEFTI_WAIT][1] == 0.75);
     assert_true(some.steps.column[WEFTI_TOKENS_PER_S][1] == 400 / 26.0);
+    assert_true(all.steps.column[WEFTI_PARTICIPATION][2] == 0.5);
+    assert_true(some.steps.column[WEFTI_PARTICIPATION][0] == 0.875);
+    assert_true(some.steps.column[WEFTI_PARTICIPATION][2] == 1);
     static const wefti_column sums[] = {WEFTI_WIRE_OUT, WEFTI_TOKENS, WEFTI_STEP_S,
                                         WEFTI_EXCHANGE, WEFTI_WAIT};
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
