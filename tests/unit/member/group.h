@@ -19,6 +19,7 @@ typedef struct group {
     bool deaf[MOST]; /* messages to it are lost */
     int installs[MOST], frozen[MOST];
     wefti_member_out out[MOST];
+    wefti_member_record record[MOST]; /* the last one that its host keeps */
     int sent[WEFTI_SAY_KINDS];
     bool cut[MOST][MOST];       /* messages between these two are lost */
     wefti_member_policy policy; /* what is 0 is the default */
@@ -50,6 +51,7 @@ static inline void ask_votes(group *g, int i, const wefti_vote *vote) {
 static inline void do_action(group *g, int i, const wefti_member_action *a) {
     if (a->kind == WEFTI_DO_INSTALL) g->installs[i]++;
     if (a->kind == WEFTI_DO_OUT) g->out[i] = a->out;
+    if (a->kind == WEFTI_DO_RECORD) g->record[i] = a->record;
     if (a->kind != WEFTI_DO_SEND) return;
     int to = (int)a->peer.incarnation - 1;
     g->sent[a->bytes[5]]++;

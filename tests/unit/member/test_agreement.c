@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+/* The rules of Paxos, message by message (lib/member/change.c, events.c): what a member
+ * answers, what a leader counts, what a view has to have before it is believed. Five machines;
+ * nothing is delivered but what the case says. */
+#include "group.h"
+#include "member/memberstate.h"
+
+enum { HEARS = 3 }; /* the machine that a case is about */
+
+/* Views that could follow the first one; two cannot. */
+typedef enum which { NO_VIEW, VIEW_A, VIEW_B, OTHER_BRANCH, TOO_LATE } which;
+
+typedef struct said {
+    wefti_message_kind kind;
+    int from;
+    uint64_t counter;
+    int leader;
+    which view;
+} said;
+
+static void build(group *g, which of, wefti_view *out) {
+    const wefti_member *m = g->m[HEARS];
+    assert_ok(g->ctx, wefti_view_init(g->ctx, &m->config.limits, out));
+    out->number = of == TOO_LATE ? 3 : 2;
+    out->parent = m->view.chain ^ (of == OTHER_BRANCH);
+    out->first_step = 5;
+    out->cut_low = 4;
+    for (int i = 0; i < 5; i++)
+        if (i != (of == VIEW_B ? 0 : 4)) out->nodes[out->n_nodes++] = g->nodes[i];
+    out->chain = wefti_view_hash(&m->config.limits, out);
+}
+
+/* A message as `from` would send it in view `view`. */
+static void send_in(group *g, int from, int to, int64_t view, wefti_message *message) {
+    unsigned char bytes[2048];
+    const wefti_member *m = g->m[to];
+    message->run = m->config.run;
+    message->from = g->nodes[from].id;
+    message->view = view;
+    message->chain = m->view.chain ^ (view != m->view.number);
+    wefti_member_event e = {
+        .kind = WEFTI_EVENT_MESSAGE, .peer = g->nodes[from].id, .bytes = bytes};
+    e.n_bytes = wefti_message_encode(&m->config.limits, message, bytes, sizeof bytes);
+    assert_true(e.n_bytes > 0);
+    feed(g, to, &e);
+}
+
+static void say(group *g, int to, const said *s) {
+    uint16_t stay[] = {0, 1, 2, 3};
+    wefti_view value = {0};
+    wefti_message message = {.kind = s->kind, .ballot = {s->counter, s->leader}};
+    if (s->kind == WEFTI_SAY_FLUSH) message.n_numbers = 4, message.numbers = stay;
+    if (s->view != NO_VIEW) build(g, s->view, &value);
+    message.value = &value;
+    send_in(g, s->from, to, 1, &message);
+    wefti_view_fini(g->ctx, &value);
+}
+
+/* Reads the last message that machine `i` has sent; false: none. */
+static bool answer_of(group *g, int i, wefti_message_room *room, wefti_message *out) {
+    const wefti_member *m = g->m[i];
+    for (int k = g->n_queue - 1; k >= 0; k--) {
+        if (g->queue[k].from != i || g->queue[k].bytes[5] < WEFTI_SAY_FLUSH) continue;
+        assert_null(wefti_message_decode(&m->config.limits, room, g->queue[k].bytes,
+                                         g->queue[k].n, out));
+        return true;
+    }
+    return false;
+}
+
+#define FLUSH(from, counter, leader)                                                     \
+    { WEFTI_SAY_FLUSH, from, counter, leader, NO_VIEW }
+#define VIEW(from, counter, leader, view)                                                \
+    { WEFTI_SAY_VIEW, from, counter, leader, view }
+#define INSTALL(from, counter, leader, view)                                             \
+    { WEFTI_SAY_INSTALL, from, counter, leader, view }
+
+static void a_member_answers_by_its_promise(void **state) {
+    enum { SILENT, YES, NO };
+    static const struct {
+        const char *what;
+        said said[3]; /* the answer to the last one counts */
+        int answer;
+        uint64_t promised, accepted; /* counters of ballots after it; 0: none */
+    } cases[] = {
+        {"the first FLUSH", {FLUSH(1, 5, 1)}, YES, 5, 0},
+        {"a lower FLUSH", {FLUSH(1, 5, 1), FLUSH(0, 4, 0)}, NO, 5, 0},
+        {"a FLUSH of a lower leader", {FLUSH(1, 5, 1), FLUSH(0, 5, 0)}, NO, 5, 0},
+        {"a higher FLUSH", {FLUSH(1, 5, 1), FLUSH(0, 6, 0)}, YES, 6, 0},
+        {"a FLUSH in another's name", {FLUSH(2, 5, 1)}, SILENT, 0, 0},
+        {"a VIEW after its FLUSH", {FLUSH(1, 5, 1), VIEW(1, 5, 1, VIEW_A)}, YES, 5, 5},
+        {"a VIEW without its FLUSH", {VIEW(1, 5, 1, VIEW_A)}, YES, 5, 5},
+        {"a FLUSH below that", {VIEW(1, 5, 1, VIEW_A), FLUSH(0, 4, 0)}, NO, 5, 5},
+        {"a lower VIEW", {FLUSH(1, 5, 1), VIEW(0, 4, 0, VIEW_A)}, NO, 5, 0},
+        {"a lower VIEW after one",
+         {VIEW(1, 5, 1, VIEW_A), VIEW(0, 4, 0, VIEW_B)},
+         NO,
+         5,
+         5},
+        {"a higher VIEW after one",
+         {VIEW(1, 5, 1, VIEW_A), VIEW(0, 6, 0, VIEW_B)},
+         YES,
+         6,
+         6},
+        {"a VIEW in another's name", {VIEW(2, 5, 1, VIEW_A)}, SILENT, 0, 0},
+        {"a VIEW of another branch", {VIEW(1, 5, 1, OTHER_BRANCH)}, SILENT, 0, 0},
+        {"a VIEW after the next one", {VIEW(1, 5, 1, TOO_LATE)}, SILENT, 0, 0},
+        {"what was accepted", {VIEW(1, 5, 1, VIEW_A), FLUSH(0, 6, 0)}, YES, 6, 5},
+    };
+    group *g = *state;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        wefti_message_room room;
+        wefti_message got = {0};
+        found(g, 5);
+        const wefti_member *m = g->m[HEARS];
+        assert_ok(g->ctx, wefti_message_room_init(g->ctx, &m->config.limits, &room));
+        for (int i = 0; i < 3 && cases[k].said[i].kind; i++) {
+            g->n_queue = 0;
+            say(g, HEARS, &cases[k].said[i]);
+        }
+        int answer = !answer_of(g, HEARS, &room, &got) ? SILENT : got.refused ? NO : YES;
+        if (answer != cases[k].answer || m->promised.counter != cases[k].promised ||
+            (m->has_accepted ? m->accepted_ballot.counter : 0) != cases[k].accepted)
+            fail_msg("%s: answer %d, promised %d, accepted %d", cases[k].what, answer,
+                     (int)m->promised.counter, (int)m->accepted_ballot.counter);
+        /* what its host keeps, and hands out when it has died, is as much */
+        if (answer == YES)
+            assert_int_equal(g->record[HEARS].promised.counter, cases[k].promised);
+        if (cases[k].accepted) assert_int_equal(g->record[HEARS].accepted_view, 2);
+        if (got.kind == WEFTI_SAY_FLUSH_OK && answer == YES) {
+            assert_int_equal(got.has_value, cases[k].accepted > 0);
+            assert_int_equal(got.has_value ? got.other.counter : 0, cases[k].accepted);
+        }
+        g->n_queue = 0;
+        wefti_message_room_fini(g->ctx, &room);
+        for (int i = 0; i < MOST; i++) end(g, i);
+    }
+}
+
+/* ---- a leader: machine 0, when 4 has died ---- */
+
+typedef struct answer {
+    wefti_message_kind kind;
+    int from, late; /* it answers a ballot so many before */
+    bool refused;
+    which view;
+    uint64_t other;
+} answer;
+
+static void lead(group *g) {
+    found(g, 5);
+    closed(g, 0, 4, WEFTI_EVIDENCE_DEAD);
+    assert_int_equal(g->m[0]->lead.phase, WEFTI_LEAD_ASKING);
+}
+
+static void answer_leader(group *g, const answer *a) {
+    wefti_view value = {0};
+    wefti_ballot ballot = g->m[0]->lead.ballot;
+    ballot.counter -= (uint64_t)a->late;
+    wefti_message message = {.kind = a->kind,
+                             .ballot = ballot,
+                             .refused = a->refused,
+                             .has_value = a->view != NO_VIEW,
+                             .other = {a->other, a->from},
+                             .steps = {4, 4, 4}};
+    if (a->view != NO_VIEW) build(g, a->view, &value);
+    message.value = &value;
+    send_in(g, a->from, 0, 1, &message);
+    wefti_view_fini(g->ctx, &value);
+}
+
+#define OK(from)                                                                         \
+    { WEFTI_SAY_FLUSH_OK, from, 0, false, NO_VIEW, 0 }
+#define HAS(from, view, counter)                                                         \
+    { WEFTI_SAY_FLUSH_OK, from, 0, false, view, counter }
+#define YES(from)                                                                        \
+    { WEFTI_SAY_VIEW_OK, from, 0, false, NO_VIEW, 0 }
+
+static void a_leader_counts_answers_to_its_ballot(void **state) {
+    static const struct {
+        const char *what;
+        answer answers[6];
+        wefti_lead_phase phase; /* after the last one; IDLE: given up, or decided */
+        which proposes;         /* or a view of its own */
+        int installs;
+    } cases[] = {
+        {"two of four", {OK(1), OK(2)}, WEFTI_LEAD_ASKING, NO_VIEW, 0},
+        {"all four", {OK(1), OK(2), OK(3)}, WEFTI_LEAD_PROPOSING, NO_VIEW, 0},
+        {"one twice", {OK(1), OK(2), OK(2)}, WEFTI_LEAD_ASKING, NO_VIEW, 0},
+        {"who was not asked", {HAS(1, VIEW_B, 2), OK(4)}, WEFTI_LEAD_ASKING, NO_VIEW, 0},
+        {"an answer to an earlier ballot",
+         {OK(1), OK(2), {WEFTI_SAY_FLUSH_OK, 3, 1, false, NO_VIEW, 0}},
+         WEFTI_LEAD_ASKING,
+         NO_VIEW,
+         0},
+        {"a refusal",
+         {OK(1), OK(2), {WEFTI_SAY_FLUSH_OK, 3, 0, true, NO_VIEW, 9}},
+         WEFTI_LEAD_IDLE,
+         NO_VIEW,
+         0},
+        {"a view that was accepted",
+         {HAS(1, VIEW_B, 2), OK(2)},
+         WEFTI_LEAD_PROPOSING,
+         VIEW_B,
+         0},
+        {"the higher one first",
+         {HAS(1, VIEW_A, 3), HAS(2, VIEW_B, 2)},
+         WEFTI_LEAD_PROPOSING,
+         VIEW_A,
+         0},
+        {"the higher one last",
+         {HAS(1, VIEW_B, 2), HAS(2, VIEW_A, 3)},
+         WEFTI_LEAD_PROPOSING,
+         VIEW_A,
+         0},
+        {"one of another branch",
+         {HAS(1, OTHER_BRANCH, 2), OK(2)},
+         WEFTI_LEAD_ASKING,
+         NO_VIEW,
+         0},
+        {"two of five accept",
+         {OK(1), OK(2), OK(3), YES(1)},
+         WEFTI_LEAD_PROPOSING,
+         NO_VIEW,
+         0},
+        {"three of five accept",
+         {OK(1), OK(2), OK(3), YES(1), YES(2)},
+         WEFTI_LEAD_IDLE,
+         NO_VIEW,
+         1},
+        {"one accepts twice",
+         {OK(1), OK(2), OK(3), YES(1), YES(1)},
+         WEFTI_LEAD_PROPOSING,
+         NO_VIEW,
+         0},
+        {"it accepts in an earlier ballot",
+         {OK(1), OK(2), OK(3), YES(1), {WEFTI_SAY_VIEW_OK, 2, 1, false, NO_VIEW, 0}},
+         WEFTI_LEAD_PROPOSING,
+         NO_VIEW,
+         0},
+        {"it refuses the view",
+         {OK(1), OK(2), OK(3), YES(1), {WEFTI_SAY_VIEW_OK, 2, 0, true, NO_VIEW, 9}},
+         WEFTI_LEAD_IDLE,
+         NO_VIEW,
+         0},
+        {"it accepts before it was proposed",
+         {OK(1), YES(2), YES(3), YES(1)},
+         WEFTI_LEAD_ASKING,
+         NO_VIEW,
+         0},
+    };
+    group *g = *state;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        lead(g);
+        wefti_view expected = {0};
+        for (int i = 0; i < 6 && cases[k].answers[i].kind; i++)
+            answer_leader(g, &cases[k].answers[i]);
+        const wefti_member *m = g->m[0];
+        if (m->lead.phase != cases[k].phase || g->installs[0] != cases[k].installs)
+            fail_msg("%s: phase %d, %d installed", cases[k].what, m->lead.phase,
+                     g->installs[0]);
+        if (cases[k].proposes != NO_VIEW) {
+            build(g, cases[k].proposes, &expected);
+            if (m->lead.proposal.chain != expected.chain)
+                fail_msg("%s: another one is proposed", cases[k].what);
+            wefti_view_fini(g->ctx, &expected);
+        }
+        g->n_queue = 0;
+        for (int i = 0; i < MOST; i++) end(g, i);
+    }
+}
+
+/* Also of ballots that it has only heard of, and that somebody refused it for. */
+static void a_leaders_ballot_is_above_all_others(void **state) {
+    group *g = *state;
+    lead(g);
+    say(g, 0, &(said)FLUSH(1, 7, 1));
+    closed(g, 0, 1, WEFTI_EVIDENCE_DEAD);
+    assert_int_equal(g->m[0]->lead.phase, WEFTI_LEAD_ASKING);
+    assert_int_equal(g->m[0]->lead.ballot.counter, 8);
+    answer_leader(g, &(answer){WEFTI_SAY_FLUSH_OK, 2, 0, true, NO_VIEW, 20});
+    g->n_queue = 0;
+    wefti_member_event tick = {.kind = WEFTI_EVENT_TICK};
+    for (int i = 0; i < 50 && g->m[0]->lead.phase == WEFTI_LEAD_IDLE; i++) {
+        g->now_us += 20000;
+        feed(g, 0, &tick);
+    }
+    assert_int_equal(g->m[0]->lead.ballot.counter, 21);
+}
+
+/* ---- whom to believe ---- */
+
+static void a_view_is_believed_with_its_votes_or_by_two(void **state) {
+    static const struct {
+        const char *what;
+        bool accepted; /* view A in ballot 5.1 */
+        said said[2];
+        uint16_t voters[4];
+        int n_voters;
+        bool believed;
+    } cases[] = {
+        {"the leader, with three votes of five",
+         true,
+         {INSTALL(1, 5, 1, VIEW_A)},
+         {1, 2, 3},
+         3,
+         true},
+        {"with two", true, {INSTALL(1, 5, 1, VIEW_A)}, {1, 3}, 2, false},
+        {"with one vote counted thrice",
+         true,
+         {INSTALL(1, 5, 1, VIEW_A)},
+         {1, 1, 1},
+         3,
+         false},
+        {"without its own vote", true, {INSTALL(1, 5, 1, VIEW_A)}, {0, 2, 3}, 3, false},
+        {"of another ballot", true, {INSTALL(1, 6, 1, VIEW_A)}, {1, 2, 3}, 3, false},
+        {"another view", true, {INSTALL(1, 5, 1, VIEW_B)}, {1, 2, 3}, 3, false},
+        {"who does not lead", true, {INSTALL(2, 5, 1, VIEW_A)}, {1, 2, 3}, 3, false},
+        {"of what was not accepted",
+         false,
+         {INSTALL(1, 5, 1, VIEW_A)},
+         {1, 2, 3},
+         3,
+         false},
+        {"two members",
+         false,
+         {INSTALL(1, 5, 1, VIEW_A), INSTALL(2, 5, 1, VIEW_A)},
+         {1, 2, 3},
+         3,
+         true},
+        {"two that do not agree",
+         false,
+         {INSTALL(1, 5, 1, VIEW_A), INSTALL(2, 5, 1, VIEW_B)},
+         {1, 2, 3},
+         3,
+         false},
+        {"one of them twice",
+         false,
+         {INSTALL(1, 5, 1, VIEW_A), INSTALL(1, 5, 1, VIEW_A)},
+         {1, 2, 3},
+         3,
+         false},
+        {"two, of another branch",
+         false,
+         {INSTALL(1, 5, 1, OTHER_BRANCH), INSTALL(2, 5, 1, OTHER_BRANCH)},
+         {1, 2, 3},
+         3,
+         false},
+    };
+    group *g = *state;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        found(g, 5);
+        if (cases[k].accepted) say(g, HEARS, &(said)VIEW(1, 5, 1, VIEW_A));
+        for (int i = 0; i < 2 && cases[k].said[i].kind; i++) {
+            const said *s = &cases[k].said[i];
+            uint16_t voters[4];
+            wefti_view value;
+            memcpy(voters, cases[k].voters, sizeof voters);
+            build(g, s->view, &value);
+            wefti_message install = {.kind = WEFTI_SAY_INSTALL,
+                                     .ballot = {s->counter, s->leader},
+                                     .n_numbers = cases[k].n_voters,
+                                     .numbers = voters,
+                                     .value = &value};
+            send_in(g, s->from, HEARS, 2, &install);
+            wefti_view_fini(g->ctx, &value);
+        }
+        if (g->installs[HEARS] != cases[k].believed)
+            fail_msg("%s: %s", cases[k].what, g->installs[HEARS] ? "believed" : "not");
+        g->n_queue = 0;
+        for (int i = 0; i < MOST; i++) end(g, i);
+    }
+}
+
+static void bye(group *g, int from, int64_t view) {
+    wefti_message message = {.kind = WEFTI_SAY_BYE, .reason = WEFTI_BYE_EVICTED};
+    send_in(g, from, HEARS, view, &message);
+}
+
+static void one_member_sends_nobody_away(void **state) {
+    group *g = *state;
+    found(g, 5);
+    bye(g, 1, 1);
+    bye(g, 2, 1); /* of this view, or earlier: said before it was installed */
+    bye(g, 1, 3);
+    bye(g, 1, 3);
+    assert_int_equal(wefti_member_get_state(g->m[HEARS]), WEFTI_MEMBER_IN);
+    bye(g, 2, 3);
+    assert_int_equal(wefti_member_get_state(g->m[HEARS]), WEFTI_MEMBER_OUT);
+}
+
+/* A message in another's name is refused, whatever it says. */
+static void names_are_those_of_the_connection(void **state) {
+    unsigned char bytes[512];
+    group *g = *state;
+    found(g, 5);
+    wefti_message leave = {.kind = WEFTI_SAY_LEAVE, .record = {.accepted_view = 1}};
+    wefti_member_event e = {
+        .kind = WEFTI_EVENT_MESSAGE, .peer = g->nodes[1].id, .bytes = bytes};
+    e.n_bytes = wefti_member_encode(g->m[2], &leave, bytes, sizeof bytes);
+    feed(g, 0, &e);
+    assert_int_equal(wefti_member_get_facts(g->m[0]).refused_messages, 1);
+    assert_false(wefti_member_suspects(g->m[0], g->nodes[2].id));
+}
+
+/* What a member says of another's end is a suspicion, and none while that one is heard. */
+static void only_a_host_and_oneself_prove_an_end(void **state) {
+    group *g = *state;
+    found(g, 5);
+    wefti_message suspect = {.kind = WEFTI_SAY_SUSPECT,
+                             .subject = g->nodes[4].id,
+                             .evidence = WEFTI_EVIDENCE_RECORD};
+    says(g, 1, 0, &suspect);
+    assert_false(wefti_member_suspects(g->m[0], g->nodes[4].id));
+    g->deaf[4] = true; /* nor does it say anything */
+    pass(g, 600000);   /* longer than two signs of life, shorter than a silence */
+    says(g, 1, 0, &suspect);
+    assert_int_equal(g->m[0]->peers[g->m[0]->peer_of_number[4]].standing.evidence,
+                     WEFTI_EVIDENCE_SILENCE);
+    wefti_message leave = {.kind = WEFTI_SAY_LEAVE, .record = {.accepted_view = 1}};
+    says(g, 3, 0, &leave);
+    assert_int_equal(g->m[0]->peers[g->m[0]->peer_of_number[3]].standing.evidence,
+                     WEFTI_EVIDENCE_RECORD);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_member_answers_by_its_promise, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_leader_counts_answers_to_its_ballot, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_leaders_ballot_is_above_all_others, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_view_is_believed_with_its_votes_or_by_two,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(one_member_sends_nobody_away, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_are_those_of_the_connection, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(only_a_host_and_oneself_prove_an_end, setup,
+                                        teardown)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
