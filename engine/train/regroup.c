@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* From one world to the next, between two steps:
- *
- *     old rank -> its arrays -> new job (fewer nodes, a smaller batch) -> new rank <- arrays
+/* What is special to a run where its membership changes (lib/loop/loop.c):
  *
  * Each rank keeps its number of sequences per step, so the batch shrinks with the nodes
  * (unless elastic.batch is keep); the rows of the text are taken one after another,
  * whichever rank takes them.
  *
  * A process that joins a world that is training learns there what the job is, from the
- * first rank that knows it (charter), and gets parameters and state from all the others
- * (handover.h).
- *
- * Mixers begin as in a run that is resumed at that step: what gossip sends ahead of a
- * step and outer exchanges that are in flight are sent again, among the ranks that are
- * left. Copies of partners' parameters (choco) are not kept, because the partners change:
- * each pair begins again from zero (mix/meetings.c). */
+ * first rank that knows it (charter), and gets parameters and state from all the others.
+ * The first rank writes the files. */
 #include "train/regroup.h"
 
 #include <string.h>
@@ -31,11 +24,6 @@
 #include "rank/guests.h"
 #include "rank/handover.h"
 
-/* With gossip, only the ranks' status is useful to any rank but its receiver. */
-static int units_of(const wefti_job *job) {
-    return job->topology ? 0 : job->model->n_units;
-}
-
 /* The sites of the places, as they were when the run began. */
 static wefti_elastic_setup sites_of(const wefti_prepared *p) {
     const weft_config *c = p->config;
@@ -46,21 +34,11 @@ static wefti_elastic_setup sites_of(const wefti_prepared *p) {
 
 /* The setup without what the ranks have to agree on first. */
 static wefti_elastic_setup setup_of(const wefti_prepared *p) {
-    const wefti_job *job = p->job;
+    wefti_elastic_setup setup = wefti_loop_setup(p->job, p->joins, false);
     wefti_elastic_setup sites = sites_of(p);
-    int64_t apart = job->replicator_config.delay; /* a step ends when its messages are
-                                                     in */
-    if (apart < job->status_lag) apart = job->status_lag;
-    return (wefti_elastic_setup){.shards = job->S,
-                                 .sites = sites.sites,
-                                 .per_site = sites.per_site,
-                                 .joins = p->joins,
-                                 .units = units_of(job),
-                                 .first_step = job->first_step,
-                                 .lag = (int)apart,
-                                 .delay = job->mixer_config.delay,
-                                 .meets = job->topology != NULL,
-                                 .policy = wefti_regroup_policy(job->config, false)};
+    setup.sites = sites.sites;
+    setup.per_site = sites.per_site;
+    return setup;
 }
 
 /* Whether the configuration asks for it, and the transport reports each process
@@ -126,6 +104,12 @@ typedef struct charter {
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
 } charter;
 
+/* One entry into a world. */
+typedef struct entry {
+    wefti_prepared *p;
+    charter c; /* this rank's, then that of the first rank that has state */
+} entry;
+
 /* Number of steps over which this rank would give its state. */
 static int64_t slices_of(const wefti_prepared *p) {
     int64_t steps = p->job->config->mesh.join_steps;
@@ -139,8 +123,7 @@ static charter charter_of(const wefti_prepared *p) {
     const wefti_job *job = p->job;
     double rate_Bps = wefti_elastic_rate(p->bootstrap.mesh);
     double wire_s = rate_Bps > 1 ? (double)p->state_bytes / rate_Bps : 0;
-    return (charter){.has = !p->bare,
-                     .rows_per_rank = job->rows_per_rank,
+    return (charter){.rows_per_rank = job->rows_per_rank,
                      .micro = job->B,
                      .first_row = p->next_row,
                      .lease_run = p->lease_run,
@@ -347,11 +330,14 @@ weft_status wefti_regroup_take_over(weft_ctx *ctx, wefti_prepared *p) {
     return p->n_late > 0 && wefti_now_s() - p->late_s >= 1 ? take_now(ctx, p) : WEFT_OK;
 }
 
-static weft_status take_over(weft_ctx *ctx, wefti_prepared *p,
-                             const wefti_elastic_world *w) {
+/* A rank that had no state when the world was made may be its first rank and must lead it
+ * once it has state. This happens when the ranks before it were lost and it got its state
+ * from a rank later in the order. */
+static weft_status take_over(wefti_loop *l) {
+    wefti_prepared *p = ((entry *)l->user)->p;
     if (!wefti_bootstrap_leads(&p->bootstrap) || p->journal) return WEFT_OK;
-    p->view = w->number;
-    return take_now(ctx, p);
+    p->view = l->world.number;
+    return take_now(l->ctx, p);
 }
 
 /* Who writes the files goes on doing so in the next world, unless another process took them
@@ -362,19 +348,6 @@ static weft_status keep_lease(weft_ctx *ctx, wefti_prepared *p,
     WEFTI_TRY_OR(wefti_lease_renew(ctx, p->lease, w->number),
                  wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED));
     return WEFT_OK;
-}
-
-/* Joins all ranks of the world, before there is a job. */
-static weft_status meet(weft_ctx *ctx, wefti_prepared *p, const wefti_elastic_world *w) {
-    weft_mesh *mesh = p->bootstrap.mesh;
-    wefti_world *world;
-    const wefti_world_shape shape = {.replicas = w->size / p->job->S,
-                                     .shards = p->job->S,
-                                     .replicas_per_node = 1,
-                                     .sites = 1};
-    wefti_bootstrap_leave(ctx, &p->bootstrap);
-    WEFT_TRY(wefti_mesh_shape(ctx, mesh, &shape, &world));
-    return wefti_bootstrap_join(ctx, mesh, &p->bootstrap);
 }
 
 /* Predicts for a guest how long it will be one: the number of steps, each of them longer
@@ -388,111 +361,84 @@ static void predict_join(wefti_prepared *p, const charter *c,
     p->join_bytes = (int64_t)((double)c->state_bytes * left);
 }
 
-static weft_status plan_line(weft_ctx *ctx, wefti_prepared *p,
-                             const wefti_elastic_world *w, const bool *has,
-                             const wefti_guests_plan *plan) {
-    const wefti_viewlog_entry entry = {.run = p->lease_run,
-                                       .view = w->number,
-                                       .mesh = p->bootstrap.mesh,
-                                       .job = p->job,
-                                       .guests = plan,
-                                       .has = has,
-                                       .done = p->steps_done};
-    return wefti_viewlog_plan(ctx, p->views, &entry);
+static weft_status plan_line(wefti_loop *l) {
+    const entry *e = l->user;
+    const wefti_viewlog_entry line = {.run = e->p->lease_run,
+                                      .view = l->world.number,
+                                      .mesh = l->mesh,
+                                      .job = e->p->job,
+                                      .guests = &l->plan,
+                                      .has = l->cards.has,
+                                      .done = e->p->steps_done};
+    return wefti_viewlog_plan(l->ctx, e->p->views, &line);
 }
 
-static weft_status make_world(weft_ctx *ctx, wefti_prepared *p, int64_t step,
-                              wefti_elastic_world *w, wefti_loop_cards *cards,
-                              wefti_guests_plan *plan) {
-    weft_mesh *mesh = p->bootstrap.mesh;
-    weft_status status = WEFT_OK;
-    wefti_world *world;
-    if (w->first_step != step)
-        return weft_ctx_fail(ctx, WEFT_ERR_INTERNAL,
-                             "the new world begins with step %lld, but this rank is at "
-                             "step %lld",
-                             (long long)w->first_step, (long long)step);
-    WEFT_TRY(keep_lease(ctx, p, w));
-    charter c = charter_of(p);
-    wefti_elastic_tell_faults(mesh, c.faults);
-    WEFT_TRY(wefti_viewlog_collect(ctx, p->views, mesh, &c.n_missed));
-    WEFT_TRY(meet(ctx, p, w));
-    cards->own = &c;
-    WEFT_TRY(wefti_loop_show(ctx, &p->bootstrap, cards));
-    if (cards->heard) WEFT_TRY(take_charters(ctx, p, cards, &c, plan));
-    if (cards->heard) status = log_charters(ctx, p, cards);
-    if (status != WEFT_OK && !wefti_elastic_interrupted(ctx, mesh)) return status;
-    p->lease_run = c.lease_run;
-    WEFT_TRY(make_job(ctx, p, w, &c));
-    if (cards->heard && status == WEFT_OK)
-        WEFT_TRY(plan_line(ctx, p, w, cards->has, plan));
-    predict_join(p, &c, plan);
-    WEFT_TRY(wefti_rank_world(ctx, p->job, mesh, &world));
-    if (!p->bare) WEFT_TRY(take_over(ctx, p, w));
-    status = wefti_bootstrap_look(ctx, &p->bootstrap, p->job->config->run.folder);
-    if (status != WEFT_OK && wefti_elastic_interrupted(ctx, mesh)) return WEFT_OK;
-    return status;
+static weft_status say(wefti_loop *l) {
+    entry *e = l->user;
+    WEFT_TRY(keep_lease(l->ctx, e->p, &l->world));
+    e->c = charter_of(e->p);
+    return wefti_viewlog_collect(l->ctx, e->p->views, l->mesh, &e->c.n_missed);
 }
 
-/* A rank that gets its state between two steps has it when the last byte is in place,
- * whatever interrupts the comparison of all ranks after that: the others may have ended that
- * comparison, and begun the step. */
-static weft_status hand_over(wefti_prepared *p, wefti_rank *r, const bool *has) {
-    if (p->bare) /* zeros, to which a mean of the others is added */
-        memset(r->params, 0, (size_t)r->arrangement->n_elements * sizeof(float));
-    WEFT_TRY(wefti_handover(r, has));
-    p->bare = false;
-    return wefti_handover_compare(r, has);
+static weft_status hear(wefti_loop *l) {
+    entry *e = l->user;
+    WEFT_TRY(take_charters(l->ctx, e->p, &l->cards, &e->c, &l->plan));
+    return wefti_loop_forgive(l, log_charters(l->ctx, e->p, &l->cards));
 }
 
-/* Fills the new rank with parameters and state. If a change of membership interrupts
- * this, WEFT_OK is returned and the next world does it again. */
-static weft_status fill_rank(weft_ctx *ctx, wefti_prepared *p, wefti_rank *r,
-                             const wefti_loop_cards *cards,
-                             const wefti_guests_plan *plan) {
-    weft_status status = WEFT_OK;
-    if (cards->heard)
-        status = plan->n > 0 && plan->slices > 0 ? wefti_guests_begin(r, plan)
-                                                 : hand_over(p, r, cards->has);
-    wefti_mixer_meet_anew(r->mixer, r->job->first_step);
-    if (status == WEFT_OK || !wefti_elastic_interrupted(ctx, p->bootstrap.mesh))
-        return status;
-    return WEFT_OK;
+static weft_status make_job_of(wefti_loop *l, const wefti_job **job) {
+    entry *e = l->user;
+    wefti_prepared *p = e->p;
+    p->lease_run = e->c.lease_run;
+    WEFT_TRY(make_job(l->ctx, p, &l->world, &e->c));
+    *job = p->job;
+    if (l->whole) WEFT_TRY(plan_line(l));
+    predict_join(p, &e->c, &l->plan);
+    if (!p->bare) WEFT_TRY(take_over(l));
+    const char *folder = p->job->config->run.folder;
+    return wefti_loop_forgive(l, wefti_bootstrap_look(l->ctx, &p->bootstrap, folder));
+}
+
+static weft_status explain(wefti_loop *l, const void *notice, int64_t n) {
+    const entry *e = l->user;
+    return wefti_alike_explain(l->rank_ctx, e->p, notice, n);
+}
+
+static const wefti_loop_ops ops = {.say = say,
+                                   .hear = hear,
+                                   .make_job = make_job_of,
+                                   .met = take_over,
+                                   .explain = explain};
+
+static wefti_loop loop_of(entry *e, weft_ctx *rank_ctx, wefti_rank **rank) {
+    wefti_prepared *p = e->p;
+    return (wefti_loop){
+        .ops = &ops,
+        .user = e,
+        .ctx = p->ctx,
+        .rank_ctx = rank_ctx,
+        .mesh = p->bootstrap.mesh,
+        .members = &p->bootstrap,
+        .rank = rank,
+        .bare = &p->bare,
+        .cards = {.own = &e->c, .n_bytes = sizeof e->c, .shards = p->job->S}};
 }
 
 bool wefti_regroup_is_cut_off(const wefti_prepared *p, const wefti_rank *r) {
     return p->bare && !wefti_rank_is_guest(r);
 }
 
-static weft_status make_rank(weft_ctx *ctx, wefti_prepared *p,
-                             const wefti_elastic_world *w, wefti_luggage *l,
-                             const wefti_loop_cards *cards, const wefti_guests_plan *plan,
-                             wefti_rank **state) {
-    wefti_comms comms;
-    weft_mesh *mesh = p->bootstrap.mesh;
-    WEFT_TRY(wefti_comms_join(ctx, &mesh->world, mesh->rank, &comms));
-    WEFT_TRY(wefti_rank_create(ctx, p->job, w->rank, &comms, state));
-    if (l->params) wefti_luggage_exchange(l, *state);
-    WEFT_TRY(fill_rank(ctx, p, *state, cards, plan));
-    if (wefti_regroup_is_cut_off(p, *state)) return WEFT_OK; /* it has nothing to send */
-    return wefti_rank_prime(*state);
+weft_status wefti_regroup_await_entry(weft_ctx *rank_ctx, wefti_prepared *p,
+                                      int64_t *step) {
+    entry e = {.p = p};
+    wefti_loop l = loop_of(&e, rank_ctx, NULL);
+    return wefti_loop_await_entry(&l, step);
 }
 
-/* A rank that had no state when the world was made may be its first rank and must lead it
- * once it has state. This happens when the ranks before it were lost and it got its state
- * from a rank later in the order. */
-static weft_status lead(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
-                        const wefti_elastic_world *w) {
-    weft_status status = take_over(ctx, p, w);
-    if (status == WEFT_OK) return WEFT_OK;
-    return weft_ctx_fail(rank_ctx, status, "%s", weft_ctx_message(ctx));
-}
-
-weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
-                          int64_t step, wefti_rank **state, wefti_elastic_world *change) {
-    wefti_luggage l = {0};
-    wefti_loop_cards cards = {.n_bytes = sizeof(charter), .shards = p->job->S};
-    wefti_guests_plan plan = {0};
+weft_status wefti_regroup(weft_ctx *rank_ctx, wefti_prepared *p, int64_t step,
+                          wefti_rank **state, wefti_elastic_world *change) {
+    entry e = {.p = p};
+    wefti_loop l = loop_of(&e, rank_ctx, state);
     if (*state) {
         p->next_row = wefti_rank_first_row(*state, step);
         p->state_bytes = wefti_guests_bytes(*state);
@@ -501,18 +447,8 @@ weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
     if (*state && !p->bare)
         p->checksum = XXH3_64bits(
             (*state)->params, (size_t)(*state)->arrangement->n_elements * sizeof(float));
-    if (*state) wefti_luggage_exchange(&l, *state);
-    if (*state) wefti_elastic_drop_ahead(p->bootstrap.mesh, step);
-    wefti_rank_destroy(*state);
-    *state = NULL;
-    weft_status status = wefti_elastic_enter(ctx, p->bootstrap.mesh, change);
-    if (status == WEFT_OK) status = make_world(ctx, p, step, change, &cards, &plan);
-    if (status != WEFT_OK)
-        weft_ctx_fail(rank_ctx, status, "%s", weft_ctx_message(ctx));
-    else
-        status = make_rank(rank_ctx, p, change, &l, &cards, &plan, state);
-    if (status == WEFT_OK && !p->bare) status = lead(ctx, rank_ctx, p, change);
-    wefti_luggage_leave(rank_ctx, &l);
-    wefti_loop_put_away(ctx, &cards);
+    weft_status status = wefti_loop_enter(&l, step);
+    wefti_loop_leave(&l);
+    *change = l.world;
     return status;
 }

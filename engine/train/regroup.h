@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "rank/luggage.h"
+#include "loop/loop.h"
 #include "train/prepare.h"
 
-/* A run whose processes change while it trains. A world consists of those that take part.
- * For each new world this rank is built again, as if the run had been resumed with that
- * number of nodes, except that it keeps its state. */
+/* A run whose processes change while it trains (loop/loop.h). */
 
 /* Whether the run can continue without a node that is lost: this needs weft's own
  * transport, no mixer.deadline between sites of several nodes, and no more processes than
@@ -21,12 +19,12 @@ const char *wefti_regroup_obstacle(const wefti_prepared *p);
 /* Starts membership: from here on the run continues without lost nodes. Collective. */
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 
-/* Enters the world that begins with `step`. Afterwards prepared has its job, *state is
- * this rank in it, and *change says what happened. All ranks of the world call it before
- * that step. */
-weft_status wefti_regroup(weft_ctx *ctx, weft_ctx *rank_ctx, wefti_prepared *p,
-                          int64_t step, wefti_rank **state,
-                          wefti_elastic_world *change) WEFT_CHECKED;
+/* wefti_loop_await_entry, and wefti_loop_enter: afterwards prepared has the world's job, *state is
+ * this rank in it, and *change says what happened. */
+weft_status wefti_regroup_await_entry(weft_ctx *rank_ctx, wefti_prepared *p,
+                                      int64_t *step) WEFT_CHECKED;
+weft_status wefti_regroup(weft_ctx *rank_ctx, wefti_prepared *p, int64_t step,
+                          wefti_rank **state, wefti_elastic_world *change) WEFT_CHECKED;
 
 /* The first rank takes over the run folder, if it has not yet: a disk that refuses it is no
  * reason to end (p->n_late), and is asked again by the next call, at most once a second. Fails

@@ -42,13 +42,10 @@
 #include "rank/rank_threads.h"
 #include "train/regroup.h"
 
-enum {
-    ARRAYS = 1 + WEFTI_OPTIMIZER_STATES + 2 * WEFTI_REPLICATOR_STATES + WEFTI_MIXER_STATES
-};
-
 /* A rank between two views. */
 typedef struct actor {
-    float *array[ARRAYS]; /* [n] parameters and all state; owned; n 0: none yet */
+    float *
+        array[WEFTI_RANK_ARRAYS]; /* [n] parameters and all state; owned; n 0: none yet */
     int n;
     bool bare;         /* a guest that had not received all of its state when its view
                           ended */
@@ -82,20 +79,6 @@ typedef struct replay {
 
 /* --- a rank's arrays --- */
 
-/* The arrays that a rank hands on to the next view, in one order. Copies of partners'
- * parameters are made again, unless the run is only resumed. */
-static int arrays_of(wefti_rank *r, float *out[ARRAYS]) {
-    int n = 0;
-    out[n++] = r->params;
-    for (int i = 0; i < r->job->most_states->n_states; i++) out[n++] = r->state[i];
-    for (int i = 0; i < r->replicator->n_states; i++) out[n++] = r->replicator->state[i];
-    for (int i = 0; r->site_replicator && i < r->site_replicator->n_states; i++)
-        out[n++] = r->site_replicator->state[i];
-    for (int i = 0; i < r->mixer->n_states && !r->mixer->ops->keeps_partners; i++)
-        out[n++] = r->mixer->state[i];
-    return n;
-}
-
 static size_t array_bytes(const wefti_rank *r) {
     return (size_t)r->arrangement->n_elements * sizeof(float);
 }
@@ -107,14 +90,14 @@ static void free_actor(weft_ctx *ctx, actor *a) {
 
 static weft_status keep(replay *p, wefti_rank *r) {
     actor *a = &p->actors[r->rank];
-    float *arrays[ARRAYS];
-    int n = arrays_of(r, arrays);
+    float **arrays[WEFTI_RANK_ARRAYS];
+    int n = wefti_rank_arrays(r, arrays);
     free_actor(p->ctx, a);
     for (int i = 0; i < n; i++) {
         WEFT_TRY(wefti_alloc_n(p->ctx, r->arrangement->n_elements, sizeof(float),
                                "parameters and state", &a->array[i]));
         a->n = i + 1;
-        memcpy(a->array[i], arrays[i], array_bytes(r));
+        memcpy(a->array[i], *arrays[i], array_bytes(r));
     }
     a->checksum = XXH3_64bits(r->params, array_bytes(r));
     a->bare = wefti_rank_is_guest(r);
@@ -123,12 +106,12 @@ static weft_status keep(replay *p, wefti_rank *r) {
 
 static weft_status restore(const replay *p, wefti_rank *r) {
     const actor *a = &p->actors[r->rank];
-    float *arrays[ARRAYS];
-    int n = arrays_of(r, arrays);
+    float **arrays[WEFTI_RANK_ARRAYS];
+    int n = wefti_rank_arrays(r, arrays);
     if (n != a->n)
         return weft_ctx_fail(r->ctx, WEFT_ERR_INTERNAL, "a rank has %d arrays, had %d", n,
                              a->n);
-    for (int i = 0; i < n; i++) memcpy(arrays[i], a->array[i], array_bytes(r));
+    for (int i = 0; i < n; i++) memcpy(*arrays[i], a->array[i], array_bytes(r));
     return WEFT_OK;
 }
 
@@ -222,11 +205,11 @@ static weft_status read_status(replay *p, wefti_rank *r, int64_t step, int64_t *
 }
 
 static uint64_t hash_all(wefti_rank *r) {
-    float *arrays[ARRAYS];
+    float **arrays[WEFTI_RANK_ARRAYS];
     uint64_t sum = 0;
-    int n = arrays_of(r, arrays);
+    int n = wefti_rank_arrays(r, arrays);
     for (int i = 0; i < n; i++)
-        sum = XXH3_64bits_withSeed(arrays[i], array_bytes(r), sum);
+        sum = XXH3_64bits_withSeed(*arrays[i], array_bytes(r), sum);
     bool partners = r->mixer->ops->keeps_partners; /* not among the arrays */
     for (int i = 0; i < r->mixer->n_states && partners; i++)
         sum = XXH3_64bits_withSeed(r->mixer->state[i], array_bytes(r), sum);

@@ -22,8 +22,6 @@
 #include "job/learning_rate.h"
 #include "model/adapted.h"
 #include "train/passes.h"
-#include "train/alikefiles.h"
-#include "rank/guests.h"
 #include "train/nodefacts.h"
 #include "train/prepare.h"
 #include "rank/rank_threads.h"
@@ -407,21 +405,16 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     training *run = t->run;
     wefti_elastic_world world;
     char sentence[1200];
+    static const char *const words[] = {"node goes", "nodes go"};
     WEFT_TRY(close_steps(t, step - 1)); /* while the old world exists */
     t->gathered = t->run->prepared->job->mixer_config.topology ? done : -1;
     bool comes = run->prepared->bare;
     run->prepared->steps_done = done;
-    WEFT_TRY(wefti_regroup(run->ctx, t->slot->ctx, run->prepared, step, &t->slot->state,
-                           &world));
+    WEFT_TRY(wefti_regroup(t->slot->ctx, run->prepared, step, &t->slot->state, &world));
     give_hooks(t);
     t->entered = true;
     wefti_node_meter_begin(&t->meter, t->slot->state);
-    const wefti_job *job = run->prepared->job;
-    bool both = world.n_lost > 0 && world.n_joined > 0;
-    snprintf(sentence, sizeof sentence, "%s%s%s%s%s; %d node%s on with step %lld",
-             world.n_lost > 0 ? "lost " : "", world.text, both ? "; " : "",
-             world.n_joined > 0 ? "joined by " : "", world.joined, job->R,
-             job->R > 1 ? "s go" : " goes", (long long)step + 1);
+    wefti_loop_tell(&world, run->prepared->job->R, words, sentence);
     if (leads(t)) tell_change(t, sentence);
     if (wefti_rank_is_guest(t->slot->state)) tell_guest(t);
     if (comes && !run->prepared->bare) tell_entry(t, step);
@@ -433,10 +426,10 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
 /* The others have begun a step with this rank, which was interrupted while its state came
  * to it: what it would send is not of the run. */
 static weft_status refuse_step(const rank_thread *t) {
+    wefti_elastic_note(t->mesh, WEFTI_FACT_REPLACED); /* it comes in again */
     return weft_ctx_fail(
         t->slot->ctx, WEFT_ERR_PEER,
-        "rank %d (host %s) has lost a process that was giving it parameters "
-        "and state; start weft train --join again",
+        "rank %d (host %s) has lost a process that was giving it parameters and state",
         t->mesh->rank, weft_mesh_host_of(t->mesh, t->mesh->rank));
 }
 
@@ -510,23 +503,9 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
     return WEFT_OK;
 }
 
-/* The error of a process that asked to join and was refused: what it has to change, if a
- * member says so. */
-static weft_status explain(rank_thread *t, weft_status refusal) {
-    weft_ctx *ctx = t->slot->ctx;
-    char sentence[1200];
-    int64_t n;
-    const void *notice = wefti_elastic_await_notice(t->mesh, &n);
-    snprintf(sentence, sizeof sentence, "%s", weft_ctx_message(ctx));
-    weft_ctx_clear(ctx);
-    WEFT_TRY(wefti_alike_explain(ctx, t->run->prepared, notice, n));
-    return weft_ctx_fail(ctx, refusal, "%s", sentence);
-}
-
 /* A process that joins builds its rank in its first world. */
 static weft_status enter(rank_thread *t, int64_t *step, bool *whole) {
-    weft_status status = wefti_elastic_await_entry(t->slot->ctx, t->mesh, step);
-    if (status != WEFT_OK) return explain(t, status);
+    WEFT_TRY(wefti_regroup_await_entry(t->slot->ctx, t->run->prepared, step));
     t->counted = *step;
     return regroup(t, *step, *step, whole);
 }

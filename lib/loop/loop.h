@@ -3,9 +3,13 @@
 
 #include "mesh/elastic.h"
 #include "rank/bootstrap.h"
+#include "rank/guests.h"
+#include "rank/luggage.h"
 
 /* What is done whenever membership changes, whoever runs the loop over the steps: `weft train`
- * (train/regroup.c) or a program (sync_regroup.c). */
+ * (train/regroup.c) or a program (sync_regroup.c). A world consists of the ranks that take part.
+ * For each new world a rank is made again, as if the run had been resumed with that number of
+ * nodes, except that it keeps its parameters and state. */
 
 /* What the ranks of a new world show each other, a card each. It is sent as it lies in memory,
  * numbers of 64 bits: all ranks have one byte order (transport.h carries no others). A card begins
@@ -27,3 +31,61 @@ typedef struct wefti_loop_cards {
 weft_status wefti_loop_show(weft_ctx *ctx, wefti_bootstrap *members,
                             wefti_loop_cards *cards) WEFT_CHECKED;
 void wefti_loop_put_away(weft_ctx *ctx, wefti_loop_cards *cards);
+
+typedef struct wefti_loop wefti_loop;
+
+/* What is special to one of the two loops. `user` is the loop's. */
+typedef struct wefti_loop_ops {
+    /* Fills in what l->cards.own says between its first number and the faults. */
+    weft_status (*say)(wefti_loop *l);
+    /* Reads the cards, which have all come; says in l->plan how state is handed over. */
+    weft_status (*hear)(wefti_loop *l);
+    /* Makes the job of l->world; it stays the loop's own. Collective. */
+    weft_status (*make_job)(wefti_loop *l, const wefti_job **out);
+    /* Hands over what is no array of the rank; NULL: there is nothing. Collective. */
+    weft_status (*pass)(wefti_loop *l);
+    /* The rank has parameters and state. */
+    weft_status (*met)(wefti_loop *l);
+    /* Fails with what this process has to change if it was refused for a difference. */
+    weft_status (*explain)(wefti_loop *l, const void *notice, int64_t n);
+} wefti_loop_ops;
+
+struct wefti_loop {
+    const wefti_loop_ops *ops;
+    void *user;
+    weft_ctx *ctx,
+        *rank_ctx; /* of what is made and said between two worlds; of the rank */
+    weft_mesh *mesh;
+    wefti_bootstrap *members; /* made anew in each world */
+    wefti_rank **rank;        /* NULL in a process that joins */
+    bool *bare;               /* this rank has no parameters and no state yet */
+    wefti_loop_cards cards;
+
+    /* the world that begins */
+    wefti_elastic_world world;
+    wefti_guests_plan plan;
+    wefti_luggage luggage;
+    bool whole; /* membership has not changed meanwhile */
+};
+
+/* What membership is started with, but for what the ranks have to agree on first and for sites. */
+wefti_elastic_setup wefti_loop_setup(const wefti_job *job, bool joins, bool own_loop);
+
+/* Waits until this process, which joins, is a member; *step: the first that it takes part in. If it
+ * is refused, the error says what it has to change. */
+weft_status wefti_loop_await_entry(wefti_loop *l, int64_t *step) WEFT_CHECKED;
+
+/* Enters the world that begins with `step`, where *l->rank is this rank then. If a change of
+ * membership interrupts this, WEFT_OK is returned and the next world does it again; unless another
+ * rank has begun the step: then this rank does it, too, if it has parameters and state. All ranks
+ * of the world call it before that step, and leave the loop afterwards; parameters in l->luggage
+ * are without a rank. */
+weft_status wefti_loop_enter(wefti_loop *l, int64_t step) WEFT_CHECKED;
+void wefti_loop_leave(wefti_loop *l);
+
+/* Forgets a failure that comes from a change of membership; the next world does it again. */
+weft_status wefti_loop_forgive(wefti_loop *l, weft_status status) WEFT_CHECKED;
+
+/* "lost rank 1 (host b); joined by ...; 3 nodes go on with step 7". one, many: who goes on. */
+void wefti_loop_tell(const wefti_elastic_world *w, int n, const char *const words[2],
+                     char out[1200]);

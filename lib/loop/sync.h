@@ -3,8 +3,7 @@
 
 #include <weft/sync.h>
 
-#include "mesh/elastic.h"
-#include "rank/rank.h"
+#include "loop/loop.h"
 
 /* The inside of a weft_sync. Its calls are made by one thread at a time; the exchange
  * thread reads the job's rules and the rank's rate between a bucket's hand-over and its end. */
@@ -38,10 +37,11 @@ struct weft_sync {
     int round;           /* of the mesh (mesh/mesh.h); -1: none */
     bool elastic;        /* continues when others are lost (sync_regroup.c) */
     bool started;        /* membership has been started, for this exchange */
-    bool joins;          /* this process joins a run that is training (sync_join.c), */
+    bool joins;          /* this process joins a run that is training, */
     bool bare;           /* and has no parameters and no state yet */
     bool averaging;      /* it is in weft_sync_average */
     int64_t n_averages;  /* averages ended since the last step */
+    int64_t n_to_repeat; /* that others have not ended, when a world begins */
     char change[1200], told[1200]; /* who was lost, or joined, until the caller asks; the
                                       text that the caller got */
     int64_t step;                  /* the current step */
@@ -94,14 +94,11 @@ weft_status wefti_sync_start_membership(weft_sync *s) WEFT_CHECKED;
 /* Enters the world that the next step belongs to. */
 weft_status wefti_sync_follow(weft_sync *s) WEFT_CHECKED;
 
-/* Enters the next world, which has begun: makes its job and its rank, and does what all
- * ranks do there first. */
+/* Enters the next world, which has begun (wefti_loop_enter). */
 weft_status wefti_sync_regroup(weft_sync *s) WEFT_CHECKED;
 
 /* The average of weft_sync_average, among the ranks that are left. */
 weft_status wefti_sync_average_all(weft_sync *s) WEFT_CHECKED;
-
-/* --- sync_join.c --- */
 
 /* weft_sync_begin for a process that joins a run: it becomes a member, with parameters
  * and state. */
@@ -116,14 +113,24 @@ weft_status wefti_sync_compare(weft_sync *s) WEFT_CHECKED;
 weft_status wefti_sync_notice(weft_sync *s, wefti_elastic_setup *setup,
                               void **notice) WEFT_CHECKED;
 
-/* The failure of a process that was refused: what it has to change, if a member says so. */
-weft_status wefti_sync_explain(weft_sync *s, weft_status refusal) WEFT_CHECKED;
+/* Fails with what a process that was refused has to change, if a member's notice says so. */
+weft_status wefti_sync_explain(wefti_loop *l, const void *notice, int64_t n) WEFT_CHECKED;
 
 /* --- sync_meet.c --- */
 
-/* What all ranks of a new world do first; if a rank is lost meanwhile, the next world
- * does it again. */
-weft_status wefti_sync_meet(weft_sync *s) WEFT_CHECKED;
+/* What a rank's card says when a world begins (loop.h). */
+typedef struct wefti_sync_card {
+    int64_t has;        /* parameters and state */
+    int64_t n_averages; /* ended since the last step */
+    int64_t averaging; /* it is in one now, and repeats it when the new world has begun */
+    wefti_fault faults[WEFTI_FAULTY_MACHINES];
+} wefti_sync_card;
+
+/* Ops of the loop. wefti_sync_repeat: averages that others have not ended. */
+weft_status wefti_sync_say(wefti_loop *l) WEFT_CHECKED;
+weft_status wefti_sync_hear(wefti_loop *l) WEFT_CHECKED;
+weft_status wefti_sync_pass(wefti_loop *l) WEFT_CHECKED;
+weft_status wefti_sync_repeat(wefti_loop *l) WEFT_CHECKED;
 
 /* One attempt at an average over all ranks. *have: this process has it. */
 weft_status wefti_sync_average_once(weft_sync *s, bool *have) WEFT_CHECKED;

@@ -92,16 +92,11 @@ weft_status wefti_sync_notice(weft_sync *s, wefti_elastic_setup *setup, void **n
     return status;
 }
 
-weft_status wefti_sync_explain(weft_sync *s, weft_status refusal) {
-    char sentence[1200];
-    int64_t n;
+weft_status wefti_sync_explain(wefti_loop *l, const void *notice, int64_t n) {
+    weft_sync *s = l->user;
     wefti_buffer own = {0};
-    const void *notice = wefti_elastic_await_notice(s->mesh, &n);
-    snprintf(sentence, sizeof sentence, "%s", weft_ctx_message(s->ctx));
-    weft_ctx_clear(s->ctx);
     weft_status status = put_text(s, false, &own);
     if (status == WEFT_OK) status = wefti_alike_compare(s->ctx, own.bytes, notice, n);
     wefti_buffer_fini(s->ctx, &own);
-    WEFT_TRY(status);
-    return weft_ctx_fail(s->ctx, refusal, "%s", sentence);
+    return status;
 }

@@ -1,39 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* What the ranks of a caller's loop do first in each new world, whichever ranks left or
- * joined. They tell each other who has parameters and state, and how many averages they
- * have ended since the last step (charters). Then
- *
- *     a rank that has none gets parameters and every array of state (handover.h),
- *     and from one process what the program keeps besides (setup.pack, setup.unpack);
- *     averages that other ranks have not ended are made again, last of all, because some of the
- *     others make theirs when they are back in weft_sync_average.
- *
- * A rank that is interrupted by the next change does all of it again, unless another one has
- * begun the step: then it does the step of this world, and what its mixer sends before is sent
- * when the step opens. A process has state only when the last byte of it is in place; without,
- * it does no step. */
+/* What is special to a caller's loop when a world begins (loop.h). The ranks tell each other how
+ * many averages they have ended since the last step. Who has no parameters and state gets, from
+ * one process, also what the program keeps besides (setup.pack, setup.unpack). Averages that others
+ * have not ended are made again, last of all, because some of the others make theirs when they are
+ * back in weft_sync_average. */
 #include <string.h>
 
-#include "base/memory.h"
-#include "mesh/elastic.h"
-#include "rank/handover.h"
-#include "rank/luggage.h"
 #include "loop/sync.h"
-
-/* What a rank says when a world begins; all ranks are of one byte order (transport.h). */
-typedef struct charter {
-    int64_t has;        /* parameters and state */
-    int64_t n_averages; /* ended since the last step */
-    int64_t averaging;  /* it is in one now, and repeats it when the new world has
-                           begun */
-    wefti_fault faults[WEFTI_FAULTY_MACHINES];
-} charter;
 
 enum { MOST_PACKED_BITS = 40 };
 
 /* --- what the program keeps besides --- */
 
-static weft_status give_pack(weft_sync *s, const charter *all, const int64_t tags[2]) {
+static weft_status give_pack(weft_sync *s, const bool *has, const int64_t tags[2]) {
     wefti_comm *control = s->rank->comms.control;
     size_t n_bytes = 0;
     const void *bytes = s->setup.pack ? s->setup.pack(s->setup.user, &n_bytes) : "";
@@ -43,7 +22,7 @@ static weft_status give_pack(weft_sync *s, const charter *all, const int64_t tag
                              "has come");
     int64_t n = (int64_t)n_bytes;
     for (int r = s->rank->local; r < control->size; r += s->job->S) {
-        if (all[r].has) continue;
+        if (has[r]) continue;
         WEFT_TRY(wefti_comm_send(control, r, tags[0], &n, sizeof n));
         if (n > 0) WEFT_TRY(wefti_comm_send(control, r, tags[1], bytes, n));
     }
@@ -77,38 +56,29 @@ static weft_status take_pack(weft_sync *s, int giver, const int64_t tags[2]) {
 
 /* The giver is the first rank that holds the same rows and has state. All ranks use up
  * both tags. */
-static weft_status pass_pack(weft_sync *s, const charter *all) {
+weft_status wefti_sync_pass(wefti_loop *l) {
+    weft_sync *s = l->user;
+    const bool *has = l->cards.has;
     int giver = s->rank->local;
     const int64_t tags[2] = {wefti_rank_control_tag(s->rank),
                              wefti_rank_control_tag(s->rank)};
-    while (!all[giver].has) giver += s->job->S;
+    while (!has[giver]) giver += s->job->S;
     if (s->bare) return take_pack(s, giver, tags);
-    return giver == s->rank->rank ? give_pack(s, all, tags) : WEFT_OK;
+    return giver == s->rank->rank ? give_pack(s, has, tags) : WEFT_OK;
 }
 
 /* --- in a new world --- */
 
-/* Whether each shard of the model is on some rank that has state. */
-static bool have_all(const charter *all, int W, int S) {
-    int n = 0;
-    for (int shard = 0; shard < S; shard++) {
-        bool one = false;
-        for (int r = shard; r < W; r += S) one = one || all[r].has;
-        n += one;
-    }
-    return n == S;
-}
-
 /* The number of averages that a rank says it has ended may differ from the first rank's
  * by 2 at most, because some ranks end an interrupted average and others do not; a number
  * from the network must not make this rank repeat them without end. */
-static weft_status check_charters(weft_sync *s, const charter *all, int W) {
-    int64_t first = -1;
+static weft_status check_charters(weft_sync *s, const wefti_loop_cards *cards, int W) {
+    const wefti_sync_card *all = cards->all;
+    int64_t first = all[cards->first].n_averages;
     for (int r = 0; r < W; r++) {
         int64_t n = all[r].n_averages;
-        if (!all[r].has) continue;
-        if (first < 0) first = n;
-        if (n >= 0 && n - first <= 2 && first - n <= 2 && all[r].averaging >> 1 == 0)
+        if (!cards->has[r] ||
+            (n >= 0 && n - first <= 2 && first - n <= 2 && all[r].averaging >> 1 == 0))
             continue;
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_WIRE,
@@ -117,40 +87,6 @@ static weft_status check_charters(weft_sync *s, const charter *all, int W) {
             r, (long long)n, (long long)first);
     }
     return WEFT_OK;
-}
-
-static weft_status gather_charters(weft_sync *s, charter *all) {
-    wefti_comm *control = s->rank->comms.control;
-    charter own = {
-        .has = !s->bare, .n_averages = s->n_averages, .averaging = s->averaging};
-    wefti_elastic_tell_faults(s->mesh, own.faults);
-    WEFT_TRY(wefti_comm_all_gather(control, wefti_rank_control_tag(s->rank), &own,
-                                   sizeof own, all));
-    for (int r = 0; r < control->size; r++) {
-        all[r].has = all[r].has == 1;
-        wefti_elastic_learn_faults(s->mesh, all[r].faults);
-    }
-    WEFT_TRY(check_charters(s, all, control->size));
-    if (have_all(all, control->size, s->job->S)) return WEFT_OK;
-    return weft_ctx_fail(
-        s->ctx, WEFT_ERR_PEER,
-        "all who had parameters and state are lost before they could hand "
-        "them over; begin again from a checkpoint");
-}
-
-static weft_status hand_over(weft_sync *s, const charter *all) {
-    int W = s->rank->comms.control->size, n_have = 0;
-    bool *has;
-    WEFT_TRY(wefti_alloc_n(s->ctx, W, sizeof *has, "ranks", &has));
-    for (int r = 0; r < W; r++) n_have += has[r] = all[r].has;
-    if (s->bare) /* zeros, to which a mean of the others is added */
-        memset(s->rank->params, 0,
-               (size_t)s->rank->arrangement->n_elements * sizeof(float));
-    weft_status status = wefti_handover(s->rank, has);
-    if (status == WEFT_OK) status = wefti_handover_compare(s->rank, has);
-    if (status == WEFT_OK && n_have < W) status = pass_pack(s, all);
-    wefti_free(s->ctx, has);
-    return status;
 }
 
 /* Makes the average, and waits until all ranks have it: so no rank has begun the next
@@ -165,10 +101,11 @@ weft_status wefti_sync_average_once(weft_sync *s, bool *have) {
 }
 
 /* How many averages this rank has to repeat with ranks that have not ended theirs. */
-static int64_t averages_to_repeat(const weft_sync *s, const charter *all) {
+static int64_t averages_to_repeat(const weft_sync *s, const wefti_loop *l) {
+    const wefti_sync_card *all = l->cards.all;
     int64_t least = INT64_MAX, most = 0;
-    for (int r = 0; r < s->rank->comms.control->size; r++) {
-        if (!all[r].has) continue;
+    for (int r = 0; r < l->world.size; r++) {
+        if (!l->cards.has[r]) continue;
         int64_t ended = all[r].n_averages;
         if (ended < least) least = ended;
         if (ended + all[r].averaging > most) most = ended + all[r].averaging;
@@ -176,35 +113,27 @@ static int64_t averages_to_repeat(const weft_sync *s, const charter *all) {
     return s->bare ? most - least : s->n_averages - least;
 }
 
-static weft_status repeat_averages(weft_sync *s, int64_t n) {
+weft_status wefti_sync_say(wefti_loop *l) {
+    const weft_sync *s = l->user;
+    *(wefti_sync_card *)l->cards.own = (wefti_sync_card){.n_averages = s->n_averages,
+                                                         .averaging = s->averaging};
+    return WEFT_OK;
+}
+
+weft_status wefti_sync_hear(wefti_loop *l) {
+    weft_sync *s = l->user;
+    WEFT_TRY(check_charters(s, &l->cards, l->world.size));
+    s->n_to_repeat = averages_to_repeat(s, l);
+    return WEFT_OK;
+}
+
+weft_status wefti_sync_repeat(wefti_loop *l) {
+    weft_sync *s = l->user;
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; i < n && status == WEFT_OK; i++) {
+    for (int64_t i = 0; l->whole && i < s->n_to_repeat && status == WEFT_OK; i++) {
         bool have;
         status = wefti_sync_average_once(s, &have);
         wefti_rank_restore(s->rank);
     }
-    return status;
-}
-
-static weft_status meet(weft_sync *s, const charter *all) {
-    int64_t n = averages_to_repeat(s, all);
-    WEFT_TRY(hand_over(s, all));
-    s->bare = false; /* whatever interrupts the rest */
-    wefti_mixer_meet_anew(s->rank->mixer, s->step);
-    WEFT_TRY(wefti_rank_prime(s->rank));
-    s->primed = true;
-    return repeat_averages(s, n);
-}
-
-weft_status wefti_sync_meet(weft_sync *s) {
-    charter *all;
-    WEFT_TRY(wefti_alloc_n(s->ctx, s->rank->comms.control->size, sizeof *all,
-                           "the ranks' charters", &all));
-    weft_status status = gather_charters(s, all);
-    if (status == WEFT_OK) status = meet(s, all);
-    wefti_free(s->ctx, all);
-    if (status == WEFT_OK || !wefti_elastic_interrupted(s->ctx, s->mesh)) return status;
-    if (!s->primed)
-        wefti_mixer_meet_anew(s->rank->mixer, s->step); /* as the others did */
-    return WEFT_OK;
+    return wefti_loop_forgive(l, status);
 }

@@ -1,49 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* A caller's loop that continues when processes are lost or join
- * (weft_sync_setup.elastic). What regroup.c does for a run happens here for a job of
- * tensors alone, when the next step opens:
- *
- *     open(step) -> changed -> old rank: arrays out -> new job, of the ranks present
- *                           -> new rank: arrays in  -> all meet (sync_meet.c) -> open(step)
+/* A caller's loop that continues when processes are lost or join (weft_sync_setup.elastic): what is
+ * special to it (loop.h), for a job of tensors alone, when the next step opens.
  *
  * Parameters and gradients stay where they are, because the caller has their addresses;
  * the gradients may already hold those of the next step. While a rank is rebuilt it uses
  * gradients of its own.
+ *
+ * A process that joins has created its tensors alone, in a world of one. In weft_sync_begin it
+ * becomes a member, and all processes make the world of the first step that it takes part in:
+ *
+ *     joins:   create (alone) -> begin: member, of step F -> new world -> takes all -> step F
+ *     others:  step F - 1 -> open(F): changed             -> new world -> give      -> step F
  *
  * Averages between steps are over all ranks: an average that lost a member half-way is
  * made again in the new world. Of two ranks one may have ended it and the other not, so
  * all ranks say how many they have ended since the last step. A rank that has ended more
  * than the least takes part again and drops the result. With shards a node is S
  * processes, which are lost, and join, together. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/memory.h"
-#include "mesh/elastic.h"
-#include "rank/luggage.h"
 #include "loop/sync.h"
 
 /* --- whether, and the beginning --- */
-
-static wefti_elastic_setup setup_of(const weft_sync *s) {
-    const wefti_job *job = s->job;
-    return (wefti_elastic_setup){.shards = job->S,
-                                 .joins = s->joins,
-                                 .units = job->topology ? 0 : job->model->n_units,
-                                 .first_step = s->step,
-                                 .lag = job->status_lag,
-                                 .delay = job->mixer_config.delay,
-                                 .meets = job->topology != NULL,
-                                 .policy = wefti_regroup_policy(job->config, true)};
-}
 
 bool wefti_sync_can_go_on(const weft_sync *s) {
     const wefti_job *job = s->job;
     if (!s->setup.elastic || !s->mesh || !s->mesh->transport->ops->inquire) return false;
     if (s->setup.skips || strcmp(job->config->mesh.on_loss, "go_on") != 0) return false;
-    wefti_elastic_setup setup = setup_of(s);
+    wefti_elastic_setup setup = wefti_loop_setup(job, s->joins, true);
     return !wefti_job_has_sites(job) && (job->S == 1 || job->copies == 1) &&
            wefti_elastic_fits(s->mesh, &setup);
 }
@@ -74,7 +61,7 @@ weft_status wefti_sync_refuse_mesh(weft_sync *s) {
 weft_status wefti_sync_start_membership(weft_sync *s) {
     if (!s->elastic || s->started) return WEFT_OK;
     if (s->mesh->elastic) return wefti_sync_refuse_mesh(s);
-    wefti_elastic_setup setup = setup_of(s);
+    wefti_elastic_setup setup = wefti_loop_setup(s->job, s->joins, true);
     void *notice = NULL;
     if (s->joins)
         setup.run = s->mesh->transport->entry->run;
@@ -90,16 +77,6 @@ weft_status wefti_sync_start_membership(weft_sync *s) {
 }
 
 /* --- from one world to the next --- */
-
-/* The text for the caller's loop about the new world. */
-static void say(weft_sync *s, const wefti_elastic_world *world) {
-    bool both = world->n_lost > 0 && world->n_joined > 0;
-    if (s->joins && s->bare) return; /* for itself nothing has changed */
-    snprintf(s->change, sizeof s->change, "%s%s%s%s%s; %d process%s on with step %lld",
-             world->n_lost > 0 ? "lost " : "", world->text, both ? "; " : "",
-             world->n_joined > 0 ? "joined by " : "", world->joined, world->size,
-             world->size > 1 ? "es go" : " goes", (long long)world->first_step + 1);
-}
 
 /* The same tensors, moved by the same rules, among the ranks that are present now. */
 static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
@@ -140,71 +117,73 @@ static weft_status count_anew(weft_sync *s) {
     return wefti_sync_prepare_offers(s);
 }
 
+static weft_status make_job_of(wefti_loop *l, const wefti_job **job) {
+    static const char *const words[] = {"process goes", "processes go"};
+    weft_sync *s = l->user;
+    if (!s->bare) /* for itself nothing has changed */
+        wefti_loop_tell(&l->world, l->world.size, words, s->change);
+    WEFT_TRY(make_job(s, &l->world));
+    *job = s->job;
+    return WEFT_OK;
+}
+
+static wefti_loop loop_of(weft_sync *s, wefti_bootstrap *members, wefti_sync_card *card) {
+    static const wefti_loop_ops ops = {.say = wefti_sync_say,
+                                       .hear = wefti_sync_hear,
+                                       .make_job = make_job_of,
+                                       .pass = wefti_sync_pass,
+                                       .met = wefti_sync_repeat,
+                                       .explain = wefti_sync_explain};
+    return (wefti_loop){
+        .ops = &ops,
+        .user = s,
+        .ctx = s->ctx,
+        .rank_ctx = s->ctx,
+        .mesh = s->mesh,
+        .members = members,
+        .rank = &s->rank,
+        .bare = &s->bare,
+        .cards = {.own = card, .n_bytes = sizeof *card, .shards = s->job->S}};
+}
+
 /* Of a rank without state only the block of parameters is kept, because its address must
  * not change. */
-static void take_luggage(weft_sync *s, wefti_luggage *luggage) {
-    float *own = s->rank->params;
-    if (!s->bare) {
-        wefti_luggage_exchange(luggage, s->rank);
-        return;
-    }
-    s->rank->params = luggage->params;
-    luggage->params = own;
-}
-
-static weft_status make_rank(weft_sync *s, int number, wefti_luggage *luggage) {
-    wefti_comms comms;
-    wefti_world *world;
-    WEFT_TRY(wefti_rank_world(s->ctx, s->job, s->mesh, &world));
-    if (s->world != world)
-        wefti_world_destroy(s->ctx, s->world); /* this process was
-                                                                     alone */
-    s->world = world;
-    WEFT_TRY(wefti_comms_join(s->ctx, world, s->mesh->rank, &comms));
-    WEFT_TRY(wefti_rank_create(s->ctx, s->job, number, &comms, &s->rank));
-    s->primed = false; /* a new mixer, in a new world */
-    take_luggage(s, luggage);
-    return count_anew(s);
-}
-
-static weft_status enter(weft_sync *s, wefti_luggage *luggage) {
-    wefti_elastic_world world;
-    WEFT_TRY(wefti_elastic_enter(s->ctx, s->mesh, &world));
-    if (world.first_step != s->step)
-        return weft_ctx_fail(
-            s->ctx, WEFT_ERR_INTERNAL,
-            "the new world begins with step %lld, but this process is at "
-            "step %lld",
-            (long long)world.first_step, (long long)s->step);
-    say(s, &world);
-    WEFT_TRY(make_job(s, &world));
-    WEFT_TRY(make_rank(s, world.rank, luggage));
-    return wefti_sync_meet(s);
+static void pack_block(weft_sync *s, wefti_loop *l) {
+    if (!s->bare) return;
+    l->luggage.array[l->luggage.n++] = s->rank->params;
+    s->rank->params = NULL;
+    wefti_rank_destroy(s->rank);
+    s->rank = NULL;
 }
 
 /* Keeps the blocks whose addresses the caller has. After a failure they belong to the
  * rank again or, if there is no rank, are freed. */
 weft_status wefti_sync_regroup(weft_sync *s) {
     weft_sync_report unused = {.struct_size = sizeof unused};
+    wefti_bootstrap members = {0};
+    wefti_sync_card card;
+    wefti_loop l = loop_of(s, &members, &card);
     WEFT_TRY(wefti_sync_read_status(s, s->step - 1, &unused));
     wefti_elastic_finish(s->mesh, s->step - 1, s->step - 1);
-    wefti_luggage luggage = {0};
     float *grads = s->rank->grads;
     s->rank->grads = NULL;
-    take_luggage(s, &luggage);
-    wefti_rank_destroy(s->rank);
-    s->rank = NULL;
-    weft_status status = enter(s, &luggage);
+    pack_block(s, &l);
+    weft_status status = wefti_loop_enter(&l, s->step);
+    wefti_bootstrap_leave(s->ctx, &members);
     if (s->rank) {
         wefti_free(s->ctx, s->rank->grads);
         s->rank->grads = grads;
     } else {
         wefti_sync_free_block(s, &grads);
-        wefti_sync_free_block(s, &luggage.params);
+        wefti_sync_free_block(s, &l.luggage.array[0]);
         s->borrowed = false;
     }
-    wefti_luggage_leave(s->ctx, &luggage);
-    return status;
+    wefti_loop_leave(&l);
+    if (s->world != &s->mesh->world) /* this process was alone */
+        wefti_world_destroy(s->ctx, s->world);
+    s->world = &s->mesh->world;
+    s->primed = !s->bare; /* a new mixer, in a new world */
+    return status == WEFT_OK ? count_anew(s) : status;
 }
 
 weft_status wefti_sync_follow(weft_sync *s) {
@@ -250,6 +229,38 @@ weft_status wefti_sync_average_all(weft_sync *s) {
     wefti_elastic_gather(s->mesh, false);
     if (status == WEFT_OK) s->n_averages++;
     return status;
+}
+
+/* --- a process that joins --- */
+
+static weft_status refuse_entry(weft_sync *s) {
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_CONFIG,
+        "this exchange can not come into a run that trains: expected setup.elastic, "
+        "mesh.on_loss=go_on, one copy of the model per node, no skips and no "
+        "mixer.deadline");
+}
+
+weft_status wefti_sync_join(weft_sync *s) {
+    bool changed = true;
+    wefti_loop l = loop_of(s, NULL, NULL);
+    if (!s->elastic) return refuse_entry(s);
+    WEFT_TRY(wefti_sync_start_membership(s));
+    WEFT_TRY(wefti_loop_await_entry(&l, &s->step));
+    s->counted = s->step;
+    wefti_elastic_gather(s->mesh, true);
+    weft_status status = wefti_sync_regroup(s);
+    while (s->bare && changed && status == WEFT_OK) {
+        status = wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed);
+        if (changed && status == WEFT_OK) status = wefti_sync_regroup(s);
+    }
+    wefti_elastic_gather(s->mesh, false);
+    if (status != WEFT_OK || !s->bare) return status;
+    wefti_elastic_note(s->mesh, WEFTI_FACT_REPLACED); /* the others go on without it */
+    return weft_ctx_fail(s->ctx, WEFT_ERR_PEER,
+                         "step %lld begins, and this process has lost a process that was "
+                         "giving it parameters and state; it may join again",
+                         (long long)s->step + 1);
 }
 
 /* --- what the caller asks --- */

@@ -80,8 +80,9 @@ typedef enum wefti_elastic_fact {
     /* The last step is done, or all ranks have agreed to stop: processes that ask to join
      * from now on are turned away. */
     WEFTI_FACT_OVER,
-    /* Another process has taken over what only one may do (writing the run folder): the
-     * others continue without this process, which has not been told yet. */
+    /* The others continue without this process, which has not been told yet: another one has
+     * taken over what only one may do (writing the run folder), or a step begins that this one
+     * lacks the state for. It may come back. */
     WEFTI_FACT_REPLACED,
     /* What this rank computed is wrong, and none of it was sent: the others continue without
      * this process, which may come back and take their parameters and state. If what all of

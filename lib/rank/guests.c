@@ -15,28 +15,18 @@
 #include <xxhash.h>
 
 #include "base/memory.h"
+#include "mesh/elastic.h"
+#include "rank/handover.h"
+#include "rank/luggage.h"
 
-enum {
-    MAX_ARRAYS = 1 + WEFTI_OPTIMIZER_STATES + WEFTI_REPLICATOR_STATES +
-                 WEFTI_MIXER_STATES,
-    MAX_SLICES = 4096
-};
+enum { MAX_SLICES = 4096 };
 
 static const double at_once_s = 0.1, share_of_step = 0.25;
 
-static int arrays_of(const wefti_rank *r, float *out[MAX_ARRAYS]) {
-    int n = 0;
-    out[n++] = r->params;
-    for (int i = 0; i < r->job->most_states->n_states; i++) out[n++] = r->state[i];
-    for (int i = 0; i < r->replicator->n_states; i++) out[n++] = r->replicator->state[i];
-    bool own = r->mixer->ops->keeps_partners; /* each pair's own */
-    for (int i = 0; i < r->mixer->n_states && !own; i++) out[n++] = r->mixer->state[i];
-    return n;
-}
-
-int64_t wefti_guests_bytes(const wefti_rank *r) {
-    float *arrays[MAX_ARRAYS];
-    return arrays_of(r, arrays) * r->arrangement->n_elements * (int64_t)sizeof(float);
+int64_t wefti_guests_bytes(wefti_rank *r) {
+    float **arrays[WEFTI_RANK_ARRAYS];
+    return wefti_rank_arrays(r, arrays) * r->arrangement->n_elements *
+           (int64_t)sizeof(float);
 }
 
 /* Messages that are in flight over several steps (a delay) need no place in the arrays: a
@@ -102,12 +92,12 @@ static weft_status take_back(wefti_rank *r) {
 }
 
 static weft_status give(wefti_rank *r, int64_t a, int64_t b, int64_t tag) {
-    float *arrays[MAX_ARRAYS], *to = (float *)(void *)r->guests.gift;
-    int n = arrays_of(r, arrays);
+    float **arrays[WEFTI_RANK_ARRAYS], *to = (float *)(void *)r->guests.gift;
+    int n = wefti_rank_arrays(r, arrays);
     slice s = slice_of(r, a, b, r->replica);
     if (s.n == 0) return WEFT_OK;
     for (int i = 0; i < n; i++, to += s.n)
-        memcpy(to, arrays[i] + s.begin, (size_t)s.n * sizeof *to);
+        memcpy(to, *arrays[i] + s.begin, (size_t)s.n * sizeof *to);
     int64_t n_bytes = message_bytes(n, s);
     size_t at = (size_t)n_bytes - sizeof(uint64_t);
     uint64_t hash = XXH3_64bits(r->guests.gift, at);
@@ -122,8 +112,8 @@ static weft_status give(wefti_rank *r, int64_t a, int64_t b, int64_t tag) {
 }
 
 static weft_status unpack(wefti_rank *r, const unsigned char *in, slice s, int giver) {
-    float *arrays[MAX_ARRAYS];
-    int n = arrays_of(r, arrays);
+    float **arrays[WEFTI_RANK_ARRAYS];
+    int n = wefti_rank_arrays(r, arrays);
     size_t size = (size_t)s.n * sizeof(float);
     uint64_t hash = XXH3_64bits(in, size * (size_t)n), theirs;
     memcpy(&theirs, in + size * (size_t)n, sizeof theirs);
@@ -133,14 +123,14 @@ static weft_status unpack(wefti_rank *r, const unsigned char *in, slice s, int g
                              "expected %016llx, which it was sent with",
                              rank_of(r, giver), (unsigned long long)hash,
                              (unsigned long long)theirs);
-    for (int i = 0; i < n; i++, in += size) memcpy(arrays[i] + s.begin, in, size);
+    for (int i = 0; i < n; i++, in += size) memcpy(*arrays[i] + s.begin, in, size);
     return WEFT_OK;
 }
 
 static weft_status take(wefti_rank *r, int64_t a, int64_t b, int64_t tag) {
     wefti_comm *all = r->comms.control;
-    float *arrays[MAX_ARRAYS];
-    int n = arrays_of(r, arrays);
+    float **arrays[WEFTI_RANK_ARRAYS];
+    int n = wefti_rank_arrays(r, arrays);
     for (int k = 0; k < n_givers(r); k++) {
         const void *view;
         slice s = slice_of(r, a, b, k);
@@ -175,7 +165,7 @@ static void set_until(wefti_rank *r, int64_t until) {
 }
 
 weft_status wefti_guests_begin(wefti_rank *r, const wefti_guests_plan *plan) {
-    float *arrays[MAX_ARRAYS];
+    float **arrays[WEFTI_RANK_ARRAYS];
     wefti_guests *g = &r->guests;
     if (plan->n == 0 || plan->slices == 0) return WEFT_OK;
     *g = (wefti_guests){.n = plan->n,
@@ -187,7 +177,7 @@ weft_status wefti_guests_begin(wefti_rank *r, const wefti_guests_plan *plan) {
     set_until(r, g->first + g->slices);
     if (wefti_rank_is_guest(r)) return WEFT_OK;
     slice longest = {0, r->arrangement->n_elements / g->slices + 2};
-    return wefti_alloc_n(r->ctx, message_bytes(arrays_of(r, arrays), longest), 1,
+    return wefti_alloc_n(r->ctx, message_bytes(wefti_rank_arrays(r, arrays), longest), 1,
                          "state for who has come", &g->gift);
 }
 
@@ -200,11 +190,10 @@ static bool is_lost(wefti_rank *r, weft_mesh *mesh, weft_status status) {
 }
 
 /* Fails: from now on the other ranks rely on this rank, and its state is not complete. */
-static weft_status cut_off(wefti_rank *r) {
+static weft_status cut_off(wefti_rank *r, weft_mesh *mesh) {
+    wefti_elastic_note(mesh, WEFTI_FACT_REPLACED); /* it comes in again */
     return weft_ctx_fail(r->ctx, WEFT_ERR_PEER,
-                         "rank %d has lost who gave it parameters and state; start "
-                         "weft train --join again",
-                         r->rank);
+                         "rank %d has lost who gave it parameters and state", r->rank);
 }
 
 weft_status wefti_guests_step(wefti_rank *r, weft_mesh *mesh, int64_t step) {
@@ -212,7 +201,8 @@ weft_status wefti_guests_step(wefti_rank *r, weft_mesh *mesh, int64_t step) {
     bool guest = wefti_rank_is_guest(r);
     if (guest) /* a guest adds nothing to any momentum */
         memset(r->grads, 0, (size_t)r->arrangement->n_elements * sizeof *r->grads);
-    if (!g->open || g->broken) return g->open && step >= g->until ? cut_off(r) : WEFT_OK;
+    if (!g->open || g->broken)
+        return g->open && step >= g->until ? cut_off(r, mesh) : WEFT_OK;
     weft_status status = pass(r, step - g->first);
     if (status == WEFT_OK || !guest || !is_lost(r, mesh, status)) return status;
     g->broken = true;
@@ -235,28 +225,11 @@ void wefti_guests_set_aside(wefti_rank *r, int64_t done, bool aside) {
     r->n_control_messages = r->n_replica_messages = tags_from(done, aside);
 }
 
-static weft_status compare(wefti_rank *r) {
-    uint64_t *all, own = XXH3_64bits(r->params, (size_t)r->arrangement->n_elements *
-                                                    sizeof *r->params);
-    wefti_comm *comm = r->comms.control;
-    WEFT_TRY(wefti_alloc_n(r->ctx, comm->size, sizeof own, "checksums", &all));
-    weft_status status = wefti_comm_all_gather(comm, wefti_rank_control_tag(r), &own,
-                                               sizeof own, all);
-    uint64_t theirs = all[r->local];
-    wefti_free(r->ctx, all);
-    if (status != WEFT_OK || own == theirs) return status;
-    return weft_ctx_fail(
-        r->ctx, WEFT_ERR_NUMERIC,
-        "the parameters that came have checksum %016llx, those of rank %d "
-        "have %016llx; expected the same",
-        (unsigned long long)own, r->local, (unsigned long long)theirs);
-}
-
 weft_status wefti_guests_end(wefti_rank *r, int64_t done, bool *ends) {
     wefti_guests *g = &r->guests;
     *ends = g->open && done >= g->until && !g->broken;
     if (!*ends) return WEFT_OK;
     g->open = false;
     wefti_rank_forget_gathered(r);
-    return r->job->replicas_equal ? compare(r) : WEFT_OK;
+    return r->job->replicas_equal ? wefti_handover_match(r, r->local, true) : WEFT_OK;
 }

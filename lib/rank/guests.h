@@ -35,7 +35,7 @@ typedef struct wefti_guests_plan {
 } wefti_guests_plan;
 
 /* Bytes of parameters and state of a rank: what a guest gets. */
-int64_t wefti_guests_bytes(const wefti_rank *r);
+int64_t wefti_guests_bytes(wefti_rank *r);
 
 /* Whether this job can have guests: one site, and nodes of one copy each. */
 bool wefti_guests_can(const wefti_job *job);

@@ -17,6 +17,7 @@
 
 #include "base/assert.h"
 #include "base/memory.h"
+#include "rank/luggage.h"
 
 typedef struct handover {
     wefti_rank *rank;
@@ -24,7 +25,6 @@ typedef struct handover {
     bool *has;      /* [n] */
     int n;          /* replicas */
     uint64_t *sums; /* [n] hashes of what was sent to, or came from, each of them */
-    uint64_t *all;  /* [world ranks] hashes of the parameters */
 } handover;
 
 static int rank_of(const handover *h, int replica) {
@@ -168,43 +168,43 @@ static weft_status pass_params(handover *h) {
 }
 
 static weft_status pass_all(handover *h) {
-    wefti_rank *r = h->rank;
+    float **arrays[WEFTI_RANK_ARRAYS];
+    int n = wefti_rank_arrays(h->rank, arrays);
     WEFT_TRY(pass_params(h));
-    for (int i = 0; i < r->job->most_states->n_states; i++)
-        WEFT_TRY(pass(h, r->state[i]));
-    for (int i = 0; i < r->replicator->n_states; i++)
-        WEFT_TRY(pass(h, r->replicator->state[i]));
-    for (int i = 0; r->site_replicator && i < r->site_replicator->n_states; i++)
-        WEFT_TRY(pass(h, r->site_replicator->state[i]));
-    bool own = r->mixer->ops->keeps_partners; /* copies of partners are made again */
-    for (int i = 0; i < r->mixer->n_states && !own; i++)
-        WEFT_TRY(pass(h, r->mixer->state[i]));
+    for (int i = 1; i < n; i++) WEFT_TRY(pass(h, *arrays[i]));
     return compare_sums(h);
 }
 
-/* Checks that all ranks hold the same parameters. */
-static weft_status compare_models(handover *h) {
-    wefti_rank *r = h->rank;
-    if (!r->job->replicas_equal) return WEFT_OK;
-    int first = 0;
-    size_t n_bytes = (size_t)r->arrangement->n_elements * sizeof(float);
-    uint64_t own = XXH3_64bits(r->params, n_bytes);
-    WEFT_TRY(wefti_comm_all_gather(r->comms.control, wefti_rank_control_tag(r), &own,
-                                   sizeof own, h->all));
-    while (!h->has[first]) first++;
-    uint64_t theirs = h->all[rank_of(h, first)];
-    if (own == theirs || h->has[r->replica]) return WEFT_OK;
+weft_status wefti_handover_match(wefti_rank *r, int with, bool checks) {
+    uint64_t *all, own = XXH3_64bits(r->params, (size_t)r->arrangement->n_elements *
+                                                    sizeof *r->params);
+    wefti_comm *comm = r->comms.control;
+    WEFT_TRY(wefti_alloc_n(r->ctx, comm->size, sizeof own, "checksums", &all));
+    weft_status status = wefti_comm_all_gather(comm, wefti_rank_control_tag(r), &own,
+                                               sizeof own, all);
+    uint64_t theirs = all[with];
+    wefti_free(r->ctx, all);
+    if (status != WEFT_OK || own == theirs || !checks) return status;
     return weft_ctx_fail(
         r->ctx, WEFT_ERR_NUMERIC,
         "the parameters that came have checksum %016llx, those of rank %d "
         "have %016llx; expected the same",
-        (unsigned long long)own, rank_of(h, first), (unsigned long long)theirs);
+        (unsigned long long)own, with, (unsigned long long)theirs);
+}
+
+/* Checks that all ranks hold the same parameters, where they should. */
+static weft_status compare_models(handover *h) {
+    wefti_rank *r = h->rank;
+    int first = 0;
+    if (!r->job->replicas_equal)
+        return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
+    while (!h->has[first]) first++;
+    return wefti_handover_match(r, rank_of(h, first), !h->has[r->replica]);
 }
 
 static void fini(handover *h) {
     wefti_free(h->rank->ctx, h->has);
     wefti_free(h->rank->ctx, h->sums);
-    wefti_free(h->rank->ctx, h->all);
 }
 
 /* Whether some rank of this rank's shard has state. */
@@ -224,8 +224,7 @@ static weft_status init(handover *h, wefti_rank *r, const bool *has, bool *neede
     WEFTI_ASSERT(has_givers(r, has)); /* what nobody gives would count as given */
     WEFT_TRY(wefti_alloc_n(r->ctx, h->n, sizeof *h->has, "ranks", &h->has));
     for (int i = 0; i < h->n; i++) h->has[i] = has[rank_of(h, i)];
-    WEFT_TRY(wefti_alloc_n(r->ctx, h->n, sizeof *h->sums, "checksums", &h->sums));
-    return wefti_alloc_n(r->ctx, W, sizeof *h->all, "checksums", &h->all);
+    return wefti_alloc_n(r->ctx, h->n, sizeof *h->sums, "checksums", &h->sums);
 }
 
 static weft_status run(wefti_rank *r, const bool *has, weft_status (*what)(handover *)) {

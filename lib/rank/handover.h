@@ -18,6 +18,11 @@
  * Collective over the world. */
 weft_status wefti_handover(wefti_rank *r, const bool *has) WEFT_CHECKED;
 
-/* After that: where replicas are equal, all ranks compare checksums of their parameters, and a
- * rank that has just joined with others fails. Collective over the world. */
+/* After that: all ranks wait until those that have just joined have everything, so that nobody
+ * begins a step without them. Where replicas are equal they compare checksums of their
+ * parameters, and a rank that has just joined with others fails. Collective over the world. */
 weft_status wefti_handover_compare(wefti_rank *r, const bool *has) WEFT_CHECKED;
+
+/* Compares checksums of all ranks' parameters; fails on a rank that checks if its own are not those
+ * of rank `with`. Collective over the world. */
+weft_status wefti_handover_match(wefti_rank *r, int with, bool checks) WEFT_CHECKED;

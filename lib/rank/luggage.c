@@ -1,46 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* From one world to the next: what the configuration says about membership, and the arrays
- * that a rank keeps, whoever runs the loop. */
+/* From one world to the next: the arrays that a rank keeps. */
 #include "rank/luggage.h"
-
-#include <string.h>
 
 #include "base/memory.h"
 
-wefti_elastic_policy wefti_regroup_policy(const weft_config *config, bool own_loop) {
-    double patience_s = config->elastic.patience;
-    return (wefti_elastic_policy){
-        .silence_s = config->elastic.silence,
-        .patience_s = own_loop && patience_s == 0 ? -1 : patience_s,
-        .pause_s = config->elastic.pause,
-        .faults = config->elastic.faults,
-        .witness = config->elastic.witness,
-        .split = strcmp(config->elastic.partition, "split") == 0,
-        .own_loop = own_loop};
-}
-
-static void swap(float **a, float **b) {
-    float *c = *a;
-    *a = *b;
-    *b = c;
+int wefti_rank_arrays(wefti_rank *r, float **out[WEFTI_RANK_ARRAYS]) {
+    wefti_replicator *replicators[] = {r->replicator, r->site_replicator};
+    int n = 0, n_mixer = r->mixer->ops->keeps_partners ? 0 : r->mixer->n_states;
+    out[n++] = &r->params;
+    for (int i = 0; i < r->job->most_states->n_states; i++) out[n++] = &r->state[i];
+    for (int k = 0; k < 2 && replicators[k]; k++)
+        for (int i = 0; i < replicators[k]->n_states; i++)
+            out[n++] = &replicators[k]->state[i];
+    for (int i = 0; i < n_mixer; i++) out[n++] = &r->mixer->state[i];
+    return n;
 }
 
 void wefti_luggage_exchange(wefti_luggage *l, wefti_rank *r) {
-    int n = 0;
-    swap(&l->params, &r->params);
-    for (int i = 0; i < r->job->most_states->n_states; i++)
-        swap(&l->state[n++], &r->state[i]);
-    for (int i = 0; i < r->replicator->n_states; i++)
-        swap(&l->state[n++], &r->replicator->state[i]);
-    for (int i = 0; r->site_replicator && i < r->site_replicator->n_states; i++)
-        swap(&l->state[n++], &r->site_replicator->state[i]);
-    bool keeps = r->mixer->ops->keeps_partners; /* their number has changed */
-    for (int i = 0; i < r->mixer->n_states && !keeps; i++)
-        swap(&l->state[n++], &r->mixer->state[i]);
+    float **arrays[WEFTI_RANK_ARRAYS];
+    int n = wefti_rank_arrays(r, arrays);
+    for (int i = 0; i < (l->n == 1 ? 1 : n); i++) {
+        float *kept = l->array[i];
+        l->array[i] = *arrays[i];
+        *arrays[i] = kept;
+    }
     if (n > l->n) l->n = n;
 }
 
 void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l) {
-    wefti_free(ctx, l->params);
-    for (int i = 0; i < l->n; i++) wefti_free(ctx, l->state[i]);
+    for (int i = 0; i < l->n; i++) wefti_free(ctx, l->array[i]);
 }
