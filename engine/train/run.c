@@ -347,7 +347,8 @@ static weft_status admit(rank_thread *t, int64_t done) {
     wefti_rank *r = t->slot->state;
     bool guest = wefti_rank_is_guest(r);
     weft_status status = wefti_guests_end(r, done, &ends);
-    if (status != WEFT_OK && !wefti_elastic_interrupted(t->slot->ctx, t->mesh))
+    bool wrong = status == WEFT_ERR_NUMERIC; /* whatever changes meanwhile */
+    if (wrong || (status != WEFT_OK && !wefti_elastic_interrupted(t->slot->ctx, t->mesh)))
         return status;
     if (!ends || !guest) return WEFT_OK;
     t->run->prepared->bare = false;

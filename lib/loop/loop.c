@@ -75,7 +75,8 @@ void wefti_loop_put_away(weft_ctx *ctx, wefti_loop_cards *cards) {
 /* --- the new world --- */
 
 weft_status wefti_loop_forgive(wefti_loop *l, weft_status status) {
-    if (status == WEFT_OK || !wefti_elastic_interrupted(l->ctx, l->mesh)) return status;
+    bool waited = status == WEFT_ERR_PEER || status == WEFT_ERR_WIRE;
+    if (!waited || !wefti_elastic_interrupted(l->ctx, l->mesh)) return status;
     weft_ctx_clear(l->rank_ctx);
     l->whole = false;
     return WEFT_OK;

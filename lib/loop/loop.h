@@ -83,7 +83,8 @@ weft_status wefti_loop_await_entry(wefti_loop *l, int64_t *step) WEFT_CHECKED;
 weft_status wefti_loop_enter(wefti_loop *l, int64_t step) WEFT_CHECKED;
 void wefti_loop_leave(wefti_loop *l);
 
-/* Forgets a failure that comes from a change of membership; the next world does it again. */
+/* Forgets a failure of waiting for others that comes from a change of membership; the next world
+ * does it again. Wrong parameters, for one, remain wrong. */
 weft_status wefti_loop_forgive(wefti_loop *l, weft_status status) WEFT_CHECKED;
 
 /* "lost rank 1 (host b); joined by ...; 3 nodes go on with step 7". one, many: who goes on. */

@@ -82,12 +82,37 @@ static void who_is_interrupted_goes_on(void **state) {
     assert_false(members[1].heard);
 }
 
+/* What failed while membership changed is done again if it failed for that, and only then. */
+static void what_is_wrong_is_not_forgiven(void **state) {
+    static const weft_status wrong[] = {WEFT_ERR_NUMERIC, WEFT_ERR_FORMAT,
+                                        WEFT_ERR_MEMORY};
+    weft_ctx *ctx;
+    weft_mesh *mesh;
+    wefti_elastic elastic = {.view = 2, .entered = 1};
+    assert_int_equal(ctx_begin(&ctx), 0);
+    assert_ok(ctx, wefti_alloc(ctx, sizeof *mesh, "a mesh", &mesh));
+    pthread_mutex_init(&mesh->lock, NULL);
+    mesh->elastic = &elastic;
+    wefti_loop l = {.ctx = ctx, .rank_ctx = ctx, .mesh = mesh, .whole = true};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(wefti_loop_forgive(&l, wrong[i]), wrong[i]);
+    assert_true(l.whole);
+    assert_int_equal(wefti_loop_forgive(&l, WEFT_ERR_PEER), WEFT_OK);
+    assert_false(l.whole);
+    elastic.entered = 2;
+    assert_int_equal(wefti_loop_forgive(&l, WEFT_ERR_PEER), WEFT_ERR_PEER);
+    pthread_mutex_destroy(&mesh->lock);
+    wefti_free(ctx, mesh);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(that_nobody_has_the_state_is_final),
         cmocka_unit_test(a_part_that_nobody_has_is_final),
         cmocka_unit_test(the_first_who_has_the_state_is_known),
         cmocka_unit_test(who_is_interrupted_goes_on),
+        cmocka_unit_test(what_is_wrong_is_not_forgiven),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
