@@ -83,7 +83,8 @@ static bool inquire(weft_mesh *mesh, int rank, wefti_vitals *v) {
     return true;
 }
 
-/* A connection has ended, at closed_s. */
+/* A connection has ended, at closed_s. Only a member asks: the guard of a dead process ends when
+ * as many have asked as there are others. */
 static void inquire_after(weft_mesh *mesh, int rank, double now_s) {
     wefti_elastic *e = mesh->elastic;
     wefti_vitals v;
@@ -126,7 +127,7 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     wefti_outbox_forget(mesh, rank);
     wefti_elastic_check_copy(mesh, rank);
     pthread_cond_broadcast(&mesh->changed); /* a joiner may be alone now */
-    if (!known) inquire_after(mesh, rank, e->closed_s[rank]);
+    if (!known && e->view > 0) inquire_after(mesh, rank, e->closed_s[rank]);
 }
 
 /* Whether this rank waits for something that a rank which has left will never send: its
@@ -206,7 +207,7 @@ double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s) {
     if (part_with_who_left(mesh, now_s)) next_s = tell_every_s;
     if (call_the_silent(mesh)) next_s = call_every_s;
     for (int r = 0; r < e->size; r++) {
-        if (e->closed_s[r] <= 0) continue;
+        if (e->closed_s[r] <= 0 || e->view == 0) continue;
         inquire_after(mesh, r, now_s);
         next_s = inquire_every_s;
     }

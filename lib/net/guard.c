@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -54,6 +55,7 @@ struct wefti_guard {
 typedef struct call {
     int fd;
     int64_t until_ms;
+    bool told; /* it was sent the bytes */
 } call;
 
 typedef struct watch {
@@ -146,24 +148,34 @@ static int open_door(watch *w) {
     return -1;
 }
 
+/* A caller has the bytes when its machine has confirmed them: one that has given up, because the
+ * way is slow, answers by a reset, and may call again. False: neither yet. */
+static bool has_arrived(watch *w, int fd) {
+    int error = 0, left = 0;
+    socklen_t size = sizeof error;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error) return true;
+    if (ioctl(fd, TIOCOUTQ, &left) == 0 && left > 0) return false;
+    w->n_served++;
+    return true;
+}
+
 /* The caller has shown what it wants: nothing and the end, which is an inquiry, or bytes.
- * False: neither yet. */
-static bool serve_call(watch *w, int fd) {
+ * False: neither yet, or the answer is on its way. */
+static bool serve_call(watch *w, call *c) {
     char first;
-    ssize_t n = recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (c->told) return has_arrived(w, c->fd);
+    ssize_t n = recv(c->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     unsigned count = atomic_load(&w->shared->count);
-    if (n == 0 && count > 0) {
-        ssize_t sent = send(fd, w->shared->slot[count % 2].bytes,
-                            w->shared->slot[count % 2].n, MSG_NOSIGNAL | MSG_DONTWAIT);
-        w->n_served += sent > 0;
-    }
-    return true;
+    if (n != 0 || count == 0) return true;
+    c->told = send(c->fd, w->shared->slot[count % 2].bytes, w->shared->slot[count % 2].n,
+                   MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+    return !c->told;
 }
 
 static void serve_calls(watch *w) {
     for (int i = w->n_calls - 1; i >= 0; i--) {
-        bool over = serve_call(w, w->calls[i].fd) || now_ms() >= w->calls[i].until_ms;
+        bool over = serve_call(w, &w->calls[i]) || now_ms() >= w->calls[i].until_ms;
         if (!over) continue;
         close(w->calls[i].fd);
         w->calls[i] = w->calls[--w->n_calls];
@@ -174,7 +186,7 @@ static void take_calls(watch *w) {
     while (w->n_calls < CALLS) {
         int fd = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) return;
-        w->calls[w->n_calls++] = (call){fd, now_ms() + CALL_MS};
+        w->calls[w->n_calls++] = (call){fd, now_ms() + CALL_MS, false};
     }
 }
 
@@ -208,7 +220,8 @@ static void speak(watch *w) {
                                  .events = POLLIN};
         all[1] = (struct pollfd){.fd = w->door, .events = POLLIN};
         for (int i = 0; i < w->n_calls; i++)
-            all[2 + i] = (struct pollfd){.fd = w->calls[i].fd, .events = POLLIN};
+            all[2 + i] = (struct pollfd){.fd = w->calls[i].fd,
+                                         .events = w->calls[i].told ? 0 : POLLIN};
         (void)poll(all, (nfds_t)(2 + w->n_calls), 100);
         if (w->door >= 0 && is_dismissed(w)) return;
         take_calls(w);

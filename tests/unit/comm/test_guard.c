@@ -96,6 +96,18 @@ static void the_guard_ends_when_all_have_asked(void **state) {
     assert_int_equal(ask(port, NULL, text, sizeof text, 1000), -2);
 }
 
+/* Whose call is slow gives up and calls again: the answer that it did not take does not count. */
+static void who_hangs_up_before_the_answer_may_ask_again(void **state) {
+    int port, alive;
+    char text[64];
+    pid_t child = start('k', &port, &alive);
+    if (!alive) skip();
+    end(child);
+    close(call(port));
+    usleep(1200000); /* the guard ends half a second after its last answer */
+    assert_int_equal(ask(port, NULL, text, sizeof text, 5000), 5);
+}
+
 static void after_an_orderly_end_nobody_speaks(void **state) {
     int port, alive;
     char text[64];
@@ -172,6 +184,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_inquires_after_a_kill_gets_the_last_words),
         cmocka_unit_test(the_guard_ends_when_all_have_asked),
+        cmocka_unit_test(who_hangs_up_before_the_answer_may_ask_again),
         cmocka_unit_test(after_an_orderly_end_nobody_speaks),
         cmocka_unit_test(a_process_whose_part_has_ended_is_spoken_for_while_it_lives),
         cmocka_unit_test(a_new_process_gets_the_port_of_a_dead_one_and_not_of_a_living),
