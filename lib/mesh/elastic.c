@@ -531,7 +531,9 @@ static void answer_ask(weft_mesh *mesh, const wefti_arrival *ask) {
     wefti_free(mesh->ctx, copy);
 }
 
-/* A lost rank's message from a rank that has it: handled as if the lost rank had sent it. */
+/* A lost rank's message from a rank that has it: handled as if the lost rank had sent it. It
+ * counts only under the cut that names who has it: while frozen this rank has said already what it
+ * has, and asks again under the next cut. */
 static bool open_relay(weft_mesh *mesh, wefti_arrival *arrival) {
     trailer about;
     const wefti_elastic *e = mesh->elastic;
@@ -539,7 +541,8 @@ static bool open_relay(weft_mesh *mesh, wefti_arrival *arrival) {
     if (n < 0) return false;
     memcpy(&about, (char *)arrival->data + n, sizeof about);
     if (about.sender >= (uint32_t)e->size || !e->departed[about.sender] ||
-        about.channel >= WEFTI_CHANNEL_PART)
+        about.channel >= WEFTI_CHANNEL_PART || e->frozen ||
+        wefti_elastic_holder(e, (int)about.sender, (int)about.channel, arrival->tag) < 0)
         return false;
     arrival->sender = (int)about.sender;
     arrival->channel = (int)about.channel;

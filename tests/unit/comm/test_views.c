@@ -80,6 +80,14 @@ static void enter(still *s, int64_t view) {
         WEFT_OK);
 }
 
+/* The cut of the view says that the lost rank's messages of step 3 are with `holder`. */
+static void name_holder(wefti_elastic *e, int lost, int holder) {
+    e->cut_of[lost] = 0;
+    e->cut_low = 2;
+    e->cut_steps = 1;
+    for (int i = 0; i < e->limits.rounds * e->limits.parts; i++) e->holders[i] = holder;
+}
+
 /* The envelope of what was sent is read, and the message arrives from that rank; relayed: from
  * another one, for the rank is lost. */
 static void bring_back(still *s, bool relayed) {
@@ -100,9 +108,12 @@ static void bring_back(still *s, bool relayed) {
     arrival->tag = envelope.tag;
     arrival->n_bytes = envelope.n_bytes + (relayed ? (int64_t)sizeof about : 0);
     arrival->taken = arrival->mine = false;
-    s->mesh.elastic->departed[parcel->peer] = relayed;
+    wefti_elastic *e = s->mesh.elastic;
+    e->departed[parcel->peer] = relayed;
+    if (relayed) name_holder(e, parcel->peer, arrival->sender);
     if (!wefti_elastic_takes(&s->mesh, arrival)) fail_msg("not taken");
-    s->mesh.elastic->departed[parcel->peer] = false;
+    e->departed[parcel->peer] = false;
+    e->cut_of[parcel->peer] = -1;
 }
 
 /* A message of this world that is not received is gone in the next one. */
