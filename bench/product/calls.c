@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -249,6 +250,15 @@ WRAP(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *size
         memcpy(value, &f->error, sizeof f->error);
         f->error = 0;
     }
+    return 0;
+}
+
+WRAP(int, ioctl, (int fd, unsigned long what, int *out)) {
+    if (!is_ours(fd)) return __real_ioctl(fd, what, out);
+    point();
+    const file *f = file_of(fd);
+    if (!f || what != TIOCOUTQ) return fail_with(EINVAL);
+    *out = f->unconfirmed;
     return 0;
 }
 

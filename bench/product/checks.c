@@ -113,7 +113,7 @@ static bool all_train(void) {
         if (!lives_now(l)) continue;
         n++;
         if (!l->training || l->steps < l->first_step + 2 ||
-            w.now_ns - l->stepped_ns > 5 * SECOND)
+            w.now_ns - l->stepped_ns > SECOND + 3 * the_plan.compute_ns)
             return false;
         if (view >= 0 && l->view != view) return false;
         view = l->view;
@@ -131,13 +131,22 @@ static bool somebody_trains(void) {
     return false;
 }
 
+/* Whom those that have done the last step went on without may wait for elastic.pause. */
+static bool is_behind(const life *l) {
+    int64_t newest = 0;
+    for (int i = 0; i < n_lives; i++)
+        if (lives[i]->view > newest) newest = lives[i]->view;
+    return n_ends > 0 && l->view < newest;
+}
+
 static void look_at_end(void) {
     char text[2000] = "";
     bool all = true;
-    for (int i = 0; i < n_lives; i++)
-        all = all && !(lives_now(lives[i]) && lives[i]->training);
-    for (int i = 0; i < n_lives; i++)
-        all = all && !(lives_now(lives[i]) && lives[i]->steps == goal_step);
+    for (int i = 0; i < n_lives; i++) {
+        const life *l = lives[i];
+        bool busy = l->steps == goal_step || (l->training && !is_behind(l));
+        all = all && !(lives_now(l) && busy);
+    }
     if (all) w.over = true;
     if (all && n_ends == 0 && the_plan.mild) fail_world("nobody has done the last step");
     if (all || w.now_ns < the_plan.heal_ns + the_plan.bound_ns + 60 * SECOND) return;

@@ -161,6 +161,7 @@ static void arrive(file *to, const parcel *p) {
     if (p->kind == 'd') {
         for (int i = 0; i < p->n && !wire_secret; i++) mix((unsigned char)p->bytes[i]);
         mix((uint64_t)to->number << 32 ^ (uint64_t)p->n);
+        if (to->peer) to->peer->unconfirmed -= p->n;
         store(to, p->bytes, p->n);
         if (to->n_in >= to->lowat) file_edge(to);
         return;
@@ -318,6 +319,7 @@ ssize_t stream_send(file *f, const void *bytes, size_t n) {
     }
     if (n > (size_t)room(f)) n = (size_t)room(f);
     f->n_sent += (int64_t)n;
+    f->unconfirmed += (int)n;
     post(f->peer, f->host, 'd', bytes, n);
     return (ssize_t)n;
 }

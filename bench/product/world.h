@@ -131,7 +131,8 @@ struct file {
     file *peer;
     int peer_host, peer_port, local_port;
     char *in;
-    int n_in, first_in, max_in, lowat, error, flying; /* flying: sent and not arrived */
+    int n_in, first_in, max_in, lowat, error;
+    int flying, unconfirmed;    /* on the way to us; what we sent, until it has arrived */
     bool ended, ending, closed; /* by the peer, by us; nobody has it */
     parcel *first, *last;       /* on the way to us */
     bool pumped;
