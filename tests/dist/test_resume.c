@@ -137,6 +137,34 @@ static void demo_resumes_on_another_number_of_nodes(void **state) {
     assert_true(rest.loss[11] < part.loss[part.n_steps - 1]);
 }
 
+/* The parameters that the saved replicas have in the mean are those with which another number of
+ * replicas begins: with a rate of nothing they are saved again. */
+static void gossip_resumes_on_another_number_of_nodes_with_the_mean(void **state) {
+    static const char *const meshes[][2] = {{"mesh.nodes=4", "mesh.nodes=2"},
+                                            {"mesh.nodes=2", "mesh.nodes=4"}};
+    for (int i = 0; i < 2; i++) {
+        int64_t n, n_after;
+        part.stop_after = 0;
+        train(&part, "part", false,
+              KEYS("method=dadam", meshes[i][0], "run.steps=6", "optimizer.lr=1e-2"));
+        assert_trained(&part);
+        rest.stop_after = 0;
+        train(&rest, "part", true,
+              KEYS("method=dadam", meshes[i][1], "run.keep=9", "optimizer.lr=1e-30"));
+        assert_trained(&rest);
+        char *before = slurp("part/checkpoints/step-00000006/model.safetensors", &n);
+        char *after = slurp("part/" LAST "/model.safetensors", &n_after);
+        assert_int_equal(n, n_after);
+        for (int64_t at = 8 + *(uint32_t *)(void *)before; at < n; at += 4) {
+            float x, y;
+            memcpy(&x, before + at, sizeof x);
+            memcpy(&y, after + at, sizeof y);
+            assert_true(fabsf(x - y) <= 1e-6f * (1 + fabsf(x)));
+        }
+        free(before), free(after);
+    }
+}
+
 static void a_folder_with_a_run_is_not_overwritten(void **state) {
     train(&whole, "whole", false, KEYS("run.steps=2"));
     assert_trained(&whole);
@@ -341,6 +369,7 @@ int main(void) {
         cmocka_unit_test(a_delayed_run_resumes_to_the_same_bits),
         cmocka_unit_test(full_resumes_on_another_mesh_to_within_rounding),
         cmocka_unit_test(demo_resumes_on_another_number_of_nodes),
+        cmocka_unit_test(gossip_resumes_on_another_number_of_nodes_with_the_mean),
         cmocka_unit_test(a_folder_with_a_run_is_not_overwritten),
         cmocka_unit_test(another_method_does_not_resume),
         cmocka_unit_test(another_model_or_seed_does_not_resume),

@@ -15,8 +15,51 @@ static void before_the_first_step_nothing_was_agreed_on(void **state) {
     assert_int_equal(cover.count, 1);
 }
 
+static void every_kth_step_is_due_from_the_first_on(void **state) {
+    wefti_replicator_config config = {.every = 3};
+    for (int64_t step = 0; step < 9; step++)
+        assert_int_equal(wefti_replicator_is_due(&config, step), step % 3 == 0);
+}
+
+/* With a delay a bucket is written while others may still read its last message. */
+static void a_delayed_bucket_has_two_buffers(void **state) {
+    wefti_bucket bucket = {.n_elements = 1 << 16};
+    wefti_piece piece = {.rows = 1 << 8, .cols = 1 << 8};
+    wefti_replicator_config config = {.kind = "demo",
+                                      .every = 1,
+                                      .compression_chunk = 64,
+                                      .compression_topk = 4,
+                                      .compression_dims = 1,
+                                      .route = WEFTI_ROUTE_GATHER};
+    bucket.pieces = &piece;
+    bucket.n_pieces = 1;
+    int64_t once = wefti_replicator_work_bytes(&config, &bucket, 1, 2);
+    config.delay = 1;
+    int64_t twice = wefti_replicator_work_bytes(&config, &bucket, 1, 2);
+    assert_true(twice - once >= bucket.n_elements / 64 * 4 * 4);
+}
+
+/* No two sections of a run round with the same random bits. */
+static void each_section_rounds_by_itself(void **state) {
+    uint64_t seen[3 * 3 * 3];
+    int n = 0;
+    for (int rank = 0; rank < 3; rank++)
+        for (int bucket = 0; bucket < 3; bucket++)
+            for (int number = 0; number < 3; number++) {
+                wefti_comm comm = {.rank = rank};
+                wefti_replicator r = {.comm = &comm};
+                wefti_round round = {.bucket = bucket};
+                uint64_t place = wefti_replicator_rounding(&r, &round, number).place;
+                for (int i = 0; i < n; i++) assert_true(seen[i] != place);
+                seen[n++] = place;
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_the_first_step_nothing_was_agreed_on)};
+        cmocka_unit_test(before_the_first_step_nothing_was_agreed_on),
+        cmocka_unit_test(every_kth_step_is_due_from_the_first_on),
+        cmocka_unit_test(a_delayed_bucket_has_two_buffers),
+        cmocka_unit_test(each_section_rounds_by_itself)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,6 +289,64 @@ static void a_link_that_was_measured_differs(void **state) {
     weft_ctx_destroy(ctx);
 }
 
+/* With every pair measured the wire's label does not count; a faster pair is faster. */
+static void a_measured_pair_takes_the_place_of_the_label(void **state) {
+    static const char *const slow[] = {"link", "10Mbit,1ms", "rank-flops", "20G", NULL};
+    static const char *const fast[] = {"link", "100Mbit,1ms", "rank-flops", "20G", NULL};
+    const char *keys = "method=hsdp optimizer.clip=0";
+    weft_ctx *ctx = make_ctx();
+    weft_config *config = make_config(ctx, 2, 1, keys);
+    weft_cluster *cluster = make_cluster(ctx, slow);
+    cluster->nodes = 2;
+    assert_int_equal(weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_PAIRS, 2), WEFT_OK);
+    cluster->pairs[0] = (weft_link_pair){0, 1, 12.5e6, 1e-3};
+    cluster->pairs[1] = (weft_link_pair){1, 0, 12.5e6, 1e-3};
+    double pairs_s = predict(ctx, config, cluster, NULL).mean_step_s;
+    assert_near(pairs_s, of(2, 1, keys, fast).mean_step_s, 0.02);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, config);
+    weft_ctx_destroy(ctx);
+}
+
+/* Ranks of one node send to another node over one link, one after the other. */
+static void messages_of_a_measured_pair_queue(void **state) {
+    static const char *const typed[] = {"link", "1Gbit,1ms", "rank-flops", "20G", NULL};
+    double step_s[2];
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        weft_ctx *ctx = make_ctx();
+        weft_config *config = make_config(
+            ctx, 2, ranks, "method=hsdp optimizer.clip=0 mesh.min_message=1GB");
+        weft_cluster *cluster = make_cluster(ctx, typed);
+        cluster->nodes = 2;
+        assert_int_equal(weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_PAIRS, 2),
+                         WEFT_OK);
+        cluster->pairs[0] = (weft_link_pair){0, 1, 125e3, 1e-3};
+        cluster->pairs[1] = (weft_link_pair){1, 0, 125e3, 1e-3};
+        step_s[ranks - 1] = predict(ctx, config, cluster, NULL).mean_step_s;
+        weft_cluster_destroy(ctx, cluster);
+        weft_config_destroy(ctx, config);
+        weft_ctx_destroy(ctx);
+    }
+    assert_near(step_s[1], step_s[0], 0.02); /* shards of two: as many bytes in all */
+}
+
+/* On an emulated wire the thread that waits for a message wakes up late. */
+static void waking_up_takes_time_on_an_emulated_wire(void **state) {
+    double step_s[2];
+    for (int late = 0; late < 2; late++) {
+        weft_ctx *ctx = make_ctx();
+        weft_config *config = make_config(
+            ctx, 2, 1, "method=hsdp optimizer.clip=0 mesh.link=10Mbit,1ms");
+        weft_cluster *cluster = make_cluster(ctx, facts);
+        cluster->wake_s = late ? 0.05 : 0;
+        step_s[late] = predict(ctx, config, cluster, NULL).mean_step_s;
+        weft_cluster_destroy(ctx, cluster);
+        weft_config_destroy(ctx, config);
+        weft_ctx_destroy(ctx);
+    }
+    assert_true(step_s[1] > step_s[0] + 0.05);
+}
+
 /* Three nodes send to the two others, who would never have two messages at their interface
  * at once; but what 0 sends to 1 travels longer, by just the time that a message takes. Then
  * it gets there with what 2 sends to 1, and one of the two comes that much later. */
@@ -489,6 +547,9 @@ int main(void) {
         cmocka_unit_test(an_emulated_wire_goes_over_the_clusters),
         cmocka_unit_test(pace_and_stall_are_those_of_the_emulation),
         cmocka_unit_test(a_link_that_was_measured_differs),
+        cmocka_unit_test(a_measured_pair_takes_the_place_of_the_label),
+        cmocka_unit_test(messages_of_a_measured_pair_queue),
+        cmocka_unit_test(waking_up_takes_time_on_an_emulated_wire),
         cmocka_unit_test(measured_units_count_if_the_model_is_the_same),
         cmocka_unit_test(jitter_is_a_function_of_the_seed),
         cmocka_unit_test(all_wait_for_the_slowest),

@@ -132,6 +132,18 @@ static void members_are_not_far_ahead(void **state) {
     may_write(28);
 }
 
+/* A view's line is written before its first step: the steps before it have been done. */
+static void a_view_without_lines_of_its_steps_counts(void **state) {
+    wefti_view_line lines[] = {line_of(0, 1, 1, 0, 2), line_of(0, 2, 60, 0, 2)};
+    lines[1] = line_of(lines[0].chain, 2, 60, 0, 2);
+    put("room/views.jsonl", lines, 2);
+    put_steps("room/metrics.jsonl", 1, 24);
+    assert_ok(ctx, wefti_viewlog_follow(ctx, views, lines[0].chain));
+    assert_ok(ctx, wefti_viewlog_follow(ctx, views, lines[1].chain));
+    is_left_behind(26, "holds step 59, expected at most 58");
+    may_write(27);
+}
+
 /* Files of older versions have no chain. */
 static void a_resumed_run_follows_lines_without_a_chain(void **state) {
     wefti_view_line line = line_of(0, 1, 1, 0, 2);
@@ -183,6 +195,7 @@ int main(void) {
         IN_ROOM(another_view_of_the_same_number_is_another),
         IN_ROOM(a_run_that_was_resumed_is_another),
         IN_ROOM(members_are_not_far_ahead),
+        IN_ROOM(a_view_without_lines_of_its_steps_counts),
         IN_ROOM(a_resumed_run_follows_lines_without_a_chain),
         IN_ROOM(a_folder_that_two_have_written_contradicts_itself)};
     return cmocka_run_group_tests(tests, NULL, NULL);
