@@ -21,6 +21,7 @@ typedef struct method {
 } method;
 
 static weft_ctx *ctx;
+static int stage = STAGE;
 
 /* What rank `from` says about `member`. */
 static int64_t word(int64_t step, int from, int member) {
@@ -83,7 +84,7 @@ static void begin(method *m, int n_buffers, bool inside, double deadline_s) {
                                 .ops = &ops,
                                 .self = m,
                                 .times = &m->times,
-                                .stage = STAGE,
+                                .stage = stage,
                                 .n_buckets = BUCKETS,
                                 .n_buffers = n_buffers,
                                 .answers_inside = inside,
@@ -117,7 +118,7 @@ static void seal(unsigned char *message, int from, wefti_frame_kind kind, int64_
 static void deliver(method *m, int from, int number, int64_t step, int64_t x) {
     unsigned char message[MESSAGE];
     seal(message, from, number ? WEFTI_FRAME_DEMO_ANSWER : WEFTI_FRAME_DEMO, step, x);
-    fake_deliver(&m->fake, from, wefti_comm_tag(step, 1, STAGE + number), message,
+    fake_deliver(&m->fake, from, wefti_comm_tag(step, 1, stage + number), message,
                  MESSAGE);
 }
 
@@ -159,6 +160,34 @@ static void what_is_held_together_is_released_after_finish(void **state) {
     assert_ok(ctx, wefti_driver_receive(m.driver, &round));
     assert_log(&m.fake, "E1 S2 S0 R0 A0=7 A1=50101 R2 A2=9 F3 L0 L2");
     wefti_driver_destroy(m.driver);
+}
+
+/* Rank 2 is a guest up to step 5. A replicator hears it from that step on; a mixer a step later,
+ * because what it sends depends on the step before. */
+static void a_guest_is_silent_until_its_own_first_step(void **state) {
+    static const struct {
+        int stage;
+        int64_t step;
+        const char *log;
+    } cases[] = {{STAGE, 4, "E1 S2 S0 R0 A0=7 L0 A1=40101 F2"},
+                 {STAGE, 5, "E1 S2 S0 R0 A0=7 L0 A1=50101 R2 A2=9 L2 F3"},
+                 {WEFTI_MIXER_STAGE, 5, "E1 S2 S0 R0 A0=7 L0 A1=50101 F2"},
+                 {WEFTI_MIXER_STAGE, 6, "E1 S2 S0 R0 A0=7 L0 A1=60101 R2 A2=9 L2 F3"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        method m;
+        wefti_round round = round_of(WEFTI_SHAPE_ALL, cases[i].step);
+        stage = cases[i].stage;
+        begin(&m, 2, false, 0);
+        m.fake.comm.n_guests = 1;
+        m.fake.comm.guest_until = 5;
+        assert_ok(ctx, wefti_driver_send(m.driver, &round));
+        deliver(&m, 0, 0, cases[i].step, 7);
+        deliver(&m, 2, 0, cases[i].step, 9);
+        assert_ok(ctx, wefti_driver_receive(m.driver, &round));
+        assert_log(&m.fake, cases[i].log);
+        wefti_driver_destroy(m.driver);
+    }
+    stage = STAGE;
 }
 
 static void each_member_gets_what_is_said_about_it_alone(void **state) {
@@ -403,6 +432,7 @@ int main(void) {
         cmocka_unit_test(
             all_send_one_message_to_the_next_rank_first_and_add_in_rank_order),
         cmocka_unit_test(what_is_held_together_is_released_after_finish),
+        cmocka_unit_test(a_guest_is_silent_until_its_own_first_step),
         cmocka_unit_test(each_member_gets_what_is_said_about_it_alone),
         cmocka_unit_test(an_owner_adds_what_all_say_about_it_and_answers_all),
         cmocka_unit_test(nothing_is_sent_or_counted_where_nothing_is_said),
