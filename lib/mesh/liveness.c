@@ -49,6 +49,10 @@ void wefti_liveness_lose(weft_mesh *mesh, int r) {
     if (mesh->transport->entry) { /* on its way into a run that goes on without r */
         peer->lost = true;
         wefti_outbox_forget(mesh, r);
+        pthread_mutex_lock(&mesh->lock);
+        peer->greeted = true; /* its greeting never comes */
+        pthread_cond_broadcast(&mesh->changed);
+        pthread_mutex_unlock(&mesh->lock);
         return;
     }
     wefti_mesh_blame(
