@@ -77,6 +77,11 @@ weft_status __wrap_wefti_elastic_enter(weft_ctx *, weft_mesh *, wefti_elastic_wo
 weft_status __wrap_wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
                                        wefti_elastic_world *out) {
     weft_status status = __real_wefti_elastic_enter(ctx, mesh, out);
+    life *l = w.current->owner->life;
+    if (status == WEFT_OK) {
+        l->view = mesh->elastic->entered;
+        l->size = out->size;
+    }
     if (status == WEFT_OK)
         trace("enters view %lld with step %lld, as %d of %d",
               (long long)mesh->elastic->entered, (long long)out->first_step + 1,

@@ -39,6 +39,7 @@ void plan_draw(void) {
     p->tls = draw_one_in(4);
     p->mild = !draw_one_in(5);
     p->kept = (int)draw_between(1, p->n);
+    p->resets = draw_one_in(2);
     p->silence_s = draw_log(1, 3);
     p->pause_s = p->mild ? draw_log(60, 300)
                          : draw_log(4, 40); /* longer than faults last */
@@ -96,6 +97,7 @@ static bool may_die(const life *l, bool unseen) {
     const life *kept = NULL;
     int n_unseen = unseen, n_live = -1, size = 0;
     if (!the_plan.mild) return true;
+    if (unseen && the_plan.resets) return false;
     for (int i = 0; i < n_lives; i++) {
         if (lives[i]->view > newest) newest = lives[i]->view;
         if (lives[i]->host == the_plan.kept && lives_now(lives[i])) kept = lives[i];
@@ -174,17 +176,21 @@ static void fault_cut(void) {
         }
 }
 
+/* Of two members that lose their connection one comes back as a new process: in a mild run not
+ * where others are gone unseen, for its vote may be needed. */
+static bool may_reset(void) { return !the_plan.mild || the_plan.resets; }
+
 static void fault_reset(void) {
     int a = draw_machine(), b = draw_machine();
-    if (a == b) return;
+    if (a == b || !may_reset()) return;
     trace("FAULT: reset between %d and %d", a, b);
     reset_between(a, b);
 }
 
 static void fault_refuse(void) {
-    int64_t until_ns = lasts(draw_log(0.3, 15));
     int a = draw_machine(), b = draw_machine();
-    if (a == b) return;
+    if (a == b || !may_reset()) return;
+    int64_t until_ns = lasts(draw_log(0.3, 15));
     trace("FAULT: firewall between %d and %d for %.3f s", a, b,
           (double)(until_ns - w.now_ns) / 1e9);
     links[a][b].refuse_ns = links[b][a].refuse_ns = until_ns;

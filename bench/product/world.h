@@ -197,6 +197,7 @@ typedef struct plan {
     bool tls, early; /* early: faults from the first instant on */
     bool mild;       /* a quorum and somebody who has the state stay */
     int kept;        /* a process that is not killed, in a mild one */
+    bool resets;     /* a mild one has resets, or else ends that nobody reports */
     double silence_s, pause_s;
     int join_steps;
     int64_t compute_ns, heal_ns, bound_ns;
