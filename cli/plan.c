@@ -31,7 +31,11 @@ static const flag flags[] = {
      NULL},
     {"--collective", "auto|ring|tree|hierarchical|gloo", "collective of these frameworks",
      NULL},
-    {"--precision", "f32|mixed|bf16|bf16-8bit", "precision of these frameworks", NULL},
+    {"--precision", "f32|mixed|bf16|bf16-8bit", "precision of weights and gradients",
+     NULL},
+    {"--trainable", "SHARE", "of the parameters that learn: 0.2%", NULL},
+    {"--lora", "RANK", "the same, as adapters of that rank on all matrices: 16", NULL},
+    {"--weights", "8bit|4bit", "weights that do not learn", NULL},
     {"--batch", "total|per-rank", "all nodes share a batch, or each adds one", NULL},
     {"--tokens", "N", "the goal, such as 1G; otherwise those of run.steps", NULL},
     {"--same", NULL, "only methods that compute the same steps as one machine", NULL},
@@ -69,6 +73,7 @@ typedef struct request {
     weft_inference_of_facts inferred;
     shape model;
     long long top, pick; /* pick 0: write the choice */
+    long long lora;      /* rank of adapters; 0: none */
 } request;
 
 /* ---- the command line ---- */
@@ -155,6 +160,33 @@ static int read_choices(const args *a, request *r) {
     return code;
 }
 
+/* What learns, and how the rest is kept. The share of adapters is known with the model. */
+static int read_trainable(const args *a, request *r) {
+    static const double bytes[] = {1.03, 0.53}; /* with their scales */
+    const char *text = args_value(a, "--trainable");
+    int width = -1;
+    char *end;
+    int code = read_word(a, "--weights", "8bit|4bit", &width);
+    if (code == CODE_OK) code = args_int(a, "--lora", 1, 100000, &r->lora);
+    if (code != CODE_OK) return code;
+    if (text && args_has(a, "--lora"))
+        return usage_error("--lora and --trainable both say what learns, expected one");
+    if (width >= 0 && !text && !args_has(a, "--lora"))
+        return usage_error("--weights is %s, and all weights learn, expected --lora or "
+                           "--trainable",
+                           args_value(a, "--weights"));
+    if (width >= 0) r->options.weight_bytes = bytes[width];
+    double share = text ? strtod(text, &end) : 0;
+    bool percent = text && end != text && *end == '%';
+    if (percent) share /= 100, end++;
+    if (text && (end == text || *end || !(share > 0 && share <= 1)))
+        return usage_error("--trainable is '%s', expected a share above 0 and at most "
+                           "100%% such as 0.2%%",
+                           text);
+    r->options.trainable = share;
+    return CODE_OK;
+}
+
 /* "2.10", "2.10/h", "$2.10/h": of a node for an hour. */
 static int read_price(const args *a, request *r) {
     const char *text = args_value(a, "--price");
@@ -185,12 +217,10 @@ static int read_failures(const args *a, request *r) {
 
 /* Refuses a flag that nothing would read, instead of ignoring it. */
 static int check_readers(const args *a, const request *r) {
-    static const char *const theirs[] = {"--collective", "--precision"};
     bool others = r->frameworks[0] || args_has(a, "--measured");
-    for (int i = 0; i < 2 && !others; i++)
-        if (args_has(a, theirs[i]))
-            return usage_error(
-                "%s holds for other frameworks, but there is no --framework", theirs[i]);
+    if (!others && args_has(a, "--collective"))
+        return usage_error(
+            "--collective holds for other frameworks, but there is no --framework");
     if (!args_has(a, "--site-link") || args_has(a, "--cluster")) return CODE_OK;
     for (int i = 0; i < a->n_operands; i++)
         if (strncmp(a->operands[i], "mesh.sites=", 11) == 0 ||
@@ -211,6 +241,7 @@ static int read_flags(const args *a, request *r) {
     r->top = 12;
     if (isatty(STDERR_FILENO)) r->options.on_progress = show_progress;
     r->options.same_only = args_has(a, "--same");
+    r->options.find_fit = true;
     r->options.shares = args_has(a, "--shares");
     r->options.roll_back = args_has(a, "--roll-back");
     int code = read_tokens(a, "--tokens", &r->options.tokens);
@@ -222,6 +253,7 @@ static int read_flags(const args *a, request *r) {
     if (code == CODE_OK) code = read_choices(a, r);
     if (code == CODE_OK) code = read_failures(a, r);
     if (code == CODE_OK) code = read_price(a, r);
+    if (code == CODE_OK) code = read_trainable(a, r);
     if (code == CODE_OK) code = check_effort(a);
     if (code == CODE_OK) code = args_int(a, "--top", 0, 1000000, &r->top);
     if (code == CODE_OK) code = args_int(a, "--pick", 1, 1000000, &r->pick);
@@ -567,6 +599,8 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     WEFT_TRY(take_exchange(ctx, r));
     take_sheet(r, args_value(r->a, "--accelerator"));
     weigh_rates(r);
+    if (r->lora > 0)
+        WEFT_TRY(lora_share(ctx, r->run, (double)r->lora, &r->options.trainable));
     const char *each = args_value(r->a, "--ranks-per-node");
     if (each && strchr(each, ',')) r->options.shares = true;
     if (r->options.shares && r->cluster->n_machines == 0)
@@ -612,9 +646,7 @@ const command command_plan = {
         "only for the run as it is ('own keys'), those of optimizer for its method.",
     .examples =
         "plan --parameters 124M --nodes 2 --link 1Gbit,1ms --measured \"1 node: 0.9 s\"\n"
-        "plan run.yaml --nodes 2 --link 200Mbit,3ms --node-flops here\n"
-        "plan --hf MODEL --nodes 4 --accelerator A100 --link 10Gbit,50us\n"
-        "plan run.yaml --cluster cluster.yaml --write chosen.yaml",
+        "plan --hf MODEL --nodes 4 --accelerator A100 --link 10Gbit,50us --lora 16",
     .flags = flags,
     .facts = CLUSTER_FLAGS_LAST,
     .configures = true,

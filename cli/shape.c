@@ -78,8 +78,8 @@ static weft_status load(weft_ctx *ctx, const char *path, weft_shape **out) {
     return status;
 }
 
-/* The FLOP per token of the run's own model, computed from its parts. */
-static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) {
+/* The run's own model, from its parts. */
+static weft_status own_model(weft_ctx *ctx, const weft_config *run, weft_model **out) {
     weft_model_config wanted = {.struct_size = sizeof wanted,
                                 .kind = run->model.kind,
                                 .vocab = run->model.vocab > 0 ? run->model.vocab : 256,
@@ -91,13 +91,35 @@ static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) 
                                 .ffn = run->model.ffn,
                                 .head_dim = run->model.head_dim,
                                 .decoder_layers = run->model.decoder_layers,
-                                .tied = run->model.tied};
-    weft_model *model;
+                                .tied = run->model.tied,
+                                .described = true};
     int64_t target = run->data.length, source = run->data.source_length;
     if (run->model.decoder_layers > 0) wanted.source = source > 0 ? source : target;
     wanted.context += wanted.source;
-    WEFT_TRY(weft_model_create(ctx, &wanted, &model));
-    *out = weft_model_flop_per_token(model, target + wanted.source);
+    return weft_model_create(ctx, &wanted, out);
+}
+
+static weft_status own_flop(weft_ctx *ctx, const weft_config *run, double *out) {
+    weft_model *model;
+    int64_t target = run->data.length, source = run->data.source_length;
+    if (run->model.decoder_layers > 0) target += source > 0 ? source : target;
+    WEFT_TRY(own_model(ctx, run, &model));
+    *out = weft_model_flop_per_token(model, target);
+    weft_model_destroy(ctx, model);
+    return WEFT_OK;
+}
+
+/* A matrix of n x m has adapters of rank (n + m): four of attention, and three of the
+ * feed-forward layer or, without a gate, two. */
+weft_status lora_share(weft_ctx *ctx, const weft_config *run, double rank, double *out) {
+    weft_model *model;
+    WEFT_TRY(own_model(ctx, run, &model));
+    double C = (double)run->model.width, heads = (double)run->model.heads;
+    double F = run->model.ffn > 0 ? (double)run->model.ffn : 4 * C;
+    double kv = run->model.kv_heads > 0 ? C * (double)run->model.kv_heads / heads : C;
+    double each = 4 * C + 2 * (C + kv) + 3 * (C + F);
+    double layers = (double)(run->model.layers + run->model.decoder_layers);
+    *out = fmin(1, rank * layers * each / (double)weft_model_parameters(model));
     weft_model_destroy(ctx, model);
     return WEFT_OK;
 }

@@ -440,7 +440,8 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
     for (int u = 1; u <= c->layers; u++) place_fused(model, u);
     if (t->scaled_embedding) model->embed_scale = (float)sqrt((double)c->width);
     model->first_position = t->first_position;
-    return t->rotary ? wefti_rotary_build(ctx, model) : WEFT_OK;
+    if (!t->rotary || c->described) return WEFT_OK;
+    return wefti_rotary_build(ctx, model);
 }
 
 /* ---- the tables ---- */

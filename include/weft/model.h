@@ -46,6 +46,7 @@ typedef struct weft_model_config {
     /* Images (vit); vocab counts their classes. */
     int64_t image, patch; /* side in pixels, of the image and of a patch */
     int64_t channels;     /* 0 = 3 */
+    bool described; /* nothing is computed with it: tables of positions are left out */
 } weft_model_config;
 
 /* A model's description: its ordered units and their parameters; holds no parameter

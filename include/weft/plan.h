@@ -187,6 +187,10 @@ typedef struct weft_advice {
     char *answer;     /* the answer: choice, range and reason, then what was assumed */
     char *next;       /* what to type next; "": nothing */
     double price_h, node_watts; /* of the options */
+    weft_precision precision;   /* of memory: of the options, or what was found to fit */
+    bool recompute, found_fit;  /* activations are recomputed; either was found to fit */
+    double ranks_needed;        /* where nothing fits: about as many do, sharded over all
+                                   of them; INFINITY: no number does; 0: not asked */
 } weft_advice;
 
 typedef struct weft_advise_options {
@@ -197,7 +201,7 @@ typedef struct weft_advise_options {
     bool batch_per_rank; /* each node keeps batch.tokens_per_step: weak scaling */
     const char *frameworks; /* also tried, separated by blanks: "ddp fsdp"; NULL: none */
     weft_collective collective; /* of those frameworks */
-    weft_precision precision;   /* of those frameworks */
+    weft_precision precision;   /* of memory, and of what those frameworks send */
     weft_known computing, wire; /* where these facts come from; those of a probe are
                                    measured */
     double peak_flops;          /* of a rank, by its data sheet; 0: not known */
@@ -226,6 +230,10 @@ typedef struct weft_advise_options {
     double wire_low, wire_high, computing_low, computing_high;
     double price_h;    /* of a node for an hour, in any money; 0: not told */
     double node_watts; /* of a node's accelerators; 0: not told */
+    double trainable;  /* share of the parameters that learn and are exchanged; 0 = all */
+    double weight_bytes; /* of a weight that does not learn; 0: by the precision */
+    bool find_fit; /* where one node has no room: in bf16, with recomputed activations or
+                      sharded over all ranks, whichever of them is first to have it */
 } weft_advise_options;
 
 /* Tries the methods on one node and on more of the cluster's nodes. `run` (finished) says

@@ -415,6 +415,7 @@ static weft_status derive_model(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
             ctx, WEFT_ERR_CONFIG,
             "model.context is %lld, expected at least data.length (%lld)",
             (long long)wanted.context, (long long)job->T);
+    wanted.described = job->described;
     WEFT_TRY(wefti_engine_here.create(ctx, &wanted, &job->model));
     return check_obeyed(ctx, job);
 }
@@ -479,6 +480,13 @@ weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
     wefti_job begun = {
         .config = config, .dataset = dataset, .T = wefti_job_positions(config)};
     return create(ctx, &begun, vocab, out);
+}
+
+weft_status wefti_job_describe(weft_ctx *ctx, const weft_config *config,
+                               wefti_job **out) {
+    wefti_job begun = {
+        .config = config, .described = true, .T = wefti_job_positions(config)};
+    return create(ctx, &begun, wefti_job_vocab(config), out);
 }
 
 weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,

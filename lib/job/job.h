@@ -49,6 +49,7 @@ typedef struct wefti_job {
     int site_replicas;   /* of the largest site: the replicator's group */
     int mixed_replicas;  /* the mixer's group: the sites, or all replicas if there is
                             one */
+    bool described;      /* for a prediction: nothing is computed with the model */
     bool outside;        /* the caller optimizes: exchanges end with the direction */
     double clip;         /* bound of the gradient's norm; 0: none */
     bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
@@ -69,6 +70,10 @@ typedef struct wefti_job {
 weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
                              const weft_dataset *dataset, int64_t vocab,
                              wefti_job **out) WEFT_CHECKED;
+
+/* The same for a prediction, which computes nothing. */
+weft_status wefti_job_describe(weft_ctx *ctx, const weft_config *config,
+                               wefti_job **out) WEFT_CHECKED;
 
 /* The same with another job's text and vocabulary, for a world whose sites may differ in
  * size: `site_first` is taken, also on failure (world.h); NULL: they do not differ. */

@@ -67,9 +67,11 @@ static void judge(const wefti_adviser *a, weft_candidate *c) {
     double room = wefti_machines_memory(a, c->nodes);
     if (room <= 0 || (double)c->prediction.memory_bytes <= room) return;
     c->usable = false;
-    snprintf(c->problem, sizeof c->problem, "needs %s of memory per rank%s, %s are there",
+    snprintf(c->problem, sizeof c->problem,
+             "needs %s of memory per rank in %s, %s are there",
              wefti_format_bytes((double)c->prediction.memory_bytes, needs, sizeof needs),
-             c->framework[0] ? "" : " in f32", wefti_format_bytes(room, has, sizeof has));
+             wefti_precision_name(a->options.precision),
+             wefti_format_bytes(room, has, sizeof has));
 }
 
 static void count_costs(const wefti_adviser *a, weft_candidate *c) {
@@ -121,6 +123,9 @@ static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards
         "mesh.keep_whole=%s ",
         (long long)nodes, (long long)c->ranks_per_node, (long long)c->sites,
         shards == 1 && c->ranks_per_node > 1 ? "true" : "false");
+    if (a->recompute)
+        used += (size_t)snprintf(c->settings + used, sizeof c->settings - used,
+                                 "model.recompute=true ");
     if (micro != a->run->batch.micro)
         used += (size_t)snprintf(c->settings + used, sizeof c->settings - used,
                                  "batch.micro=%lld ", (long long)micro);
@@ -315,16 +320,6 @@ static int64_t next_count(const wefti_adviser *a, int64_t nodes) {
     return factor * nodes > site ? site : factor * nodes;
 }
 
-/* The most nodes that can share the batch: all variants are tried there. */
-static int64_t most_nodes(const wefti_adviser *a) {
-    int64_t all = a->cluster.nodes, site = site_nodes(a);
-    int64_t unit = a->cluster.ranks_per_node * wefti_advise_length(a);
-    for (int64_t n = all; n > 1; n--)
-        if ((n == all || n <= site) && wefti_advise_tokens(a, n) % (n * unit) == 0)
-            return n;
-    return all;
-}
-
 /* Whether a recipe is tried on large clusters: main variants, and gossip that sends little. */
 static bool is_tried_on_many(const wefti_recipe *recipe) {
     return recipe->main || wefti_is(recipe->name, "choco aer int4");
@@ -371,7 +366,7 @@ static weft_status try_nodes(wefti_adviser *a, int64_t nodes, bool most) {
 
 /* Other frameworks, on as many nodes as weft's own methods. */
 static weft_status try_frameworks(wefti_adviser *a, int64_t nodes) {
-    const char *names = a->options.frameworks ? a->options.frameworks : "";
+    const char *names = a->others;
     char name[16], known[120];
     for (int n = 0; sscanf(names, " %15s%n", name, &n) == 1; names += n) {
         const wefti_framework *f = wefti_framework_find(name);
@@ -392,7 +387,7 @@ static weft_status try_frameworks(wefti_adviser *a, int64_t nodes) {
 }
 
 static weft_status list_all(wefti_adviser *a) {
-    int64_t all = a->cluster.nodes, most = most_nodes(a);
+    int64_t all = a->cluster.nodes, most = wefti_advise_most_nodes(a);
     WEFT_TRY(wefti_advise_own(a));
     for (const wefti_recipe *r = wefti_recipes; r->name; r++) {
         if (!is_alone(r) || repeats_own(a, r)) continue;
@@ -520,6 +515,12 @@ weft_status wefti_advise_candidates(wefti_adviser *a, const weft_cluster *cluste
     WEFT_TRY(take_facts(a, cluster));
     WEFT_TRY(wefti_machines_sort(a));
     a->work = TABLE_WORK;
+    snprintf(a->others, sizeof a->others, "%s",
+             a->options.frameworks ? a->options.frameworks : "");
+    a->recompute = a->run->model.recompute;
+    if (a->options.find_fit) WEFT_TRY(wefti_advise_fit(a));
+    a->advice->precision = a->options.precision;
+    a->advice->recompute = a->recompute;
     WEFT_TRY(try_all(a));
     return wefti_advise_rank(a);
 }

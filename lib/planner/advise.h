@@ -41,6 +41,8 @@ typedef struct wefti_adviser {
     wefti_point at;
     double constant_s; /* of every step on several nodes, beyond what the model counts */
     double length;     /* steps of the run; 0: not known */
+    bool recompute;    /* all candidates recompute activations, whatever the run says */
+    char others[128];  /* frameworks that are tried */
 } wefti_adviser;
 
 /* The run with these assignments applied to its keys; keys of the method are kept only if
@@ -54,6 +56,11 @@ weft_status wefti_advise_config(weft_ctx *ctx, const weft_config *run,
  * context, a run and an empty advice; wefti_machines_drop afterwards. */
 weft_status wefti_advise_candidates(wefti_adviser *a,
                                     const weft_cluster *cluster) WEFT_CHECKED;
+
+/* Where one node has no room: sets precision, recomputing and sharding that have it
+ * (advise_fit.c). The bytes that ranks need as sharded as can be, with `ranks` of them. */
+weft_status wefti_advise_fit(wefti_adviser *a) WEFT_CHECKED;
+const char *wefti_precision_name(weft_precision precision);
 
 /* Finds the recipe with whose optimizer the run averages all gradients: a->own. */
 weft_status wefti_advise_own(wefti_adviser *a) WEFT_CHECKED;
@@ -152,6 +159,9 @@ bool wefti_advise_reaches(const weft_candidate *c);
 
 /* Nodes that learn by themselves between two exchanges: nodes, or sites. */
 int64_t wefti_advise_members(const weft_candidate *c);
+
+/* The most nodes that can share the batch; all of them if none can. */
+int64_t wefti_advise_most_nodes(const wefti_adviser *a);
 
 /* Whether the nodes of several sites are alike to a candidate: each is a member. */
 bool wefti_advise_is_flat(const wefti_adviser *a, const weft_candidate *c);

@@ -144,16 +144,15 @@ static void put_gain(answer *w, const weft_candidate *c) {
         wefti_seconds_text(3600 * peer->hours, its, sizeof its));
 }
 
-/* ", 34.2 instead of 28.5 in money, 41 kWh instead of 35"; failures; both include them. */
-static void put_bill(answer *w, const weft_candidate *c) {
+/* ", a price of 34.2 instead of 28.5, at most 41 kWh instead of 35". */
+static void put_bill(answer *w, const weft_candidate *c, bool energy) {
     const weft_candidate *peer = at(w->a, outlook(w->a, c)->peer);
-    double mine_h = c->hours * (double)c->nodes, its_h = peer->hours;
-    if (w->a->price_h > 0)
-        PUT(w, ", a price of %.3g instead of %.3g", w->a->price_h * mine_h,
-            w->a->price_h * its_h);
-    if (w->a->node_watts > 0)
-        PUT(w, ", at most %.3g kWh instead of %.3g", w->a->node_watts * mine_h / 1e3,
-            w->a->node_watts * its_h / 1e3);
+    double mine_h = c->hours * (double)c->nodes, kW = energy ? w->a->node_watts / 1e3 : 0;
+    if (w->a->price_h > 0) PUT(w, ", a price of %.3g", w->a->price_h * mine_h);
+    if (w->a->price_h > 0 && peer->usable)
+        PUT(w, " instead of %.3g", w->a->price_h * peer->hours);
+    if (kW > 0) PUT(w, ", at most %.4g kWh", kW * mine_h);
+    if (kW > 0 && peer->usable) PUT(w, " instead of %.4g", kW * peer->hours);
 }
 
 static void put_failures(answer *w, const weft_candidate *c) {
@@ -180,7 +179,7 @@ static void put_take(answer *w, const weft_candidate *c) {
     put_gain(w, c);
     PUT(w, ", %s out of each node",
         wefti_format_bytes(1e9 * c->gigabytes, bytes, sizeof bytes));
-    put_bill(w, c);
+    put_bill(w, c, true);
     PUT(w, "; what bounds a step is %s.", bounds[c->prediction.bound]);
     put_failures(w, c);
     put_optimizer(w, c);
@@ -204,7 +203,7 @@ static void put_measure(answer *w, const weft_candidate *c) {
         " is expected %.3g times as fast as one node %s, and %s times is plausible, %s",
         o->alone, peer->learning.changes[0] ? "with the same optimizer" : "alone",
         span_text(o->alone_low, o->alone_high, span, sizeof span), doubts[o->doubt]);
-    put_bill(w, c);
+    put_bill(w, c, false);
     PUT(w, ".");
     if (o->doubt == WEFT_DOUBT_WIRE && isfinite(c->break_even_Bps) &&
         c->break_even_Bps > 0)
@@ -233,7 +232,7 @@ static void put_stay(answer *w, const weft_candidate *one) {
             one->learning.changes[0] && wefti_advise_has_muon(w->adviser, best)
                 ? " as that"
                 : "");
-        put_bill(w, best);
+        put_bill(w, best, false);
     }
     PUT(w, ".");
     for (int64_t i = 1; i < a->n_ranges; i++)
@@ -248,6 +247,10 @@ static void put_stay(answer *w, const weft_candidate *one) {
 static void put_alone(answer *w, const weft_candidate *c) {
     if (w->adviser->cluster.nodes == 1)
         PUT(w, "There is one node: say --nodes and --link to compare it with more.");
+    else if (at(w->a, w->a->choice)->usable && w->a->n_candidates > 2 &&
+             w->a->candidates[0].nodes > 1)
+        PUT(w, "Stay on one node: no method on several has room and has been measured "
+               "near this size.");
     else if (w->a->n_left_out > 0)
         PUT(w, "Nothing could be tried on several nodes: %s.", main_reason(w->a));
     if (c->learning.changes[0])
@@ -255,11 +258,30 @@ static void put_alone(answer *w, const weft_candidate *c) {
             c->learning.changes, c->speedup);
 }
 
+/* Nothing has room: how many ranks would have, or who divides layers. */
+static void put_none(answer *w) {
+    double ranks = w->a->ranks_needed;
+    const weft_candidate *least = NULL;
+    for (int64_t i = 0; i < w->a->n_candidates; i++)
+        if (!least ||
+            w->a->candidates[i].prediction.memory_bytes < least->prediction.memory_bytes)
+            least = &w->a->candidates[i];
+    PUT(w, "No rank has room for its part: the least, %s", least->name);
+    wefti_put_mesh(w->ctx, &w->text, least);
+    PUT(w, ", %s.", least->problem);
+    if (isfinite(ranks) && ranks > 0)
+        PUT(w, " Sharded over all of them (fsdp), about %.0f such ranks would have it;",
+            ranks);
+    PUT(w,
+        " Fewer need layers or matrices divided (pipeline or tensor parallelism), which "
+        "weft does not do: Megatron-LM, DeepSpeed and torchtitan do.");
+}
+
 static void put_choice(answer *w) {
     const weft_advice *a = w->a;
     const weft_candidate *c = at(a, a->choice);
     if (!c)
-        PUT(w, "Nothing that was tried fits into the memory.");
+        put_none(w);
     else if (a->headline < 0)
         put_alone(w, c);
     else if (a->worth == WEFT_WORTH_MEASURE)
@@ -284,7 +306,7 @@ static const char *wire_assumed(const wefti_adviser *a) {
                : "a wire that carries a fifth of its label or more, as TCP does";
 }
 
-static int list_assumed(const wefti_adviser *adviser, const char *words[8]) {
+static int list_assumed(const wefti_adviser *adviser, const char *words[10]) {
     const weft_cluster *c = &adviser->cluster;
     const weft_advise_options *o = &adviser->options;
     int n = 0;
@@ -299,6 +321,15 @@ static int list_assumed(const wefti_adviser *adviser, const char *words[8]) {
     if (several && wefti_advise_has_floor(adviser))
         words[n++] = c->launch_s > 0 ? "2 % of a step that waits for the slowest"
                                      : "3 % of one node's step that never divides";
+    if (adviser->advice->found_fit && adviser->advice->choice >= 0) {
+        static const char *const found[][2] = {
+            {"f32", "f32 with recomputed activations"},
+            {"f32 and bf16", "f32 and bf16 with recomputed activations"},
+            {"bf16", "bf16 with recomputed activations"},
+            {"bf16 with moments in 8 bits",
+             "bf16 with moments in 8 bits and recomputed activations"}};
+        words[n++] = found[adviser->advice->precision][adviser->advice->recompute];
+    }
     if (o->failure_s <= 0) words[n++] = "no failures";
     return n;
 }
@@ -324,7 +355,7 @@ static void put_turn(answer *w) {
 }
 
 static void put_assumed(answer *w) {
-    const char *words[8];
+    const char *words[10];
     int n = list_assumed(w->adviser, words);
     if (n == 0) return;
     PUT(w, "\n\nAssumed, because nothing says otherwise: ");

@@ -92,3 +92,14 @@ int64_t wefti_advise_micro(const wefti_adviser *a, int64_t rows) {
     while (micro > 1 && rows % micro != 0) micro--;
     return micro;
 }
+
+/* The most nodes that can share the batch: all variants are tried there. */
+int64_t wefti_advise_most_nodes(const wefti_adviser *a) {
+    int64_t all = a->cluster.nodes,
+            site = all / (a->cluster.sites > 1 ? a->cluster.sites : 1);
+    int64_t unit = a->cluster.ranks_per_node * wefti_advise_length(a);
+    for (int64_t n = all; n > 1; n--)
+        if ((n == all || n <= site) && wefti_advise_tokens(a, n) % (n * unit) == 0)
+            return n;
+    return all;
+}

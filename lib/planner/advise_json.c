@@ -9,6 +9,7 @@
 
 #include "base/jsontext.h"
 #include "base/memory.h"
+#include "planner/advise.h"
 #include "planner/advise_json.h"
 
 void wefti_json_put(json_t *object, const char *name, json_t *value, bool *ok) {
@@ -268,6 +269,11 @@ static json_t *whole(const weft_advice *a, bool *ok) {
     wefti_json_put(object, "measured", measured(a, ok), ok);
     wefti_json_put(object, "inferred",
                    a->inferred ? inferred(a->inferred, ok) : json_null(), ok);
+    text(object, "precision", wefti_precision_name(a->precision), ok);
+    flag(object, "recompute", a->recompute, ok);
+    flag(object, "found_fit", a->found_fit, ok);
+    real(object, "ranks_needed", known(isfinite(a->ranks_needed) ? a->ranks_needed : 0),
+         ok);
     text(object, "answer", a->answer ? a->answer : "", ok);
     text(object, "next", a->next ? a->next : "", ok);
     text(object, "advice", a->text ? a->text : "", ok);

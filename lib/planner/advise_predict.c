@@ -84,12 +84,20 @@ static weft_status set_rates(weft_ctx *ctx, const wefti_adviser *a,
     computing /= 1 + wefti_advise_floor(a, c);
     if (c->nodes > 1) cluster->rest_s += a->constant_s * factor_of(a->at.constant);
     double ratio = bandwidth_Bps > 0 ? bandwidth_Bps / link->bandwidth_Bps : 1;
+    /* of 6 FLOP per weight and token 2 are of its gradient */
+    double trainable = a->options.trainable > 0 ? a->options.trainable : 1;
+    computing *= 6 / (4 + 2 * trainable);
+    if (!c->framework[0] && trainable < 1) { /* so many bytes less */
+        ratio /= sites ? trainable : 1;
+        wire /= trainable;
+        cluster->memory_Bps /= trainable;
+    }
     cluster->rank_flops *= computing;
     cluster->rank_flops_bf16 *= computing;
     for (int64_t i = 0;
          i < cluster->n_machines && cluster->machines != a->cluster.machines; i++)
         cluster->machines[i].rank_flops *= computing;
-    if (sites) scale_link(&cluster->site, ratio * wire);
+    if (sites) scale_link(&cluster->site, ratio * factor_of(a->at.wire));
     if (!sites) wire *= ratio;
     bool flat = wefti_advise_is_flat(a, c);
     if (wire < 1 || wire > 1 || flat) WEFT_TRY(scale_wire(ctx, a, wire, cluster));
@@ -202,7 +210,9 @@ static weft_status predict_micro(weft_ctx *ctx, const wefti_adviser *a,
                                 .nodes = c->nodes,
                                 .ranks_per_node = c->ranks_per_node,
                                 .collective = a->options.collective,
-                                .precision = a->options.precision};
+                                .precision = a->options.precision,
+                                .trainable = a->options.trainable,
+                                .weight_bytes = a->options.weight_bytes};
     if (status == WEFT_OK) wefti_framework_predict(&one, out);
     wefti_forecast_drop(ctx, &planned);
     wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
@@ -245,6 +255,37 @@ static weft_status configure(weft_ctx *ctx, const wefti_adviser *a,
     return WEFT_OK;
 }
 
+/* The engine's memory, in f32, as a loop with these weights has it: model and optimizer by
+ * their widths, and what the method has beside them. */
+static weft_status count_memory(weft_ctx *ctx, const wefti_adviser *a,
+                                const weft_candidate *c, const weft_config *config,
+                                weft_prediction *out) {
+    const weft_advise_options *o = &a->options;
+    const wefti_framework in_node = {.shards_optimizer = true,
+                                     .shards_gradients = true,
+                                     .shards_parameters = true,
+                                     .in_node = true},
+                          whole = {.name = ""};
+    wefti_planned_job planned;
+    if (o->precision == WEFT_PRECISION_F32 && o->trainable <= 0) return WEFT_OK;
+    int64_t nodes = is_spread(c) ? c->nodes : 0;
+    WEFT_TRY(wefti_forecast_plan(ctx, config, &a->cluster, nodes, &planned));
+    wefti_framework_case one = {.framework = c->shards == 1 ? &whole : &in_node,
+                                .cluster = &a->cluster,
+                                .job = planned.job,
+                                .nodes = c->nodes,
+                                .ranks_per_node = c->ranks_per_node};
+    double plain = wefti_framework_memory(&one), mine = (double)out->memory_bytes;
+    one.precision = o->precision;
+    one.trainable = o->trainable;
+    one.weight_bytes = o->weight_bytes;
+    double said = wefti_framework_memory(&one), share = factor_of(o->trainable);
+    out->memory_bytes = (int64_t)(mine < plain ? mine * said / plain
+                                               : said + (mine - plain) * share);
+    wefti_forecast_drop(ctx, &planned);
+    return WEFT_OK;
+}
+
 /* Predicts with the wire at that rate all day. */
 static weft_status predict_steadily(weft_ctx *ctx, const wefti_adviser *a,
                                     const weft_candidate *candidate, double bandwidth_Bps,
@@ -258,6 +299,8 @@ static weft_status predict_steadily(weft_ctx *ctx, const wefti_adviser *a,
     WEFT_TRY(configure(ctx, a, candidate, &options, &config));
     weft_status status = take_facts(ctx, a, candidate, config, bandwidth_Bps, &cluster);
     if (status == WEFT_OK) status = weft_predict(ctx, config, &cluster, &options, out);
+    if (status == WEFT_OK) status = count_memory(ctx, a, candidate, config, out);
+    out->wire_bytes *= factor_of(a->options.trainable);
     wefti_advise_drop_facts(ctx, &a->cluster, &cluster);
     weft_config_destroy(ctx, config);
     return status;

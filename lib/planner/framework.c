@@ -216,7 +216,7 @@ typedef struct widths {
 
 /* Mixed: weights, gradients and moments in f32, products in bf16; sharded parameters are
  * sent in bf16, whole gradients in f32. */
-static widths widths_of(const wefti_framework_case *c) {
+static widths widths_by_precision(const wefti_framework_case *c) {
     bool shards = c->framework->shards_parameters;
     switch (c->precision) {
     case WEFT_PRECISION_MIXED:
@@ -226,6 +226,19 @@ static widths widths_of(const wefti_framework_case *c) {
     case WEFT_PRECISION_F32: break;
     }
     return (widths){4, 4, 8, 4, 4, 4};
+}
+
+/* What does not learn has no gradient and no moments, and nobody sends it but to those who
+ * have a shard of it. */
+static widths widths_of(const wefti_framework_case *c) {
+    widths w = widths_by_precision(c);
+    double t = c->trainable > 0 ? c->trainable : 1;
+    w.gradient *= t, w.moments *= t, w.sent_gradient *= t;
+    if (!c->framework->shards_parameters) w.sent_parameter *= t;
+    if (c->weight_bytes > 0) w.parameter = c->weight_bytes;
+    if (c->weight_bytes > 0 && c->framework->shards_parameters)
+        w.sent_parameter = c->weight_bytes;
+    return w;
 }
 
 /* ---- a step ---- */
@@ -359,6 +372,7 @@ static double optimizer_s(const walk *k) {
     const weft_cluster *f = k->c->cluster;
     const wefti_job *job = k->c->job;
     double n = (double)job->model->n_elements * share;
+    if (k->c->trainable > 0) n *= k->c->trainable;
     for (int64_t i = 0; i < f->n_optimizers; i++)
         if (strcmp(f->optimizers[i].name, job->optimizer->name) == 0)
             return n * f->optimizers[i].step_s;
@@ -373,7 +387,7 @@ static double hidden_work_s(const walk *k) {
     return beside ? 2 * (W - 1) / W * P * k->w.sent_gradient * k->all.cpu_s : 0;
 }
 
-static void count_memory(const walk *k, weft_prediction *out) {
+static double memory_of(const walk *k) {
     const wefti_framework *f = k->c->framework;
     const wefti_job *job = k->c->job;
     double W = k->all.nodes * k->all.ranks, P = (double)job->model->n_elements;
@@ -389,7 +403,23 @@ static void count_memory(const walk *k, weft_prediction *out) {
                         k->w.moments * (f->shards_optimizer ? share : 1));
     if (f->shards_parameters) bytes += 3 * largest * k->w.sent_parameter;
     bytes += k->w.activation * (kept + (double)(sizes.output * job->model->n_units));
-    out->memory_bytes = (int64_t)bytes;
+    return bytes;
+}
+
+static walk begin(const wefti_framework_case *c) {
+    walk k = {.c = c,
+              .w = widths_of(c),
+              .all = group_of(c),
+              .slow = slowness(c),
+              .own = slowest_machine(c->cluster)};
+    k.in = inside(k.all);
+    k.out = between(k.all);
+    return k;
+}
+
+double wefti_framework_memory(const wefti_framework_case *c) {
+    walk k = begin(c);
+    return memory_of(&k);
 }
 
 /* Counts the bytes out of an interface: in the hierarchical form a node sends its sum
@@ -437,13 +467,7 @@ static void conclude(const walk *k, weft_prediction *out) {
 }
 
 void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out) {
-    walk k = {.c = c,
-              .w = widths_of(c),
-              .all = group_of(c),
-              .slow = slowness(c),
-              .own = slowest_machine(c->cluster)};
-    k.in = inside(k.all);
-    k.out = between(k.all);
+    walk k = begin(c);
     *out = (weft_prediction){.struct_size = sizeof(weft_prediction), .hidden_share = 1};
     for (int64_t m = 0; m < c->job->n_micro; m++) {
         bool last = m == c->job->n_micro - 1;
@@ -464,7 +488,7 @@ void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out
         out->mean_step_s += seconds;
         k.exchanged += seconds;
     }
-    count_memory(&k, out);
+    out->memory_bytes = (int64_t)memory_of(&k);
     count_wire(&k, out);
     conclude(&k, out);
 }

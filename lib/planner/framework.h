@@ -28,7 +28,11 @@ typedef struct wefti_framework_case {
     int64_t nodes, ranks_per_node;
     weft_collective collective;
     weft_precision precision;
+    double trainable, weight_bytes; /* as in weft_advise_options */
 } wefti_framework_case;
+
+/* Bytes of memory of a rank. */
+double wefti_framework_memory(const wefti_framework_case *c);
 
 void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out);
 

@@ -39,8 +39,7 @@ weft_status wefti_forecast_plan(weft_ctx *ctx, const weft_config *config,
                                 wefti_planned_job *out) {
     WEFT_TRY(copy_config(ctx, config, cluster, out));
     if (nodes != 0) WEFT_TRY(wefti_forecast_spread(ctx, out->config, nodes));
-    return wefti_job_create(ctx, out->config, NULL, wefti_job_vocab(out->config),
-                            &out->job);
+    return wefti_job_describe(ctx, out->config, &out->job);
 }
 
 void wefti_forecast_drop(weft_ctx *ctx, wefti_planned_job *planned) {

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* What has room, where one node with the run's facts has none. In this order:
+ *
+ *     one node, and DiLoCo on all     f32   bf16   bf16, activations recomputed
+ *     one node alone                  the same
+ *     all shards over all ranks       f32 and bf16   + recomputed   bf16   moments in 8 bits
+ *
+ * The last is fsdp, which is tried beside the others then. A precision that was said stays.
+ * Where nothing has room, so many ranks would, each with a share s / W of what is shared and
+ * all of the rest r:
+ *
+ *     m(W) = s / W + r      from m at two numbers of ranks;  W = s / (room - r)
+ *
+ * and if r alone is too much, only what divides a layer does: tensor parallelism. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "planner/advise.h"
+
+const char *wefti_precision_name(weft_precision precision) {
+    static const char *const names[] = {"f32", "f32 and bf16", "bf16",
+                                        "bf16 with moments in 8 bits"};
+    return names[precision];
+}
+
+/* What is asked of a precision: room for one node, for a method with states of its own on
+ * several, for all shards over all ranks. */
+typedef enum ask { ONE, METHOD, SHARDED } ask;
+
+/* What a rank needs; 0 where the configuration is refused, which the candidates tell. */
+static weft_status memory_of(wefti_adviser *a, int64_t nodes, ask what, double *bytes) {
+    enum { FEW = 2 };
+    weft_prediction p = {.struct_size = sizeof p};
+    wefti_adviser quick = *a;
+    weft_candidate c = {
+        .nodes = nodes, .ranks_per_node = a->cluster.ranks_per_node, .sites = 1};
+    snprintf(c.settings, sizeof c.settings,
+             "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=0 mesh.sites=1 "
+             "mesh.keep_whole=false %smethod=%s",
+             (long long)nodes, (long long)c.ranks_per_node,
+             a->recompute ? "model.recompute=true " : "",
+             what == METHOD ? "diloco" : "hsdp");
+    quick.options.steps = FEW;
+    if (what == SHARDED) snprintf(c.framework, sizeof c.framework, "fsdp");
+    weft_status status = wefti_advise_predict(a->ctx, &quick, &c, 0, &p);
+    *bytes = (double)p.memory_bytes;
+    if (status != WEFT_ERR_CONFIG) return status;
+    weft_ctx_clear(a->ctx);
+    *bytes = 0;
+    return WEFT_OK;
+}
+
+typedef struct rung {
+    weft_precision precision;
+    bool recompute;
+} rung;
+
+/* From what costs nothing to what costs most; of a precision that was said, the same twice. */
+static int rungs_of(weft_precision said, ask what, rung out[4]) {
+    static const rung nodes[] = {{WEFT_PRECISION_F32, false},
+                                 {WEFT_PRECISION_BF16, false},
+                                 {WEFT_PRECISION_BF16, true}},
+                      ranks[] = {{WEFT_PRECISION_MIXED, false},
+                                 {WEFT_PRECISION_MIXED, true},
+                                 {WEFT_PRECISION_BF16, true},
+                                 {WEFT_PRECISION_BF16_8BIT, true}};
+    out[0] = (rung){said, false};
+    out[1] = (rung){said, true};
+    if (said != WEFT_PRECISION_F32) return 2;
+    memcpy(out, what == SHARDED ? ranks : nodes,
+           what == SHARDED ? sizeof ranks : sizeof nodes);
+    return what == SHARDED ? 4 : 3;
+}
+
+/* The first rung that has room for it; *found false: none, and the last one stays set. */
+static weft_status climb(wefti_adviser *a, weft_precision said, ask what, bool *found) {
+    int64_t nodes = what == ONE ? 1 : wefti_advise_most_nodes(a);
+    double bytes = 0, one = 0, room = wefti_machines_memory(a, nodes);
+    rung rungs[4];
+    int n = rungs_of(said, what, rungs);
+    *found = false;
+    for (int i = 0; i < n && !*found; i++) {
+        a->options.precision = rungs[i].precision;
+        a->recompute = rungs[i].recompute || a->run->model.recompute;
+        WEFT_TRY(memory_of(a, nodes, what, &bytes));
+        if (what == METHOD) WEFT_TRY(memory_of(a, 1, ONE, &one));
+        *found = bytes <= room && one <= room;
+    }
+    return WEFT_OK;
+}
+
+static weft_status count_ranks(wefti_adviser *a, int64_t nodes) {
+    double all, one, room = wefti_machines_memory(a, nodes);
+    double W = (double)(nodes * a->cluster.ranks_per_node);
+    double S = (double)a->cluster.ranks_per_node;
+    WEFT_TRY(memory_of(a, nodes, SHARDED, &all));
+    WEFT_TRY(memory_of(a, 1, SHARDED, &one));
+    double shared = nodes > 1 ? (one - all) / (1 / S - 1 / W) : all * W;
+    double rest = fmax(0, all - shared / W);
+    a->advice->ranks_needed = rest < room ? ceil(shared / (room - rest))
+                                          : (double)INFINITY;
+    return WEFT_OK;
+}
+
+weft_status wefti_advise_fit(wefti_adviser *a) {
+    weft_precision said = a->options.precision;
+    int64_t all = wefti_advise_most_nodes(a);
+    bool found = false, more = strstr(a->others, "fsdp") != NULL;
+    if (wefti_machines_memory(a, 1) <= 0) return WEFT_OK;
+    WEFT_TRY(climb(a, said, METHOD, &found));
+    if (!found) WEFT_TRY(climb(a, said, ONE, &found));
+    if (!found) {
+        WEFT_TRY(climb(a, said, SHARDED, &found));
+        size_t used = strlen(a->others);
+        if (!more)
+            snprintf(a->others + used, sizeof a->others - used, "%sfsdp",
+                     used ? " " : "");
+        if (!found) WEFT_TRY(count_ranks(a, all));
+    }
+    a->advice->found_fit = a->options.precision != said ||
+                           a->recompute != a->run->model.recompute || !found;
+    return WEFT_OK;
+}
