@@ -268,6 +268,10 @@ WEFT_API weft_status weft_sync_agree(weft_sync *sync, double loss,
 WEFT_API weft_status weft_sync_mix(weft_sync *sync,
                                    weft_sync_report *report) WEFT_CHECKED;
 
+/* Whether the mixer sends or changes parameters in the step under way: where it does not, a
+ * caller that keeps them elsewhere need not copy them. To be called before mix. */
+WEFT_API bool weft_sync_mixes(const weft_sync *sync);
+
 /* The end of a step bucket by bucket, for callers that copy parameters or directions to another
  * device, or begin the next forward pass, while later buckets are still exchanged:
  *

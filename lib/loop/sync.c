@@ -517,6 +517,23 @@ static weft_status check_parameters(weft_sync *s) {
     return WEFT_OK;
 }
 
+bool weft_sync_mixes(const weft_sync *s) {
+    const wefti_mixer *m = s->rank ? s->rank->mixer : NULL;
+    wefti_mixer_act acts[WEFTI_MIXER_ACTS];
+    if (!m || !m->ops->messages) return false;
+    int n = m->ops->period ? 0 : 1; /* with none it acts in every step */
+    for (int b = 0; b < m->n_buckets && n == 0; b++) {
+        wefti_mixer_question q = {.bucket = &s->rank->arrangement->buckets[b],
+                                  .number = b,
+                                  .n_buckets = m->n_buckets,
+                                  .R = m->comm->size,
+                                  .from = m->comm->rank,
+                                  .step = s->step};
+        n = m->ops->acts(&m->config, &q, acts);
+    }
+    return n > 0;
+}
+
 static weft_status mix(weft_sync *s, weft_sync_report *report) {
     wefti_rank *r = s->rank;
     const wefti_arrangement *a = r->arrangement;

@@ -61,8 +61,8 @@ def loop(kind, by_hand, lost_event):
             lost = True
             lost_event.set()
         together += lost and not report.skipped and report.processes == 3
-    moments = [s["exp_avg"].clone() for s in steps.state.values()] if kind == "mix" else \
-        [] if part.inner is None else [s["exp_avg"].clone() for s in part.inner.state.values()]
+    moments = [s["exp_avg"].clone().cpu() for s in steps.state.values()] if kind == "mix" else \
+        [] if part.inner is None else [s["exp_avg"].clone().cpu() for s in part.inner.state.values()]
     with part.averaged():
         mean = flat(model)
     assert schedule.last_epoch == part.steps

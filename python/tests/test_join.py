@@ -40,7 +40,7 @@ def trained(method, inside, keys, comes, wanted, dies):
     with opt.averaged():
         mean = flat(model)
     assert where == [p.data_ptr() for p in model.parameters()]
-    state = [] if inner is None else [s["exp_avg"].clone() for s in inner.state.values()]
+    state = [] if inner is None else [s["exp_avg"].clone().cpu() for s in inner.state.values()]
     return first, opt.steps, mean, flat(model), schedule.get_last_lr(), state, said.sentences
 
 

@@ -25,7 +25,7 @@ TESTS = ["test_methods.py::test_demo_is_the_published_rule", "test_methods.py::t
          "test_device.py::test_demo_is_libwefts", "test_device.py::test_topk_and_agreed_rows_are_libwefts",
          "test_device.py::test_random_rows_are_the_same_everywhere",
          "test_lost.py::test_the_others_go_on_when_one_is_killed", "test_lost.py::test_who_has_fewer_steps_is_gone_on_without",
-         "test_again.py::test_a_cell_runs_again"]
+         "test_join.py::test_a_killed_process_comes_back_into_the_running_loop", "test_again.py::test_a_cell_runs_again"]
 
 
 CAN_BUILD = shutil.which("ninja") and shutil.which("c++") and hasattr(torch, "accelerator")
@@ -139,9 +139,10 @@ WAYS = {"ddp, AdamW inside": (weft.Optimizer, True, dict(method="ddp")),
         "flexdemo there": (DeviceOptimizer, False, dict(method="flexdemo", lr=1e-3, replicator_sign=False)),
         "muloco": (weft.Optimizer, False, dict(method="muloco", lr=1e-3, mixer_outer_every=2)),
         "gossip": (weft.Mix, True, dict(method="dadam")),
+        "choco": (weft.Mix, True, dict(method="dadam", mixer_kind="choco", mixer_topology="ring", mixer_values="int8")),
         "diloco": (weft.Mix, True, dict(method="diloco", mixer_outer_every=2)),
         "diloco there": (DeviceMix, True, dict(method="diloco", mixer_outer_every=2, mixer_values="int8")),
-        "choco there": (DeviceMix, True, dict(method="dadam", mixer_kind="choco", mixer_values="int8"))}
+        "choco there": (DeviceMix, True, dict(method="dadam", mixer_kind="choco", mixer_topology="ring", mixer_values="int8"))}
 
 
 def trained(way, device):
@@ -166,3 +167,39 @@ def test_training_is_what_it_is_on_the_host(way):
     for ours, theirs in zip(run(trained, 2, way, "late"), run(trained, 2, way, "cpu")):
         for a, b in zip(ours, theirs, strict=True):
             assert ((a - b).abs() < 1e-4).float().mean() > 0.99
+
+
+def crossed(way, dtype):
+    """Bytes over the bus for each parameter, down and up, and waits of the host in backward, of steps 2 to 5."""
+    import late
+    kind, inside, keys = WAYS[way]
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(128, 128), torch.nn.Tanh(), torch.nn.Linear(128, 128)).to("late", dtype)
+    n = sum(p.numel() for p in model.parameters())
+    inner = torch.optim.SGD(model.parameters(), lr=1e-3) if inside else None
+    opt = kind(model, *([inner] if inside else []), between="ranks", **keys)
+    x, found = torch.randn(8, 128, dtype=dtype).to("late"), []
+    for t in range(5):
+        loss = model(x).float().pow(2).mean()
+        with late.counted() as backward:
+            loss.backward()
+        with late.counted() as step:
+            inner.step() if isinstance(opt, (weft.Mix, DeviceMix)) else opt.step()
+        (inner or opt).zero_grad()
+        found.append((round((backward[0].down + step[0].down) / n, 2), round((backward[0].up + step[0].up) / n, 2),
+                      backward[0].waits))
+    return found[1:]
+
+
+BYTES = {"ddp, AdamW inside": [(4, 4, 0)] * 4, "ddp": [(4, 4, 1)] * 4, "flexdemo": [(4, 4, 1)] * 4,
+         "gossip": [(4, 4, 0)] * 4, "choco": [(4, 8, 0)] * 4, "diloco": [(4, 4, 0), (0, 0, 0)] * 2,
+         "diloco there": [(1.03, 6, 0), (0, 0, 0)] * 2, "choco there": [(1.03, 1.03, 0)] * 4}
+HALF = {"ddp, AdamW inside": [(2, 2, 0)] * 4, "diloco": [(2, 2, 0), (0, 0, 0)] * 2}
+
+
+@on_it
+def test_bytes_over_the_bus_are_those_of_the_docs():
+    for dtype, table in ((torch.float32, BYTES), (torch.bfloat16, HALF)):
+        for way, wanted in table.items():
+            for found in run(crossed, 2, way, dtype):
+                assert found == wanted, (way, dtype)

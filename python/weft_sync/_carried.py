@@ -49,6 +49,7 @@ class Carried:
         return _bytes_of({"groups": [{k: v for k, v in g.items() if k != "params"}
                                      for g in self.optimizer.param_groups],
                           "carried": [thing.state_dict() for thing in self.objects],
+                          "parameters": self.optimizer.resting(),
                           "inner": None if inner is None else _plain(_saved.plain(inner))})
 
     def for_followers(self) -> bytes:
@@ -56,13 +57,21 @@ class Carried:
         return b"" if self.brought is None else _bytes_of({**self.brought, "inner": None})
 
     def unpack(self, data: bytes) -> None:
-        self.brought = torch.load(io.BytesIO(data), weights_only=True)
+        self.brought = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         inner = self.optimizer.inner
         if inner is not None and self.brought["inner"] is not None:
             _saved.load_plain(inner, self.brought["inner"])
             _spread(inner)
             self.optimizer.param_groups = inner.param_groups
         self._take_groups(self.brought["groups"])
+
+    def put(self, places: list[Any]) -> None:
+        """Parameters that the others have on a device alone."""
+        values = None if self.brought is None else self.brought.get("parameters")
+        if values is not None:
+            with torch.no_grad():
+                for place, value in zip(places, values, strict=True):
+                    local(place.p).copy_(value)
 
     def again(self) -> None:
         """In a process that has come back: all objects get their state once more."""
@@ -100,8 +109,9 @@ def _bytes_of(packed: dict[str, Any]) -> bytes:
 
 
 def _plain(packed: dict[str, Any]) -> dict[str, Any]:
-    """The state of a torch optimizer with this process's rows in place of DTensors."""
-    state = {i: {name: local(value) if isinstance(value, torch.Tensor) else value
+    """The state of a torch optimizer with this process's rows, on the host, in place of what
+    lies on its devices, or is a DTensor."""
+    state = {i: {name: local(value).cpu() if isinstance(value, torch.Tensor) else value
                  for name, value in part.items()} for i, part in packed["state"].items()}
     return {**packed, "state": state}
 

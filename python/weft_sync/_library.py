@@ -219,6 +219,7 @@ FUNCTIONS = {
     "weft_sync_step": (INT, [PTR, F64, P(Report)]),
     "weft_sync_agree": (INT, [PTR, F64, P(BOOL)]),
     "weft_sync_mix": (INT, [PTR, P(Report)]),
+    "weft_sync_mixes": (BOOL, [PTR]),
     "weft_sync_complete": (INT, [PTR, F64]),
     "weft_sync_wait_any": (INT, [PTR, F64, P(Part)]),
     "weft_sync_average": (INT, [PTR]),

@@ -4,7 +4,8 @@
 Float32 on the CPU lies there itself: the parameter's memory becomes weft's. All else has a float32
 master there, and is copied from it after each step; what the program writes into such a parameter
 between two steps goes into the master before the next: through ``p.data``, too, of which torch counts
-no version, so values are compared.
+no version, so values are compared. Where torch steps on a device nobody needs a master between two
+exchanges of parameters: it *rests* until then, and nothing is compared.
 
     on the CPU     the parameter with its master, rounded as the parameter is
     elsewhere      a digest of it, computed there: 8 bytes come to the host, and the parameter only if
@@ -21,6 +22,7 @@ from typing import Sequence
 import torch
 
 from . import _world
+from ._copies import Arrival, copies_for
 from ._library import Error
 from ._world import local
 
@@ -123,7 +125,7 @@ def take_in(places: Sequence[Place]) -> None:
     for place in places:
         if place.seen is not None:
             far.setdefault(place.seen.device, []).append(place)
-        elif not place.in_place:
+        elif not place.in_place and not place.rests:
             place.take_in()
     for those in far.values():
         now = torch.cat([digest(local(place.p)) for place in those])
@@ -131,6 +133,14 @@ def take_in(places: Sequence[Place]) -> None:
         for place, changed in zip(those, differs.tolist()):
             if changed:
                 place.take_in()
+
+
+def bring_down(places: Sequence[Place]) -> None:
+    """Parameters on devices into their masters, all copies under way before the first is waited for."""
+    far = [(place, place.copies.down(local(place.p))) for place in places if place.copies is not None]
+    for place, arrival in far:
+        place.master.copy_(arrival.host())
+        place._see()
 
 
 def again(place: Place) -> str:
@@ -159,6 +169,10 @@ class Place:
         self.backwards = 0   # in this step
         self.near = local(p).device.type == "cpu"
         self.seen: torch.Tensor | None = None  # digest of a far parameter when it was the master's
+        self.copies = None if self.near else copies_for(local(p).device)
+        self.coming: Arrival | None = None  # the gradient, on its way to the host
+        self.rests = False   # the master does not follow the parameter
+        self.stays = False   # the gradient goes nowhere: no method exchanges it
 
     def attach(self, master: torch.Tensor, grad: torch.Tensor) -> None:
         self.master, self.grad = master, grad
@@ -169,7 +183,7 @@ class Place:
             self._see()
 
     def _see(self) -> None:
-        if not self.near:
+        if not self.near and not self.rests:
             self.seen = digest(local(self.p))
 
     def look(self) -> None:
@@ -206,16 +220,24 @@ class Place:
         grad = local(grad)
         if grad.layout != torch.strided:  # of an embedding with sparse=True
             grad = grad.to_dense()
-        if self.fresh:
+        if self.copies is not None:
+            self.coming = self.copies.down(grad)
+        elif self.fresh:
             self.grad.copy_(grad)
         else:
             self.grad.add_(grad.to(device="cpu", dtype=torch.float32))
-        self.fresh = False
+        self.fresh = self.coming is not None
         if keep and not self.alias_grad:
             self.kept = grad, grad._version
         else:
             self.p.grad = None
         self.show_grad()
+
+    def land(self) -> None:
+        """What was on its way is there."""
+        if self.coming is not None:
+            self.grad.copy_(self.coming.host())
+            self.coming, self.fresh = None, False
 
     def changed(self) -> bool:
         """Whether the gradient was written to after it was handed over."""
@@ -233,13 +255,15 @@ class Place:
             self.fresh = False
 
     def forget(self) -> None:
-        self.version = self.kept = self.left = None
+        self.version = self.kept = self.left = self.coming = None
         self.backwards, self.fresh = 0, True
         self.p.grad = None
 
     def as_parameter(self, values: torch.Tensor) -> torch.Tensor:
         """Values as a tensor of the parameter's own kind."""
-        values = values.to(device=self.p.device, dtype=self.p.dtype)
+        values = values.to(dtype=self.p.dtype)
+        if self.copies is not None:
+            values = self.copies.up(values)
         if not isinstance(self.p, _world.DTensor):
             return values
         return _world.DTensor.from_local(values, self.p.device_mesh, self.p.placements,
@@ -247,21 +271,19 @@ class Place:
 
     def lend(self) -> None:
         """The direction in p.grad, for an optimizer of torch's; a frozen one has none."""
-        self.p.grad = self.grad if self.in_place else self.as_parameter(self.grad)
+        if not self.stays:
+            self.p.grad = self.grad if self.in_place else self.as_parameter(self.grad)
         if not self.p.requires_grad:
             self.p.grad = None
 
     def take_back(self) -> None:
         """What an optimizer of torch's has made of the parameter."""
-        if self.in_place:
-            return
-        own = local(self.p)
-        self.master.copy_(own)
-        self.p.grad = None
-        self._see()
+        if not self.in_place and self.near:
+            self.master.copy_(local(self.p))
 
     def publish(self) -> None:
         """The master's new value to a parameter that is not the master itself."""
         if not self.in_place:
-            local(self.p).copy_(self.master)
+            values = self.master.to(self.dtype)
+            local(self.p).copy_(values if self.copies is None else self.copies.up(values))
             self._see()

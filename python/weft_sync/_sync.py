@@ -235,6 +235,10 @@ class Sync:
         self.rows.heard(report.step, report.loss_step, report.loss, report.processes)
         return self._told(report, loss)
 
+    def mixes(self) -> bool:
+        """Whether the mixer sends or changes parameters in the step under way."""
+        return bool(self.lib.weft_sync_mixes(self.pointer))
+
     def complete(self, loss: float | None) -> None:
         """All gradients are there: the first half of step and agree."""
         self._wait("complete", self.rows.said(loss))

@@ -18,6 +18,7 @@ on the CPU are used in place; all others are copied to and from float32 masters.
 from __future__ import annotations
 
 import atexit
+import collections
 import contextlib
 import ctypes as c
 import math
@@ -33,6 +34,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
 
 from . import _alike, _asked, _back, _places, _saved, _together, _world
 from ._carried import Carried
+from ._held import KINDS
 from ._library import Context, Error, LeftBehind, Mesh, PeerError
 from ._loss import called, number
 from ._measure import StepTime, measure_step
@@ -41,7 +43,7 @@ from ._places import Place, Storage, floats
 from ._plan import plan
 from ._ranked import PerRank
 from ._sync import Closing, Report, Sync
-from ._world import (configure, device_mesh, groups_of, mesh, node_group, seats, shards_of,
+from ._world import (configure, device_mesh, groups_of, local, mesh, node_group, seats, shards_of,
                      table_of, width_of)
 
 __all__ = ["Error", "GradScaler", "LeftBehind", "Mix", "Optimizer", "PeerError", "PerRank",
@@ -110,6 +112,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         self._one_at_a_time = threading.Lock()  # autograd has a thread for each device
         self._carried = Carried(self)
         self._handles: list[Any] = []
+        self._pending: collections.deque[Place] = collections.deque()  # gradients on their way here
         self._sync: Any = None  # a Sync, or what stands in for it behind a leader
         self._ctx = Context()
         _asked.placing(self._shards, between, accumulate, self._node)
@@ -117,6 +120,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
             "optimizer.lr": lr, "optimizer.weight_decay": weight_decay,
             "optimizer.beta1": betas and betas[0], "optimizer.beta2": betas and betas[1]})
         _asked.keys(asked, None if optimizer is None else type(optimizer).__name__)
+        self._asked_keys = set(asked)
         given = {**width_of(model, [p for g in groups for p in g["params"]]), **asked}
         #: ranks that have one copy of the model together
         self.share = self._shards if self._node is None else self._node.size
@@ -154,9 +158,36 @@ class Optimizer(Closing, torch.optim.Optimizer):
         _places.check(params, known)
         self._places = [Place(i, name, p) for i, (name, p) in enumerate(zip(known, params))]
         self._alike = _alike.text_of(self.param_groups, zip(known, params), self.inner)
+        self._settle_places()
         if self._node is not None and not self._node.leads:
             return self._follow()
         self._exchange()
+
+    def _settle_places(self) -> None:
+        """Where torch steps on a device, parameters and gradients come down only to be sent."""
+        def of(key: str) -> Any:
+            return self._config.number(key)
+        far = [] if self.inner is None or self._node is not None else \
+            [place for place in self._places if place.copies is not None]
+        gossips = of("mixer.kind") not in ("none", "outer", "sparse_outer")
+        plain = gossips and of("mixer.kind") not in KINDS
+        #: whether a mixer changes parameters before the optimizer steps, and after it
+        self._mixes_before = not far or (gossips and not (plain and of("mixer.order") != "awc"))
+        self._mixes_after = not far or not (plain and of("mixer.order") == "awc")
+        for place in far:
+            place.rests = not gossips
+            place.stays = of("replicator.kind") == "none" and "optimizer.clip" not in self._asked_keys
+        self._alone = bool(far) and of("mixer.kind") == "none"  # masters are needed by nobody
+        if self._alone and of("mesh.on_loss") == "go_on":
+            self._alike += "parameters: on a device alone (mesh_on_loss='end' allows both)\n"
+
+    def resting(self) -> list[torch.Tensor] | None:
+        """Of equal copies that are on a device alone what a process that comes gets (Carried)."""
+        if not self._alone:
+            return None
+        with torch.no_grad():
+            _places.bring_down(there := [place for place in self._places if place.rests])
+            return [place.master.clone() for place in there]
 
     def _exchange(self, back: bool = False) -> None:
         """Takes part: with those who begin, or in a run that trains already; `back`: again."""
@@ -181,6 +212,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         if self._node is not None:
             return self._stay_behind_ddp()
         self._publish()
+        self._carried.put([place for place in self._places if place.rests])
         if self._listens:
             self._handles = [place.p.register_post_accumulate_grad_hook(
                 lambda _p, place=place: self._arrived(place)) for place in self._places]
@@ -298,7 +330,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
     def _take(self, place: Place) -> None:
         self._look()
         last = self.overlap and not self._paused and place.backwards + 1 == self.accumulate
-        if place.in_place or self.overlap:  # else the caller looks at them first, or a scaler
+        if (place.in_place or self.overlap) and (last or place.near) and not place.stays:
             with torch.no_grad():
                 place.collect(keep=last)
         if self._paused:
@@ -319,11 +351,26 @@ class Optimizer(Closing, torch.optim.Optimizer):
             torch.autograd.Variable._execution_engine.queue_callback(self.agree)
         if not self.overlap:
             place.left = place.p.grad._version if place.p.grad is not None else None
-        else:
-            self._show(place)
+        elif place.stays:
             self._open()
-            place.version = place.grad._version
-            self._sync.ready(place.index)
+        else:
+            self._open()
+            if place.near:
+                self._ready(place)
+            else:
+                self._pending.append(place)
+            self._hand_over(wait=False)
+
+    def _ready(self, place: Place) -> None:
+        place.land()
+        self._show(place)
+        place.version = place.grad._version
+        self._sync.ready(place.index)
+
+    def _hand_over(self, wait: bool) -> None:
+        """To libweft, in the order in which they left, the gradients that have come to the host."""
+        while self._pending and (wait or self._pending[0].coming is None or self._pending[0].coming.here()):
+            self._ready(self._pending.popleft())
 
     @torch.no_grad()
     def _look(self) -> None:
@@ -407,6 +454,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
     def _gather(self) -> None:
         """All gradients of this process."""
         self._look()
+        self._hand_over(wait=True)
         self._check_unchanged()
         self._open()
         self._collect_all()
@@ -430,8 +478,8 @@ class Optimizer(Closing, torch.optim.Optimizer):
 
     def _finish(self, report: Report | None) -> None:
         self.report = report if self._node is None else self._tell(report)
-        if self.inner is not None or not self._copies_early():
-            self._publish()
+        if self._mixes_after and (self.inner is not None or not self._copies_early()):
+            self._publish(unless_rests=not self._mixed)
         for place in self._places:
             place.forget()
         self._opened = self._looked = False
@@ -450,13 +498,18 @@ class Optimizer(Closing, torch.optim.Optimizer):
         """What hooks have not: gradients that were written by hand, and scaled ones."""
         scale = self._scale()
         self._check_reached()
+        late = [place for place in self._places if place.version is None and not place.stays]
+        for place in late:
+            place.collect()
+        for place in late:
+            place.land()
+            place.complete()
+            if scale != 1:
+                place.grad.mul_(1 / scale)
+            self._show(place)
         for place in self._places:
-            if place.version is None:
-                place.collect()
-                place.complete()
-                if scale != 1:
-                    place.grad.mul_(1 / scale)
-                self._show(place)
+            if place.stays and scale != 1 and place.p.grad is not None:
+                place.p.grad.mul_(1 / scale)
 
     def _show(self, place: Place) -> None:
         """Of equal rows gradients are equal."""
@@ -500,31 +553,41 @@ class Optimizer(Closing, torch.optim.Optimizer):
         return self._sync.mix(None if self._blind else value)
 
     def _agree(self, value: float | None) -> None:
-        self._agreed = bool(self._sync.agree(value))
-        self._publish()  # a mixer may have changed the masters
+        self._agreed = self._agree_and_mix(value)
         if self._agreed:
             self._lend_masters()
         else:
             for place in self._places:
                 place.p.grad = None
 
+    _mixed = True  # whether the mixer sends or changes parameters in the step under way
+
+    def _agree_and_mix(self, value: float | None) -> bool:
+        moves = bool(self._sync.agree(value))
+        self._mixed = self._sync.mixes()
+        if self._mixes_before:
+            self._publish(unless_rests=True)  # a mixer may have changed the masters
+        return moves
+
     def _lend_masters(self) -> None:
         for place in self._places:
             place.lend()
 
     def _return_masters(self) -> None:
+        _places.bring_down([place for place in self._places if self._mixed or not place.rests])
         for place in self._places:
             place.take_back()
 
-    def _publish(self) -> None:
+    def _publish(self, unless_rests: bool = False) -> None:
         with torch.no_grad():
             for place in self._places:
-                place.publish()
+                if not (place.rests and unless_rests):
+                    place.publish()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Nothing is left to do after ``step``; before it, forgets the gradients so far."""
         for place in self._places:
-            if place.version is not None or self._agreed is not None:
+            if place.version is not None or place.coming is not None or self._agreed is not None:
                 raise Error("argument", "zero_grad after gradients are exchanged already; a loss "
                             "whose gradients are dropped goes into 'with optimizer.no_sync():'")
             place.forget()
@@ -561,12 +624,17 @@ class Optimizer(Closing, torch.optim.Optimizer):
     def average(self) -> None:
         """The same for good, after the last step: one model out of all copies."""
         self._take_in()
+        self._bring_down()
         self._sync.average()
         self._tell_node()
 
     @torch.no_grad()
     def _take_in(self) -> None:
         _places.take_in(self._places)
+
+    @torch.no_grad()
+    def _bring_down(self) -> None:
+        _places.bring_down([place for place in self._places if place.rests])
 
     def _tell_node(self) -> None:
         if self._node is not None:
@@ -606,6 +674,8 @@ class Optimizer(Closing, torch.optim.Optimizer):
             state[place.index] = {
                 name: floats(self._sync.state(k, place.index), n).view(place.shape)
                 for name, k in arrays.items()}
+            if place.rests:
+                state[place.index]["parameters"] = local(place.p).detach().to("cpu", torch.float32)
         groups, i = [], 0
         for group in self.param_groups:
             n = len(group["params"])
@@ -633,6 +703,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         optimizer inside, or of torch's AdamW where weft's steps, is taken over."""
         if isinstance(self._sync, Follower):
             return self._tell_node()
+        self._bring_down()  # what the program has loaded, unless the state has it, too
         if "weft" in state_dict:
             self._unpack(state_dict)
         elif _saved.OWN in state_dict:
@@ -756,8 +827,7 @@ class Mix:
             self.weft._look()
             self.weft._open()
             self.weft._collect_all()
-            self.weft._sync.agree(None)
-            self.weft._publish()
+            self.weft._agree_and_mix(None)
             self.weft._lend_masters()
 
     def _after(self, *_: Any) -> None:

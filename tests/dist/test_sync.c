@@ -23,6 +23,7 @@ typedef struct loop {
     int steps, stop_after;   /* 0: do not stop and resume */
     int before;              /* steps of another exchange on the same mesh */
     bool outside, skips, endless, early, average;
+    int mixed;   /* steps in which the mixer did something */
     int skip_at; /* step that rank 1 skips; -1: none */
     double rates[2];
     bool own_memory, unlike;
@@ -95,11 +96,24 @@ static void descend(loop *l, weft_sync *s, double lr) {
             weft_sync_parameters(s, i)[k] -= (float)lr * weft_sync_gradients(s, i)[k];
 }
 
+static double sum_of(loop *l, weft_sync *s) {
+    double sum = 0;
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t k = 0; k < elements(&l->tensors[i]); k++)
+            sum += weft_sync_parameters(s, i)[k] * (double)(k + 1);
+    return sum;
+}
+
+/* Who is told that the mixer does nothing may leave the parameters where they are. */
 static weft_status half_steps(loop *l, weft_sync *s, double lr) {
-    bool moves;
+    bool moves, mixes;
     WEFT_TRY(weft_sync_agree(s, 1, &moves));
     if (moves) descend(l, s, lr);
-    return weft_sync_mix(s, &l->last);
+    double before = sum_of(l, s);
+    l->mixed += mixes = weft_sync_mixes(s);
+    WEFT_TRY(weft_sync_mix(s, &l->last));
+    assert_true(mixes || sum_of(l, s) == before);
+    return WEFT_OK;
 }
 
 static weft_status one_step(loop *l, weft_sync *s, int rank, int64_t t) {
@@ -331,10 +345,14 @@ static void test_outside(void **state) {
         run_loop(2, &l, a);
         assert_same(2, a, b);
     }
-    loop l = {.keys = ring, .steps = 6, .skip_at = -1, .rates = {0.05, 0.02}};
-    l.outside = true;
-    run_loop(3, &l, a);
-    assert_fine(3, a);
+    static const char *const *const mixers[] = {ring, choco, diloco};
+    for (int m = 0; m < 3; m++) {
+        loop l = {.keys = mixers[m], .steps = 6, .skip_at = -1, .rates = {0.05, 0.02}};
+        l.outside = true;
+        run_loop(3, &l, a);
+        assert_fine(3, a);
+        assert_int_equal(a[0].mixed, m < 2 ? 6 : 2);
+    }
 }
 
 /* With an endless run, steps after run.steps are no error; without one they are. */

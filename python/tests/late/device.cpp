@@ -37,7 +37,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Stack = torch::jit::Stack;
 constexpr size_t ROOM = size_t{4} << 30, GRAIN = 256;
-constexpr auto LATE = std::chrono::milliseconds(20);
+constexpr auto LATE = std::chrono::milliseconds(200);
 constexpr int STREAMS = 64;
 constexpr auto KEY = c10::DispatchKey::PrivateUse1;
 constexpr auto KIND = c10::DeviceType::PrivateUse1;
@@ -164,9 +164,9 @@ struct Late {
     /* The host waits. */
     void wait(Event e) {
         std::unique_lock<std::mutex> guard(lock);
-        counts[WAITS]++;
         if (e.stream < 0) return;
         Queue &q = queues[e.stream];
+        counts[WAITS] += q.done < e.at;
         q.wanted = std::max(q.wanted, e.at);
         work.notify_all();
         finished.wait(guard, [&] { return q.done >= e.at; });
