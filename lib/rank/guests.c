@@ -231,5 +231,5 @@ weft_status wefti_guests_end(wefti_rank *r, int64_t done, bool *ends) {
     if (!*ends) return WEFT_OK;
     g->open = false;
     wefti_rank_forget_gathered(r);
-    return r->job->replicas_equal ? wefti_handover_match(r, r->local, true) : WEFT_OK;
+    return r->job->replicas_equal ? wefti_handover_match(r, NULL, true) : WEFT_OK;
 }

@@ -175,31 +175,34 @@ static weft_status pass_all(handover *h) {
     return compare_sums(h);
 }
 
-weft_status wefti_handover_match(wefti_rank *r, int with, bool checks) {
+weft_status wefti_handover_match(wefti_rank *r, const bool *has, bool checks) {
     uint64_t *all, own = XXH3_64bits(r->params, (size_t)r->arrangement->n_elements *
                                                     sizeof *r->params);
     wefti_comm *comm = r->comms.control;
     WEFT_TRY(wefti_alloc_n(r->ctx, comm->size, sizeof own, "checksums", &all));
     weft_status status = wefti_comm_all_gather(comm, wefti_rank_control_tag(r), &own,
                                                sizeof own, all);
-    uint64_t theirs = all[with];
+    uint64_t theirs = own;
+    int n = 0;
+    for (int i = 0; i < comm->size / r->job->S; i++)
+        if (has ? has[i] : i < r->job->R - r->guests.n)
+            all[n++] = all[i * r->job->S + r->local];
+    if (status == WEFT_OK) theirs = all[wefti_rank_find_most(all, n, sizeof own)];
     wefti_free(r->ctx, all);
     if (status != WEFT_OK || own == theirs || !checks) return status;
     return weft_ctx_fail(
         r->ctx, WEFT_ERR_NUMERIC,
-        "the parameters that came have checksum %016llx, those of rank %d "
+        "the parameters that came have checksum %016llx, those of most ranks "
         "have %016llx; expected the same",
-        (unsigned long long)own, with, (unsigned long long)theirs);
+        (unsigned long long)own, (unsigned long long)theirs);
 }
 
 /* Checks that all ranks hold the same parameters, where they should. */
 static weft_status compare_models(handover *h) {
     wefti_rank *r = h->rank;
-    int first = 0;
     if (!r->job->replicas_equal)
         return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
-    while (!h->has[first]) first++;
-    return wefti_handover_match(r, rank_of(h, first), !h->has[r->replica]);
+    return wefti_handover_match(r, h->has, !h->has[r->replica]);
 }
 
 static void fini(handover *h) {

@@ -266,6 +266,9 @@ double wefti_rank_distance_squares(const wefti_rank *r);
  * Collective; between steps. */
 weft_status wefti_rank_compare(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
+/* Of R lists of sums, n_bytes long each: the first one of those that most ranks have. */
+int wefti_rank_find_most(const uint64_t *all, int R, size_t n_bytes);
+
 /* Before the first step: checks that all replicas have the same parameters. If not, all
  * ranks fail with an error that names the first rank that differs. Collective. */
 weft_status wefti_rank_compare_initial(wefti_rank *r) WEFT_CHECKED;

@@ -52,8 +52,7 @@ double wefti_rank_distance_squares(const wefti_rank *r) {
     return sum;
 }
 
-/* The first rank of those whose sums most ranks have. */
-static int find_most(const uint64_t *all, int R, size_t n_bytes) {
+int wefti_rank_find_most(const uint64_t *all, int R, size_t n_bytes) {
     int best = 0, most = 0;
     for (int i = 0; i < R; i++) {
         int alike = 0;
@@ -75,8 +74,9 @@ static weft_status compare_group(wefti_rank *r, wefti_comm *comm, int64_t step) 
         wefti_alloc_n(r->ctx, (int64_t)n * comm->size, sizeof *all, "checksums", &all));
     weft_status status = wefti_comm_all_gather(comm, own_tag(r), r->sums,
                                                n * (int64_t)sizeof *all, all);
-    int most = status == WEFT_OK ? find_most(all, comm->size, (size_t)n * sizeof *all)
-                                 : 0;
+    int most = 0;
+    if (status == WEFT_OK)
+        most = wefti_rank_find_most(all, comm->size, (size_t)n * sizeof *all);
     for (int u = 0; u < n && status == WEFT_OK; u++) {
         uint64_t theirs = all[most * n + u];
         if (theirs == r->sums[u]) continue;

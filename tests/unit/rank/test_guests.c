@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include <xxhash.h>
+
 #include "check.h"
 
 static const double rate_Bps = 12.5e6, step_s = 0.5; /* 100 Mbit/s */
@@ -82,6 +84,78 @@ static void without_guests_all_come_together(void **state) {
     assert_int_equal(r.n_control_messages, 7);
 }
 
+/* ---- what the others say that they have ---- */
+
+typedef struct saying {
+    wefti_comm comm; /* first */
+    uint64_t sums[8];
+} saying;
+
+static weft_status say_nothing(wefti_comm *comm, int peer, int64_t tag, const void *data,
+                               int64_t n_bytes) {
+    return WEFT_OK;
+}
+
+static weft_status hear_sum(wefti_comm *comm, int peer, int64_t tag, int64_t n_bytes,
+                            const void **view) {
+    *view = &((saying *)comm)->sums[peer];
+    return WEFT_OK;
+}
+
+static void let_go(wefti_comm *comm, int peer, int64_t tag) {}
+static weft_status await_nothing(wefti_comm *comm, int64_t tag) { return WEFT_OK; }
+
+/* Of 3 members and a guest, one copy of the model in two shards; this is rank `me`. A member may
+ * give a wrong state, or say another sum than that of what it gave. */
+static void the_sum_of_most_members_is_believed(void **state) {
+    enum { GOOD, LIE, OWN };
+    static const struct {
+        const char *what;
+        int me, said[3]; /* by the members */
+        bool passes;
+    } cases[] = {
+        {"all are right", 6, {OWN, OWN, OWN}, true},
+        {"the first lies about what it has", 6, {LIE, OWN, OWN}, true},
+        {"the last does", 6, {OWN, OWN, LIE}, true},
+        {"the first has given a wrong state", 6, {OWN, GOOD, GOOD}, false},
+        {"the last has", 6, {GOOD, GOOD, OWN}, false},
+        {"nobody has what came", 6, {GOOD, GOOD, GOOD}, false},
+        {"a member, beside a liar", 2, {LIE, OWN, OWN}, true},
+        {"a member that has another state", 2, {GOOD, OWN, GOOD}, false},
+    };
+    static const wefti_comm_ops ops = {.name = "sums",
+                                       .send = say_nothing,
+                                       .receive = hear_sum,
+                                       .release = let_go,
+                                       .await = await_nothing};
+    weft_ctx *ctx;
+    float params[3] = {1, 2, 3};
+    uint64_t own = XXH3_64bits(params, sizeof params);
+    assert_int_equal(ctx_begin(&ctx), 0);
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        saying said = {{.ops = &ops, .ctx = ctx, .rank = cases[k].me, .size = 8}, {0}};
+        for (int i = 0; i < 3; i++) /* those of the other shard are others */
+            said.sums[2 * i] = own + (uint64_t)(cases[k].said[i] == GOOD) +
+                               2 * (uint64_t)(cases[k].said[i] == LIE);
+        wefti_job job = {.R = 4, .S = 2, .replicas_equal = true};
+        wefti_arrangement arrangement = {.n_elements = 3};
+        wefti_rank r = {.ctx = ctx,
+                        .job = &job,
+                        .rank = cases[k].me,
+                        .params = params,
+                        .arrangement = &arrangement,
+                        .comms = {.control = &said.comm},
+                        .guests = {.n = 1, .open = true, .until = 5}};
+        bool ends;
+        weft_status status = wefti_guests_end(&r, 5, &ends);
+        assert_true(ends);
+        if (status != (cases[k].passes ? WEFT_OK : WEFT_ERR_NUMERIC))
+            fail_msg("%s: %s", cases[k].what, weft_ctx_message(ctx));
+        weft_ctx_clear(ctx);
+    }
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slice_takes_a_quarter_of_a_step),
@@ -89,6 +163,6 @@ int main(void) {
         cmocka_unit_test(what_is_not_known_is_not_guessed),
         cmocka_unit_test(guests_stand_by_while_the_others_come_together),
         cmocka_unit_test(without_guests_all_come_together),
-    };
+        cmocka_unit_test(the_sum_of_most_members_is_believed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
