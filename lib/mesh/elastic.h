@@ -5,7 +5,7 @@
 #include "comm/missed.h"
 #include "member/member.h"
 
-/* A mesh that continues when processes die (docs/membership.md, "In a run"). Each process
+/* A mesh that continues when processes die (docs/membership.md). Each process
  * is a node of the membership machine (member/member.h); the progress thread passes events
  * to the machine and carries out the machine's actions. Ranks that share one copy of the
  * model fail together: the world of a view consists of the copies that are whole.
