@@ -24,13 +24,14 @@ import time
 LOOK_S = 1e-3
 
 
-def need(what):
+def need(what, *more):
     """Ends with a sentence if a trial can not be made here."""
     if os.geteuid() != 0:
         sys.exit(f"{what}: needs to be root, for network namespaces")
-    for tool in ("ip", "tc", "ss", "unshare"):
+    for tool in ("ip", "tc", "ss", "unshare", *more):
         if not shutil.which(tool):
-            sys.exit(f"{what}: {tool} is missing; expected the packages iproute2 and util-linux")
+            sys.exit(f"{what}: {tool} is missing; expected the packages iproute2, util-linux and, "
+                     "for nft, nftables")
 
 
 def ip(*words, check=True):
@@ -239,17 +240,28 @@ class Lab:
                 rest = lines.pop()
                 for line in lines:
                     self.take_line(now_s, line)
+            elif file and not self.is_still(path, file):
+                file.close()
+                file, rest = None, b""
             else:
                 time.sleep(LOOK_S)
         if file:
             file.close()
+
+    @staticmethod
+    def is_still(path, file):
+        """Whether it is the file of that name: a new writer of the run folder makes it anew."""
+        try:
+            return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+        except OSError:
+            return True
 
     def take_line(self, now_s, line):
         try:
             entry = json.loads(line)
         except ValueError:
             return
-        if "loss" in entry:
+        if "loss" in entry and (not self.steps or entry["step"] > self.steps[-1][1]):
             self.steps.append((now_s, entry["step"], entry["loss"]))
 
     def watch_logs(self):

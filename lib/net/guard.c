@@ -3,7 +3,8 @@
  * threads may have held locks, malloc's among them. It waits for two things:
  *
  *     pidfd of the process   readable: it has died
- *     a socket to it         'd': done, end;  'e': its part has ended, speak
+ *     a socket to it         'd': done, end;  'e': its part has ended, speak; closed without a
+ *                            word: it executes another program, or dies
  *
  * The page that both share holds two slots; a count says which one is valid, so that a kill
  * between two writes leaves a whole one. */
@@ -239,8 +240,7 @@ static bool wait_for_end(const watch *w) {
         (void)poll(both, 2, -1);
         ssize_t n = both[1].revents ? read(w->line, &word, 1) : 0;
         if (n == 1) return word == 'e';
-        if (both[0].revents) return true;
-        if (both[1].revents) both[1].fd = -1; /* a descriptor closed without a word */
+        if (both[0].revents || both[1].revents) return true;
     }
 }
 

@@ -18,7 +18,8 @@
 #include "net/dial.h"
 #include "start/vitals.h"
 
-/* A child that keeps `words`, then waits to be killed, or ends as `how` says: 'k', 'd' or 'e'.
+/* A child that keeps `words`, then waits to be killed, or ends as `how` says: 'k', 'd' or 'e',
+ * or becomes another program: 'x'.
  * [out] the port of its listener. */
 static pid_t start(char how, int *port, int *alive) {
     int to[2];
@@ -30,11 +31,12 @@ static pid_t start(char how, int *port, int *alive) {
         if (!g) _exit(2);
         wefti_guard_keep(g, "first", 5, 1);
         wefti_guard_keep(g, "words", 5, 1);
-        if (how != 'k') wefti_guard_end(g, how == 'e');
+        if (how == 'd' || how == 'e') wefti_guard_end(g, how == 'e');
         int p = wefti_dial_port(fd);
         if (write(to[1], &p, sizeof p) != sizeof p) _exit(3);
         if (how == 'e') close(fd);
         if (how == 'd') _exit(0);
+        if (how == 'x') execl("/bin/sleep", "sleep", "60", (char *)NULL);
         for (;;) pause();
     }
     close(to[1]);
@@ -128,6 +130,22 @@ static void a_process_whose_part_has_ended_is_spoken_for_while_it_lives(void **s
     end(child);
 }
 
+/* As weft train does that comes back; a new process may have the port at once. */
+static void a_process_that_becomes_another_program_is_spoken_for(void **state) {
+    int port, alive, fd = -1;
+    char text[64];
+    pid_t child = start('x', &port, &alive);
+    if (!alive) skip();
+    assert_int_equal(ask(port, NULL, text, sizeof text, 5000), 5);
+    for (int i = 0; i < 600 && fd < 0; i++) {
+        fd = wefti_dial_listen(true, port);
+        usleep(1000);
+    }
+    assert_true(fd >= 0);
+    close(fd);
+    end(child);
+}
+
 static void a_new_process_gets_the_port_of_a_dead_one_and_not_of_a_living(void **state) {
     int port, alive;
     char text[64];
@@ -187,6 +205,7 @@ int main(void) {
         cmocka_unit_test(who_hangs_up_before_the_answer_may_ask_again),
         cmocka_unit_test(after_an_orderly_end_nobody_speaks),
         cmocka_unit_test(a_process_whose_part_has_ended_is_spoken_for_while_it_lives),
+        cmocka_unit_test(a_process_that_becomes_another_program_is_spoken_for),
         cmocka_unit_test(a_new_process_gets_the_port_of_a_dead_one_and_not_of_a_living),
         cmocka_unit_test(vitals_come_back_as_they_were_said),
         cmocka_unit_test(changed_or_foreign_vitals_are_not_believed),
