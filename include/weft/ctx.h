@@ -14,7 +14,18 @@ extern "C" {
 
 /* A struct of these headers that a program allocates begins with `struct_size`, which the program
  * sets to its sizeof: {.struct_size = sizeof x, ...}. It is an error if it is 0, or if fields are
- * set that this library does not know. NULL for a struct of options means that all are 0. */
+ * set that this library does not know. NULL for a struct of options means that all are 0.
+ *
+ *     WEFT_INIT(weft_train_result, result);
+ *
+ * declares such a struct, in C and in C++, with its size set and all else 0. */
+#ifdef __cplusplus
+#define WEFT_INIT(type, name)                                                            \
+    type name = type();                                                                  \
+    name.struct_size = sizeof(type)
+#else
+#define WEFT_INIT(type, name) type name = {.struct_size = sizeof(type)}
+#endif
 
 /* The state of one rank: its last error, its log sink, its allocation count. The library
  * has no mutable globals; all state belongs to a context. A context belongs to one rank,

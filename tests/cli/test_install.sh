@@ -43,10 +43,25 @@ if [[ -e $lib/libweft.a ]]; then # the library itself in the program, what it ne
     ! ldd static | grep -q libweft || fail "the static program needs libweft.so"
     prints "$("$weft" --version)" ./static
 fi
+# the programs of the pages are whole, and do what they say
+write_sentences >text.txt
+"$weft" config data.path=text.txt run.steps=4 model.layers=1 model.width=32 model.heads=2 data.length=32 \
+    batch.tokens_per_step=256 run.eval_tokens=1024 run.folder=runs/page >run.yaml
+awk '/^```c$/ {n++; on = 1; next} /^```/ {on = 0} on {print > ("page" n ".c")}' "$source_dir"/docs/*.md
+grep -l 'int main' page*.c >programs || fail "the pages have no C program"
+read -ra flags < <(pkg-config --cflags --libs weft)
+while read -r program; do
+    expect 0 cc -std=c11 -Wall -Wextra -Werror "$program" "${flags[@]}" -o "${program%.c}"
+    expect 0 env LD_LIBRARY_PATH="$lib" "./${program%.c}"
+    grep -q "^validation loss [0-9.]*$" out || fail "$program: $(cat out err)"
+done <programs
 # C++ reads the headers as well
 if command -v c++ >/dev/null; then
     echo '#include <weft/weft.h>
-int main() { return weft_version() == nullptr; }' >user.cc
+int main() {
+    WEFT_INIT(weft_train_result, result);
+    return weft_version() == nullptr || result.struct_size != sizeof(weft_train_result);
+}' >user.cc
     read -ra flags < <(pkg-config --cflags --libs weft)
     expect 0 c++ -Wall -Wextra -Werror user.cc "${flags[@]}" -o plus
 fi
