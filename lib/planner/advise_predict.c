@@ -91,6 +91,9 @@ static weft_status set_rates(weft_ctx *ctx, const wefti_adviser *a,
         ratio /= sites ? trainable : 1;
         wire /= trainable;
         cluster->memory_Bps /= trainable;
+        double flows = fmax(1, (double)cluster->flows) /
+                       trainable; /* their limits, too */
+        cluster->flows = (int64_t)fmin(ceil(flows), 1e15);
     }
     cluster->rank_flops *= computing;
     cluster->rank_flops_bf16 *= computing;

@@ -145,6 +145,7 @@ weft_status weft_cluster_exchange(weft_ctx *ctx, const char *text, weft_cluster 
         *high = 1 / of_stream;
     }
     link->bandwidth_Bps = rate_Bps;
+    link->residual = spread;
     link->up_Bps = 0; /* the slower direction is in it */
     return WEFT_OK;
 }

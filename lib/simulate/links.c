@@ -2,6 +2,7 @@
 /* Computes the time of messages from the facts about a wire.
  *
  *     rate      b' = min(b, flows 1.22 m / (2 L sqrt(p)))       m = 1448 bytes a packet
+ *               and at most flows (n-1) W / 2 L                   W: window of a socket
  *     bytes     n' = n (1 + overhead) incast / (1 - p)          p: share of packets lost
  *     latency   L' = L + J (1 + 1/2 + ... + 1/(n-1))            J: mean delay beyond L
  *
@@ -9,13 +10,18 @@
  * rate of a stream with congestion control like Reno's (Mathis, Semke, Mahdavi, Ott, "The
  * macroscopic behavior of the TCP congestion avoidance algorithm", 1997). Congestion control
  * that does not treat loss as congestion is faster, so this estimate is conservative. The
- * third line is the mean of the last of n - 1 delays, each exponential with the mean J,
- * because an exchange waits for the last of its messages. All of it grows with p, L and J. */
+ * last line is the mean of the last of n - 1 delays, each exponential with the mean J,
+ * because an exchange waits for the last of its messages. All of it grows with p, L and J.
+ *
+ * A socket has at most W bytes on their way, and a process has one to each of the others: half
+ * of the 6 MiB of net.ipv4.tcp_rmem that Linux allows by default are window, and tcp_wmem allows
+ * 4 MiB. Nothing below 10 us is a socket, and what was measured crossed one already. */
 #include "simulate/links.h"
 
 #include <math.h>
 
-enum { PACKET_BYTES = 1448 };
+enum { PACKET_BYTES = 1448, WINDOW_BYTES = 3 << 20 };
+static const double rdma_latency_s = 10e-6;
 static const double of_reno = 1.22;
 
 /* The limit that losses put on a rate; 0: no limit. */
@@ -23,6 +29,13 @@ static double loss_limit_Bps(const weft_link_facts *facts, int64_t flows) {
     if (facts->loss <= 0 || facts->latency_s <= 0) return 0;
     double streams = flows > 1 ? (double)flows : 1;
     return streams * of_reno * PACKET_BYTES / (2 * facts->latency_s * sqrt(facts->loss));
+}
+
+static double window_limit_Bps(const weft_link_facts *facts, int64_t joined,
+                               int64_t flows) {
+    if (facts->latency_s < rdma_latency_s || facts->residual > 0) return 0;
+    double sockets = fmax(1, (double)flows) * fmax(1, (double)(joined - 1));
+    return sockets * WINDOW_BYTES / (2 * facts->latency_s);
 }
 
 static double least(double rate_Bps, double limit_Bps) {
@@ -44,6 +57,9 @@ wefti_link_time wefti_link_of(const weft_link_facts *facts, int64_t joined,
     double out_Bps = facts->up_Bps > 0 ? facts->up_Bps : in_Bps;
     in_Bps = least(in_Bps, limit_Bps);
     out_Bps = least(out_Bps, limit_Bps);
+    double window_Bps = window_limit_Bps(facts, joined, flows);
+    if (in_Bps > 0) in_Bps = least(in_Bps, window_Bps);
+    if (out_Bps > 0) out_Bps = least(out_Bps, window_Bps);
     return (wefti_link_time){.bandwidth_Bps = in_Bps,
                              .latency_s = facts->latency_s +
                                           facts->jitter_s * last_of(joined - 1),

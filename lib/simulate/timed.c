@@ -244,9 +244,10 @@ static void plan_links(wefti_timed *timed) {
     const weft_cluster *c = timed->cluster;
     int sites = timed->job->sites, nodes = timed->job->R / timed->job->copies;
     timed->links[WEFTI_LINK_LOCAL] = wefti_link_of(&c->local, 1, 1);
-    timed->links[WEFTI_LINK_WIRE] = wefti_link_of(&c->wire, nodes / sites, c->flows);
+    int64_t flows = (c->flows > 1 ? c->flows : 1) * timed->job->S; /* a socket each */
+    timed->links[WEFTI_LINK_WIRE] = wefti_link_of(&c->wire, nodes / sites, flows);
     timed->links[WEFTI_LINK_SITE] = wefti_link_of(
-        c->site.bandwidth_Bps > 0 ? &c->site : &c->wire, sites, c->flows);
+        c->site.bandwidth_Bps > 0 ? &c->site : &c->wire, sites, flows);
     timed->emulated = config->mesh.bandwidth_Bps > 0;
     if (!timed->emulated) return;
     double message_s = c->local.message_s;
