@@ -3,7 +3,7 @@
 # machine, as root or with sudo, and install what they need and no more. Without the right to
 # install, they say what is missing. TRAIN="key=value ..." changes the quick start's run, CTEST
 # adds options to ctest.
-.PHONY: all deps build train test test-torch venvs wheel deb asan tsan check house docs format install clean
+.PHONY: all deps build train test test-torch test-gpu venvs wheel deb asan tsan check house docs format install clean
 
 all: build
 
@@ -40,6 +40,13 @@ test-torch: deps $(TORCH_PYTHON)
 	@cmake --preset release -DWEFT_TESTS=OFF >/dev/null
 	@cmake --build --preset release --target libweft.so weft_program
 	@WEFT_LIBRARY=$(CURDIR)/build/release/libweft.so $(TORCH_PYTHON) -m pytest -q $(TESTS)
+
+# A report of the accelerator of this machine, to be sent: no card has ever run it.
+test-gpu: deps $(TORCH_PYTHON)
+	@cmake --preset release -DWEFT_TESTS=OFF >/dev/null
+	@cmake --build --preset release --target libweft.so
+	@WEFT_LIBRARY=$(CURDIR)/build/release/libweft.so PYTORCH_NVML_BASED_CUDA_CHECK=1 \
+	    $(TORCH_PYTHON) python/tests/gpu.py $(DEVICE)
 
 # dist/weft_sync-*.tar.gz, and of that dist/weft_sync-*.whl for all versions of Python: so the
 # source archive is complete. libgomp is left out because torch brings its own under the same
