@@ -210,21 +210,15 @@ static void fini(handover *h) {
     wefti_free(h->rank->ctx, h->sums);
 }
 
-/* Whether some rank of this rank's shard has state. */
-static bool has_givers(const wefti_rank *r, const bool *has) {
-    int n = 0;
-    for (int i = r->local; i < r->comms.control->size; i += r->job->S) n += has[i];
-    return n > 0;
-}
-
 /* *needed: some rank has no state. */
 static weft_status init(handover *h, wefti_rank *r, const bool *has, bool *needed) {
-    int W = r->comms.control->size, n_have = 0;
+    int W = r->comms.control->size, n_have = 0, n_givers = 0;
     *h = (handover){.rank = r, .shape = wefti_job_shape(r->job), .n = W / r->job->S};
     for (int i = 0; i < W; i++) n_have += has[i];
+    for (int i = r->local; i < W; i += r->job->S) n_givers += has[i];
     *needed = n_have < W;
     if (!*needed) return WEFT_OK;
-    WEFTI_ASSERT(has_givers(r, has)); /* what nobody gives would count as given */
+    WEFTI_ASSERT(n_givers > 0); /* what nobody gives would count as given */
     WEFT_TRY(wefti_alloc_n(r->ctx, h->n, sizeof *h->has, "ranks", &h->has));
     for (int i = 0; i < h->n; i++) h->has[i] = has[rank_of(h, i)];
     return wefti_alloc_n(r->ctx, h->n, sizeof *h->sums, "checksums", &h->sums);
