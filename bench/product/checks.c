@@ -81,6 +81,9 @@ void check_error(life *l, const char *why) {
         fine = fine || strstr(why, allowed[i]);
     fine = fine ||
            (!the_plan.mild && strstr(why, "all who had parameters and state are lost"));
+    bool is_over = goal_step > 0 &&
+                   n_ends > 0; /* the others ended, and did not wait for it */
+    fine = fine || (is_over && strstr(why, "has left, but rank"));
     if (!why[0]) fail_world("%s ends and does not say why", l->process->name);
     if (!fine && !w.over) fail_world("%s ends: %s", l->process->name, why);
 }
