@@ -138,9 +138,9 @@ static void the_way_out_is_apart_from_the_way_in(void **state) {
 }
 
 static void losses_and_delays_follow_their_formulas(void **state) {
-    weft_link_facts f = {.bandwidth_Bps = 1e9, .latency_s = 0.01, .overhead = 0.1};
+    weft_link_facts f = {.bandwidth_Bps = 1e8, .latency_s = 0.01, .overhead = 0.1};
     wefti_link_time plain = wefti_link_of(&f, 4, 1);
-    assert_true(plain.bandwidth_Bps == 1e9 && plain.latency_s == 0.01 && plain.up == 1);
+    assert_true(plain.bandwidth_Bps == 1e8 && plain.latency_s == 0.01 && plain.up == 1);
     f.loss = 0.0001;
     f.jitter_s = 0.006;
     wefti_link_time poor = wefti_link_of(&f, 4, 2);
@@ -148,7 +148,22 @@ static void losses_and_delays_follow_their_formulas(void **state) {
     is_near(poor.stretch, 1.1 / 0.9999, 1e-9);
     is_near(poor.latency_s, 0.01 + 0.006 * (1 + 1 / 2.0 + 1 / 3.0), 1e-9);
     f.latency_s = 0; /* a loss is made good at once */
-    assert_true(wefti_link_of(&f, 2, 1).bandwidth_Bps == 1e9);
+    assert_true(wefti_link_of(&f, 2, 1).bandwidth_Bps == 1e8);
+}
+
+/* A socket to each of the others has 3 MiB under way; shards have sockets of their own. */
+static void a_long_wire_carries_a_window_in_a_round_trip(void **state) {
+    weft_link_facts f = {.bandwidth_Bps = 1e9, .latency_s = 0.05};
+    double window_Bps = (3 << 20) / 0.1;
+    is_near(wefti_link_of(&f, 2, 1).bandwidth_Bps, window_Bps, 1e-9);
+    is_near(wefti_link_of(&f, 4, 1).bandwidth_Bps, 3 * window_Bps, 1e-9);
+    is_near(wefti_link_of(&f, 2, 2).bandwidth_Bps, 2 * window_Bps, 1e-9);
+    f.bandwidth_Bps = 1e6;
+    assert_true(wefti_link_of(&f, 2, 1).bandwidth_Bps == 1e6);
+    f = (weft_link_facts){.bandwidth_Bps = 1e11, .latency_s = 5e-6}; /* no socket */
+    assert_true(wefti_link_of(&f, 2, 1).bandwidth_Bps == 1e11);
+    f = (weft_link_facts){.bandwidth_Bps = 1e9, .latency_s = 0.05, .residual = 0.01};
+    assert_true(wefti_link_of(&f, 2, 1).bandwidth_Bps == 1e9); /* measured */
 }
 
 /* Wire-bound steps take as much longer as the wire carries less. */
@@ -209,6 +224,7 @@ int main(void) {
         TEST(the_least_memory_counts),
         TEST(the_way_out_is_apart_from_the_way_in),
         TEST(losses_and_delays_follow_their_formulas),
+        TEST(a_long_wire_carries_a_window_in_a_round_trip),
         TEST(busy_hours_count_by_the_steps_of_a_day),
         TEST(large_batches_teach_less_by_the_token),
         TEST(equal_replicas_go_on_and_others_go_back),
