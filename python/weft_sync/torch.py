@@ -182,12 +182,13 @@ class Optimizer(Closing, torch.optim.Optimizer):
             self._alike += "parameters: on a device alone (mesh_on_loss='end' allows both)\n"
 
     def resting(self) -> list[torch.Tensor] | None:
-        """Of equal copies that are on a device alone what a process that comes gets (Carried)."""
+        """Of equal copies that are on a device alone what a process that comes gets (Carried): each
+        [shape] float32 on the host."""
         if not self._alone:
             return None
-        with torch.no_grad():
-            _places.bring_down(there := [place for place in self._places if place.rests])
-            return [place.master.clone() for place in there]
+        # not by way of the masters: libweft compares those of all when somebody comes
+        return [local(place.p).detach().to("cpu", torch.float32, copy=True)
+                for place in self._places if place.rests]
 
     def _exchange(self, back: bool = False) -> None:
         """Takes part: with those who begin, or in a run that trains already; `back`: again."""
