@@ -126,7 +126,7 @@ def test_lightning(tmp_path):
 def readme_lines():
     """The README's loop, as it stands there, around a model of one's own."""
     text = (ROOT / "README.md").read_text()
-    block = re.search(r"  ```python\n(.*?)  ```", text, re.S)[1]
+    block = re.search(r"```python\n(.*?)```", text, re.S)[1]
     rank = int(os.environ["RANK"])
     torch.manual_seed(0)
     model = torch.nn.Linear(40, 10)
