@@ -5,10 +5,9 @@
 #include "check.h"
 
 #include <math.h>
-#include <stddef.h>
 
-#include "base/rng.h"
 #include "planner/advise.h"
+#include "unit/planner/randomruns.h"
 
 /* A sanitizer looks at the code and not at the numbers: fewer clusters, all presets. */
 enum { CLUSTERS = UNDER_SANITIZER ? 16 : 200, PLAYED = 8 };
@@ -53,41 +52,12 @@ static int end(void **state) {
     return ctx_end(ctx);
 }
 
-static double draw(int i, int what) {
-    return wefti_rng_uniform(7, WEFTI_STREAM_JITTER, (uint64_t)i, (uint64_t)what);
-}
-
-static weft_config *make_run(int i, int64_t nodes) {
-    static const char *const keys[] = {"data.path=none.txt", "data.length=32",
-                                       "model.width=64",     "model.heads=2",
-                                       "run.steps=400",      "schedule.warmup=10",
-                                       "mesh.threads=1",     "mesh.min_message=0"};
-    char text[64];
-    weft_config *run;
-    assert_ok(ctx, weft_config_create(ctx, &run));
-    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
-        assert_ok(ctx, weft_config_set(ctx, run, keys[k]));
-    snprintf(text, sizeof text, "model.layers=%d", 1 + (int)(6 * draw(i, 0)));
-    assert_ok(ctx, weft_config_set(ctx, run, text));
-    snprintf(text, sizeof text, "batch.tokens_per_step=%lld", (long long)nodes * 64);
-    assert_ok(ctx, weft_config_set(ctx, run, text));
-    assert_ok(ctx, weft_config_finish(ctx, run));
-    return run;
-}
-
 static double step_of(const wefti_adviser *a, const weft_candidate *c) {
     weft_prediction p = {.struct_size = sizeof p};
     assert_ok(ctx, wefti_advise_predict(ctx, a, c, 0, &p));
     assert_true(p.mean_step_s > 0);
     return p.mean_step_s; /* without spans: nothing to clear */
 }
-
-/* A fact of the cluster, made better by a factor. */
-typedef struct change {
-    const char *what;
-    size_t at; /* of a double in weft_cluster */
-    bool more;
-} change;
 
 static const change changes[] = {
     {"a faster wire", offsetof(weft_cluster, wire.bandwidth_Bps), true},
@@ -249,7 +219,7 @@ static void a_goal_is_not_further_with_less_trouble(void **state) {
     static const char *const frameworks[] = {"ddp", "fsdp", "zero1", "ddp-after"};
     for (int i = 0; i < CLUSTERS; i++) {
         int64_t nodes = 2 + (int64_t)(7 * draw(i, 1));
-        weft_config *run = make_run(i, nodes);
+        weft_config *run = make_run(ctx, i, nodes, 6);
         weft_cluster *facts = make_facts(i, nodes);
         facts->jitter.drift = 0.1 * draw(i, 54);
         if (draw(i, 55) < 0.5) run->run.save_every = 1 + (int64_t)(500 * draw(i, 56));
@@ -267,7 +237,7 @@ static void a_goal_is_not_further_with_less_trouble(void **state) {
 
 static void try_cluster(int i) {
     int64_t nodes = 2 + (int64_t)(7 * draw(i, 1));
-    weft_config *run = make_run(i, nodes);
+    weft_config *run = make_run(ctx, i, nodes, 6);
     weft_cluster *facts = make_facts(i, nodes);
     wefti_adviser a = {.ctx = ctx, .run = run, .options = {.steps = PLAYED}};
     for (int k = 0; k < KINDS; k++) try_kind(&a, facts, i, kinds[k]);

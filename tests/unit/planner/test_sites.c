@@ -4,11 +4,10 @@
 #include "check.h"
 
 #include <math.h>
-#include <stddef.h>
 
 #include "base/memory.h"
-#include "base/rng.h"
 #include "planner/advise.h"
+#include "unit/planner/randomruns.h"
 
 enum { SITED = UNDER_SANITIZER ? 3 : 30, PLAYED = 4 };
 
@@ -27,28 +26,6 @@ static int end(void **state) {
     return ctx_end(ctx);
 }
 
-static double draw(int i, int what) {
-    return wefti_rng_uniform(7, WEFTI_STREAM_JITTER, (uint64_t)i, (uint64_t)what);
-}
-
-static weft_config *make_run(int i, int64_t nodes) {
-    static const char *const keys[] = {"data.path=none.txt", "data.length=32",
-                                       "model.width=64",     "model.heads=2",
-                                       "run.steps=400",      "schedule.warmup=10",
-                                       "mesh.threads=1",     "mesh.min_message=0"};
-    char text[64];
-    weft_config *run;
-    assert_ok(ctx, weft_config_create(ctx, &run));
-    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
-        assert_ok(ctx, weft_config_set(ctx, run, keys[k]));
-    snprintf(text, sizeof text, "model.layers=%d", 1 + (int)(2 * draw(i, 0)));
-    assert_ok(ctx, weft_config_set(ctx, run, text));
-    snprintf(text, sizeof text, "batch.tokens_per_step=%lld", (long long)nodes * 64);
-    assert_ok(ctx, weft_config_set(ctx, run, text));
-    assert_ok(ctx, weft_config_finish(ctx, run));
-    return run;
-}
-
 static weft_cluster *make_facts(int i, int64_t sites, int64_t nodes) {
     weft_cluster *facts;
     assert_ok(ctx, weft_cluster_create(ctx, &facts));
@@ -64,12 +41,6 @@ static weft_cluster *make_facts(int i, int64_t sites, int64_t nodes) {
     facts->site.latency_s *= 1 + 20 * draw(i, 8);
     return facts;
 }
-
-typedef struct change {
-    const char *what;
-    size_t at; /* of a double in weft_cluster */
-    bool more;
-} change;
 
 static const change sited[] = {
     {"a faster wire", offsetof(weft_cluster, wire.bandwidth_Bps), true},
@@ -104,7 +75,7 @@ static double best_of(const weft_config *run, const weft_cluster *facts, char *n
 static void try_sites(int i) {
     int64_t sites = 2 + (int64_t)(2 * draw(i, 9));
     int64_t nodes = sites * (1 + (int64_t)(3 * draw(i, 10)));
-    weft_config *run = make_run(i, nodes);
+    weft_config *run = make_run(ctx, i, nodes, 2);
     weft_cluster *facts = make_facts(i, sites, nodes);
     char before[64] = "", after[64] = "";
     double least = best_of(run, facts, before);
