@@ -11,11 +11,11 @@
  * they become final only when the answer is put in place. */
 #define _GNU_SOURCE
 #include "mesh/elastic.h"
-#include "base/lock.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/memory.h"
 
 enum { BASE_CHANNELS = (1 << WEFTI_VIEW_SHIFT) - 1, STAGES = 15 };

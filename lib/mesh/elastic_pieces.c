@@ -8,10 +8,10 @@
  *     anything else                           counts nowhere */
 #define _GNU_SOURCE
 #include "mesh/elastic.h"
-#include "base/lock.h"
 
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/memory.h"
 
 enum {

@@ -25,10 +25,10 @@
  * unfinished steps. */
 #define _GNU_SOURCE
 #include "mesh/elastic.h"
-#include "base/lock.h"
 
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/memory.h"
 
 enum {
