@@ -229,6 +229,11 @@ static weft_status set_flops(weft_ctx *ctx, const args *a, const weft_config *ru
     return set_number(ctx, cluster, "node-flops", flops);
 }
 
+const char *ranks_of_each(const args *a) {
+    const char *text = args_value(a, "--ranks-per-node");
+    return text && strchr(text, ',') ? text : NULL;
+}
+
 /* "4,2": a machine with fewer ranks is one whose ranks are slower and have less memory, by
  * their number; with shares by speed every rank has as many sequences. */
 static weft_status set_ranks_of_each(weft_ctx *ctx, const args *a, const weft_config *run,
@@ -264,8 +269,7 @@ static weft_status set_ranks_of_each(weft_ctx *ctx, const args *a, const weft_co
 static weft_status fill(weft_ctx *ctx, const args *a, const weft_config *run,
                         int64_t nodes, weft_cluster *cluster) {
     char name[40];
-    const char *each = args_value(a, "--ranks-per-node");
-    bool differ = each && strchr(each, ',');
+    const char *each = ranks_of_each(a);
     if (!args_has(a, "--cluster")) {
         if (run->mesh.nodes > 1) nodes = run->mesh.nodes;
         WEFT_TRY(set_number(ctx, cluster, "nodes", (double)nodes));
@@ -276,10 +280,10 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_config *run,
     for (int i = 0; i < N_NAMES; i++) {
         snprintf(name, sizeof name, "--%s", names[i]);
         const char *value = args_value(a, name);
-        bool one = !differ || strcmp(names[i], "ranks-per-node") != 0;
+        bool one = !each || strcmp(names[i], "ranks-per-node") != 0;
         if (value && one) WEFT_TRY(weft_cluster_set(ctx, cluster, names[i], value));
     }
-    if (differ) return set_ranks_of_each(ctx, a, run, each, cluster);
+    if (each) return set_ranks_of_each(ctx, a, run, each, cluster);
     /* the number of nodes was not given: use one that the given number of sites divides */
     bool guessed = !args_has(a, "--cluster") && !args_has(a, "--nodes");
     if (guessed && cluster->nodes % cluster->sites != 0)

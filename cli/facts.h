@@ -55,6 +55,9 @@ int check_failures(const args *a, bool saves);
  * then. Returns as above. */
 int parse_busy(const char *name, const char *text, double *busy_s, double *busy_share);
 
+/* "4,2" of --ranks-per-node; NULL: all nodes have as many. */
+const char *ranks_of_each(const args *a);
+
 /* The cluster of a command line. Facts that it lacks come from the finished run: the
  * number of nodes (`nodes`, if the run has only one) and the ranks per node. [out] *out
  * owned by the caller (weft_cluster_destroy). */

@@ -273,9 +273,9 @@ static void put_head(const request *r, const weft_advice *a) {
            count_text((double)a->parameters, parameters, sizeof parameters),
            count_text((double)a->tokens_per_step, tokens, sizeof tokens),
            count_text(a->tokens, goal, sizeof goal));
-    const char *each = args_value(r->a, "--ranks-per-node");
+    const char *each = ranks_of_each(r->a);
     printf("cluster  %lld node%s x ", (long long)c->nodes, c->nodes == 1 ? "" : "s");
-    if (each && strchr(each, ','))
+    if (each)
         printf("%s ranks", each);
     else
         printf("%lld rank%s", (long long)c->ranks_per_node,
@@ -601,8 +601,7 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     weigh_rates(r);
     if (r->lora > 0)
         WEFT_TRY(lora_share(ctx, r->run, (double)r->lora, &r->options.trainable));
-    const char *each = args_value(r->a, "--ranks-per-node");
-    if (each && strchr(each, ',')) r->options.shares = true;
+    if (ranks_of_each(r->a)) r->options.shares = true;
     if (r->options.shares && r->cluster->n_machines == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--shares is given, but all machines are alike, expected a "
