@@ -181,7 +181,8 @@ static weft_status meet(member *m) {
                            .patience = 60,
                            .security = &security};
     if (m->l->joins)
-        return weft_mesh_enter(m->ctx, m->l->from, PORT, 60, &security, &m->mesh);
+        return weft_mesh_enter(m->ctx, m->l->from, the_plan.bare ? 0 : PORT, 60,
+                               &security, &m->mesh);
     WEFT_TRY(weft_mesh_listen_at(m->ctx, PORT, &seat.listener));
     return weft_mesh_join(m->ctx, &seat, &m->mesh);
 }
@@ -257,10 +258,12 @@ static void begin_life(void *argument) {
 static void name_doors(life *l) {
     size_t n = 0;
     for (int k = 1; k <= the_plan.n; k++)
-        for (int port = PORT; port <= PORT + 1; port++) {
+        for (int port = PORT; port <= PORT + !the_plan.bare; port++) {
             int h = (l->host + k - 1) % the_plan.n + 1;
-            n += (size_t)snprintf(l->from + n, sizeof l->from - n, "%s10.0.0.%d:%d",
-                                  n ? "," : "", h, port);
+            n += (size_t)snprintf(l->from + n, sizeof l->from - n, "%s10.0.0.%d",
+                                  n ? "," : "", h);
+            if (!the_plan.bare)
+                n += (size_t)snprintf(l->from + n, sizeof l->from - n, ":%d", port);
         }
 }
 

@@ -89,7 +89,8 @@ static void write_key(void) {
 
 static int usage(void) {
     fprintf(stderr,
-            "usage: product [--seed N] [--seeds A..B] [--jobs J] [--trace] [--again]\n");
+            "usage: product [--seed N] [--seeds A..B] [--jobs J] [--trace] [--again]\n"
+            "               [--machines N] [--faults TEXT] [--found FILE]\n");
     return 2;
 }
 
@@ -97,29 +98,37 @@ typedef struct options {
     uint64_t first, last;
     int jobs;
     bool again;
+    const char *found;
 } options;
+
+static bool parse_seeds(const char *text, options *o) {
+    char *end;
+    o->first = o->last = strtoull(text, &end, 10);
+    if (strncmp(end, "..", 2) == 0) o->last = strtoull(end + 2, &end, 10);
+    return end != text && *end == 0;
+}
 
 static bool parse(int argc, char **argv, options *o) {
     for (int i = 1; i < argc; i++) {
-        char *end = NULL, *next = i + 1 < argc ? argv[i + 1] : NULL;
+        char *next = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(argv[i], "--trace") == 0)
             w.trace = true;
         else if (strcmp(argv[i], "--again") == 0)
             o->again = true;
         else if (strcmp(argv[i], "--jobs") == 0 && next)
             o->jobs = atoi(argv[++i]);
-        else if (strcmp(argv[i], "--seed") == 0 && next) {
-            o->first = o->last = strtoull(next, &end, 10);
-            i++;
-        } else if (strcmp(argv[i], "--seeds") == 0 && next) {
-            o->first = strtoull(next, &end, 10);
-            if (!end || strncmp(end, "..", 2) != 0) return false;
-            o->last = strtoull(end + 2, NULL, 10);
-            i++;
+        else if (strcmp(argv[i], "--machines") == 0 && next)
+            the_plan.machines = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--faults") == 0 && next)
+            the_plan.faults = argv[++i];
+        else if (strcmp(argv[i], "--found") == 0 && next)
+            o->found = argv[++i];
+        else if (strncmp(argv[i], "--seed", 6) == 0 && next) {
+            if (!parse_seeds(argv[++i], o)) return false;
         } else
             return false;
     }
-    return o->jobs >= 1 && o->jobs <= 64;
+    return o->jobs >= 1 && o->jobs <= 64 && the_plan.machines <= MAX_HOSTS - 1;
 }
 
 static double seconds(void) {
@@ -146,27 +155,54 @@ static void count(tally *all, const result *r) {
     fflush(stdout);
 }
 
-int main(int argc, char **argv) {
-    options o = {1, 100, 1, false};
-    tally all = {0};
+static void run_all(const options *o, tally *all) {
     job queue[64];
     int n = 0;
-    if (!parse(argc, argv, &o)) return usage();
-    write_key();
-    double begin_s = seconds();
-    for (uint64_t seed = o.first; seed <= o.last || n > 0;) {
+    for (uint64_t seed = o->first; seed <= o->last || n > 0;) {
         result r, second;
-        for (; n < o.jobs && seed <= o.last; seed++) queue[n++] = start(seed);
+        for (; n < o->jobs && seed <= o->last; seed++) queue[n++] = start(seed);
         job j = queue[0];
         memmove(queue, queue + 1, (size_t)--n * sizeof *queue);
         finish(j, &r);
-        count(&all, &r);
-        if (!o.again) continue;
+        count(all, &r);
+        if (!o->again) continue;
         finish(start(r.seed), &second);
         if (second.hash == r.hash && strcmp(second.failure, r.failure) == 0) continue;
         printf("seed %llu: other runs of it differ\n", (unsigned long long)r.seed);
-        all.failed++;
+        all->failed++;
     }
+}
+
+/* A line of the list of what was found (found): seeds, machines, faults. */
+static bool run_found(options *o, tally *all) {
+    char line[400], seeds[48];
+    FILE *list = fopen(o->found, "r");
+    bool fine = list != NULL;
+    while (fine && fgets(line, sizeof line, list)) {
+        int at = 0;
+        int64_t failed = all->failed;
+        line[strcspn(line, "\n")] = 0;
+        if (line[0] == '#' || !line[0]) continue;
+        fine = sscanf(line, "%47s %d %n", seeds, &the_plan.machines, &at) == 2 && at &&
+               parse_seeds(seeds, o);
+        the_plan.faults = line + at;
+        if (fine) run_all(o, all);
+        if (!fine || all->failed > failed) printf("%s: %s\n", o->found, line);
+    }
+    if (list) fclose(list);
+    return fine;
+}
+
+int main(int argc, char **argv) {
+    options o = {.first = 1, .last = 100, .jobs = 1};
+    tally all = {0};
+    if (!parse(argc, argv, &o)) return usage();
+    write_key();
+    double begin_s = seconds();
+    if (!o.found)
+        run_all(&o, &all);
+    else if (!run_found(&o, &all))
+        return usage();
     double took_s = seconds() - begin_s;
     printf("%lld seeds, %lld failed; %lld steps, %.0f virtual seconds, %.1f million "
            "calls; %.1f s, "

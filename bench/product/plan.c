@@ -4,6 +4,7 @@
  * ask for: somebody who has the state, and a quorum of it; then the run has to go on. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "world.h"
@@ -35,11 +36,13 @@ static double draw_log(double least, double most) {
 void plan_draw(void) {
     plan *p = &the_plan;
     p->n = (int)draw_between(2, 5);
+    if (p->machines) p->n = p->machines;
     p->method = &methods[draw() % METHODS];
     p->tls = draw_one_in(4);
-    p->mild = !draw_one_in(5);
+    p->mild = !draw_one_in(5) || p->faults;
     p->kept = (int)draw_between(1, p->n);
     p->resets = draw_one_in(2);
+    p->bare = draw_one_in(2);
     p->silence_s = draw_log(1, 3);
     p->pause_s = p->mild ? draw_log(60, 300)
                          : draw_log(4, 40); /* longer than faults last */
@@ -125,18 +128,22 @@ static void kill_guard(const life *l) {
             process_kill(w.processes[i]);
 }
 
-static void fault_kill(void) {
-    life *l = draw_life();
-    bool unseen = draw_one_in(5);
-    if (!l || !may_die(l, unseen)) return;
+static void do_kill(life *l, bool unseen) {
     trace("FAULT: kill %s%s", l->process->name, unseen ? " and its guard" : "");
     l->ended = true;
     l->unseen = unseen;
     process_kill(l->process);
-    if (unseen) {
-        kill_guard(l);
+    if (unseen) kill_guard(l);
+}
+
+static void fault_kill(void) {
+    life *l = draw_life();
+    bool unseen = draw_one_in(5);
+    if (!l || !may_die(l, unseen)) return;
+    do_kill(l, unseen);
+    if (unseen)
         (void)life_begin(l->host, true, draw_between(0, 5000) * MS);
-    } else
+    else
         start_somebody(l->host);
 }
 
@@ -147,12 +154,14 @@ static int64_t lasts(double s) {
     return until_ns;
 }
 
+static void do_suspend(life *l, double seconds) {
+    trace("FAULT: suspend %s for %.3f s", l->process->name, seconds);
+    l->process->asleep_ns = lasts(seconds);
+}
+
 static void fault_suspend(void) {
     life *l = draw_life();
-    if (!l) return;
-    double s = draw_log(0.2, 20);
-    trace("FAULT: suspend %s for %.3f s", l->process->name, s);
-    l->process->asleep_ns = lasts(s);
+    if (l) do_suspend(l, draw_log(0.2, 20));
 }
 
 static void cut(int a, int b, int64_t until_ns) {
@@ -180,21 +189,26 @@ static void fault_cut(void) {
  * where others are gone unseen, for its vote may be needed. */
 static bool may_reset(void) { return !the_plan.mild || the_plan.resets; }
 
+static void do_reset(int a, int b) {
+    trace("FAULT: reset between %d and %d", a, b);
+    reset_between(a, b);
+}
+
 static void fault_reset(void) {
     int a = draw_machine(), b = draw_machine();
-    if (a == b || !may_reset()) return;
-    trace("FAULT: reset between %d and %d", a, b);
+    if (a != b && may_reset()) do_reset(a, b);
+}
+
+static void do_refuse(int a, int b, double seconds) {
+    int64_t until_ns = lasts(seconds);
+    trace("FAULT: firewall between %d and %d for %.3f s", a, b, seconds);
+    links[a][b].refuse_ns = links[b][a].refuse_ns = until_ns;
     reset_between(a, b);
 }
 
 static void fault_refuse(void) {
     int a = draw_machine(), b = draw_machine();
-    if (a == b || !may_reset()) return;
-    int64_t until_ns = lasts(draw_log(0.3, 15));
-    trace("FAULT: firewall between %d and %d for %.3f s", a, b,
-          (double)(until_ns - w.now_ns) / 1e9);
-    links[a][b].refuse_ns = links[b][a].refuse_ns = until_ns;
-    reset_between(a, b);
+    if (a != b && may_reset()) do_refuse(a, b, draw_log(0.3, 15));
 }
 
 static void fault_slow(void) {
@@ -212,21 +226,23 @@ static void power_on(void *argument) {
     (void)life_begin(at, true, draw_between(0, 2000) * MS);
 }
 
+static void do_power(int at, double seconds) {
+    trace("FAULT: host %d has no power", at);
+    for (int i = 0; i < n_lives; i++)
+        if (lives[i]->host == at && lives_now(lives[i]))
+            lives[i]->ended = lives[i]->unseen = true;
+    host_off(at);
+    if (seconds > 0) at_time(lasts(seconds), power_on, &hosts[at]);
+}
+
 static void fault_power(void) {
     life *l = draw_life();
-    if (!l || !may_die(l, true)) return;
-    trace("FAULT: host %d has no power", l->host);
-    for (int i = 0; i < n_lives; i++)
-        if (lives[i]->host == l->host && lives_now(lives[i]))
-            lives[i]->ended = lives[i]->unseen = true;
-    host_off(l->host);
-    at_time(lasts(draw_log(0.5, 15)), power_on, &hosts[l->host]);
+    if (l && may_die(l, true)) do_power(l->host, draw_log(0.5, 15));
 }
 
 /* On a machine of its own. */
 static void fault_come(void) {
-    if (n_machines == MAX_HOSTS) return;
-    (void)life_begin(++n_machines, true, 0);
+    if (n_machines < MAX_HOSTS) (void)life_begin(++n_machines, true, 0);
 }
 
 static void do_fault(void *argument) {
@@ -246,7 +262,7 @@ static void do_fault(void *argument) {
     }
 }
 
-void plan_schedule(void) {
+static void draw_schedule(void) {
     int n = (int)draw_between(1, 7);
     int64_t when_ns = w.now_ns, last_ns = 0;
     for (int i = 0; i < n; i++) {
@@ -256,4 +272,77 @@ void plan_schedule(void) {
         if (when_ns > last_ns) last_ns = when_ns;
     }
     the_plan.heal_ns = last_ns + SECOND;
+}
+
+/* --- faults that are given --- */
+
+typedef struct told {
+    char what[8];
+    double seconds[3]; /* arguments */
+} told;
+
+static life *life_at(int at) {
+    for (int i = n_lives - 1; i >= 0; i--)
+        if (lives[i]->host == at && lives_now(lives[i])) return lives[i];
+    fail_world("nobody lives on machine %d", at);
+    return NULL;
+}
+
+static void do_told(void *argument) {
+    const told *t = argument;
+    int a = (int)t->seconds[0], b = (int)t->seconds[1];
+    const char *what = t->what;
+    if (a < 1 || a > MAX_HOSTS || b < 0 || b > MAX_HOSTS) {
+        fail_world("%s of machine %d", what, a);
+        return;
+    }
+    bool dies = !strcmp(what, "kill") || !strcmp(what, "unseen");
+    life *l = dies || !strcmp(what, "suspend") ? life_at(a) : NULL;
+    if (a > n_machines) n_machines = a;
+    if (l && dies)
+        do_kill(l, what[0] == 'u');
+    else if (l)
+        do_suspend(l, t->seconds[1]);
+    else if (!strcmp(what, "start"))
+        (void)life_begin(a, true, 0);
+    else if (!strcmp(what, "power"))
+        do_power(a, t->seconds[1]);
+    else if (!strcmp(what, "reset"))
+        do_reset(a, b);
+    else if (!strcmp(what, "refuse"))
+        do_refuse(a, b, t->seconds[2]);
+    else if (!strcmp(what, "cut")) {
+        trace("FAULT: cut between %d and %d for %.3f s", a, b, t->seconds[2]);
+        cut(a, b, lasts(t->seconds[2]));
+        cut(b, a, lasts(t->seconds[2]));
+    } else
+        fail_world("'%s' is no fault", what);
+}
+
+/* "0.5 kill 2; 1 power 3 1.5": seconds after the moment when all train, fault, machines, seconds;
+ * without them a machine stays off. */
+static void follow(const char *text) {
+    the_plan.heal_ns = w.now_ns + SECOND;
+    the_plan.bound_ns = 60 * SECOND;
+    for (const char *part = text; part; part = strchr(part, ';')) {
+        told *t = calloc(1, sizeof *t);
+        double at_s = 0;
+        part += *part == ';';
+        int n = sscanf(part, " %lf %7s %lf %lf %lf", &at_s, t->what, &t->seconds[0],
+                       &t->seconds[1], &t->seconds[2]);
+        int64_t when_ns = w.now_ns + (int64_t)(at_s * (double)SECOND);
+        if (n < 3) {
+            fail_world("'%s': expected SECONDS FAULT MACHINE ...", part);
+            return;
+        }
+        at_time(when_ns, do_told, t);
+        if (when_ns + SECOND > the_plan.heal_ns) the_plan.heal_ns = when_ns + SECOND;
+    }
+}
+
+void plan_schedule(void) {
+    if (the_plan.faults)
+        follow(the_plan.faults);
+    else
+        draw_schedule();
 }

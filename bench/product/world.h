@@ -198,10 +198,13 @@ typedef struct plan {
     bool mild;       /* a quorum and somebody who has the state stay */
     int kept;        /* a process that is not killed, in a mild one */
     bool resets;     /* a mild one has resets, or else ends that nobody reports */
+    bool bare;       /* who comes is told machines, not ports */
     double silence_s, pause_s;
     int join_steps;
     int64_t compute_ns, heal_ns, bound_ns;
-    const char *key; /* file */
+    const char *key;    /* file */
+    int machines;       /* given; 0: drawn */
+    const char *faults; /* given; NULL: drawn */
 } plan;
 extern plan the_plan;
 

@@ -32,6 +32,8 @@ enum {
     MAX_PLACES = 1024
 };
 static const char magic[4] = {'w', 'e', 'f', 'J'};
+/* How often a process is asked again that answers "later" before another door is tried. */
+enum { PATIENT_TRIES = 8 };
 static const double answer_s = 5, again_s = 0.1, say_after_s = 3;
 
 /* --- cards --- */
@@ -126,6 +128,8 @@ typedef struct entering {
     char host[256];  /* the process that gives places; port 0: the user's door */
     int port;
     int turn;                  /* which of place->doors is tried next */
+    int n_later;               /* refusals by the same process, one after another */
+    bool silent;               /* no machine has answered at the last call */
     bool moved;                /* the door before did not answer */
     wefti_connection *streams; /* [table.n_places] */
     wefti_late_table table;
@@ -167,6 +171,7 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
     *code = 0;
     *s = wefti_connection_of(wefti_dial(e->ctx, host, port, e->until_s));
     s->stop = e->ctx;
+    e->silent = s->fd < 0 && errno != ECONNREFUSED;
     if (s->fd < 0) e->why = strerror(errno);
     if (s->fd < 0) return WEFT_OK;
     wefti_shake shaken = wefti_dial_shake(e->tls, s, e->until_s);
@@ -237,7 +242,20 @@ static void turn_to(entering *e) {
     snprintf(host, sizeof host, "%s", address_of(e, e->table.place, &port));
     memcpy(e->host, host, sizeof host);
     e->port = port;
+    e->n_later = 0;
     e->why = "who gives places does not answer";
+}
+
+/* The next attempt asks at another door: who refuses may be on its way in itself, or one that the
+ * others have gone on without, and neither can let anybody in. A machine that does not answer is
+ * not called at each of its ports. */
+static void turn_away(entering *e) {
+    const wefti_tcp_door *d = e->place->doors;
+    int n = e->place->n_doors, before = e->turn;
+    bool same = e->port == 0 && e->silent;
+    e->port = e->n_later = 0;
+    do e->turn = (e->turn + 1) % n;
+    while (same && e->turn > before && strcmp(d[e->turn].host, d[before].host) == 0);
 }
 
 /* Asks for the table of the run's processes; *again: not this time. */
@@ -250,18 +268,18 @@ static weft_status ask(entering *e, bool *again) {
     const wefti_tcp_door *door = &e->place->doors[e->turn];
     WEFT_TRY(show_card(e, named ? door->host : e->host, named ? door->port : e->port, &s,
                        &code));
-    e->moved = named && code == 0 && e->place->n_doors > 1;
-    if (e->moved) e->turn = (e->turn + 1) % e->place->n_doors;
+    e->moved = named && code == 0;
     double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
     bool fine = (code == WEFT_SEAT_WELCOME || code == WEFT_SEAT_ELSEWHERE) &&
                 wefti_connection_all(&s, head, sizeof head, false, until_s) &&
                 wefti_late_head_read(head, MAX_PLACES, &e->table) &&
                 read_rows(e, &s, until_s);
     wefti_connection_close(&s);
+    bool later = code == WEFT_SEAT_LATER && ++e->n_later < PATIENT_TRIES;
     if (fine && code == WEFT_SEAT_ELSEWHERE)
         turn_to(e);
-    else if (code != WEFT_SEAT_LATER && !fine)
-        e->port = 0; /* perhaps it is gone: ask the user's door again */
+    else if (!fine && !later)
+        turn_away(e);
     *again = !fine || code == WEFT_SEAT_ELSEWHERE;
     return judge(e, code);
 }
@@ -281,6 +299,7 @@ static weft_status call_all(entering *e, bool *again) {
         *again = code != WEFT_SEAT_WELCOME;
         WEFT_TRY(judge(e, code));
     }
+    if (*again && ++e->n_later >= PATIENT_TRIES) turn_away(e);
     return WEFT_OK;
 }
 
