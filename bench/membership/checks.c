@@ -269,7 +269,7 @@ bool may_be_stuck(world *w) {
                                .answered = lives,
                                .standings = standings,
                                .ballot = {UINT64_MAX, 0}};
-    wefti_vote half = {w->seed, v.chain, v.number, wefti_quorum_claim(&v, lives)};
+    wefti_vote half = {w->seed, v.chain, v.number, wefti_quorum_claim(&q)};
     bool votes = has_votes(w) && wefti_votes_judge(&w->votes, &half) <= WEFTI_VOTE_GIVEN;
     if (votes) q.vote = half.claim;
     return !wefti_quorum_is(&q) || !has_state || w->n_lies > 0; /* lies can hold up */

@@ -148,10 +148,17 @@ static void lose_kind(world *w, const fault *f, int by) {
         if (!f->is_deaf || h == f->b % w->n_hosts) w->loss_of_kind[f->a][h] += by;
 }
 
-static void leave(world *w, int slot) {
+/* Of two leaves one may be because it and a lower-numbered member can not hear each other. */
+static void leave(world *w, int slot, int k) {
     wefti_member_event e = {.kind = WEFTI_EVENT_LEAVE};
-    if (wefti_member_get_state(w->nodes[slot].m) >= WEFTI_MEMBER_IN)
-        step_node(w, slot, &e);
+    const wefti_member *m = w->nodes[slot].m;
+    uint64_t r = mix(w->seed, 2000 + (uint64_t)k);
+    if (wefti_member_get_state(m) < WEFTI_MEMBER_IN) return;
+    if (r % 2 && wefti_member_number(m) > 0) {
+        e.kind = WEFTI_EVENT_YIELD;
+        e.peer = wefti_member_view(m)->nodes[r / 2 % (uint64_t)wefti_member_number(m)].id;
+    }
+    step_node(w, slot, &e);
 }
 
 void begin_fault(world *w, int k) {
@@ -170,7 +177,7 @@ void begin_fault(world *w, int k) {
         if (slot >= 0) kill_slot(w, slot, false, f->comes_back);
         return;
     case FAULT_LEAVE:
-        if (slot >= 0) leave(w, slot);
+        if (slot >= 0) leave(w, slot, k);
         return;
     case FAULT_PAUSE:
         if (slot >= 0) w->nodes[slot].paused_until_us = w->now_us + f->for_us;

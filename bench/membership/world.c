@@ -160,7 +160,7 @@ static void out(world *w, int slot, wefti_member_out why) {
     node *n = &w->nodes[slot];
     trace(w, "node %d is out (%d)", slot, why);
     if (why == WEFTI_OUT_EVICTED && w->liar >= 0 && slot != w->liar &&
-        in_last_view(w, slot))
+        n->record.heir.incarnation == 0 && in_last_view(w, slot))
         check_believed(w, slot, "leaves");
     if (why == WEFTI_OUT_FAULT) fail(w, "I1: node %d left because of a fault", slot);
     n->alive = false;

@@ -41,7 +41,6 @@ void plan_draw(void) {
     p->tls = draw_one_in(4);
     p->mild = !draw_one_in(5) || p->faults;
     p->kept = (int)draw_between(1, p->n);
-    p->resets = draw_one_in(2);
     p->bare = draw_one_in(2);
     p->silence_s = draw_log(1, 3);
     p->pause_s = p->mild ? draw_log(60, 300)
@@ -100,7 +99,6 @@ static bool may_die(const life *l, bool unseen) {
     const life *kept = NULL;
     int n_unseen = unseen, n_live = -1, size = 0;
     if (!the_plan.mild) return true;
-    if (unseen && the_plan.resets) return false;
     for (int i = 0; i < n_lives; i++) {
         if (lives[i]->view > newest) newest = lives[i]->view;
         if (lives[i]->host == the_plan.kept && lives_now(lives[i])) kept = lives[i];
@@ -185,10 +183,6 @@ static void fault_cut(void) {
         }
 }
 
-/* Of two members that lose their connection one comes back as a new process: in a mild run not
- * where others are gone unseen, for its vote may be needed. */
-static bool may_reset(void) { return !the_plan.mild || the_plan.resets; }
-
 static void do_reset(int a, int b) {
     trace("FAULT: reset between %d and %d", a, b);
     reset_between(a, b);
@@ -196,7 +190,7 @@ static void do_reset(int a, int b) {
 
 static void fault_reset(void) {
     int a = draw_machine(), b = draw_machine();
-    if (a != b && may_reset()) do_reset(a, b);
+    if (a != b) do_reset(a, b);
 }
 
 static void do_refuse(int a, int b, double seconds) {
@@ -208,7 +202,7 @@ static void do_refuse(int a, int b, double seconds) {
 
 static void fault_refuse(void) {
     int a = draw_machine(), b = draw_machine();
-    if (a != b && may_reset()) do_refuse(a, b, draw_log(0.3, 15));
+    if (a != b) do_refuse(a, b, draw_log(0.3, 15));
 }
 
 static void fault_slow(void) {

@@ -197,7 +197,6 @@ typedef struct plan {
     bool tls, early; /* early: faults from the first instant on */
     bool mild;       /* a quorum and somebody who has the state stay */
     int kept;        /* a process that is not killed, in a mild one */
-    bool resets;     /* a mild one has resets, or else ends that nobody reports */
     bool bare;       /* who comes is told machines, not ports */
     double silence_s, pause_s;
     int join_steps;

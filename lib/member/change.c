@@ -27,7 +27,7 @@
 #include "base/assert.h"
 #include <string.h>
 
-static const wefti_standing no_standing = {WEFTI_EVIDENCE_NONE, {0, {0, 0}, 0}, false};
+static const wefti_standing no_standing = {.evidence = WEFTI_EVIDENCE_NONE};
 
 /* Known by proof, not by silence: a silent node that is heard again is no longer suspected. */
 static bool is_dead(const wefti_member_node *peer) {
@@ -332,7 +332,7 @@ static void pause_without_quorum(wefti_member *m) {
 static void ask_witness(wefti_member *m, wefti_ballot ballot) {
     if (m->config.policy.tie != WEFTI_TIE_WITNESS) return;
     wefti_quorum_question q = question(m, m->lead.asked, ballot);
-    uint64_t claim = wefti_quorum_claim(&m->view, m->lead.asked);
+    uint64_t claim = wefti_quorum_claim(&q);
     if (!wefti_quorum_ties(&q) || claim == m->refused_vote) return;
     bool waits = claim == m->asked_vote &&
                  m->now_us - m->asked_vote_us < m->config.policy.vote_us;

@@ -200,6 +200,15 @@ static void take_leave(wefti_member *m) {
     wefti_member_leave(m, WEFTI_OUT_LEFT);
 }
 
+/* The record first: what it says is all that this node will ever have voted. */
+static void take_yield(wefti_member *m, const wefti_member_event *event) {
+    if (!wefti_member_is_in(m)) return;
+    m->heir = event->peer;
+    wefti_member_action *a = wefti_member_act(m, WEFTI_DO_RECORD);
+    if (a) a->record = wefti_member_own_record(m);
+    wefti_member_leave(m, WEFTI_OUT_EVICTED);
+}
+
 static void take(wefti_member *m, const wefti_member_event *event) {
     wefti_member_node *peer;
     switch (event->kind) {
@@ -227,6 +236,7 @@ static void take(wefti_member *m, const wefti_member_event *event) {
     case WEFTI_EVENT_RECORD: wefti_watch_ended(m, event->peer, &event->record); break;
     case WEFTI_EVENT_VOTE: wefti_change_vote(m, event); break;
     case WEFTI_EVENT_LEAVE: take_leave(m); break;
+    case WEFTI_EVENT_YIELD: take_yield(m, event); break;
     }
 }
 

@@ -136,7 +136,9 @@ typedef enum wefti_member_event_kind {
     WEFTI_EVENT_RECORD,    /* the host of `peer` reports that it has ended */
     WEFTI_EVENT_VOTE,      /* the witness has `given` `vote` to this half, or has
                               refused */
-    WEFTI_EVENT_LEAVE      /* this node wants to leave */
+    WEFTI_EVENT_LEAVE,     /* this node wants to leave */
+    WEFTI_EVENT_YIELD /* it comes back as a new one, for it and `peer` can not hear each
+                              other any more: peer has its vote from now on */
 } wefti_member_event_kind;
 
 typedef struct wefti_member_event {

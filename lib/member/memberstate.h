@@ -93,8 +93,9 @@ struct wefti_member {
     wefti_ballot promised;
     uint64_t highest_counter;
     bool frozen;
-    bool *stays;  /* [max_nodes] of the view, by the last promised ballot */
-    bool *others; /* [max_nodes] work space for quorum questions */
+    wefti_node_id heir; /* this node has left, and that one has its vote */
+    bool *stays;        /* [max_nodes] of the view, by the last promised ballot */
+    bool *others;       /* [max_nodes] work space for quorum questions */
     bool has_accepted;
     wefti_ballot accepted_ballot;
     wefti_view accepted;

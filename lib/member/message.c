@@ -141,6 +141,7 @@ static void record(walk *w, wefti_member_record *r) {
     view_number(w, &r->promised_view);
     ballot(w, &r->promised);
     view_number(w, &r->accepted_view);
+    node_id(w, &r->heir);
 }
 
 static void steps(walk *w, wefti_member_steps *s) {

@@ -57,12 +57,13 @@ typedef enum wefti_evidence {
     WEFTI_EVIDENCES
 } wefti_evidence;
 
-/* The state of an acceptor that has ended: the last ballot that it promised, and the last
- * view that it accepted. */
+/* The state of an acceptor that has ended: the last ballot that it promised, the last view that
+ * it accepted, and the member that answers for it from now on. */
 typedef struct wefti_member_record {
     int64_t promised_view; /* the view that ballot `promised` decides; 0: none */
     wefti_ballot promised;
     int64_t accepted_view; /* 0: none */
+    wefti_node_id heir;    /* lower-numbered than itself; all 0: nobody */
 } wefti_member_record;
 
 /* Steps of a node; -1: none. */

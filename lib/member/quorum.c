@@ -16,6 +16,12 @@
  * {4 5} would be a majority of the three that are not proven dead, without knowing what 3
  * knows.
  *
+ * A member that leaves because it and another one can not hear each other any more leaves its
+ * vote to that one (heir) and stays in U: where the heir answers, both have. Its record says
+ * that it accepted nothing and promised no ballot above b, so the heir goes on with its state
+ * as an acceptor, nobody else can, and each voter still answers once in a ballot. It has no
+ * vote only if its heir has none, either.
+ *
  * A tie goes to the half with the lowest member of U, or (tie = proof) to a half whose
  * others are all dead, or (tie = witness) to the half that has the witness's vote. Each
  * rule alone excludes two deciding halves, but two rules together do not.
@@ -31,14 +37,23 @@ static bool is_dead(const wefti_standing *s) {
     return s->evidence >= WEFTI_EVIDENCE_DEAD;
 }
 
-/* The member has ended, and its record shows that its vote can neither have been given nor
- * come later. */
-static bool has_no_vote(const wefti_quorum_question *q, const wefti_standing *s) {
+/* The member has ended, and its record shows that it has not given its vote. */
+static bool kept_its_vote(const wefti_quorum_question *q, const wefti_standing *s) {
     int64_t next = q->view->number + 1;
     if (s->evidence != WEFTI_EVIDENCE_RECORD) return false;
     if (s->record.accepted_view >= next || s->record.promised_view > next) return false;
     return s->record.promised_view < next ||
            !wefti_ballot_less(q->ballot, s->record.promised);
+}
+
+/* Who has the vote of member i: itself, or the last of its heirs; -1: nobody. */
+static int holder_of(const wefti_quorum_question *q, int i) {
+    while (!q->answered[i] && kept_its_vote(q, &q->standings[i])) {
+        int heir = wefti_view_find(q->view, q->standings[i].record.heir);
+        if (heir < 0 || heir >= i) return -1;
+        i = heir;
+    }
+    return i;
 }
 
 static bool tie_by_proof(const wefti_quorum_question *q) {
@@ -73,11 +88,13 @@ static count count_voters(const wefti_quorum_question *q) {
         c.state_is_here = c.state_is_here || (q->answered[i] && !s->is_new);
         c.state_is_there = c.state_is_there ||
                            (!q->answered[i] && !s->is_new && !is_dead(s));
-        if (!q->answered[i] && has_no_vote(q, s)) continue;
+        int voter = holder_of(q, i);
+        if (voter < 0) continue;
         c.n++;
-        c.n_answered += q->answered[i];
-        if (c.lowest < 0) c.lowest = i;
-        c.others_are_dead = c.others_are_dead && (q->answered[i] || is_dead(s));
+        c.n_answered += q->answered[voter];
+        if (c.lowest < 0) c.lowest = voter;
+        c.others_are_dead = c.others_are_dead &&
+                            (q->answered[voter] || is_dead(&q->standings[voter]));
     }
     WEFTI_ASSERT(c.n_answered <= c.n && c.n <= q->view->n_nodes);
     return c;
@@ -103,13 +120,15 @@ bool wefti_quorum_is(const wefti_quorum_question *q) {
     if (c.n_answered == 0 || !can_train(&c)) return false;
     if (q->policy->split || 2 * c.n_answered > c.n) return true;
     if (!is_half(&c)) return false;
-    if (q->policy->tie == WEFTI_TIE_WITNESS)
-        return q->vote == wefti_quorum_claim(q->view, q->answered);
+    if (q->policy->tie == WEFTI_TIE_WITNESS) return q->vote == wefti_quorum_claim(q);
     return tie_by_proof(q) ? c.others_are_dead : q->answered[c.lowest];
 }
 
-uint64_t wefti_quorum_claim(const wefti_view *view, const bool *answered) {
-    uint64_t hash = view->chain;
-    for (int i = 0; i < view->n_nodes; i++) hash = wefti_view_mix(hash, answered[i]);
+uint64_t wefti_quorum_claim(const wefti_quorum_question *q) {
+    uint64_t hash = q->view->chain;
+    for (int i = 0; i < q->view->n_nodes; i++) {
+        int voter = holder_of(q, i);
+        hash = wefti_view_mix(hash, voter >= 0 && q->answered[voter]);
+    }
     return hash ? hash : 1;
 }

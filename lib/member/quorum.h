@@ -26,5 +26,5 @@ bool wefti_quorum_is(const wefti_quorum_question *q);
  * decide. */
 bool wefti_quorum_ties(const wefti_quorum_question *q);
 
-/* The name of this half of the view for the witness; never 0. */
-uint64_t wefti_quorum_claim(const wefti_view *view, const bool *answered);
+/* The name for the witness of the half of the view that has answered; never 0. */
+uint64_t wefti_quorum_claim(const wefti_quorum_question *q);

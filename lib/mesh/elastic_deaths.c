@@ -11,7 +11,8 @@
  *
  * A process that hears too few others (PAUSED) goes on inquiring. If one of them lives that
  * can not be heard because the connection has ended, one of the two has to come back as a
- * new process: the one whose view is older, and of equal views the higher-numbered. */
+ * new process: the one whose view is older, and of equal views the higher-numbered, which leaves
+ * its vote to the other one: where a third one is gone unseen, the two would be a majority. */
 #include <math.h>
 
 #include "base/clock.h"
@@ -179,7 +180,8 @@ static bool call_the_silent(weft_mesh *mesh) {
         if (v.state == WEFTI_VITAL_ENDED) feed_record(mesh, r, &v.record);
         if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return true;
         if (!yields_to(mesh, r, &v)) continue;
-        wefti_elastic_note_out(mesh, WEFTI_OUT_EVICTED);
+        const wefti_member_event yield = {.kind = WEFTI_EVENT_YIELD, .peer = e->id[r]};
+        e->feed(mesh, &yield);
         return true;
     }
     return true;

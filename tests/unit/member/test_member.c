@@ -190,6 +190,27 @@ static void who_leaves_is_missed_at_once_by_the_other_one(void **state) {
     assert_int_equal(wefti_member_view(g->m[1])->n_nodes, 1);
 }
 
+/* Node 0 has no power; the connection of 1 and 2 is gone, and 2 comes back. */
+static void who_comes_back_leaves_its_vote_to_who_stays(void **state) {
+    group *g = *state;
+    found(g, 3);
+    end(g, 0);
+    wefti_member_event yield = {.kind = WEFTI_EVENT_YIELD, .peer = g->nodes[1].id};
+    feed(g, 2, &yield);
+    assert_int_equal(g->out[2], WEFTI_OUT_EVICTED);
+    wefti_member_event record = {.kind = WEFTI_EVENT_RECORD,
+                                 .peer = g->nodes[2].id,
+                                 .record = wefti_member_own_record(g->m[2])};
+    end(g, 2);
+    closed(g, 1, 0, WEFTI_EVIDENCE_CLOSED);
+    closed(g, 1, 2, WEFTI_EVIDENCE_CLOSED);
+    pass(g, 1000000);
+    assert_int_equal(wefti_member_get_state(g->m[1]), WEFTI_MEMBER_PAUSED);
+    feed(g, 1, &record);
+    pass(g, 1000000);
+    assert_int_equal(view_number(g, 1), 2);
+}
+
 static void who_was_left_out_hears_so(void **state) {
     group *g = *state;
     found(g, 3);
@@ -465,6 +486,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_answer_that_nobody_has_asked_for_gives_nothing,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(who_leaves_is_missed_at_once_by_the_other_one,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(who_comes_back_leaves_its_vote_to_who_stays,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_left_out_hears_so, setup, teardown),
         cmocka_unit_test_setup_teardown(who_computes_for_ever_is_waited_for_with_patience,

@@ -19,18 +19,22 @@ static void make(quorum_case *c, int n, unsigned answered) {
     *c = (quorum_case){.policy = wefti_member_policy_default()};
     c->view = (wefti_view){.number = 4, .n_nodes = n, .nodes = c->nodes};
     for (int i = 0; i < n; i++) {
-        c->nodes[i].id = (wefti_node_id){(uint64_t)i, (uint64_t)i};
+        c->nodes[i].id = (wefti_node_id){(uint64_t)i + 1, (uint64_t)i + 1};
         c->answered[i] = answered >> i & 1;
     }
 }
 
+static wefti_quorum_question question_of(const quorum_case *c) {
+    return (wefti_quorum_question){.policy = &c->policy,
+                                   .view = &c->view,
+                                   .answered = c->answered,
+                                   .standings = c->standings,
+                                   .ballot = {7, 0},
+                                   .vote = c->vote};
+}
+
 static bool decides(const quorum_case *c) {
-    wefti_quorum_question q = {.policy = &c->policy,
-                               .view = &c->view,
-                               .answered = c->answered,
-                               .standings = c->standings,
-                               .ballot = {7, 0},
-                               .vote = c->vote};
+    wefti_quorum_question q = question_of(c);
     return wefti_quorum_is(&q);
 }
 
@@ -38,7 +42,12 @@ static void ended(quorum_case *c, int i, int64_t promised_view, uint64_t counter
                   int64_t accepted_view) {
     c->standings[i].evidence = WEFTI_EVIDENCE_RECORD;
     c->standings[i].record = (wefti_member_record){
-        promised_view, {counter, 0}, accepted_view};
+        promised_view, {counter, 0}, accepted_view, {0, 0}};
+}
+
+static void left_its_vote(quorum_case *c, int i, int heir) {
+    ended(c, i, 4, 90, 4);
+    c->standings[i].record.heir = c->nodes[heir].id;
 }
 
 static void more_than_half_decide(void **state) {
@@ -101,7 +110,8 @@ static void who_prefers_it_goes_on_in_both_halves(void **state) {
 }
 
 static uint64_t claim_of(const quorum_case *c) {
-    return wefti_quorum_claim(&c->view, c->answered);
+    wefti_quorum_question q = question_of(c);
+    return wefti_quorum_claim(&q);
 }
 
 static void with_a_witness_a_half_decides_that_has_its_vote(void **state) {
@@ -150,6 +160,68 @@ static void claims_differ_by_view_and_by_who_is_in_them(void **state) {
     assert_true(claim_of(&a) != before && before != 0);
 }
 
+/* 0 has no power; 1 and 2 can not hear each other, so 2 leaves. */
+static void a_vote_that_was_left_counts_with_that_of_its_heir(void **state) {
+    quorum_case c;
+    make(&c, 3, 0x2);
+    ended(&c, 2, 4, 90, 4);
+    assert_false(decides(&c)); /* half, and not the lowest: 0 may have gone on */
+    left_its_vote(&c, 2, 1);
+    assert_true(decides(&c));
+    c.standings[2].record.accepted_view = 5; /* it has given its vote */
+    assert_false(decides(&c));
+    make(&c, 3, 0x1);
+    left_its_vote(&c, 2, 1);
+    assert_false(decides(&c)); /* 1 may have gone on, with two votes */
+    ended(&c, 1, 4, 90, 4);
+    assert_true(decides(&c)); /* it has not, and nobody has the other vote */
+    make(&c, 3, 0x1);
+    left_its_vote(&c, 1, 2);
+    assert_true(decides(&c)); /* an heir is lower-numbered, or none */
+}
+
+/* The dead of the bit mask have ended, and what is left to whom is a number of base n. */
+static void end_with_heirs(quorum_case *c, int n, unsigned dead, unsigned heirs) {
+    for (int i = 0; i < n; i++, heirs /= (unsigned)i) {
+        unsigned heir = heirs % ((unsigned)i + 1);
+        if (!(dead >> i & 1)) continue;
+        ended(c, i, 0, 0, 4);
+        if (heir > 0) left_its_vote(c, i, (int)heir - 1);
+    }
+}
+
+/* As below, and each of the dead may have left its vote to any lower one, who may be dead, too. */
+static void pairs_with_heirs_share_a_voter(wefti_member_tie tie, int n, unsigned most) {
+    for (unsigned heirs = 0; heirs < most; heirs++)
+        for (unsigned dead_a = 0; dead_a < 1u << n; dead_a++)
+            for (unsigned dead_b = 0; dead_b < 1u << n; dead_b++)
+                for (unsigned a = 1; a < 1u << n; a++) {
+                    quorum_case c;
+                    if (a & (dead_a | dead_b)) continue;
+                    make(&c, n, a);
+                    end_with_heirs(&c, n, dead_a, heirs);
+                    c.policy.tie = tie;
+                    uint64_t vote = c.vote = claim_of(&c);
+                    if (!decides(&c)) continue;
+                    unsigned b = ((1u << n) - 1) & ~a & ~dead_a & ~dead_b;
+                    make(&c, n, b);
+                    end_with_heirs(&c, n, dead_b, heirs);
+                    c.policy.tie = tie;
+                    c.vote = vote;
+                    if (b != 0 && decides(&c))
+                        fail_msg("%d nodes: %x and %x both decide", n, a, b);
+                }
+}
+
+static void deciding_sets_with_heirs_share_a_voter(void **state) {
+    unsigned most = 1;
+    for (int n = 1; n <= 5; n++) {
+        most *= (unsigned)n;
+        pairs_with_heirs_share_a_voter(WEFTI_TIE_AUTO, n, most);
+        pairs_with_heirs_share_a_voter(WEFTI_TIE_WITNESS, n, most);
+    }
+}
+
 /* All pairs of deciding sets of six nodes share one, whatever is dead and known. */
 static void all_pairs_share_a_voter(wefti_member_tie tie) {
     for (int n = 1; n <= MOST; n++)
@@ -193,6 +265,8 @@ int main(void) {
         cmocka_unit_test(with_a_witness_a_death_alone_decides_nothing),
         cmocka_unit_test(claims_differ_by_view_and_by_who_is_in_them),
         cmocka_unit_test(deciding_sets_share_a_voter),
+        cmocka_unit_test(a_vote_that_was_left_counts_with_that_of_its_heir),
+        cmocka_unit_test(deciding_sets_with_heirs_share_a_voter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
