@@ -81,6 +81,8 @@ asan tsan: deps
 	@cmake --build --preset $@ $(TARGET_$@)
 	@cd build/$@ && ctest --output-on-failure --parallel $(TESTS_AT_ONCE) $(CTEST) $(TESTS_$@)
 
+TARGET_asan = --target memory_tests
+TESTS_asan = --label-regex memory
 TARGET_tsan = --target threaded_tests
 TESTS_tsan = --label-regex threaded
 

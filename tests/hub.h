@@ -30,6 +30,7 @@ typedef struct hub {
     int finished, finished_badly;
     int sent_to[HUB_LOG], n_sent; /* where member 0's pieces of long messages went */
     atomic_int stuck;             /* what goes to this member is never done; 0: no such */
+    atomic_int held;              /* not 0: nothing that member 0 sends is done */
     atomic_int paused;            /* this member looks for nothing for a while, once */
     atomic_int broken;            /* 1 + the member whose transport fails */
     atomic_int changed;           /* sends whose data changed before they were done */
@@ -164,7 +165,8 @@ static inline bool hub_receive(weft_transport *t, void *message, void *data, int
 static inline bool hub_test(weft_transport *t, void *request, bool *done) {
     hub_request *r = request;
     int to = atomic_load(&r->hub->stuck);
-    bool stuck = to > 0 && r->to == to && to != t->rank;
+    bool stuck = (to > 0 && r->to == to && to != t->rank) ||
+                 (t->rank == 0 && r->data && atomic_load(&r->hub->held));
     *done = ++r->looks >= 2 && !stuck;
     if (r->data && memcmp(r->data, r->copy, r->n_bytes) != 0)
         atomic_fetch_add(&r->hub->changed, 1);

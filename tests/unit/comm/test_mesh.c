@@ -205,8 +205,10 @@ static weft_status send_to_both(member *m) {
         if (m->comm->rank == 2) atomic_store(&m->hub->stuck, 0);
         return view ? WEFT_OK : weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "nothing came");
     }
+    atomic_store(&m->hub->held, in_one_round); /* both are there before a piece is done */
     for (int r = 1; r < 3; r++)
         WEFT_TRY(wefti_comm_send(m->comm, r, tag_to(r), data, LONG_AWAY));
+    atomic_store(&m->hub->held, 0);
     WEFT_TRY(wefti_comm_await(m->comm, tag_to(1)));
     return wefti_comm_await(m->comm, tag_to(2));
 }
