@@ -113,7 +113,7 @@ static weft_status make_rank(wefti_loop *l) {
     WEFT_TRY(wefti_rank_world(l->ctx, job, l->mesh, &world));
     WEFT_TRY(wefti_comms_join(l->rank_ctx, world, l->mesh->rank, &comms));
     WEFT_TRY(wefti_rank_create(l->rank_ctx, job, l->world.rank, &comms, l->rank));
-    if (l->luggage.n > 0) wefti_luggage_exchange(&l->luggage, *l->rank);
+    if (l->carried.n > 0) wefti_carried_swap(&l->carried, *l->rank);
     return WEFT_OK;
 }
 
@@ -159,7 +159,7 @@ static weft_status enter(wefti_loop *l, int64_t step) {
 }
 
 weft_status wefti_loop_enter(wefti_loop *l, int64_t step) {
-    if (*l->rank) wefti_luggage_exchange(&l->luggage, *l->rank);
+    if (*l->rank) wefti_carried_swap(&l->carried, *l->rank);
     if (*l->rank) wefti_elastic_drop_ahead(l->mesh, step);
     wefti_rank_destroy(*l->rank);
     *l->rank = NULL;
@@ -167,7 +167,7 @@ weft_status wefti_loop_enter(wefti_loop *l, int64_t step) {
 }
 
 void wefti_loop_leave(wefti_loop *l) {
-    wefti_luggage_leave(l->rank_ctx, &l->luggage);
+    wefti_carried_fini(l->rank_ctx, &l->carried);
     wefti_loop_put_away(l->ctx, &l->cards);
 }
 

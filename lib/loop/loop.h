@@ -3,8 +3,8 @@
 
 #include "mesh/elastic.h"
 #include "rank/bootstrap.h"
+#include "rank/carried.h"
 #include "rank/guests.h"
-#include "rank/luggage.h"
 
 /* What is done whenever membership changes, whoever runs the loop over the steps: `weft train`
  * (train/regroup.c) or a program (sync_regroup.c). A world consists of the ranks that take part.
@@ -64,7 +64,7 @@ struct wefti_loop {
     /* the world that begins */
     wefti_elastic_world world;
     wefti_guests_plan plan;
-    wefti_luggage luggage;
+    wefti_carried carried;
     bool whole; /* membership has not changed meanwhile */
 };
 
@@ -78,7 +78,7 @@ weft_status wefti_loop_await_entry(wefti_loop *l, int64_t *step) WEFT_CHECKED;
 /* Enters the world that begins with `step`, where *l->rank is this rank then. If a change of
  * membership interrupts this, WEFT_OK is returned and the next world does it again; unless another
  * rank has begun the step: then this rank does it, too, if it has parameters and state. All ranks
- * of the world call it before that step, and leave the loop afterwards; parameters in l->luggage
+ * of the world call it before that step, and leave the loop afterwards; parameters in l->carried
  * are without a rank. */
 weft_status wefti_loop_enter(wefti_loop *l, int64_t step) WEFT_CHECKED;
 void wefti_loop_leave(wefti_loop *l);

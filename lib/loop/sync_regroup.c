@@ -150,7 +150,7 @@ static wefti_loop loop_of(weft_sync *s, wefti_bootstrap *members, wefti_sync_car
  * not change. */
 static void pack_block(weft_sync *s, wefti_loop *l) {
     if (!s->bare) return;
-    l->luggage.array[l->luggage.n++] = s->rank->params;
+    l->carried.array[l->carried.n++] = s->rank->params;
     s->rank->params = NULL;
     wefti_rank_destroy(s->rank);
     s->rank = NULL;
@@ -175,7 +175,7 @@ weft_status wefti_sync_regroup(weft_sync *s) {
         s->rank->grads = grads;
     } else {
         wefti_sync_free_block(s, &grads);
-        wefti_sync_free_block(s, &l.luggage.array[0]);
+        wefti_sync_free_block(s, &l.carried.array[0]);
         s->borrowed = false;
     }
     wefti_loop_leave(&l);

@@ -16,8 +16,8 @@
 
 #include "base/memory.h"
 #include "mesh/elastic.h"
+#include "rank/carried.h"
 #include "rank/handover.h"
-#include "rank/luggage.h"
 
 enum { MAX_SLICES = 4096 };
 

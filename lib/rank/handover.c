@@ -17,7 +17,7 @@
 
 #include "base/assert.h"
 #include "base/memory.h"
-#include "rank/luggage.h"
+#include "rank/carried.h"
 
 typedef struct handover {
     wefti_rank *rank;

@@ -14,13 +14,14 @@ enum {
  * parameters, because partners change. Returns how many arrays there are. */
 int wefti_rank_arrays(wefti_rank *r, float **out[WEFTI_RANK_ARRAYS]);
 
-typedef struct wefti_luggage {
+typedef struct wefti_carried {
     float *array[WEFTI_RANK_ARRAYS]; /* owned; first the parameters */
     int n;                           /* the larger number of arrays of the two ranks */
-} wefti_luggage;
+} wefti_carried;
 
-/* Swaps the arrays of a rank with those of the luggage; if that has parameters alone, these. */
-void wefti_luggage_exchange(wefti_luggage *l, wefti_rank *r);
+/* Swaps the arrays of a rank with those that are carried; if these are the parameters alone,
+ * only them. */
+void wefti_carried_swap(wefti_carried *l, wefti_rank *r);
 
 /* Frees what is in it. */
-void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l);
+void wefti_carried_fini(weft_ctx *ctx, wefti_carried *l);

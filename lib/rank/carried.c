@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* From one world to the next: the arrays that a rank keeps. */
-#include "rank/luggage.h"
+#include "rank/carried.h"
 
 #include "base/memory.h"
 
@@ -16,7 +16,7 @@ int wefti_rank_arrays(wefti_rank *r, float **out[WEFTI_RANK_ARRAYS]) {
     return n;
 }
 
-void wefti_luggage_exchange(wefti_luggage *l, wefti_rank *r) {
+void wefti_carried_swap(wefti_carried *l, wefti_rank *r) {
     float **arrays[WEFTI_RANK_ARRAYS];
     int n = wefti_rank_arrays(r, arrays);
     for (int i = 0; i < (l->n == 1 ? 1 : n); i++) {
@@ -27,6 +27,6 @@ void wefti_luggage_exchange(wefti_luggage *l, wefti_rank *r) {
     if (n > l->n) l->n = n;
 }
 
-void wefti_luggage_leave(weft_ctx *ctx, wefti_luggage *l) {
+void wefti_carried_fini(weft_ctx *ctx, wefti_carried *l) {
     for (int i = 0; i < l->n; i++) wefti_free(ctx, l->array[i]);
 }
