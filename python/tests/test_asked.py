@@ -105,6 +105,19 @@ def test_keys_of_wefts_optimizer_are_refused_around_another_one(make, method):
             make(model, sgd, method=method, lr=0.1)
 
 
+def test_an_optimizer_is_found_in_any_number_of_wrappers():
+    class Wrapper:
+        def __init__(self, optimizer):
+            self.optimizer = optimizer
+
+    class Prepared(Wrapper, torch.optim.Optimizer):
+        """As Accelerate's: an optimizer of torch's by its class alone."""
+
+    sgd = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+    assert _asked.unwrapped(sgd) is sgd
+    assert _asked.unwrapped(Prepared(Prepared(sgd))) is sgd
+
+
 @pytest.mark.parametrize("named", [{"accumulate": 2}, {"skips": True}, {"agree": "backward"},
                                    {"overlap": True}])
 def test_mix_refuses_what_is_of_gradients(named):

@@ -11,7 +11,7 @@ from ranks import run
 
 import weft_sync.torch as weft
 from weft_sync import probe as probing
-from weft_sync import _copies
+from weft_sync import _copies, _measure
 from weft_sync._measure import StepTime, _finish, line_through, usual_device
 
 
@@ -71,12 +71,26 @@ def test_a_step_is_measured_and_the_model_left_as_it_was():
     torch.random.set_rng_state(state)
 
 
+def test_first_rounds_do_not_count(monkeypatch):
+    """By a clock that stands still but for the loss, which takes long at first."""
+    now, calls = [0.0], []
+
+    def slow_at_first(model, batch):
+        calls.append(batch)
+        now[0] += 10.0 if len(calls) <= 2 else 1.0
+        return mean_square(model, batch)
+
+    monkeypatch.setattr(_measure.time, "perf_counter", lambda: now[0])
+    took = weft.measure_step(torch.nn.Linear(3, 3), slow_at_first, [torch.ones(4, 3)], rounds=3, warmup=2)
+    assert took.seconds == {4: 1.0} and took.spread == 0.0 and len(calls) == 5
+
+
 def test_the_line_is_that_of_least_squares():
     assert line_through({2: 1.2, 4: 1.4, 8: 1.8}) == pytest.approx((1.0, 0.1))
     assert line_through({5: 1.0}) == (0.0, 0.2)
     assert line_through({2: 1.0, 8: 0.9})[1] == 0.0      # noise: nothing falls with the batch
     fixed, per = line_through({1: 0.1, 10: 2.0})         # nothing is below zero
-    assert fixed == 0.0 and per > 0
+    assert fixed == 0.0 and per == pytest.approx(1.05 / 5.5)
     took = StepTime({2: 1.2, 8: 1.9}, 1.0, 0.1, 0.0, "cpu")
     assert took.at(8) == 1.9 and took.at(20) == pytest.approx(3.0)
 

@@ -9,6 +9,7 @@ from models import loss_of, net
 from ranks import run
 
 import weft_sync.torch as weft
+from weft_sync import _rows
 
 
 def warned(method, tells, alike, mix=False):
@@ -39,3 +40,30 @@ def test_equal_rows_are_told_once(method, tells, n):
 def test_equal_rows_are_told_around_an_optimizer_that_mix_is_around():
     assert run(warned, 2, "diloco", False, True, True) == [1, 1]
     assert run(warned, 2, "diloco", False, False, True) == [0, 0]
+
+
+def heard(own, means, caplog, mean_step=lambda step: step):
+    """A process says `own` in each step and hears of the means."""
+    rows = _rows.Rows()
+    with caplog.at_level(logging.WARNING, "weft_sync"):
+        for step, mean in enumerate(means, 1):
+            rows.said(own)
+            rows.heard(step, mean_step(step), mean, 2)
+    return rows, sum("the same rows" in r.getMessage() for r in caplog.records)
+
+
+def test_the_last_of_five_steps_counts_as_the_first_does(caplog):
+    assert heard(1.0, [1.0] * 5, caplog)[1] == 1
+    caplog.clear()
+    rows, told = heard(1.0, [1.0] * 4 + [2.0] * 6, caplog)
+    assert told == 0 and not rows.asks
+
+
+def test_where_there_is_nothing_to_say_nothing_is_concluded(caplog):
+    rows, told = heard(None, [0.0] * 20, caplog)
+    assert told == 0 and rows.asks
+
+
+def test_what_nobody_hears_of_is_forgotten(caplog):
+    rows, _ = heard(1.0, [float("nan")] * 200, caplog, lambda step: 0)
+    assert len(rows._own) <= _rows.MOST_LATE
