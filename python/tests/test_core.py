@@ -5,10 +5,12 @@ import ctypes as c
 import math
 import pathlib
 import re
+import types
 
 import pytest
 
 import weft_sync as weft
+from weft_sync import _plan
 from weft_sync.__main__ import main
 from weft_sync._library import key_name
 
@@ -34,6 +36,18 @@ def test_plan_ranks_by_the_wire():
     assert of(slow, "flexdemo").speedup > 3 * of(slow, "hsdp").speedup
     for a in slow:
         assert math.isclose(a.faster, a.speedup / a.way.steps)
+        exchange = max(0.0, 1 - alone.step_s / a.step_s) * _plan.EXCHANGE_ERROR
+        assert math.isclose(a.error, math.hypot(a.way.error, exchange))
+
+
+def test_what_is_frozen_or_empty_is_not_exchanged():
+    def parameter(trained, *shape):
+        return types.SimpleNamespace(requires_grad=trained, shape=shape, numel=lambda: math.prod(shape))
+
+    model = types.SimpleNamespace(named_parameters=lambda: [
+        ("a", parameter(True, 4, 3, 2)), ("frozen", parameter(False, 9)), ("b", parameter(True, 5)),
+        ("empty", parameter(True, 0))])
+    assert _plan.sizes(model) == [("a", 4, 6, True), ("b", 5, 1, True)]
 
 
 def test_plan_has_the_candidates_of_the_program_and_ends_in_an_answer():
