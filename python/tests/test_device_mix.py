@@ -177,6 +177,17 @@ def test_a_section_gives_back_what_encode_says(values, n):
     assert torch.equal(_codes.decode(values, coded, n), decoded)
 
 
+@pytest.mark.parametrize("values", ["int8", "int4", "sign"])
+def test_scales_are_those_of_the_page(values):
+    """docs/wire-format.md: none from 2^100 on, and of signs the mean of those that are there."""
+    x = torch.ones(64)
+    for largest, has in ((2.0 ** 100, False), (2.0 ** 100 * (1 - 2.0 ** -24), True)):
+        x[5] = largest
+        decoded = _codes.encode(values, x)[1]
+        assert bool(decoded.isfinite().all()) == has and (has or bool(decoded.isnan().all()))
+    assert torch.equal(_codes.encode("sign", torch.full((67,), 2.0))[1], torch.full((67,), 2.0))
+
+
 # --- what goes to the host ---
 
 
