@@ -243,6 +243,7 @@ static weft_status pass_on_the_wire(rank_env *env) {
     if (env->rank == 0) WEFT_TRY(wefti_comm_send(all, 2, 1, data, sizeof data));
     if (env->rank == 1) wefti_sleep_until_s(start_s + 0.03);
     if (env->rank == 1) WEFT_TRY(wefti_comm_send(all, 2, 3, data, 20000));
+    if (env->rank == 1) arrived[3] = wefti_now_s();
     for (int k = 0; k < 2 && env->rank == 2; k++) {
         int64_t tag = k == 0 ? 3 : 1, n_bytes = k == 0 ? 20000 : (int64_t)sizeof data;
         WEFT_TRY(wefti_comm_receive(all, 1 - k, tag, n_bytes, &view));
@@ -257,9 +258,11 @@ static weft_status pass_on_the_wire(rank_env *env) {
 }
 
 static void on_the_wire_whoever_comes_first_goes_first(void **state) {
-    double arrived[3]; /* and when rank 0 began */
+    double arrived[4]; /* and when rank 0 began, when rank 1 had sent */
     void *users[] = {arrived, arrived, arrived};
-    run_ranks(3, 1, (wefti_wire_model){1e6, 0}, pass_on_the_wire, users, NULL);
+    do { /* again if rank 1 was too late to come first, on a busy machine */
+        run_ranks(3, 1, (wefti_wire_model){1e6, 0}, pass_on_the_wire, users, NULL);
+    } while (arrived[3] >= arrived[2] + 0.1);
     assert_true(arrived[0] < arrived[1]);
     assert_true(arrived[1] - arrived[2] >= 0.199);
 }
