@@ -11,6 +11,7 @@ from ranks import Rank, answers, fork, free_port, run
 from test_lost import rank_of
 
 import weft_sync.torch as weft
+from weft_sync import _alike
 from weft_sync.device import DeviceOptimizer
 
 SOON_S = 10
@@ -100,6 +101,15 @@ def test_the_one_that_differs_is_found_among_three():
     for told in run(unlike, 3, lambda model, rank: weft.Optimizer(
             model, lr=2e-3 if rank == 2 else 1e-3)):
         assert "optimizer.lr is 0.001 on rank 0 and 0.002 on rank 2" in told
+
+
+def test_the_rate_is_the_one_that_a_schedule_began_with():
+    """Who comes later has not moved its own yet."""
+    sgd = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.5)
+    schedule = torch.optim.lr_scheduler.StepLR(sgd, 1)
+    sgd.step()
+    schedule.step()
+    assert "group 0 lr: 0.5\n" in _alike.text_of(sgd.param_groups, [], sgd)
 
 
 def alike():
