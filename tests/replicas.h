@@ -32,6 +32,7 @@ typedef struct trial {
     int guests,
         until; /* the last ranks, without gradients, do not take part before this step */
     void (*edit)(int rank, int step, float *gradient); /* or NULL */
+    const double *weights; /* gradients are multiplied by them; or NULL */
     float gradient[STEPS][N], direction[STEPS][N];
     float kept[STEPS][N]; /* the first state after the step */
     bool due[STEPS];
@@ -43,6 +44,7 @@ static inline void fill_gradient(const trial *t, int rank, int step, float *g) {
     fill_normal(17 * (uint64_t)step + (t->same_gradients ? 0 : (uint64_t)rank * 1000), N,
                 g);
     if (t->edit) t->edit(rank, step, g);
+    for (int i = 0; i < N && t->weights; i++) g[i] *= (float)t->weights[rank];
 }
 
 static inline weft_status replicate_step(wefti_replicator *r, int64_t step, float *x) {
@@ -89,6 +91,7 @@ static inline weft_status run_trial(rank_env *env) {
     wefti_traffic traffic;
     env->replica->n_guests = t->guests;
     env->replica->guest_until = t->until;
+    env->replica->weights = t->weights;
     WEFT_TRY(wefti_replicator_create(env->ctx, &t->config, t->kernels, env->replica,
                                      test_buckets, N_BUCKETS, &r));
     weft_status status = run_steps(env, t, r);

@@ -78,6 +78,15 @@ static void put_without(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line 
     if (before[1] == 0) wefti_buffer_text(ctx, out, "]");
 }
 
+/* The members' sequences, where batch.shares divides them. */
+static void put_rows(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v) {
+    if (v->n_members == 0 || v->members[0].rows == 0) return;
+    for (int i = 0; i < v->n_members; i++)
+        wefti_buffer_print(ctx, out, "%s%lld", i ? "," : ",\"rows\":[",
+                           (long long)v->members[i].rows);
+    wefti_buffer_text(ctx, out, "]");
+}
+
 void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v) {
     put_head(ctx, out, v->run, v->view, v->step);
     wefti_buffer_text(ctx, out, ",\"time\":");
@@ -109,6 +118,7 @@ void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v)
     }
     wefti_buffer_text(ctx, out, "]");
     put_without(ctx, out, v);
+    put_rows(ctx, out, v);
     wefti_views_put_changes(ctx, out, "lost", v->lost, v->n_lost);
     wefti_views_put_changes(ctx, out, "joined", v->joined, v->n_joined);
     wefti_buffer_text(ctx, out, "}\n");
@@ -199,8 +209,8 @@ static bool read_numbers(const json_t *object, wefti_view_line *v) {
     v->has_checksum = sum && hex(sum, &v->checksum);
     v->has_chain = chain && hex(chain, &v->chain);
     plain(json_object_get(object, "kernels"), v->kernels, sizeof v->kernels);
-    return fine && v->rows_per_rank % v->micro == 0 && (!sum || v->has_checksum) &&
-           (!chain || v->has_chain);
+    fine = fine && (v->rows_per_rank % v->micro == 0 || json_object_get(object, "rows"));
+    return fine && (!sum || v->has_checksum) && (!chain || v->has_chain);
 }
 
 /* An array of at least `least` items; *n of them. */

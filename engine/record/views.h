@@ -23,6 +23,7 @@ typedef struct wefti_view_member {
     uint64_t name; /* at that place: who comes to it later has another one */
     char host[64];
     bool without; /* it has no state when the view begins, and gets it from the others */
+    int64_t rows; /* with batch.shares: its sequences per step; 0: not said */
 } wefti_view_member;
 
 /* Somebody who left or came. */

@@ -76,7 +76,7 @@ static float *gradient_of(wefti_rank *r, int u) {
 static weft_status make_pass(wefti_rank *r, int u, bool training, wefti_pass *pass) {
     const wefti_job *job = r->job;
     *pass = (wefti_pass){.kernels = job->pass_kernels,
-                         .B = job->B,
+                         .B = r->pass_rows,
                          .T = job->T,
                          .training = training,
                          .seed = (uint64_t)job->config->run.seed,
@@ -101,8 +101,9 @@ static weft_status make_pass(wefti_rank *r, int u, bool training, wefti_pass *pa
  * this number, on every rank and however the rows are divided into passes. */
 static void count_targets(wefti_rank *r) {
     const wefti_job *job = r->job;
-    int64_t rows = job->rows_per_rank * job->S;
-    int64_t first = wefti_rank_first_row(r, r->step) + r->rank / job->S * rows;
+    int64_t rows = wefti_job_rows(job, r->replica) * job->S;
+    int64_t first = wefti_rank_first_row(r, r->step) +
+                    wefti_job_rows_before(job, r->replica * job->S);
     if (job->dataset)
         r->counted = weft_dataset_train_targets(job->dataset, first, rows);
     else
@@ -115,8 +116,8 @@ static void make_rows(wefti_rank *r) {
     const wefti_job *job = r->job;
     uint64_t vocab = (uint64_t)job->model->config.vocab, pair[2];
     uint64_t ids = job->model->ops->input == WEFTI_INPUT_IMAGES ? 256 : vocab;
-    int64_t n_tokens = job->B * wefti_model_row_tokens(job->model, job->T);
-    int64_t n_targets = job->B * wefti_model_row_targets(job->model, job->T);
+    int64_t n_tokens = r->pass_rows * wefti_model_row_tokens(job->model, job->T);
+    int64_t n_targets = r->pass_rows * wefti_model_row_targets(job->model, job->T);
     for (int64_t i = 0; i < n_tokens || i < n_targets; i++) {
         wefti_rng_pair((uint64_t)r->row, WEFTI_STREAM_TEST, 0, (uint64_t)i, pair);
         if (i < n_tokens) r->tokens[i] = (int32_t)(pair[0] % ids);
@@ -127,15 +128,19 @@ static void make_rows(wefti_rank *r) {
 static weft_status load_op(wefti_rank *r, const wefti_op *op) {
     const wefti_job *job = r->job;
     r->micro = op->index;
-    r->row = wefti_rank_first_row(r, r->step) + r->rank * job->rows_per_rank +
-             r->micro * job->B;
+    int64_t all = wefti_job_rows(job, r->replica);
+    int64_t n = wefti_job_passes(job, r->replica), begin = all * r->micro / n;
+    r->pass_rows = all * (r->micro + 1) / n - begin;
+    r->row = wefti_rank_first_row(r, r->step) + wefti_job_rows_before(job, r->rank) +
+             begin;
     if (r->micro == 0) count_targets(r);
     if (job->dataset)
-        weft_dataset_train_rows(job->dataset, r->row, job->B, r->tokens, r->targets);
+        weft_dataset_train_rows(job->dataset, r->row, r->pass_rows, r->tokens,
+                                r->targets);
     else
         make_rows(r);
     if (!job->dataset) return WEFT_OK;
-    const wefti_row_ids rows = {r->row, job->B, job->T, job->model->config.vocab};
+    const wefti_row_ids rows = {r->row, r->pass_rows, job->T, job->model->config.vocab};
     return wefti_row_ids_check(r->ctx, job->dataset, &rows, r->tokens, r->targets);
 }
 
@@ -163,6 +168,7 @@ weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum, double *hits) {
     int head = n_units(r) - 1;
     wefti_pass pass;
     r->row = 0;
+    r->pass_rows = r->job->B;
     for (int u = 0; u < head; u++) WEFT_TRY(forward(r, u, false));
     WEFT_TRY(make_pass(r, head, false, &pass));
     pass.loss_sum = loss_sum;
@@ -173,8 +179,8 @@ weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum, double *hits) {
 
 /* Positions of a replica's rows in a step. Losses are reported as if each position were a
  * target, so that their mean over the replicas is a mean of means. */
-static int64_t positions_of(const wefti_job *job) {
-    return job->rows_per_rank * job->S * job->T;
+static int64_t positions_of(const wefti_rank *r) {
+    return wefti_job_rows(r->job, r->replica) * r->job->S * r->job->T;
 }
 
 static weft_status backward_op(wefti_rank *r, const wefti_op *op) {
@@ -187,12 +193,12 @@ static weft_status backward_op(wefti_rank *r, const wefti_op *op) {
     pass.grads = gradient_of(r, u);
     if (borrowed >= 0) pass.borrowed_grads = gradient_of(r, borrowed);
     pass.fresh = stores(r);
-    pass.grad_scale = (float)(1.0 / (double)r->counted);
+    pass.grad_scale = (float)(r->weight / (double)r->counted);
     double loss = 0;
-    bool all = r->counted == positions_of(r->job);
+    bool all = r->counted == positions_of(r);
     pass.loss_sum = all ? &r->status.loss_sum : &loss;
     model->ops->backward(model, u, &pass);
-    r->status.loss_sum += loss * ((double)positions_of(r->job) / (double)r->counted);
+    r->status.loss_sum += loss * ((double)positions_of(r) / (double)r->counted);
     if (!isfinite(r->status.loss_sum)) atomic_store(&r->lost_loss, true);
     if (r->clock) r->clock->backward_s[u] += wefti_now_s() - start_s;
     r->gradients.unit[place_of(r, u)] = -1; /* complete for this micro-batch */

@@ -270,6 +270,19 @@ static void describe_mesh(const wefti_job *job, const char *wire, char *out,
                  c->mesh.site_link);
 }
 
+/* Where nodes have different numbers of sequences. */
+static void describe_shares(const wefti_job *job, char *out, size_t size) {
+    size_t n = (size_t)snprintf(
+        out, size, "%lld tokens per step = %lld sequences of %lld, per rank ",
+        (long long)(job->rows_per_step * job->T), (long long)job->rows_per_step,
+        (long long)job->T);
+    for (int i = 0; i < job->R && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s%lld", i ? ", " : "",
+                              (long long)job->rows[i]);
+    if (n < size)
+        snprintf(out + n, size - n, " in passes of at most %lld", (long long)job->B);
+}
+
 /* Adds where the ranks run: "ranks 0-1 on alpha, 2-3 on beta". */
 static void describe_hosts(weft_mesh *mesh, char *out, size_t size) {
     size_t n = strlen(out);
@@ -322,6 +335,7 @@ static void describe(wefti_prepared *p) {
              "%lld tokens per step = %lld sequences of %lld, %lld x %lld per rank",
              (long long)(job->rows_per_step * job->T), (long long)job->rows_per_step,
              (long long)job->T, (long long)job->n_micro, (long long)job->B);
+    if (job->rows) describe_shares(job, text[4], n);
     bool bf16 = job->pass_kernels != job->kernels;
     snprintf(text[5], n, "%s%s%s", job->pass_kernels->name, bf16 ? " bf16" : "",
              bf16 && !job->kernels->multiplies_bf16() ? " (by f32 instructions)" : "");

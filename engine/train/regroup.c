@@ -180,7 +180,7 @@ static weft_status take_charters(weft_ctx *ctx, wefti_prepared *p,
     *plan = plan_of(all, W, p->job->S, c->slices);
     bool sane = c->rows_per_rank >= 1 && c->micro >= 1 && c->first_row >= 0 &&
                 c->slices >= 0 && c->slices <= WEFTI_GUESTS_ALL &&
-                c->rows_per_rank % c->micro == 0 &&
+                (p->job->rows || c->rows_per_rank % c->micro == 0) &&
                 c->rows_per_rank < INT64_MAX / 4 / p->job->T / W;
     if (sane) return wefti_viewlog_follow(ctx, p->views, c->chain);
     return weft_ctx_fail(
@@ -212,23 +212,64 @@ static weft_status divide(weft_ctx *ctx, const wefti_prepared *p,
     return WEFT_OK;
 }
 
+/* The sequences of each rank of the copies that are left, with batch.shares: as many as the
+ * node's place had when the run began, or as the least had, for a place beyond those; where
+ * the batch is kept, all of the run's sequences in proportion to that. *rows NULL: equal. */
+static weft_status share_out(weft_ctx *ctx, const wefti_prepared *p,
+                             const wefti_regroup_batch *b, int64_t **rows) {
+    const weft_config *c = p->config; /* of the run as it began */
+    int64_t *then, *shares = NULL, all = 0, least = INT64_MAX, nodes = c->mesh.nodes;
+    int S = p->job->S, n = b->ranks / S;
+    *rows = NULL;
+    WEFT_TRY(wefti_shares_of(ctx, c, p->job->T, &then));
+    if (!then) return WEFT_OK;
+    for (int64_t i = 0; i < nodes; i++) {
+        all += then[i] * (c->mesh.ranks_per_node / S);
+        if (then[i] < least) least = then[i];
+    }
+    weft_status status = wefti_alloc_n(ctx, n, sizeof **rows, "shares", rows);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(ctx, n, sizeof *shares, "shares", &shares);
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        int64_t node = b->places[i * S] / c->mesh.ranks_per_node;
+        (*rows)[i] = shares[i] = node < nodes ? then[node] : least;
+    }
+    if (status == WEFT_OK && strcmp(c->elastic.batch, "keep") == 0)
+        wefti_shares_divide(all, n, shares, *rows);
+    WEFTI_FREE(ctx, then, shares);
+    if (status == WEFT_OK) return WEFT_OK;
+    wefti_free(ctx, *rows);
+    *rows = NULL;
+    return status;
+}
+
 weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
                               const wefti_regroup_batch *b) {
     const wefti_job *old = p->job;
     weft_config *config;
     wefti_job *job;
-    int *first, sites;
-    WEFT_TRY(divide(ctx, p, b, &first, &sites));
-    WEFTI_TRY_OR(weft_config_copy(ctx, old->config, &config), wefti_free(ctx, first));
+    wefti_job_parts parts;
+    int sites;
+    WEFT_TRY(share_out(ctx, p, b, &parts.rows));
+    WEFTI_TRY_OR(divide(ctx, p, b, &parts.site_first, &sites),
+                 wefti_free(ctx, parts.rows));
+    WEFTI_TRY_OR(weft_config_copy(ctx, old->config, &config),
+                 WEFTI_FREE(ctx, parts.site_first, parts.rows));
+    WEFTI_TRY_OR(weft_config_set(ctx, config, "batch.shares=equal"),
+                 (weft_config_destroy(ctx, config),
+                  WEFTI_FREE(ctx, parts.site_first, parts.rows)));
+    int64_t rows = b->rows_per_rank * b->ranks;
+    for (int i = 0; i < b->ranks / old->S && parts.rows; i++)
+        rows = (i ? rows : 0) + parts.rows[i] * old->S;
     config->mesh.sites = sites;
     config->mesh.nodes = b->ranks /
                          old->S; /* copies on one node may be lost one by one */
     config->mesh.ranks_per_node = old->S;
     config->mesh.shards = 0;
-    config->batch.tokens_per_step = b->rows_per_rank * old->T * b->ranks;
+    config->batch.tokens_per_step = rows * old->T;
     config->batch.rows_per_step = 0;
     config->batch.micro = b->micro;
-    weft_status status = wefti_job_create_like(ctx, old, config, first, &job);
+    weft_status status = wefti_job_create_like(ctx, old, config, &parts, &job);
     if (status != WEFT_OK) {
         weft_config_destroy(ctx, config);
         return status;

@@ -37,8 +37,8 @@ weft_status wefti_regroup_take_over(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECK
 typedef struct wefti_regroup_batch {
     int ranks;
     int64_t rows_per_rank, micro, first_step, first_row;
-    const int *places; /* [ranks] in the mesh, from which the sites follow; NULL: no
-                          sites */
+    const int *places; /* [ranks] in the mesh, from which sites and shares follow; NULL:
+                          there are none */
 } wefti_regroup_batch;
 
 weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,

@@ -170,8 +170,7 @@ static weft_status tell(replay *p, wefti_rank *r, int64_t step,
     const wefti_job *job = p->p->job;
     int64_t tokens = (wefti_rank_first_row(r, step + 1) - wefti_rank_first_row(r, step)) *
                      job->T;
-    double loss = agreed->loss_sum /
-                  ((double)(job->rows_per_rank * job->T) * agreed->counted);
+    double loss = agreed->loss_sum / (agreed->rows * (double)job->T);
     double elapsed_s = wefti_now_s() - p->start_s, done = (double)(step + 1);
     weft_step_record record = {.step = step + 1,
                                .steps = p->last,

@@ -194,8 +194,7 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     if (t->slot->first_here) result->steps = record.step;
     if (!leads(t)) return WEFT_OK;
     const wefti_job *job = run->prepared->job;
-    record.loss = agreed->loss_sum /
-                  ((double)(job->rows_per_rank * job->T) * agreed->counted);
+    record.loss = agreed->loss_sum / (agreed->rows * (double)job->T);
     record.consensus_distance = wefti_rank_consensus(t->slot->state, agreed);
     if (run->prepared->bootstrap.mesh && run->prepared->bootstrap.mesh->elastic) {
         record.ranks = job->W;

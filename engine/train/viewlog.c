@@ -309,7 +309,8 @@ static void count_rows(const wefti_viewlog *log, const wefti_missed *list, int64
                        wefti_skip_line *line) {
     for (int i = 0; i < log->last.n_members; i++) {
         int missed = buckets_missed(log, list, n, log->last.members[i].place);
-        int64_t rows = log->last.rows_per_rank;
+        int64_t rows = log->last.members[i].rows;
+        if (rows == 0) rows = log->last.rows_per_rank;
         if (missed >= log->n_buckets)
             line->rows_skipped += rows;
         else if (missed > 0)
@@ -384,6 +385,7 @@ static weft_status name_members(weft_ctx *ctx, const wefti_viewlog_entry *e,
     for (int r = 0; r < line->n_members; r++) {
         wefti_view_member *m = &line->members[r];
         m->place = r;
+        if (e->job->rows) m->rows = wefti_job_rows(e->job, r / e->job->S);
         if (!e->mesh) {
             gethostname(m->host, sizeof m->host - 1);
             continue;

@@ -121,7 +121,8 @@ typedef struct weft_config {
     struct {
         int64_t rows_per_step; /* 0: follows from tokens_per_step */
         int64_t tokens_per_step;
-        int64_t micro; /* sequences per rank and forward pass; 0 = auto */
+        int64_t micro;      /* sequences per rank and forward pass; 0 = auto */
+        const char *shares; /* "equal", or a whole number for each node: "3,1" */
     } batch;
     struct {
         int64_t nodes;

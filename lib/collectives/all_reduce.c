@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* d = (1/R) sum of x_r, R ranks, rank j adding range j:
+/* d = (1/R) sum of x_r, R the ranks or the sum of their weights, rank j adding range j:
  *
  *     first round   numbers of range j: f32 as they are in memory, or a head and the
  *                   blocks of a dense section (wire/section.h), kind PART
@@ -190,7 +190,7 @@ static weft_status code_mean_strip(const wefti_all_reduce *a, const wefti_round 
     const wefti_section *section = &a->vectors[round->bucket].section;
     wefti_rounding rounding = rounding_of(a, round->bucket, round->step, 1,
                                           round->party.me);
-    float sum[STRIP] = {0}, R = (float)round->counted;
+    float sum[STRIP] = {0}, R = (float)round->weight;
     wefti_blocks parts = {.first = s->first, .n = s->n, .values = sum, .add = true};
     for (int i = 0; i < round->counted; i++)
         WEFT_TRY(wefti_section_decode_blocks(a->setup.ctx, section, &parts,
@@ -328,7 +328,7 @@ static weft_status finish(void *self, const wefti_round *round, unsigned char *a
     if (round->number == 1) return WEFT_OK;
     if (adds_at_once(coding)) return code_mean(a, round, answer);
     float *sum = sum_of(a, round);
-    a->setup.kernels->scale(n, 1.0f / (float)round->counted, sum);
+    a->setup.kernels->scale(n, 1.0f / (float)round->weight, sum);
     if (coding->sign) wefti_signs_encode(n, sum, answer);
     return WEFT_OK;
 }

@@ -299,6 +299,13 @@ weft_status wefti_driver_send(wefti_driver *d, wefti_round *round) {
 
 /* --- receiving --- */
 
+/* Counts a message that was added. */
+static void count(const wefti_driver *d, wefti_round *round, int member) {
+    const double *weights = d->setup.comm->weights;
+    round->counted++;
+    round->weight += weights ? weights[rank_of(&round->party, member)] : 1;
+}
+
 /* The message of member i about a lost member, with its head; *in NULL: member i is lost as
  * well. */
 static weft_status part_about(wefti_driver *d, const wefti_round *parts,
@@ -329,7 +336,7 @@ static weft_status add_parts(wefti_driver *d, const wefti_round *round,
         if (!in) continue;
         WEFT_TRY(d->setup.ops->add(d->setup.self, parts, i,
                                    (const unsigned char *)in + head_bytes(parts)));
-        parts->counted++;
+        count(d, parts, i);
     }
     if (parts->counted == 0) return WEFT_OK; /* all who had any are lost, too */
     bool framed = round->kinds[1];
@@ -358,6 +365,7 @@ static weft_status answer_for(wefti_driver *d, const wefti_round *round, int gon
                        .part_tag = tag_of(d, round->step, round->bucket, 0),
                        .view = membership};
     parts.number = parts.counted = 0;
+    parts.weight = 0;
     parts.party.me = gone;
     WEFT_TRY(wefti_alloc_n(d->setup.ctx, n_answer, 1, "an answer", &answer));
     weft_status status = add_parts(d, round, &parts, &lost, answer);
@@ -441,7 +449,7 @@ static weft_status add_member(wefti_driver *d, wefti_round *round, int member,
     }
     WEFT_TRY(d->setup.ops->add(d->setup.self, round, member,
                                (const unsigned char *)message + head_bytes(round)));
-    round->counted++;
+    count(d, round, member);
     *held = !mine;
     return WEFT_OK;
 }
@@ -452,6 +460,7 @@ static weft_status collect(wefti_driver *d, wefti_round *round, unsigned char *a
     WEFTI_ASSERT(round->party.n <= d->setup.comm->size);
     double until_s = wefti_now_s() + d->setup.deadline_s;
     round->counted = 0;
+    round->weight = 0;
     for (int i = 0; i < round->party.n; i++) {
         WEFT_TRY(add_member(d, round, i, until_s, &d->here[i]));
         if (!together && d->here[i]) release(d, round, i);

@@ -15,7 +15,7 @@
  * The driver does the rest for every method: tags, heads, order of sending, receiving,
  * checks, release, waiting until a buffer may be reused, deadlines, times. It is also the
  * only place where a message can be missing: then `add` is not called for it, and
- * round->counted, by which a mean is divided, is smaller. With a deadline a rank's own
+ * round->weight, by which a mean is divided, is smaller. With a deadline a rank's own
  * message may not have been sent, because no buffer was free: `add` is called for it
  * nevertheless, and takes the numbers from round->x instead of `in`.
  *
@@ -66,6 +66,8 @@ typedef struct wefti_round {
     float *x;          /* the caller's */
     int number;        /* 0, or 1: answers */
     int counted;       /* messages added so far; in finish: all of them */
+    double weight; /* of those: their number, or the sum of wefti_comm.weights, by which
+                          each of them was multiplied before it was coded */
 } wefti_round;
 
 typedef struct wefti_driver_ops {

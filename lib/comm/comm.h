@@ -107,7 +107,14 @@ struct wefti_comm {
      * contribute. */
     int n_guests;
     int64_t guest_until;
+    const double
+        *weights; /* [size] borrowed: how much of a mean is each rank's; NULL: 1 */
 };
+
+/* This rank's weight. */
+static inline float wefti_comm_weight(const wefti_comm *comm) {
+    return comm->weights ? (float)comm->weights[comm->rank] : 1;
+}
 
 /* Whether a rank contributes nothing to a step because it is a guest. */
 bool wefti_comm_is_guest(const wefti_comm *comm, int rank, int64_t step);

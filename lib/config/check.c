@@ -194,8 +194,6 @@ static weft_status check_mesh(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
-/* Every rank has the same number of sequences in a step, and every pass the same number
- * of these. */
 /* With partition=split both parts continue, so there is nothing for a witness to decide. */
 static weft_status check_elastic(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
@@ -208,11 +206,14 @@ static weft_status check_elastic(weft_ctx *ctx, const wefti_config *config) {
         c->elastic.witness);
 }
 
+/* Every rank has the same number of sequences in a step, and every pass the same number
+ * of these, unless batch.shares says how many each node has. */
 static weft_status check_batch(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     long long ranks = c->mesh.nodes * c->mesh.ranks_per_node;
     long long rows = c->batch.rows_per_step;
     long long unit = ranks * c->data.length, tokens = c->batch.tokens_per_step;
+    if (!wefti_is(c->batch.shares, "equal")) return WEFT_OK; /* job/shares.c */
     if (rows % ranks != 0)
         return refuse(
             ctx, config, "batch.rows_per_step", "mesh.nodes",

@@ -392,6 +392,8 @@ const weft_config_key wefti_config_keys[] = {
      "sequences, pairs or images per step; 0 = from batch.tokens_per_step"},
     {AT(batch.micro), INT, "sequences", "0", WITHIN(0, 1048576),
      "sequences per rank and forward pass; 0 = those of about 4096 tokens"},
+    {AT(batch.shares), TEXT, "", "equal", ANY,
+     "each node's part of a step's sequences: equal, or a whole number for each: 3,1"},
 
     {AT(mesh.nodes), INT, "", "1", WITHIN(1, 1024),
      "number of nodes; the slow links are between nodes"},

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/named.h"
@@ -120,19 +121,58 @@ int64_t wefti_job_vocab(const weft_config *config) {
     return wefti_tokenizer_ids(config->data.tokenizer, config->data.vocab);
 }
 
-/* Without batch.micro, a pass takes the largest divisor of a rank's rows that has at most
- * about as many tokens as keep a processor busy. */
+/* Sequences of about as many tokens as keep a processor busy. */
+static int64_t most_of_pass(const wefti_job *job) {
+    return MICRO_TOKENS / job->T < 1 ? 1 : MICRO_TOKENS / job->T;
+}
+
+/* The copies of the model on a node have as many sequences. */
+static weft_status spread_rows(weft_ctx *ctx, wefti_job *job) {
+    int64_t *of_nodes;
+    if (job->rows || wefti_is(job->config->batch.shares, "equal")) return WEFT_OK;
+    WEFT_TRY(wefti_shares_check(ctx, job->config, job->T));
+    WEFT_TRY(wefti_shares_of(ctx, job->config, job->T, &of_nodes));
+    if (!of_nodes) return WEFT_OK;
+    weft_status status = wefti_alloc_n(ctx, job->R, sizeof(int64_t), "shares",
+                                       &job->rows);
+    for (int i = 0; i < job->R && status == WEFT_OK; i++)
+        job->rows[i] = of_nodes[i / job->copies];
+    wefti_free(ctx, of_nodes);
+    return status;
+}
+
+/* Where nodes have different numbers of sequences, the passes of each are about as long. */
+static void derive_passes(wefti_job *job) {
+    int64_t B = job->config->batch.micro, most = most_of_pass(job), sum = 0;
+    for (int i = 0; i < job->R; i++) {
+        if (i == 0 || job->rows[i] > job->rows_per_rank)
+            job->rows_per_rank = job->rows[i];
+        sum += job->S * job->rows[i];
+    }
+    WEFTI_ASSERT(sum == job->rows_per_step);
+    (void)sum;
+    job->B = B > 0 ? B : most;
+    if (job->B > job->rows_per_rank) job->B = job->rows_per_rank;
+    job->n_micro = (job->rows_per_rank + job->B - 1) / job->B;
+}
+
+/* Without batch.micro, a pass takes the largest divisor of a rank's rows that is not more. */
 static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
     int64_t tokens = config->batch.tokens_per_step, unit = job->T * job->W;
     if (config->batch.rows_per_step > 0) tokens = config->batch.rows_per_step * job->T;
+    WEFT_TRY(spread_rows(ctx, job));
+    job->rows_per_step = tokens / job->T;
+    if (job->rows) {
+        derive_passes(job);
+        return WEFT_OK;
+    }
     if (tokens % unit != 0)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
             "batch.tokens_per_step is %lld, expected a multiple of positions of a row x "
             "nodes x ranks_per_node = %lld x %d x %d = %lld",
             (long long)tokens, (long long)job->T, job->R, job->S, (long long)unit);
-    job->rows_per_step = tokens / job->T;
     job->rows_per_rank = job->rows_per_step / job->W;
     int64_t B = config->batch.micro, rows = job->rows_per_rank;
     if (B > 0 && rows % B != 0)
@@ -142,7 +182,7 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
             "each rank has per step",
             (long long)B, (long long)rows);
     if (B == 0) {
-        int64_t most = MICRO_TOKENS / job->T < 1 ? 1 : MICRO_TOKENS / job->T;
+        int64_t most = most_of_pass(job);
         for (B = rows < most ? rows : most; B > 1 && rows % B != 0;) B--;
     }
     job->B = B;
@@ -452,7 +492,7 @@ static weft_status derive(weft_ctx *ctx, wefti_job *job, int64_t vocab) {
     return derive_topology(ctx, job);
 }
 
-/* Takes the model and site_first of `begun`, also on failure. */
+/* Takes the model, site_first and rows of `begun`, also on failure. */
 static weft_status create(weft_ctx *ctx, const wefti_job *begun, int64_t vocab,
                           wefti_job **out) {
     *out = NULL;
@@ -460,7 +500,7 @@ static weft_status create(weft_ctx *ctx, const wefti_job *begun, int64_t vocab,
     weft_status status = wefti_alloc(ctx, sizeof *job, "the job", &job);
     if (status != WEFT_OK) {
         weft_model_destroy(ctx, begun->model);
-        wefti_free(ctx, begun->site_first);
+        WEFTI_FREE(ctx, begun->site_first, begun->rows);
         return status;
     }
     *job = *begun;
@@ -490,11 +530,12 @@ weft_status wefti_job_describe(weft_ctx *ctx, const weft_config *config,
 }
 
 weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
-                                  const weft_config *config, int *site_first,
+                                  const weft_config *config, const wefti_job_parts *parts,
                                   wefti_job **out) {
     wefti_job begun = {.config = config,
                        .dataset = other->dataset,
-                       .site_first = site_first,
+                       .site_first = parts->site_first,
+                       .rows = parts->rows,
                        .T = wefti_job_positions(config)};
     return create(ctx, &begun, other->vocab, out);
 }
@@ -502,6 +543,13 @@ weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,
                                  weft_model *model, wefti_job **out) {
     wefti_job begun = {.config = config, .model = model, .local_rows = true};
+    if (!wefti_is(config->batch.shares, "equal")) {
+        weft_model_destroy(ctx, model);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "batch.shares is %s, expected equal: the program has the rows",
+            config->batch.shares);
+    }
     return create(ctx, &begun, 0, out);
 }
 
@@ -511,7 +559,8 @@ void wefti_job_destroy(weft_ctx *ctx, wefti_job *job) {
     weft_topology_destroy(ctx, job->topology);
     weft_topology_destroy(ctx, job->everybody);
     weft_model_destroy(ctx, job->model);
-    WEFTI_FREE(ctx, job->rules, job->tensors, job->unit_tensors, job->site_first, job);
+    WEFTI_FREE(ctx, job->rules, job->tensors, job->unit_tensors, job->site_first,
+               job->rows, job);
 }
 
 wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s) {

@@ -59,6 +59,9 @@ typedef struct wefti_job {
     int64_t B;           /* sequences per rank and forward pass */
     int64_t n_micro;     /* passes per step */
     int64_t rows_per_rank, rows_per_step;
+    int64_t
+        *rows; /* owned, [R] sequences per step of each rank of a replica, whose largest
+                      is rows_per_rank; NULL: all have as many */
     int64_t first_row; /* of step first_step, in the endless sequence of rows */
     int64_t first_step;
     wefti_tensor *tensors;             /* owned, [model params], unit by unit */
@@ -75,10 +78,15 @@ weft_status wefti_job_create(weft_ctx *ctx, const weft_config *config,
 weft_status wefti_job_describe(weft_ctx *ctx, const weft_config *config,
                                wefti_job **out) WEFT_CHECKED;
 
-/* The same with another job's text and vocabulary, for a world whose sites may differ in
- * size: `site_first` is taken, also on failure (world.h); NULL: they do not differ. */
+/* Where parts of a world differ, else NULL; both are taken, also on failure. */
+typedef struct wefti_job_parts {
+    int *site_first; /* the sites' sizes (world.h) */
+    int64_t *rows;   /* as in wefti_job */
+} wefti_job_parts;
+
+/* The same with another job's text and vocabulary. */
 weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
-                                  const weft_config *config, int *site_first,
+                                  const weft_config *config, const wefti_job_parts *parts,
                                   wefti_job **out) WEFT_CHECKED;
 
 /* The same for a model that is computed elsewhere (job/foreign.c): there is no batch,
@@ -92,6 +100,36 @@ void wefti_job_destroy(weft_ctx *ctx, wefti_job *job);
 static inline bool wefti_job_has_sites(const wefti_job *job) {
     return job->sites > 1 || job->site_first;
 }
+
+/* Sequences per step of each rank of a replica; passes that it makes of them; those of the
+ * ranks before it in the step's order. */
+static inline int64_t wefti_job_rows(const wefti_job *job, int replica) {
+    return job->rows ? job->rows[replica] : job->rows_per_rank;
+}
+
+static inline int64_t wefti_job_passes(const wefti_job *job, int replica) {
+    return job->rows ? (job->rows[replica] + job->B - 1) / job->B : job->n_micro;
+}
+
+int64_t wefti_job_rows_before(const wefti_job *job, int rank);
+
+/* How often a replica's sequences count in a mean over all: 1 where all have as many. */
+double wefti_job_weight(const wefti_job *job, int replica);
+
+/* --- batch.shares (shares.c) --- */
+
+/* Checks batch.shares against the other keys; a row has T positions. */
+weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *config,
+                               int64_t T) WEFT_CHECKED;
+
+/* Sequences of each rank of a node, [nodes], as batch.shares divides a step; *rows NULL
+ * where shares are equal. [out] *rows for wefti_free. */
+weft_status wefti_shares_of(weft_ctx *ctx, const weft_config *config, int64_t T,
+                            int64_t **rows) WEFT_CHECKED;
+
+/* Divides `all` into n parts in proportion to `shares`: whole ones, at least 1 each if there
+ * are so many, with the largest remainders rounded up, the first ones first. */
+void wefti_shares_divide(int64_t all, int n, const int64_t *shares, int64_t *parts);
 
 /* How the job's ranks are arranged, with the wires that the configuration emulates. */
 wefti_world_shape wefti_job_shape(const wefti_job *job);

@@ -2,14 +2,14 @@
 /* DiLoCo (arXiv 2311.08105) and Streaming DiLoCo (2501.18512). theta_i: replica i's
  * parameters; s and v: the same on all replicas. Every H steps, for each bucket:
  *
- *     x_i <- s - theta_i + b e_i         its change, and what coding lost of earlier ones
+ *     x_i <- w_i (s - theta_i) + b e_i   its change, and what coding lost of earlier ones
  *     q_i <- code(x_i)                   e_i <- x_i - q_i
  *     d <- code(a), a = mean_i q_i       e_j <- e_j + R (a - d), j the rank that adds
  *     v <- mu v + d;  s <- s - eta (d + mu v)
  *     theta_i <- merge theta_i + (1 - merge) s
  *
- * b is mixer.feedback, 1 - config.forget. d comes from an all-reduce in two rounds
- * (collectives/all_reduce.h), whose times are in outerschedule.h.
+ * w_i is 1, or wefti_comm.weights; b is mixer.feedback, 1 - config.forget. d comes from an
+ * all-reduce in two rounds (collectives/all_reduce.h), whose times are in outerschedule.h.
  *
  * With a delay, x is kept (state "pending", NaN while nothing is in flight), so that a
  * resumed run can send the same once more.
@@ -216,7 +216,8 @@ static weft_status ask(wefti_mixer *m, int bucket, int64_t step, const float *pa
     float *pending = part_of(m, self->pending, bucket);
     int64_t n = m->buckets[bucket].n_elements;
     float keep = (float)(1 - m->config.forget);
-    for (int64_t i = 0; i < n; i++) x[i] = start[i] - params[i];
+    float weight = wefti_comm_weight(m->comm);
+    for (int64_t i = 0; i < n; i++) x[i] = weight * (start[i] - params[i]);
     for (int64_t i = 0; i < n && error && keep < 1; i++) error[i] *= keep;
     for (int64_t i = 0; i < n && pending && error; i++) pending[i] = x[i] + error[i];
     WEFTI_ASSERT(self->under_way[bucket] < 0);

@@ -176,7 +176,9 @@ static weft_status encode(void *mixer, const wefti_round *round, int member,
     if (m->config.held) return encode_held(m, round->bucket, &s, out);
     float *e = wefti_mixer_state(m, ERROR, round->bucket);
     const float *start = wefti_mixer_state(m, START, round->bucket);
-    for (int64_t i = 0; i < n; i++) e[i] = keep * e[i] + (start[i] - round->from[i]);
+    float weight = wefti_comm_weight(m->comm);
+    for (int64_t i = 0; i < n; i++)
+        e[i] = keep * e[i] + weight * (start[i] - round->from[i]);
     choose(self, &s, n, e);
     for (int64_t b = 0; b < s.n_blocks; b++) {
         wefti_section_encode_indices(&s, b, self->places + b * s.block_values, out);
@@ -222,12 +224,12 @@ static weft_status finish(void *mixer, const wefti_round *round, unsigned char *
     wefti_mixer *m = mixer;
     const sparse_outer *self = m->self;
     if (m->config.held) {
-        deliver_mean(m, round, 1.0f / (float)round->counted);
+        deliver_mean(m, round, 1.0f / (float)round->weight);
         return WEFT_OK;
     }
     float *s = wefti_mixer_state(m, START, round->bucket), *theta = round->x;
     float eta = (float)m->config.outer_lr, stays = (float)m->config.merge;
-    float share = 1.0f / (float)round->counted;
+    float share = 1.0f / (float)round->weight;
     (void)answer;
     for (int64_t i = 0; i < m->buckets[round->bucket].n_elements; i++) {
         s[i] -= eta * (share * self->mean[i]);

@@ -125,6 +125,10 @@ void wefti_machines_drop(wefti_adviser *a);
 weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
                                 int64_t rows, weft_cluster *cluster) WEFT_CHECKED;
 
+/* With shares by speed: the batch.shares of that, in the order of the nodes' numbers; else "". */
+weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
+                                  char *out, size_t size) WEFT_CHECKED;
+
 /* The least memory of a rank among the machines of `nodes` nodes; 0: not known. */
 double wefti_machines_memory(const wefti_adviser *a, int64_t nodes);
 

@@ -498,8 +498,29 @@ static weft_status write(wefti_adviser *a, void (*put)(answer *w), char **out) {
     return WEFT_OK;
 }
 
+/* What batch.shares would be, where machines are to take sequences by their speed. */
+static void put_shares(answer *w) {
+    const wefti_adviser *a = w->adviser;
+    const weft_candidate *c = at(w->a,
+                                 w->a->headline >= 0 ? w->a->headline : w->a->choice);
+    weft_config *config;
+    char shares[320];
+    if (!c || c->nodes < 2 || w->text.status != WEFT_OK) return;
+    w->text.status = wefti_machines_shares(w->ctx, a, c->nodes, shares, sizeof shares);
+    if (w->text.status != WEFT_OK || !shares[0]) return;
+    PUT(w, "\n\nThe sequences of a step, by speed, in the order of the nodes: ");
+    w->text.status = wefti_advise_config(w->ctx, a->run, c->settings, false, &config);
+    if (w->text.status != WEFT_OK) return;
+    bool can = !wefti_mixer_find(config->mixer.kind)->meets &&
+               !wefti_replicator_find(config->replicator.kind)->votes;
+    weft_config_destroy(w->ctx, config);
+    PUT(w, "batch.shares=%s%s.", shares,
+        can ? "" : ", but with this method weft train divides them equally");
+}
+
 static void put_answer(answer *w) {
     put_choice(w);
+    put_shares(w);
     put_assumed(w);
 }
 

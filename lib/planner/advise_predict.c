@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "planner/advise.h"
 #include "planner/framework.h"
 #include "simulate/forecast.h"
@@ -402,6 +403,13 @@ weft_status wefti_advise_step(weft_ctx *ctx, const wefti_adviser *a,
 
 weft_status wefti_advise_run(weft_ctx *ctx, const weft_config *run, weft_config **out) {
     char tokens[64];
+    *out = NULL;
+    if (!wefti_is(run->batch.shares, "equal"))
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "batch.shares is %s, expected equal: a plan finds them itself, "
+            "with --shares by the speed of the machines",
+            run->batch.shares);
     WEFT_TRY(weft_config_copy(ctx, run, out));
     if (run->batch.rows_per_step <= 0) return WEFT_OK;
     snprintf(tokens, sizeof tokens, "batch.tokens_per_step=%lld",

@@ -16,7 +16,8 @@ static bool is_struck(const wefti_rank *r) {
 
 void wefti_rank_pace(wefti_rank *r, double share) {
     const weft_config *config = r->job->config;
-    double due_s = r->begun_s + r->stopped_s + share * config->mesh.compute_time;
+    double part = wefti_job_weight(r->job, r->replica);
+    double due_s = r->begun_s + r->stopped_s + share * part * config->mesh.compute_time;
     if (r->stopped_s == 0 && is_struck(r)) {
         double now_s = wefti_now_s();
         r->stopped_s = config->mesh.straggler_time;

@@ -17,6 +17,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "comm/local.h"
 
 static weft_status floats(wefti_rank *r, int64_t n, const char *what, float **out) {
@@ -103,12 +104,28 @@ static weft_status reserve_messages(wefti_rank *r) {
     return wefti_comm_reserve(r->comms.control, r->job->W - 1);
 }
 
+/* A gradient is weighed where gradients are exchanged; a mixer weighs what it sends. */
+static weft_status set_weights(wefti_rank *r) {
+    const wefti_job *job = r->job;
+    r->weight = 1;
+    r->pass_rows = job->B;
+    if (!job->rows) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *r->weights, "shares", &r->weights));
+    for (int i = 0; i < job->R; i++) r->weights[i] = wefti_job_weight(job, i);
+    r->comms.replica->weights = r->comms.sites->weights = r->weights;
+    if (!wefti_is(job->replicator_config.kind, "none"))
+        r->weight = r->weights[r->replica];
+    return WEFT_OK;
+}
+
 /* Builds everything in the order of dependence: first which elements, then their
  * memory, then what exchanges them, and the exchange thread last. */
 static weft_status build(wefti_rank *r) {
     const wefti_job *job = r->job;
+    WEFT_TRY(set_weights(r));
     WEFT_TRY(wefti_arrangement_create(r->ctx, job, r->local, &r->arrangement));
-    WEFT_TRY(wefti_schedule_create(r->ctx, job, r->arrangement, &r->schedule));
+    WEFT_TRY(wefti_schedule_create(r->ctx, job, r->arrangement,
+                                   wefti_job_passes(job, r->replica), &r->schedule));
     const wefti_arrangement *a = r->arrangement;
     WEFT_TRY(allocate_shards(r));
     WEFT_TRY(allocate_flight(r));
@@ -224,7 +241,7 @@ void wefti_rank_destroy(wefti_rank *r) {
     wefti_free(r->ctx, r->kept);
     for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++) wefti_free(r->ctx, r->state[i]);
     WEFTI_FREE(r->ctx, r->params, r->grads, r->moved, r->squares, r->sums, r->staging,
-               r->tickets);
+               r->tickets, r->weights);
     wefti_schedule_destroy(r->ctx, r->schedule);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
     wefti_timeline_destroy(r->ctx, r->timeline);
@@ -242,7 +259,8 @@ int64_t wefti_rank_first_row(const wefti_rank *r, int64_t step) {
     const wefti_guests *g = &r->guests;
     int64_t without = (step < g->until ? step : g->until) - job->first_step;
     int64_t rows = job->first_row + (step - job->first_step) * job->rows_per_step;
-    return g->n == 0 ? rows : rows - without * g->n * job->S * job->rows_per_rank;
+    int64_t taken = wefti_job_rows_before(job, (job->R - g->n) * job->S);
+    return g->n == 0 ? rows : rows - without * (job->rows_per_step - taken);
 }
 
 weft_status wefti_rank_prime(wefti_rank *r) {

@@ -11,10 +11,11 @@ typedef struct wefti_step_status {
     double stop;     /* asked to stop */
     double distance; /* of the replicas, squared, in the step before (mix/mixer.h) */
     double met;      /* this rank has such an estimate */
-    double counted;  /* ranks that are in the sum; not sent */
+    double counted;  /* ranks that are in the sum, and their sequences; neither is sent */
+    double rows;
 } wefti_step_status;
 
-_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + sizeof(double),
+_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + 2 * sizeof(double),
                "job/job.h counts with it");
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
@@ -96,6 +97,9 @@ typedef struct wefti_rank {
 
     int32_t *tokens, *targets; /* rows: [B, tokens of a row], [B, targets of a row] */
     int64_t counted;           /* targets of this step's rows of the replica */
+    int64_t pass_rows;         /* rows of the current pass, at most B */
+    double *weights;           /* [R] owned: wefti_job_weight of each; NULL: all 1 */
+    double weight;             /* by which its gradient is multiplied before it is sent */
     float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */
     float **saved;   /* [units] saved activations; all the same if recomputing */
     float *dy, *scratch;

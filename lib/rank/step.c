@@ -45,6 +45,7 @@ static weft_status node_squares(wefti_rank *r, double *squares) {
 
 static void set_scale(wefti_rank *r, double squares) {
     double norm = sqrt(squares), bound = r->job->clip;
+    if (r->schedule->clip == WEFTI_CLIP_LOCAL) bound *= r->weight;
     r->grad_scale = norm > bound ? (float)(bound / norm) : 1;
 }
 
@@ -138,6 +139,7 @@ static void add_status(void *user, int peer, const void *bytes) {
     agreed->stop += wefti_get_f64(said + 8);
     if (!takes_part(to->rank, peer, to->step)) return;
     agreed->counted++;
+    agreed->rows += (double)wefti_job_rows(to->rank->job, peer / to->rank->job->S);
     agreed->loss_sum += wefti_get_f64(said);
     agreed->distance += wefti_get_f64(said + 16);
     agreed->met += wefti_get_f64(said + 24);
@@ -173,8 +175,10 @@ weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) {
 }
 
 static void count_exchange(wefti_rank *r) {
+    bool agreed = wefti_replicator_find(r->job->replicator_config.kind)->keeps_norm;
+    double weight = agreed ? 1 : r->weight; /* in this rank's gradient */
     for (int b = 0; b < r->arrangement->n_buckets; b++) {
-        r->tally.grad_squares += r->squares[b];
+        r->tally.grad_squares += r->squares[b] / (weight * weight);
         r->tally.moved += r->moved[b];
     }
     double busy_s = wefti_worker_busy_s(r->worker) + r->mixer->times.exchange_s +

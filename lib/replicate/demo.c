@@ -59,6 +59,7 @@ static wefti_demo_pass pass_of(wefti_replicator *r, const wefti_round *round,
                              .bucket = b,
                              .range = range_of(b, member),
                              .counted = round->counted,
+                             .weight = round->weight,
                              .d = round->x};
 }
 

@@ -50,6 +50,7 @@ typedef struct wefti_demo_pass {
     const wefti_demo_bucket *bucket;
     int range;
     int counted;                   /* receiving: number of views */
+    double weight;                 /* and by what their sum is divided */
     wefti_momentum momentum;       /* sending */
     wefti_rounding rounding;       /* sending; place is the batch's */
     const float *g;                /* sending */
@@ -98,5 +99,6 @@ weft_status wefti_demo_decode(const wefti_demo_pass *pass,
                               const wefti_demo_scratch *scratch,
                               wefti_demo_batch batch) WEFT_CHECKED;
 
-/* scratch->values[0] <- the mean over R ranks of a dense batch. */
-void wefti_demo_mean(int R, int64_t n, const wefti_demo_scratch *scratch);
+/* scratch->values[0] <- the mean over the views of n numbers of a dense batch. */
+void wefti_demo_mean(const wefti_demo_pass *pass, int64_t n,
+                     const wefti_demo_scratch *scratch);

@@ -110,7 +110,7 @@ weft_status wefti_demo_answer(const wefti_demo_pass *pass,
     bool dense = batch.part->section.dense;
     WEFT_TRY(wefti_demo_decode(pass, scratch, batch));
     if (dense)
-        wefti_demo_mean(pass->counted, batch.n, scratch);
+        wefti_demo_mean(pass, batch.n, scratch);
     else
         combine_sparse(pass, scratch, batch);
     for (int64_t i = 0; i < batch.n_blocks; i++) {

@@ -163,17 +163,18 @@ weft_status wefti_demo_decode(const wefti_demo_pass *pass,
     return WEFT_OK;
 }
 
-void wefti_demo_mean(int R, int64_t n, const wefti_demo_scratch *scratch) {
+void wefti_demo_mean(const wefti_demo_pass *pass, int64_t n,
+                     const wefti_demo_scratch *scratch) {
     float *mean = scratch->values[0];
-    for (int rank = 1; rank < R; rank++)
+    for (int rank = 1; rank < pass->counted; rank++)
         for (int64_t i = 0; i < n; i++) mean[i] += scratch->values[rank][i];
-    for (int64_t i = 0; i < n; i++) mean[i] /= (float)R;
+    for (int64_t i = 0; i < n; i++) mean[i] /= (float)pass->weight;
 }
 
 static void combine_dense(const wefti_demo_pass *pass, const wefti_demo_scratch *scratch,
                           wefti_demo_batch batch) {
     int64_t first = batch.part->offset + batch.first, n = batch.n;
-    wefti_demo_mean(pass->counted, n, scratch);
+    wefti_demo_mean(pass, n, scratch);
     if (pass->r->config.sign)
         wefti_signs_of(n, scratch->values[0], pass->d + first);
     else

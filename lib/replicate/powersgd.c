@@ -291,7 +291,7 @@ static weft_status power_finish(wefti_replicator *r, const wefti_round *round,
                                 unsigned char *answer) {
     const powersgd *self = r->self;
     int64_t n = numbers(&r->config, &r->buckets[round->bucket], round->number);
-    r->kernels->scale(n, 1.0f / (float)round->counted, self->sum);
+    r->kernels->scale(n, 1.0f / (float)round->weight, self->sum);
     if (answer)
         answer_bucket(r, round, (float *)(void *)answer);
     else

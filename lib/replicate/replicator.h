@@ -126,6 +126,7 @@ typedef struct wefti_replicator_ops {
     /* Bytes that any implementation has to read and write for n parameters. */
     double (*floor_bytes)(const wefti_replicator_config *config, double n, double values,
                           int R);
+    bool votes;        /* each node has one vote, however many sequences it has */
     bool averages_all; /* the direction is the mean of the nodes' whole gradients */
     /* The direction is a mean of gradients, so its norm is what clipping bounds;
      * otherwise clipping bounds the local gradient that goes in. */

@@ -135,6 +135,7 @@ static const char *const signs_keys[] = {"compression_decay", "momentum_style", 
 
 const wefti_replicator_ops wefti_replicator_signsgd = {
     .name = "signsgd",
+    .votes = true,
     .keys = signs_keys,
     .method = "signsgd",
     .is_baseline = true,

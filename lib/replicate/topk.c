@@ -39,7 +39,7 @@ static weft_status topk_finish(wefti_replicator *r, const wefti_round *round,
                                unsigned char *answer) {
     (void)answer;
     int64_t n = r->buckets[round->bucket].n_elements;
-    r->kernels->scale(n, 1.0f / (float)round->counted, round->x);
+    r->kernels->scale(n, 1.0f / (float)round->weight, round->x);
     if (r->config.sign) wefti_signs_of(n, round->x, round->x);
     return WEFT_OK;
 }

@@ -591,14 +591,15 @@ static int by_falling(const void *a, const void *b) {
 static void tell_apart(wefti_array_player *e) {
     const weft_cluster *c = e->timed->cluster;
     for (int i = 0; i < e->nodes; i++) {
-        e->own_compute[i] = e->own_in[i] = 1;
+        e->own_compute[i] = wefti_timed_part(e->timed, i);
+        e->own_in[i] = 1;
         e->own_out[i] = wire_of(e)->up;
     }
     for (int64_t k = 0; k < c->n_machines && !e->weather.alike; k++) {
         const weft_machine *m = &c->machines[k];
         if (m->node >= e->nodes) continue;
         wefti_machine_times t = wefti_machine_of(c, wire_of(e), m);
-        e->own_compute[m->node] = t.compute;
+        e->own_compute[m->node] *= t.compute;
         if (e->nodes > 1) e->own_out[m->node] = t.out, e->own_in[m->node] = t.in;
     }
     for (int i = 0; i < e->nodes && e->weather.slower_links; i++) {

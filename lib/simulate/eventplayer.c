@@ -484,11 +484,12 @@ static weft_status play_out(wefti_player *player) {
 /* The factor of computing time on this node, relative to the cluster's value. */
 static double own_factor(const wefti_player *player, int node) {
     const weft_cluster *c = player->timed->cluster;
+    double part = wefti_timed_part(player->timed, node);
     const wefti_link_time *wire = &player->timed->links[WEFTI_LINK_WIRE];
     for (int64_t i = 0; i < c->n_machines; i++)
         if (c->machines[i].node == node)
-            return wefti_machine_of(c, wire, &c->machines[i]).compute;
-    return 1;
+            return part * wefti_machine_of(c, wire, &c->machines[i]).compute;
+    return part;
 }
 
 static weft_status create_rank(wefti_player *player, int r) {

@@ -207,7 +207,7 @@ static weft_status plan_shard(wefti_timed *timed, int s, bool in_detail) {
     timer t = {.timed = timed, .shard = shard, .in_detail = in_detail};
     WEFT_TRY(wefti_arrangement_create(timed->ctx, timed->job, s, &shard->arrangement));
     WEFT_TRY(wefti_schedule_create(timed->ctx, timed->job, shard->arrangement,
-                                   &shard->schedule));
+                                   timed->job->n_micro, &shard->schedule));
     int n = shard->arrangement->n_buckets;
     WEFT_TRY(
         wefti_alloc_n(timed->ctx, n, sizeof *shard->buckets, "buckets", &shard->buckets));
@@ -258,6 +258,12 @@ static void plan_links(wefti_timed *timed) {
 }
 
 /* --- the whole --- */
+
+double wefti_timed_part(const wefti_timed *timed, int node) {
+    const wefti_job *job = timed->job;
+    if (!job->rows) return 1;
+    return (double)job->rows[node * job->copies] / (double)(job->n_micro * job->B);
+}
 
 static weft_status find_median(wefti_timed *timed) {
     const weft_cluster *c = timed->cluster;

@@ -131,6 +131,10 @@ static inline wefti_act_cost wefti_timed_act(const wefti_work *mixer, bool neigh
                             .end_s = answers ? 0 : mixer->end_s};
 }
 
+/* How long a node computes, relative to the passes of the timed schedule: less than 1 where
+ * batch.shares gives it fewer sequences. */
+double wefti_timed_part(const wefti_timed *timed, int node);
+
 /* `in_detail`: no op is merged with its neighbour or left out, for a timeline. */
 weft_status wefti_timed_create(weft_ctx *ctx, const weft_cluster *cluster,
                                const wefti_job *job, bool in_detail,

@@ -130,6 +130,7 @@ typedef struct writer {
     weft_ctx *ctx;
     const wefti_job *job;
     const wefti_arrangement *a;
+    int64_t n_micro;
     wefti_schedule *s;
     int gathered[WEFTI_PLACES]; /* unit whose parameters are there; -1: none */
 } writer;
@@ -183,19 +184,19 @@ static weft_status gather_for(writer *w, int u) {
 /* Share of the step's computing that is done after unit u: a third of a micro-batch is
  * its forward pass; in the backward pass the share grows with the parameters that it has
  * passed. */
-static double share_after(const wefti_job *job, int64_t micro, int u) {
-    const weft_model *model = job->model;
+static double share_after(const writer *w, int64_t micro, int u) {
+    const weft_model *model = w->job->model;
     int64_t left = 0;
     for (int v = 0; v < u; v++) left += model->units[v].n_elements;
     double share = 1 - 2.0 / 3 * (double)left / (double)model->n_elements;
-    return ((double)micro + share) / (double)job->n_micro;
+    return ((double)micro + share) / (double)w->n_micro;
 }
 
 static weft_status backward(writer *w, int64_t micro, int u) {
     int b = w->a->bucket_of[u];
-    bool complete = micro == w->job->n_micro - 1 && w->a->bucket_last_unit[b] == u;
+    bool complete = micro == w->n_micro - 1 && w->a->bucket_last_unit[b] == u;
     WEFT_TRY(gather_for(w, u));
-    WEFT_TRY(add(w, (wefti_op){WEFTI_OP_BACKWARD, u, share_after(w->job, micro, u)}));
+    WEFT_TRY(add(w, (wefti_op){WEFTI_OP_BACKWARD, u, share_after(w, micro, u)}));
     if (w->job->S > 1) WEFT_TRY(put(w, WEFTI_OP_REDUCE, u));
     return complete && w->s->at_once ? submit(w, b) : WEFT_OK;
 }
@@ -229,7 +230,7 @@ static weft_status list_ops(writer *w) {
     bool answers = wefti_mixer_find(w->job->mixer_config.kind)->answer;
     if (answers) WEFT_TRY(each_bucket(w, WEFTI_OP_ANSWER));
     w->s->passes_at = w->s->n_ops;
-    for (int64_t m = 0; m < w->job->n_micro; m++) WEFT_TRY(micro_batch(w, m));
+    for (int64_t m = 0; m < w->n_micro; m++) WEFT_TRY(micro_batch(w, m));
     w->s->close_at = w->s->n_ops;
     WEFT_TRY(put(w, WEFTI_OP_STATUS, 0));
     WEFT_TRY(clip(w));
@@ -243,12 +244,12 @@ static weft_status list_ops(writer *w) {
 /* --- the whole --- */
 
 weft_status wefti_schedule_create(weft_ctx *ctx, const wefti_job *job,
-                                  const wefti_arrangement *arrangement,
+                                  const wefti_arrangement *arrangement, int64_t passes,
                                   wefti_schedule **out) {
     wefti_schedule *s;
     *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *s, "the schedule", &s));
-    writer w = {.ctx = ctx, .job = job, .a = arrangement, .s = s};
+    writer w = {.ctx = ctx, .job = job, .a = arrangement, .n_micro = passes, .s = s};
     for (int i = 0; i < WEFTI_PLACES; i++) w.gathered[i] = -1;
     s->n_buckets = arrangement->n_buckets;
     resolve_clip(job, s);

@@ -76,9 +76,9 @@ typedef struct wefti_schedule {
     int n_buckets;
 } wefti_schedule;
 
-/* The schedule of a rank with this arrangement. */
+/* The schedule of a rank with this arrangement that makes so many passes. */
 weft_status wefti_schedule_create(weft_ctx *ctx, const wefti_job *job,
-                                  const wefti_arrangement *arrangement,
+                                  const wefti_arrangement *arrangement, int64_t passes,
                                   wefti_schedule **out) WEFT_CHECKED;
 void wefti_schedule_destroy(weft_ctx *ctx, wefti_schedule *schedule);
 

@@ -68,6 +68,22 @@ static void bf16_too(void **state) {
     check_agreement(KEYS("method=hsdp", STEPS, "model.precision=bf16"), 4e-3);
 }
 
+/* Meshes of several nodes whose parts of a step differ, and with them their passes. */
+static void nodes_with_different_shares_are_one_rank(void **state) {
+    static const char *const shares[] = {"batch.shares=3,1", "batch.shares=2,5",
+                                         "batch.shares=7,1,2,1"};
+    train_on(&lone, 0, "lone", KEYS("method=hsdp", STEPS));
+    for (int i = 0; i < 3; i++) {
+        train_on(
+            &other, 2 + i, "other",
+            KEYS("method=hsdp", STEPS, shares[i], i ? "batch.micro=3" : "batch.micro=0"));
+        assert_trained(&other);
+        for (int t = 0; t < LONG; t++)
+            assert_true(fabs(other.loss[t] - lone.loss[t]) <=
+                        (t < EARLY ? early : 2e-4) * lone.loss[t]);
+    }
+}
+
 static void check_bits(const char *const *keys, int mesh) {
     train_on(&lone, mesh, "first", keys);
     train_on(&other, mesh, "second", keys);
@@ -166,6 +182,7 @@ int main(void) {
         cmocka_unit_test(so_it_is_without_clipping_and_with_dropout_and_small_batches),
         cmocka_unit_test(llama_and_olmo2_too),
         cmocka_unit_test(bf16_too),
+        cmocka_unit_test(nodes_with_different_shares_are_one_rank),
         cmocka_unit_test(a_run_twice_gives_the_same_bits),
         cmocka_unit_test(overlap_does_not_change_a_bit),
         cmocka_unit_test(nothing_is_allocated_after_the_first_step),

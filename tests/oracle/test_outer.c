@@ -22,6 +22,7 @@ typedef struct trial {
 } trial;
 
 static trial trials[R], exact[R];
+static const double *weights; /* [R]; NULL: 1 */
 
 static void draw(const trial *t, int rank, int64_t step, float *u) {
     fill_normal(1000 * (uint64_t)(step + 1) + (uint64_t)rank, N, u);
@@ -62,6 +63,7 @@ static weft_status walk(rank_env *env, wefti_mixer *m) {
 static weft_status train(rank_env *env) {
     trial *t = env->user;
     wefti_mixer *m;
+    env->replica->weights = weights;
     WEFT_TRY(wefti_mixer_create(env->ctx, &t->config, &wefti_kernels_reference,
                                 env->replica, buckets, N_BUCKETS, &m));
     weft_status status = walk(env, m);
@@ -114,8 +116,11 @@ static void follow_element(const wefti_mixer_config *c, int bucket, int64_t step
     double mu = c->outer_momentum;
     if (is_due(c, bucket, step)) {
         e->began = step;
+        double sum = 0;
         e->mean = 0;
-        for (int r = 0; r < R; r++) e->mean += (e->start - e->theta[r]) / R;
+        for (int r = 0; r < R; r++) sum += weights ? weights[r] : 1;
+        for (int r = 0; r < R; r++)
+            e->mean += (weights ? weights[r] : 1) * (e->start - e->theta[r]) / sum;
     }
     if (e->began < 0 || step != e->began + c->delay) return;
     e->velocity = mu * e->velocity + e->mean;
@@ -161,6 +166,16 @@ static void it_is_the_formula_for_all_knobs(void **state) {
                  delay++)
                 for (int half = 0; half < 2; half++)
                     follow(knobs(every[h], P, delay, 0.5 * half));
+}
+
+static void changes_are_weighted(void **state) {
+    static const double shares[][R] = {{1, 3, 10}, {10, 0, 3}};
+    for (int i = 0; i < 2; i++) {
+        weights = shares[i];
+        follow(knobs(5, 2, 0, 0));
+        follow(knobs(10, 1, 3, 0.5));
+    }
+    weights = NULL;
 }
 
 /* Nesterov's momentum of the outer step, by hand: one number, one replica's worth of
@@ -290,6 +305,7 @@ static void coded_changes_stay_near_uncoded_ones_forever(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_the_formula_for_all_knobs),
+        cmocka_unit_test(changes_are_weighted),
         cmocka_unit_test(the_outer_step_is_nesterovs),
         cmocka_unit_test(sent_and_kept_is_all),
         cmocka_unit_test(coded_changes_stay_near_uncoded_ones_forever),

@@ -21,6 +21,7 @@ typedef struct trial {
 } trial;
 
 static trial trials[R];
+static const double *weights; /* [R]; NULL: 1 */
 
 static void draw(int rank, int64_t step, float *u) {
     fill_normal(1000 * (uint64_t)(step + 1) + (uint64_t)rank, N, u);
@@ -49,6 +50,7 @@ static weft_status walk(const rank_env *env, wefti_mixer *m, trial *t) {
 static weft_status train(rank_env *env) {
     trial *t = env->user;
     wefti_mixer *m;
+    env->replica->weights = weights;
     WEFT_TRY(wefti_mixer_create(env->ctx, &t->config, &wefti_kernels_reference,
                                 env->replica, buckets, N_BUCKETS, &m));
     weft_status status = walk(env, m, t);
@@ -111,7 +113,8 @@ static void exchange(const wefti_mixer_config *c, int b) {
     static double q[R][N];
     for (int r = 0; r < R; r++) {
         for (int i = begin; i < begin + n; i++)
-            kept[r][i] = (1 - c->forget) * kept[r][i] + start[i] - theta[r][i];
+            kept[r][i] = (1 - c->forget) * kept[r][i] +
+                         (weights ? weights[r] : 1) * (start[i] - theta[r][i]);
         send(c, r, begin, n, q[r]);
         for (int i = begin; i < begin + n; i++) kept[r][i] -= q[r][i];
     }
@@ -167,6 +170,17 @@ static wefti_mixer_config knobs(int64_t H, int64_t P) {
                                 .fragments = P,
                                 .topk = 5,
                                 .chunk = 60};
+}
+
+/* A change of which R times the part of all sequences is sent. */
+static void changes_are_weighted(void **state) {
+    static const double shares[][R] = {{3 / 14.0, 9 / 14.0, 30 / 14.0},
+                                       {30 / 13.0, 0, 9 / 13.0}};
+    for (int i = 0; i < 2; i++) {
+        weights = shares[i];
+        follow(knobs(5, 1));
+    }
+    weights = NULL;
 }
 
 static void it_is_the_formula(void **state) {
@@ -251,6 +265,7 @@ static void bad_knobs_are_refused_in_a_sentence(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_the_formula),
+        cmocka_unit_test(changes_are_weighted),
         cmocka_unit_test(what_is_sent_and_what_is_kept_is_all_there_is),
         cmocka_unit_test(a_number_costs_at_most_9_7_bits),
         cmocka_unit_test(bad_knobs_are_refused_in_a_sentence),

@@ -53,7 +53,9 @@ static weft_status body(rank_env *env) {
     bool slow = *(bool *)env->user;
     wefti_job job = {
         .R = NODES, .S = 1, .W = NODES, .copies = 1, .sites = 1, .site_replicas = NODES};
-    slow_comm comm = {{&slow_ops, env->ctx, env->rank, NODES, 0, 0, 0}, env->control};
+    slow_comm comm = {
+        {.ops = &slow_ops, .ctx = env->ctx, .rank = env->rank, .size = NODES},
+        env->control};
     wefti_rank rank = {.job = &job, .ctx = env->ctx, .rank = env->rank};
     wefti_probe_setup setup = {
         .job = &job, .seconds = 2, .machine_ranks = NODES, .owner = env->ctx};

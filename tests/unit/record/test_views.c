@@ -30,8 +30,8 @@ static const char good[] =
     "[2,\"0000000000000007\",\"c\"]],\"lost\":[[1,\"b\",\"why\"]],\"joined\":[]}\n";
 
 static void a_line_is_read_back_as_it_was_written(void **state) {
-    wefti_view_member members[] = {{0, 1, "a", false},
-                                   {5, UINT64_MAX, "host \"b\"", true}};
+    wefti_view_member members[] = {{0, 1, "a", false, 3},
+                                   {5, UINT64_MAX, "host \"b\"", true, 1}};
     wefti_view_change lost[] = {{3, "c", "its connection ended"}};
     wefti_view_skip skipped[] = {{16, 0, 3, 7, 1}, {0, 5, 3, 0, 0}};
     wefti_view_line line = {.run = 0xabcdef0123456789u,

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* Nodes with different parts of a step's sequences. Node i with share s_i has
+ *
+ *     n_i = U s_i / (sum of all s), rounded, of the U sequences of one rank of every node
+ *
+ * Its gradient is the mean over its own sequences. It enters the exchange times
+ *
+ *     w_i = n_i R / (sum of all n)
+ *
+ * and what is added up is divided by the sum of the w of those that count
+ * (wefti_round.weight). So a mean over nodes is the mean over all sequences, no message has
+ * another length, and no number travels that is not known to all beforehand. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "config/value.h"
+#include "job/job.h"
+
+enum { MAX_SHARE = 1000000, MAX_ROWS = 1 << 30 };
+
+static bool are_equal(const weft_config *c) { return wefti_is(c->batch.shares, "equal"); }
+
+/* Sequences of a step that one rank of each node has together. */
+static int64_t units_of(const weft_config *c, int64_t T) {
+    int64_t rows = c->batch.rows_per_step;
+    if (rows == 0) rows = c->batch.tokens_per_step / T;
+    return rows / c->mesh.ranks_per_node;
+}
+
+static weft_status refuse(weft_ctx *ctx, const weft_config *c) {
+    char shown[80];
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "batch.shares is '%s', expected equal, or a whole number from 1 to "
+        "%d for each of the %lld nodes, as in 3,1",
+        wefti_shown(c->batch.shares, shown, sizeof shown), (int)MAX_SHARE,
+        (long long)c->mesh.nodes);
+}
+
+static weft_status read_shares(weft_ctx *ctx, const weft_config *c, int64_t *shares) {
+    const char *at = c->batch.shares;
+    for (int64_t i = 0; i < c->mesh.nodes; i++) {
+        char *end;
+        if (*at < '0' || *at > '9') return refuse(ctx, c);
+        shares[i] = strtoll(at, &end, 10);
+        bool last = i == c->mesh.nodes - 1;
+        if (shares[i] < 1 || shares[i] > MAX_SHARE || *end != (last ? '\0' : ','))
+            return refuse(ctx, c);
+        at = end + 1;
+    }
+    return WEFT_OK;
+}
+
+void wefti_shares_divide(int64_t all, int n, const int64_t *shares, int64_t *parts) {
+    int64_t sum = 0, given = 0;
+    for (int i = 0; i < n; i++) sum += shares[i];
+    for (int i = 0; i < n; i++) {
+        parts[i] = all * shares[i] / sum;
+        given += parts[i];
+    }
+    for (; given < all; given++) { /* to the largest remainder */
+        int most = 0;
+        for (int i = 1; i < n; i++)
+            if (all * shares[i] - parts[i] * sum > all * shares[most] - parts[most] * sum)
+                most = i;
+        parts[most]++;
+    }
+    for (int i = 0; i < n && all >= n; i++) { /* from the largest part */
+        int most = 0;
+        for (int j = 1; j < n; j++)
+            if (parts[j] > parts[most]) most = j;
+        if (parts[i] == 0) parts[i]++, parts[most]--;
+    }
+}
+
+static weft_status divide(weft_ctx *ctx, const weft_config *c, int64_t T, int64_t *rows) {
+    int64_t *shares;
+    WEFT_TRY(wefti_alloc_n(ctx, c->mesh.nodes, sizeof *shares, "shares", &shares));
+    weft_status status = read_shares(ctx, c, shares);
+    if (status == WEFT_OK && units_of(c, T) > MAX_ROWS)
+        status = weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "a step has more than %d sequences for a rank of each node, "
+            "with batch.shares %s",
+            (int)MAX_ROWS, c->batch.shares);
+    if (status == WEFT_OK)
+        wefti_shares_divide(units_of(c, T), (int)c->mesh.nodes, shares, rows);
+    wefti_free(ctx, shares);
+    return status;
+}
+
+weft_status wefti_shares_of(weft_ctx *ctx, const weft_config *config, int64_t T,
+                            int64_t **rows) {
+    bool alike = true;
+    *rows = NULL;
+    if (are_equal(config)) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(ctx, config->mesh.nodes, sizeof **rows, "shares", rows));
+    weft_status status = divide(ctx, config, T, *rows);
+    for (int64_t i = 1; i < config->mesh.nodes; i++)
+        alike = alike && (*rows)[i] == (*rows)[0];
+    if (status == WEFT_OK && !alike) return WEFT_OK;
+    wefti_free(ctx, *rows);
+    *rows = NULL;
+    return status;
+}
+
+/* The means of these kinds have no place for a weight. */
+static weft_status check_kinds(weft_ctx *ctx, const weft_config *c) {
+    const wefti_replicator_ops *replicator = wefti_replicator_find(c->replicator.kind);
+    const wefti_mixer_ops *mixer = wefti_mixer_find(c->mixer.kind);
+    bool votes = replicator && replicator->votes, meets = mixer && mixer->meets;
+    if (c->mesh.sites > 1)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "batch.shares is %s with mesh.sites %lld, expected one site",
+                             c->batch.shares, (long long)c->mesh.sites);
+    if (!votes && !meets) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG, "batch.shares is %s with %s %s, which %s, expected equal",
+        c->batch.shares, votes ? "replicator.kind" : "mixer.kind",
+        votes ? c->replicator.kind : c->mixer.kind,
+        votes ? "gives each node one vote" : "weighs nodes by who meets whom");
+}
+
+weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *c, int64_t T) {
+    int64_t *rows, ranks = c->mesh.ranks_per_node;
+    long long tokens = c->batch.tokens_per_step;
+    if (are_equal(c)) return WEFT_OK;
+    if (c->batch.rows_per_step > 0) tokens = c->batch.rows_per_step * T;
+    WEFT_TRY(check_kinds(ctx, c));
+    WEFT_TRY(wefti_shares_of(ctx, c, T, &rows));
+    bool alike = !rows;
+    wefti_free(ctx, rows);
+    int64_t unit = T * ranks * (alike ? c->mesh.nodes : 1);
+    if (tokens % unit == 0 && units_of(c, T) >= c->mesh.nodes) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "a step has %lld tokens, expected a multiple of %lld (%lld "
+        "positions of a row for each rank of a node) with a row for each of "
+        "%lld ranks: batch.shares is %s",
+        tokens, (long long)unit, (long long)T, (long long)(c->mesh.nodes * ranks),
+        c->batch.shares);
+}
+
+int64_t wefti_job_rows_before(const wefti_job *job, int rank) {
+    int64_t rows = 0;
+    if (!job->rows) return rank * job->rows_per_rank;
+    for (int i = 0; i < rank / job->S; i++) rows += job->S * job->rows[i];
+    return rows + rank % job->S * job->rows[rank / job->S];
+}
+
+double wefti_job_weight(const wefti_job *job, int replica) {
+    if (!job->rows) return 1;
+    return (double)(job->rows[replica] * job->W) / (double)job->rows_per_step;
+}
