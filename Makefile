@@ -41,7 +41,7 @@ test-torch: deps $(TORCH_PYTHON)
 	@cmake --build --preset release --target libweft.so weft_program
 	@WEFT_LIBRARY=$(CURDIR)/build/release/libweft.so $(TORCH_PYTHON) -m pytest -q $(TESTS)
 
-# A report of the accelerator of this machine, to be sent: no card has ever run it.
+# A report of the accelerator of this machine, to be sent.
 test-gpu: deps $(TORCH_PYTHON)
 	@cmake --preset release -DWEFT_TESTS=OFF >/dev/null
 	@cmake --build --preset release --target libweft.so

@@ -5,7 +5,8 @@ method, and prints a JSON object of what a step took.
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=... python peers_rank.py METHOD TEXT WARM TIMED LEARN
 
 WARM steps are not counted, TIMED ones are; then LEARN more, after which the loss on held-out
-text is that of the mean of all copies. BF16=1: forward under autocast to bfloat16. Other people's
+text is that of the mean of all copies. BF16=1: forward under autocast to bfloat16. DEVICE=cuda: all
+ranks on one accelerator. SHAPE: layers, width, heads, length; ROWS: of each rank. Other people's
 packages come from PyPI."""
 
 import contextlib
@@ -30,7 +31,9 @@ rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 LAYERS, WIDTH, HEADS, LENGTH = (int(n) for n in
                                 os.environ.get("SHAPE", "6,384,6,128").split(","))
 BF16 = os.environ.get("BF16") == "1"
-ROWS = 4  # 512 tokens of each rank
+ROWS = int(os.environ.get("ROWS", "4"))  # 512 tokens of each rank
+DEVICE, NETWORK = os.environ.get("DEVICE", "cpu"), os.environ.get("NETWORK", "eth0")
+FUSED = dict(fused=True) if DEVICE != "cpu" else {}
 ADAMW = dict(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1)
 SIGNS = float(os.environ.get("SIGNS_LR", "3e-4"))  # of a step along signs, any package's
 
@@ -64,7 +67,7 @@ class GPT(nn.Module):
                 nn.init.normal_(p, std=0.02)
 
     def forward(self, tokens, targets):
-        x = self.token(tokens) + self.place(torch.arange(tokens.shape[1]))
+        x = self.token(tokens) + self.place(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x)
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
@@ -73,13 +76,31 @@ class GPT(nn.Module):
 # --- how each package takes a model: (what is called, what steps after backward) ---
 
 
+def adamw(model):
+    return torch.optim.AdamW(model.parameters(), **ADAMW, **FUSED)
+
+
 def alone(model):
-    return model, torch.optim.AdamW(model.parameters(), **ADAMW)
+    return model, adamw(model)
 
 
-def ddp(model):
-    return nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True), \
-        torch.optim.AdamW(model.parameters(), **ADAMW)
+def ddp(model, hook=None, **keys):
+    """With the defaults of its buckets; `hook(state)` compresses."""
+    called = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=hook is None, **keys)
+    if hook:
+        hook(called)
+    return called, adamw(model)
+
+
+def bf16_hook(called):
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+    called.register_comm_hook(None, default_hooks.bf16_compress_hook)
+
+
+def powersgd_hook(called):
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2)
+    called.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
 
 
 def fsdp2(model, copies):
@@ -87,12 +108,12 @@ def fsdp2(model, copies):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     shape, names = (copies, size // copies), ("replicate", "shard")
-    mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+    mesh = init_device_mesh(DEVICE, shape, mesh_dim_names=names)
     mesh = mesh["shard"] if copies == 1 else mesh
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    return model, torch.optim.AdamW(model.parameters(), **ADAMW)
+    return model, adamw(model)
 
 
 def detonation(model, kind):
@@ -131,9 +152,48 @@ def weft(model, method, **keys):
                                             optimizer_clip=0, **keys)
 
 
+def weft_around(model, method, there=False, **keys):
+    """Around torch's AdamW: what it steps along is agreed."""
+    import weft_sync.device
+    import weft_sync.torch
+    kind = weft_sync.device.DeviceOptimizer if there else weft_sync.torch.Optimizer
+    return model, kind(model, adamw(model), method=method, between="ranks", **keys)
+
+
+class _Mixed:
+    """A torch optimizer that weft mixes after."""
+
+    def __init__(self, inner, mix):
+        self.mix, self.step, self.zero_grad = mix, inner.step, inner.zero_grad
+
+
+def weft_mix(model, method, there=False, **keys):
+    import weft_sync.device_mix
+    import weft_sync.torch
+    kind = weft_sync.device_mix.DeviceMix if there else weft_sync.torch.Mix
+    inner = adamw(model)
+    return model, _Mixed(inner, kind(model, inner, method=method, between="ranks", **keys))
+
+
+def weft_signs_there(model, **keys):
+    import weft_sync.device
+    return model, weft_sync.device.DeviceOptimizer(model, method="flexdemo", between="ranks", lr=SIGNS, **keys)
+
+
 METHODS = {
     "alone": alone,
     "DDP gloo": ddp,
+    "DDP gloo bf16 hook": lambda m: ddp(m, bf16_hook),
+    "DDP gloo PowerSGD": lambda m: ddp(m, powersgd_hook),
+    "weft full around AdamW": lambda m: weft_around(m, "ddp"),
+    "weft full bf16 around AdamW": lambda m: weft_around(m, "ddp", replicator_values="bf16"),
+    "weft flexdemo there": weft_signs_there,
+    "weft flexdemo int8 there": lambda m: weft_signs_there(m, replicator_values="int8"),
+    "weft dadam around AdamW": lambda m: weft_mix(m, "dadam", mixer_topology="ring"),
+    "weft choco int8 there": lambda m: weft_mix(m, "dadam", True, mixer_kind="choco", mixer_topology="ring",
+                                                mixer_values="int8"),
+    "weft diloco around AdamW": lambda m: weft_mix(m, "diloco", mixer_outer_every=10),
+    "weft diloco int8 there": lambda m: weft_mix(m, "diloco", True, mixer_outer_every=10, mixer_values="int8"),
     "FSDP2": lambda m: fsdp2(m, 1),
     "FSDP2 HSDP": lambda m: fsdp2(m, size),
     "detonation demo": lambda m: detonation(m, "demo"),
@@ -144,6 +204,7 @@ METHODS = {
     "weft flexdemo int8": lambda m: weft(m, "flexdemo", replicator_values="int8"),
     "weft random": lambda m: weft(m, "random", replicator_compression_rate=1 / 16),
     "weft dadam": lambda m: weft(m, "dadam", mixer_topology="ring"),
+    "weft muloco int4": lambda m: weft(m, "muloco", mixer_outer_every=10, mixer_values="int4", model_precision="bf16"),
     "weft diloco": lambda m: weft(m, "diloco", mixer_outer_every=10),
 }
 
@@ -151,7 +212,7 @@ METHODS = {
 def sent() -> int:
     """Bytes that this machine's interface has sent."""
     for line in open("/proc/net/dev"):
-        if line.split()[0] == "eth0:":
+        if line.split()[0] == NETWORK + ":":
             return int(line.split()[9])
     return 0
 
@@ -172,7 +233,7 @@ def main():
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     dist.init_process_group("gloo")
     torch.manual_seed(1)
-    model = GPT()
+    model = GPT().to(DEVICE)
     called, optimizer = METHODS[METHOD](model)
     data = torch.frombuffer(bytearray(TEXT.read_bytes()), dtype=torch.uint8).long()
     held_out, data = data[-50_000:], data[:-50_000]
@@ -181,15 +242,18 @@ def main():
     def rows(text, n):
         at = torch.randint(len(text) - LENGTH - 1, (n,), generator=draw)
         windows = torch.stack([text[i:i + LENGTH + 1] for i in at])
+        windows = windows.to(DEVICE)
         return windows[:, :-1], windows[:, 1:]
 
     def step():
         begun = time.monotonic()
-        with torch.autocast("cpu", torch.bfloat16, enabled=BF16):
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=BF16):
             loss = called(*rows(data, ROWS))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+        if DEVICE != "cpu":
+            torch.accelerator.synchronize()
         return time.monotonic() - begun
 
     for _ in range(WARM):

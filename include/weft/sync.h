@@ -61,8 +61,8 @@ typedef struct weft_sync_setup {
     int n_tensors;
     bool endless; /* run.steps is ignored: there are steps until destroy */
     bool outside; /* the caller has its own optimizer: weft_sync_agree, weft_sync_mix.
-                     optimizer.clip then counts if it was set, and bounds what was agreed;
-                     where a momentum is sent it is an error */
+                     optimizer.clip then counts if it was set, and bounds what was agreed
+                     or, where a momentum is sent, each process's own gradient */
     bool
         skips; /* any rank may call weft_sync_skip; exchanges then wait until all agree */
     bool writes; /* the caller writes every gradient in every step. The gradients after a
@@ -317,6 +317,10 @@ WEFT_API weft_status weft_sync_rest(weft_sync *sync) WEFT_CHECKED;
 /* Tensor i's part of array k, laid out like its parameters; [out] *name, borrowed. NULL if
  * there is no such array. */
 WEFT_API float *weft_sync_state(weft_sync *sync, int k, int i, const char **name);
+
+/* By which of weft's optimizers (optimizer.kind, optimizer.groups) tensor i is stepped; [out]
+ * *whole: as a matrix, not element by element. For a caller that steps by weft's rules. */
+WEFT_API const char *weft_sync_rule(const weft_sync *sync, int i, bool *whole);
 
 /* The numbers of the state; [out] *n: how many there are. */
 WEFT_API double *weft_sync_numbers(weft_sync *sync, int *n);

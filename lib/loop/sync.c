@@ -88,10 +88,11 @@ static weft_status make_rank(weft_sync *s) {
     WEFT_TRY(joined);
     WEFT_TRY(wefti_rank_create(s->ctx, s->job, rank, &comms, &s->rank));
     WEFT_TRY(borrow_both(s));
-    if (!s->setup.outside || s->rank->schedule->clip != WEFTI_CLIP_LOCAL) return WEFT_OK;
+    if (!s->setup.compressed || s->rank->schedule->clip != WEFTI_CLIP_LOCAL)
+        return WEFT_OK;
     return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
-                         "optimizer.clip is %g, but the program optimizes: clip "
-                         "before the gradients are ready, or after the nodes agreed",
+                         "optimizer.clip is %g, but the program compresses: clip "
+                         "before the gradients are taken, or after the nodes agreed",
                          s->config->optimizer.clip);
 }
 

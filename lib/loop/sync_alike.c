@@ -60,10 +60,10 @@ static weft_status put_text(weft_sync *s, bool sized, wefti_buffer *out) {
     if (status == WEFT_OK) put_keys(s, text, out);
     weft_config_destroy(s->ctx, copy);
     WEFT_TRY(status);
+    if (s->alike) wefti_buffer_text(s->ctx, out, s->alike);
     wefti_buffer_print(s->ctx, out,
                        "setup.outside: %d\nsetup.skips: %d\nsetup.elastic: %d\n",
                        s->setup.outside, s->setup.skips, s->elastic);
-    if (s->alike) wefti_buffer_text(s->ctx, out, s->alike);
     put_tensors(s, out);
     return out->status;
 }

@@ -50,6 +50,11 @@ float *weft_sync_state(weft_sync *s, int k, int i, const char **name) {
     return flat + s->rank->arrangement->unit_offset[i];
 }
 
+const char *weft_sync_rule(const weft_sync *s, int i, bool *whole) {
+    *whole = wefti_job_moves_whole(s->job, i);
+    return s->job->rules[i].ops->name;
+}
+
 double *weft_sync_numbers(weft_sync *s, int *n) {
     *n = s->rank->mixer->n_known;
     return s->rank->mixer->known;

@@ -54,7 +54,8 @@ static weft_status norm_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
     WEFT_TRY(node_squares(r, &squares));
     set_scale(r, squares);
-    if (r->job->outside &&
+    bool agreed = r->schedule->clip == WEFTI_CLIP_AGREED; /* else the exchange scales */
+    if (r->job->outside && agreed &&
         r->grad_scale < 1) /* the caller's optimizer knows of no scale */
         r->job->kernels->scale(r->arrangement->n_elements, r->grad_scale, r->grads);
     return WEFT_OK;

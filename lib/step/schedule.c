@@ -217,8 +217,8 @@ static weft_status clip(writer *w) {
     if (w->s->clip == WEFTI_CLIP_NONE) return WEFT_OK;
     if (w->s->clip == WEFTI_CLIP_AGREED) WEFT_TRY(put(w, WEFTI_OP_WAIT, 0));
     WEFT_TRY(put(w, WEFTI_OP_NORM, 0));
-    if (w->job->outside) return WEFT_OK; /* LOCAL is refused */
     if (w->s->clip == WEFTI_CLIP_AGREED) {
+        if (w->job->outside) return WEFT_OK; /* the rest is the caller's */
         WEFT_TRY(each_bucket(w, WEFTI_OP_APPLY));
         return w->job->replicas_equal ? WEFT_OK : each_bucket(w, WEFTI_OP_FINISH);
     }

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 import torch
-from models import flat, loss_of, net
+from models import DEVICE, flat, loss_of, net
 from ranks import answers, fork, run, start
 from test_lost import Said, rank_of
 
@@ -62,7 +62,7 @@ def loop(kind, by_hand, lost_event):
             lost_event.set()
         together += lost and not report.skipped and report.processes == 3
     moments = [s["exp_avg"].clone().cpu() for s in steps.state.values()] if kind == "mix" else \
-        [] if part.inner is None else [s["exp_avg"].clone().cpu() for s in part.inner.state.values()]
+        [] if kind == "own" else [s["exp_avg"].clone().cpu() for s in part.inner.state.values()]
     with part.averaged():
         mean = flat(model)
     assert schedule.last_epoch == part.steps
@@ -145,7 +145,8 @@ def test_who_has_a_gradient_that_is_no_number_comes_back(kind):
     (end, mean, said), (also, its, words), _ = run(astray, 3, kind)
     assert end == also and torch.equal(mean, its) and torch.isfinite(mean).all()
     what = "parameters are" if kind == "mix" else "gradient is"
-    assert any(line.startswith("lost rank 1") and f"the {what} not finite at step {AT + 1} " in line
+    at = AT + 1 + (kind == "mix" and DEVICE != "cpu")  # when what it has made of it is sent
+    assert any(line.startswith("lost rank 1") and f"the {what} not finite at step {at} " in line
                for line in said), said
     assert any("joins the run again in 1 s (time 1 of 10)" in line for line in words), words
 

@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from models import flat, loss_of, net, start_gloo
+from models import DEVICE, flat, loss_of, net, start_gloo
 from ranks import run
 
 import weft_sync.torch as weft
@@ -61,6 +61,7 @@ def train_weft(steps, micro, inside=False, gloo=False, overlap=True):
     return losses, flat(model), report.loss
 
 
+@pytest.mark.skipif(DEVICE != "cpu", reason="a device's sums have another order each time; gpu.py compares fewer steps")
 @pytest.mark.parametrize("size,micro", [(2, 1), (2, 3), (4, 1)])
 def test_full_is_ddp_with_adamw(size, micro):
     wanted = run(train_ddp, size, 50, micro)

@@ -103,6 +103,11 @@ def wrong(copies):
         made = came * 5
         del came
     found += ["up waits"] * (cost[0].waits > 0)
+    kept = torch.zeros(5000, pin_memory=True)
+    kept.copy_(numbers)
+    went, event = copies.lent(kept)
+    back = copies.down(x * 0, kept, event)
+    found += ["up overwritten"] * (not torch.equal(back.host(), numbers * 0) or not torch.equal(went.cpu(), numbers))
     copies._up.synchronize()
     found += ["up freed"] * (not torch.equal(made.cpu(), numbers * 5))
     made = copies.up(numbers) * 7
@@ -138,6 +143,11 @@ WAYS = {"ddp, AdamW inside": (weft.Optimizer, True, dict(method="ddp")),
         "flexdemo": (weft.Optimizer, False, dict(method="flexdemo", lr=1e-3, replicator_sign=False)),
         "flexdemo there": (DeviceOptimizer, False, dict(method="flexdemo", lr=1e-3, replicator_sign=False)),
         "muloco": (weft.Optimizer, False, dict(method="muloco", lr=1e-3, mixer_outer_every=2)),
+        "muloco, clipped": (weft.Optimizer, False, dict(method="muloco", lr=1e-3, mixer_outer_every=2, optimizer_clip=0.1,
+                                                        optimizer_polynomial="polar_express")),
+        "signs, clipped": (weft.Optimizer, False, dict(method="flexdemo", lr=1e-3, optimizer_clip=0.1)),
+        "accumadam": (weft.Optimizer, False, dict(method="accumadam", lr=1e-3, optimizer_accumulate=2)),
+        "adam": (weft.Optimizer, False, dict(method="ddp", lr=1e-3, optimizer_kind="adam", optimizer_weight_decay=1e-4)),
         "gossip": (weft.Mix, True, dict(method="dadam")),
         "choco": (weft.Mix, True, dict(method="dadam", mixer_kind="choco", mixer_topology="ring", mixer_values="int8")),
         "diloco": (weft.Mix, True, dict(method="diloco", mixer_outer_every=2)),
@@ -191,7 +201,8 @@ def crossed(way, dtype):
     return found[1:]
 
 
-BYTES = {"ddp, AdamW inside": [(4, 4, 0)] * 4, "ddp": [(4, 4, 1)] * 4, "flexdemo": [(4, 4, 1)] * 4,
+BYTES = {"ddp, AdamW inside": [(4, 4, 0)] * 4, "ddp": [(4, 4, 0)] * 4, "flexdemo": [(4, 4, 0)] * 4,
+         "muloco, clipped": [(4, 4, 0), (0, 0, 0)] * 2,
          "gossip": [(4, 4, 0)] * 4, "choco": [(4, 8, 0)] * 4, "diloco": [(4, 4, 0), (0, 0, 0)] * 2,
          "diloco there": [(1.03, 6, 0), (0, 0, 0)] * 2, "choco there": [(1.03, 1.03, 0)] * 4}
 HALF = {"ddp, AdamW inside": [(2, 2, 0)] * 4, "diloco": [(2, 2, 0), (0, 0, 0)] * 2}
@@ -203,3 +214,38 @@ def test_bytes_over_the_bus_are_those_of_the_docs():
         for way, wanted in table.items():
             for found in run(crossed, 2, way, dtype):
                 assert found == wanted, (way, dtype)
+
+
+def resumed(way, first, then, dtype):
+    """Parameters after three steps on one device and two on another, by the state that was saved between."""
+    kind, _inside, keys = WAYS[way]
+    rank, saved, weights = int(os.environ["RANK"]), None, None
+    for device, begin, end in ((first, 0, 3), (then, 3, 5)):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(48, 64), torch.nn.Tanh(), torch.nn.Linear(64, 48)).to(dtype)
+        if weights:
+            model.load_state_dict(weights)
+        model = model.to(device)
+        opt = kind(model, between="ranks", **keys)
+        if saved:
+            opt.load_state_dict(saved)
+        for t in range(begin, end):
+            x = torch.randn(8, 48, generator=torch.Generator().manual_seed(2 * t + rank)).to(dtype).to(device)
+            model(x).float().pow(2).mean().backward()
+            opt.step()
+        saved = opt.state_dict()
+        weights = {name: value.cpu() for name, value in model.state_dict().items()}
+        opt.close()
+    return [saved["state"][i]["parameters"].float() for i in saved["state"]]
+
+
+@on_it
+@pytest.mark.parametrize("way", ["ddp", "muloco", "accumadam"])
+def test_a_state_that_was_saved_on_one_device_is_taken_on_another(way):
+    """The master of a parameter of 16 bits and the moments, too."""
+    for dtype, most in ((torch.float32, 1e-4), (torch.bfloat16, 4e-3)):
+        whole = run(resumed, 2, way, "cpu", "cpu", dtype)
+        for first, then in (("late", "cpu"), ("cpu", "late"), ("late", "late")):
+            for ours, theirs in zip(run(resumed, 2, way, first, then, dtype), whole):
+                for a, b in zip(ours, theirs, strict=True):
+                    assert ((a - b).abs() < most).float().mean() > 0.99

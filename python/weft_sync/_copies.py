@@ -15,12 +15,16 @@ class HostCopies:
     """Tensors on the CPU are on the host already. Copies to mps, or a device without streams, are waited for."""
 
     device: torch.device | str = "cpu"
+    straight = False  #: whether `down` and `lent` use the host's own memory
 
-    def down(self, tensor: torch.Tensor) -> Arrival:
+    def down(self, tensor: torch.Tensor, into: torch.Tensor | None = None, after: Any = None) -> Arrival:
         return Arrival(tensor.contiguous().to("cpu"), None)
 
     def up(self, host: torch.Tensor) -> torch.Tensor:
         return host.to(self.device)
+
+    def lent(self, host: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        return self.up(host), None
 
 
 class Arrival:
@@ -49,13 +53,18 @@ class CudaCopies:
         self.cuda, self.device = cuda, device
         self._down, self._up = cuda.Stream(device), cuda.Stream(device)
 
-    def down(self, tensor: torch.Tensor) -> Arrival:
+    straight = True
+
+    def down(self, tensor: torch.Tensor, into: torch.Tensor | None = None, after: Any = None) -> Arrival:
+        """`into`: pinned memory of its shape and type, which is free `after` an event."""
         tensor = tensor.contiguous()
         computed = self.cuda.Event()
         computed.record(self.cuda.current_stream(self.device))
-        host = self._pinned(tensor)
+        host = self._pinned(tensor) if into is None else into
         with self.cuda.stream(self._down):
             self._down.wait_event(computed)
+            if after is not None:
+                self._down.wait_event(after)
             host.copy_(tensor, non_blocking=True)
             self._used_by(tensor, self._down)  # its memory is not given away before
             arrived = self.cuda.Event()
@@ -64,6 +73,10 @@ class CudaCopies:
 
     def up(self, host: torch.Tensor) -> torch.Tensor:
         pinned = self._pinned(host).copy_(host)
+        return self.lent(pinned)[0]
+
+    def lent(self, pinned: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        """And the event after which the host may write there again."""
         current = self.cuda.current_stream(self.device)
         with self.cuda.stream(self._up):
             there = self._to_device(pinned)
@@ -71,7 +84,7 @@ class CudaCopies:
             arrived.record(self._up)
         current.wait_event(arrived)
         self._used_by(there, current)
-        return there
+        return there, arrived
 
     # --- what a stand-in without a device does otherwise ---
 

@@ -226,6 +226,7 @@ FUNCTIONS = {
     "weft_sync_restore": (INT, [PTR]),
     "weft_sync_rest": (INT, [PTR]),
     "weft_sync_state": (PTR, [PTR, INT, INT, P(TEXT)]),
+    "weft_sync_rule": (TEXT, [PTR, INT, P(BOOL)]),
     "weft_sync_numbers": (P(F64), [PTR, P(INT)]),
     "weft_sync_resume": (INT, [PTR, I64]),
     "weft_cluster_create": (INT, [PTR, P(PTR)]),

@@ -17,30 +17,36 @@ from __future__ import annotations
 import ctypes as c
 import functools
 import mmap
-from typing import Sequence
+from typing import Any, Sequence
 
 import torch
 
-from . import _world
+from . import _own, _world
 from ._copies import Arrival, copies_for
 from ._library import Error
 from ._world import local
 
 
 class Storage:
-    """Blocks that libweft fills and tensors view: they live as long as either needs them."""
+    """Blocks that libweft fills and tensors view: they live as long as either needs them. `pinned`: devices
+    copy to and from them."""
 
     TAKE = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_size_t)
 
-    def __init__(self) -> None:
-        self.blocks: list[tuple[int, mmap.mmap]] = []
+    def __init__(self, pinned: bool = False) -> None:
+        self.pinned = pinned
+        self.blocks: list[tuple[int, Any]] = []
         self.take = self.TAKE(self._take)
 
     def _take(self, _user: int, n_bytes: int) -> int | None:
         try:
+            if self.pinned:
+                page = torch.zeros(max(n_bytes, 1), dtype=torch.uint8, device="cpu", pin_memory=True)
+                self.blocks.append((page.data_ptr(), page))
+                return page.data_ptr()
             block = mmap.mmap(-1, max(n_bytes, 1),
                               flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        except OSError:
+        except (OSError, RuntimeError):  # of memory
             return None
         address = c.addressof(c.c_char.from_buffer(block))
         self.blocks.append((address, block))
@@ -50,6 +56,8 @@ class Storage:
         n = shape.numel()
         for base, block in self.blocks:
             if base <= address < base + max(len(block), 1) and n > 0:
+                if self.pinned:
+                    return block[address - base:address - base + 4 * n].view(torch.float32).view(shape)
                 return torch.frombuffer(block, dtype=torch.float32, count=n,
                                         offset=address - base).view(shape)
         return torch.empty(shape, dtype=torch.float32, device="cpu")
@@ -137,7 +145,7 @@ def take_in(places: Sequence[Place]) -> None:
 
 def bring_down(places: Sequence[Place]) -> None:
     """Parameters on devices into their masters, all copies under way before the first is waited for."""
-    far = [(place, place.copies.down(local(place.p))) for place in places if place.copies is not None]
+    far = [(place, place.copies.down(place.there())) for place in places if place.copies is not None]
     for place, arrival in far:
         place.master.copy_(arrival.host())
         place._see()
@@ -171,8 +179,12 @@ class Place:
         self.seen: torch.Tensor | None = None  # digest of a far parameter when it was the master's
         self.copies = None if self.near else copies_for(local(p).device)
         self.coming: Arrival | None = None  # the gradient, on its way to the host
+        #: gradients go straight into weft's memory and directions out of it, which is pinned
+        self.straight = self.copies is not None and self.copies.straight and p.dtype == torch.float32
+        self.lent: Any = None  # after this event weft's memory may be written to
         self.rests = False   # the master does not follow the parameter
         self.stays = False   # the gradient goes nowhere: no method exchanges it
+        self.own: _own.Own | None = None  # what steps it there, and may have a float32 master there
 
     def attach(self, master: torch.Tensor, grad: torch.Tensor) -> None:
         self.master, self.grad = master, grad
@@ -221,7 +233,7 @@ class Place:
         if grad.layout != torch.strided:  # of an embedding with sparse=True
             grad = grad.to_dense()
         if self.copies is not None:
-            self.coming = self.copies.down(grad)
+            self.coming = self.copies.down(grad, self.grad, self.lent) if self.straight else self.copies.down(grad)
         elif self.fresh:
             self.grad.copy_(grad)
         else:
@@ -236,7 +248,9 @@ class Place:
     def land(self) -> None:
         """What was on its way is there."""
         if self.coming is not None:
-            self.grad.copy_(self.coming.host())
+            values = self.coming.host()
+            if not self.straight:
+                self.grad.copy_(values)
             self.coming, self.fresh = None, False
 
     def changed(self) -> bool:
@@ -251,6 +265,8 @@ class Place:
     def complete(self) -> None:
         """At the end of a step: what no loss has reached is zero."""
         if self.fresh:
+            if self.lent is not None:
+                self.lent.synchronize()
             self.grad.zero_()
             self.fresh = False
 
@@ -262,7 +278,9 @@ class Place:
     def as_parameter(self, values: torch.Tensor) -> torch.Tensor:
         """Values as a tensor of the parameter's own kind."""
         values = values.to(dtype=self.p.dtype)
-        if self.copies is not None:
+        if self.straight and self.copies is not None:
+            values, self.lent = self.copies.lent(values)
+        elif self.copies is not None:
             values = self.copies.up(values)
         if not isinstance(self.p, _world.DTensor):
             return values
@@ -281,9 +299,16 @@ class Place:
         if not self.in_place and self.near:
             self.master.copy_(local(self.p))
 
+    def there(self) -> torch.Tensor:
+        """What is the master's equal on the device."""
+        return local(self.p) if self.own is None else self.own.taken_in(self.p)
+
     def publish(self) -> None:
         """The master's new value to a parameter that is not the master itself."""
-        if not self.in_place:
+        if self.own is not None and self.copies is not None:
+            self.own.take(self.p, "parameters", self.copies.up(self.master))
+            self._see()
+        elif not self.in_place:
             values = self.master.to(self.dtype)
             local(self.p).copy_(values if self.copies is None else self.copies.up(values))
             self._see()

@@ -297,6 +297,12 @@ class Sync:
         """Address of tensor i's part of array k."""
         return self.lib.weft_sync_state(self.pointer, k, i, c.byref(TEXT()))
 
+    def rule(self, i: int) -> tuple[str, bool]:
+        """Which of weft's optimizers steps tensor i, and whether as a matrix."""
+        whole = BOOL()
+        name = self.lib.weft_sync_rule(self.pointer, i, c.byref(whole))
+        return name.decode(), whole.value
+
     def numbers(self) -> list[float]:
         n = INT()
         numbers = self.lib.weft_sync_numbers(self.pointer, c.byref(n))

@@ -82,27 +82,31 @@ def _kind_of(config: Config) -> _Kind:
 
 
 class _Tensor:
-    """A parameter, its momentum, and what of it is under way."""
+    """A parameter, its momentum, and what of it is under way. `code` chooses of it; None: rows that all
+    ranks know are sent."""
 
-    def __init__(self, index: int, p: torch.nn.Parameter, kind: _Kind, copies: Any):
-        self.index, self.p, self.kind, self.copies = index, p, kind, copies
+    def __init__(self, index: int, p: torch.nn.Parameter, kind: _Kind):
+        self.index, self.p, self.kind = index, p, kind
         local = _world.local(p)
-        self.shape = local.shape
-        self.momentum = torch.zeros(self.shape, dtype=torch.float32, device=local.device)
+        self.shape, self.device = local.shape, local.device
+        self.momentum: torch.Tensor  # by its packet
         self.master: torch.Tensor | None = None  # of parameters that are not f32
         self.agreed: torch.Tensor | None = None  # direction, where the steps are ours
         self.backwards = 0
-        self.values: Any = None  # under way
-        self.places: Any = None
         self.ready = False
+        self.code = self._code()
 
-    def take(self, gain: float) -> None:
-        """m <- decay m + gain g; p.grad is not needed any more."""
-        self.momentum.mul_(self.kind.decay)
-        if self.p.grad is not None:
-            grad = _world.local(self.p.grad).to(torch.float32)
-            self.momentum.add_(grad, alpha=gain)
-            self.p.grad = None
+    def _code(self) -> Any:
+        kind, matrix = self.kind, len(self.shape) > 1 and self.shape.numel() > self.shape[0]
+        if kind.kind in ROWS:
+            return None
+        if kind.kind == "topk":
+            return Runs(kind.chunk, kind.k, transformed=False)
+        if self.shape.numel() < kind.dense_below:
+            return Whole()
+        if kind.dims == 2 and matrix:
+            return Squares(kind.chunk, kind.k)
+        return Runs(kind.chunk, max(1, kind.k // kind.chunk) if kind.dims == 2 else kind.k)
 
     def taken_in(self) -> torch.Tensor:
         """The master, with what the program has written into the parameter since the last step."""
@@ -111,54 +115,10 @@ class _Tensor:
         written = local != self.master.to(local.dtype)
         return self.master.copy_(torch.where(written, local.to(torch.float32), self.master))
 
-    def sync_shape(self) -> torch.Size:
-        return self.shape
-
     def check(self, sync: Sync) -> None:
         """That both sides cut the tensor alike."""
-
-    def send(self, turn: int) -> None:
-        raise NotImplementedError
-
-    def hand_over(self, sync: Sync, storage: Storage) -> None:
-        raise NotImplementedError
-
-    def direction(self, sync: Sync, storage: Storage) -> torch.Tensor:
-        raise NotImplementedError
-
-    def arrived(self) -> bool:
-        return all(t is None or t.here() for t in (self.places, self.values))
-
-    def signs(self, sync: Sync) -> torch.Tensor:
-        n = self.shape.numel()
-        bits = torch.empty(2, -(-n // 8), dtype=torch.uint8, device="cpu")
-        if not sync.signs(self.index, bits[0].data_ptr(), bits[1].data_ptr()):
-            return torch.full(self.shape, math.nan, dtype=torch.float32,
-                              device=self.momentum.device)
-        bits = self.copies.up(bits)
-        each = torch.arange(8, dtype=torch.uint8, device=bits.device)
-        below, moves = ((bits.unsqueeze(-1) >> each) & 1).view(2, -1)[:, :n].to(torch.float32)
-        return (moves * (1 - 2 * below)).view(self.shape)
-
-
-class _Chosen(_Tensor):
-    """k numbers of each chunk, which differ from rank to rank."""
-
-    def __init__(self, index: int, p: torch.nn.Parameter, kind: _Kind, copies: Any):
-        super().__init__(index, p, kind, copies)
-        matrix = len(self.shape) > 1 and self.shape.numel() > self.shape[0]
-        if kind.kind == "topk":
-            self.code: Any = Runs(kind.chunk, kind.k, transformed=False)
-        elif self.shape.numel() < kind.dense_below:
-            self.code = Whole()
-        elif kind.dims == 2 and matrix:
-            self.code = Squares(kind.chunk, kind.k)
-        elif kind.dims == 2:
-            self.code = Runs(kind.chunk, max(1, kind.k // kind.chunk))
-        else:
-            self.code = Runs(kind.chunk, kind.k)
-
-    def check(self, sync: Sync) -> None:
+        if self.code is None:
+            return
         shape, n = sync.offer_shape(self.index), self.shape.numel()
         whole = isinstance(self.code, Whole)
         width = n if whole else self.code.c ** (1 + isinstance(self.code, Squares))
@@ -167,8 +127,52 @@ class _Chosen(_Tensor):
             raise Error("internal", f"parameter {self.index}: libweft sends {shape.k} of "
                         f"{shape.elements}, this package otherwise")
 
+
+class _Packet:
+    """Tensors of one device whose momenta lie in one array [elements], which are sent by one operation, once
+    the gradients of all of them are there: as many launches as for one tensor."""
+
+    def __init__(self, tensors: Sequence[_Tensor], copies: Any):
+        self.tensors, self.copies, self.kind = tensors, copies, tensors[0].kind
+        self.waits, self.told = len(tensors), 0
+        self._lay()
+
+    def _lay(self) -> None:
+        """From bytes' first bits on, because signs are bits; runs are whole."""
+        code, self.first, end = self.tensors[0].code, [], 0
+        unit = 8 * code.c if isinstance(code, Runs) else 8
+        for t in self.tensors:
+            self.first.append(end)
+            end += -(-t.shape.numel() // unit) * unit
+        self.flat = torch.zeros(end, dtype=torch.float32, device=self.tensors[0].device)
+        gaps = torch.ones(end, dtype=torch.bool, device="cpu")
+        for t, first in zip(self.tensors, self.first):
+            t.momentum = self.flat[first:first + t.shape.numel()].view(t.shape)
+            gaps[first:first + t.shape.numel()] = False
+        self.gaps = gaps.nonzero().view(-1).to(self.flat.device)
+
+    def take(self, gains: dict[int, float]) -> None:
+        """m <- decay m + gain g; p.grad is not needed any more."""
+        self.flat.mul_(self.kind.decay)
+        by_gain: dict[float, list[_Tensor]] = {}
+        for t in self.tensors:
+            if t.p.grad is not None:
+                by_gain.setdefault(gains.get(id(t.p), 0.0), []).append(t)
+        for gain, those in by_gain.items():
+            torch._foreach_add_([t.momentum for t in those],
+                                [_world.local(t.p.grad).to(torch.float32) for t in those], alpha=gain)
+            for t in those:
+                t.p.grad = None
+
+    def arrived(self) -> bool:
+        return all(t is None or t.here() for t in (self.places, self.values))
+
+    # --- what is chosen differs from rank to rank ---
+
     def send(self, _turn: int) -> None:
-        places, values = self.code.choose(self.momentum)
+        self.code = self.tensors[0].code
+        one = self.tensors[0].momentum if isinstance(self.code, Squares) else self.flat
+        places, values = self.code.choose(one)
         if self.kind.exact:
             self._lose(places, values)
         self.on_device = None if self.kind.exact else places
@@ -176,56 +180,105 @@ class _Chosen(_Tensor):
         self.values = self.copies.down(values)
 
     def _lose(self, places: Any, values: torch.Tensor) -> None:
-        self.momentum.sub_(self.code.expand(places, values, self.shape), alpha=self.kind.alpha)
+        one = self.tensors[0].momentum if isinstance(self.code, Squares) else self.flat
+        one.sub_(self.code.expand(places, values, one.shape), alpha=self.kind.alpha)
+        if not isinstance(self.code, Squares):
+            self.flat[self.gaps] = 0  # a transform back is not zero there
 
     def hand_over(self, sync: Sync, _storage: Storage) -> None:
         self.host = (None if self.places is None else self.places.host(), self.values.host())
         places, values = self.host
-        sync.offer(self.index, None if places is None else places.data_ptr(), values.data_ptr())
+        whole, wide = values.view(-1), isinstance(self.code, Squares)
+        for t, first in zip(self.tensors, self.first):
+            at = first if places is None or wide else first // self.code.c * self.code.k
+            sync.offer(t.index, None if places is None else places.view(-1)[at:].data_ptr(), whole[at:].data_ptr())
 
-    def direction(self, sync: Sync, storage: Storage) -> torch.Tensor:
-        """And the momentum loses what the others decode."""
+    def directions(self, sync: Sync, storage: Storage) -> list[torch.Tensor]:
+        """What all agreed on, of each tensor; the momentum loses what the others decode."""
         if not self.kind.exact:
             self._lose(self.on_device, self.copies.up(self.host[1]))
-        if self.kind.sign:
-            return self.signs(sync)
-        return self.copies.up(storage.tensor(sync.gradients(self.index), self.shape).clone())
+        found = self._signs(sync) if self.kind.sign else self._numbers(sync, storage)
+        return [found[first:first + t.shape.numel()].view(t.shape) for t, first in zip(self.tensors, self.first)]
+
+    def _numbers(self, sync: Sync, storage: Storage) -> torch.Tensor:
+        found = torch.empty(self.flat.shape, dtype=torch.float32, device="cpu")
+        for t, first in zip(self.tensors, self.first):
+            n = t.shape.numel()
+            found[first:first + n] = storage.tensor(sync.gradients(t.index), t.shape).view(-1)
+        return self.copies.up(found)
+
+    def _signs(self, sync: Sync) -> torch.Tensor:
+        bits = torch.zeros(2, self.flat.numel() // 8, dtype=torch.uint8, device="cpu")
+        wrong = []
+        for t, first in zip(self.tensors, self.first):
+            if not sync.signs(t.index, bits[0, first // 8:].data_ptr(), bits[1, first // 8:].data_ptr()):
+                wrong.append((first, first + t.shape.numel()))
+        there = self.copies.up(bits)
+        each = torch.arange(8, dtype=torch.uint8, device=there.device)
+        below, moves = ((there.unsqueeze(-1) >> each) & 1).view(2, -1).to(torch.float32)
+        found = moves * (1 - 2 * below)
+        for first, end in wrong:
+            found[first:end] = math.nan
+        return found
 
 
-class _Agreed(_Tensor):
-    """Rows that all ranks know; for libweft a tensor of as many rows."""
+class _Agreed(_Packet):
+    """One tensor's rows that all ranks know; for libweft a tensor of as many rows."""
 
-    def __init__(self, index: int, p: torch.nn.Parameter, kind: _Kind, copies: Any):
-        super().__init__(index, p, kind, copies)
-        self.matrix = self.momentum.view(-1, 1) if len(self.shape) < 2 else \
-            self.momentum.view(self.shape[0], -1)
-        self.code = Rows(kind.kind, kind.rate, self.matrix.shape[0], kind.seed + 7919 * index)
+    def __init__(self, tensors: Sequence[_Tensor], copies: Any):
+        super().__init__(tensors, copies)
+        t, self.places = tensors[0], None
+        self.matrix = t.momentum.view(-1, 1) if len(t.shape) < 2 else t.momentum.view(t.shape[0], -1)
+        self.rows_of = Rows(t.kind.kind, t.kind.rate, self.matrix.shape[0], t.kind.seed + 7919 * t.index)
 
     def sync_shape(self) -> torch.Size:
-        return torch.Size((self.code.most, self.matrix.shape[1])) if self.matrix.shape[1] > 1 \
-            else torch.Size((self.code.most,))
+        return torch.Size((self.rows_of.most, self.matrix.shape[1])) if self.matrix.shape[1] > 1 \
+            else torch.Size((self.rows_of.most,))
 
     def send(self, turn: int) -> None:
-        self.rows = self.code.rows(turn).to(self.momentum.device)
+        self.rows = self.rows_of.rows(turn).to(self.matrix.device)
         values = self.matrix[self.rows]
         self.matrix[self.rows] = values * (1 - self.kind.alpha)
         self.values = self.copies.down(values)
 
     def hand_over(self, sync: Sync, storage: Storage) -> None:
-        to = storage.tensor(sync.gradients(self.index), self.sync_shape())
-        to = to.view(self.code.most, -1)
+        index = self.tensors[0].index
+        to = storage.tensor(sync.gradients(index), self.sync_shape()).view(self.rows_of.most, -1)
         to.zero_()
         to[:len(self.rows)] = self.values.host()
-        sync.ready(self.index)
+        sync.ready(index)
 
-    def direction(self, sync: Sync, storage: Storage) -> torch.Tensor:
-        found = storage.tensor(sync.gradients(self.index), self.sync_shape())
+    def directions(self, sync: Sync, storage: Storage) -> list[torch.Tensor]:
+        found = storage.tensor(sync.gradients(self.tensors[0].index), self.sync_shape())
         if self.kind.sign:
             found = found.to(torch.int8)
-        found = self.copies.up(found.clone()).to(torch.float32).view(self.code.most, -1)
+        found = self.copies.up(found.clone()).to(torch.float32).view(self.rows_of.most, -1)
         whole = torch.zeros_like(self.matrix)
         whole[self.rows] = found[:len(self.rows)]
-        return whole.view(self.shape)
+        return [whole.view(self.tensors[0].shape)]
+
+
+TOGETHER = 1 << 22  # elements of a packet, which leaves when it is full
+
+
+def _packed(tensors: Sequence[_Tensor], copies: Any) -> list[_Packet]:
+    """In the order in which gradients come, which is about that of the parameters turned round."""
+    found: list[_Packet] = []
+    open_: dict[Any, list[_Tensor]] = {}
+
+    def close(key: Any) -> None:
+        those = open_.pop(key)
+        found.append((_Agreed if those[0].code is None else _Packet)(those, copies or copies_for(those[0].device)))
+
+    for t in reversed(tensors):
+        alone = t.code is None or isinstance(t.code, Squares) or t.shape.numel() == 0
+        key = (t.index if alone else type(t.code), getattr(t.code, "k", 0), t.device)
+        open_.setdefault(key, []).append(t)
+        if alone or sum(one.shape.numel() for one in open_[key]) >= TOGETHER:
+            close(key)
+    for key in list(open_):
+        close(key)
+    return found
 
 
 class DeviceOptimizer(Closing, torch.optim.Optimizer):
@@ -276,18 +329,19 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
                                   "weight_decay": weight_decay})
         if optimizer is not None:
             self.param_groups = optimizer.param_groups
-        make = _Agreed if self.kind.kind in ROWS else _Chosen
         self._replace(params)
-        self._tensors = [make(i, p, self.kind, copies or copies_for(_world.local(p).device))
-                         for i, p in enumerate(params)]
-        self._pending: collections.deque[_Tensor] = collections.deque()
+        self._tensors = [_Tensor(i, p, self.kind) for i, p in enumerate(params)]
+        self._packets = _packed(self._tensors, copies)
+        self._packet_of = {t.index: packet for packet in self._packets for t in packet.tensors}
+        self._pending: collections.deque[_Packet] = collections.deque()
         self._begin([names.get(p, f"parameter {i}") for i, p in enumerate(params)], shards > 1)
 
     def _begin(self, names: list[str], sharded: bool) -> None:
         """Rank 0's parameters become everybody's, by a model of weft's own for them."""
         packed = self.kind.kind in ROWS
         self._storage = Storage()
-        shapes = [t.sync_shape() for t in self._tensors]
+        shapes = [packet.sync_shape() if isinstance(packet := self._packet_of[t.index], _Agreed) else t.shape
+                  for t in self._tensors]
         self._sync = Sync(self._ctx, self.mesh, self._config, _world.table_of(shapes, names),
                           outside=True, writes=True, compressed=not packed, sharded=sharded,
                           take=self._storage.take,
@@ -326,7 +380,7 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
     @torch.no_grad()
     def _arrived(self, t: _Tensor) -> None:
         """The hook: autograd has added to this parameter's gradient."""
-        with self._one_at_a_time, _plain([t]):
+        with self._one_at_a_time:
             self._take(t)
 
     def _take(self, t: _Tensor) -> None:
@@ -338,7 +392,12 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
             raise Error("argument", f"backward number {t.backwards} of one step; say "
                         f"accumulate={t.backwards}, or put all but the last into "
                         "'with optimizer.no_sync():'")
-        self._send(t)
+        t.ready = True
+        packet = self._packet_of[t.index]
+        packet.waits -= 1
+        if packet.waits == 0:
+            with _plain(packet.tensors):
+                self._send(packet)
         self._hand_over(wait=False)
 
     _paused = False
@@ -359,14 +418,16 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
             gain = 1 - self.kind.decay if self.kind.mean else float(group["lr"])
             self._gain.update({id(p): gain for p in group["params"]})
 
-    def _send(self, t: _Tensor) -> None:
+    def _send(self, packet: _Packet) -> None:
         if not self._opened:
             self._gains()
             self._opened = True
-        t.ready = True
-        t.take(self._gain.get(id(t.p), 0.0))
-        t.send(self._turn)
-        self._pending.append(t)
+        packet.waits = 0
+        packet.take(self._gain)
+        packet.send(self._turn)
+        self._pending.append(packet)
+        for t in packet.tensors:
+            t.ready = True
 
     def _hand_over(self, wait: bool) -> None:
         """To libweft, in the order in which they were sent, what has come to the host."""
@@ -382,15 +443,19 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
             return self._step(returned, loss)
 
     def _step(self, returned: Any, loss: Any) -> Any:
-        for t in self._tensors:
-            if not t.ready:
-                self._send(t)
+        for packet in self._packets:
+            if packet.waits > 0:  # for what no loss has reached
+                self._send(packet)
         self._hand_over(wait=True)
         value = number(loss)  # not before: it would wait for the device with the hands full
         self._sync.complete(value)
         for part in self._sync.arrivals():  # signs go up while later ones are still exchanged
             for t in self._tensors[part.first:part.first + part.n]:
-                t.p.grad = self._as_grad(t, t.direction(self._sync, self._storage))
+                packet = self._packet_of[t.index]
+                packet.told += 1
+                for one, found in zip(packet.tensors, packet.directions(self._sync, self._storage)) \
+                        if packet.told == len(packet.tensors) else ():
+                    one.p.grad = self._as_grad(one, found)
         moves = self._sync.agree(value)
         if moves and self.inner is not None:
             self.inner.step()
@@ -400,6 +465,8 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
         self._turn, self._opened = self._turn + 1, False
         for t in self._tensors:
             t.p.grad, t.backwards, t.ready = None, 0, False
+        for packet in self._packets:
+            packet.waits, packet.told = len(packet.tensors), 0
         return self.report if returned is None else returned
 
     def _as_grad(self, t: _Tensor, direction: torch.Tensor) -> torch.Tensor | None:
@@ -413,19 +480,18 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
                                          shape=t.p.shape, stride=t.p.stride())
 
     def _move(self) -> None:
-        rates = {id(p): (float(g["lr"]), float(g["weight_decay"])) for g in self.param_groups
-                 for p in g["params"]}
-        for t in self._tensors:
-            lr, decay = rates[id(t.p)]
-            local = _world.local(t.p)
-            moved = local if t.master is None else t.taken_in()
+        at = {id(t.p): t for t in self._tensors}
+        for group in self.param_groups:
+            those = [at[id(p)] for p in group["params"]]
+            lr, decay = float(group["lr"]), float(group["weight_decay"])
+            moved = [_world.local(t.p) if t.master is None else t.taken_in() for t in those]
             if decay:
-                moved.mul_(1 - lr * decay)
-            assert t.agreed is not None
-            moved.add_(t.agreed, alpha=-lr)
-            if t.master is not None:
-                local.copy_(moved)
-            t.agreed = None
+                torch._foreach_mul_(moved, 1 - lr * decay)
+            torch._foreach_add_(moved, [t.agreed for t in those], alpha=-lr)
+            for t, master in zip(those, moved):
+                if t.master is not None:
+                    _world.local(t.p).copy_(master)
+                t.agreed = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Nothing is left to do after ``step``; before it, forgets gradients that have not been

@@ -32,7 +32,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
                       "pip install 'weft-sync[torch]'") from error
 
-from . import _alike, _asked, _back, _places, _saved, _together, _world
+from . import _alike, _asked, _back, _own, _places, _saved, _together, _world
 from ._carried import Carried
 from ._held import KINDS
 from ._library import Context, Error, LeftBehind, Mesh, PeerError
@@ -127,6 +127,15 @@ class Optimizer(Closing, torch.optim.Optimizer):
         self._asked = (method, config, dict(given))
         seats(given, self.mesh, self._shards, between, method)
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+        self._own: _own.Own | None = None  #: weft's optimizer, where parameters are on a device
+        there = optimizer is None and self._node is None and \
+            _own.serves([p for g in groups for p in g["params"]], self._config)
+        clip = self._config.number("optimizer.clip")
+        stays = self._config.number("replicator.kind") == "none"  # what is clipped
+        if there:  # what is not said would not count around another optimizer
+            given["optimizer.clip"] = 0 if stays else clip
+            self._asked = (method, config, dict(given))
+            self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
         if optimizer is not None:
             _asked.steps(self._config, optimizer)
         elif lr is not None:
@@ -134,7 +143,9 @@ class Optimizer(Closing, torch.optim.Optimizer):
                                                 {**given, "optimizer.lr": None}))
         super().__init__(groups, {"lr": self._config.number("optimizer.lr"),
                                   "weight_decay": self._config.number("optimizer.weight_decay")})
-        if optimizer is not None:
+        if there:
+            self.inner = self._own = _own.Own(self.param_groups, self._config, clip if stays else 0)
+        elif optimizer is not None:
             self._adopt(optimizer)
         self._create(names)
 
@@ -157,7 +168,9 @@ class Optimizer(Closing, torch.optim.Optimizer):
         known = [names.get(p, f"parameter {i}") for i, p in enumerate(params)]
         _places.check(params, known)
         self._places = [Place(i, name, p) for i, (name, p) in enumerate(zip(known, params))]
-        self._alike = _alike.text_of(self.param_groups, zip(known, params), self.inner)
+        self._alike = _alike.text_of(self.param_groups, zip(known, params), None if self._own else self.inner)
+        if self.inner is self._own:
+            self._alike += f"weft's optimizer steps: on {'a device' if self._own else 'the host'}\n"
         self._settle_places()
         if self._node is not None and not self._node.leads:
             return self._follow()
@@ -176,7 +189,9 @@ class Optimizer(Closing, torch.optim.Optimizer):
         self._mixes_after = not far or not (plain and of("mixer.order") == "awc")
         for place in far:
             place.rests = not gossips
-            place.stays = of("replicator.kind") == "none" and "optimizer.clip" not in self._asked_keys
+            place.stays = of("replicator.kind") == "none" and \
+                (self._own is not None or "optimizer.clip" not in self._asked_keys)
+            place.own = self._own
         self._alone = bool(far) and of("mixer.kind") == "none"  # masters are needed by nobody
         if self._alone and of("mesh.on_loss") == "go_on":
             self._alike += "parameters: on a device alone (mesh_on_loss='end' allows both)\n"
@@ -197,13 +212,15 @@ class Optimizer(Closing, torch.optim.Optimizer):
             self._together.check(self.mesh)
         tensors = table_of([place.shape for place in self._places],
                            [place.name for place in self._places])
-        self._storage = Storage()
+        self._storage = Storage(any(place.straight for place in self._places))
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
                           writes=True, sharded=self._shards > 1, elastic=True,
                           take=self._storage.take, pack=self._carried.pack,
                           unpack=self._carried.unpack, alike=self._alike)
         self._closed = False
+        if self._own is not None:
+            self._own.follow([self._sync.rule(i) for i in range(len(self._places))], self.seat()[1] // self.share)
         atexit.register(self.close)
         for place in self._places:
             place.attach(self._storage.tensor(self._sync.parameters(place.index), place.shape),
@@ -464,7 +481,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         """After backward, before ``step``: with a torch optimizer inside, ends the exchange and
         leaves what all agreed on in ``p.grad``, to be clipped or logged there as under DDP. The
         report has the loss that is given here. Collective."""
-        _asked.agreement("agree()", self.inner, None, self._skips)
+        _asked.agreement("agree()", None if self._own else self.inner, None, self._skips)
         if self._agreed is not None or self._left is not None:
             return
         try:
@@ -549,7 +566,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
             self._agree(value)
         if self._agreed:
             assert self.inner is not None
-            self.inner.step()
+            self.inner.step() if self._own is None else self._own.step_number(self.steps + 1)
             self._return_masters()
         return self._sync.mix(None if self._blind else value)
 
@@ -658,7 +675,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         """All that the next step depends on, of this rank: every rank saves its own. Where copies
         are equal and keep nothing of their own (ddp, hsdp) one rank's state is all ranks'."""
         packed = self._pack()
-        if self.inner is not None and not isinstance(self._sync, Follower):
+        if self.inner is not self._own and not isinstance(self._sync, Follower):
             packed["inner"] = _saved.plain(self.inner)
         return packed
 
@@ -677,6 +694,9 @@ class Optimizer(Closing, torch.optim.Optimizer):
                 for name, k in arrays.items()}
             if place.rests:
                 state[place.index]["parameters"] = local(place.p).detach().to("cpu", torch.float32)
+            for name, to in state[place.index].items():
+                if self._own is not None and (name == "parameters" or name.startswith("optimizer.")):
+                    self._own.give(place.p, name, to)
         groups, i = [], 0
         for group in self.param_groups:
             n = len(group["params"])
@@ -692,7 +712,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         """Names and numbers of libweft's arrays that the next step depends on: not of those of its
         own optimizer where torch's steps."""
         return {name: k for k, name in enumerate(self._sync.states())
-                if self.inner is None or not name.startswith("optimizer.")}
+                if self.inner is self._own or not name.startswith("optimizer.")}
 
     _listens = True  # to autograd: gradients are taken as they are there
     _resumed = 0
@@ -711,11 +731,16 @@ class Optimizer(Closing, torch.optim.Optimizer):
             self._unpack(state_dict[_saved.OWN])
         else:
             self._take_over(state_dict)
-        if self.inner is not None:
+        if self.inner is not None and self._own is None:
             _saved.load_plain(self.inner, state_dict.get("inner", state_dict))
             self.param_groups = self.inner.param_groups
         else:
             self._take_groups(state_dict["param_groups"], "weft" in state_dict)
+        for place in self._places:
+            for name, k in self._arrays().items():
+                if self._own is not None and name.startswith("optimizer."):
+                    self._own.take(place.p, name, floats(self._sync.state(k, place.index),
+                                                         place.shape.numel()).view(place.shape))
         self._tell_node()
 
     def _take_groups(self, groups: list[dict[str, Any]], own: bool) -> None:
@@ -729,7 +754,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
 
     def _take_over(self, packed: dict[str, Any]) -> None:
         """A state that torch's own optimizer saved."""
-        if self.inner is not None:
+        if self.inner is not self._own:
             steps = _saved.steps_of(packed)
         else:
             arrays = self._arrays()
@@ -756,7 +781,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         rank, size = self._sync.seat()
         alike = self._equal_copies() and own["rank"] % self._shards == rank % self._shards
         given = [name for name in own["arrays"]
-                 if self.inner is None or not name.startswith("optimizer.")]
+                 if self.inner is self._own or not name.startswith("optimizer.")]
         if given != names or not (alike or (own["size"], own["rank"]) == (size, rank)):
             raise Error("format", f"the state was saved by rank {own['rank']} of {own['size']} "
                         f"with arrays {', '.join(own['arrays'])}; this is rank "
