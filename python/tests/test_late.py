@@ -103,15 +103,15 @@ def wrong(copies):
         made = came * 5
         del came
     found += ["up waits"] * (cost[0].waits > 0)
+    copies._up.synchronize()
+    found += ["up freed"] * (not torch.equal(made.cpu(), numbers * 5))
+    made = copies.up(numbers) * 7
+    found += ["up"] * (not torch.equal(made.cpu(), numbers * 7))
     kept = torch.zeros(5000, pin_memory=True)
     kept.copy_(numbers)
     went, event = copies.lent(kept)
     back = copies.down(x * 0, kept, event)
     found += ["up overwritten"] * (not torch.equal(back.host(), numbers * 0) or not torch.equal(went.cpu(), numbers))
-    copies._up.synchronize()
-    found += ["up freed"] * (not torch.equal(made.cpu(), numbers * 5))
-    made = copies.up(numbers) * 7
-    found += ["up"] * (not torch.equal(made.cpu(), numbers * 7))
     return found
 
 
