@@ -138,7 +138,7 @@ static bool somebody_trains(void) {
 static bool is_behind(const life *l) {
     int64_t newest = 0;
     for (int i = 0; i < n_lives; i++)
-        if (lives[i]->view > newest) newest = lives[i]->view;
+        if (lives[i]->newest > newest) newest = lives[i]->newest;
     return n_ends > 0 && l->view < newest;
 }
 

@@ -79,7 +79,7 @@ weft_status __wrap_wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
     weft_status status = __real_wefti_elastic_enter(ctx, mesh, out);
     life *l = w.current->owner->life;
     if (status == WEFT_OK) {
-        l->view = mesh->elastic->entered;
+        l->view = l->newest = mesh->elastic->entered;
         l->size = out->size;
     }
     if (status == WEFT_OK)
@@ -124,6 +124,7 @@ static weft_status train(member *m) {
     l->steps = l->first_step = weft_sync_steps(m->s);
     while (goal_step == 0 || weft_sync_steps(m->s) < goal_step) WEFT_TRY(one_step(m));
     l->training = false;
+    l->newest = m->mesh->elastic->view;
     bool mean = !the_plan.method->equal;
     if (mean) WEFT_TRY(weft_sync_average(m->s));
     check_end(l, sum_of(m->s), mean);

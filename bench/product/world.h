@@ -222,6 +222,7 @@ typedef struct life {
     bool joins;
     char from[400]; /* where it joins */
     int64_t steps, view, first_step;
+    int64_t newest;      /* view that it knows; view: the one of its steps */
     int size;            /* of its world at its last step */
     bool training, done; /* in the loop; it has ended well */
     bool ended, unseen;  /* unseen: nobody reports its end */

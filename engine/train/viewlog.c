@@ -35,6 +35,10 @@
 
 enum { CALM_STEPS = 16, EVENT_STEPS = 2, MAX_MISSED = 1 << 20 };
 
+/* Half of what is kept is dropped when it is more: what a lost writer had not written is much
+ * less (WEFTI_METRICS_ROOM). */
+enum { KEPT_BYTES = 16 << 20 };
+
 /* Where a line lies in `text`, and what it is. */
 typedef struct kept_line {
     int64_t begin, n_bytes;
@@ -44,7 +48,7 @@ typedef struct kept_line {
 } kept_line;
 
 struct wefti_viewlog {
-    wefti_buffer text; /* all lines that were made in this process */
+    wefti_buffer text; /* the last lines that were made in this process */
     kept_line *lines;  /* [n_lines] */
     int64_t n_lines;
     wefti_append file;
@@ -275,6 +279,20 @@ weft_status wefti_viewlog_gather(weft_ctx *ctx, wefti_viewlog *log, wefti_bootst
 
 /* --- lines --- */
 
+/* Drops the older half of the text. */
+static void drop_old(wefti_viewlog *log) {
+    int64_t from = 0, n = 0;
+    while (from < log->n_lines && log->lines[from].begin < log->text.n / 2) from++;
+    int64_t begin = from < log->n_lines ? log->lines[from].begin : log->text.n;
+    log->text.n -= begin;
+    memmove(log->text.bytes, log->text.bytes + begin, (size_t)log->text.n);
+    for (; from < log->n_lines; from++, n++) {
+        log->lines[n] = log->lines[from];
+        log->lines[n].begin -= begin;
+    }
+    log->n_lines = n;
+}
+
 /* Keeps the text from `begin` on as a line, and writes it if this process has the file
  * open. */
 static weft_status keep(weft_ctx *ctx, wefti_viewlog *log, const kept_line *line) {
@@ -284,7 +302,9 @@ static weft_status keep(weft_ctx *ctx, wefti_viewlog *log, const kept_line *line
     kept_line *last = &log->lines[log->n_lines++];
     *last = *line;
     last->n_bytes = log->text.n - line->begin;
-    return log->is_open ? append(ctx, log, last) : WEFT_OK;
+    weft_status status = log->is_open ? append(ctx, log, last) : WEFT_OK;
+    if (log->text.n > KEPT_BYTES) drop_old(log);
+    return status;
 }
 
 /* How many buckets that `sender` sent in a step no rank received in full. */
@@ -449,7 +469,7 @@ weft_status wefti_viewlog_plan(weft_ctx *ctx, wefti_viewlog *log,
     return WEFT_OK;
 }
 
-static weft_status put_view(weft_ctx *ctx, wefti_viewlog *log, wefti_view_line *line) {
+weft_status wefti_viewlog_put(weft_ctx *ctx, wefti_viewlog *log, wefti_view_line *line) {
     kept_line place = {.run = line->run, .view = line->view, .step = line->step};
     if (log->last.n_members > 0) {
         WEFT_TRY(
@@ -472,7 +492,7 @@ static weft_status put_next(weft_ctx *ctx, wefti_viewlog *log, bool has_steps) {
     line->time_s = wefti_unix_now_s();
     line->stall_s = has_steps && log->last.n_members > 0 ? stall_of(log) : NAN;
     WEFT_TRY(put_all_skips(ctx, log, line->step - 1));
-    weft_status status = put_view(ctx, log, line);
+    weft_status status = wefti_viewlog_put(ctx, log, line);
     WEFTI_FREE(ctx, line->lost, line->joined);
     line->lost = line->joined = NULL;
     WEFT_TRY(status);

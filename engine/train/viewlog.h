@@ -7,9 +7,9 @@
 #include "rank/bootstrap.h"
 #include "rank/guests.h"
 
-/* Makes the run's log of views (record/views.h): every process keeps all lines since it
- * joined, and the first rank of the world writes them. So a new first rank can add what
- * the lost one had not written. */
+/* Makes the run's log of views (record/views.h): every process keeps the last lines since it
+ * joined, 8 to 16 MB, and the first rank of the world writes them. So a new first rank can add
+ * what the lost one had not written. */
 typedef struct wefti_viewlog wefti_viewlog;
 
 weft_status wefti_viewlog_create(weft_ctx *ctx, wefti_viewlog **out) WEFT_CHECKED;
@@ -65,6 +65,10 @@ typedef struct wefti_viewlog_entry {
  * the step after the last one. */
 weft_status wefti_viewlog_plan(weft_ctx *ctx, wefti_viewlog *log,
                                const wefti_viewlog_entry *entry) WEFT_CHECKED;
+
+/* Adds this line to the chain. */
+weft_status wefti_viewlog_put(weft_ctx *ctx, wefti_viewlog *log,
+                              wefti_view_line *line) WEFT_CHECKED;
 
 /* The planned world begins its first step: writes its line, after the lines of messages that
  * did not count in the world before. If this process writes the folder, the lines are on the
