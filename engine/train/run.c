@@ -346,8 +346,7 @@ static weft_status admit(rank_thread *t, int64_t done) {
     wefti_rank *r = t->slot->state;
     bool guest = wefti_rank_is_guest(r);
     weft_status status = wefti_guests_end(r, done, &ends);
-    bool wrong = status == WEFT_ERR_NUMERIC; /* whatever changes meanwhile */
-    if (wrong || (status != WEFT_OK && !wefti_elastic_interrupted(t->slot->ctx, t->mesh)))
+    if (status != WEFT_OK && !wefti_elastic_interrupted(t->slot->ctx, t->mesh, status))
         return status;
     if (!ends || !guest) return WEFT_OK;
     t->run->prepared->bare = false;
@@ -381,7 +380,7 @@ static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
     weft_status status = admit(t, done);
     if (status == WEFT_OK) status = come_together(t, done);
     *whole = status == WEFT_OK;
-    if (*whole || !wefti_elastic_interrupted(t->slot->ctx, t->mesh)) return status;
+    if (!wefti_elastic_interrupted(t->slot->ctx, t->mesh, status)) return status;
     weft_ctx_clear(t->run->ctx);
     return WEFT_OK;
 }

@@ -59,7 +59,7 @@ weft_status wefti_loop_show(weft_ctx *ctx, wefti_bootstrap *members,
                                                cards->own, cards->n_bytes, cards->all);
     cards->heard = status == WEFT_OK;
     if (!cards->heard)
-        return wefti_elastic_interrupted(ctx, members->mesh) ? WEFT_OK : status;
+        return wefti_elastic_interrupted(ctx, members->mesh, status) ? WEFT_OK : status;
     read_cards(members->mesh, cards, W);
     if (have_all(cards, W)) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_PEER,
@@ -75,8 +75,7 @@ void wefti_loop_put_away(weft_ctx *ctx, wefti_loop_cards *cards) {
 /* --- the new world --- */
 
 weft_status wefti_loop_forgive(wefti_loop *l, weft_status status) {
-    bool waited = status == WEFT_ERR_PEER || status == WEFT_ERR_WIRE;
-    if (!waited || !wefti_elastic_interrupted(l->ctx, l->mesh)) return status;
+    if (!wefti_elastic_interrupted(l->ctx, l->mesh, status)) return status;
     weft_ctx_clear(l->rank_ctx);
     l->whole = false;
     return WEFT_OK;

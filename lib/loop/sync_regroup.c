@@ -205,8 +205,7 @@ weft_status wefti_sync_follow(weft_sync *s) {
 static weft_status average_anyhow(weft_sync *s) {
     bool have, changed;
     weft_status status = wefti_sync_average_once(s, &have);
-    while (status != WEFT_OK && s->elastic &&
-           wefti_elastic_interrupted(s->ctx, s->mesh)) {
+    while (s->elastic && wefti_elastic_interrupted(s->ctx, s->mesh, status)) {
         WEFT_TRY(wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed));
         if (!changed && have) return WEFT_OK;
         wefti_rank_restore(s->rank);

@@ -63,8 +63,7 @@ double *weft_sync_numbers(weft_sync *s, int *n) {
 weft_status weft_sync_rest(weft_sync *s) {
     WEFT_TRY(wefti_sync_check_rest(s, "saving"));
     weft_status status = wefti_rank_control_early(s->rank, s->step);
-    bool changed = status != WEFT_OK && s->elastic &&
-                   wefti_elastic_interrupted(s->ctx, s->mesh);
+    bool changed = s->elastic && wefti_elastic_interrupted(s->ctx, s->mesh, status);
     return changed ? WEFT_OK : status; /* the next world decides again */
 }
 

@@ -101,8 +101,9 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
 void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted);
 
 /* Whether a wait between steps failed because the world has changed; if so, the failure is
- * forgotten. */
-bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh);
+ * forgotten. What is no failure of a wait (WEFT_ERR_PEER, WEFT_ERR_WIRE) stands: wrong numbers
+ * or a file are no change of membership. */
+bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh, weft_status status);
 
 /* Between steps: what follows needs all members (true), or no longer does (false). A member
  * that has said its farewell in the meantime is then treated as lost. */

@@ -176,9 +176,10 @@ void wefti_elastic_gather(weft_mesh *mesh, bool gathers) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
-bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh) {
+bool wefti_elastic_interrupted(weft_ctx *ctx, weft_mesh *mesh, weft_status status) {
     wefti_elastic *e = mesh ? mesh->elastic : NULL;
-    if (!e || atomic_load(&mesh->world.poisoned)) return false;
+    bool waited = status == WEFT_ERR_PEER || status == WEFT_ERR_WIRE;
+    if (!e || !waited || atomic_load(&mesh->world.poisoned)) return false;
     pthread_mutex_lock(&mesh->lock);
     bool newer = e->view > e->entered;
     pthread_mutex_unlock(&mesh->lock);
