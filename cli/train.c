@@ -65,6 +65,7 @@ static void catch_signals(void) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGQUIT, &action, NULL);
     struct sigaction hangup;
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
         sigaction(SIGHUP, &action, NULL); /* nohup stays as it is */
@@ -131,14 +132,18 @@ static void start_plan(const view *v, const weft_run_summary *s) {
 
 static void show_run(const view *v, const weft_run_summary *s) {
     if (v->quiet || v->json) return;
-    char memory[32], rank[32], wire[32];
+    char memory[32], rank[32], wire[32], saved[32], time[32];
     bytes_text((double)s->memory_bytes, memory, sizeof memory);
     bytes_text((double)s->memory_rank_bytes, rank, sizeof rank);
     bytes_text((double)s->wire_bytes_per_step, wire, sizeof wire);
+    bytes_text((double)s->save_bytes, saved, sizeof saved);
     fprintf(stderr, "model    %s\ndata     %s\nmethod   %s\nmesh     %s\nbatch    %s\n",
             s->model, s->data, s->method, s->mesh, s->batch);
     fprintf(stderr, "expects  %s memory (%s per rank), %s per step on each node's wire\n",
             memory, rank, wire);
+    if (s->save_time_s > 0)
+        fprintf(stderr, "saves    %s every %s (run.save_time)\n", saved,
+                time_text(s->save_time_s, time, sizeof time));
     fprintf(stderr, "kernels  %s, %.0f GFLOP/s measured\n", s->kernels,
             s->gemm_flops / 1e9);
     if (s->first_step > 0)
@@ -442,7 +447,8 @@ const command command_train = {
         "--plan predicts before the run how long a step should take and puts this into "
         "plan.json for the report. During the run it prints the likely cause when "
         "prediction and measurement differ by more than 20 %.\n\n"
-        "Ctrl-C, SIGTERM or SIGHUP finishes the step, saves and exits 0; --resume "
+        "Ctrl-C, SIGTERM, SIGQUIT or SIGHUP finishes the step, saves and exits 0; "
+        "--resume "
         "continues "
         "with the same bits as if nothing had happened. A second Ctrl-C ends at "
         "once.\n\n"

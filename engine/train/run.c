@@ -52,6 +52,7 @@ typedef struct rank_thread {
     weft_mesh *mesh;   /* or NULL */
     wefti_node_meter meter;
     bool entered; /* in a world in which no step has begun yet */
+    wefti_save_clock clock;
 } rank_thread;
 
 static weft_status load_initial(rank_thread *t, const char *path) {
@@ -246,17 +247,24 @@ static weft_status read_status(rank_thread *t, int64_t step) {
         WEFT_TRY(tell_step(t, record, &agreed));
         control(t, t->counted, &agreed);
         t->stop_agreed |= agreed.stop > 0;
+        if (agreed.save > 0 && t->counted >= t->clock.due) /* asked after the last one */
+            t->clock.due = t->counted + 1 + t->run->prepared->job->status_lag;
     }
     return WEFT_OK;
 }
 
 static bool is_due(int64_t every, int64_t done) { return every > 0 && done % every == 0; }
 
+static bool save_is_due(const rank_thread *t, int64_t done) {
+    int64_t every = t->run->prepared->job->config->run.save_every;
+    return is_due(every, done) || done == t->clock.due;
+}
+
 /* Whether all ranks meet after `done` steps. */
 static bool is_pause(const rank_thread *t, int64_t done) {
     const weft_config *c = t->run->prepared->job->config;
     return t->stop_agreed || done == c->run.steps || is_due(c->run.eval_every, done) ||
-           is_due(c->run.save_every, done) || is_due(c->run.compare_every, done);
+           save_is_due(t, done) || is_due(c->run.compare_every, done);
 }
 
 /* A line of nodes.jsonl covers the steps between two pauses. */
@@ -277,8 +285,7 @@ static weft_status tell_nodes(rank_thread *t, int64_t done) {
 static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     const wefti_prepared *prepared = t->run->prepared;
     const weft_config *config = prepared->job->config;
-    bool last = done == config->run.steps,
-         save_due = is_due(config->run.save_every, done);
+    bool last = done == config->run.steps, save_due = save_is_due(t, done);
     if (last || save_due || stopping)
         WEFT_TRY(wefti_replicator_settle(t->slot->state->replicator));
     if (!prepared->on_text) return WEFT_OK;
@@ -292,7 +299,8 @@ static weft_status after_step(rank_thread *t, int64_t done, bool stopping) {
     bool eval_due = is_due(config->run.eval_every, done);
     if (last || (eval_due && !stopping)) WEFT_TRY(evaluate(t, done, last));
     if (!last && !save_due && !stopping) return WEFT_OK;
-    return wefti_saving_save(t->slot->state, t->run->prepared, done, last || stopping);
+    return wefti_saving_save(t->slot->state, t->run->prepared, &t->clock, done,
+                             last || stopping);
 }
 
 /* Ends all steps up to `done`: nothing that was sent in them is needed any more. With
@@ -307,10 +315,20 @@ static weft_status close_steps(rank_thread *t, int64_t done) {
     return WEFT_OK;
 }
 
+/* The first rank asks for a checkpoint when the clock says so. A request is for one world: a
+ * process that comes has not heard of it. */
+static void ask_to_save(rank_thread *t) {
+    wefti_rank *r = t->slot->state;
+    r->asks_save = leads(t) && t->run->prepared->on_text &&
+                   wefti_saving_is_late(&t->clock, t->run->prepared->job->config);
+    if (r->asks_save) t->clock.since_s = wefti_now_s();
+}
+
 /* One step, up to reading the status that is due. The next one begins where this one has settled,
  * so that waiting for the status, which is all that some ranks wait for, is in one of them. */
 static weft_status do_step(rank_thread *t, int64_t step, double *start_s) {
     wefti_tally tally;
+    ask_to_save(t);
     WEFT_TRY(wefti_guests_step(t->slot->state, t->mesh, step));
     WEFT_TRY(wefti_rank_step(t->slot->state, step));
     WEFT_TRY(wefti_rank_settle(t->slot->state, &tally));
@@ -412,6 +430,7 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     WEFT_TRY(wefti_regroup(t->slot->ctx, run->prepared, step, &t->slot->state, &world));
     give_hooks(t);
     t->entered = true;
+    t->clock.due = -1;
     wefti_node_meter_begin(&t->meter, t->slot->state);
     wefti_loop_tell(&world, run->prepared->job->R, words, sentence);
     if (leads(t)) tell_change(t, sentence);
@@ -519,7 +538,8 @@ static weft_status train_rank(rank_thread *t) {
 
 /* What fails in things that all ranks share says so in their context. */
 static weft_status rank_main(wefti_slot *slot) {
-    rank_thread t = {.run = slot->user, .slot = slot};
+    rank_thread t = {
+        .run = slot->user, .slot = slot, .clock = {wefti_now_s(), .due = -1}};
     t.mesh = t.run->prepared->bootstrap.mesh;
     weft_status status = train_rank(&t);
     if (status == WEFT_ERR_NUMERIC) status = wefti_wrong_end(slot->ctx, t.mesh);

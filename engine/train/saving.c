@@ -8,13 +8,14 @@
  * that holds the folder's lease writes either. */
 #include "train/saving.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "mesh/elastic.h"
 #include "train/regroup.h"
 
-enum { LAST_TRIES = 10 };
+enum { LAST_TRIES = 10, SHARE = 50 /* by the clock at most 1 / SHARE of the time */ };
 static const double between_tries_s = 1;
 
 weft_status wefti_saving_check(weft_ctx *ctx, wefti_prepared *p, bool look) {
@@ -68,7 +69,7 @@ static weft_status give_up(wefti_rank *r, int64_t step, const char *why) {
                          (long long)step, why);
 }
 
-weft_status wefti_saving_save(wefti_rank *r, wefti_prepared *p, int64_t step, bool last) {
+static weft_status save(wefti_rank *r, wefti_prepared *p, int64_t step, bool last) {
     char why[600];
     bool saved;
     for (int i = 0; i < (last ? LAST_TRIES : 1); i++) {
@@ -81,6 +82,35 @@ weft_status wefti_saving_save(wefti_rank *r, wefti_prepared *p, int64_t step, bo
     }
     if (last) return give_up(r, step, why);
     if (r->rank == 0) p->n_unsaved++, p->unsaved_step = step;
+    return WEFT_OK;
+}
+
+bool wefti_saving_is_late(const wefti_save_clock *clock, const weft_config *config) {
+    double least_s = SHARE * clock->took_s, time_s = config->run.save_time;
+    return time_s > 0 && wefti_now_s() - clock->since_s >= fmax(time_s, least_s);
+}
+
+static void tell_cost(const wefti_rank *r, const wefti_prepared *p,
+                      wefti_save_clock *clock) {
+    double time_s = p->job->config->run.save_time, took_s = clock->took_s;
+    if (r->rank != 0 || clock->told) return;
+    clock->told = true;
+    weft_ctx_log(
+        p->ctx, WEFT_LOG_INFO,
+        "saved after step %lld in %.2g s, %.2g %% of the time; again every %.3g s "
+        "(run.save_time%s)",
+        (long long)clock->due, took_s, 100 * took_s / fmax(time_s, SHARE * took_s),
+        fmax(time_s, SHARE * took_s),
+        SHARE * took_s > time_s ? ", and not above 2 %" : "");
+}
+
+weft_status wefti_saving_save(wefti_rank *r, wefti_prepared *p, wefti_save_clock *clock,
+                              int64_t step, bool last) {
+    double begun_s = wefti_now_s();
+    WEFT_TRY(save(r, p, step, last));
+    clock->since_s = wefti_now_s();
+    clock->took_s = clock->since_s - begun_s;
+    if (clock->due == step && !last) tell_cost(r, p, clock);
     return WEFT_OK;
 }
 

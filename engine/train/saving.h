@@ -10,11 +10,22 @@
  * (wefti_lease_check); membership then knows that the others went on without this process. */
 weft_status wefti_saving_check(weft_ctx *ctx, wefti_prepared *p, bool look) WEFT_CHECKED;
 
+/* When a checkpoint is due by the clock. Each rank has one: all note what was saved, the first
+ * one asks all with its status, so that they save after the same step. */
+typedef struct wefti_save_clock {
+    double since_s, took_s; /* of the last checkpoint, or request */
+    int64_t due;            /* steps done when it is saved; -1: not asked for */
+    bool told;
+} wefti_save_clock;
+
+/* Whether run.save_time has passed, and so much that saving takes 2 % of the time at most. */
+bool wefti_saving_is_late(const wefti_save_clock *clock, const weft_config *config);
+
 /* Saves a checkpoint. If it can not be written, that is said and forgotten, for the next one
  * is tried again; only the last one of a run is tried for a while, and is an error then.
  * Collective. */
-weft_status wefti_saving_save(wefti_rank *r, wefti_prepared *p, int64_t step,
-                              bool last) WEFT_CHECKED;
+weft_status wefti_saving_save(wefti_rank *r, wefti_prepared *p, wefti_save_clock *clock,
+                              int64_t step, bool last) WEFT_CHECKED;
 
 /* The first rank, at the end: says how many checkpoints are missing. */
 void wefti_saving_tell(const wefti_prepared *p);

@@ -62,6 +62,7 @@ typedef struct weft_config {
         int64_t compare_every; /* steps; 0 = never */
         bool tensorboard;
         const char *prometheus; /* a file; "": none */
+        double save_time;       /* seconds between two checkpoints; 0 = never by time */
     } run;
     struct {
         weft_texts path;

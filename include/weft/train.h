@@ -75,7 +75,9 @@ typedef struct weft_run_summary {
     double gemm_flops;           /* measured, all ranks together */
     int64_t first_step;          /* > 0 when resumed */
     int64_t
-        train_tokens; /* of the training text; 0 for pairs, images, generated tokens */
+        train_tokens;   /* of the training text; 0 for pairs, images, generated tokens */
+    int64_t save_bytes; /* predicted, of a checkpoint; 0: nothing is saved */
+    double save_time_s; /* run.save_time */
 } weft_run_summary;
 
 typedef struct weft_train_hooks {

@@ -272,6 +272,8 @@ const weft_config_key wefti_config_keys[] = {
      "tokens of one validation; 0 = all validation data"},
     {AT(run.save_every), INT, "steps", "0", ANY,
      "steps between two checkpoints; 0 = only at the end"},
+    {AT(run.save_time), NUMBER, "seconds", "600", ANY,
+     "time between two checkpoints, also without run.save_every; 0 = not by time"},
     {AT(run.keep), INT, "checkpoints", "3", ANY, "newest checkpoints to keep; 0 = all"},
     {AT(run.compare_every), INT, "steps", "100", ANY,
      "steps between two checks that equal replicas are still equal; 0 = never"},

@@ -108,7 +108,8 @@ static int64_t vocabulary(weft_ctx *ctx, const weft_config *config) {
 static int64_t checkpoints(const weft_config *config) {
     int64_t every = config->run.save_every, keep = config->run.keep;
     int64_t all = every > 0 ? config->run.steps / every + 1 : 1;
-    return keep > 0 && keep + 1 < all ? keep + 1 : all;
+    bool timed = config->run.save_time > 0 && config->run.steps > all;
+    return keep > 0 && (timed || keep + 1 < all) ? keep + 1 : all + timed;
 }
 
 static weft_status measure_needs(weft_ctx *ctx, const wefti_job *job,
@@ -120,9 +121,8 @@ static weft_status measure_needs(weft_ctx *ctx, const wefti_job *job,
         wefti_footprint f = wefti_job_footprint(job, a);
         wefti_arrangement_destroy(ctx, a);
         if (f.total > most) most = f.total;
-        saved += f.parameters + f.optimizer;
+        saved += wefti_job_saved_bytes(job, &f);
     }
-    if (!job->replicas_equal) saved *= job->R;
     facts->memory_needed_bytes = most * facts->process_ranks;
     facts->disk_needed_bytes = saved * checkpoints(job->config);
     return WEFT_OK;

@@ -132,3 +132,7 @@ wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangemen
               f.in_flight + f.activations + f.batch;
     return f;
 }
+
+int64_t wefti_job_saved_bytes(const wefti_job *job, const wefti_footprint *f) {
+    return (f->parameters + f->optimizer) * (job->replicas_equal ? 1 : job->R);
+}

@@ -222,3 +222,7 @@ typedef struct wefti_footprint {
 } wefti_footprint;
 
 wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangement *a);
+
+/* About how many bytes of a checkpoint are a rank's of one replica, and all replicas' if they
+ * differ. */
+int64_t wefti_job_saved_bytes(const wefti_job *job, const wefti_footprint *f);

@@ -13,9 +13,10 @@ typedef struct wefti_step_status {
     double met;      /* this rank has such an estimate */
     double counted;  /* ranks that are in the sum, and their sequences; neither is sent */
     double rows;
+    double save;     /* the first rank asks for a checkpoint; sent beside `stop` */
 } wefti_step_status;
 
-_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + 2 * sizeof(double),
+_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + 3 * sizeof(double),
                "job/job.h counts with it");
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
@@ -140,6 +141,7 @@ typedef struct wefti_rank {
     int64_t n_replica_messages;      /* and of the exchange groups, between steps */
     bool (*should_stop)(void *user); /* or NULL */
     void *stop_user;
+    bool asks_save; /* with the next status; the first rank's word counts */
 } wefti_rank;
 
 /* Allocates everything; after the first step nothing more is allocated. Takes `comms`,

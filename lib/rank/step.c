@@ -102,10 +102,13 @@ static unsigned char *sent_of(wefti_rank *r, int64_t step) {
     return r->sent_status[step % WEFTI_STATUS_SLOTS];
 }
 
+/* What is sent: 1 asks to stop, 2 to save. */
+enum { STOP = 1, SAVE = 2 };
+
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
     unsigned char *bytes = sent_of(r, step);
     wefti_put_f64(bytes, r->status.loss_sum);
-    wefti_put_f64(bytes + 8, r->status.stop);
+    wefti_put_f64(bytes + 8, r->status.stop + SAVE * r->status.save);
     wefti_put_f64(bytes + 16, r->status.distance);
     wefti_put_f64(bytes + 24, r->status.met);
     return wefti_comm_tell(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
@@ -115,6 +118,7 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
 static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
     r->status.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
+    r->status.save = r->asks_save;
     r->status.met = isnan(r->distance) ? 0 : 1;
     r->status.distance = r->status.met > 0 ? r->distance : 0;
     WEFT_TRY(wefti_rank_check_loss(r));
@@ -137,7 +141,9 @@ static void add_status(void *user, int peer, const void *bytes) {
     const reading *to = user;
     const unsigned char *said = bytes;
     wefti_step_status *agreed = to->agreed;
-    agreed->stop += wefti_get_f64(said + 8);
+    double asks = wefti_get_f64(said + 8);
+    agreed->stop += asks == STOP || asks == STOP + SAVE;
+    if (peer == 0) agreed->save = asks == SAVE || asks == STOP + SAVE;
     if (!takes_part(to->rank, peer, to->step)) return;
     agreed->counted++;
     agreed->rows += (double)wefti_job_rows(to->rank->job, peer / to->rank->job->S);

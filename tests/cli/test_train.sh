@@ -219,7 +219,7 @@ paste -d' ' losses.json losses.json.parsed |
 long=("${tiny[@]}" "${mesh[@]}" method=flexdemo data.path=text.txt run.steps=40 run.eval_every=10)
 expect 0 "$weft" train "${long[@]}" --folder whole --quiet
 cp out whole.out
-for signal in TERM HUP INT; do
+for signal in TERM HUP QUIT INT; do
     folder=stopped.$signal
     set -m # or a child in the background would ignore SIGINT
     "$weft" train "${long[@]}" --folder "$folder" --json mesh.link=100Mbit,40ms >steps 2>err \

@@ -103,6 +103,36 @@ static void a_delayed_run_resumes_to_the_same_bits(void **state) {
     stop_after = 5;
 }
 
+/* The clock decides when, and no number depends on it; steps in which the status comes late. */
+static void a_run_is_saved_by_time(void **state) {
+    static const char *const methods[][3] = {
+        {"method=hsdp", "mesh.ranks_per_node=2", "1"},
+        {"method=async-demo", "mesh.nodes=2", "9"},
+        {"method=dadam", "mixer.consensus_bound=1e-3", "9"}};
+    part.stop_after = rest.stop_after = 0;
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        char file[128];
+        const char *const *m = methods[i];
+        train(&whole, "whole", false,
+              KEYS("mesh.nodes=2", m[0], m[1], "run.save_time=0"));
+        assert_trained(&whole);
+        train(&part, "part", false,
+              KEYS("mesh.nodes=2", m[0], m[1], "run.save_time=1e-9", "run.keep=0"));
+        assert_trained(&part);
+        assert_memory_equal(part.loss, whole.loss, sizeof part.loss[0] * 12);
+        assert_same_file("whole/" LAST "/model.safetensors",
+                         "part/" LAST "/model.safetensors");
+        snprintf(file, sizeof file, "part/checkpoints/step-%08d/index.json", atoi(m[2]));
+        assert_int_equal(access(file, F_OK), 0);
+        assert_ok(NULL, wefti_file_remove_tree(NULL, "part/" LAST));
+        train(&rest, "part", true, KEYS("mesh.nodes=2", m[0], m[1], "run.save_time=0"));
+        assert_trained(&rest);
+        assert_in_range(rest.first_step, atoi(m[2]), 11);
+        assert_same_file("whole/" LAST "/model.safetensors",
+                         "part/" LAST "/model.safetensors");
+    }
+}
+
 /* Same numbers in another order of summation, as in test_meshes.c. */
 static void full_resumes_on_another_mesh_to_within_rounding(void **state) {
     train(&whole, "whole", false, KEYS("method=hsdp"));
@@ -366,6 +396,7 @@ static void a_killed_run_resumes_to_the_same_bits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stopped_run_resumes_to_the_same_bits),
+        cmocka_unit_test(a_run_is_saved_by_time),
         cmocka_unit_test(a_delayed_run_resumes_to_the_same_bits),
         cmocka_unit_test(full_resumes_on_another_mesh_to_within_rounding),
         cmocka_unit_test(demo_resumes_on_another_number_of_nodes),
