@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A file of text as a sequence of documents.
  *
- *     text     the file is one document
+ *     text     the file is one document, or several with <|endoftext|> between them
  *     lines    {"text": "..", ..} newline: the string of one field is a document
  *     table    RFC 4180: fields between commas (tabs in .tsv), "in quotes" a field may hold
  *              commas, newlines and "" for a quote; the first record names the columns
@@ -57,6 +57,7 @@ typedef struct reader {
     const wefti_fields *fields;
     wefti_document_sink sink;
     void *user;
+    int matched;         /* bytes of the mark that the text read so far ends with */
     int64_t line;        /* where the current record begins, from 1 */
     wefti_buffer record; /* lines: the line; table: the field that is being read */
     /* of tables only */
@@ -82,6 +83,48 @@ static weft_status put(reader *r, wefti_buffer *buffer, const char *bytes, int64
                              (long long)r->line, RECORD_BYTES);
     wefti_buffer_put(r->ctx, buffer, bytes, n);
     return buffer->status;
+}
+
+/* -- plain text -- */
+
+static const char mark[] = "<|endoftext|>"; /* its first byte is in no other place */
+enum { MARK_BYTES = sizeof mark - 1 };
+
+static weft_status give(reader *r, const char *text, int64_t n) {
+    return n > 0 ? r->sink(r->ctx, r->user, text, n, false) : WEFT_OK;
+}
+
+/* Goes on with a mark that has begun; *used: bytes of the text that are part of it. */
+static weft_status match(reader *r, const char *text, int64_t n, int64_t *used) {
+    for (*used = 0; *used < n && r->matched < MARK_BYTES; ++*used, r->matched++)
+        if (text[*used] != mark[r->matched]) break;
+    if (*used == n && r->matched < MARK_BYTES) return WEFT_OK;
+    int matched = r->matched;
+    r->matched = 0;
+    if (matched == MARK_BYTES) return r->sink(r->ctx, r->user, "", 0, true);
+    return give(r, mark, matched);
+}
+
+static weft_status take_text(reader *r, const char *text, int64_t n) {
+    int64_t at = 0, used;
+    while (r->matched > 0 && n > 0) {
+        WEFT_TRY(match(r, text, n, &used));
+        text += used, n -= used;
+    }
+    while (at < n) {
+        const char *begin = memchr(text + at, mark[0], (size_t)(n - at));
+        int64_t left = begin ? text + n - begin : 0,
+                seen = left < MARK_BYTES ? left : MARK_BYTES;
+        at = n - left;
+        if (left > 0 && memcmp(begin, mark, (size_t)seen) != 0) {
+            at++;
+            continue;
+        }
+        WEFT_TRY(give(r, text, at));
+        WEFT_TRY(match(r, text + at, left, &used));
+        text += at + used, n -= at + used, at = 0;
+    }
+    return give(r, text, n);
 }
 
 /* -- lines -- */
@@ -276,12 +319,13 @@ static weft_status take(reader *r, wefti_text_layout layout, const char *text,
                         int64_t n) {
     if (layout == WEFTI_TEXT_LINES) return take_lines(r, text, n);
     if (layout == WEFTI_TEXT_TABLE) return take_table(r, text, n);
-    return r->sink(r->ctx, r->user, text, n, false);
+    return take_text(r, text, n);
 }
 
 static weft_status end(reader *r, wefti_text_layout layout) {
     if (layout == WEFTI_TEXT_LINES) return end_lines(r);
     if (layout == WEFTI_TEXT_TABLE) return end_table(r);
+    WEFT_TRY(give(r, mark, r->matched));
     return r->sink(r->ctx, r->user, "", 0, true);
 }
 

@@ -5,7 +5,8 @@
 
 /* How a file holds its documents; follows from its name, packed (.gz, .zst) or not. */
 typedef enum wefti_text_layout {
-    WEFTI_TEXT_PLAIN, /* the file is one document: .txt, .md and every other name */
+    WEFTI_TEXT_PLAIN, /* .txt, .md and every other name: one document, or several with
+                         <|endoftext|> between two */
     WEFTI_TEXT_LINES, /* a JSON object on each line: .jsonl, .ndjson */
     WEFTI_TEXT_TABLE  /* a record on each line, the first one names columns: .csv, .tsv */
 } wefti_text_layout;

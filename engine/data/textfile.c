@@ -27,6 +27,8 @@ typedef struct encoder {
     int64_t document; /* bytes of the current document so far */
     int64_t done;     /* bytes of text taken in all */
     bool at_end;      /* all is read */
+    bool ended;       /* the next text is another document's */
+    int64_t n_ended;  /* documents before the last one */
     char last;        /* the last byte of the current document */
 } encoder;
 
@@ -84,7 +86,9 @@ static weft_status append(encoder *e, const char *text, int64_t n) {
 static weft_status end_document(encoder *e) {
     int64_t n = e->document;
     e->document = 0;
-    if (!e->how->ends || n == 0) return WEFT_OK;
+    e->ended = false;
+    if (n == 0) return WEFT_OK;
+    e->n_ended++;
     if (weft_tokenizer_end(e->how->tokenizer) < 0 && e->last != '\n')
         WEFT_TRY(append(e, "\n", 1));
     WEFT_TRY(wefti_reserve(e->ctx, &e->ends, &e->ends_capacity, e->n_ends, 1,
@@ -97,11 +101,13 @@ static weft_status take(weft_ctx *ctx, void *user, const char *text, int64_t n,
                         bool ends) {
     encoder *e = user;
     (void)ctx;
+    if (e->ended && n > 0) WEFT_TRY(end_document(e));
     WEFT_TRY(append(e, text, n));
     e->document += n;
     e->done += n;
     if (n > 0) e->last = text[n - 1];
-    return ends ? end_document(e) : WEFT_OK;
+    e->ended |= ends;
+    return WEFT_OK;
 }
 
 static weft_status encode_all(encoder *e, const char *path) {
@@ -112,6 +118,10 @@ static weft_status encode_all(encoder *e, const char *path) {
     WEFT_TRY(wefti_documents_read(e->ctx, path, &e->how->fields, take, e));
     if (e->done == 0)
         return weft_ctx_fail(e->ctx, WEFT_ERR_FORMAT, "%s is empty, expected text", path);
+    if (!e->how->ends && e->n_ended > 0)
+        weft_ctx_log(e->ctx, WEFT_LOG_INFO, "%s: <|endoftext|> ends %lld documents", path,
+                     (long long)e->n_ended);
+    if (e->how->ends) WEFT_TRY(end_document(e));
     e->at_end = true;
     return pass_on(e, e->n);
 }

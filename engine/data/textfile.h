@@ -11,9 +11,8 @@ typedef struct wefti_encoding {
     wefti_fields fields;
     int threads;         /* below 1: one */
     int64_t chunk_bytes; /* text in memory at a time; 0: chosen */
-    bool
-        ends; /* documents are told apart: the end token follows each one, or a newline if
-                  the tokenizer has none. Else the texts are one. */
+    bool ends; /* the end token, or a newline if the tokenizer has none, follows the last
+                  document of a file as it follows the others */
 } wefti_encoding;
 
 /* Takes the next ids of a file. */

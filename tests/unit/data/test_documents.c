@@ -174,7 +174,8 @@ static void binary_files_are_named(void **state) {
     } cases[] = {{"\x89PNG\r\n\x1A\n", 8, "a PNG picture"},
                  {"\xFF\xD8\xFF\xE0", 4, "a JPEG picture"},
                  {"PK\3\4", 4, "a ZIP archive"},
-                 {"PAR1", 4, "a Parquet table"},
+                 {"PAR1", 4, "a Parquet table (python examples/tables.py FILE"},
+                 {"\xFF\xFF\xFF\xFF", 4, "an Arrow stream"},
                  {"\x7F"
                   "ELF",
                   4, "a program or library"},
@@ -273,6 +274,36 @@ static void documents_are_told_apart(void **state) {
     assert_memory_equal(found.ids, newlines.ids, (size_t)found.n * sizeof *found.ids);
     weft_tokenizer_destroy(ctx, t);
     weft_tokenizer_destroy(ctx, bytes);
+}
+
+/* The mark of GPT-2's corpora separates documents, wherever the pieces of a file end. */
+static void a_plain_text_may_hold_several_documents(void **state) {
+    weft_ctx *ctx = *state;
+    enum { PIECE = 1 << 18 };
+    static char text[PIECE + 64], expected[PIECE + 64];
+    put_text(ctx, "mark.txt",
+             "one<|endoftext|>\ntwo <|end of<|endoftext|>a<b<|endoftext");
+    assert_documents(ctx, "mark.txt", NULL, "one|\ntwo <|end of|a<b<|endoftext|");
+    for (int at = PIECE - 14; at <= PIECE + 1; at++) {
+        memset(text, 'x', sizeof text);
+        snprintf(text + at, 32, "<|endoftext|>y<");
+        memset(expected, 'x', sizeof expected);
+        snprintf(expected + at, 32, "|y<|");
+        put_text(ctx, "mark.txt", text);
+        assert_documents(ctx, "mark.txt", NULL, expected);
+    }
+    list found = {.n = 0}, wanted = {.n = 0};
+    weft_tokenizer *t = trained(ctx);
+    wefti_encoding how = {.tokenizer = t, .chunk_bytes = 10};
+    put_text(ctx, "mark.txt",
+             "<|endoftext|>the warp<|endoftext|><|endoftext|>weft thread");
+    assert_ok(ctx, wefti_encode_file(ctx, &how, "mark.txt", collect, &found));
+    append_encoded(ctx, t, "the warp", &wanted);
+    wanted.ids[wanted.n++] = weft_tokenizer_end(t);
+    append_encoded(ctx, t, "weft thread", &wanted);
+    assert_int_equal(found.n, wanted.n);
+    assert_memory_equal(found.ids, wanted.ids, (size_t)found.n * sizeof *found.ids);
+    weft_tokenizer_destroy(ctx, t);
 }
 
 static void read_all(const wefti_source *s, list *l) {
@@ -425,6 +456,7 @@ int main(void) {
         claim(packed_lines_are_lines),
         claim(binary_files_are_named),
         claim(shards_that_are_archives_are_named),
+        claim(a_plain_text_may_hold_several_documents),
         claim(documents_are_told_apart),
         claim(folders_are_walked),
         claim(many_ids_go_to_a_file),
