@@ -67,8 +67,9 @@ static bool holds_keys(const char *path) {
 
 /* What is neither a known name nor a file of keys is data; it is told once. */
 static kind kind_of_file(weft_ctx *ctx, const char *operand) {
-    static const char *const texts[] = {".txt", ".md",  ".jsonl", ".ndjson", ".csv",
-                                        ".tsv", ".bin", ".gz",    ".zst",    NULL};
+    static const char *const texts[] = {".txt", ".md",      ".jsonl", ".ndjson",
+                                        ".csv", ".tsv",     ".bin",   ".gz",
+                                        ".zst", ".parquet", ".arrow", NULL};
     static const char *const yamls[] = {".yaml", ".yml", NULL};
     if (ends_as(operand, texts)) return DATA;
     if (ends_as(operand, yamls) || holds_keys(operand)) return RUN_FILE;

@@ -97,8 +97,10 @@ static weft_status add_file(weft_ctx *ctx, wefti_source *s, const char *path,
     return WEFT_OK;
 }
 
+/* Tables are refused by name when they are opened: a corpus is not left out without a word. */
 static bool is_data(const char *name) {
-    return ends_in(name, ".bin") || wefti_text_layout_known(name);
+    return ends_in(name, ".bin") || ends_in(name, ".parquet") ||
+           ends_in(name, ".arrow") || wefti_text_layout_known(name);
 }
 
 weft_status wefti_source_files(weft_ctx *ctx, const char *path, wefti_walk *files) {
@@ -168,8 +170,7 @@ weft_status wefti_source_text(weft_ctx *ctx, const char *path, const wefti_field
     return status;
 }
 
-/* Documents are told apart where there may be several of them: one plain text is one
- * sequence, as it always was. */
+/* A text alone goes on from its last token to nothing; other files are followed by more. */
 weft_status wefti_source_open(weft_ctx *ctx, wefti_source *s, const char *path,
                               const wefti_source_wish *wish) {
     wefti_walk files = {0};

@@ -10,8 +10,10 @@
  * of a tied embedding, if it really is one. */
 #include "train/initial.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "model/adapted.h"
@@ -126,6 +128,27 @@ static weft_status check_all(weft_ctx *ctx, const wefti_weights *w,
                              (long long)model->config.layers);
     }
     return WEFT_OK;
+}
+
+static bool holds(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX &&
+           access(path, F_OK) == 0;
+}
+
+weft_status wefti_initial_absent(weft_ctx *ctx, const char *folder) {
+    if (holds(folder, "pytorch_model.bin") ||
+        holds(folder, "pytorch_model.bin.index.json"))
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FILE,
+            "%s has its weights in pytorch_model.bin, expected safetensors; python -c "
+            "\"from transformers import AutoModelForCausalLM as m; p = '%s'; "
+            "m.from_pretrained(p, torch_dtype='auto').save_pretrained(p)\" writes them",
+            folder, folder);
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                         "%s holds no complete checkpoint (checkpoints/step-*) and no "
+                         "model.safetensors or model.safetensors.index.json",
+                         folder);
 }
 
 weft_status wefti_initial_open(weft_ctx *ctx, const char *folder, const weft_model *model,

@@ -4,6 +4,9 @@
 #include "checkpoint/weights.h"
 #include "model/model.h"
 
+/* Fails: the folder has no checkpoint and no weights that weft reads. */
+weft_status wefti_initial_absent(weft_ctx *ctx, const char *folder) WEFT_CHECKED;
+
 /* Opens the tensors of a model folder for a model: all of its parameters must be there in
  * their shapes, and no other tensor that a model would compute with. [out] *out owned by
  * the caller (wefti_weights_close); NULL on failure. */

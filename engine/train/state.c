@@ -688,12 +688,7 @@ weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
     if (access(path, F_OK) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "there is no folder %s", path);
     WEFT_TRY(wefti_state_find(ctx, path, false, &saved, folder));
-    if (saved.step < 0)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_FILE,
-            "%s holds no complete checkpoint (checkpoints/step-*) and no "
-            "model.safetensors or model.safetensors.index.json",
-            path);
+    if (saved.step < 0) return wefti_initial_absent(ctx, path);
     *step = saved.step;
     return WEFT_OK;
 }

@@ -19,6 +19,8 @@ typedef struct mark {
 #define MARK(at, bytes, name)                                                            \
     { at, sizeof(bytes) - 1, bytes, name }
 
+#define TABLES "(python examples/tables.py FILE > lines.jsonl writes it as text)"
+
 static const mark marks[] = {
     MARK(0, "\x89PNG\r\n\x1A\n", "a PNG picture"),
     MARK(0, "\xFF\xD8\xFF", "a JPEG picture"),
@@ -48,8 +50,9 @@ static const mark marks[] = {
          "data packed by lz4 (unpack it, or pack it by gzip or zstd)"),
     MARK(0, "\x1F\x8B", "data packed by gzip"),
     MARK(0, "\x28\xB5\x2F\xFD", "data packed by zstd"),
-    MARK(0, "PAR1", "a Parquet table (write it as .jsonl or .csv)"),
-    MARK(0, "ARROW1", "an Arrow table (write it as .jsonl or .csv)"),
+    MARK(0, "PAR1", "a Parquet table " TABLES),
+    MARK(0, "ARROW1", "an Arrow table " TABLES),
+    MARK(0, "\xFF\xFF\xFF\xFF", "an Arrow stream " TABLES),
     MARK(0, "Obj\1", "an Avro table (write it as .jsonl or .csv)"),
     MARK(0, "\x89HDF\r\n\x1A\n", "an HDF5 file"),
     MARK(0, "SQLite format 3\0", "an SQLite data base"),

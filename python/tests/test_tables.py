@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+"""examples/tables.py writes what weft reads, from each kind of table."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+import pyarrow.parquet  # noqa: E402
+
+PROGRAM = pathlib.Path(__file__).parents[2] / "examples/tables.py"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream"])
+def test_a_table_becomes_lines(tmp_path, kind):
+    texts = ["one\ntwo", "\u00e9", "", None, "end"]
+    table = pa.table({"id": [1, 2, 3, 4, 5], "body": texts})
+    name = tmp_path / f"a.{'parquet' if kind == 'parquet' else 'arrow'}"
+    if kind == "parquet":
+        pa.parquet.write_table(table, name)
+    else:
+        with {"file": pa.ipc.new_file, "stream": pa.ipc.new_stream}[kind](str(name), table.schema) as writer:
+            writer.write_table(table)
+    done = subprocess.run([sys.executable, PROGRAM, name], env={**os.environ, "COLUMN": "body"}, check=True,
+                          capture_output=True, text=True)
+    assert [json.loads(line)["text"] for line in done.stdout.splitlines()] == ["one\ntwo", "\u00e9", "end"]
