@@ -31,6 +31,15 @@ weft_ctx *program_context(void) {
     return ctx;
 }
 
+int say_json(json_t *value) {
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    json_decref(value);
+    if (!text) return usage_error("no memory left for the answer");
+    puts(text);
+    free(text);
+    return CODE_OK;
+}
+
 int code_of(weft_status status) {
     switch (status) {
     case WEFT_OK: return CODE_OK;

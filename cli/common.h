@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <jansson.h>
+
 #include <weft/config.h>
 #include <weft/ctx.h>
 #include <weft/mesh.h>
@@ -47,6 +49,9 @@ int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code);
 /* Reads whole files one after another. [out] *text for free(); *n its bytes. */
 weft_status read_files(weft_ctx *ctx, char *const *paths, int n_paths, char **text,
                        int64_t *n) WEFT_CHECKED;
+
+/* Prints an object or a list as one line and takes it; NULL is what memory was missing for. */
+int say_json(json_t *value);
 
 /* The configuration key of that name, or NULL. */
 const weft_config_key *key_of(const char *name);

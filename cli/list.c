@@ -35,6 +35,10 @@ enum { N_TOPICS = sizeof topics / sizeof topics[0] };
 
 static const char *const topic_words[] = {TOPICS(TOPIC_WORD) NULL};
 
+static const flag flags[] = {
+    {"--json", NULL, "one JSON object: lists of name and meaning", NULL},
+    {NULL, NULL, NULL, NULL}};
+
 extern const command command_list;
 
 static void print_choices(const weft_config_key *key, const char *margin) {
@@ -55,6 +59,29 @@ static void print_topic(int topic, const char *margin) {
     print_choices(key_of(topics[topic].key), margin);
 }
 
+static void add_kind(json_t *list, const char *name, const char *meaning) {
+    json_array_append_new(list,
+                          json_pack("{s:s, s:s}", "name", name, "meaning", meaning));
+}
+
+static json_t *list_choices(const weft_config_key *key) {
+    json_t *list = json_array();
+    const char *name, *summary;
+    bool models = strcmp(key->name, "model.kind") == 0;
+    for (int i = 0; models && (name = weft_model_kind(i, &summary)); i++)
+        add_kind(list, name, summary);
+    for (const weft_choice *c = key->choices; !models && c->name; c++)
+        add_kind(list, c->name, c->doc);
+    return list;
+}
+
+static int print_all_json(void) {
+    json_t *all = json_object();
+    for (int i = 0; i < N_TOPICS; i++)
+        json_object_set_new(all, topics[i].topic, list_choices(key_of(topics[i].key)));
+    return say_json(all);
+}
+
 static void print_all(void) {
     for (int i = 0; i < N_TOPICS; i++) {
         if (i > 0 && strcmp(topics[i].key, topics[i - 1].key) == 0) continue;
@@ -68,17 +95,21 @@ static int run(int argc, char **argv) {
     int code = args_parse(&command_list, argc, argv, &a);
     if (code == CODE_OK) code = args_expect(&a, 0, 1);
     if (code != CODE_OK) return code;
+    bool json = args_has(&a, "--json");
     if (a.n_operands == 0) {
+        if (json) return print_all_json();
         print_all();
         return CODE_OK;
     }
     for (int i = 0; i < N_TOPICS; i++)
         if (strcmp(a.operands[0], topics[i].topic) == 0) {
+            if (json) return say_json(list_choices(key_of(topics[i].key)));
             print_topic(i, "");
             return CODE_OK;
         }
     const weft_config_key *key = key_of(a.operands[0]);
     if (key && key->choices) {
+        if (json) return say_json(list_choices(key));
         print_choices(key, "");
         return CODE_OK;
     }
@@ -92,10 +123,11 @@ static int run(int argc, char **argv) {
 const command command_list = {
     .name = "list",
     .summary = "print the kinds there are of models, methods, optimizers, ...",
-    .usage = "[TOPIC | KEY]",
+    .usage = "[TOPIC | KEY] [--json]",
     .help = "Prints each kind and what it is; without a topic, all topics with the "
             "configuration key that chooses among them. A configuration key with "
             "choices, such as elastic.partition, is a topic as well.",
+    .flags = flags,
     .words = topic_words,
     .run = run,
 };

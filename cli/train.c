@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <weft/doctor.h>
 #include <weft/plan.h>
@@ -406,6 +407,48 @@ static int replay(const args *a, const char *folder) {
     return code;
 }
 
+static bool has_run(const char *folder) {
+    char path[PATH_MAX];
+    struct stat info;
+    snprintf(path, sizeof path, "%.4000s/metrics.jsonl", folder);
+    return stat(path, &info) == 0 && info.st_size > 0;
+}
+
+/* Whether the command line names the folder: by its key, its flag, or a file in it. */
+static bool names_folder(const args *a, const char *folder) {
+    static const char key[] = "run.folder=";
+    char path[PATH_MAX];
+    struct stat info, own = {0};
+    bool named = args_has(a, "--folder");
+    snprintf(path, sizeof path, "%.4000s/config.yaml", folder);
+    if (stat(path, &own) != 0) own.st_ino = 0;
+    for (int i = 0; i < a->n_operands && !named; i++) {
+        const char *word = a->operands[i];
+        snprintf(path, sizeof path, "%.4000s/config.yaml", word);
+        bool same = stat(word, &info) == 0 && own.st_ino && info.st_ino == own.st_ino &&
+                    info.st_dev == own.st_dev;
+        named = same || stat(path, &info) == 0 || strncmp(word, key, sizeof key - 1) == 0;
+    }
+    return named;
+}
+
+/* A folder that the command line does not name gets a number: runs/weft, runs/weft-2, ... A new
+ * run takes the first one that is free, --resume the last one that is not. */
+static weft_status number_folder(weft_ctx *ctx, const args *a, weft_config *config) {
+    char base[4000], next[4096], text[4200];
+    snprintf(base, sizeof base, "%s", config->run.folder);
+    if (!has_run(base) || names_folder(a, base)) return WEFT_OK;
+    snprintf(text, sizeof text, "run.folder=%s", base);
+    for (int i = 2;; i++) {
+        snprintf(next, sizeof next, "%s-%d", base, i);
+        if (!has_run(next)) break;
+        snprintf(text, sizeof text, "run.folder=%s", next);
+    }
+    if (!args_has(a, "--resume")) snprintf(text, sizeof text, "run.folder=%s", next);
+    WEFT_TRY(weft_config_set(ctx, config, text));
+    return weft_config_finish(ctx, config);
+}
+
 static int run(int argc, char **argv) {
     args a;
     int code = args_parse(&command_train, argc, argv, &a);
@@ -425,6 +468,7 @@ static int run(int argc, char **argv) {
     weft_status status = mesh_of_args(ctx, &a, &mesh);
     if (mesh && weft_mesh_look(mesh)->rank > 0) weft_ctx_set_sink(ctx, NULL, NULL);
     if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
+    if (status == WEFT_OK && !mesh) status = number_folder(ctx, &a, config);
     if (status == WEFT_OK) status = train(ctx, &a, mesh, config);
     if (status != WEFT_OK && mesh) comeback_try(&again, ctx, mesh, should_stop);
     code = leave_mesh(ctx, mesh, status, CODE_OK);

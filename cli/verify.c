@@ -6,6 +6,9 @@
 
 #include "common.h"
 
+static const flag flags[] = {{"--json", NULL, "one JSON object per run", NULL},
+                             {NULL, NULL, NULL, NULL}};
+
 extern const command command_verify;
 
 enum { MAX_RUNS = 64 };
@@ -18,6 +21,11 @@ static void print_item(void *user, const weft_verify_item *item) {
            plain_text(item->sentence, sentence, sizeof sentence));
 }
 
+static void keep_item(void *user, const weft_verify_item *item) {
+    json_array_append_new(user, json_pack("{s:s, s:b, s:s}", "name", item->name, "whole",
+                                          item->whole, "sentence", item->sentence));
+}
+
 static int run(int argc, char **argv) {
     args a;
     int code = args_parse(&command_verify, argc, argv, &a), all_damaged = 0;
@@ -28,13 +36,19 @@ static int run(int argc, char **argv) {
     for (int i = 0; i < a.n_operands && code == CODE_OK; i++) {
         int n_damaged;
         char shown[PATH_MAX];
-        printf("%s\n", plain_text(a.operands[i], shown, sizeof shown));
-        weft_status status = weft_verify_run(ctx, a.operands[i], print_item, NULL,
-                                             &n_damaged);
+        json_t *items = args_has(&a, "--json") ? json_array() : NULL;
+        plain_text(a.operands[i], shown, sizeof shown);
+        if (!items) printf("%s\n", shown);
+        weft_status status = weft_verify_run(
+            ctx, a.operands[i], items ? keep_item : print_item, items, &n_damaged);
         if (status != WEFT_OK)
             code = program_fail(ctx, status);
         else
             all_damaged += n_damaged;
+        if (code == CODE_OK && items)
+            code = say_json(json_pack("{s:s, s:i, s:O}", "run", shown, "damaged",
+                                      n_damaged, "parts", items));
+        json_decref(items);
     }
     weft_ctx_destroy(ctx);
     if (code == CODE_OK && all_damaged > 0) return CODE_FAILED;
@@ -44,10 +58,11 @@ static int run(int argc, char **argv) {
 const command command_verify = {
     .name = "verify",
     .summary = "check that all files of a run folder are intact",
-    .usage = "RUN [RUN ...]",
+    .usage = "RUN [RUN ...] [--json]",
     .help = "Reads the configuration, every line of the metrics and every byte of every "
             "checkpoint, compares the hashes, and says for each part whether it is "
             "intact. Changes nothing. Exits with 1 if something is damaged; weft train "
             "--resume continues from the newest intact checkpoint.",
+    .flags = flags,
     .run = run,
 };

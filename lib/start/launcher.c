@@ -57,6 +57,11 @@ static weft_status check_unknown(weft_ctx *ctx) {
             "number, from 0 on; unset WORLD_SIZE to train in this "
             "process alone",
             count_in("WORLD_SIZE"));
+    if (getenv("RANK") && !getenv("WORLD_SIZE"))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "RANK=%s is set, but not WORLD_SIZE; expected the number of "
+                             "processes; unset RANK to train in this process alone",
+                             getenv("RANK"));
     int tasks = count_in("SLURM_STEP_NUM_TASKS");
     if (tasks > 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

@@ -152,6 +152,22 @@ refuses "demo holds a run already; continue it with --resume or name another run
 (cd demo && find . -type f -exec cksum {} + | sort) >after
 same before after
 
+# -- a folder that nobody names gets a number; --resume takes the last one
+mkdir numbered && (
+    cd numbered || exit 1
+    short=("${tiny[@]}" data.path=../text.txt --quiet)
+    for n in "" -2 -3; do
+        expect 0 "$weft" train "${short[@]}" run.steps=2
+        grep -qx "run folder       runs/weft$n" out || fail "number '$n': $(cat out)"
+    done
+    expect 0 "$weft" train "${short[@]}" run.steps=3 --resume
+    grep -qx "run folder       runs/weft-3" out || fail "resumed: $(cat out)"
+    expect 0 "$weft" train runs/weft-2/config.yaml --quiet run.steps=4 --resume
+    grep -qx "run folder       runs/weft-2" out || fail "resumed by its file: $(cat out)"
+    expect 0 "$weft" train runs/weft --quiet run.steps=5 --resume
+    grep -qx "run folder       runs/weft" out || fail "resumed by its folder: $(cat out)"
+) || exit 1
+
 # -- evaluation
 cp trained out
 evaluates demo

@@ -18,6 +18,21 @@ grep -qE '^  ok       checkpoints/step-00000004 +every byte as it was written$' 
 grep -qE '^  ok       checkpoints/step-00000008 ' out || fail "checkpoint: $(cat out)"
 grep -qE '^  ok       records +views, lines and checkpoints agree$' out || fail "records: $(cat out)"
 ! grep -q DAMAGED out || fail "damaged: $(cat out)"
+expect 0 "$weft" verify run --json
+python3 -c 'import json
+a = json.load(open("out"))
+assert a["run"] == "run" and a["damaged"] == 0 and all(p["whole"] for p in a["parts"])' || fail "--json: $(cat out)"
+expect 0 "$weft" config run --json
+python3 -c 'import json
+a = json.load(open("out"))
+assert a["run"]["save_every"] == 4 and a["data"]["path"] == ["text.txt"] and a["method"] == "none"
+assert a["model"]["tied"] in ("auto", True) and a["run"]["tensorboard"] in (True, False)' || fail "--json: $(cat out)"
+expect 0 "$weft" list methods --json
+python3 -c 'import json
+assert {"name", "meaning"} == set(json.load(open("out"))[0])' || fail "--json: $(cat out)"
+expect 0 "$weft" list --json
+python3 -c 'import json
+assert {"models", "methods", "optimizers"} < set(json.load(open("out")))' || fail "--json: $(cat out)"
 
 # one changed byte of each file of a checkpoint is found and its checkpoint named
 files=0
