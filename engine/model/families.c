@@ -112,6 +112,32 @@ static const wefti_traits olmo3 = {
     LLAMA_PLACES,
 };
 
+static const wefti_traits gemma = {
+    .model_type = "gemma",
+    .architecture = "GemmaForCausalLM",
+    .activation = WEFTI_CURVE_GEGLU,
+    .gain_plus_one = true,
+    .scaled_embedding = true,
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS,
+    .norm_eps = 1e-6,
+    .json_norm_eps = 1e-6,
+    .rope_theta = 10000,
+    .names = BEFORE,
+    LLAMA_PLACES,
+};
+
+static const wefti_traits seed_oss = {
+    .model_type = "seed_oss",
+    .architecture = "SeedOssForCausalLM",
+    .o_without_bias = true,
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS,
+    .norm_eps = 1e-6,
+    .json_norm_eps = 1e-6,
+    .rope_theta = 10000,
+    .names = BEFORE,
+    LLAMA_PLACES,
+};
+
 static const wefti_traits gemma2 = {
     .model_type = "gemma2",
     .architecture = "Gemma2ForCausalLM",
@@ -482,6 +508,15 @@ const wefti_model_ops wefti_model_olmo2 = {
 const wefti_model_ops wefti_model_olmo3 = {
     KIND(olmo3, "olmo3", "OLMo 3: as olmo2, most layers with a sliding window (2025)"),
     .qk_norm = true,
+};
+const wefti_model_ops wefti_model_gemma = {
+    KIND(gemma, "gemma", "Gemma: as llama, GeGLU, gains of 1 + weight (2024)"),
+    .tied = true,
+};
+const wefti_model_ops wefti_model_seed_oss = {
+    KIND(seed_oss, "seed_oss",
+         "Seed-OSS: as llama, biases of q, k and v, wide heads (2025)"),
+    .attention_bias = true,
 };
 const wefti_model_ops wefti_model_gemma2 = {
     KIND(gemma2, "gemma2",

@@ -218,12 +218,25 @@ typedef struct family {
 } family;
 
 static const family families[] = {
-    {"llama", read_gated},      {"mistral", read_gated}, {"mixtral", read_gated},
-    {"qwen2", read_gated},      {"qwen3", read_gated},   {"gemma", read_gated},
-    {"gemma2", read_gated},     {"olmo2", read_gated},   {"gemma3_text", read_gated},
-    {"weft-llama", read_gated}, {"phi3", read_gated},    {"gpt2", read_plain},
-    {"opt", read_plain},        {"bert", read_plain},    {"roberta", read_plain},
-    {"gpt_neox", read_plain},   {"vit", read_vit},       {"t5", read_t5},
+    {"llama", read_gated},
+    {"mistral", read_gated},
+    {"mixtral", read_gated},
+    {"qwen2", read_gated},
+    {"qwen3", read_gated},
+    {"gemma", read_gated},
+    {"gemma2", read_gated},
+    {"olmo2", read_gated},
+    {"gemma3_text", read_gated},
+    {"weft-llama", read_gated},
+    {"seed_oss", read_gated},
+    {"phi3", read_gated},
+    {"gpt2", read_plain},
+    {"opt", read_plain},
+    {"bert", read_plain},
+    {"roberta", read_plain},
+    {"gpt_neox", read_plain},
+    {"vit", read_vit},
+    {"t5", read_t5},
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 

@@ -10,12 +10,13 @@ def value(number, i):
     return ((i * i * 31 + i * 7919 + number * 104729) % 2003 - 1001) / 1001
 
 
-def fill(parameters, units):
+def fill(parameters, units, gain=1):
+    """`gain`: what norms multiply by beside their noise; 0 where 1 is added to it."""
     for number, name in enumerate(n for unit in units for n in unit):
         p = parameters[name]
         v = torch.tensor([value(number, i) for i in range(p.numel())])
         matrix = p.dim() >= 2
-        v = 0.35 * v if matrix else 0.1 * v + (0 if name.endswith("bias") else 1)
+        v = 0.35 * v if matrix else 0.1 * v + (0 if name.endswith("bias") else gain)
         p.data = v.float().double().reshape(p.shape)
 
 

@@ -3,8 +3,8 @@
 Face's classes compute them in float64. Needs torch and transformers (made with 2.4.1 and
 4.51.3)."""
 import torch
-from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
-                          Olmo2Config, Olmo2ForCausalLM)
+from transformers import (GemmaConfig, GemmaForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
+                          Olmo2Config, Olmo2ForCausalLM, SeedOssConfig, SeedOssForCausalLM)
 
 from golden import fill, print_row
 
@@ -30,18 +30,25 @@ def llama(kind, kv_heads, tied):
     config, model, norms = {
         "llama": (LlamaConfig, LlamaForCausalLM,
                   ["input_layernorm", "post_attention_layernorm"]),
+        "gemma": (GemmaConfig, GemmaForCausalLM,
+                  ["input_layernorm", "post_attention_layernorm"]),
+        "seed_oss": (SeedOssConfig, SeedOssForCausalLM,
+                     ["input_layernorm", "post_attention_layernorm"]),
         "olmo2": (Olmo2Config, Olmo2ForCausalLM,
                   ["post_attention_layernorm", "post_feedforward_layernorm"])}[kind]
     model = model(config(
         vocab_size=V, hidden_size=C, intermediate_size=F, num_hidden_layers=L,
         num_attention_heads=H, num_key_value_heads=kv_heads,
         max_position_embeddings=CONTEXT, rms_norm_eps=1e-5, rope_theta=1000.0,
+        head_dim=C // H, attention_dropout=0, **({"residual_dropout": 0} if kind == "seed_oss" else {}),
         tie_word_embeddings=tied, pad_token_id=None, bos_token_id=None, eos_token_id=None))
     block = [norms[0]] + [f"self_attn.{x}_proj" for x in "qkvo"]
     block += [norms[1]] + [f"mlp.{x}_proj" for x in ("gate", "up", "down")]
     block += ["self_attn.q_norm", "self_attn.k_norm"] if kind == "olmo2" else []
     units = [["model.embed_tokens.weight"]]
-    units += [[f"model.layers.{i}.{name}.weight" for name in block] for i in range(L)]
+    biases = [f"self_attn.{x}_proj.bias" for x in "qkv"] if kind == "seed_oss" else []
+    units += [[f"model.layers.{i}.{name}" for name in [f"{n}.weight" for n in block] + biases]
+              for i in range(L)]
     return model, units + [["model.norm.weight"] + ([] if tied else ["lm_head.weight"])]
 
 
@@ -49,7 +56,7 @@ def row(kind, tied, kv_heads):
     model, units = gpt2(tied) if kind == "gpt2" else llama(kind, kv_heads, tied)
     model = model.double().train()
     parameters = dict(model.named_parameters())
-    fill(parameters, units)
+    fill(parameters, units, 0 if kind == "gemma" else 1)
     tokens = torch.tensor([(n * n * 7 + n * 3 + 5) % V for n in range(B * T)])
     targets = torch.tensor([(n * n + n * 5 + 2) % V for n in range(B * T)])
     targets[2] = -100
@@ -58,5 +65,5 @@ def row(kind, tied, kv_heads):
 
 
 for each in [("gpt2", True, 4), ("gpt2", False, 4), ("llama", True, 2),
-             ("llama", False, 4), ("olmo2", True, 1), ("olmo2", False, 4)]:
+             ("llama", False, 4), ("olmo2", True, 1), ("olmo2", False, 4), ("gemma", True, 1), ("seed_oss", False, 2)]:
     row(*each)

@@ -54,6 +54,18 @@ static const golden table[] = {
      176.543085,
      {67.4625881, 91.0520147, 40.9371463, 33.7979931},
      -16.3356843},
+    {"gemma",
+     true,
+     1,
+     162.568631,
+     {52.4486154, 45.1820037, 28.0802199, 9.93590712},
+     -27.2322724},
+    {"seed_oss",
+     false,
+     2,
+     169.743506,
+     {81.488536, 107.546455, 41.7523325, 33.1052442},
+     18.322931},
 };
 
 /* Ten roundings to float in a chain, of numbers whose errors a softmax may multiply by
@@ -86,18 +98,20 @@ static void loss_and_gradients_are_those_of_hugging_face(void **state) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const golden *want = &table[i];
         bool gpt2 = strcmp(want->kind, "gpt2") == 0;
-        const weft_model_config config = {.struct_size = sizeof config,
-                                          .kind = want->kind,
-                                          .vocab = V,
-                                          .context = CONTEXT,
-                                          .layers = L,
-                                          .width = C,
-                                          .heads = H,
-                                          .kv_heads = want->kv_heads,
-                                          .ffn = F,
-                                          .tied = want->tied,
-                                          .norm_eps = 1e-5,
-                                          .rope_theta = gpt2 ? 0 : 1000};
+        const weft_model_config config = {
+            .struct_size = sizeof config,
+            .kind = want->kind,
+            .vocab = V,
+            .context = CONTEXT,
+            .layers = L,
+            .width = C,
+            .heads = H,
+            .kv_heads = want->kv_heads,
+            .ffn = F,
+            .tied = want->tied,
+            .attention_bias = strcmp(want->kind, "seed_oss") == 0,
+            .norm_eps = 1e-5,
+            .rope_theta = gpt2 ? 0 : 1000};
         net n;
         net_open(&n, &config, B, T);
         n.grad_scale = 1;

@@ -128,6 +128,9 @@ static void what_is_written_is_read_back(void **state) {
         SMALL("gemma2", .window = 4, .window_period = 2, .attention_cap = 50,
               .logit_cap = 30, .query_scale = 144, .tied = true),
         SMALL("gemma3", .window = 4, .rope_local_theta = 10000, .query_scale = 168),
+        SMALL("gemma", .head_dim = 6, .tied = true),
+        SMALL("seed_oss", .head_dim = 6, .attention_bias = true),
+        SMALL("seed_oss", .tied = true),
         SMALL("gemma2", .window = 4, .window_period = 2),
         SMALL("gemma3", .window = 4),
         SMALL("olmo3", .rope_scaling = "linear factor=2"),
@@ -288,8 +291,8 @@ static void broken_files_are_refused_with_the_line(void **state) {
 }
 
 #define OF_TYPES                                                                         \
-    "gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma2, gemma3_text, phi3, "      \
-    "gpt_neox, opt, t5, vit, or weft-llama"
+    "gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma, gemma2, gemma3_text, "     \
+    "phi3, gpt_neox, opt, seed_oss, t5, vit, or weft-llama"
 
 static void unknown_types_are_refused(void **state) {
     assert_refused(*state, "{\"model_type\": \"bert\"}",

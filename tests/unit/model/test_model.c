@@ -58,8 +58,8 @@ static void assert_refused(weft_ctx *ctx, weft_model_config config,
     } while (0)
 
 #define KINDS                                                                            \
-    "gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma2, gemma3, phi3, gpt_neox, " \
-    "opt, t5, vit"
+    "gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma, gemma2, gemma3, phi3, "    \
+    "gpt_neox, opt, seed_oss, t5, vit"
 
 static void what_a_kind_does_not_know_is_refused(void **state) {
     REFUSE(llama, window, 5, "model.window is set, but a llama has none");
@@ -244,14 +244,14 @@ static void flop_count_is_six_per_matrix_element_and_attention(void **state) {
 
 static void kinds_are_listed_in_order_and_end(void **state) {
     static const char *const expected[] = {
-        "gpt2",   "llama",  "mistral", "qwen2",    "qwen3", "olmo2", "olmo3",
-        "gemma2", "gemma3", "phi3",    "gpt_neox", "opt",   "t5",    "vit"};
-    for (int i = 0; i < 14; i++) {
+        "gpt2",   "llama",  "mistral", "qwen2",    "qwen3", "olmo2",    "olmo3", "gemma",
+        "gemma2", "gemma3", "phi3",    "gpt_neox", "opt",   "seed_oss", "t5",    "vit"};
+    for (int i = 0; i < 16; i++) {
         const char *summary = NULL;
         assert_string_equal(weft_model_kind(i, &summary), expected[i]);
         assert_true(summary && strlen(summary) > 0);
     }
-    assert_null(weft_model_kind(14, NULL));
+    assert_null(weft_model_kind(16, NULL));
     assert_null(weft_model_kind(-1, NULL));
 }
 
