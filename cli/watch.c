@@ -64,12 +64,18 @@ static void catch_signals(void) {
     sigaction(SIGTERM, &action, NULL);
 }
 
-static int check_folders(const watched *w) {
+/* A run that is started a moment later is waited for. */
+static int check_folders(const watched *w, bool waits) {
     struct stat info;
     for (int i = 0; i < w->n; i++) {
-        if (stat(w->folders[i], &info) != 0)
+        for (bool told = false; stat(w->folders[i], &info) != 0; told = true) {
+            if (waits && errno == ENOENT && !told)
+                fprintf(stderr, "waiting for the run folder %s\n", w->folders[i]);
+            if (waits && errno == ENOENT && watch_sleep(w->every_s)) continue;
+            if (asked_to_end) return CODE_OK;
             return usage_error("could not open the run folder %s: %s", w->folders[i],
                                strerror(errno));
+        }
         if (!S_ISDIR(info.st_mode))
             return usage_error("%s is a file, expected a run folder", w->folders[i]);
     }
@@ -90,11 +96,11 @@ static int run(int argc, char **argv) {
         code = usage_error("--port is of the page, --text shows none");
     if (code != CODE_OK) return code;
     for (; w.n < a.n_operands; w.n++) w.folders[w.n] = a.operands[w.n];
-    code = check_folders(&w);
-    if (code != CODE_OK) return code;
+    catch_signals();
+    code = check_folders(&w, !args_has(&a, "--once"));
+    if (code != CODE_OK || asked_to_end) return code;
     w.ctx = program_context();
     if (!w.ctx) return CODE_USAGE;
-    catch_signals();
     code = args_has(&a, "--text") ? watch_text(&w, args_has(&a, "--once"))
                                   : watch_serve(&w, (int)port);
     weft_ctx_destroy(w.ctx);

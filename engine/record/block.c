@@ -94,6 +94,7 @@ static double steps_of(const wefti_rows *steps) {
 
 static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run) {
     const wefti_rows *s = &run->steps, *e = &run->evaluations;
+    double sent = wefti_column_total(s, WEFTI_WIRE_OUT);
     const named values[] = {
         {"steps", steps_of(s)},
         {"elapsed_s", wefti_column_last(s, WEFTI_ELAPSED)},
@@ -113,11 +114,11 @@ static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run) 
         {"compute_s", wefti_column_mean(s, WEFTI_COMPUTE)},
         {"exchange_s", wefti_column_mean(s, WEFTI_EXCHANGE)},
         {"wait_s", wefti_column_mean(s, WEFTI_WAIT)},
-        {"hidden_share", wefti_run_hidden_share(run)},
+        {"hidden_share", sent == 0 ? NAN : wefti_run_hidden_share(run)},
         {"wire_bytes_out", wefti_column_mean(s, WEFTI_WIRE_OUT)},
         {"wire_bytes_in", wefti_column_mean(s, WEFTI_WIRE_IN)},
         {"local_bytes_out", wefti_column_mean(s, WEFTI_LOCAL_OUT)},
-        {"wire_total", wefti_column_total(s, WEFTI_WIRE_OUT)},
+        {"wire_total", sent},
         {"participation", wefti_column_mean(s, WEFTI_PARTICIPATION)}};
     put_numbers(ctx, out, values, sizeof values / sizeof values[0]);
 }

@@ -95,7 +95,7 @@ async function oneRun() {
     log.click();
     claim('one run: a logarithmic axis',
         p.page.querySelector('[data-chart=wire]').textContent.includes('per step, logarithmic'));
-    claim('one run: the title', p.page.title === 'one · weft', p.page.title);
+    claim('one run: the title', p.page.title === 'one · flexdemo, 2 nodes, 100Mbit · weft', p.page.title);
     const step = p.page.querySelector('[data-chart=loss]').innerHTML;
     for (const x of ['time', 'bytes']) {
         await p.go(`#x=${x}`);
@@ -210,7 +210,10 @@ async function threeRuns() {
         'three runs: Shift and click shows one alone', [0, 1, 2].map(i => curves(i) > 0), [false, false, true]);
     await p.go('#off=0,1,2');
     same('three runs: all off', [p.facts().curves, p.facts().errors], ['0', '0']);
-    await p.go('#only=1');
+    await p.go('#equal=1');
+    claim('three runs: the equal ones too',
+        [...p.page.querySelectorAll('.settings tbody tr')].filter(r => !r.hidden).length > 2);
+    await p.go('');
     same('three runs: only differences',
         [...p.page.querySelectorAll('.settings tbody tr')].filter(r => !r.hidden).length, 2);
     for (const [theme, paper] of [['light', 'rgb(244, 245, 247)'], ['dark', 'rgb(16, 18, 22)']]) {
@@ -239,7 +242,7 @@ async function phone() {
 
 async function strange() {
     for (const [file, words] of [['empty.html', '0 steps.'], ['begun.html', '1 step.'],
-             ['evaluated.html', '0 steps. The validation loss is 5.000'], ['lone.html', '20 steps.'],
+             ['evaluated.html', '0 steps. The validation loss is 5.000'], ['lone.html', '20 of 40 steps.'],
              ['nan.html', 'In 20 of them the loss is not a finite number']]) {
         const p = await open(file, 900), text = p.page.querySelector('header p').textContent;
         claim(`${file} says what it is`, text.includes(words), text);

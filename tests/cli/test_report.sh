@@ -57,6 +57,7 @@ echo '{"step":1,"loss":4.5,"tokens":5,"step_s":0.1}' >begun/metrics.jsonl
 echo '{"step":0,"validation_loss":5}' >evaluated/metrics.jsonl
 awk 'BEGIN {for (i = 1; i <= 50; i++) printf "{\"step\":%d,\"loss\":%s,\"tokens\":5}\n", i, (i > 30 ? "null" : 5 - i / 20)}' >nan/metrics.jsonl
 awk 'BEGIN {for (i = 1; i <= 20; i++) printf "{\"step\":%d,\"loss\":4}\n", i}' >lone/metrics.jsonl
+printf 'run:\n  steps: 40\n' >lone/config.yaml
 metrics 100000 2000000 >long/metrics.jsonl
 hostile=$'<img src=x onerror=top.pwned=1>"\'&\x01<!--<script>'
 mkdir "$hostile"

@@ -23,7 +23,14 @@ printf 'method: flexdemo\nrun:\n  steps: 400\n' >run/config.yaml
 
 # bad input
 refuses "an argument is missing, expected: weft watch RUN [RUN ...] [--port N | --text]" "$weft" watch
-refuses "could not open the run folder none: No such file or directory" "$weft" watch none
+refuses "could not open the run folder none: No such file or directory" "$weft" watch none --text --once
+"$weft" watch later --text --every 0.1 >out 2>err &
+for ((i = 0; i < 300; i++)); do grep -q . err && break || sleep 0.1; done
+grep -qx "waiting for the run folder later" err || fail "no waiting: $(cat err)"
+cp -r run before && mv before later
+for ((i = 0; i < 300; i++)); do grep -q . out && break || sleep 0.1; done
+kill $! && wait $! || fail "watch of a folder that came: code $?"
+grep -q '^later  flexdemo   step 50/400' out || fail "it came: $(cat out err)"
 refuses "run/config.yaml is a file, expected a run folder" "$weft" watch run/config.yaml
 refuses "--once goes with --text" "$weft" watch run --once
 refuses "--port is of the page, --text shows none" "$weft" watch run --text --port 1

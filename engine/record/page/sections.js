@@ -5,9 +5,12 @@
 
 /* ---- head ---- */
 
-function sentence(run) {
-    const s = run.summary, parts = [`${s.steps} step${s.steps === 1 ? '' : 's'}` +
-        (drawable(s.elapsed_s) ? ` in ${short(s.elapsed_s, 'time')}` : '')];
+function sentence(run, live) {
+    const s = run.summary, all = Number(settingsOf(run.config || '').get('run.steps')),
+          left = all - Math.max(0, ...column(run.steps, 'step'));
+    const parts = [`${s.steps} ${left > 0 ? `of ${all} ` : ''}step${s.steps === 1 && !(left > 0) ? '' : 's'}` +
+        (drawable(s.elapsed_s) ? ` in ${short(s.elapsed_s, 'time')}` : '') +
+        (live && left > 0 && s.median_step_s > 0 ? `, ${short(left * s.median_step_s, 'time')} left` : '')];
     if (drawable(s.validation_loss)) {
         let text = `The validation loss is ${short(s.validation_loss)} nats per token`;
         if (drawable(s.bigram_loss))
@@ -20,14 +23,24 @@ function sentence(run) {
     return parts.join('. ') + '.';
 }
 
+/* "llama 6 x 384, flexdemo, 2 nodes, 100Mbit,10ms", as far as the configuration says it. */
+function subject(run) {
+    const key = settingsOf(run.config || ''), nodes = key.get('mesh.nodes'), link = key.get('mesh.link');
+    const size = key.has('model.layers') ? ` ${key.get('model.layers')} x ${key.get('model.width')}` : '';
+    return [key.has('model.kind') ? key.get('model.kind') + size : '', key.get('method'),
+        nodes ? `${nodes} node${nodes === '1' ? '' : 's'}` : '',
+        link && link !== 'none' ? link.replace(/"/g, '') : ''].filter(Boolean).join(', ');
+}
+
 function headOf(data) {
     const one = data.runs.length === 1, title = one ? data.runs[0].name : `${data.runs.length} runs compared`;
-    document.title = `${title} · weft`;
+    document.title = [title, one ? subject(data.runs[0]) : '', 'weft'].filter(Boolean).join(' · ');
     const words =
-        one ? sentence(data.runs[0]) : 'Switch a run off by its button; Shift and click shows it alone.';
+        one ? sentence(data.runs[0], data.refresh_s > 0) : 'Switch a run off by its button; Shift and click shows it alone.';
     const themes = choice('Colours', [['auto', 'auto'], ['light', 'light'], ['dark', 'dark']],
         () => state.theme, theme => change({theme}));
-    return make('header', {class: 'top'}, make('div', {}, make('h1', {}, title), make('p', {}, words)),
+    return make('header', {class: 'top'}, make('div', {}, make('h1', {}, title), make('p', {}, words),
+            one && subject(data.runs[0]) ? make('p', {class: 'subject'}, subject(data.runs[0])) : null),
         make('div', {class: 'themes'}, themes));
 }
 
@@ -63,7 +76,9 @@ function tilesOf(run) {
         tile('Wire per step', short(s.wire_bytes_out, 'bytes'), `${short(s.wire_total, 'bytes')} in all`),
         s.participation < 1 ? tile('Participation', short(s.participation, 'share'), 'ranks whose rows counted')
                             : null,
-        tile('Exchange hidden', short(s.hidden_share, 'share'), `${short(s.wait_s, 'time')} exposed`),
+        drawable(s.hidden_share)
+            ? tile('Exchange hidden', short(s.hidden_share, 'share'), `${short(s.wait_s, 'time')} exposed`)
+            : null,
         drawable(s.memory_rank_bytes)
             ? tile('Memory of a rank', short(s.memory_rank_bytes, 'bytes'),
                 `${short(s.memory_bytes, 'bytes')} the process at most`)
@@ -660,7 +675,7 @@ function configCard(data) {
     const differs = key => settings.some(s => s.get(key) !== settings[0].get(key)),
           n = keys.filter(differs).length;
     const only =
-        several(data) ? pressable('only differences', () => state.only, on => change({only: on})) : null;
+        several(data) ? pressable('equal ones too', () => state.equal, on => change({equal: on})) : null;
     const c = card('config', 'Configuration',
         several(data) ? `${n} of ${keys.length} settings differ` : `${keys.length} settings`, only, true);
     const ordered = [...keys.filter(differs), ...keys.filter(k => !differs(k))];
@@ -674,7 +689,7 @@ function configCard(data) {
                       : null,
         make('tbody', {}, rows));
     painters.push(
-        () => rows.forEach((row, i) => { row.hidden = several(data) && state.only && !differs(ordered[i]); }));
+        () => rows.forEach((row, i) => { row.hidden = several(data) && !state.equal && !differs(ordered[i]); }));
     const box = several(data)
         ? make('div', {class: 'table'}, table)
         : make('details', {}, make('summary', {}, 'all keys'), make('div', {class: 'table'}, table));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the reader chose, kept in the address behind '#':
  *
- *     #x=time&off=1,2&hide=loss.training&theme=dark&log=wire&whole=1&only=1&zoom=0.01-0.05
+ *     #x=time&off=1,2&hide=loss.training&theme=dark&log=wire&whole=1&equal=1&zoom=0.01-0.05
  *
  *     change({x: 'time'})  ->  state  ->  the address, and all painters are called
  */
@@ -13,7 +13,7 @@ const state = {
     log: new Map(),
     theme: 'auto',
     whole: false,
-    only: false,
+    equal: false,
     zoom: null,
     line: 0
 };
@@ -29,7 +29,7 @@ function readHash() {
     state.log = new Map(list('log').map(id => [id.replace(/^-/, ''), !id.startsWith('-')]));
     state.theme = ['light', 'dark'].includes(given.get('theme')) ? given.get('theme') : 'auto';
     state.whole = given.get('whole') === '1';
-    state.only = given.get('only') === '1';
+    state.equal = given.get('equal') === '1';
     state.line = Number(given.get('line')) || 0;
     const zoom = (given.get('zoom') || '').split('-').map(Number);
     state.zoom = zoom.length === 2 && zoom[0] < zoom[1] ? {from: zoom[0], to: zoom[1]} : null;
@@ -44,7 +44,7 @@ function writeHash() {
     put('log', [...s.log].map(([id, on]) => (on ? '' : '-') + id).join(','));
     put('theme', s.theme === 'auto' ? '' : s.theme);
     put('whole', s.whole ? '1' : '');
-    put('only', s.only ? '1' : '');
+    put('equal', s.equal ? '1' : '');
     put('line', s.line ? String(s.line) : '');
     put('zoom', s.zoom ? `${s.zoom.from.toPrecision(6)}-${s.zoom.to.toPrecision(6)}` : '');
     try {
