@@ -615,7 +615,20 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     return status;
 }
 
+/* A folder alone, where a run with method=auto has decided. [out] *told: it was shown. */
+static weft_status show_decision(weft_ctx *ctx, const args *a, bool *told) {
+    char *text;
+    *told = false;
+    if (a->n_operands != 1 || a->n_given > 0) return WEFT_OK;
+    WEFT_TRY(weft_decision_text(ctx, a->operands[0], &text));
+    *told = text != NULL;
+    if (text) printf("%s", text);
+    weft_free(ctx, text);
+    return WEFT_OK;
+}
+
 static int run(int argc, char **argv) {
+    bool told;
     args a;
     request r = {.a = &a,
                  .options.struct_size = sizeof r.options,
@@ -625,7 +638,8 @@ static int run(int argc, char **argv) {
     if (code != CODE_OK) return code;
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_USAGE;
-    weft_status status = plan(ctx, &r);
+    weft_status status = show_decision(ctx, &a, &told);
+    if (status == WEFT_OK && !told) status = plan(ctx, &r);
     code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
     weft_cluster_destroy(ctx, r.cluster);
     weft_config_destroy(ctx, r.run);
@@ -636,13 +650,14 @@ static int run(int argc, char **argv) {
 const command command_plan = {
     .name = "plan",
     .summary = "predict which method makes a run faster on several machines, if any does",
-    .usage = "[run.yaml] [key=value ...] [--cluster FILE | facts] [flags]",
+    .usage = "[run.yaml | RUN] [key=value ...] [--cluster FILE | facts] [flags]",
     .help =
         "Predicts the run with each method on one node and on several, and says how much "
         "a second machine helps, with which method. Nothing is trained. Facts on the "
         "command line override those of --cluster.\n\n"
         "Methods are compared by the time to a loss. Keys of replicator and mixer hold "
-        "only for the run as it is ('own keys'), those of optimizer for its method.",
+        "only for the run as it is ('own keys'), those of optimizer for its method. "
+        "RUN: what auto decided.",
     .examples =
         "plan --parameters 124M --nodes 2 --link 1Gbit,1ms --measured \"1 node: 0.9 s\"\n"
         "plan --hf MODEL --nodes 4 --accelerator A100 --link 10Gbit,50us --lora 16",

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <weft/doctor.h>
 #include <weft/plan.h>
@@ -83,7 +84,10 @@ enum { RECENT = 50 };
 typedef struct view {
     bool json, quiet;
     weft_ctx *ctx;
-    weft_watch *watch; /* NULL without --plan */
+    weft_watch
+        *watch; /* NULL without --plan; owned, like what a decision is compared with */
+    const weft_config *config;
+    bool decides; /* method=auto on several nodes */
     int64_t train_tokens, step_tokens;
     double losses[RECENT]; /* of the last steps, in a ring */
     int64_t n_losses;
@@ -121,12 +125,28 @@ static void show_plan(const view *v, const weft_run_summary *s) {
                 count_text((double)s->parameters, real, sizeof real));
 }
 
+/* The run is compared with what its method was expected to do on the measured cluster. */
+static weft_status watch_decision(view *v, const char *folder) {
+    char path[PATH_MAX];
+    weft_cluster *cluster;
+    snprintf(path, sizeof path, "%s/cluster.yaml", folder);
+    if (!v->decides || access(path, R_OK) != 0) return WEFT_OK;
+    WEFT_TRY(weft_cluster_load(v->ctx, path, &cluster));
+    weft_status status = weft_watch_create(v->ctx, v->config, cluster, &v->watch);
+    weft_cluster_destroy(v->ctx, cluster);
+    return status;
+}
+
 /* Starts the comparison with the plan. If plan.json cannot be written the run continues
  * without it. */
-static void start_plan(const view *v, const weft_run_summary *s) {
-    if (!v->watch) return;
-    show_plan(v, s);
-    if (weft_watch_write(v->ctx, v->watch, s->folder) == WEFT_OK) return;
+static void start_plan(view *v, const weft_run_summary *s) {
+    weft_status status = watch_decision(v, s->folder);
+    if (status == WEFT_OK && !v->watch) return;
+    if (status == WEFT_OK) {
+        show_plan(v, s);
+        status = weft_watch_write(v->ctx, v->watch, s->folder);
+    }
+    if (status == WEFT_OK) return;
     progress_note("weft: warning: ", weft_ctx_message(v->ctx));
     weft_ctx_clear(v->ctx);
 }
@@ -289,6 +309,11 @@ static weft_status make_watch(weft_ctx *ctx, const args *a, const weft_mesh *mes
     weft_cluster *cluster = NULL;
     *out = NULL;
     if (!path) return WEFT_OK;
+    if (strcmp(config->method, "auto") == 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--plan %s has facts, and method=auto measures its own, "
+                             "with which the run is compared: expected one of them",
+                             path);
     bool here = strcmp(path, "here") == 0;
     if (mesh && here)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
@@ -334,15 +359,11 @@ static void show_change(void *user, const char *sentence) {
 
 /* Rank 0 shows everything; the others only take part. */
 static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
-                                 weft_config *config, weft_watch *watch) {
+                                 weft_config *config, view *v) {
     bool leads = !mesh || weft_mesh_look(mesh)->rank == 0;
-    view v = {.json = args_has(a, "--json"),
-              .quiet = args_has(a, "--quiet"),
-              .ctx = ctx,
-              .watch = watch};
-    bool bar = leads && !v.quiet && !v.json;
+    bool bar = leads && !v->quiet && !v->json;
     weft_train_hooks hooks = {.struct_size = sizeof hooks,
-                              &v,
+                              v,
                               show_start,
                               show_step,
                               show_evaluation,
@@ -350,9 +371,9 @@ static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
                               show_change};
     weft_train_result result = {.struct_size = sizeof result};
     catch_signals();
-    if (v.json)
+    if (v->json)
         setvbuf(stdout, NULL, _IOLBF, 0); /* a reader of the output sees each step */
-    if (leads && !v.quiet) warn_of_environment();
+    if (leads && !v->quiet) warn_of_environment();
     if (bar) progress_begin(config->run.steps);
     weft_status status = weft_train(ctx, mesh, config, args_has(a, "--resume"), &hooks,
                                     &result);
@@ -360,16 +381,20 @@ static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
     bool nothing_to_do = result.elapsed_s == 0 && leads;
     if (status != WEFT_OK || !(result.leads || nothing_to_do)) return status;
     if (result.elapsed_s > 0) status = weft_report_write(ctx, config->run.folder, NULL);
-    if (status == WEFT_OK) show_end(a, config, &result, &v);
+    if (status == WEFT_OK) show_end(a, config, &result, v);
     return status;
 }
 
 static weft_status train(weft_ctx *ctx, const args *a, weft_mesh *mesh,
                          weft_config *config) {
-    weft_watch *watch;
-    WEFT_TRY(make_watch(ctx, a, mesh, config, &watch));
-    weft_status status = train_watched(ctx, a, mesh, config, watch);
-    weft_watch_destroy(ctx, watch);
+    view v = {.json = args_has(a, "--json"),
+              .quiet = args_has(a, "--quiet"),
+              .ctx = ctx,
+              .config = config,
+              .decides = config->mesh.nodes > 1 && strcmp(config->method, "auto") == 0};
+    WEFT_TRY(make_watch(ctx, a, mesh, config, &v.watch));
+    weft_status status = train_watched(ctx, a, mesh, config, &v);
+    weft_watch_destroy(ctx, v.watch);
     return status;
 }
 
@@ -490,7 +515,10 @@ const command command_train = {
         "bytes.\n\n"
         "--plan predicts before the run how long a step should take and puts this into "
         "plan.json for the report. During the run it prints the likely cause when "
-        "prediction and measurement differ by more than 20 %.\n\n"
+        "prediction and measurement differ by more than 20 %. method=auto measures "
+        "first, and is compared with that.
+
+"
         "Ctrl-C, SIGTERM, SIGQUIT or SIGHUP finishes the step, saves and exits 0; "
         "--resume "
         "continues "

@@ -29,6 +29,7 @@
 #include "config/named.h"
 #include "train/adapterfile.h"
 #include "train/alikefiles.h"
+#include "train/decide.h"
 #include "train/descent.h"
 #include "train/initial.h"
 #include "train/rundata.h"
@@ -504,6 +505,7 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     WEFT_TRY(open_tokenizer(ctx, config, p));
     WEFT_TRY(wefti_rundata_open(ctx, config, p));
     WEFT_TRY(wefti_alike_check(ctx, p));
+    WEFT_TRY(wefti_decide(ctx, config, p));
     WEFT_TRY(make_plan(ctx, config, p));
     if (p->saved.step >= 0)
         WEFT_TRY(wefti_state_check(ctx, p->job, &p->saved, p->saved_path));
@@ -536,6 +538,7 @@ static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, bool resum
     WEFT_TRY(adopt(ctx, config, p));
     WEFT_TRY(open_tokenizer(ctx, config, p));
     WEFT_TRY(wefti_rundata_open(ctx, config, p));
+    WEFT_TRY(wefti_decide(ctx, config, p));
     return make_plan(ctx, config, p);
 }
 

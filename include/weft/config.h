@@ -209,6 +209,11 @@ typedef struct weft_config {
         int64_t warmup;   /* steps */
         double final;     /* fraction of lr */
     } schedule;
+    struct {               /* of method=auto */
+        const char *keep;  /* choice */
+        const char *alone; /* choice */
+        double time;       /* seconds */
+    } decide;
 } weft_config;
 
 /* Creates a configuration of defaults. [out] *out owned by the caller

@@ -191,6 +191,9 @@ typedef struct weft_advice {
     bool recompute, found_fit;  /* activations are recomputed; either was found to fit */
     double ranks_needed;        /* where nothing fits: about as many do, sharded over all
                                    of them; INFINITY: no number does; 0: not asked */
+    int64_t together; /* the choice among those on several nodes that are expected to be
+                         faster than every one on one node: what machines do that are
+                         there anyway; -1: none */
 } weft_advice;
 
 typedef struct weft_advise_options {
@@ -234,9 +237,13 @@ typedef struct weft_advise_options {
     double weight_bytes; /* of a weight that does not learn; 0: by the precision */
     bool find_fit; /* where one node has no room: in bf16, with recomputed activations or
                       sharded over all ranks, whichever of them is first to have it */
+    bool keep_optimizer; /* leave out methods with another optimizer than the run's, or
+                            with settings of their own for it */
+    bool all_nodes;      /* only one node and all nodes, and mesh.sites as in the run */
 } weft_advise_options;
 
-/* Tries the methods on one node and on more of the cluster's nodes. `run` (finished) says
+/* Tries the methods on one node and on more of the cluster's nodes. Of a run with method=auto,
+ * decide.keep says which (keep_optimizer, same_only). `run` (finished) says
  * model, batch and goal; the numbers of nodes, ranks per node and sites are the cluster's.
  * The wire is the cluster's or, if that is not known, mesh.link. Keys of the sections
  * replicator, site_replicator and mixer are used only for the run as it is configured,

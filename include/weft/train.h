@@ -124,6 +124,11 @@ WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
                                 bool resume, const weft_train_hooks *hooks,
                                 weft_train_result *result) WEFT_CHECKED;
 
+/* What a run with method=auto decided, and why, as its folder says (decision.json): lines for a
+ * reader. [out] *text owned by the caller (weft_free); NULL: there is no such file. */
+WEFT_API weft_status weft_decision_text(weft_ctx *ctx, const char *run_folder,
+                                        char **text) WEFT_CHECKED;
+
 /* What a replay has compared. Everything that was compared was equal. */
 typedef struct weft_replay_result {
     size_t struct_size;

@@ -244,6 +244,12 @@ weft_status weft_config_reset(weft_ctx *ctx, weft_config *values, const char *pr
     return WEFT_OK;
 }
 
+weft_status wefti_config_undecided(weft_ctx *ctx, weft_config *config) {
+    if (!wefti_is(config->method, "auto")) return WEFT_OK;
+    WEFT_TRY(weft_config_reset(ctx, config, "decide."));
+    return weft_config_set(ctx, config, "method=hsdp");
+}
+
 /* -- the object -- */
 
 weft_status weft_config_create(weft_ctx *ctx, weft_config **out) {

@@ -56,6 +56,10 @@ weft_status wefti_config_suggest_list(weft_ctx *ctx, weft_config *config,
                                       const char *name, const char *packed,
                                       int n) WEFT_CHECKED;
 
+/* A finished run with method=auto before anything is decided: all gradients are averaged, as
+ * without a method. It stays finished. Other runs are left alone. */
+weft_status wefti_config_undecided(weft_ctx *ctx, weft_config *config) WEFT_CHECKED;
+
 /* Sets a key back to its default, whatever the layer. */
 weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
                                const weft_config_key *key) WEFT_CHECKED;

@@ -39,6 +39,7 @@
 
 const weft_choice wefti_methods[] = {
     {"none", "no preset: only the keys count"},
+    {"auto", "weft train measures machines and wires, and takes what fits (decide.*)"},
     {"ddp",
      "data parallel: one rank per node with the whole model, gradients averaged in full"},
     {"fsdp", "sharded data parallel on one node: each rank holds a slice of the model"},

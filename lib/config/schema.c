@@ -143,6 +143,15 @@ static const weft_choice adjusts[] = {
     {"original", "sqrt(max(1, outputs/inputs))"},
     {"spectral", "sqrt(outputs/inputs)"},
     {NULL, NULL}};
+static const weft_choice keeps[] = {
+    {"optimizer", "the optimizer and its rate: only the exchange is chosen"},
+    {"exact", "also the steps: only what computes the same as one machine"},
+    {"any", "nothing: other optimizers with their own rates are tried, too"},
+    {NULL, NULL}};
+static const weft_choice alones[] = {
+    {"end", "the run ends with a sentence that says so"},
+    {"together", "all train with the best method there is"},
+    {NULL, NULL}};
 static const weft_choice schedules[] = {
     {"cosine", "after the warm-up, half a cosine down to schedule.final"},
     {"linear", "after the warm-up, a straight line down to schedule.final"},
@@ -543,6 +552,13 @@ const weft_config_key wefti_config_keys[] = {
      "steps over which the learning rate rises to optimizer.lr"},
     {AT(schedule.final), NUMBER, "", "0.1", WITHIN(0, 1),
      "learning rate at the end, as a fraction of optimizer.lr"},
+
+    {AT(decide.keep), CHOICE, "", "optimizer", ONE_OF(keeps),
+     "what method=auto leaves as it is"},
+    {AT(decide.alone), CHOICE, "", "end", ONE_OF(alones),
+     "what happens if one process alone would be faster"},
+    {AT(decide.time), NUMBER, "seconds", "10", WITHIN(1, 3600),
+     "about how long machines and wires are measured before the first step"},
     {NULL, 0, INT, NULL, NULL, ANY, NULL}};
 
 _Static_assert(sizeof wefti_config_keys / sizeof wefti_config_keys[0] <= WEFTI_MAX_KEYS,
@@ -564,6 +580,7 @@ static const struct {
     {"mixer", "Parameter side: how replicas that differ are kept close."},
     {"optimizer", "How parameters are updated."},
     {"schedule", "The learning rate over the steps."},
+    {"decide", "What method=auto may choose, and how long it measures."},
 };
 enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
 

@@ -144,6 +144,7 @@ weft_status wefti_examine_run(weft_ctx *ctx, const weft_doctor_options *options,
     examine_texts(&config->data.path, facts);
     examine_texts(&config->data.validation_path, facts);
     examine_folder(config->run.folder, facts);
+    WEFT_TRY(wefti_config_undecided(ctx, options->config));
     WEFT_TRY(wefti_job_create(ctx, config, NULL, vocabulary(ctx, config), &job));
     weft_status status = measure_needs(ctx, job, facts);
     wefti_job_destroy(ctx, job);

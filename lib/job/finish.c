@@ -78,6 +78,7 @@ static bool is_default(const weft_config *values, const weft_config_key *key) {
     wefti_value fallback = {0};
     double number;
     int64_t integer;
+    weft_texts texts;
     bool flag;
     (void)wefti_value_parse(key, key->fallback, &fallback);
     switch (key->type) {
@@ -90,6 +91,7 @@ static bool is_default(const weft_config *values, const weft_config_key *key) {
     case WEFT_KEY_BOOL:
         memcpy(&flag, place, sizeof flag);
         return flag == (fallback.integer != 0);
+    case WEFT_KEY_TEXTS: memcpy(&texts, place, sizeof texts); return texts.n == 0;
     default: memcpy(&text, place, sizeof text); return wefti_is(text, fallback.text);
     }
 }
@@ -130,6 +132,53 @@ static weft_status check_read(weft_ctx *ctx, wefti_config *config) {
     return WEFT_OK;
 }
 
+/* Whether the user has set the key, to more than what the file of a run has anyway. */
+static bool is_said(const wefti_config *config, const weft_config_key *key) {
+    wefti_layer layer = config->origins[wefti_config_key_index(key)].layer;
+    return layer == WEFTI_LAYER_COMMAND ||
+           (layer == WEFTI_LAYER_FILE && !is_default(&config->values, key));
+}
+
+/* Why a key has no place beside method=auto; NULL: it has one. */
+static const char *against_auto(const weft_config *c, const char *name) {
+    static const char decides[] = "decides it: leave it out, or name a method";
+    static const struct {
+        const char *prefix, *why;
+    } rows[] = {{"replicator.", decides},
+                {"site_replicator.", decides},
+                {"mixer.", decides},
+                {"mesh.shards", decides},
+                {"mesh.keep_whole", decides},
+                {"mesh.compute_time", "measures computing as it is, expected 0"},
+                {"mesh.straggler_time", "measures computing as it is, expected 0"},
+                {"optimizer.", "decides it with decide.keep any: leave it out"}};
+    enum { N = sizeof rows / sizeof rows[0] };
+    int n = wefti_is(c->decide.keep, "any") ? N : N - 1;
+    for (int i = 0; i < n; i++)
+        if (strncmp(name, rows[i].prefix, strlen(rows[i].prefix)) == 0)
+            return rows[i].why;
+    return NULL;
+}
+
+/* What method=auto decides is not set beside it, and nothing else reads decide.*. */
+static weft_status check_auto(weft_ctx *ctx, const wefti_config *config) {
+    const weft_config *c = &config->values;
+    bool decides = wefti_is(c->method, "auto");
+    char prefix[300];
+    for (const weft_config_key *key = wefti_config_keys; key->name; key++) {
+        const char *why = decides ? against_auto(c, key->name)
+                          : strncmp(key->name, "decide.", 7) == 0
+                              ? "does not read it, expected auto"
+                              : NULL;
+        if (!why || !is_said(config, key)) continue;
+        wefti_origin_prefix(&config->origins[wefti_config_key_index(key)], prefix,
+                            sizeof prefix);
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s%s is set, but method %s %s",
+                             prefix, key->name, c->method, why);
+    }
+    return WEFT_OK;
+}
+
 /* Keys of adapters have an effect only where there are adapters: new ones, or those of
  * adapter.init, which has a rank of its own. A key's value is tested, not whether the key
  * was set, because a run's file has all keys. */
@@ -160,6 +209,7 @@ static void warn(weft_ctx *ctx, const weft_config *c) {
 }
 
 weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {
+    WEFT_TRY(check_auto(ctx, wefti_config_of(values)));
     WEFT_TRY(wefti_config_settle(ctx, values));
     WEFT_TRY(check_read(ctx, wefti_config_of(values)));
     WEFT_TRY(check_adapter(ctx, values));

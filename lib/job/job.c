@@ -388,6 +388,10 @@ static wefti_adjust adjust_named(const char *name) {
 /* Derives optimizer, replicators and mixer, and their knobs. */
 static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
+    if (wefti_is(config->method, "auto"))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "method is auto, which weft train decides when it has "
+                             "measured; expected a method's name here");
     job->optimizer = wefti_optimizer_find(config->optimizer.kind);
     if (!job->optimizer)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown optimizer '%s'",

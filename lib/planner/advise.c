@@ -141,7 +141,7 @@ typedef struct comparison {
     const wefti_recipe *recipe;
     bool same; /* the recipe's keys are those of the run itself */
     char other
-        [32]; /* the optimizer that it would use instead of the run's; "": the same */
+        [64]; /* the optimizer that it would use instead of the run's; "": the same */
 } comparison;
 
 /* Whether the optimizer is the user's choice: it is where it receives gradients. In
@@ -160,6 +160,16 @@ static weft_status recipe_config(weft_ctx *ctx, const comparison *c, weft_config
     return wefti_advise_config(ctx, c->a->run, settings, true, out);
 }
 
+/* Whether a method's row sets more of the optimizer than its kind. */
+static bool tunes_optimizer(const char *method) {
+    const char *key, *value;
+    for (int j = 0; (key = weft_config_method_key(method, j, &value)); j++)
+        if (strncmp(key, "optimizer.", strlen("optimizer.")) == 0 &&
+            !wefti_is(key, "optimizer.kind"))
+            return true;
+    return false;
+}
+
 static weft_status optimizer_task(weft_ctx *ctx, void *user, int64_t i) {
     comparison *c = user;
     const weft_config *run = c->a->run;
@@ -167,9 +177,11 @@ static weft_status optimizer_task(weft_ctx *ctx, void *user, int64_t i) {
     (void)i;
     weft_status status = recipe_config(ctx, c, &other);
     if (status != WEFT_OK) return status == WEFT_ERR_CONFIG ? WEFT_OK : status;
-    if (is_free(run) && is_free(other) &&
-        !wefti_is(other->optimizer.kind, run->optimizer.kind))
-        snprintf(c->other, sizeof c->other, "%s", other->optimizer.kind);
+    bool another = !wefti_is(other->optimizer.kind, run->optimizer.kind);
+    if (c->a->options.keep_optimizer ? another || tunes_optimizer(other->method)
+                                     : is_free(run) && is_free(other) && another)
+        snprintf(c->other, sizeof c->other, "%s%s", other->optimizer.kind,
+                 another ? "" : " with its own settings");
     weft_config_destroy(ctx, other);
     return WEFT_OK;
 }
@@ -221,11 +233,13 @@ static weft_status compare_optimizers(wefti_adviser *a, const wefti_recipe *reci
                                       char why[160]) {
     comparison c = {.a = a, .recipe = recipe};
     why[0] = '\0';
-    if (!wefti_config_given(a->run, "optimizer.kind")) return WEFT_OK;
+    bool keeps = a->options.keep_optimizer;
+    if (!keeps && !wefti_config_given(a->run, "optimizer.kind")) return WEFT_OK;
     WEFT_TRY(wefti_advise_each(a, 1, optimizer_task, &c));
     if (c.other[0])
-        snprintf(why, 160, "its optimizer is %s, and the run says optimizer.kind=%s",
-                 c.other, a->run->optimizer.kind);
+        snprintf(why, 160, "its optimizer is %s, and the run %s=%s", c.other,
+                 keeps ? "keeps optimizer.kind" : "says optimizer.kind",
+                 a->run->optimizer.kind);
     return WEFT_OK;
 }
 
@@ -358,6 +372,7 @@ static weft_status try_nodes(wefti_adviser *a, int64_t nodes, bool most) {
     for (const wefti_recipe *r = wefti_recipes; r->name; r++)
         WEFT_TRY(try_at(a, r, nodes, most));
     int64_t copies = a->cluster.ranks_per_node > 1 ? 2 : 1; /* shards, whole copies */
+    if (a->options.all_nodes) return WEFT_OK;
     for (const wefti_recipe *r = wefti_recipes; r->name && sites_of(a, nodes) > 1; r++)
         for (int64_t k = 0; k < copies && is_flat(a, r, nodes); k++)
             WEFT_TRY(try_recipe(a, r, (mesh){nodes, k, 1}));
@@ -397,7 +412,7 @@ static weft_status list_all(wefti_adviser *a) {
     if (a->cluster.ranks_per_node > 1) WEFT_TRY(try_frameworks(a, 1));
     if (most > 1) WEFT_TRY(try_frameworks(a, most));
     if (most > 1) WEFT_TRY(try_nodes(a, most, true));
-    int64_t first = site_nodes(a) > 1 ? 2 : all;
+    int64_t first = site_nodes(a) > 1 && !a->options.all_nodes ? 2 : all;
     for (int64_t nodes = first; nodes <= all && all > 1; nodes = next_count(a, nodes))
         if (nodes != most) {
             WEFT_TRY(try_nodes(a, nodes, false));
@@ -545,6 +560,10 @@ weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
     weft_config *own;
     WEFT_TRY(wefti_advise_run(ctx, run, &own));
     a.run = own;
+    if (wefti_is(run->method, "auto")) {
+        a.options.same_only |= wefti_is(run->decide.keep, "exact");
+        a.options.keep_optimizer |= !wefti_is(run->decide.keep, "any");
+    }
     weft_status status = wefti_alloc(ctx, sizeof *a.advice, "the advice", &a.advice);
     if (status == WEFT_OK) status = advise(&a, cluster);
     wefti_machines_drop(&a);

@@ -374,6 +374,21 @@ static weft_status find_now(weft_ctx *ctx, void *user, int64_t k) {
     return WEFT_OK;
 }
 
+/* The choice among those on several nodes that cost less than every one on one node. */
+static int64_t choose_together(const curves *c) {
+    double cost_s[MAX_COPIES], alone_s = INFINITY;
+    bool any = false;
+    for (int64_t k = 0; k < c->n_copies; k++)
+        if (c->copies[k].nodes == 1) alone_s = fmin(alone_s, c->now_s[k]);
+    for (int64_t k = 0; k < c->n_copies; k++) {
+        bool less = c->copies[k].nodes > 1 && c->now_s[k] < alone_s;
+        cost_s[k] = less ? c->now_s[k] : INFINITY;
+        any |= less;
+    }
+    int64_t k = any ? wefti_advise_choose(c->a, c->copies, cost_s, c->n_copies) : -1;
+    return k >= 0 && cost_s[k] < INFINITY ? candidate_of(c, k) : -1;
+}
+
 /* The choice is made among one node and the best of each method. */
 static weft_status choose(curves *c) {
     WEFT_TRY(wefti_advise_each(c->a, c->n + 1, find_now, c));
@@ -381,6 +396,7 @@ static weft_status choose(curves *c) {
         c, wefti_advise_choose(c->a, c->copies, c->now_s, c->n_copies));
     c->a->advice->rival = candidate_of(
         c, wefti_advise_least(c->copies, c->now_s, c->n_copies));
+    c->a->advice->together = choose_together(c);
     return WEFT_OK;
 }
 

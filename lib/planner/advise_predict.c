@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "config/layers.h"
 #include "planner/advise.h"
 #include "planner/framework.h"
 #include "simulate/forecast.h"
@@ -403,6 +404,8 @@ weft_status wefti_advise_step(weft_ctx *ctx, const wefti_adviser *a,
 
 weft_status wefti_advise_run(weft_ctx *ctx, const weft_config *run, weft_config **out) {
     char tokens[64];
+    bool rows = run->batch.rows_per_step > 0;
+    weft_status status = WEFT_OK;
     *out = NULL;
     if (!wefti_is(run->batch.shares, "equal"))
         return weft_ctx_fail(
@@ -411,12 +414,12 @@ weft_status wefti_advise_run(weft_ctx *ctx, const weft_config *run, weft_config 
             "with --shares by the speed of the machines",
             run->batch.shares);
     WEFT_TRY(weft_config_copy(ctx, run, out));
-    if (run->batch.rows_per_step <= 0) return WEFT_OK;
     snprintf(tokens, sizeof tokens, "batch.tokens_per_step=%lld",
              (long long)(run->batch.rows_per_step * wefti_job_positions(run)));
-    weft_status status = weft_config_set(ctx, *out, "batch.rows_per_step=0");
-    if (status == WEFT_OK) status = weft_config_set(ctx, *out, tokens);
-    if (status == WEFT_OK) status = weft_config_finish(ctx, *out);
+    if (rows) status = weft_config_set(ctx, *out, "batch.rows_per_step=0");
+    if (rows && status == WEFT_OK) status = weft_config_set(ctx, *out, tokens);
+    if (status == WEFT_OK) status = wefti_config_undecided(ctx, *out);
+    if (rows && status == WEFT_OK) status = weft_config_finish(ctx, *out);
     if (status != WEFT_OK) weft_config_destroy(ctx, *out);
     return status;
 }

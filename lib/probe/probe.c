@@ -16,6 +16,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "config/layers.h"
 #include "mesh/mesh.h"
 #include "probe/prober.h"
 #include "probe/trial.h"
@@ -93,6 +94,7 @@ static weft_status create_world(probe *p) {
 }
 
 static weft_status run(probe *p, weft_config *config) {
+    WEFT_TRY(wefti_config_undecided(p->ctx, config));
     WEFT_TRY(make_plans(p, config));
     if (p->trial.leads) {
         WEFT_TRY(weft_cluster_create(p->ctx, &p->result->cluster));

@@ -205,6 +205,7 @@ static bool is_tried(int64_t preset, int how) {
 }
 
 static int check_method(const char *method, int64_t preset) {
+    if (strcmp(method, "auto") == 0) return 0; /* one of the others, once it is decided */
     int n = 0;
     for (int how = 0; how < 8; how++)
         if (is_tried(preset, how)) n += check_one(method, how & 1, how & 2, how & 4);

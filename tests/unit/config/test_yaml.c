@@ -64,7 +64,7 @@ static void wrong_values_are_refused_with_line_and_expectation(void **state) {
          "run.yaml:1: schedule.kind is 'cosin', expected cosine, linear, inverse_sqrt or "
          "constant (did you mean 'cosine'?)"},
         {"method: magic\n", WEFT_ERR_CONFIG,
-         "run.yaml:1: method is 'magic', expected none, ddp, fsdp, hsdp, flexdemo, "
+         "run.yaml:1: method is 'magic', expected none, auto, ddp, fsdp, hsdp, flexdemo, "
          "async-demo, "
          "topk, public-demo, signsgd, powersgd, random, striding, slicing, deto-adamw, "
          "dadam, accumadam, diloco, streaming-diloco, muloco or sparseloco"},

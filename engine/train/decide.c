@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: MIT */
+/* method=auto: which method follows from what the processes measure before the first step.
+ *
+ *     all        the probe: this model's computing on each process, the wire of each pair
+ *     leader     the plan on that cluster -> keys and a sentence -> all
+ *     all        the keys take the place of method=auto, as if they had been typed
+ *
+ * Machines that are there cost nothing, so unlike weft plan a decision takes several nodes as soon
+ * as they are expected to be faster than one; among those, what is level learns as one machine
+ * does. The leader writes cluster.yaml, and decision.json:
+ *
+ *     {"version": 1, "nodes", "ranks_per_node", "keep", "settings", "sentence", "text"} */
+#define _GNU_SOURCE
+#include "train/decide.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+#include <weft/plan.h>
+#include <weft/probe.h>
+
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/jsontext.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "config/layers.h"
+#include "planner/advise.h"
+
+enum { LARGEST = 1 << 20 };
+static const double fast_wire_Bps = 12.5e9; /* where a byte took no time that shows */
+
+/* What one decision is about; all borrowed. */
+typedef struct ruling {
+    weft_ctx *ctx;
+    const weft_config *run; /* with method=auto */
+    const weft_advice *a;
+    const wefti_saved_layout *saved; /* or NULL */
+    int64_t taken;                   /* a candidate; -1: none */
+    double alone; /* the fastest on one node, relative to the plan's baseline */
+} ruling;
+
+/* ---- the sentence ---- */
+
+/* "48 ms a step, 1.7 times": in at least 64 bytes. */
+static const char *worth_text(const ruling *r, int64_t i, char *out) {
+    const weft_candidate *c = &r->a->candidates[i];
+    char step[24];
+    snprintf(out, 64, "%s a step, %.2g times",
+             wefti_seconds_text(c->prediction.mean_step_s, step, sizeof step),
+             c->speedup / r->alone);
+    return out;
+}
+
+/* The two next best, of other methods. */
+static void put_next(const ruling *r, wefti_buffer *out) {
+    const weft_candidate *all = r->a->candidates, *last = &all[r->taken];
+    char worth[64];
+    for (int64_t i = 0, n = 0; i < r->a->n_candidates && n < 2; i++) {
+        const weft_candidate *c = &all[i];
+        if (!c->usable || wefti_is(c->method, all[r->taken].method) ||
+            wefti_is(c->method, last->method))
+            continue;
+        wefti_buffer_print(r->ctx, out, "%s %s (%s)", n++ ? " and" : "; next", c->name,
+                           worth_text(r, i, worth));
+        last = c;
+    }
+}
+
+/* At which rates of the wire another answer would follow. */
+static void put_turns(const ruling *r, wefti_buffer *out) {
+    const weft_candidate *c = &r->a->candidates[r->taken];
+    const char *before = "; it would be";
+    char rate[32];
+    if (c->break_even_Bps > 0 && c->break_even_Bps < INFINITY) {
+        wefti_buffer_print(r->ctx, out, "%s one process alone below %s", before,
+                           wefti_rate_text(c->break_even_Bps, rate, sizeof rate));
+        before = ",";
+    }
+    for (int64_t i = 0; i < r->a->n_candidates && c->overtaken_Bps > 0; i++)
+        if (c->curve >= 0 && r->a->candidates[i].curve == c->curve + 1)
+            wefti_buffer_print(
+                r->ctx, out, "%s %s %s about %s", before, r->a->candidates[i].name,
+                c->overtaken_Bps > r->a->wire.bandwidth_Bps ? "above" : "below",
+                wefti_rate_text(c->overtaken_Bps, rate, sizeof rate));
+}
+
+static void put_sentence(const ruling *r, wefti_buffer *out) {
+    const weft_candidate *c = &r->a->candidates[r->taken];
+    const weft_outlook *o = &r->a->outlooks[r->taken];
+    const weft_link_facts *wire = &r->a->wire;
+    char worth[64], range[64] = "", rate[32], latency[32];
+    if (o->high > o->low)
+        snprintf(range, sizeof range, " (%.2g to %.2g)", o->low / r->alone,
+                 o->high / r->alone);
+    wefti_buffer_print(
+        r->ctx, out,
+        "method=auto takes %s: %s as fast as one process%s expected on a wire "
+        "of %s and %s",
+        c->name, worth_text(r, r->taken, worth), range,
+        wefti_rate_text(wire->bandwidth_Bps, rate, sizeof rate),
+        wefti_seconds_text(wire->latency_s, latency, sizeof latency));
+    put_next(r, out);
+    put_turns(r, out);
+}
+
+/* All that was planned, a line each, and what was left out. */
+static void put_reasons(const ruling *r, wefti_buffer *out) {
+    char line[160], step[24], sent[32];
+    snprintf(line, sizeof line, "  %-26s %5s %9s %7s %12s %10s\n", "method", "nodes",
+             "step", "faster", "range", "sent/step");
+    wefti_buffer_text(r->ctx, out, line);
+    for (int64_t i = 0; i < r->a->n_candidates; i++) {
+        const weft_candidate *c = &r->a->candidates[i];
+        const weft_outlook *o = &r->a->outlooks[i];
+        char range[32] = "-";
+        if (o->high > o->low)
+            snprintf(range, sizeof range, "%.2g..%.2g", o->low, o->high);
+        snprintf(line, sizeof line, "%c %-26s %5lld %9s %6.2gx %12s %10s\n",
+                 i == r->taken ? '*' : ' ', c->name, (long long)c->nodes,
+                 wefti_seconds_text(c->prediction.mean_step_s, step, sizeof step),
+                 c->speedup, range,
+                 wefti_format_bytes(c->prediction.wire_bytes, sent, sizeof sent));
+        wefti_buffer_text(r->ctx, out, line);
+    }
+    for (int64_t i = 0; i < r->a->n_left_out; i++)
+        wefti_buffer_print(r->ctx, out, "  left out: %s: %s\n", r->a->left_out[i].what,
+                           r->a->left_out[i].why);
+}
+
+/* ---- the decision ---- */
+
+/* Whether all nodes could train with candidate i, from the checkpoint if there is one. */
+static weft_status is_open(const ruling *r, int64_t i, bool *out) {
+    const weft_candidate *one = &r->a->candidates[i];
+    const wefti_saved_layout *saved = r->saved;
+    weft_config *c;
+    *out = one->nodes > 1 && one->usable && one->learning.measured;
+    if (!*out || !saved) return WEFT_OK;
+    WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
+    *out = wefti_is(c->replicator.kind, saved->replicator) &&
+           wefti_is(c->site_replicator.kind, saved->site_replicator) &&
+           wefti_is(c->optimizer.kind, saved->optimizer) &&
+           wefti_is(c->mixer.kind, saved->mixer);
+    weft_config_destroy(r->ctx, c);
+    return WEFT_OK;
+}
+
+static weft_status choose(ruling *r) {
+    bool open = false;
+    int64_t first = -1;
+    for (int64_t i = 0; i < r->a->n_candidates && first < 0; i++) {
+        WEFT_TRY(is_open(r, i, &open));
+        if (open) first = i;
+    }
+    if (first < 0 && r->saved)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                             "method=auto tries nothing that goes on with a checkpoint "
+                             "of replicator %s, optimizer %s and mixer %s; expected the "
+                             "name of its method",
+                             r->saved->replicator, r->saved->optimizer, r->saved->mixer);
+    if (first < 0)
+        return weft_ctx_fail(
+            r->ctx, WEFT_ERR_CONFIG, "method=auto has no method for %lld nodes: %s",
+            (long long)r->run->mesh.nodes,
+            r->a->n_left_out > 0 ? r->a->left_out[0].why : "none fits into the memory");
+    bool any = r->saved || wefti_is(r->run->decide.alone, "together");
+    r->taken = r->a->together >= 0 && !r->saved ? r->a->together : any ? first : -1;
+    if (r->taken >= 0) return WEFT_OK;
+    char worth[64];
+    return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                         "one process alone is expected to be faster: of all on %lld "
+                         "nodes the best is %s, %s as fast; start one process, or set "
+                         "decide.alone=together",
+                         (long long)r->run->mesh.nodes, r->a->candidates[first].name,
+                         worth_text(r, first, worth));
+}
+
+static weft_status rule(ruling *r, wefti_decision *out, char **text) {
+    wefti_buffer sentence = {0}, reasons = {0};
+    weft_status status = choose(r);
+    if (status == WEFT_OK) {
+        put_sentence(r, &sentence);
+        snprintf(out->settings, sizeof out->settings, "%s",
+                 r->a->candidates[r->taken].settings);
+    }
+    put_reasons(r, &reasons);
+    *text = reasons.bytes;
+    snprintf(out->sentence, sizeof out->sentence, "%s",
+             sentence.bytes ? sentence.bytes : weft_ctx_message(r->ctx));
+    wefti_buffer_fini(r->ctx, &sentence);
+    if (status == WEFT_OK) status = sentence.status;
+    return status == WEFT_OK ? reasons.status : status;
+}
+
+weft_status wefti_decide_on(weft_ctx *ctx, const weft_config *run,
+                            const weft_cluster *cluster, const wefti_saved_layout *saved,
+                            wefti_decision *out, char **text) {
+    const weft_advise_options options = {.struct_size = sizeof options,
+                                         .all_nodes = true,
+                                         .computing = WEFT_KNOWN_MEASURED,
+                                         .wire = WEFT_KNOWN_MEASURED};
+    weft_advice *advice;
+    *text = NULL;
+    *out = (wefti_decision){.nodes = run->mesh.nodes,
+                            .ranks_per_node = run->mesh.ranks_per_node};
+    snprintf(out->keep, sizeof out->keep, "%s", run->decide.keep);
+    WEFT_TRY(weft_advise(ctx, run, cluster, &options, &advice));
+    ruling r = {ctx, run, advice, saved, -1, 1};
+    for (int64_t i = 0; i < advice->n_candidates; i++)
+        if (advice->candidates[i].nodes == 1 && advice->candidates[i].usable)
+            r.alone = fmax(r.alone, advice->candidates[i].speedup);
+    weft_status status = rule(&r, out, text);
+    weft_advice_destroy(ctx, advice);
+    return status;
+}
+
+/* ---- decision.json ---- */
+
+static weft_status path_of(weft_ctx *ctx, const char *folder, const char *name,
+                           char out[PATH_MAX]) {
+    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
+}
+
+static weft_status write_decision(weft_ctx *ctx, const char *folder,
+                                  const wefti_decision *d, const char *reasons) {
+    char path[PATH_MAX], *text;
+    int64_t n;
+    WEFT_TRY(path_of(ctx, folder, "decision.json", path));
+    json_t *value = json_pack(
+        "{si, sI, sI, ss, ss, ss, ss}", "version", 1, "nodes", (json_int_t)d->nodes,
+        "ranks_per_node", (json_int_t)d->ranks_per_node, "keep", d->keep, "settings",
+        d->settings, "sentence", d->sentence, "text", reasons ? reasons : "");
+    weft_status status = wefti_json_text(ctx, value, JSON_INDENT(1), &text, &n);
+    json_decref(value);
+    WEFT_TRY(status);
+    status = wefti_file_write(ctx, path, text, n);
+    wefti_free(ctx, text);
+    return status;
+}
+
+static weft_status parse(weft_ctx *ctx, const char *path, json_t *value,
+                         wefti_decision *out) {
+    const char *keep, *settings, *sentence;
+    json_int_t nodes, ranks;
+    int version = 0;
+    if (json_unpack(value, "{si, sI, sI, ss, ss, ss}", "version", &version, "nodes",
+                    &nodes, "ranks_per_node", &ranks, "keep", &keep, "settings",
+                    &settings, "sentence", &sentence) != 0 ||
+        version != 1 || strlen(settings) >= sizeof out->settings)
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "%s is not the decision of a run with method=auto, version "
+                             "1",
+                             path);
+    *out = (wefti_decision){.nodes = nodes, .ranks_per_node = ranks};
+    snprintf(out->keep, sizeof out->keep, "%s", keep);
+    snprintf(out->settings, sizeof out->settings, "%s", settings);
+    snprintf(out->sentence, sizeof out->sentence, "%s", sentence);
+    return WEFT_OK;
+}
+
+/* [out] *value NULL: there is no such file; else owned by the caller (json_decref). */
+static weft_status open_decision(weft_ctx *ctx, const char *folder, json_t **value,
+                                 wefti_decision *out) {
+    char path[PATH_MAX], *text;
+    int64_t n;
+    *value = NULL;
+    WEFT_TRY(path_of(ctx, folder, "decision.json", path));
+    if (access(path, F_OK) != 0) return WEFT_OK;
+    WEFT_TRY(wefti_file_read(ctx, path, LARGEST, &text, &n));
+    weft_status status = wefti_json_read(ctx, "", path, text, n, WEFT_ERR_FORMAT, value);
+    wefti_free(ctx, text);
+    WEFT_TRY(status);
+    status = parse(ctx, path, *value, out);
+    if (status != WEFT_OK) {
+        json_decref(*value);
+        *value = NULL;
+    }
+    return status;
+}
+
+static weft_status read_decision(weft_ctx *ctx, const char *folder, wefti_decision *out,
+                                 bool *found) {
+    json_t *value;
+    WEFT_TRY(open_decision(ctx, folder, &value, out));
+    *found = value != NULL;
+    json_decref(value);
+    return WEFT_OK;
+}
+
+weft_status weft_decision_text(weft_ctx *ctx, const char *run_folder, char **text) {
+    wefti_decision d;
+    json_t *value;
+    wefti_buffer out = {0};
+    *text = NULL;
+    WEFT_TRY(open_decision(ctx, run_folder, &value, &d));
+    if (!value) return WEFT_OK;
+    const char *reasons = json_string_value(json_object_get(value, "text"));
+    wefti_buffer_print(ctx, &out, "%s\n\n%s\nkeys: %s\n", wefti_text_plain(d.sentence),
+                       reasons ? reasons : "", wefti_text_plain(d.settings));
+    json_decref(value);
+    *text = out.bytes;
+    return out.status;
+}
+
+/* ---- a run ---- */
+
+/* Sets the keys of a decision. What the mesh is, the mesh says. */
+static weft_status apply(weft_ctx *ctx, weft_config *config, const char *settings) {
+    static const char *const sizes[] = {
+        "mesh.nodes=", "mesh.ranks_per_node=", "mesh.sites="};
+    char word[128];
+    WEFT_TRY(wefti_config_undecided(ctx, config));
+    for (int n = 0; sscanf(settings, " %127s%n", word, &n) == 1; settings += n) {
+        bool size = false;
+        for (int i = 0; i < 3; i++)
+            size |= strncmp(word, sizes[i], strlen(sizes[i])) == 0;
+        if (!size) WEFT_TRY(weft_config_set(ctx, config, word));
+    }
+    return weft_config_finish(ctx, config);
+}
+
+/* The run without its text: the model has as many ids as the tokenizer. */
+static weft_status without_text(weft_ctx *ctx, const weft_config *config,
+                                const wefti_prepared *p, weft_config **out) {
+    char vocab[48];
+    bool text = wefti_job_input(config) == WEFTI_INPUT_TEXT;
+    WEFT_TRY(weft_config_copy(ctx, config, out));
+    if (!text || config->model.vocab > 0) return WEFT_OK;
+    snprintf(vocab, sizeof vocab, "model.vocab=%lld",
+             (long long)weft_tokenizer_vocab(p->tokenizer));
+    weft_status status = weft_config_set(ctx, *out, vocab);
+    if (status != WEFT_OK) weft_config_destroy(ctx, *out);
+    return status;
+}
+
+/* By the leader, from what the probe has found. */
+static weft_status decide_on_probe(weft_ctx *ctx, const weft_config *run,
+                                   const wefti_prepared *p, weft_cluster *found,
+                                   wefti_decision *out) {
+    char path[PATH_MAX], *reasons;
+    const char *folder = p->config->run.folder;
+    if (found->wire.bandwidth_Bps <= 0) found->wire.bandwidth_Bps = fast_wire_Bps;
+    WEFT_TRY(path_of(ctx, folder, "cluster.yaml", path));
+    WEFT_TRY(weft_cluster_write(ctx, found, path));
+    const wefti_saved_layout *saved = p->saved.step >= 0 ? &p->saved : NULL;
+    weft_status status = wefti_decide_on(ctx, run, found, saved, out, &reasons);
+    weft_status kept = WEFT_OK;
+    if (reasons) kept = write_decision(ctx, folder, out, reasons);
+    wefti_free(ctx, reasons);
+    return status == WEFT_OK ? kept : status;
+}
+
+/* What the leader tells the others. */
+typedef struct verdict {
+    int64_t measure, failed; /* a status */
+    wefti_decision d;
+} verdict;
+
+static weft_status tell(weft_ctx *ctx, wefti_prepared *p, verdict *v,
+                        weft_status status) {
+    v->failed = status;
+    if (status != WEFT_OK)
+        snprintf(v->d.sentence, sizeof v->d.sentence, "%s", weft_ctx_message(ctx));
+    WEFT_TRY(wefti_bootstrap_tell(&p->bootstrap, v, sizeof *v));
+    if (status != WEFT_OK) return status;
+    v->d.settings[sizeof v->d.settings - 1] = '\0'; /* whatever has come */
+    v->d.sentence[sizeof v->d.sentence - 1] = '\0';
+    if (v->failed == WEFT_OK) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s", wefti_text_plain(v->d.sentence));
+}
+
+static weft_status measure(weft_ctx *ctx, const weft_config *config, wefti_prepared *p,
+                           verdict *v) {
+    weft_config *run, *probed = NULL;
+    weft_probe_result found = {.struct_size = sizeof found};
+    const weft_probe_options options = {.struct_size = sizeof options,
+                                        .seconds = config->decide.time};
+    weft_ctx_log(ctx, WEFT_LOG_INFO,
+                 "method=auto measures the machines and the wires, about %.3g s",
+                 config->decide.time);
+    WEFT_TRY(without_text(ctx, config, p, &run));
+    weft_status status = weft_config_copy(ctx, run, &probed);
+    if (status == WEFT_OK)
+        status = weft_probe(ctx, p->bootstrap.mesh, probed, &options, &found);
+    weft_config_destroy(ctx, probed);
+    bool leads = wefti_bootstrap_leads(&p->bootstrap);
+    if (status == WEFT_OK) {
+        if (leads) status = decide_on_probe(ctx, run, p, found.cluster, &v->d);
+        status = tell(ctx, p, v, status);
+    }
+    weft_probe_clear(ctx, &found);
+    weft_config_destroy(ctx, run);
+    return status;
+}
+
+/* What the leader's folder says of the run that goes on. */
+static weft_status look_back(weft_ctx *ctx, const weft_config *config,
+                             const wefti_prepared *p, verdict *v) {
+    bool found = false;
+    const weft_config *c = config;
+    if (p->saved.step >= 0) WEFT_TRY(read_decision(ctx, c->run.folder, &v->d, &found));
+    bool same = found && v->d.nodes == c->mesh.nodes &&
+                v->d.ranks_per_node == c->mesh.ranks_per_node &&
+                wefti_is(v->d.keep, c->decide.keep);
+    v->measure = !same && c->mesh.nodes > 1;
+    if (found && !same)
+        weft_ctx_log(ctx, WEFT_LOG_INFO,
+                     "method=auto was decided for %lld nodes x %lld and decide.keep=%s; "
+                     "now there are %lld x %lld and %s: %s",
+                     (long long)v->d.nodes, (long long)v->d.ranks_per_node, v->d.keep,
+                     (long long)c->mesh.nodes, (long long)c->mesh.ranks_per_node,
+                     c->decide.keep,
+                     v->measure ? "it is decided again" : "the method stays");
+    if (found || v->measure) return WEFT_OK;
+    snprintf(v->d.settings, sizeof v->d.settings, "method=hsdp");
+    snprintf(v->d.sentence, sizeof v->d.sentence,
+             "method=auto: one node, where nothing crosses a wire: %s by itself",
+             c->optimizer.kind);
+    return WEFT_OK;
+}
+
+/* A process that joins is told nothing before it is a member, and no member with other keys. */
+static weft_status take_from_folder(weft_ctx *ctx, weft_config *config) {
+    wefti_decision d;
+    bool found;
+    WEFT_TRY(read_decision(ctx, config->run.folder, &d, &found));
+    if (found) return apply(ctx, config, d.settings);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "method is auto, and there is no %s/decision.json, where the "
+                         "run says what was decided: expected that file, or the run's "
+                         "config.yaml",
+                         config->run.folder);
+}
+
+weft_status wefti_decide(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
+    verdict v = {0};
+    bool leads = wefti_bootstrap_leads(&p->bootstrap);
+    weft_status status = WEFT_OK;
+    if (!wefti_is(config->method, "auto")) return WEFT_OK;
+    if (p->joins) return take_from_folder(ctx, config);
+    if (leads) status = look_back(ctx, config, p, &v);
+    WEFT_TRY(tell(ctx, p, &v, status));
+    if (v.measure) WEFT_TRY(measure(ctx, config, p, &v));
+    if (leads) weft_ctx_log(ctx, WEFT_LOG_INFO, "%s", v.d.sentence);
+    return apply(ctx, config, v.d.settings);
+}

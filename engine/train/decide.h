@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <weft/cluster.h>
+
+#include "train/prepare.h"
+
+/* What was decided for a run with method=auto. */
+typedef struct wefti_decision {
+    int64_t nodes, ranks_per_node;
+    char keep[16];       /* decide.keep */
+    char settings[320];  /* keys, separated by blanks, that replace method=auto */
+    char sentence[1200]; /* what was taken, and why; or why nothing was */
+} wefti_decision;
+
+/* Replaces method=auto of a run that is being prepared and knows its tokenizer: all processes
+ * measure, the leader decides and writes decision.json and cluster.yaml, and all set the same
+ * keys. A run that is resumed takes the keys from there; a process that joins too, from the run
+ * folder that it sees. Other runs are left alone. Collective, except where one joins. */
+weft_status wefti_decide(weft_ctx *ctx, weft_config *config,
+                         wefti_prepared *p) WEFT_CHECKED;
+
+/* The decision by itself, from what was measured; the same cluster gives the same one. `run`: with
+ * method=auto, finished. saved: of the checkpoint that the run continues, whose state every
+ * method must be able to go on with; or NULL. [out] *text owned by the caller (wefti_free): the
+ * reasons, for `weft plan RUN`. */
+weft_status wefti_decide_on(weft_ctx *ctx, const weft_config *run,
+                            const weft_cluster *cluster, const wefti_saved_layout *saved,
+                            wefti_decision *out, char **text) WEFT_CHECKED;

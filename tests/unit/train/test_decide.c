@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* What method=auto takes, from facts alone. */
+#include "check.h"
+
+#include "base/memory.h"
+#include "train/decide.h"
+
+static weft_ctx *ctx;
+
+static int begin(void **state) { return room_begin(&ctx); }
+
+static int end(void **state) { return ctx_end(ctx); }
+
+static weft_config *make_run(const char *more) {
+    static const char *const keys[] = {"data.path=none.txt",
+                                       "data.length=32",
+                                       "model.layers=2",
+                                       "model.width=64",
+                                       "model.heads=2",
+                                       "run.steps=400",
+                                       "batch.tokens_per_step=2048",
+                                       "schedule.warmup=10",
+                                       "mesh.threads=1",
+                                       "mesh.nodes=2",
+                                       "method=auto"};
+    char word[64];
+    weft_config *run;
+    assert_ok(ctx, weft_config_create(ctx, &run));
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
+    for (int n = 0; sscanf(more, " %63s%n", word, &n) == 1; more += n)
+        assert_ok(ctx, weft_config_set(ctx, run, word));
+    assert_ok(ctx, weft_config_finish(ctx, run));
+    return run;
+}
+
+/* The status of a decision; [out] d, and *text owned by the caller. */
+static weft_status decide(const char *link, const char *more,
+                          const wefti_saved_layout *saved, wefti_decision *d,
+                          char **text) {
+    weft_cluster *cluster;
+    weft_config *run = make_run(more);
+    assert_ok(ctx, weft_cluster_create(ctx, &cluster));
+    assert_ok(ctx, weft_cluster_set(ctx, cluster, "nodes", "2"));
+    assert_ok(ctx, weft_cluster_set(ctx, cluster, "link", link));
+    assert_ok(ctx, weft_cluster_set(ctx, cluster, "node-flops", "20G"));
+    weft_status status = wefti_decide_on(ctx, run, cluster, saved, d, text);
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, run);
+    return status;
+}
+
+/* The method that is taken, "hsdp" if the run's own keys are. */
+static const char *method_of(const wefti_decision *d) {
+    static char method[32];
+    const char *at = strstr(d->settings, "method=");
+    snprintf(method, sizeof method, "hsdp");
+    if (at) sscanf(at, "method=%31s", method);
+    return method;
+}
+
+static void the_wire_and_what_is_kept_decide(void **state) {
+    static const struct {
+        const char *link, *more;
+        bool hsdp, muon;
+    } cases[] = {{"25Gbit,10us", "", true, false},
+                 {"5Mbit,5ms", "", false, false},
+                 {"25Gbit,10us", "decide.keep=any", true, true},
+                 {"5Mbit,5ms", "decide.keep=any", false, true},
+                 {"5Mbit,5ms", "decide.keep=exact decide.alone=together", true, false},
+                 {"5Mbit,5ms", "optimizer.kind=muon", false, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_decision d;
+        char *text;
+        weft_status status = decide(cases[i].link, cases[i].more, NULL, &d, &text);
+        if (status != WEFT_OK) fail_msg("case %zu: %s", i, weft_ctx_message(ctx));
+        bool muon = strstr(d.settings, "muon") != NULL ||
+                    strstr(method_of(&d), "muloco") != NULL ||
+                    strstr(cases[i].more, "kind=muon") != NULL;
+        if ((strcmp(method_of(&d), "hsdp") == 0) != cases[i].hsdp ||
+            muon != cases[i].muon)
+            fail_msg("case %zu: %s", i, d.settings);
+        assert_non_null(strstr(d.sentence, "; next "));
+        wefti_free(ctx, text);
+    }
+}
+
+static void the_same_facts_decide_the_same(void **state) {
+    wefti_decision a, b;
+    char *one, *two;
+    assert_ok(ctx, decide("20Mbit,5ms", "", NULL, &a, &one));
+    assert_ok(ctx, decide("20Mbit,5ms", "", NULL, &b, &two));
+    assert_memory_equal(&a, &b, sizeof a);
+    assert_string_equal(one, two);
+    WEFTI_FREE(ctx, one, two);
+}
+
+/* On several nodes as soon as that is expected to be faster; not before, unless it is asked. */
+static void one_process_alone_is_an_answer(void **state) {
+    wefti_decision d;
+    char *text;
+    assert_int_equal(decide("5Mbit,5ms", "decide.keep=exact", NULL, &d, &text),
+                     WEFT_ERR_CONFIG);
+    assert_non_null(strstr(d.sentence, "one process alone is expected to be faster"));
+    assert_non_null(strstr(text, "full sync"));
+    assert_string_equal(d.settings, "");
+    wefti_free(ctx, text);
+}
+
+static void a_checkpoint_goes_on_with_its_state(void **state) {
+    wefti_decision d;
+    char *text;
+    wefti_saved_layout saved = {.replicator = "none",
+                                .site_replicator = "none",
+                                .optimizer = "adamw",
+                                .mixer = "gossip"};
+    assert_ok(ctx, decide("25Gbit,10us", "", &saved, &d, &text));
+    assert_string_equal(method_of(&d), "dadam");
+    wefti_free(ctx, text);
+    snprintf(saved.mixer, sizeof saved.mixer, "pushsum");
+    assert_int_equal(decide("25Gbit,10us", "", &saved, &d, &text), WEFT_ERR_CONFIG);
+    assert_non_null(strstr(weft_ctx_message(ctx), "mixer pushsum"));
+    wefti_free(ctx, text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_wire_and_what_is_kept_decide, begin, end),
+        cmocka_unit_test_setup_teardown(the_same_facts_decide_the_same, begin, end),
+        cmocka_unit_test_setup_teardown(one_process_alone_is_an_answer, begin, end),
+        cmocka_unit_test_setup_teardown(a_checkpoint_goes_on_with_its_state, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
