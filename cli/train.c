@@ -516,9 +516,7 @@ const command command_train = {
         "--plan predicts before the run how long a step should take and puts this into "
         "plan.json for the report. During the run it prints the likely cause when "
         "prediction and measurement differ by more than 20 %. method=auto measures "
-        "first, and is compared with that.
-
-"
+        "first, and is compared with that.\n\n"
         "Ctrl-C, SIGTERM, SIGQUIT or SIGHUP finishes the step, saves and exits 0; "
         "--resume "
         "continues "

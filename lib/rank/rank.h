@@ -13,7 +13,7 @@ typedef struct wefti_step_status {
     double met;      /* this rank has such an estimate */
     double counted;  /* ranks that are in the sum, and their sequences; neither is sent */
     double rows;
-    double save;     /* the first rank asks for a checkpoint; sent beside `stop` */
+    double save; /* the first rank asks for a checkpoint; sent beside `stop` */
 } wefti_step_status;
 
 _Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + 3 * sizeof(double),

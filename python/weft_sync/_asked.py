@@ -127,6 +127,21 @@ def placing(shards: int, between: str, accumulate: int, node: Any) -> None:
                     "its own no_sync()")
 
 
+def deciding(method: str, asked: dict[str, Any], step: Any, node: Any) -> None:
+    """What method="auto" decides is not said beside it, and nothing else needs the step."""
+    if method != "auto":
+        if step is not None:
+            raise Error("argument", f"step is said, but method is {method!r}; expected 'auto'")
+        return
+    for name in asked:
+        if name.startswith(("replicator.", "site_replicator.", "mixer.")):
+            raise Error("config", f"{name} is set, but method auto decides it: leave it out, or name a "
+                        "method")
+    if node is not None:
+        raise Error("argument", "method='auto' with DDP inside a node is not decided here; expected a "
+                    "method's name")
+
+
 def rate(config: Config, own: Config) -> None:
     """A rate that was said, beside the method's own for this width: they differ by a factor of ten
     among methods."""
@@ -138,4 +153,4 @@ def rate(config: Config, own: Config) -> None:
                 "where lr is left out", said, factor, config.number("method"), usual)
 
 
-__all__ = ["agreement", "keys", "mixing", "placing", "rate", "steps", "together", "unwrapped"]
+__all__ = ["agreement", "deciding", "keys", "mixing", "placing", "rate", "steps", "together", "unwrapped"]

@@ -436,7 +436,7 @@ class Config:
 
 #: of Optimizer and Mix, which are no keys
 ARGUMENTS = ("lr", "weight_decay", "betas", "accumulate", "overlap", "skips", "between", "config",
-             "mesh", "returns", "keys", "method", "optimizer")
+             "mesh", "returns", "keys", "method", "optimizer", "step")
 
 
 def config_keys() -> dict[str, Key]:

@@ -32,7 +32,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     raise ImportError("weft_sync.torch needs PyTorch 2.1 or later: "
                       "pip install 'weft-sync[torch]'") from error
 
-from . import _alike, _asked, _back, _own, _places, _saved, _together, _world
+from . import _alike, _asked, _back, _decide, _own, _places, _saved, _together, _world
 from ._carried import Carried
 from ._held import KINDS
 from ._library import Context, Error, LeftBehind, Mesh, PeerError
@@ -77,6 +77,10 @@ class Optimizer(Closing, torch.optim.Optimizer):
     ``skipped``; loops run ``while optimizer.steps < n``. 0: ``step`` raises ``LeftBehind``.
     Processes of a machine that share a copy (FSDP2, DDP) come in together.
 
+    ``method="auto"``: the processes measure the wires for some seconds and take the exchange that is
+    expected to be fastest with this optimizer and its rate; ``step`` is what a step computes, as
+    ``measure_step`` returned it. ``decision`` is what was taken and why.
+
     All processes create it alike; rank 0's parameters become everybody's.
     """
 
@@ -86,7 +90,8 @@ class Optimizer(Closing, torch.optim.Optimizer):
                  betas: tuple[float, float] | None = None, accumulate: int = 1,
                  overlap: bool = True, skips: bool = False, agree: str = "step",
                  between: str = "nodes", config: str | os.PathLike[str] | None = None,
-                 mesh: Mesh | None = None, returns: int = 0, keys: dict[str, Any] | None = None, **named: Any):
+                 mesh: Mesh | None = None, returns: int = 0, keys: dict[str, Any] | None = None,
+                 step: float | StepTime | None = None, **named: Any):
         self._node = None
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             self._node = Node(model.process_group, next(model.parameters()).device)
@@ -124,6 +129,14 @@ class Optimizer(Closing, torch.optim.Optimizer):
         given = {**width_of(model, [p for g in groups for p in g["params"]]), **asked}
         #: ranks that have one copy of the model together
         self.share = self._shards if self._node is None else self._node.size
+        _asked.deciding(method, asked, step, self._node)
+        self.decision: _decide.Decision | None = None
+        if method == "auto":
+            laid = dict(given)
+            seats(laid, self.mesh, self._shards, between, method)
+            self.decision = _decide.decide(model, step, self.mesh, self._shards, laid)
+            method = self.decision.method
+            given.update(self.decision.keys)
         self._asked = (method, config, dict(given))
         seats(given, self.mesh, self._shards, between, method)
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""method="auto": the wire decides, all processes take the same, and what it decides is not said."""
+
+import pytest
+import torch
+from ranks import run
+
+import weft_sync.torch as weft
+from weft_sync import _decide
+
+
+def model_of(width=64):
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.Tanh(),
+                               torch.nn.Linear(width, 1))
+
+
+def taken(link, step_s=0.05, nodes=2):
+    model = model_of(256)
+    made = weft.plan(model, step_seconds=step_s, cluster={"nodes": nodes, "link": link})
+    n = sum(p.numel() for p in model.parameters())
+    return _decide.choose(made, _decide.candidates(n, nodes))
+
+
+def test_the_wire_decides_and_the_optimizer_stays():
+    fast, slow = taken("25Gbit,10us"), taken("1Mbit,5ms")
+    assert fast.same and fast.method == "hsdp"
+    assert slow.method != "hsdp" and slow.nodes == 2
+    assert taken("1Mbit,5ms") == slow
+    names = {way.name for way in _decide.candidates(66000, 2)}
+    assert {"full sync", "diloco H=50", "dadam aer", "choco aer int8"} <= names
+    assert not any("muon" in name or "muloco" in name or "demo" in name for name in names)
+
+
+def test_one_process_alone_is_an_answer():
+    assert taken("1kbit,500ms", step_s=0.0001) is None
+
+
+def train():
+    model = model_of()
+    x = torch.randn(8, 64)
+    took = weft.measure_step(model, lambda m, b: m(b).square().mean(), [x], rounds=2)
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    _decide.SECONDS = 1.0
+    optimizer = weft.Optimizer(model, inner, method="auto", step=max(took.at(8), 0.2),
+                               between="ranks", mesh_on_loss="end")
+    for _ in range(4):
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step(loss)
+        optimizer.zero_grad()
+    optimizer.close()
+    return optimizer.decision._asdict()
+
+
+def test_all_processes_take_the_same():
+    first, second = run(train, 2)
+    assert first == second
+    assert first["sentence"].startswith("method=auto takes ")
+
+
+def test_one_process_exchanges_nothing():
+    model = model_of()
+    optimizer = weft.Optimizer(model, method="auto", step=0.1, lr=1e-3)
+    assert optimizer.decision.method == "hsdp"
+    optimizer.close()
+
+
+def test_what_is_decided_is_not_said():
+    model = model_of()
+    for named, words in (({"step": 0.1, "mixer_kind": "gossip"}, "mixer.kind is set, but method auto"),
+                         ({}, "has to know how long a step computes")):
+        with pytest.raises(weft.Error, match=words):
+            weft.Optimizer(model, method="auto", **named)
+    with pytest.raises(weft.Error, match="step is said, but method is 'hsdp'"):
+        weft.Optimizer(model, method="hsdp", step=0.1)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""method="auto": what the processes measure before the first step, and which method follows.
+
+    all       a step of the loop (the caller's measurement), the wires by libweft's probe
+    rank 0    plans on the slowest step and these wires -> method and keys, by the store -> all
+
+As in ``weft train method=auto`` (docs/planning.md) the optimizer and its rate stay, and several
+nodes are taken as soon as they are expected to be faster than one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import math
+import os
+import tempfile
+from typing import Any, NamedTuple
+
+from . import _world, probe
+from ._library import Config, Context, Error, Mesh
+from ._plan import NEARLY, Choice, Plan, Way, plan, ways
+
+log = logging.getLogger("weft_sync")
+SECONDS = 10.0
+KEPT = ("optimizer.kind", "optimizer.lr", "optimizer.clip", "optimizer.beta2")
+_turns = itertools.count()
+
+
+class Decision(NamedTuple):
+    """What is taken; `sentence` says why."""
+
+    method: str
+    keys: dict[str, Any]
+    sentence: str
+
+
+def _settings(method: str, keys: dict[str, Any]) -> list[Any]:
+    config = Config(Context())
+    try:
+        for key, value in {"method": method, **keys}.items():
+            config.set(key, value)
+        config.finish()
+        return [config.number(key) for key in KEPT]
+    finally:
+        config.destroy()
+
+
+def candidates(parameters: int, nodes: int) -> list[Way]:
+    """Those of ``weft plan`` that leave optimizer and rate as they are."""
+    kept = _settings("hsdp", {})
+    return [way for way in ways(parameters, nodes)
+            if way.known and _settings(way.method, way.keys) == kept]
+
+
+def choose(made: Plan, allowed: list[Way]) -> Choice | None:
+    """Of all on several nodes that are expected to be faster than one, and level with the fastest:
+    one that learns as one machine does, then the fastest. None: one process alone is faster."""
+    names = {way.name for way in allowed}
+    alone = max(a.faster for a in made if a.nodes == 1 and not a.way.muon)
+    several = [a for a in made if a.nodes > 1 and a.way.name in names and a.faster > alone]
+    if not several:
+        return None
+    best = max(several, key=lambda a: a.faster)
+    level = [a for a in several if math.log(best.faster / a.faster)
+             <= max(NEARLY, math.hypot(a.error, best.error))]
+    return min(level, key=lambda a: (not a.same, -a.faster))
+
+
+def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int]) -> Decision:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "cluster.yaml")
+        found.write(path)
+        made = plan(model, step_seconds=step_s, cluster=path, nodes=layout["mesh.nodes"],
+                    processes_per_node=layout["mesh.ranks_per_node"])
+    allowed = candidates(sum(p.numel() for p in model.parameters()), layout["mesh.nodes"])
+    taken = choose(made, allowed)
+    names = {way.name for way in allowed}
+    rest = [a for a in made if a.nodes > 1 and a.way.name in names and a is not taken]
+    if taken is None:
+        raise Error("config", f"one process alone is expected to be faster than all nodes: the best of "
+                    f"them, {rest[0].way.name}, is {rest[0].faster:.2g} times as fast; start one process, "
+                    "or name a method")
+    others = " and ".join(f"{a.way.name} ({a.step_s:.3g} s a step, {a.faster:.2g} times)" for a in rest[:2])
+    wire = next((f"{f.value / 125e3:.3g} Mbit/s" for f in found.figures if f.name == "wire bandwidth"),
+                "unknown rate")
+    return Decision(taken.method, taken.keys,
+                    f"method=auto takes {taken.way.name}: {taken.step_s:.3g} s a step, {taken.faster:.2g} "
+                    f"times as fast as one process expected on a wire of {wire}; next {others}")
+
+
+def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]) -> Decision:
+    """The same for all processes. Collective. ``step``: seconds, or of measure_step."""
+    if step is None:
+        raise Error("argument", "method='auto' has to know how long a step computes; expected "
+                    "step=weft.measure_step(model, loss, [batch])")
+    if mesh.size == 1 and not mesh.joins:
+        return Decision("hsdp", {}, "method=auto: one process, where nothing crosses a wire")
+    store = None if mesh.joins or _world.apart() else _world.seat()[2]
+    if store is None:
+        raise Error("config", "method='auto' decides among processes that one torchrun has started; "
+                    "expected its answer here, the method that was taken there")
+    step_s = float(step.at(max(step.seconds)) if hasattr(step, "at") else step)
+    config = Config(Context())
+    try:
+        for key, value in given.items():
+            if key.startswith("mesh."):
+                config.set(key, value)
+        config.set("mesh.shards", shards)
+        config.fit(mesh)
+        layout = {key: config.number(key) for key in ("mesh.nodes", "mesh.ranks_per_node")}
+    finally:
+        config.destroy()
+    if layout["mesh.nodes"] == 1:
+        return Decision("hsdp", {}, "method=auto: one node, where nothing crosses a slow wire")
+    turn = f"weft/auto/{next(_turns)}"
+    store.set(f"{turn}/{mesh.rank}", repr(step_s))
+    found = probe.probe(seconds=SECONDS, device="none", mesh=mesh, keys={
+        **layout, **({"mesh.link": given["mesh.link"]} if "mesh.link" in given else {})})
+    try:
+        if mesh.rank == 0:
+            slowest = max(float(store.get(f"{turn}/{r}")) for r in range(mesh.size))
+            store.set(turn, json.dumps(_answer(model, slowest, found, layout)))
+    finally:
+        found.close()
+    answer = json.loads(store.get(turn))
+    store.set(f"{turn}/read/{mesh.rank}", "")
+    for r in range(mesh.size if mesh.rank == 0 else 0):
+        store.get(f"{turn}/read/{r}")  # who holds the store is the last to leave it
+    if "error" in answer:
+        raise Error("config", answer["error"])
+    taken = Decision(answer["method"], answer["keys"], answer["sentence"])
+    if mesh.rank == 0:
+        log.info("%s", taken.sentence)
+    return taken
+
+
+def _answer(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int]) -> dict[str, Any]:
+    try:
+        return _decide(model, step_s, found, layout)._asdict()
+    except Error as error:
+        return {"error": str(error)}
+
+
+__all__ = ["Decision", "candidates", "choose", "decide"]
