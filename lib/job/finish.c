@@ -149,6 +149,7 @@ static const char *against_auto(const weft_config *c, const char *name) {
                 {"mixer.", decides},
                 {"mesh.shards", decides},
                 {"mesh.keep_whole", decides},
+                {"batch.shares", "plans equal parts, expected equal"},
                 {"mesh.compute_time", "measures computing as it is, expected 0"},
                 {"mesh.straggler_time", "measures computing as it is, expected 0"},
                 {"optimizer.", "decides it with decide.keep any: leave it out"}};

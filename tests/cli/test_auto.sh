@@ -62,6 +62,8 @@ refuses "optimizer.lr is set, but method auto decides it with decide.keep any: l
     "${auto[@]}" optimizer.lr=1e-3 decide.keep=any
 refuses "mesh.compute_time is set, but method auto measures computing as it is, expected 0" \
     "${auto[@]}" mesh.compute_time=0.1
+refuses "batch.shares is set, but method auto plans equal parts, expected equal" \
+    "${auto[@]}" --nodes 2 batch.shares=3,1
 refuses "decide.alone is set, but method diloco does not read it, expected auto" \
     "$weft" train "${keys[@]}" method=diloco --nodes 2
 refuses "--plan facts.yaml has facts, and method=auto measures its own, with which the run is compared: expected one of them" \
