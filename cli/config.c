@@ -79,8 +79,9 @@ static weft_status print_resolved(weft_ctx *ctx, const args *a) {
                               : args_has(a, "--comments") ? WEFT_CONFIG_DOCS
                                                           : WEFT_CONFIG_BARE;
     WEFT_TRY(config_of_args(ctx, a, &config));
-    weft_status status = weft_config_text(ctx, config, notes, &text);
-    if (status == WEFT_OK && args_has(a, "--json"))
+    bool json = args_has(a, "--json");
+    weft_status status = json ? WEFT_OK : weft_config_text(ctx, config, notes, &text);
+    if (json)
         print_config_json(config);
     else if (status == WEFT_OK)
         fputs(text, stdout);

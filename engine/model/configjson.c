@@ -270,15 +270,14 @@ static void read_llama(reader *r, const wefti_traits *t, weft_model_config *c) {
                                                             : "hidden_act";
     read_sizes(r, c);
     c->kv_heads = read_int_or(r, "num_key_value_heads", c->heads);
-    bool seed = t->o_without_bias && !t->always_bias;
-    c->head_dim = read_int_or(r, "head_dim", gemma ? 256 : seed ? 128 : 0);
+    c->head_dim = read_int_or(r, "head_dim", t->json_head_dim);
     c->ffn = read_int(r, "intermediate_size");
     c->norm_eps = read_number(r, "rms_norm_eps", t->json_norm_eps);
     read_rope(r, t, c);
     read_window(r, t, c);
     c->dropout = read_number(r, "resid_pdrop", 0);
     c->tied = read_bool(r, "tie_word_embeddings", gemma);
-    c->attention_bias = read_bool(r, "attention_bias", seed);
+    c->attention_bias = read_bool(r, "attention_bias", t->json_bias);
     expect_bool(r, "attention_out_bias", false);
     c->mlp_bias = read_bool(r, "mlp_bias", false);
     if (t->knows & WEFTI_KNOWS_QUERY_SCALE)

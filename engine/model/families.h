@@ -73,7 +73,9 @@ struct wefti_traits {
     bool sees_all;          /* each position sees all; else only those before it */
     unsigned knows;
     double norm_eps, rope_theta; /* defaults */
-    double json_norm_eps;        /* default if config.json does not have it */
+    double json_norm_eps;        /* defaults of what config.json does not have */
+    int64_t json_head_dim;       /* 0: width / heads */
+    bool json_bias;              /* of attention_bias */
     int64_t period;              /* of layers without a window, likewise; 0: none */
     const char *block_prefix, *embed, *positions, *norm, *head;
     const char *names[WEFTI_DOWN + 1]; /* of the block's, without ".weight" */

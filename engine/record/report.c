@@ -27,15 +27,10 @@ enum { MAX_CONFIG_BYTES = 4 << 20 };
 
 /* ---- a run folder ---- */
 
-static weft_status join(weft_ctx *ctx, const char *folder, const char *name, char *out) {
-    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
-}
-
 static weft_status read_config(weft_ctx *ctx, const char *run_folder, char **config) {
     char path[PATH_MAX];
     int64_t n;
-    WEFT_TRY(join(ctx, run_folder, "config.yaml", path));
+    WEFT_TRY(wefti_file_path(ctx, run_folder, "config.yaml", path));
     if (access(path, F_OK) != 0 && errno == ENOENT) return WEFT_OK;
     return wefti_file_read(ctx, path, MAX_CONFIG_BYTES, config, &n);
 }
@@ -45,15 +40,15 @@ static weft_status read_material(weft_ctx *ctx, const char *run_folder,
                                  wefti_material *m) {
     char path[PATH_MAX];
     bool found;
-    WEFT_TRY(join(ctx, run_folder, "metrics.jsonl", path));
+    WEFT_TRY(wefti_file_path(ctx, run_folder, "metrics.jsonl", path));
     WEFT_TRY(wefti_run_read(ctx, path, &m->run));
-    WEFT_TRY(join(ctx, run_folder, "plan.json", path));
+    WEFT_TRY(wefti_file_path(ctx, run_folder, "plan.json", path));
     WEFT_TRY(wefti_planned_read(ctx, path, &m->planned, &m->is_planned));
-    WEFT_TRY(join(ctx, run_folder, "timeline.json", path));
+    WEFT_TRY(wefti_file_path(ctx, run_folder, "timeline.json", path));
     WEFT_TRY(wefti_timelines_read(ctx, path, &m->timelines, &found));
-    WEFT_TRY(join(ctx, run_folder, "views.jsonl", path));
+    WEFT_TRY(wefti_file_path(ctx, run_folder, "views.jsonl", path));
     WEFT_TRY(wefti_views_read(ctx, path, &m->views));
-    WEFT_TRY(join(ctx, run_folder, "nodes.jsonl", path));
+    WEFT_TRY(wefti_file_path(ctx, run_folder, "nodes.jsonl", path));
     WEFT_TRY(wefti_nodes_read(ctx, path, &m->nodes));
     return read_config(ctx, run_folder, &m->config);
 }
@@ -161,6 +156,6 @@ weft_status weft_report_compare(weft_ctx *ctx, const char *const *run_folders, i
 weft_status weft_report_write(weft_ctx *ctx, const char *run_folder,
                               const char *out_path) {
     char path[PATH_MAX];
-    WEFT_TRY(join(ctx, run_folder, "report.html", path));
+    WEFT_TRY(wefti_file_path(ctx, run_folder, "report.html", path));
     return weft_report_compare(ctx, &run_folder, 1, out_path ? out_path : path);
 }

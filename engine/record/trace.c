@@ -135,25 +135,20 @@ static void put_all(trace *t, const char *run, const wefti_timelines *all,
     wefti_buffer_text(t->ctx, t->out, "\n]}\n");
 }
 
-static weft_status join(weft_ctx *ctx, const char *folder, const char *name, char *out) {
-    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
-}
-
 static weft_status read_all(weft_ctx *ctx, const char *folder, wefti_timelines *all,
                             wefti_planned *planned) {
     char path[PATH_MAX];
     bool found;
     if (access(folder, F_OK) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "there is no folder %s", folder);
-    WEFT_TRY(join(ctx, folder, "timeline.json", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "timeline.json", path));
     WEFT_TRY(wefti_timelines_read(ctx, path, all, &found));
     if (!found)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE,
                              "%s is not there: a run writes it at its first evaluation, "
                              "checkpoint or end",
                              path);
-    WEFT_TRY(join(ctx, folder, "plan.json", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "plan.json", path));
     return wefti_planned_read(ctx, path, planned, &found);
 }
 

@@ -23,8 +23,7 @@ static weft_status path_in(weft_ctx *ctx, const char *folder, const char *name,
                            char *path, bool *there) {
     struct stat info;
     *there = false;
-    if (snprintf(path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
+    WEFT_TRY(wefti_file_path(ctx, folder, name, path));
     *there = stat(path, &info) == 0;
     return WEFT_OK;
 }

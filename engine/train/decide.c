@@ -221,17 +221,11 @@ weft_status wefti_decide_on(weft_ctx *ctx, const weft_config *run,
 
 /* ---- decision.json ---- */
 
-static weft_status path_of(weft_ctx *ctx, const char *folder, const char *name,
-                           char out[PATH_MAX]) {
-    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
-}
-
 static weft_status write_decision(weft_ctx *ctx, const char *folder,
                                   const wefti_decision *d, const char *reasons) {
     char path[PATH_MAX], *text;
     int64_t n;
-    WEFT_TRY(path_of(ctx, folder, "decision.json", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "decision.json", path));
     json_t *value = json_pack(
         "{si, sI, sI, ss, ss, ss, ss}", "version", 1, "nodes", (json_int_t)d->nodes,
         "ranks_per_node", (json_int_t)d->ranks_per_node, "keep", d->keep, "settings",
@@ -270,7 +264,7 @@ static weft_status open_decision(weft_ctx *ctx, const char *folder, json_t **val
     char path[PATH_MAX], *text;
     int64_t n;
     *value = NULL;
-    WEFT_TRY(path_of(ctx, folder, "decision.json", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "decision.json", path));
     if (access(path, F_OK) != 0) return WEFT_OK;
     WEFT_TRY(wefti_file_read(ctx, path, LARGEST, &text, &n));
     weft_status status = wefti_json_read(ctx, "", path, text, n, WEFT_ERR_FORMAT, value);
@@ -346,7 +340,7 @@ static weft_status decide_on_probe(weft_ctx *ctx, const weft_config *run,
     char path[PATH_MAX], *reasons;
     const char *folder = p->config->run.folder;
     if (found->wire.bandwidth_Bps <= 0) found->wire.bandwidth_Bps = fast_wire_Bps;
-    WEFT_TRY(path_of(ctx, folder, "cluster.yaml", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "cluster.yaml", path));
     WEFT_TRY(weft_cluster_write(ctx, found, path));
     const wefti_saved_layout *saved = p->saved.step >= 0 ? &p->saved : NULL;
     weft_status status = wefti_decide_on(ctx, run, found, saved, out, &reasons);

@@ -11,25 +11,20 @@
 #define _GNU_SOURCE
 #include "train/descent.h"
 
-#include <limits.h>
 #include <stdio.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "checkpoint/folder.h"
 #include "record/metrics.h"
 
 enum { MOST_APART = 32 }; /* steps; membership's longest window is 18 */
 
-static weft_status join(weft_ctx *ctx, const char *folder, const char *name, char *out) {
-    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
-}
-
 static weft_status read_view(weft_ctx *ctx, const char *folder,
                              wefti_descent_record *out) {
     char path[PATH_MAX];
     wefti_views views;
-    WEFT_TRY(join(ctx, folder, "views.jsonl", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "views.jsonl", path));
     WEFT_TRY(wefti_views_read(ctx, path, &views));
     out->has_view = views.n_views > 0;
     if (out->has_view) {
@@ -48,9 +43,9 @@ weft_status wefti_descent_read(weft_ctx *ctx, const char *folder,
     char path[PATH_MAX], newest[PATH_MAX];
     *out = (wefti_descent_record){.checkpoint = -1};
     WEFT_TRY(read_view(ctx, folder, out));
-    WEFT_TRY(join(ctx, folder, "metrics.jsonl", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "metrics.jsonl", path));
     WEFT_TRY(wefti_metrics_newest(ctx, path, &out->step));
-    WEFT_TRY(join(ctx, folder, "checkpoints", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "checkpoints", path));
     return wefti_checkpoint_latest(ctx, path, &out->checkpoint, newest);
 }
 
@@ -109,7 +104,7 @@ static weft_status check_chain(weft_ctx *ctx, const wefti_views *views) {
 static weft_status check_views(weft_ctx *ctx, const char *folder) {
     char path[PATH_MAX];
     wefti_views views;
-    WEFT_TRY(join(ctx, folder, "views.jsonl", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "views.jsonl", path));
     WEFT_TRY(wefti_views_read(ctx, path, &views));
     weft_status status = check_chain(ctx, &views);
     wefti_views_fini(ctx, &views);
@@ -122,7 +117,7 @@ static weft_status check_order(weft_ctx *ctx, const char *folder) {
     char path[PATH_MAX];
     double *steps, last = 0;
     int64_t n;
-    WEFT_TRY(join(ctx, folder, "metrics.jsonl", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "metrics.jsonl", path));
     WEFT_TRY(wefti_metrics_read(ctx, path, names, 1, &steps, &n));
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < n && status == WEFT_OK; i++) {
@@ -142,7 +137,8 @@ weft_status wefti_descent_agree(weft_ctx *ctx, const char *folder, int64_t log_e
     wefti_descent_record r;
     int64_t lines;
     WEFT_TRY(wefti_descent_read(ctx, folder, &r));
-    WEFT_TRY(join(ctx, folder, "nodes.jsonl", path)); /* has a line of each checkpoint */
+    WEFT_TRY(wefti_file_path(ctx, folder, "nodes.jsonl",
+                             path)); /* has a line of each checkpoint */
     WEFT_TRY(wefti_metrics_newest(ctx, path, &lines));
     if (r.step > lines) lines = r.step;
     if (r.checkpoint > lines && r.checkpoint >= r.view_step)

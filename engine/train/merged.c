@@ -151,12 +151,6 @@ static weft_status write_tensors(weft_ctx *ctx, const weft_inference *inf,
     return status == WEFT_OK ? closed : status;
 }
 
-static weft_status path_of(weft_ctx *ctx, const char *folder, const char *name,
-                           char *path) {
-    if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
-}
-
 /* Copies the chat template of the folder that the model came from, if there is one that
  * weft can read. */
 static weft_status save_chat(weft_ctx *ctx, const weft_inference *inf,
@@ -179,13 +173,14 @@ weft_status weft_inference_save(weft_ctx *ctx, const weft_inference *inf,
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "%s holds a model already; name another folder", folder);
     WEFT_TRY(wefti_file_mkdirs(ctx, folder));
-    WEFT_TRY(path_of(ctx, folder, "tokenizer.json", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "tokenizer.json", path));
     WEFT_TRY(weft_tokenizer_save(ctx, inf->tokenizer, path));
     WEFT_TRY(save_chat(ctx, inf, folder));
-    WEFT_TRY(path_of(ctx, folder, "config.json", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "config.json", path));
     WEFT_TRY(inf->model->ops->describe_json(ctx, inf->model, &json));
     weft_status status = wefti_file_write(ctx, path, json, (int64_t)strlen(json));
     wefti_free(ctx, json);
-    if (status == WEFT_OK) status = path_of(ctx, folder, "model.safetensors", path);
+    if (status == WEFT_OK)
+        status = wefti_file_path(ctx, folder, "model.safetensors", path);
     return status == WEFT_OK ? write_tensors(ctx, inf, path) : status;
 }

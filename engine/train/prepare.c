@@ -46,22 +46,14 @@ static bool has_bytes(const char *path) {
     return stat(path, &info) == 0 && info.st_size > 0;
 }
 
-static weft_status run_path(weft_ctx *ctx, const weft_config *config, const char *name,
-                            char *out) {
-    if (snprintf(out, PATH_MAX, "%s/%s", config->run.folder, name) >= PATH_MAX)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s",
-                             config->run.folder, name);
-    return WEFT_OK;
-}
-
 /* Whether the steps of an earlier run would be lost: the folder has metrics or a
  * checkpoint. */
 static weft_status find_run(weft_ctx *ctx, const weft_config *config, bool *found) {
     char path[PATH_MAX], newest[PATH_MAX];
     int64_t step;
-    WEFT_TRY(run_path(ctx, config, "metrics.jsonl", path));
+    WEFT_TRY(wefti_file_path(ctx, config->run.folder, "metrics.jsonl", path));
     *found = has_bytes(path);
-    WEFT_TRY(run_path(ctx, config, "checkpoints", path));
+    WEFT_TRY(wefti_file_path(ctx, config->run.folder, "checkpoints", path));
     WEFT_TRY(wefti_checkpoint_latest(ctx, path, &step, newest));
     *found |= step >= 0;
     return WEFT_OK;
@@ -104,7 +96,7 @@ static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool re
     WEFT_TRY(wefti_bootstrap_tell(c, &p->saved, sizeof p->saved));
     WEFT_TRY(wefti_bootstrap_tell(c, p->saved_path, sizeof p->saved_path));
     if (p->saved.step < 0) return WEFT_OK;
-    WEFT_TRY(run_path(ctx, config, "brought", brought));
+    WEFT_TRY(wefti_file_path(ctx, config->run.folder, "brought", brought));
     WEFT_TRY(wefti_bootstrap_copy_folder(ctx, c, p->saved_path, brought));
     if (!wefti_bootstrap_sees(c, wefti_bootstrap_rank(c)))
         memcpy(p->saved_path, brought, sizeof brought);
@@ -404,7 +396,7 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
 weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
     char path[PATH_MAX];
     weft_config *config = p->config;
-    WEFT_TRY(run_path(ctx, config, "config.yaml", path));
+    WEFT_TRY(wefti_file_path(ctx, config->run.folder, "config.yaml", path));
     if (!p->own_config || !exists(path)) WEFT_TRY(weft_config_write(ctx, config, path));
     WEFT_TRY(wefti_viewlog_open(ctx, p->views, config->run.folder, p->job->first_step));
     return wefti_journal_open(ctx, config, p->job->first_step, &p->elapsed_s,

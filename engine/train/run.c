@@ -444,7 +444,7 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
 /* The others have begun a step with this rank, which was interrupted while its state came
  * to it: what it would send is not of the run. */
 static weft_status refuse_step(const rank_thread *t) {
-    wefti_elastic_note(t->mesh, WEFTI_FACT_REPLACED); /* it comes in again */
+    wefti_elastic_note(t->mesh, WEFTI_FACT_REPLACED); /* it joins again */
     return weft_ctx_fail(
         t->slot->ctx, WEFT_ERR_PEER,
         "rank %d (host %s) has lost a process that was giving it parameters and state",

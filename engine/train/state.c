@@ -48,12 +48,6 @@ typedef struct tensor_file {
     float *flat[MAX_ARRAYS];
 } tensor_file;
 
-static weft_status join(weft_ctx *ctx, char *out, const char *folder, const char *name) {
-    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
-    return WEFT_OK;
-}
-
 static void add_array(tensor_file *file, const char *owner, const char *name,
                       float *flat) {
     snprintf(file->prefix[file->n], sizeof file->prefix[0], "%s%s%s", owner, name,
@@ -66,8 +60,9 @@ static weft_status name_model_file(wefti_rank *r, const char *folder, tensor_fil
     file->n = 0;
     add_array(file, "", "", r->params);
     bool adapters = wefti_model_has_adapters(r->job->model);
-    return join(r->ctx, file->path, folder,
-                adapters ? "adapter_model.safetensors" : "model.safetensors");
+    return wefti_file_path(r->ctx, folder,
+                           adapters ? "adapter_model.safetensors" : "model.safetensors",
+                           file->path);
 }
 
 static void add_optimizer(wefti_rank *r, const char *owner, tensor_file *file) {
@@ -81,7 +76,7 @@ static weft_status name_optimizer_file(wefti_rank *r, const char *folder,
                                        tensor_file *file) {
     file->n = 0;
     if (r->job->replicas_equal) add_optimizer(r, "", file);
-    return join(r->ctx, file->path, folder, "optimizer.safetensors");
+    return wefti_file_path(r->ctx, folder, "optimizer.safetensors", file->path);
 }
 
 static void add_replicator(const wefti_replicator *replicator, const char *owner,
@@ -106,7 +101,7 @@ static weft_status name_replica_file(wefti_rank *r, const char *folder, int repl
     for (int i = 0; i < r->mixer->n_states; i++)
         add_array(file, "mixer.", names[i], r->mixer->state[i]);
     snprintf(name, sizeof name, "replica-%05d.safetensors", replica);
-    return join(r->ctx, file->path, folder, name);
+    return wefti_file_path(r->ctx, folder, name, file->path);
 }
 
 /* Whether an earlier parameter belongs to the same tensor; such parameters are
@@ -269,14 +264,14 @@ static weft_status create_files(wefti_rank *r, const char *partial,
         WEFT_TRY(name_replica_file(r, partial, replica, &file));
         WEFT_TRY(create_file(r, &file));
     }
-    WEFT_TRY(join(r->ctx, path, partial, "tokenizer.json"));
+    WEFT_TRY(wefti_file_path(r->ctx, partial, "tokenizer.json", path));
     WEFT_TRY(weft_tokenizer_save(r->ctx, wording->tokenizer, path));
     WEFT_TRY(wording->chat ? weft_chat_save(r->ctx, wording->chat, partial)
                            : wefti_settings_save(r->ctx, wording->tokenizer, partial));
     if (wefti_model_has_adapters(r->job->model)) /* a config.json means a whole model */
         return wefti_adapter_write(r->ctx, r->job->model, partial);
     WEFT_TRY(r->job->model->ops->describe_json(r->ctx, r->job->model, &json));
-    weft_status status = join(r->ctx, path, partial, "config.json");
+    weft_status status = wefti_file_path(r->ctx, partial, "config.json", path);
     if (status == WEFT_OK)
         status = wefti_file_write(r->ctx, path, json, (int64_t)strlen(json));
     wefti_free(r->ctx, json);
@@ -450,7 +445,7 @@ weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
     char checkpoints[PATH_MAX], partial[PATH_MAX];
     *saved = false;
     WEFT_TRY(wefti_rank_control_early(r, what->step));
-    WEFT_TRY(join(r->ctx, checkpoints, what->folder, "checkpoints"));
+    WEFT_TRY(wefti_file_path(r->ctx, what->folder, "checkpoints", checkpoints));
     if (snprintf(partial, sizeof partial, "%.4000s/step-%08lld.partial", checkpoints,
                  (long long)what->step) < 0)
         return WEFT_ERR_INTERNAL;
@@ -521,7 +516,7 @@ weft_status wefti_state_find(weft_ctx *ctx, const char *folder, bool writer,
                              wefti_saved_layout *saved, char *path) {
     char checkpoints[PATH_MAX], *layout;
     *saved = (wefti_saved_layout){.step = -1};
-    WEFT_TRY(join(ctx, checkpoints, folder, "checkpoints"));
+    WEFT_TRY(wefti_file_path(ctx, folder, "checkpoints", checkpoints));
     WEFT_TRY(wefti_checkpoint_find_whole(ctx, checkpoints, writer, &saved->step, path,
                                          &layout));
     if (saved->step < 0) return WEFT_OK;

@@ -245,9 +245,7 @@ static weft_status collect(wefti_rank *r, double *asked_s, peer_clock *clocks,
 
 static weft_status write_file(wefti_rank *r, const char *folder, wefti_buffer *out) {
     char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/timeline.json", folder) >= PATH_MAX)
-        return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "path too long: %s/timeline.json",
-                             folder);
+    WEFT_TRY(wefti_file_path(r->ctx, folder, "timeline.json", path));
     if (wefti_file_write(r->ctx, path, out->bytes, out->n) == WEFT_OK) return WEFT_OK;
     weft_ctx_log(r->ctx, WEFT_LOG_WARN, "%s", weft_ctx_message(r->ctx));
     weft_ctx_clear(r->ctx);

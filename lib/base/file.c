@@ -35,6 +35,12 @@ static weft_status read_all(weft_ctx *ctx, int fd, const char *path, char *data,
     return WEFT_OK;
 }
 
+weft_status wefti_file_path(weft_ctx *ctx, const char *folder, const char *name,
+                            char path[PATH_MAX]) {
+    if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
+}
+
 weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes,
                             char **data, int64_t *n_bytes) {
     *data = NULL;

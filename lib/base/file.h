@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <limits.h>
+
 #include <weft/ctx.h>
+
+/* path <- "folder/name". */
+weft_status wefti_file_path(weft_ctx *ctx, const char *folder, const char *name,
+                            char path[PATH_MAX]) WEFT_CHECKED;
 
 /* Reads a whole file. [out] *data owned by the caller (wefti_free), with a NUL after its
  * *n_bytes bytes. Refuses directories and files over max_bytes. */

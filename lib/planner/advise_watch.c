@@ -245,8 +245,7 @@ static json_t *watch_json(const weft_watch *w, bool *ok) {
 weft_status weft_watch_write(weft_ctx *ctx, const weft_watch *watch, const char *folder) {
     char path[PATH_MAX], *text;
     bool ok = true;
-    if (snprintf(path, sizeof path, "%s/plan.json", folder) >= PATH_MAX)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/plan.json", folder);
+    WEFT_TRY(wefti_file_path(ctx, folder, "plan.json", path));
     json_t *value = watch_json(watch, &ok);
     WEFT_TRY(wefti_json_dumped(ctx, value, ok, JSON_INDENT(1), &text));
     weft_status status = wefti_file_write(ctx, path, text, (int64_t)strlen(text));

@@ -191,7 +191,7 @@ static bool is_lost(wefti_rank *r, weft_mesh *mesh, weft_status status) {
 
 /* Fails: from now on the other ranks rely on this rank, and its state is not complete. */
 static weft_status cut_off(wefti_rank *r, weft_mesh *mesh) {
-    wefti_elastic_note(mesh, WEFTI_FACT_REPLACED); /* it comes in again */
+    wefti_elastic_note(mesh, WEFTI_FACT_REPLACED); /* it joins again */
     return weft_ctx_fail(r->ctx, WEFT_ERR_PEER,
                          "rank %d has lost who gave it parameters and state", r->rank);
 }

@@ -8,6 +8,7 @@ as libweft's are, by whose arrays they are saved and loaded."""
 from __future__ import annotations
 
 import ctypes as c
+import functools
 from typing import Any, Callable, Iterable, Sequence
 
 import torch
@@ -48,6 +49,12 @@ def orthogonal(x: torch.Tensor, polar: bool, bf16: bool) -> torch.Tensor:
     return (x.mT if tall else x).float()
 
 
+def written(parameter: torch.Tensor, master: torch.Tensor) -> torch.Tensor:
+    """The master, with what the program has written into the parameter since it was rounded from it."""
+    changed = parameter != master.to(parameter.dtype)
+    return master.copy_(torch.where(changed, parameter.to(torch.float32), master))
+
+
 class Own(torch.optim.Optimizer):
     """Steps along ``p.grad``, where it is None along zero. `follow` comes before the first step."""
 
@@ -55,18 +62,19 @@ class Own(torch.optim.Optimizer):
         def of(key: str) -> Any:
             return config.number(f"optimizer.{key}")
         super().__init__(groups, {"lr": of("lr"), "weight_decay": of("weight_decay")})
-        self._of, self._clip = of, clip
+        self._clip, self._eps, self._accumulate = clip, of("eps"), of("accumulate")
+        self._nesterov, self._adjust, self._polar = of("nesterov"), of("adjust"), of("polynomial") == "polar_express"
         # as float32, by which libweft computes
         self._beta1, self._beta2, self._momentum = (c.c_float(of(k)).value for k in ("beta1", "beta2", "momentum"))
         self._bf16 = config.number("model.precision") == "bf16"
         self._fused: dict[torch.Tensor, tuple[torch.Tensor, int]] = {}
 
-    def follow(self, rules: Sequence[tuple[str, bool]], replicas: int) -> None:
-        """`rules`: of each parameter which optimizer steps it, and whether as a matrix. Later again: of
-        the `replicas` that are left."""
+    def follow(self, rules: Sequence[tuple[str, bool]], replicas: int, done: Callable[[], int]) -> None:
+        """`rules`: of each parameter which optimizer steps it, and whether as a matrix; `done`: how many
+        steps are done. Later again: of the `replicas` that are left."""
         params = [p for group in self.param_groups for p in group["params"]]
-        self._rules = dict(zip(params, rules))
-        self._period = self._of("accumulate") or max(1, replicas // 2)
+        self._rules, self._done = dict(zip(params, rules)), done
+        self._period = self._accumulate or max(1, replicas // 2)
         with torch.no_grad():
             for p, (kind, _) in self._rules.items():
                 own = local(p)
@@ -78,11 +86,7 @@ class Own(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:
-        raise NotImplementedError("weft's own optimizer steps by step_number")
-
-    @torch.no_grad()
-    def step_number(self, count: int) -> None:
-        """Steps of these parameters are counted from 1."""
+        count = self._done() + 1
         grads = {p: torch.zeros_like(self._state(p, "master", p)) if p.grad is None else local(p.grad).float()
                  for group in self.param_groups for p in group["params"] if p.requires_grad}
         self._bound(grads)
@@ -93,7 +97,7 @@ class Own(torch.optim.Optimizer):
                     alike.setdefault(self._rules[p], []).append(p)
             for (kind, whole), params in alike.items():
                 at = [self.taken_in(p) for p in params]
-                self._kinds[kind if kind != "muon" or whole else "adamw"](
+                KINDS[kind if kind != "muon" or whole else "adamw"](
                     self, params, at, [grads[p] for p in params], float(group["lr"]), float(group["weight_decay"]), count)
                 for p, master in zip(params, at):
                     if "master" in self.state[p]:
@@ -104,11 +108,7 @@ class Own(torch.optim.Optimizer):
 
     def taken_in(self, p: torch.Tensor) -> torch.Tensor:
         """What is stepped: the parameter, or its master with what the program has written since."""
-        own = local(p)
-        if "master" not in self.state[p]:
-            return own
-        master = self._state(p, "master")
-        return master.copy_(torch.where(own != master.to(own.dtype), own.float(), master))
+        return written(local(p), self._state(p, "master")) if "master" in self.state[p] else local(p)
 
     def _bound(self, grads: dict[torch.Tensor, torch.Tensor]) -> None:
         """Clips the norm over all parameters, those of other shards too."""
@@ -130,18 +130,14 @@ class Own(torch.optim.Optimizer):
         torch._foreach_mul_(at, 1 - lr * decay)
         torch._foreach_add_(at, grads, alpha=-lr)
 
-    def _moments(self, coupled: bool) -> Callable[..., None]:
-        call = adam if coupled else adamw
-
-        def step(params: Any, at: list[torch.Tensor], grads: list[torch.Tensor], lr: float, decay: float,
-                 count: int) -> None:
-            fused = all(x.device.type == "cuda" for x in at)
-            steps = [self._counter(p, x, count - 1) if fused else torch.tensor(float(count - 1))
-                     for p, x in zip(params, at)]
-            call(at, grads, [self._state(p, "m") for p in params], [self._state(p, "v") for p in params], [], steps,
-                 amsgrad=False, beta1=self._beta1, beta2=self._beta2, lr=lr, weight_decay=decay, eps=self._of("eps"),
-                 maximize=False, **({"fused": True} if fused else {}))
-        return step
+    def _moments(self, params: Any, at: list[torch.Tensor], grads: list[torch.Tensor], lr: float, decay: float,
+                 count: int, call: Callable[..., None]) -> None:
+        fused = all(x.device.type == "cuda" for x in at)
+        steps = [self._counter(p, x, count - 1) if fused else torch.tensor(float(count - 1))
+                 for p, x in zip(params, at)]
+        call(at, grads, [self._state(p, "m") for p in params], [self._state(p, "v") for p in params], [], steps,
+             amsgrad=False, beta1=self._beta1, beta2=self._beta2, lr=lr, weight_decay=decay, eps=self._eps,
+             maximize=False, **({"fused": True} if fused else {}))
 
     def _counter(self, p: torch.Tensor, at: torch.Tensor, count: int) -> torch.Tensor:
         """[] on the device, which a fused step counts up."""
@@ -151,21 +147,15 @@ class Own(torch.optim.Optimizer):
         self._fused[p] = made, count + 1
         return made
 
-    def _adam(self, *given: Any) -> None:
-        self._moments(True)(*given)
-
-    def _adamw(self, *given: Any) -> None:
-        self._moments(False)(*given)
-
-    def _accum(self, coupled: bool, params: Any, at: list[torch.Tensor], grads: list[torch.Tensor], lr: float,
-               decay: float, count: int) -> None:
+    def _accum(self, params: Any, at: list[torch.Tensor], grads: list[torch.Tensor], lr: float, decay: float,
+               count: int, coupled: bool) -> None:
         K, b1, b2 = self._period, self._beta1, self._beta2
         k = (count - 1) // K + 1
         for p, x, d in zip(params, at, grads):
             m, v, a = (self._state(p, name) for name in "mva")
             d = d.add(x, alpha=decay) if coupled else d
             a.mul_((count - 1) % K != 0).add_(d, alpha=1 / K)
-            root = (v + (1 - b2) * d.square()).div_(1 - b2 ** k).sqrt_().add_(self._of("eps"))
+            root = (v + (1 - b2) * d.square()).div_(1 - b2 ** k).sqrt_().add_(self._eps)
             if not coupled:
                 x.mul_(1 - lr * decay)
             x.addcdiv_((m + (1 - b1) * d).div_(1 - b1 ** k), root, value=-lr)
@@ -173,19 +163,13 @@ class Own(torch.optim.Optimizer):
                 m.add_(a, alpha=1 - b1).mul_(b1)
                 v.addcmul_(a, a, value=1 - b2).mul_(b2)
 
-    def _accum_adam(self, *given: Any) -> None:
-        self._accum(True, *given)
-
-    def _accum_adamw(self, *given: Any) -> None:
-        self._accum(False, *given)
-
     def _muon(self, params: Any, at: list[torch.Tensor], grads: list[torch.Tensor], lr: float, decay: float,
               _count: int) -> None:
         m, b = [self._state(p, "m") for p in params], self._momentum
         torch._foreach_mul_(m, b)
         torch._foreach_add_(m, grads, alpha=1 - b)
-        u = torch._foreach_mul(m, b) if self._of("nesterov") else m
-        if self._of("nesterov"):
+        u = torch._foreach_mul(m, b) if self._nesterov else m
+        if self._nesterov:
             torch._foreach_add_(u, grads, alpha=1 - b)
         if decay:
             torch._foreach_mul_(at, 1 - lr * decay)
@@ -194,14 +178,11 @@ class Own(torch.optim.Optimizer):
             shapes.setdefault((x.device, x.shape[0], x.numel() // x.shape[0]), []).append(i)
         for (_, rows, cols), those in shapes.items():  # equal shapes together: one product for all
             turned = orthogonal(torch.stack([u[i].reshape(rows, cols) for i in those]),
-                                self._of("polynomial") == "polar_express", self._bf16)
+                                self._polar, self._bf16)
             size = {"match_rms_adamw": 0.2 * max(rows, cols) ** 0.5, "original": max(1.0, rows / cols) ** 0.5,
-                    "spectral": (rows / cols) ** 0.5}[self._of("adjust")]
+                    "spectral": (rows / cols) ** 0.5}[self._adjust]
             for i, one in zip(those, turned):
                 at[i].add_(one.view(at[i].shape), alpha=-lr * size)
-
-    _kinds = {"sgd": _sgd, "adam": _adam, "adamw": _adamw, "accum_adam": _accum_adam, "accum_adamw": _accum_adamw,
-              "muon": _muon}
 
     # --- saved ---
 
@@ -229,5 +210,10 @@ class Own(torch.optim.Optimizer):
         for group, theirs in zip(self.param_groups, packed["param_groups"], strict=True):
             group.update({k: v for k, v in theirs.items() if k != "params"})
 
+
+KINDS: dict[str, Callable[..., None]] = {
+    "sgd": Own._sgd, "muon": Own._muon,
+    "adam": functools.partial(Own._moments, call=adam), "adamw": functools.partial(Own._moments, call=adamw),
+    "accum_adam": functools.partial(Own._accum, coupled=True), "accum_adamw": functools.partial(Own._accum, coupled=False)}
 
 __all__ = ["Own", "orthogonal", "serves"]

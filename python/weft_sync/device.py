@@ -20,7 +20,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Sequence
 
 import torch
 
-from . import _alike, _asked, _saved, _world
+from . import _alike, _asked, _own, _saved, _world
 from ._compress import Rows, Runs, Squares, Whole
 from ._copies import copies_for
 from ._library import Config, Context, Error, Mesh
@@ -111,9 +111,7 @@ class _Tensor:
     def taken_in(self) -> torch.Tensor:
         """The master, with what the program has written into the parameter since the last step."""
         assert self.master is not None
-        local = _world.local(self.p)
-        written = local != self.master.to(local.dtype)
-        return self.master.copy_(torch.where(written, local.to(torch.float32), self.master))
+        return _own.written(_world.local(self.p), self.master)
 
     def check(self, sync: Sync) -> None:
         """That both sides cut the tensor alike."""

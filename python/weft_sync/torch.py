@@ -73,7 +73,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
     ("ranks"; always so for ``ddp``).
 
     ``returns``: a process that the others have gone on without although it lives (a laptop's lid, a
-    cut network) comes in again by itself so often, inside ``step``, whose report then says
+    cut network) joins again by itself, at most so many times, inside ``step``, whose report then says
     ``skipped``; loops run ``while optimizer.steps < n``. 0: ``step`` raises ``LeftBehind``.
     Processes of a machine that share a copy (FSDP2, DDP) come in together.
 
@@ -164,6 +164,11 @@ class Optimizer(Closing, torch.optim.Optimizer):
 
     # --- making it ---
 
+    @property
+    def _theirs(self) -> torch.optim.Optimizer | None:
+        """The torch optimizer that the program has put inside; `inner` may be weft's, too."""
+        return self.inner if self._own is None else None
+
     def _adopt(self, optimizer: torch.optim.Optimizer) -> None:
         """Parameter groups are those of the optimizer inside, rates and all."""
         if isinstance(optimizer, torch.optim.LBFGS):
@@ -181,8 +186,8 @@ class Optimizer(Closing, torch.optim.Optimizer):
         known = [names.get(p, f"parameter {i}") for i, p in enumerate(params)]
         _places.check(params, known)
         self._places = [Place(i, name, p) for i, (name, p) in enumerate(zip(known, params))]
-        self._alike = _alike.text_of(self.param_groups, zip(known, params), None if self._own else self.inner)
-        if self.inner is self._own:
+        self._alike = _alike.text_of(self.param_groups, zip(known, params), self._theirs)
+        if self._theirs is None:
             self._alike += f"weft's optimizer steps: on {'a device' if self._own else 'the host'}\n"
         self._settle_places()
         if self._node is not None and not self._node.leads:
@@ -233,7 +238,8 @@ class Optimizer(Closing, torch.optim.Optimizer):
                           unpack=self._carried.unpack, alike=self._alike)
         self._closed = False
         if self._own is not None:
-            self._own.follow([self._sync.rule(i) for i in range(len(self._places))], self.seat()[1] // self.share)
+            self._own.follow([self._sync.rule(i) for i in range(len(self._places))], self.seat()[1] // self.share,
+                             lambda: self.steps)
         atexit.register(self.close)
         for place in self._places:
             place.attach(self._storage.tensor(self._sync.parameters(place.index), place.shape),
@@ -494,7 +500,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         """After backward, before ``step``: with a torch optimizer inside, ends the exchange and
         leaves what all agreed on in ``p.grad``, to be clipped or logged there as under DDP. The
         report has the loss that is given here. Collective."""
-        _asked.agreement("agree()", None if self._own else self.inner, None, self._skips)
+        _asked.agreement("agree()", self._theirs, None, self._skips)
         if self._agreed is not None or self._left is not None:
             return
         try:
@@ -579,7 +585,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
             self._agree(value)
         if self._agreed:
             assert self.inner is not None
-            self.inner.step() if self._own is None else self._own.step_number(self.steps + 1)
+            self.inner.step()
             self._return_masters()
         return self._sync.mix(None if self._blind else value)
 
@@ -688,8 +694,8 @@ class Optimizer(Closing, torch.optim.Optimizer):
         """All that the next step depends on, of this rank: every rank saves its own. Where copies
         are equal and keep nothing of their own (ddp, hsdp) one rank's state is all ranks'."""
         packed = self._pack()
-        if self.inner is not self._own and not isinstance(self._sync, Follower):
-            packed["inner"] = _saved.plain(self.inner)
+        if self._theirs is not None and not isinstance(self._sync, Follower):
+            packed["inner"] = _saved.plain(self._theirs)
         return packed
 
     def _pack(self) -> dict[str, Any]:
@@ -707,9 +713,10 @@ class Optimizer(Closing, torch.optim.Optimizer):
                 for name, k in arrays.items()}
             if place.rests:
                 state[place.index]["parameters"] = local(place.p).detach().to("cpu", torch.float32)
-            for name, to in state[place.index].items():
-                if self._own is not None and (name == "parameters" or name.startswith("optimizer.")):
-                    self._own.give(place.p, name, to)
+            if self._own is not None:
+                for name, to in state[place.index].items():
+                    if name == "parameters" or name.startswith("optimizer."):
+                        self._own.give(place.p, name, to)
         groups, i = [], 0
         for group in self.param_groups:
             n = len(group["params"])
@@ -725,7 +732,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         """Names and numbers of libweft's arrays that the next step depends on: not of those of its
         own optimizer where torch's steps."""
         return {name: k for k, name in enumerate(self._sync.states())
-                if self.inner is self._own or not name.startswith("optimizer.")}
+                if self._theirs is None or not name.startswith("optimizer.")}
 
     _listens = True  # to autograd: gradients are taken as they are there
     _resumed = 0
@@ -744,14 +751,15 @@ class Optimizer(Closing, torch.optim.Optimizer):
             self._unpack(state_dict[_saved.OWN])
         else:
             self._take_over(state_dict)
-        if self.inner is not None and self._own is None:
-            _saved.load_plain(self.inner, state_dict.get("inner", state_dict))
-            self.param_groups = self.inner.param_groups
+        if self._theirs is not None:
+            _saved.load_plain(self._theirs, state_dict.get("inner", state_dict))
+            self.param_groups = self._theirs.param_groups
         else:
             self._take_groups(state_dict["param_groups"], "weft" in state_dict)
-        for place in self._places:
-            for name, k in self._arrays().items():
-                if self._own is not None and name.startswith("optimizer."):
+        if self._own is not None:
+            moments = [(name, k) for name, k in self._arrays().items() if name.startswith("optimizer.")]
+            for place in self._places:
+                for name, k in moments:
                     self._own.take(place.p, name, floats(self._sync.state(k, place.index),
                                                          place.shape.numel()).view(place.shape))
         self._tell_node()
@@ -767,7 +775,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
 
     def _take_over(self, packed: dict[str, Any]) -> None:
         """A state that torch's own optimizer saved."""
-        if self.inner is not self._own:
+        if self._theirs is not None:
             steps = _saved.steps_of(packed)
         else:
             arrays = self._arrays()
@@ -794,7 +802,7 @@ class Optimizer(Closing, torch.optim.Optimizer):
         rank, size = self._sync.seat()
         alike = self._equal_copies() and own["rank"] % self._shards == rank % self._shards
         given = [name for name in own["arrays"]
-                 if self.inner is self._own or not name.startswith("optimizer.")]
+                 if self._theirs is None or not name.startswith("optimizer.")]
         if given != names or not (alike or (own["size"], own["rank"]) == (size, rank)):
             raise Error("format", f"the state was saved by rank {own['rank']} of {own['size']} "
                         f"with arrays {', '.join(own['arrays'])}; this is rank "
