@@ -4,9 +4,11 @@
 #include "base/memory.h"
 #include "check.h"
 
-/* The address sanitizer would stop the program on impossible sizes. */
+/* A sanitizer would stop the program on impossible sizes. */
 WEFT_API const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+WEFT_API const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
 
 static weft_ctx *ctx;
 
