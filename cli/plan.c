@@ -419,6 +419,7 @@ static bool is_shown(const request *r, const weft_advice *a, int64_t i, int *oth
 static void put_table(const request *r, const weft_advice *a) {
     bool wide = args_has(r->a, "--wide");
     long long hidden = 0;
+    char length[COLUMN];
     int others = 0;
     (wide ? put_wide_names : put_names)();
     if (a->choice >= 0) (wide ? put_wide_row : put_row)(a, a->choice);
@@ -431,6 +432,9 @@ static void put_table(const request *r, const weft_advice *a) {
     if (!wide) put_problem(a);
     printf(
         "  * the choice   = one node alone   faster: to the same loss, than that one\n");
+    printf(
+        "  steps: to the same loss in a run of %s steps; in a longer one nearer to x1\n",
+        count_text(a->tokens / (double)a->tokens_per_step, length, sizeof length));
     if (hidden > 0) printf("  %lld more with --top 0, the reasons with --wide\n", hidden);
 }
 

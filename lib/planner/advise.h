@@ -10,6 +10,16 @@ typedef weft_recipe wefti_recipe;
 /* Ends with a NULL name. */
 extern const wefti_recipe wefti_recipes[];
 
+/* A method in a longer run than those of the recipes: steps to a loss over AdamW's, on two
+ * nodes. A row without a name ends the list. */
+typedef struct wefti_longer_run {
+    const char *name; /* of the recipe */
+    double steps, ratio;
+    const char *source;
+} wefti_longer_run;
+
+extern const wefti_longer_run wefti_longer[];
+
 /* The recipe's settings between sites, where all gradients of a site are averaged inside it
  * and a site is one member. Such candidates have a name of their own, unless all average. */
 #define WEFTI_BETWEEN "sites "

@@ -252,6 +252,7 @@ static json_t *whole(const weft_advice *a, bool *ok) {
     integer(object, "version", 3, ok);
     real(object, "tokens", a->tokens, ok);
     integer(object, "tokens_per_step", a->tokens_per_step, ok);
+    real(object, "run_steps", a->tokens / (double)a->tokens_per_step, ok);
     integer(object, "parameters", a->parameters, ok);
     wefti_json_put(object, "wire", wire(&a->wire, ok), ok);
     put_index(object, "baseline", a->baseline, ok);

@@ -138,6 +138,19 @@ const wefti_recipe wefti_recipes[] = {
               3.95, 0.00, 0.08, COMPARED)},
     {NULL, NULL, NULL, 0, 0, false, UNKNOWN("")}};
 
+/* Longer runs with two nodes: steps to the loss that is 0.1 above AdamW's last one, over
+ * AdamW's. */
+#define LONGER "bench/results/equal-steps.md, Longer runs"
+#define DEVICE "bench/results/device.md, Learning over 5,000 steps"
+
+const wefti_longer_run wefti_longer[] = {
+    {"full sync, muon", 1000, 0.70, LONGER},  {"muloco int4", 1000, 0.72, LONGER},
+    {"full sync, muon", 5000, 0.745, LONGER}, {"muloco int4", 5000, 0.776, LONGER},
+    {"diloco H=50", 5000, 1.06, LONGER},      {"dadam aer", 5000, 1.008, LONGER},
+    {"flexdemo", 5000, 0.918, LONGER},        {"full sync, muon", 5000, 0.746, DEVICE},
+    {"muloco int4", 5000, 0.905, DEVICE},     {"diloco H=50", 5000, 1.31, DEVICE},
+    {"flexdemo", 5000, 0.986, DEVICE},        {NULL, 0, 0, NULL}};
+
 /* Appends one setting; between sites is what the nodes of one would do. */
 static void put_setting(const char *key, size_t n_key, const char *value, char *out,
                         size_t size) {

@@ -2,24 +2,21 @@
 /* The number of steps of a method to a loss, relative to one node with the run's own optimizer.
  *
  *     log s = w (log m + g d) - the same of the run's own optimizer
- *     e^2   = w (r^2 + (h d)^2) + (1 - w) p^2
- *     w     = min(1 / (1 + max(0, log10(P / P0) - 1)), (T0 / T)^q)
+ *     e^2   = w (r^2 + (h d)^2) + (1 - w) p^2 + (o log10(T / nearest measured))^2
+ *     w     = min(1 / (1 + max(0, log10(P / P0) - 1)), v(T))
  *
  * m: geometric mean of the smallest and the largest ratio that was measured with two
  * nodes; r: half of the difference of their logarithms, at least the difference between
  * seeds. d: doublings of the number of nodes, or of sites that average inside, beyond two, as
  * far as they were measured; g: growth of the logarithm per doubling, h its error. P: the run's
- * parameters, P0 those of the measured model; T: the run's steps, T0 = 200 those of the
- * measured runs. Results of a small model, or of a short run, count with weight w for a large
- * one, or a longer; for the rest a method may need up to a quarter more or fewer steps (p). So
- * leads and lags both shrink, and become less certain.
+ * parameters, P0 those of the measured model; T: the run's steps. Results of a small model, or of
+ * a short run, count with weight w for a large one, or a longer; for the rest a method may need up
+ * to a quarter more or fewer steps (p). So leads and lags both shrink, and become less certain.
  *
- * q = 0.45: the logarithm at T steps over that at 200, same model and text, steps to the loss
- * that is 0.1 above AdamW's last one:
- *
- *     T        Muon    MuLoCo int4   DiLoCo   dadam       mean      (200 / T)^0.45
- *     1,000    0.40    0.52                               0.46      0.48
- *     5,000    0.33    0.40          0.21     0.05        0.19      0.23
+ * v(T), the weight of the length: 1 up to the 200 steps of m; at each length of wefti_longer
+ * (advise_recipes.c) the mean of log(ratio) / log(m) of its rows; a straight line over log T
+ * between these, and from the last one on the power of T that leads from the last but one to it.
+ * Outside of the measured lengths o per decade is added to the error.
  *
  * Elsewhere Muon is 1.4 times faster than AdamW at 0.1 G parameters and 1.1 times at 1.2 G,
  * each trained for 1 to 8 times its Chinchilla tokens (arXiv 2509.02046); the first weight
@@ -29,8 +26,11 @@
 #include "planner/advise.h"
 
 /* Numbers of nodes that were measured; errors: of seeds, and of what is not known. */
-enum { LEAST_NODES = 2, MOST_NODES = 8, MEASURED_STEPS = 200 };
-static const double seeds = 0.05, unknown = 0.25, shrinks = 0.45;
+enum { LEAST_NODES = 2, MOST_NODES = 8, LENGTHS = 3 };
+static const double seeds = 0.05, unknown = 0.25, outside = 0.1;
+
+/* Lengths of the measured runs. */
+static const double lengths[LENGTHS] = {200, 1000, 5000};
 
 /* Methods are chosen for models of at most two decades more parameters than the largest that
  * they were measured with; of these, others have published runs of billions. */
@@ -43,8 +43,33 @@ bool wefti_advise_reaches(const weft_candidate *c) {
     return (double)c->prediction.parameters <= most_times * largest;
 }
 
+/* Logarithm of the ratio in the shortest of them. */
+static double log_short(const weft_learning *l) { return log(l->low * l->high) / 2; }
+
+/* Mean share of the logarithms that is left at a measured length. */
+static double share_left(double steps) {
+    double sum = 0, n = 0;
+    if (steps <= lengths[0]) return 1;
+    for (const wefti_longer_run *r = wefti_longer; r->name; r++)
+        if (r->steps == steps)
+            sum += log(r->ratio) / log_short(&wefti_recipe_find(r->name)->learning), n++;
+    return sum / n;
+}
+
 double wefti_length_weight(double steps) {
-    return steps > MEASURED_STEPS ? pow(MEASURED_STEPS / steps, shrinks) : 1;
+    int i = 0;
+    if (steps <= lengths[0]) return 1;
+    while (i < LENGTHS - 2 && steps > lengths[i + 1]) i++;
+    double low = share_left(lengths[i]), high = share_left(lengths[i + 1]);
+    double x = log(steps / lengths[i]) / log(lengths[i + 1] / lengths[i]);
+    return x <= 1 ? low + (high - low) * x : high * pow(high / low, x - 1);
+}
+
+/* Error of a length that was not measured; `steps` 0: it is not known. */
+static double length_error(double steps) {
+    if (steps <= 0) return 0;
+    return outside *
+           fmax(0, log10(fmax(lengths[0] / steps, steps / lengths[LENGTHS - 1])));
 }
 
 double wefti_learning_weight(int64_t parameters) {
@@ -57,23 +82,31 @@ typedef struct known {
     double log, square;
 } known;
 
-static known known_of(const weft_learning *l, int64_t nodes, double weight) {
+/* What results of a small model and of a short run are taken over to. */
+typedef struct scale {
+    int64_t parameters;
+    double steps;
+} scale;
+
+static known known_of(const weft_learning *l, int64_t nodes, const scale *run) {
     double few = fmin(fmax((double)nodes, LEAST_NODES), MOST_NODES);
-    double doublings = log2(few / LEAST_NODES);
+    double doublings = log2(few / LEAST_NODES), longer = length_error(run->steps);
+    double weight = fmin(wefti_learning_weight(run->parameters),
+                         wefti_length_weight(run->steps));
     double half = fmax(seeds, log(l->high / l->low) / 2);
     double grown = (double)l->per_doubling_error * doublings;
     if (!l->changes[0]) return (known){0, 0};
-    return (known){weight * (log(l->low * l->high) / 2 + l->per_doubling * doublings),
+    return (known){weight * (log_short(l) + l->per_doubling * doublings),
                    weight * (half * half + grown * grown) +
-                       (1 - weight) * unknown * unknown};
+                       (1 - weight) * unknown * unknown + longer * longer};
 }
 
 double weft_recipe_steps(const weft_recipe *recipe, int64_t parameters, int64_t nodes,
-                         double *error) {
+                         double steps, double *error) {
     const weft_learning *l = &recipe->learning;
     *error = unknown;
     if (!l->measured) return 1;
-    known k = known_of(l, nodes, wefti_learning_weight(parameters));
+    known k = known_of(l, nodes, &(scale){parameters, steps});
     *error = sqrt(k.square);
     return exp(k.log);
 }
@@ -86,12 +119,11 @@ void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c) {
     c->steps = 1;
     c->steps_error = c->learning.measured ? 0 : unknown;
     if (!c->learning.measured || !c->learning.changes[0]) return;
-    double weight = fmin(wefti_learning_weight(c->prediction.parameters),
-                         wefti_length_weight(a->length));
+    scale run = {c->prediction.parameters, a->length};
     int64_t members = wefti_advise_members(c);
-    known mine = known_of(&c->learning, members, weight);
+    known mine = known_of(&c->learning, members, &run);
     known own = {0, 0};
-    if (a->own) own = known_of(&a->own->learning, members, weight);
+    if (a->own) own = known_of(&a->own->learning, members, &run);
     c->steps = exp(mine.log - own.log);
     c->steps_error = sqrt(mine.square + own.square);
 }

@@ -179,16 +179,15 @@ static void put_steps(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
     wefti_buffer_print(
         ctx, s,
         " To the same loss it took %.2f to %.2f times the steps of full sync "
-        "on a small model (%s); here %.2f times are expected, give or take "
-        "%.0f %%",
-        l->low, l->high, l->source, c->steps, 100 * c->steps_error);
+        "in 200 steps of a small model (%s); here, after %s steps, %.2f times are "
+        "expected, give or take %.0f %%",
+        l->low, l->high, l->source, tokens_text(steps, many, sizeof many), c->steps,
+        100 * c->steps_error);
     if (size < 1 && size <= length)
         wefti_buffer_print(ctx, s, ", because this model has %s times as many parameters",
                            tokens_text(times, many, sizeof many));
     else if (length < 1)
-        wefti_buffer_print(ctx, s,
-                           ", because this run is %s steps long, and leads shrink",
-                           tokens_text(steps, many, sizeof many));
+        wefti_buffer_print(ctx, s, ", because leads and lags shrink in longer runs");
     if (fmin(size, length) < 1)
         wefti_buffer_print(ctx, s,
                            ": compare the losses of a short run of both before the "

@@ -19,6 +19,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TENSORS = [("table", 500, 1000, True), ("matrix", 1000, 500, True), ("vector", 500, 1, False)]
 
 
+def test_leads_shrink_with_the_steps_of_a_plan():
+    facts = {"step_seconds": 0.3, "cluster": {"nodes": 2, "link": "1Gbit,1ms"}}
+    plans = [weft.plan(TENSORS, **facts, steps=steps) for steps in (None, 200, 1000, 5000)]
+    steps = [next(a.way.steps for a in plan if a.way.name == "muloco int4") for plan in plans]
+    assert steps[0] == steps[1] < steps[2] < steps[3] < 1
+    assert "a run of 5000" in plans[3].answer and "steps= says yours" in plans[0].answer
+    with pytest.raises(weft.Error, match="steps is 0, expected the steps of the run, at least 1"):
+        weft.plan(TENSORS, **facts, steps=0)
+
+
 def test_plan_ranks_by_the_wire():
     slow = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "10Mbit,1ms"})
     fast = weft.plan(TENSORS, step_seconds=0.3, cluster={"nodes": 2, "link": "100Gbit,1us"})

@@ -235,7 +235,7 @@ FUNCTIONS = {
     "weft_cluster_write": (INT, [PTR, PTR, TEXT]),
     "weft_cluster_nodes": (I64, [PTR]),
     "weft_recipe_at": (P(Recipe), [INT]),
-    "weft_recipe_steps": (F64, [P(Recipe), I64, I64, P(F64)]),
+    "weft_recipe_steps": (F64, [P(Recipe), I64, I64, F64, P(F64)]),
     "weft_accelerator_at": (P(Accelerator), [INT]),
     "weft_cluster_destroy": (None, [PTR, PTR]),
     "weft_prediction_clear": (None, [PTR, P(Prediction)]),

@@ -54,6 +54,8 @@ class Plan(List[Choice]):
 
     #: FLOP per second of a process while it computes, relative to the accelerator's data sheet
     effort: float | None = None
+    #: of the run, as ``steps`` said
+    steps: float | None = None
 
     def __str__(self) -> str:
         lines = [f"{'method':<26}{'nodes':>6}{'s/step':>9}{'steps':>8}{'faster':>8}{'+-':>6}"
@@ -105,7 +107,10 @@ class Plan(List[Choice]):
         if chosen.way.muon and alone:
             words += f" One node by itself is {alone[0].faster:.3g} times faster with Muon."
         if not chosen.same:
-            words += " Its steps were measured on small models: compare the losses of a short run."
+            length = (f"for a run of {self.steps:.0f}" if self.steps else
+                      "in runs of 200 (steps= says yours; leads shrink in longer ones)")
+            words += (f" Its steps are from small models, {length}: compare the losses of a short "
+                      "run.")
         return f"{words}\n{_line(chosen)}"
 
 
@@ -122,28 +127,28 @@ def _typed(value: Any) -> str:
         return f'"{value}"'
 
 
-def ways(parameters: int, nodes: int) -> list[Way]:
-    """Those of ``weft plan`` for so many nodes, with the keys that a loop takes."""
+def ways(parameters: int, nodes: int, steps: float = 0) -> list[Way]:
+    """Those of ``weft plan`` for so many nodes and steps (0: not known), with the keys that a loop takes."""
     found, i = [], 0
     while row := library().weft_recipe_at(i):
         i += 1
         if row.contents.least_nodes <= nodes:
-            found.append(_way(row, parameters, nodes))
+            found.append(_way(row, parameters, nodes, steps))
     return found
 
 
-def _way(row: Any, parameters: int, nodes: int) -> Way:
+def _way(row: Any, parameters: int, nodes: int, length: float) -> Way:
     error, recipe = F64(), row.contents
-    steps = library().weft_recipe_steps(row, parameters, nodes, c.byref(error))
+    steps = library().weft_recipe_steps(row, parameters, nodes, length, c.byref(error))
     keys = dict(word.split("=", 1) for word in recipe.settings.decode().split())
     return Way(recipe.name.decode(), keys.pop("method"), keys, not recipe.learning.changes, steps,
                error.value, recipe.learning.measured, recipe.muon)
 
 
-def _alone(parameters: int, muon: bool) -> list[Way]:
+def _alone(parameters: int, steps: float, muon: bool) -> list[Way]:
     """One node with full exchange, which is none; and with Muon."""
     found = [Way("one node", "hsdp", {}, True)]
-    for way in ways(parameters, 2):
+    for way in ways(parameters, 2, steps):
         if muon and way.name == "full sync, muon":
             found.append(way._replace(name="one node, muon"))
     return found
@@ -166,7 +171,8 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
          nodes: int | None = None, processes_per_node: int = 1,
          candidates: Sequence[tuple[str, dict[str, Any], bool]] | None = None,
          examples: int | None = None, accelerator: str | None = None,
-         effort: float | None = None, tokens: float | None = None) -> Plan:
+         effort: float | None = None, tokens: float | None = None,
+         steps: float | None = None) -> Plan:
     """Step times of ``model`` (a torch module, or (name, rows, columns, decays) of its tensors)
     with the methods that ``weft plan`` tries, the fastest to the same loss first; printed, it ends in
     an answer. Nothing is run.
@@ -176,7 +182,8 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
     ``cluster``: the path of a cluster.yaml that ``python -m weft_sync.probe`` wrote, or facts by hand as
     ``weft plan`` takes them: ``{"nodes": 2, "link": "1Gbit,0.2ms"}``. Every process keeps its
     batch, so n of them see n times the examples in a step: ``speedup`` counts that, and ``faster``
-    divides it by the steps that a method needs (docs/planning.md). ``candidates``: (method, keys,
+    divides it by the steps that a method needs (docs/planning.md) in a run of ``steps`` steps: leads and
+    lags shrink in longer runs than the 200 steps that are taken without it. ``candidates``: (method, keys,
     whether it learns as one machine does) in place of those of ``weft plan``.
 
     Without ``step_seconds``: an ``accelerator`` ("H100"; ``weft plan --accelerator`` lists them),
@@ -186,6 +193,8 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
     follows: ``Plan.effort``.
 
     :class:`Error` for facts that are missing (the link between the nodes, above all), out of range or contradict each other."""
+    if steps is not None and not 1 <= steps < 1e15:
+        raise Error("argument", f"steps is {steps}, expected the steps of the run, at least 1")
     lib = library()
     ctx = Context()
     listed = sizes(model)
@@ -199,8 +208,8 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
     try:
         n = nodes or lib.weft_cluster_nodes(pointer)
         parameters = sum(r * k for _, r, k, _ in listed)
-        alone = _alone(parameters, candidates is None)
-        asked = _asked(candidates) if candidates is not None else ways(parameters, max(n, 2))
+        alone = _alone(parameters, steps or 0, candidates is None)
+        asked = _asked(candidates) if candidates is not None else ways(parameters, max(n, 2), steps or 0)
         if n == 1 and candidates is None:
             asked = [way for way in asked if way.same]
         choices = [_ask(ctx, pointer, loop, way, 1, 1) for way in alone]
@@ -210,6 +219,7 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
         lib.weft_cluster_destroy(ctx.pointer, pointer)
     made = Plan(sorted((_compared(a, choices[0].step_s) for a in choices),
                        key=lambda a: (not a.way.known, -a.faster)))
+    made.steps = steps
     if accelerator is not None:
         made.effort = flop / (loop.step_s * peak)
     return made
