@@ -281,7 +281,7 @@ static void a_run_goes_on_without_those_who_are_late(void **state) {
     for (int i = 0; i < 3; i++) {
         int64_t late = 0;
         train(&one, "late", false,
-              KEYS(DADAM, more[i][0], more[i][1], "mesh.link=1Gbit,200ms",
+              KEYS(DADAM, more[i][0], more[i][1], "mesh.link=1Gbit,500ms",
                    "mesh.compute_time=0.01", "mesh.straggler_time=0.01",
                    "mixer.deadline=0.001", "run.steps=20", "run.save_every=10",
                    "mixer.average_every=6"));
