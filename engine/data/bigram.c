@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "token/u64map.h"
+#include "token/strmap.h"
 #include "token/vocab.h"
 #include "data/windows.h"
 

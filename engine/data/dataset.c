@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "token/ids.h"
 #include "token/vocab.h"
-#include "data/exampleset.h"
 #include "data/windows.h"
 
 enum {

@@ -6,7 +6,7 @@
  * Without files for validation, the last share of one permutation of all examples is held
  * back, the same whatever the run's seed: images come sorted by class, so that their last
  * ones would be of one class. */
-#include "data/exampleset.h"
+#include "data/windows.h"
 
 #include <math.h>
 #include <stdio.h>

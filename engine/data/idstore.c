@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "data/shardlayout.h"
-#include "data/syserror.h"
+#include "input/syserror.h"
 
 enum { CODED_IDS = 4096 }; /* brought into bytes at once */
 

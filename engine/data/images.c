@@ -19,10 +19,10 @@
 #include <sys/stat.h>
 
 #include "base/memory.h"
-#include "data/arrayfile.h"
+#include "input/arrayfile.h"
 #include "data/examples.h"
-#include "data/imagefile.h"
-#include "data/syserror.h"
+#include "input/imagefile.h"
+#include "input/syserror.h"
 
 enum { MAX_CLASSES = 1 << 20, MAX_SIDE = 2048, MAX_ARRAY_SIDE = 1 << 16 };
 

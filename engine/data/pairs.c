@@ -13,10 +13,9 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "data/documents.h"
+#include "input/documents.h"
 #include "data/examples.h"
-#include "data/input.h"
-#include "data/lines.h"
+#include "input/input.h"
 
 /* Where the reading stands. */
 typedef struct reader {

@@ -20,11 +20,10 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "data/documents.h"
+#include "input/documents.h"
 #include "data/examples.h"
-#include "data/input.h"
-#include "data/lines.h"
-#include "token/chat.h"
+#include "input/input.h"
+#include "chat/chat.h"
 #include "token/encode.h"
 
 /* Where the reading stands. */

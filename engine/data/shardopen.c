@@ -5,9 +5,11 @@
  * All of a file is checked when it is opened. What was changed in place since then gives ids
  * outside of the vocabulary (tokenfile.h) or other ids inside of it, never a fault. */
 #define _GNU_SOURCE
+
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
+
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
@@ -17,8 +19,8 @@
 #include "base/memory.h"
 #include "base/sniff.h"
 #include "data/shardlayout.h"
-#include "data/syserror.h"
 #include "data/tokenfile.h"
+#include "input/syserror.h"
 #include "token/ids.h"
 
 enum {
@@ -261,3 +263,34 @@ void weft_shard_read(const weft_shard *s, int64_t start, int64_t n, int32_t *ids
 }
 
 uint64_t wefti_shard_checksum(const weft_shard *s) { return s->checksum; }
+
+/* The head of a token shard, 64 bytes, little-endian (docs/file-formats.md): encoded and
+ * checked here for both the reader and the writer. */
+
+enum { CHECKED_BYTES = 56 };
+
+void wefti_shard_header_encode(const wefti_shard_header *header,
+                               unsigned char out[WEFTI_SHARD_HEADER_BYTES]) {
+    memcpy(out, wefti_shard_magic, WEFTI_SHARD_MAGIC_BYTES);
+    wefti_put_u32(out + 8, header->version);
+    wefti_put_u32(out + 12, header->width);
+    wefti_put_u64(out + 16, header->n_tokens);
+    wefti_put_u64(out + 24, header->vocab);
+    wefti_put_u64(out + 32, header->tokenizer_hash);
+    wefti_put_u64(out + 40, header->payload_checksum);
+    wefti_put_u64(out + 48, header->reserved);
+    wefti_put_u64(out + CHECKED_BYTES, XXH3_64bits(out, CHECKED_BYTES));
+}
+
+uint64_t wefti_shard_header_decode(const unsigned char bytes[WEFTI_SHARD_HEADER_BYTES],
+                                   wefti_shard_header *header) {
+    header->version = wefti_get_u32(bytes + 8);
+    header->width = wefti_get_u32(bytes + 12);
+    header->n_tokens = wefti_get_u64(bytes + 16);
+    header->vocab = wefti_get_u64(bytes + 24);
+    header->tokenizer_hash = wefti_get_u64(bytes + 32);
+    header->payload_checksum = wefti_get_u64(bytes + 40);
+    header->reserved = wefti_get_u64(bytes + 48);
+    header->header_checksum = wefti_get_u64(bytes + CHECKED_BYTES);
+    return XXH3_64bits(bytes, CHECKED_BYTES);
+}

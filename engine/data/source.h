@@ -7,7 +7,7 @@
 #include "base/buffer.h"
 #include "data/idstore.h"
 #include "data/textfile.h"
-#include "data/walk.h"
+#include "input/walk.h"
 
 /* The tokens of one file: a shard on disk, or text that was encoded when it was opened. */
 typedef struct wefti_token_file {

@@ -3,7 +3,7 @@
 
 #include <weft/tokenizer.h>
 
-#include "data/documents.h"
+#include "input/documents.h"
 
 /* How texts become ids. */
 typedef struct wefti_encoding {

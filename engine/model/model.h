@@ -58,12 +58,6 @@ struct wefti_pass {
 /* Clears of a unit's gradients what a backward with pass.fresh adds to. */
 void wefti_unit_clear(const wefti_unit *unit, const wefti_kernels *kernels, float *grads);
 
-/* Initial values of rows [row_begin, row_begin + n_rows) of a parameter: a pure function
- * of (seed, the parameter's number in the model, row, column), so any sharding gives the
- * same model. */
-void wefti_model_init_rows(const weft_model *model, uint64_t seed, int unit, int param,
-                           int64_t row_begin, int64_t n_rows, float *out);
-
 /* Logits [B*T,V] of rows x [B,T,C] of the head's input: final norm and product with the
  * token matrix. It reads kernels, B, T, params, borrowed, x and scratch of pass. Sampling
  * needs one row: B = T = 1 and x = the last position. */

@@ -22,12 +22,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/buckets.h"
+#include "model/units.h"
 #include "model/describe.h"
 #include "model/families.h"
 #include "model/past.h"
 #include "model/pieces.h"
-#include "model/units.h"
 
 /* Parameters of the embedding's unit, of a block (the first nine are those of both stacks; then
  * the others of the decoder, or the norm after the last encoder block), and of the head. */

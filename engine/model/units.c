@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A model as an ordered list of units with their parameters: names, shapes, offsets in
  * the unit's flat buffer, and the FLOP per token. */
-#include "model/units.h"
-
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/units.h"
 
 enum { ALIGN_FLOATS = 16 };
 
@@ -134,4 +134,22 @@ int64_t wefti_place_row(const wefti_place *place, int64_t row, int64_t most, int
     int64_t into = row % place->run;
     *n = place->run - into < most ? place->run - into : most;
     return place->start + row / place->run * place->stride + into;
+}
+
+/* The buckets of relative positions of T5 (Raffel et al. 2020). */
+
+int64_t wefti_bucket_of(int64_t ahead, bool both, int64_t buckets, int64_t most) {
+    int64_t first = 0, far = ahead < 0 ? -ahead : ahead;
+    if (both) {
+        buckets /= 2;
+        first = ahead > 0 ? buckets : 0;
+    } else if (ahead > 0) {
+        far = 0;
+    }
+    int64_t exact = buckets / 2;
+    if (far < exact) return first + far;
+    float share = logf((float)far / (float)exact) /
+                  (float)log((double)most / (double)exact);
+    int64_t bucket = exact + (int64_t)(share * (float)(buckets - exact));
+    return first + (bucket < buckets ? bucket : buckets - 1);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "model/model.h"
 
 /* The parameter tables that every kind of model builds, and the division of flat buffers.
@@ -58,3 +61,9 @@ typedef struct wefti_room {
 
 /* The next n floats (64-byte steps from base), or NULL when the room only counts. */
 float *wefti_room_take(wefti_room *room, int64_t n);
+
+/* The bucket of a distance key - query: if both directions are seen, half of the buckets
+ * are for keys after the query. Of the buckets of a direction, half are for a single
+ * distance each; the others cover ranges that grow logarithmically up to `most`. The
+ * arithmetic is in float, as in HF. */
+int64_t wefti_bucket_of(int64_t ahead, bool both, int64_t buckets, int64_t most);

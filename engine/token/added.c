@@ -3,7 +3,7 @@
  * web page must not end a document by it; unless the text is one of a chat template, which writes
  * them on purpose. It is still searched for with the others, because
  * the search of Hugging Face's library goes on behind it. */
-#include "token/added.h"
+#include "token/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>

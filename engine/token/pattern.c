@@ -15,7 +15,7 @@
  * matches as without bounds. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #define _GNU_SOURCE
-#include "token/pattern.h"
+#include "token/pipeline.h"
 
 #include <pcre2.h>
 #include <string.h>

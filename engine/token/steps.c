@@ -10,7 +10,7 @@
  *     contiguous     matches that touch are one piece
  *     with previous  a match is the end of the piece before it, unless that is a match too
  *     with next      a match is the beginning of the piece after it, likewise */
-#include "token/steps.h"
+#include "token/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* tokenizer.json -> tokenizer. Tokens are written in the byte alphabet (bytemap.h);
  * merges as "a b" or ["a", "b"]; added tokens have ids in the vocabulary or after it. */
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#include <weft/tokenizer.h>
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/memory.h"
-#include "token/bytemap.h"
 #include "base/jsontext.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "config/named.h"
+#include "token/bytemap.h"
 #include "token/loader.h"
 
 enum { LARGEST_FILE = 1 << 29 };
@@ -281,4 +288,22 @@ weft_status weft_tokenizer_load(weft_ctx *ctx, const char *path, weft_tokenizer 
     *out = NULL;
     WEFT_TRY(wefti_file_read(ctx, path, LARGEST_FILE, &text, &n));
     return wefti_tokenizer_read(ctx, path, text, n, out);
+}
+
+/* The tokenizer that a name stands for (config/named.h). */
+
+weft_status weft_tokenizer_open(weft_ctx *ctx, const char *name, weft_tokenizer **out) {
+    if (wefti_is(name, "bytes")) return weft_tokenizer_create_bytes(ctx, out);
+    *out = NULL;
+    if (wefti_tokenizer_names_ids(name))
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "the tokenizer 'ids' is of runs on shards: it knows no text");
+    struct stat info;
+    char path[PATH_MAX];
+    if (stat(name, &info) != 0 || !S_ISDIR(info.st_mode))
+        return weft_tokenizer_load(ctx, name, out);
+    if (snprintf(path, sizeof path, "%s/tokenizer.json", name) < (int)sizeof path)
+        return weft_tokenizer_load(ctx, path, out);
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", name);
 }

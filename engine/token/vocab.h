@@ -6,7 +6,6 @@
 #include "token/pipeline.h"
 #include "token/splitter.h"
 #include "token/strmap.h"
-#include "token/u64map.h"
 
 #define WEFTI_END_OF_TEXT "<|endoftext|>"
 

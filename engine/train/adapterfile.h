@@ -3,8 +3,8 @@
 
 #include <weft/config.h>
 
-#include "model/adapted.h"
-#include "model/adapterjson.h"
+#include "adapter/adapted.h"
+#include "adapter/adapterjson.h"
 
 /* A folder in PEFT's format: adapter_config.json and adapter_model.safetensors. */
 

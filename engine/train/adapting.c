@@ -6,7 +6,7 @@
  *     neither              everything */
 #include "train/adapting.h"
 
-#include "model/adapted.h"
+#include "adapter/adapted.h"
 
 weft_status wefti_job_adapt(weft_ctx *ctx, wefti_job *job) {
     static const char *const usual[] = {"@matrices"};

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "adapter/adapted.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "model/model.h"

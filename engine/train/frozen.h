@@ -2,7 +2,7 @@
 #pragma once
 
 #include "job/job.h"
-#include "model/adapted.h"
+#include "adapter/adapted.h"
 
 /* Bytes that the base of the job's model takes in this process; 0: all parameters are
  * trained. */

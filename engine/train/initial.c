@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "model/adapted.h"
+#include "adapter/adapted.h"
 
 static bool ends_with(const char *name, const char *end) {
     size_t n = strlen(name), m = strlen(end);

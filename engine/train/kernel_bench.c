@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapter/adapted.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sized.h"

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "model/adapted.h"
+#include "adapter/adapted.h"
 #include "train/alikefiles.h"
 #include "train/descent.h"
 #include "loop/loop.h"

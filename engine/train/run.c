@@ -20,7 +20,7 @@
 #include "base/stop.h"
 #include "mesh/mesh.h"
 #include "job/learning_rate.h"
-#include "model/adapted.h"
+#include "adapter/adapted.h"
 #include "train/passes.h"
 #include "train/nodefacts.h"
 #include "train/prepare.h"

@@ -28,7 +28,7 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/safetensors.h"
 #include "train/adopt.h"
-#include "model/adapted.h"
+#include "adapter/adapted.h"
 #include "model/fields.h"
 #include "token/vocab.h"
 #include "train/adapterfile.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cuts a bucket: see demo_cut.h. The full blocks of a part all have the same length of
+/* Cuts a bucket: see demo.h. The full blocks of a part all have the same length of
  * payload and the same length of answer, so that a place is a product. The answer of a
  * block of n chunks is, with sign, a state of 2 bits per chunk and a bit per element:
  *
@@ -14,7 +14,7 @@
  *
  * A rank sends 1/R of that. On a wire of latency l and w bytes per second for each rank,
  * this takes l + bytes/w by gather, and 2 l + bytes/w by owner. */
-#include "replicate/demo_cut.h"
+#include "replicate/demo.h"
 
 #include "compress/spectrum.h"
 #include "wire/frame.h"

@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "simulate/jitter.h"
+#include "simulate/timed.h"
 
 /* Accounts that replica i, at time x, waits waited_s for a message that was sent at `sent`. */
 static void wait_for(const wefti_array_player *e, int i, double x, double waited_s,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "simulate/partners.h"
-#include "simulate/played.h"
 #include "simulate/timed.h"
 
 /* All replicas of a timed at once: a step is a sequence of operations on arrays, one

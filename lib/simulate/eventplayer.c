@@ -22,17 +22,14 @@
  * Time never decreases: an event is not earlier than the one before it, so an interface can
  * be booked when the event happens. Jitter depends on (seed, step, rank), never on the order
  * of events. The order of events at the same time is drawn at random, too (playtime.c). */
-#include "simulate/eventplayer.h"
+#include "simulate/player.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "simulate/jitter.h"
-#include "simulate/phases.h"
-#include "simulate/playtime.h"
-#include "simulate/wires.h"
+#include "simulate/timed.h"
 
 #define SLICE_S 3e-3 /* of a thread on a busy machine */
 

@@ -9,7 +9,7 @@
  * Draws that belong to no step (the drift of a machine, its start time) use the step
  * INT64_MAX. The straggler belongs to the configuration, not to the cluster, so it is
  * drawn from run.seed as in the run itself. */
-#include "simulate/jitter.h"
+#include "simulate/timed.h"
 
 #include <math.h>
 

@@ -3,9 +3,8 @@
 
 #include <weft/predict.h>
 
-#include "simulate/eventqueue.h"
 #include "comm/interface.h"
-#include "simulate/played.h"
+#include "simulate/eventqueue.h"
 #include "simulate/timed.h"
 
 /* The state of the event player, shared by its files: eventplayer.c has the threads,
@@ -161,3 +160,60 @@ typedef struct wefti_player {
 /* With more ranks than this the messages of a status are not simulated one by one: only
  * the time when the last one of a step is sent is kept. */
 enum { WEFTI_FEW_RANKS = 32 };
+
+/* Fill in the actions of a thread: those of thread->phase of thread->job, or those of the
+ * phases apply and finish of a bucket on the compute thread. */
+void wefti_play_fill(wefti_player *player, wefti_thread *thread);
+void wefti_play_apply(wefti_player *player, wefti_thread *thread, int bucket);
+void wefti_play_finish(wefti_player *player, wefti_thread *thread, int bucket);
+
+/* Plays a timed event by event: each rank is two threads, the compute thread with its
+ * ops and the exchange thread with its phases, that wait for messages, jobs and each
+ * other as the program's do (rank/step.c, comm/worker.c), and messages that book
+ * interfaces as comm/local.c does. */
+
+weft_status wefti_event_player_run(const wefti_timed *timed,
+                                   wefti_play *play) WEFT_CHECKED;
+
+/* Schedules the thread to continue at a given time; at its own clock. */
+weft_status wefti_play_at(wefti_player *player, wefti_thread *thread,
+                          double when_s) WEFT_CHECKED;
+weft_status wefti_play_go_on(wefti_player *player, wefti_thread *thread) WEFT_CHECKED;
+
+/* The thread waits for a message, until a deadline. */
+weft_status wefti_play_alarm(wefti_player *player, wefti_thread *thread) WEFT_CHECKED;
+
+/* A span of the timeline, if this step is shown; lane: weft_span. */
+void wefti_play_show(wefti_player *player, int lane, int index, const char *what,
+                     double begin_s, double end_s);
+
+/* Records what a thread's time was spent on. */
+void wefti_play_note(wefti_player *player, wefti_thread *thread, wefti_class class,
+                     double begin_s, double end_s);
+
+/* The group that a channel's messages go to, from the rank's point of view. */
+wefti_members wefti_wires_members(const wefti_player *player, const wefti_sim_rank *rank,
+                                  wefti_channel channel);
+
+/* The question to the mixer about a bucket of the rank. */
+wefti_mixer_question wefti_wires_question(const wefti_player *player,
+                                          const wefti_sim_rank *rank, int bucket,
+                                          int64_t step);
+
+weft_status wefti_wires_send(wefti_player *player, wefti_thread *thread,
+                             const wefti_action *action) WEFT_CHECKED;
+
+/* A message's head is at the receiver's interface. */
+weft_status wefti_wires_land(wefti_player *player, int64_t flight,
+                             double now_s) WEFT_CHECKED;
+
+/* Begins or continues a receive; *done: all messages have arrived, at thread->now_s. */
+weft_status wefti_wires_receive(wefti_player *player, wefti_thread *thread,
+                                const wefti_action *action, bool *done) WEFT_CHECKED;
+
+/* Whether the mixer's buffer of this action may be written; else the thread waits. */
+bool wefti_wires_have_room(wefti_player *player, wefti_thread *thread,
+                           const wefti_action *action);
+
+/* Wakes a thread: what it waited for may have arrived. */
+weft_status wefti_wires_wake(wefti_player *player, wefti_thread *thread) WEFT_CHECKED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The clock of the event player: when a thread continues, and what its time was spent on.
  * Events at the same time have a random order, as on a machine. */
-#include "simulate/playtime.h"
+#include "simulate/player.h"
 
 #include <math.h>
 #include <stdio.h>

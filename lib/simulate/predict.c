@@ -20,7 +20,7 @@
 #include "base/memory.h"
 #include "base/sized.h"
 #include "cluster/facts.h"
-#include "simulate/eventplayer.h"
+#include "simulate/player.h"
 #include "simulate/forecast.h"
 
 enum { WIRE_STEPS = 1024, MANY_REPLICAS = 256 };

@@ -19,12 +19,11 @@
  *     post (sent, not there) -> land (head is there: the arrival is known) -> take (received)
  *
  * A post is found by a key of channel, round, sender, receiver, bucket and exchange. */
-#include "simulate/wires.h"
+#include "simulate/player.h"
 
 #include <math.h>
 
 #include "base/memory.h"
-#include "simulate/playtime.h"
 
 /* The group whose messages a channel carries. */
 static const wefti_group group_of[] = {[WEFTI_CHANNEL_NEAR] = WEFTI_GROUP_REPLICA,

@@ -8,7 +8,7 @@
  * each step about half of the pairs use the wire. Both orders have the same result: both
  * nodes uniform inside, and mixed. */
 #include "base/memory.h"
-#include "topology/fold.h"
+#include "topology/topology.h"
 #include "topology/kinds.h"
 
 typedef struct aer {

@@ -17,8 +17,10 @@
  * else k + 2 p1 + 1, and every matrix is symmetric and doubly stochastic. Weights of 1/2
  * alone would not do: products of such means have entries c/2^s, never 1/3. (Finite time
  * for every n by unequal weights: arXiv 2305.11420.) */
-#include "topology/fold.h"
+#include <math.h>
 
+#include "base/memory.h"
+#include "topology/rounds.h"
 #include "topology/topology.h"
 
 /* `size` blocks from `start` on. */
@@ -76,4 +78,29 @@ wefti_fold_pair wefti_fold_meet(const wefti_fold *f, int node, int round) {
     int place = node & ((1 << f->k) - 1);
     if (met.partner >= 0) met.partner = (met.partner << f->k) + place;
     return met;
+}
+
+/* Pairs of nodes, round by round: the form in which the topology `measured` stores its
+ * period. */
+
+void wefti_rounds_fini(weft_ctx *ctx, wefti_rounds *rounds) {
+    wefti_free(ctx, rounds->pairs);
+    *rounds = (wefti_rounds){.N = rounds->N};
+}
+
+weft_status wefti_rounds_add(weft_ctx *ctx, const double *cost_s, const int *partners,
+                             wefti_rounds *rounds) {
+    int N = rounds->N;
+    int64_t n = rounds->n * N;
+    double slowest_s = 0;
+    WEFT_TRY(wefti_grow(ctx, &rounds->pairs, n, n + N, sizeof(wefti_fold_pair),
+                        "the schedule"));
+    for (int node = 0; node < N; node++) {
+        rounds->pairs[n + node] = (wefti_fold_pair){partners[node], 0.5};
+        if (partners[node] >= 0)
+            slowest_s = fmax(slowest_s, cost_s[(int64_t)node * N + partners[node]]);
+    }
+    rounds->n++;
+    rounds->seconds += slowest_s;
+    return WEFT_OK;
 }

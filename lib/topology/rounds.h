@@ -3,7 +3,7 @@
 
 #include <weft/ctx.h>
 
-#include "topology/fold.h"
+#include "topology/topology.h"
 
 /* A schedule of pairs of nodes, for the topology `measured`, and two ways to make one
  * from costs. cost_s[N][N] is symmetric, INFINITY where there is no link. */

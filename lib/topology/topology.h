@@ -1,9 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <stdint.h>
+
 #include <weft/topology.h>
 
-#include "topology/fold.h"
+/* Rounds of disjoint pairs after which N nodes have their exact mean, for any N. */
+
+/* The partner of a node in a round. Both set x <- (1 - weight) x + weight x_partner. */
+typedef struct wefti_fold_pair {
+    int partner; /* -1: none */
+    double weight;
+} wefti_fold_pair;
+
+typedef struct wefti_fold {
+    int N, k, m, p1; /* N = 2^k m, m odd, p1 = floor(log2 m) */
+    int rounds;      /* 0 for one node */
+} wefti_fold;
+
+wefti_fold wefti_fold_make(int N);
+
+/* The partner of `node` in round 0..rounds-1. The same call for the partner returns
+ * `node`, with the same weight. */
+wefti_fold_pair wefti_fold_meet(const wefti_fold *fold, int node, int round);
 
 /* A kind of schedule: a constant table at the end of its own file and a line in
  * topologies.def. */
@@ -69,3 +88,7 @@ void wefti_hear_all(weft_neighbours *out, int member, int first, int n);
 /* Smallest k with 2^k >= n, and largest with 2^k <= n. n >= 1. */
 int wefti_log2_up(int64_t n);
 int wefti_log2_down(int64_t n);
+
+/* The second largest singular value of a doubly stochastic matrix M[n][n]: the largest of
+ * M - 1 1^T / n. `work` has 2 n n numbers. Accurate to about 1e-12, absolutely. */
+double wefti_second_singular_value(int64_t n, const double *M, double *work);

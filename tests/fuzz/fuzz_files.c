@@ -37,17 +37,17 @@
 #include "checkpoint/index.h"
 #include "checkpoint/safetensors_header.h"
 #include "checkpoint/weights.h"
-#include "data/arrayfile.h"
-#include "data/documents.h"
-#include "data/imagefile.h"
-#include "model/adapterjson.h"
+#include "input/arrayfile.h"
+#include "input/documents.h"
+#include "input/imagefile.h"
+#include "adapter/adapterjson.h"
 #include "model/model.h"
 #include "record/history.h"
 #include "record/nodes.h"
 #include "record/planned.h"
 #include "fuzz_only.h"
 #include "record/views.h"
-#include "token/template.h"
+#include "chat/template.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -20,6 +20,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "adapter/adapted.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "model/model.h"

@@ -4,7 +4,7 @@
  * layers; and what is frozen leaves no trace in what is trained. */
 #include "gradcheck/net.h"
 #include "gradcheck/stacks.h"
-#include "model/adapted.h"
+#include "adapter/adapted.h"
 
 static weft_model_config small(const char *kind) {
     return (weft_model_config){.struct_size = sizeof(weft_model_config),

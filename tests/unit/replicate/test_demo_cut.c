@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "check.h"
 #include "compress/spectrum.h"
-#include "replicate/demo_cut.h"
+#include "replicate/demo.h"
 #include "wire/frame.h"
 
 enum { MAX_PIECES = 32, MAX_BUCKETS = 16 };

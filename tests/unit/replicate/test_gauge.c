@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "check.h"
 #include "comm/local.h"
-#include "replicate/transform.h"
+#include "replicate/gauge.h"
 #include "replicate/variants.h"
 
 static weft_ctx *ctx;

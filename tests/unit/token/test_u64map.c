@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit/data/datatest.h"
 
-#include "token/u64map.h"
+#include "token/strmap.h"
 
 static void keys_are_numbered_in_the_order_of_insertion(void **state) {
     weft_ctx *ctx = *state;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "topologies.h"
-#include "topology/gap.h"
 #include "topology/topology.h"
 
 static weft_topology_analysis analyse(const char *kind, int N, int L) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a sample or a translation costs less must not change it: every kind of model gives
  * the same tokens with kept keys and values as by a pass over the whole text for each. */
+#include "adapter/adapted.h"
 #include "check.h"
 
 #include <string.h>
