@@ -26,5 +26,6 @@
 #include <weft/verify.h>
 #include <weft/bench.h>
 #include <weft/doctor.h>
+#include <weft/door.h>
 
 #endif

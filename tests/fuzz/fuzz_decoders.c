@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "door/bundle.h"
 #include "mesh/envelope.h"
 #include "start/latecomer.h"
 #include "start/rendezvous.h"
@@ -20,7 +21,7 @@
 #include "rank/alike.h"
 #include "wire/section.h"
 
-enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 9 };
+enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 11 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -178,6 +179,48 @@ static void read_doors(weft_ctx *ctx, const uint8_t *data, size_t size) {
     free(text);
 }
 
+/* What a door and a newcomer say before they trust each other. */
+static void read_meeting(const uint8_t *data, size_t size) {
+    unsigned char bytes[WEFTI_CARD_BYTES + 1] = {0}, again[WEFTI_CARD_BYTES];
+    wefti_call call;
+    wefti_hello hello;
+    wefti_judgement judgement;
+    wefti_wish wish;
+    wefti_code code;
+    memcpy(bytes, data, size < sizeof bytes - 1 ? size : sizeof bytes - 1);
+    if (wefti_call_read(data, size, &call)) {
+        require(call.channel >= 0 && call.channel < WEFTI_CHANNELS &&
+                call.port <= 0xffff);
+        wefti_call_write(&call, again);
+        require(memcmp(again, data, WEFTI_CALL_BYTES) == 0);
+    }
+    if (wefti_hello_read(bytes, &hello)) {
+        wefti_hello_write(&hello, again);
+        require(memcmp(again, bytes, 60) == 0);
+    }
+    if (wefti_judgement_read(bytes, &judgement))
+        require(judgement.verdict < WEFTI_RULINGS && judgement.tries < 100);
+    if (wefti_wish_read(bytes, &wish)) require(wish.most_bytes >= 0);
+    if (wefti_code_read((const char *)bytes, &code))
+        require(strlen(code.secret) == WEFTI_CODE_SECRET_BYTES);
+}
+
+/* What a door gives: no file leaves the folder. */
+static void read_bundle(weft_ctx *ctx, const uint8_t *data, size_t size) {
+    wefti_wish wish = {.keys = 31, .most_bytes = 1000};
+    wefti_bundle p;
+    if (wefti_bundle_read(ctx, (const char *)data, (int64_t)size, &wish, &p) == WEFT_OK) {
+        int64_t n = 0;
+        for (int64_t i = 0; i < p.n_files; i++) {
+            require(p.files[i].name[0] != '.' && !strchr(p.files[i].name, '/'));
+            require(p.files[i].kind >= 0 && p.files[i].kind < WEFTI_BUNDLE_KINDS);
+            n += p.files[i].n_bytes;
+        }
+        require(n >= 0 && n <= wish.most_bytes && p.run_port > 0);
+    }
+    wefti_bundle_fini(ctx, &p);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     weft_ctx *ctx;
     if (size == 0 || fuzz_turns_away(data[0], DECODERS))
@@ -193,6 +236,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (which == 6) read_doors(ctx, data + 1, size - 1);
     if (which == 7) hear_messages(data + 1, size - 1);
     if (which == 8) read_witness_card(data + 1, size - 1);
+    if (which == 9) read_meeting(data + 1, size - 1);
+    if (which == 10) read_bundle(ctx, data + 1, size - 1);
     weft_ctx_clear(ctx);
     require(weft_ctx_bytes_held(ctx) == 0);
     weft_ctx_destroy(ctx);

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+/* The door of a run: one thread, which polls all its sockets and never waits for one.
+ *
+ *     call (UDP) -> answer                                              anybody, at any time
+ *     listener -> wefti_callers -> hello -> guest: SHARES -> PROVES -> GIVES -> ENDS
+ *
+ * A stranger who is silent is one of many callers (callers.h), and later one of GUESTS, where
+ * one who has proved nothing makes room. Nothing is read from a file, and no key is
+ * used, before a guest has proved that it has the code. */
+#define _GNU_SOURCE
+#include <weft/door.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/bytes.h"
+#include "base/sized.h"
+#include "door/bundle.h"
+#include "door/sealed.h"
+#include "net/dial.h"
+#include "start/callers.h"
+
+enum { GUESTS = 32, WRONG_CODES = 3, PORTS = 16, CALLS_AT_ONCE = 32, LOOK_MS = 200 };
+static const double proof_s = 5, silence_s = 30;
+
+typedef enum step { SHARES, PROVES, GIVES, ENDS } step;
+
+typedef struct guest {
+    wefti_connection stream; /* fd -1: the place is free */
+    step step;
+    double
+        until_s; /* its deadline; later each time that it takes bytes it has a right to */
+    char address[WEFTI_CALLER_ADDRESS_BYTES];
+    wefti_exchange exchange;
+    wefti_sealed sealed;
+    unsigned char in[WEFTI_PROOF_BYTES];
+    size_t n_in, n_out, n_sent;
+    unsigned char out[WEFTI_GREETING_BYTES + WEFTI_SEALED_MOST];
+    wefti_wish wish;
+    char *list; /* owned */
+    int64_t n_list, at_list;
+    bool *gives; /* owned */
+    int64_t file, at;
+    int fd; /* of that file */
+} guest;
+
+struct weft_door {
+    weft_ctx *ctx;
+    wefti_code code;
+    char code_text[WEFTI_CODE_BYTES];
+    int port, udp, listener, wakeup, wrong;
+    uint64_t number;
+    int64_t most_bytes;
+    wefti_bundle bundle;
+    wefti_callers callers;
+    guest *guests; /* owned; [GUESTS] */
+    pthread_t thread;
+    bool runs;
+    atomic_bool closing;
+};
+
+static bool is_closed(const weft_door *d) { return d->wrong >= WRONG_CODES; }
+
+/* --- guests --- */
+
+static void dismiss(weft_door *d, guest *g) {
+    wefti_connection_close(&g->stream);
+    if (g->fd >= 0) close(g->fd);
+    WEFTI_FREE(d->ctx, g->list, g->gives);
+    sodium_memzero(g, sizeof *g);
+    g->stream.fd = g->fd = -1;
+}
+
+static void put_judgement(const weft_door *d, wefti_ruling verdict, unsigned char *out) {
+    int left = is_closed(d) ? 0 : WRONG_CODES - d->wrong;
+    wefti_judgement j = {WEFTI_MEETING_VERSION, verdict, left};
+    wefti_judgement_write(&j, out);
+}
+
+/* How many guests of this one's address have proved nothing; 0: it has proved. */
+static int crowd_of(const weft_door *d, const guest *g) {
+    int n = 0;
+    for (const guest *o = d->guests; o < d->guests + GUESTS; o++)
+        n += o->step < GIVES && strcmp(o->address, g->address) == 0;
+    return g->step < GIVES ? n : 0;
+}
+
+/* A free place, or that of the oldest unproved guest of the address with the most of them;
+ * NULL: all have proved that they have the code. */
+static guest *find_place(weft_door *d) {
+    guest *worst = NULL;
+    int most = 0;
+    for (guest *g = d->guests; g < d->guests + GUESTS; g++) {
+        if (g->stream.fd < 0) return g;
+        int n = crowd_of(d, g);
+        if (n > most || (n > 0 && n == most && g->until_s < worst->until_s))
+            worst = g, most = n;
+    }
+    if (worst) dismiss(d, worst);
+    return worst;
+}
+
+static wefti_caller_fate turn_away(weft_door *d, wefti_caller *caller,
+                                   wefti_ruling verdict) {
+    unsigned char answer[WEFTI_RULING_BYTES + WEFTI_CPACE_POINT] = {0};
+    put_judgement(d, verdict, answer);
+    wefti_callers_answer(&d->callers, caller, answer, sizeof answer);
+    return WEFTI_CALLER_WAITS;
+}
+
+/* A hello has arrived (wefti_callers.admit). */
+static wefti_caller_fate admit(void *user, wefti_caller *caller) {
+    weft_door *d = user;
+    wefti_hello hello;
+    if (!wefti_hello_read(caller->card, &hello)) {
+        wefti_callers_complain(&d->callers, caller->address,
+                               "said nothing that weft knows");
+        return WEFTI_CALLER_GONE;
+    }
+    if (hello.version != WEFTI_MEETING_VERSION)
+        return turn_away(d, caller, WEFTI_RULING_VERSION);
+    if (is_closed(d)) return turn_away(d, caller, WEFTI_RULING_CLOSED);
+    if (hello.channel != d->code.channel)
+        return turn_away(d, caller, WEFTI_RULING_CHANNEL);
+    guest *g = find_place(d);
+    if (!g) return turn_away(d, caller, WEFTI_RULING_BUSY);
+    bool begun = wefti_exchange_begin(&g->exchange, &d->code, hello.session);
+    memcpy(g->exchange.newcomer.share, hello.share, sizeof hello.share);
+    if (!begun || !wefti_exchange_meet(&g->exchange)) {
+        dismiss(d, g);
+        return WEFTI_CALLER_GONE; /* no element of the group: nothing was learnt */
+    }
+    put_judgement(d, WEFTI_RULING_GO, g->out);
+    memcpy(g->out + WEFTI_RULING_BYTES, g->exchange.door.share, WEFTI_CPACE_POINT);
+    g->n_out = WEFTI_RULING_BYTES + WEFTI_CPACE_POINT;
+    g->stream = caller->stream;
+    g->step = SHARES;
+    g->until_s = wefti_now_s() + proof_s;
+    memcpy(g->address, caller->address, sizeof g->address);
+    return WEFTI_CALLER_TAKEN;
+}
+
+static void tell_wrong(weft_door *d, const guest *g) {
+    if (is_closed(d))
+        weft_ctx_log(d->ctx, WEFT_LOG_WARN,
+                     "three wrong codes, the last one by somebody at %s: the door is "
+                     "closed, and the run goes on without it",
+                     g->address);
+    else
+        weft_ctx_log(d->ctx, WEFT_LOG_WARN,
+                     "somebody at %s gave a wrong code; the door closes after %d more",
+                     g->address, WRONG_CODES - d->wrong);
+}
+
+/* The proof is here: a right one gets the greeting, a wrong one is counted. */
+static bool judge(weft_door *d, guest *g) {
+    const unsigned char *head = g->in + WEFTI_CPACE_TAG;
+    unsigned char wish[WEFTI_WISH_BYTES];
+    wefti_sealed heard;
+    bool last, right = !is_closed(d) && wefti_exchange_proves(&g->exchange, g->in);
+    g->n_sent = 0;
+    g->n_out = WEFTI_GREETING_BYTES;
+    memset(g->out, 0, g->n_out);
+    if (!right) {
+        bool was_open = !is_closed(d);
+        d->wrong += was_open;
+        if (was_open) tell_wrong(d, g);
+        put_judgement(d, is_closed(d) ? WEFTI_RULING_CLOSED : WEFTI_RULING_WRONG, g->out);
+        g->step = ENDS;
+        return true;
+    }
+    if (crypto_secretstream_xchacha20poly1305_init_pull(&heard, head,
+                                                        g->exchange.receives) != 0 ||
+        !wefti_unseal(&heard, head + WEFTI_SEALED_HEAD, sizeof wish + WEFTI_SEAL_BYTES,
+                      wish, &last) ||
+        !wefti_wish_read(wish, &g->wish))
+        return false;
+    if (g->wish.most_bytes > d->most_bytes) g->wish.most_bytes = d->most_bytes;
+    put_judgement(d, WEFTI_RULING_GO, g->out);
+    memcpy(g->out + WEFTI_RULING_BYTES, g->exchange.tag, WEFTI_CPACE_TAG);
+    crypto_secretstream_xchacha20poly1305_init_push(
+        &g->sealed, g->out + WEFTI_RULING_BYTES + WEFTI_CPACE_TAG, g->exchange.sends);
+    wefti_exchange_fini(&g->exchange);
+    g->step = GIVES;
+    return true;
+}
+
+/* Before the first piece: the list, whose length is the first piece. */
+static bool begin_giving(weft_door *d, guest *g) {
+    unsigned char length[8];
+    if (wefti_alloc_n(d->ctx, d->bundle.n_files, sizeof *g->gives, "a guest's files",
+                      &g->gives) != WEFT_OK ||
+        wefti_bundle_text(d->ctx, &d->bundle, &g->wish, g->gives, &g->list) != WEFT_OK) {
+        weft_ctx_log(d->ctx, WEFT_LOG_WARN, "a newcomer at %s gets nothing: %s",
+                     g->address, weft_ctx_message(d->ctx));
+        weft_ctx_clear(d->ctx);
+        return false;
+    }
+    weft_ctx_log(d->ctx, WEFT_LOG_INFO, "somebody at %s has the code and comes in",
+                 g->address);
+    g->n_list = (int64_t)strlen(g->list);
+    wefti_put_u64(length, (uint64_t)g->n_list);
+    g->n_out = wefti_seal_piece(&g->sealed, length, sizeof length, false, g->out);
+    return true;
+}
+
+/* Some bytes of the present file; false: it is not what it was. */
+static bool give_file(weft_door *d, guest *g) {
+    static _Thread_local unsigned char text[WEFTI_PIECE_BYTES];
+    const wefti_bundle_file *f = &d->bundle.files[g->file];
+    int64_t left = f->n_bytes - g->at;
+    size_t n = left < WEFTI_PIECE_BYTES ? (size_t)left : WEFTI_PIECE_BYTES;
+    if (g->fd < 0) g->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = g->fd < 0 ? -1 : pread(g->fd, text, n, (off_t)g->at);
+    if (got != (ssize_t)n) {
+        weft_ctx_log(d->ctx, WEFT_LOG_WARN,
+                     "%s has become shorter or can not be read: a newcomer at %s did not "
+                     "get it",
+                     f->path, g->address);
+        return false;
+    }
+    g->at += got;
+    g->n_out = wefti_seal_piece(&g->sealed, text, n, false, g->out);
+    return true;
+}
+
+/* Makes the next piece. */
+static bool give(weft_door *d, guest *g) {
+    g->n_sent = 0;
+    if (!g->list) return begin_giving(d, g);
+    if (g->at_list < g->n_list) {
+        int64_t left = g->n_list - g->at_list;
+        size_t n = left < WEFTI_PIECE_BYTES ? (size_t)left : WEFTI_PIECE_BYTES;
+        g->n_out = wefti_seal_piece(&g->sealed, g->list + g->at_list, n, false, g->out);
+        g->at_list += (int64_t)n;
+        return true;
+    }
+    while (g->file < d->bundle.n_files &&
+           (!g->gives[g->file] || g->at == d->bundle.files[g->file].n_bytes)) {
+        if (g->fd >= 0) close(g->fd);
+        g->fd = -1;
+        g->file++;
+        g->at = 0;
+    }
+    if (g->file < d->bundle.n_files) return give_file(d, g);
+    g->n_out = wefti_seal_piece(&g->sealed, "", 0, true, g->out);
+    g->step = ENDS;
+    return true;
+}
+
+/* Sends what there is; whether all of it has left. */
+static bool send_some(guest *g, double now_s) {
+    struct iovec part = {g->out + g->n_sent, g->n_out - g->n_sent};
+    size_t n = part.iov_len ? wefti_connection_write(&g->stream, &part, 1) : 0;
+    g->n_sent += n;
+    if (n > 0 && g->step == GIVES) g->until_s = now_s + silence_s;
+    return g->n_sent == g->n_out;
+}
+
+/* Goes on with a guest as far as its socket is ready, but for so many pieces at a time; false:
+ * it has ended. */
+static bool serve_guest(weft_door *d, guest *g) {
+    enum { PIECES = 16 };
+    double now_s = wefti_now_s();
+    if (now_s > g->until_s) return false;
+    for (int k = 0; k < PIECES && g->stream.fd >= 0; k++) {
+        bool sent = send_some(g, now_s);
+        if (!sent) return g->stream.fd >= 0;
+        if (g->step == ENDS) return false;
+        if (g->step == GIVES && !give(d, g)) return false;
+        if (g->step == SHARES) g->step = PROVES;
+        if (g->step != PROVES) continue;
+        struct iovec part = {g->in + g->n_in, sizeof g->in - g->n_in};
+        size_t n = wefti_connection_read(&g->stream, &part, 1);
+        g->n_in += n;
+        if (g->n_in == sizeof g->in && !judge(d, g)) return false;
+        if (g->n_in < sizeof g->in) return g->stream.fd >= 0;
+    }
+    return g->stream.fd >= 0;
+}
+
+/* --- the thread --- */
+
+static void answer_calls(weft_door *d) {
+    for (int k = 0; k < CALLS_AT_ONCE && d->udp >= 0; k++) {
+        unsigned char bytes[WEFTI_CALL_BYTES + 1];
+        struct sockaddr_storage from;
+        union {
+            struct sockaddr_storage *storage;
+            struct sockaddr *any;
+        } address = {.storage = &from};
+        socklen_t size = sizeof from;
+        wefti_call call;
+        ssize_t n = recvfrom(d->udp, bytes, sizeof bytes, MSG_DONTWAIT, address.any,
+                             &size);
+        if (n < 0) return;
+        if (!wefti_call_read(bytes, (size_t)n, &call) || call.answers) continue;
+        if (call.channel != d->code.channel) continue;
+        call.answers = true;
+        call.version = WEFTI_MEETING_VERSION;
+        call.port = d->port;
+        call.door = d->number;
+        wefti_call_write(&call, bytes);
+        (void)sendto(d->udp, bytes, WEFTI_CALL_BYTES, MSG_DONTWAIT | MSG_NOSIGNAL,
+                     address.any, size);
+    }
+}
+
+static void wait_for_work(weft_door *d) {
+    struct pollfd all[WEFTI_MAX_CALLERS + GUESTS + 3];
+    wefti_callers *c = &d->callers;
+    nfds_t n = 0;
+    for (int i = 0; i < c->n; i++)
+        all[n++] = (struct pollfd){.fd = c->list[i].stream.fd, .events = POLLIN};
+    for (guest *g = d->guests; g < d->guests + GUESTS; g++)
+        all[n++] = (struct pollfd){
+            .fd = g->stream.fd,
+            .events = g->n_sent < g->n_out || g->step == GIVES ? POLLOUT : POLLIN};
+    all[n++] = (struct pollfd){.fd = d->listener, .events = POLLIN};
+    all[n++] = (struct pollfd){.fd = d->udp, .events = POLLIN};
+    all[n++] = (struct pollfd){.fd = d->wakeup, .events = POLLIN};
+    if (poll(all, n, c->more ? 0 : LOOK_MS) <= 0) return;
+    n = 0;
+    for (int i = 0; i < c->n; i++)
+        wefti_connection_ready(&c->list[i].stream, (unsigned short)all[n++].revents);
+    for (guest *g = d->guests; g < d->guests + GUESTS; g++)
+        wefti_connection_ready(&g->stream, (unsigned short)all[n++].revents);
+}
+
+static void *serve(void *user) {
+    weft_door *d = user;
+    while (!atomic_load(&d->closing)) {
+        wait_for_work(d);
+        answer_calls(d);
+        if (!wefti_callers_accept(&d->callers))
+            usleep(LOOK_MS * 1000); /* no more files: those who wait, wait */
+        (void)wefti_callers_hear(&d->callers);
+        for (guest *g = d->guests; g < d->guests + GUESTS; g++)
+            if (g->stream.fd >= 0 && !serve_guest(d, g)) dismiss(d, g);
+    }
+    return NULL;
+}
+
+/* --- opening and closing --- */
+
+/* Where calls arrive. Several doors of a machine all hear them. */
+static int listen_to_calls(void) {
+    int yes = 1, fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+    } address = {.v4 = {.sin_family = AF_INET,
+                        .sin_port = htons(WEFT_DOOR_PORT),
+                        .sin_addr.s_addr = htonl(INADDR_ANY)}};
+    if (fd < 0) return -1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    (void)setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &yes, sizeof yes);
+    if (bind(fd, &address.any, sizeof address.v4) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+static weft_status open_sockets(weft_ctx *ctx, weft_door *d, int port) {
+    d->listener = port ? wefti_dial_listen(false, port)
+                       : wefti_dial_listen_from(false, WEFT_DOOR_PORT, PORTS);
+    if (d->listener < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_PEER, "the door can not listen at port %d: %s",
+                             port ? port : WEFT_DOOR_PORT, strerror(errno));
+    d->port = wefti_dial_port(d->listener);
+    d->udp = listen_to_calls();
+    if (d->udp < 0)
+        weft_ctx_log(ctx, WEFT_LOG_WARN,
+                     "this run is not found by its code alone, because UDP port %d is "
+                     "taken (%s): newcomers name HOST:%d",
+                     WEFT_DOOR_PORT, strerror(errno), d->port);
+    d->wakeup = eventfd(0, EFD_CLOEXEC);
+    if (d->wakeup >= 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_PEER, "the door can not open: %s",
+                         strerror(errno));
+}
+
+static weft_status start_thread(weft_ctx *ctx, weft_door *d) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all,
+                    &before); /* signals are for the program's thread */
+    int error = pthread_create(&d->thread, NULL, serve, d);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    d->runs = error == 0;
+    if (d->runs) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no thread for the door: %s",
+                         strerror(error));
+}
+
+static weft_status open_all(weft_ctx *ctx, weft_door *d, const weft_door_setup *setup) {
+    unsigned char random[WEFTI_CODE_RANDOM_BYTES];
+    if (sodium_init() < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_PEER, "libsodium does not start");
+    randombytes_buf(random, sizeof random);
+    randombytes_buf(&d->number, sizeof d->number);
+    wefti_code_make((int)randombytes_uniform(WEFTI_CHANNELS), random, &d->code);
+    wefti_code_text(&d->code, d->code_text);
+    WEFT_TRY(
+        wefti_alloc_n(ctx, GUESTS, sizeof *d->guests, "a door's guests", &d->guests));
+    for (int i = 0; i < GUESTS; i++) d->guests[i].stream.fd = d->guests[i].fd = -1;
+    WEFT_TRY(wefti_bundle_make(ctx, setup, &d->bundle));
+    WEFT_TRY(open_sockets(ctx, d, setup->port));
+    d->callers = (wefti_callers){.ctx = ctx,
+                                 .listener = d->listener,
+                                 .name = "the door",
+                                 .admit = admit,
+                                 .user = d};
+    if (!wefti_callers_init(&d->callers))
+        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the door's callers");
+    return start_thread(ctx, d);
+}
+
+weft_status weft_door_open(weft_ctx *ctx, const weft_door_setup *setup, weft_door **out) {
+    weft_door *d;
+    *out = NULL;
+    WEFTI_SIZED_IN(ctx, weft_door_setup, setup);
+    if (!setup->key || !setup->config || setup->port < 0 || setup->port > UINT16_MAX ||
+        setup->run_port < 1 || setup->run_port > UINT16_MAX || setup->most_bytes < 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "a door at port %d of a run at port %d, expected a key, a "
+                             "configuration and ports up to 65535",
+                             setup->port, setup->run_port);
+    WEFT_TRY(wefti_alloc(ctx, sizeof *d, "a door", &d));
+    d->ctx = ctx;
+    d->listener = d->udp = d->wakeup = -1;
+    d->most_bytes = setup->most_bytes;
+    WEFTI_TRY_OR(open_all(ctx, d, setup), weft_door_close(d));
+    *out = d;
+    return WEFT_OK;
+}
+
+const char *weft_door_code(const weft_door *d) { return d->code_text; }
+int weft_door_port(const weft_door *d) { return d->port; }
+
+void weft_door_close(weft_door *d) {
+    if (!d) return;
+    weft_ctx *ctx = d->ctx;
+    atomic_store(&d->closing, true);
+    if (d->runs) {
+        (void)eventfd_write(d->wakeup, 1);
+        pthread_join(d->thread, NULL);
+    }
+    for (int i = 0; d->guests && i < GUESTS; i++) dismiss(d, &d->guests[i]);
+    wefti_callers_fini(&d->callers);
+    wefti_bundle_fini(ctx, &d->bundle);
+    const int files[] = {d->listener, d->udp, d->wakeup};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (files[i] >= 0) close(files[i]);
+    wefti_free(ctx, d->guests);
+    sodium_memzero(d, sizeof *d);
+    wefti_free(ctx, d);
+}
