@@ -192,6 +192,20 @@ WEFT_API weft_status weft_sync_shape_of_offer(weft_sync *sync, int i,
 WEFT_API weft_status weft_sync_offer(weft_sync *sync, int i, int32_t *places,
                                      float *values) WEFT_CHECKED;
 
+/* For a caller that transforms back by itself, in each step before it offers tensor i: room for
+ * what each rank that takes part sends of it, [ranks][n_chunks][k], a rank's part `stride` numbers
+ * behind that of the rank before it. Ranks are the copies of the model, as weft_sync_rank says
+ * after weft_sync_open. Borrowed until the step is agreed. Not collective. */
+WEFT_API weft_status weft_sync_hear(weft_sync *sync, int i, int32_t *places,
+                                    float *values, int64_t stride) WEFT_CHECKED;
+
+/* [out] *n: how many ranks' numbers are in that room, when weft_sync_signs may be called. The
+ * direction is the transform back of their sum, each coefficient divided by how many ranks sent it
+ * with a value other than 0 (docs/methods.md section 3), and weft_sync_gradients has none. n = 0:
+ * it has, because the tensor is sent whole or owners of ranges answered (replicator.exchange), or
+ * the replicator has no transform. */
+WEFT_API weft_status weft_sync_heard(weft_sync *sync, int i, int *n) WEFT_CHECKED;
+
 /* The signs of tensor i's agreed direction; to be called between agree and mix, or once
  * weft_sync_wait_any has named the tensor. Each of its n elements has one bit in `below` and
  * one in `moves`, [(n+7)/8] bytes each: bit e % 8 of byte e / 8. The direction is 0 where moves

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* For callers that keep the momentum and compress where their tensors are: what they
- * chose goes into the replicator's messages in place of the replicator's own choice, and
- * signs come back.
+ * chose goes into the replicator's messages in place of the replicator's own choice. What
+ * all chose comes back, or the signs of its sum.
  *
- *     offer tensor by tensor -> agree -> signs -> the caller's optimizer -> mix */
+ *     hear and offer, tensor by tensor -> agree -> heard or signs -> the caller steps -> mix */
 #include <math.h>
 #include <string.h>
 
@@ -65,19 +65,50 @@ weft_status weft_sync_offer(weft_sync *s, int i, int32_t *places, float *values)
                              i, values ? "places" : "values");
     if (!shape.whole) WEFT_TRY(check_places(s, i, &shape, places));
     if (!s->setup.skips) WEFT_TRY(weft_sync_open(s)); /* opening clears earlier offers */
-    if (!s->ready[i]) s->offers[i] = (wefti_offer){places, values};
+    if (!s->ready[i]) s->offers[i].places = places, s->offers[i].values = values;
     return weft_sync_ready(s, i);
+}
+
+weft_status weft_sync_hear(weft_sync *s, int i, int32_t *places, float *values,
+                           int64_t stride) {
+    weft_sync_offer_shape shape = {.struct_size = sizeof shape};
+    WEFT_TRY(shape_of(s, i, &shape));
+    if (!s->setup.skips) WEFT_TRY(weft_sync_open(s));
+    if (s->ready[i] || stride < shape.n_chunks * shape.k || !places || !values)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "tensor %d, %s, gets room for %lld numbers of each rank%s; "
+                             "expected it before it is offered, and %lld or more",
+                             i, s->ready[i] ? "which was offered" : "not offered yet",
+                             (long long)stride, places && values ? "" : ", at NULL",
+                             (long long)(shape.n_chunks * shape.k));
+    s->offers[i].heard_places = places;
+    s->offers[i].heard_values = values;
+    s->offers[i].stride = stride;
+    return WEFT_OK;
+}
+
+/* Whether what was agreed on of tensor i is there. */
+static weft_status check_agreed(weft_sync *s, int i) {
+    WEFT_TRY(check_tensor(s, i));
+    bool told = s->completed && s->rank->arrangement->bucket_of[i] < s->n_told;
+    if (s->agreed || told) return WEFT_OK;
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_ARGUMENT,
+        "what was agreed on is there between weft_sync_agree and "
+        "weft_sync_mix, or of tensors that weft_sync_wait_any has named");
+}
+
+weft_status weft_sync_heard(weft_sync *s, int i, int *n) {
+    *n = 0;
+    WEFT_TRY(check_agreed(s, i));
+    *n = s->offers[i].n_heard;
+    return WEFT_OK;
 }
 
 weft_status weft_sync_signs(weft_sync *s, int i, unsigned char *below,
                             unsigned char *moves, bool *sound) {
     *sound = true;
-    WEFT_TRY(check_tensor(s, i));
-    bool told = s->completed && s->rank->arrangement->bucket_of[i] < s->n_told;
-    if (!s->agreed && !told)
-        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
-                             "signs are there between weft_sync_agree and weft_sync_mix, "
-                             "or of tensors that weft_sync_wait_any has named");
+    WEFT_TRY(check_agreed(s, i));
     const wefti_piece *piece = wefti_sync_piece(s, i);
     int64_t n = piece ? piece->rows * piece->cols : 0;
     const float *d = weft_sync_gradients(s, i);

@@ -94,6 +94,7 @@ static weft_status demo_finish(wefti_replicator *r, const wefti_round *round,
     wefti_demo_pass pass = pass_of(r, round, round->party.me);
     if (round->number == 1) return WEFT_OK;
     pass.answer = answer;
+    wefti_demo_heard(&pass);
     return wefti_demo_run(&pass, answer ? wefti_demo_answer : wefti_demo_combine);
 }
 

@@ -157,10 +157,12 @@ weft_status wefti_demo_send(const wefti_demo_pass *pass,
                             const wefti_demo_scratch *scratch,
                             wefti_demo_batch batch) WEFT_CHECKED;
 
-/* d <- the direction, from the views of the range. */
+/* d <- the direction, from the views of the range; or what is in the views to a caller
+ * that has room for it, who is told so by the other one. */
 weft_status wefti_demo_combine(const wefti_demo_pass *pass,
                                const wefti_demo_scratch *scratch,
                                wefti_demo_batch batch) WEFT_CHECKED;
+void wefti_demo_heard(const wefti_demo_pass *pass);
 
 /* The same in two steps: the answer from the views, and d from an answer. The first one
  * uses d, too. */

@@ -4,7 +4,8 @@
  *
  *     send      m <- decay m + gain g;  q <- the k largest of DCT(m), coded;
  *               m <- m - alpha IDCT(q as it will be decoded)
- *     combine   Q <- the mean of all ranks' q;  d <- IDCT(Q), or its sign
+ *     combine   Q <- the mean of all ranks' q;  d <- IDCT(Q), or its sign; a caller that
+ *               compresses by itself may get all q in place of d
  *
  * A dense part has its elements in place of coefficients: every rank sends all of
  * them. */
@@ -103,8 +104,7 @@ static void send_dense(const wefti_demo_pass *pass, const wefti_demo_scratch *sc
 }
 
 /* The caller's own choice for a part. */
-static const wefti_offer *offer_of(const wefti_demo_pass *pass,
-                                   const wefti_demo_part *part) {
+static wefti_offer *offer_of(const wefti_demo_pass *pass, const wefti_demo_part *part) {
     const wefti_replicator *r = pass->r;
     const wefti_demo *self = r->self;
     const wefti_bucket *bucket = &r->buckets[pass->bucket - self->buckets];
@@ -181,6 +181,27 @@ static void combine_dense(const wefti_demo_pass *pass, const wefti_demo_scratch 
         memcpy(pass->d + first, scratch->values[0], (size_t)n * sizeof(float));
 }
 
+/* The caller transforms back, and gets what each rank sent. */
+static void hand_on(const wefti_demo_pass *pass, const wefti_demo_scratch *scratch,
+                    wefti_demo_batch batch, const wefti_offer *offer) {
+    int64_t k = batch.part->chunks.k, at = batch.first * k;
+    size_t n = (size_t)(batch.n * k);
+    for (int rank = 0; rank < pass->counted; rank++, at += offer->stride) {
+        memcpy(offer->heard_places + at, scratch->indices[rank], n * sizeof(int32_t));
+        memcpy(offer->heard_values + at, scratch->values[rank], n * sizeof(float));
+    }
+}
+
+void wefti_demo_heard(const wefti_demo_pass *pass) {
+    const wefti_demo_bucket *b = pass->bucket;
+    for (int i = 0; i < b->n_parts && pass->r->offers; i++) {
+        wefti_offer *offer = offer_of(pass, &b->parts[i]);
+        bool whole = b->parts[i].section.dense;
+        offer->n_heard = offer->heard_values && !whole && !b->by_owner ? pass->counted
+                                                                       : 0;
+    }
+}
+
 weft_status wefti_demo_combine(const wefti_demo_pass *pass,
                                const wefti_demo_scratch *scratch,
                                wefti_demo_batch batch) {
@@ -189,6 +210,10 @@ weft_status wefti_demo_combine(const wefti_demo_pass *pass,
     WEFT_TRY(wefti_demo_decode(pass, scratch, batch));
     if (part->section.dense) {
         combine_dense(pass, scratch, batch);
+        return WEFT_OK;
+    }
+    if (pass->r->offers && offer_of(pass, part)->heard_values) {
+        hand_on(pass, scratch, batch, offer_of(pass, part));
         return WEFT_OK;
     }
     wefti_spectrum_combine(

@@ -101,10 +101,16 @@ typedef struct wefti_offer_shape {
 } wefti_offer_shape;
 
 /* What such a caller offers: [n_chunks][k], places ascending inside a chunk. Once they
- * are sent, values are what the others decode. */
+ * are sent, values are what the others decode. With room for what each rank sent the
+ * direction may stay unwritten, and the caller makes it of that. */
 typedef struct wefti_offer {
     int32_t *places; /* not used if the piece is sent whole */
     float *values;
+    int32_t
+        *heard_places; /* [ranks][n_chunks][k], `stride` from rank to rank; NULL: none */
+    float *heard_values; /* like them */
+    int64_t stride;
+    int n_heard; /* ranks whose numbers are there; 0: the direction is */
 } wefti_offer;
 
 typedef struct wefti_replicator wefti_replicator;
@@ -207,7 +213,7 @@ struct wefti_replicator {
         *under_way; /* [n_buckets] owned, with a delay: the step whose messages have not
                        been taken in yet, or -1; else NULL */
     wefti_exchange_times times; /* with a delay: of messages hidden behind computing */
-    const wefti_offer *offers;  /* by tensor, borrowed; NULL: gradients are given */
+    wefti_offer *offers;        /* by tensor, borrowed; NULL: gradients are given */
     void *self;                 /* the implementation's */
 };
 

@@ -71,6 +71,11 @@ def on_device(model, rank):
     DeviceOptimizer(model, method="flexdemo", replicator_compression_topk=4 if rank == 0 else 5)
 
 
+def by_another(model, rank):
+    torch.set_float32_matmul_precision("medium" if rank else "highest")
+    DeviceOptimizer(model, method="flexdemo")
+
+
 def wider(model, rank):
     if rank is None:
         model.body = torch.nn.Linear(48, 50).to(DEVICE)
@@ -87,6 +92,7 @@ UNLIKE = [(every, "mixer.outer_every is 10 on rank 0 and 7 on rank 1"),
           (inside(torch.optim.Adam), "optimizer is SGD on rank 0 and Adam on rank 1"),
           (dtype, "'dtype of body.weight: bfloat16' is in its place on rank 1"),
           (wider, "tensor body.weight is 48 x 48 on rank 0 and 50 x 48 on rank 1"),
+          (by_another, ", medium on rank 1; all ranks must have the same"),
           (on_device, "replicator.compression_topk is 4 on rank 0 and 5 on rank 1")]
 
 

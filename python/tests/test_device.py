@@ -41,10 +41,11 @@ DEMO = [{**TOPK, "replicator.compression_dims": 1},
         {**TOPK, "replicator.compression_dims": 2, "replicator.compression_topk": 11}]
 
 
+@pytest.mark.parametrize("exchange", ["all_gather", "sharded"])
 @pytest.mark.parametrize("values", ["f32", "int8"])
 @pytest.mark.parametrize("keys", DEMO)
-def test_demo_is_libwefts(keys, values):
-    keys = {**keys, "replicator.values": values, "replicator.dense_below": 8}
+def test_demo_is_libwefts(keys, values, exchange):
+    keys = {**keys, "replicator.values": values, "replicator.dense_below": 8, "replicator.exchange": exchange}
     for sign in (False, True):
         host, device = both("flexdemo", {**keys, "replicator.sign": sign})
         for r in range(3):

@@ -142,6 +142,7 @@ WAYS = {"ddp, AdamW inside": (weft.Optimizer, True, dict(method="ddp")),
         "ddp": (weft.Optimizer, False, dict(method="ddp", lr=1e-3)),
         "flexdemo": (weft.Optimizer, False, dict(method="flexdemo", lr=1e-3, replicator_sign=False)),
         "flexdemo there": (DeviceOptimizer, False, dict(method="flexdemo", lr=1e-3, replicator_sign=False)),
+        "signs there": (DeviceOptimizer, False, dict(method="flexdemo", lr=1e-3, replicator_values="int8")),
         "muloco": (weft.Optimizer, False, dict(method="muloco", lr=1e-3, mixer_outer_every=2)),
         "muloco, clipped": (weft.Optimizer, False, dict(method="muloco", lr=1e-3, mixer_outer_every=2, optimizer_clip=0.1,
                                                         optimizer_polynomial="polar_express")),
@@ -204,6 +205,7 @@ def crossed(way, dtype):
 BYTES = {"ddp, AdamW inside": [(4, 4, 0)] * 4, "ddp": [(4, 4, 0)] * 4, "flexdemo": [(4, 4, 0)] * 4,
          "muloco, clipped": [(4, 4, 0), (0, 0, 0)] * 2,
          "gossip": [(4, 4, 0)] * 4, "choco": [(4, 8, 0)] * 4, "diloco": [(4, 4, 0), (0, 0, 0)] * 2,
+         "flexdemo there": [(0.53, 1.02, 0)] * 4, "signs there": [(0.53, 1.27, 0)] * 4,
          "diloco there": [(1.03, 6, 0), (0, 0, 0)] * 2, "choco there": [(1.03, 1.03, 0)] * 4}
 HALF = {"ddp, AdamW inside": [(2, 2, 0)] * 4, "diloco": [(2, 2, 0), (0, 0, 0)] * 2}
 

@@ -32,4 +32,11 @@ def text_of(groups: Iterable[dict[str, Any]], named: Iterable[tuple[str, torch.T
     return "".join(line.replace("\n", " ") + "\n" for line in lines)
 
 
-__all__ = ["text_of"]
+def rounding(device: torch.device) -> str:
+    """What the last bits of a product depend on: kind of device, torch, the precision asked for."""
+    name = getattr(getattr(torch, device.type), "get_device_name", None)
+    kind = name(device) if name is not None else torch.backends.cpu.get_cpu_capability()
+    return f"torch {torch.__version__}, {device.type}, {kind}, {torch.get_float32_matmul_precision()}"
+
+
+__all__ = ["rounding", "text_of"]

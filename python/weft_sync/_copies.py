@@ -26,6 +26,10 @@ class HostCopies:
     def lent(self, host: torch.Tensor) -> tuple[torch.Tensor, Any]:
         return self.up(host), None
 
+    def room(self, like: torch.Tensor) -> torch.Tensor:
+        """Memory of the host that `lent` takes, shaped so."""
+        return like
+
 
 class Arrival:
     """A tensor on its way to the host; `event` None: it is there."""
@@ -85,6 +89,9 @@ class CudaCopies:
         current.wait_event(arrived)
         self._used_by(there, current)
         return there, arrived
+
+    def room(self, like: torch.Tensor) -> torch.Tensor:
+        return self._pinned(like)
 
     # --- what a stand-in without a device does otherwise ---
 

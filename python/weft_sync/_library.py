@@ -211,6 +211,8 @@ FUNCTIONS = {
     "weft_sync_skip": (INT, [PTR]),
     "weft_sync_shape_of_offer": (INT, [PTR, INT, P(OfferShape)]),
     "weft_sync_offer": (INT, [PTR, INT, PTR, PTR]),
+    "weft_sync_hear": (INT, [PTR, INT, PTR, PTR, I64]),
+    "weft_sync_heard": (INT, [PTR, INT, P(INT)]),
     "weft_sync_signs": (INT, [PTR, INT, PTR, PTR, P(BOOL)]),
     "weft_sync_hold_mixer": (INT, [PTR, P(INT)]),
     "weft_sync_outgoing": (INT, [PTR, P(Parcel), INT, P(INT)]),

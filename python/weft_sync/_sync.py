@@ -184,6 +184,16 @@ class Sync:
         """Addresses of what the caller chose of tensor i."""
         self._call("offer", i, places, values)
 
+    def hear(self, i: int, places: int, values: int, stride: int) -> None:
+        """Before `offer`: addresses of room for what each copy's process sends of tensor i."""
+        self._call("hear", i, places, values, stride)
+
+    def heard(self, i: int) -> int:
+        """How many processes' numbers are there; 0: the direction is, instead."""
+        n = INT()
+        self._call("heard", i, c.byref(n))
+        return n.value
+
     def signs(self, i: int, below: int, moves: int) -> bool:
         """Writes the direction's signs, two bits for each element; False: not a number."""
         sound = BOOL()

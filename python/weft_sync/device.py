@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Compression on the tensor's own device: the momentum stays there, the coefficients that are
-sent go to the host, and the signs of the direction come back, two bits for each parameter.
+sent go to the host, and those of all come back, to be transformed back there.
 
     from weft_sync.device import DeviceOptimizer
 
@@ -119,7 +119,7 @@ class _Tensor:
             return
         shape, n = sync.offer_shape(self.index), self.shape.numel()
         whole = isinstance(self.code, Whole)
-        width = n if whole else self.code.c ** (1 + isinstance(self.code, Squares))
+        width = n if whole else self.code.c
         if n and (shape.whole, shape.k, shape.elements) != \
                 (whole, n if whole else self.code.k, width):
             raise Error("internal", f"parameter {self.index}: libweft sends {shape.k} of "
@@ -138,7 +138,7 @@ class _Packet:
     def _lay(self) -> None:
         """From bytes' first bits on, because signs are bits; runs are whole."""
         code, self.first, end = self.tensors[0].code, [], 0
-        unit = 8 * code.c if isinstance(code, Runs) else 8
+        unit = 8 * code.c if type(code) is Runs else 8
         for t in self.tensors:
             self.first.append(end)
             end += -(-t.shape.numel() // unit) * unit
@@ -148,6 +148,7 @@ class _Packet:
             t.momentum = self.flat[first:first + t.shape.numel()].view(t.shape)
             gaps[first:first + t.shape.numel()] = False
         self.gaps = gaps.nonzero().view(-1).to(self.flat.device)
+        self.room: list[torch.Tensor] = []  # [ranks, chunks, k]: places and values that others sent, too
 
     def take(self, gains: dict[int, float]) -> None:
         """m <- decay m + gain g; p.grad is not needed any more."""
@@ -186,17 +187,50 @@ class _Packet:
     def hand_over(self, sync: Sync, _storage: Storage) -> None:
         self.host = (None if self.places is None else self.places.host(), self.values.host())
         places, values = self.host
-        whole, wide = values.view(-1), isinstance(self.code, Squares)
+        if self.code.transformed:
+            self._make_room(sync, places, values)
         for t, first in zip(self.tensors, self.first):
-            at = first if places is None or wide else first // self.code.c * self.code.k
-            sync.offer(t.index, None if places is None else places.view(-1)[at:].data_ptr(), whole[at:].data_ptr())
+            at = first if places is None else first // self.code.c * self.code.k
+            if self.room and t.shape.numel():
+                there, numbers = (one.view(-1)[at:].data_ptr() for one in self.room)
+                sync.hear(t.index, there, numbers, values.numel())
+            sync.offer(t.index, None if places is None else places.view(-1)[at:].data_ptr(),
+                       values.view(-1)[at:].data_ptr())
+
+    def _make_room(self, sync: Sync, *chosen: Any) -> None:
+        """Anew in each step: what is on its way up stays as it is."""
+        sync.open()
+        ranks = sync.seat()[1] // sync.config.number("mesh.shards")
+        self.room = [self.copies.room(torch.empty(ranks, *one.shape, dtype=one.dtype, device="cpu"))
+                     for one in chosen]
 
     def directions(self, sync: Sync, storage: Storage) -> list[torch.Tensor]:
         """What all agreed on, of each tensor; the momentum loses what the others decode."""
         if not self.kind.exact:
             self._lose(self.on_device, self.copies.up(self.host[1]))
-        found = self._signs(sync) if self.kind.sign else self._numbers(sync, storage)
-        return [found[first:first + t.shape.numel()].view(t.shape) for t, first in zip(self.tensors, self.first)]
+        heard = [sync.heard(t.index) if self.room else 0 for t in self.tensors]
+        ends = [first + t.shape.numel() for t, first in zip(self.tensors, self.first)]
+        found, other = self.flat, None
+        if not all(n or first == end for n, first, end in zip(heard, self.first, ends)):
+            found = other = self._signs(sync) if self.kind.sign else self._numbers(sync, storage)
+        if any(heard):
+            found = self._transformed_back(heard).reshape(-1)
+        for n, first, end in zip(heard, self.first, ends):
+            if n == 0 and other is not None and other is not found:
+                found[first:end] = other[first:end]
+        return [found[first:end].view(t.shape) for t, first, end in zip(self.tensors, self.first, ends)]
+
+    def _transformed_back(self, heard: Sequence[int]) -> torch.Tensor:
+        """Of what each process sent; of tensors that are not `heard`, and of gaps, 0."""
+        chunks = torch.zeros(self.room[0].shape[1], dtype=torch.bool, device="cpu")
+        for t, first, n in zip(self.tensors, self.first, heard):
+            begin, long = first // self.code.c, -(-t.shape.numel() // self.code.c)
+            chunks[begin:begin + long if type(self.code) is Runs else None] = n > 0
+        for one in self.room:
+            one[:, ~chunks] = 0
+        places, values = (self.copies.lent(one[:max(heard)])[0] for one in self.room)
+        one = self.tensors[0].momentum if isinstance(self.code, Squares) else self.flat
+        return self.code.agreed(places, values, one.shape, self.kind.sign)
 
     def _numbers(self, sync: Sync, storage: Storage) -> torch.Tensor:
         found = torch.empty(self.flat.shape, dtype=torch.float32, device="cpu")
@@ -340,11 +374,13 @@ class DeviceOptimizer(Closing, torch.optim.Optimizer):
         self._storage = Storage()
         shapes = [packet.sync_shape() if isinstance(packet := self._packet_of[t.index], _Agreed) else t.shape
                   for t in self._tensors]
+        alike = _alike.text_of(self.param_groups, zip(names, (t.p for t in self._tensors)), self.inner)
+        if self.kind.kind == "demo" and self._config.number("replicator.exchange") != "sharded":
+            alike += "".join(f"transformed back (by any with replicator_exchange='sharded') by: {by}\n"
+                             for by in sorted({_alike.rounding(t.device) for t in self._tensors}))
         self._sync = Sync(self._ctx, self.mesh, self._config, _world.table_of(shapes, names),
                           outside=True, writes=True, compressed=not packed, sharded=sharded,
-                          take=self._storage.take,
-                          alike=_alike.text_of(self.param_groups, zip(names, (t.p for t in self._tensors)),
-                                               self.inner))
+                          take=self._storage.take, alike=alike)
         self._sync.begin()
         self._spread(names, sharded)
         self._sync.set_rate(1.0)
