@@ -41,6 +41,10 @@ weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) WEFT_CHE
 weft_status config_on_mesh(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
                            weft_config **out) WEFT_CHECKED;
 
+/* A folder that the command line does not name gets a number: runs/weft, runs/weft-2, ... A new
+ * run takes the first one that is free, --resume the last one that is not. */
+weft_status number_folder(weft_ctx *ctx, const args *a, weft_config *config) WEFT_CHECKED;
+
 /* Ends a program that may be one process of several (mesh NULL: it is alone). A failure
  * is sent to the others, and one process prints it. Returns the exit code, `code` if all
  * is well. */

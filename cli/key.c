@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common.h"
+#include "key.h"
 
 enum { KEY_BYTES = 32 };
 
@@ -25,20 +26,28 @@ static int protect_output(void) {
     return CODE_FAILED;
 }
 
-static int print_key(void) {
+bool key_make(char text[KEY_TEXT_BYTES]) {
     unsigned char key[KEY_BYTES];
     for (size_t n = 0; n < sizeof key;) {
         ssize_t got = getrandom(key + n, sizeof key - n, 0);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) {
-            fprintf(stderr, "weft: no random bytes: %s\n", strerror(errno));
-            return CODE_FAILED;
-        }
+        if (got < 0) return false;
         n += (size_t)got;
     }
-    for (int i = 0; i < KEY_BYTES; i++) printf("%02x", key[i]);
-    printf("\n");
+    for (int i = 0; i < KEY_BYTES; i++) snprintf(text + 2 * i, 3, "%02x", key[i]);
+    memcpy(text + 2 * KEY_BYTES, "\n", 2);
     explicit_bzero(key, sizeof key);
+    return true;
+}
+
+static int print_key(void) {
+    char text[KEY_TEXT_BYTES];
+    if (!key_make(text)) {
+        fprintf(stderr, "weft: no random bytes: %s\n", strerror(errno));
+        return CODE_FAILED;
+    }
+    fputs(text, stdout);
+    explicit_bzero(text, sizeof text);
     return CODE_OK;
 }
 

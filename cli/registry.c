@@ -6,6 +6,8 @@
 #include <string.h>
 
 extern const command command_train;
+extern const command command_up;
+extern const command command_join;
 extern const command command_tune;
 extern const command command_eval;
 extern const command command_sample;
@@ -34,6 +36,8 @@ const command *const commands[] = {
     &command_probe,
     &command_doctor,
     &command_train,
+    &command_up,
+    &command_join,
     &command_tune,
     &command_report,
     &command_watch,

@@ -457,9 +457,7 @@ static bool names_folder(const args *a, const char *folder) {
     return named;
 }
 
-/* A folder that the command line does not name gets a number: runs/weft, runs/weft-2, ... A new
- * run takes the first one that is free, --resume the last one that is not. */
-static weft_status number_folder(weft_ctx *ctx, const args *a, weft_config *config) {
+weft_status number_folder(weft_ctx *ctx, const args *a, weft_config *config) {
     char base[4000], next[4096], text[4200];
     snprintf(base, sizeof base, "%s", config->run.folder);
     if (!has_run(base) || names_folder(a, base)) return WEFT_OK;

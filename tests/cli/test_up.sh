@@ -1,0 +1,105 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# weft up and weft join: a machine with nothing takes part in a run. On this machine first; then two
+# machines that are network namespaces, which find each other by broadcast (skipped without them).
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+# shellcheck source=tests/cli/machines.sh
+. "$source_dir/tests/cli/machines.sh"
+empty_here
+small=(model.width=16 model.layers=1 model.heads=2 data.length=16 batch.tokens_per_step=64
+    run.steps=1000000 --quiet)
+for ((i = 0; i < 3000; i++)); do echo "In the beginning was the word, number $i."; done >my.txt
+mkdir new
+run=""
+end_run() { [ -z "$run" ] || kill -9 "$run" 2>/dev/null; }
+trap 'end_run; net_down' EXIT
+
+code_of() { sed -n 's/.*this network:  weft join //p' log.up; }
+has_code() { [ -n "$(code_of)" ]; }
+# takes_part LOG COMMAND...: it joins, within ten seconds; then it is ended.
+takes_part() {
+    local log=$1 k pid begin=$SECONDS
+    shift
+    "$@" >/dev/null 2>"$log" &
+    pid=$!
+    for ((k = 0; k < 200; k++)); do
+        grep -q "takes part as rank" "$log" && break
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.05
+    done
+    kill -9 $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    grep -q "takes part as rank" "$log" || fail "$*: $(cat "$log")"
+    [ $((SECONDS - begin)) -le 10 ] || fail "$*: more than ten seconds"
+}
+refuses() { # refuses SENTENCE COMMAND...
+    local sentence=$1
+    shift
+    "$@" >/dev/null 2>log.refused && fail "$*: it has joined"
+    grep -q "$sentence" log.refused || fail "$*: says $(cat log.refused), expected $sentence"
+    [ "$(grep -vc waiting: log.refused)" = 1 ] || fail "$*: more than a sentence: $(cat log.refused)"
+}
+
+# No sentence that is not asked for.
+"$weft" join >/dev/null 2>log.none && fail "joins without a code"
+grep -q "expected weft join CODE" log.none || fail "without a code: $(cat log.none)"
+refuses "is no code, expected two digits" "$weft" join word
+
+free_port && mesh_port=$port
+free_port && door_port=$port
+"$weft" up my.txt "${small[@]}" --listen "$mesh_port" --door "$door_port" >out.up 2>log.up &
+run=$!
+for ((k = 0; k < 200 && $(has_code && echo 1 || echo 0) == 0; k++)); do sleep 0.05; done
+grep -q "without libsodium" log.up && skip "this weft has no libsodium"
+has_code || fail "weft up prints no code: $(cat log.up)"
+code=$(code_of)
+door=127.0.0.1:$door_port
+
+# By its address, and by the code alone; what comes lies in a folder of its own.
+cd new || exit 1
+takes_part ../log.joined "$weft" join "$door" "$code"
+takes_part ../log.found "$weft" join "$code" mesh.threads=1
+cd ..
+cmp -s my.txt new/joined/data.path-0/my.txt || fail "the text is another one"
+[ -d new/joined-2 ] || fail "the second folder is not joined-2: $(ls new)"
+[ "$(stat -c %a new/joined/run.key)" = 600 ] || fail "the key is not private"
+cmp -s runs/weft.key new/joined/run.key || fail "the key is another one"
+# With a text of its own, and with one that the run does not give.
+mkdir own && cp my.txt own/mine.txt
+takes_part log.own "$weft" join "$door" "$code" data.path=own/mine.txt --into own/in
+[ ! -e own/in/data.path-0 ] || fail "a text came although it was named"
+refuses "more than the 0 that are given" "$weft" join "$door" "$code" --text 0 --into own/no
+[ ! -e own/no ] || fail "a refused join leaves a folder"
+
+# Three wrong codes close the door, and the run trains on.
+wrong=${code%?}$([ "${code: -1}" = 7 ] && echo 8 || echo 7)
+refuses "the door closes after 2 more wrong ones" "$weft" join "$door" "$wrong"
+refuses "the door closes after 1 more wrong one" "$weft" join "$door" "$wrong"
+refuses "door is closed, because it was given three wrong codes" "$weft" join "$door" "$wrong"
+refuses "door is closed" "$weft" join "$door" "$code"
+grep -q "three wrong codes, the last one by somebody" log.up || fail "up says $(tail -3 log.up)"
+before=$(lines runs/weft)
+until_true 10 "training on" has_lines runs/weft $((before + 5))
+end_run
+wait "$run" 2>/dev/null
+refuses "nobody listens at $door" "$weft" join "$door" "$code"
+
+# Two machines on a switch: neither knows an address.
+[ "$(id -u)" = 0 ] || skip "network namespaces need root"
+net_up 2
+trap 'end_run; net_down' EXIT
+rm -rf runs
+on 0 "$weft" up my.txt "${small[@]}" >out.up 2>log.up &
+run=$!
+for ((k = 0; k < 200 && $(has_code && echo 1 || echo 0) == 0; k++)); do sleep 0.05; done
+takes_part log.far on 1 "$weft" join "$(code_of)" --into new/far
+grep -q -- "--join 10.97.0.1:" log.far || fail "it does not join by the address of the door: $(cat log.far)"
+code=$(code_of)
+refuses "no run of this code has answered on this network within 4 s" \
+    on 1 "$weft" join "$([ "${code:0:2}" = 42 ] && echo 43 || echo 42)-AAAA-AAAA" --wait 4
+grep -q "waiting: no run" log.refused || fail "it does not say that it waits: $(cat log.refused)"
+end_run
+[ "$failures" = 0 ]
