@@ -45,6 +45,11 @@ static bool is_measured(const wefti_adviser *a) {
     return a->options.wire == WEFT_KNOWN_MEASURED || a->cluster.wire.residual > 0;
 }
 
+/* The rate follows from measured steps, so it is no label, whatever the wire is named. */
+static bool is_found(const wefti_adviser *a) {
+    return a->advice && a->advice->inferred && a->advice->inferred->wire_Bps > 0;
+}
+
 bool wefti_advise_is_rdma(const wefti_adviser *a) {
     double latency_s = a->cluster.wire.latency_s;
     if (a->options.wire_low > 0) return a->options.wire_low >= 0.5;
@@ -53,7 +58,7 @@ bool wefti_advise_is_rdma(const wefti_adviser *a) {
 
 static double wire_low(const wefti_adviser *a) {
     double spread = fmax(wire_spread, a->cluster.wire.residual);
-    if (a->options.wire_low > 0) return a->options.wire_low;
+    if (a->options.wire_low > 0 && !is_found(a)) return a->options.wire_low;
     if (is_measured(a)) return 1 / (1 + spread);
     if (a->options.wire == WEFT_KNOWN_SHEET) return 0.5;
     return wefti_advise_is_rdma(a) ? WEFT_RDMA_LOW : WEFT_TCP_LOW;

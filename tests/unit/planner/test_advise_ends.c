@@ -113,6 +113,24 @@ static void each_fact_has_the_ends_of_its_origin(void **state) {
     }
 }
 
+/* "--wire tcp" beside steps that gave the rate: a fifth of that is no end. */
+static void a_wire_that_steps_measured_has_no_label(void **state) {
+    weft_inference_of_facts steps = {.wire_Bps = 1e9};
+    weft_advice advice = {.inferred = &steps};
+    wefti_adviser a = {.cluster = {.sites = 1, .wire = {.latency_s = 50e-6}},
+                       .options = {.wire = WEFT_KNOWN_MEASURED,
+                                   .computing = WEFT_KNOWN_MEASURED,
+                                   .wire_low = WEFT_TCP_LOW},
+                       .advice = &advice};
+    wefti_point found[2];
+    (void)state;
+    wefti_advise_ends(&a, found);
+    assert_true(fabs(found[0].wire - 1 / 1.05) < 1e-12);
+    steps.wire_Bps = 0; /* they said nothing about the wire */
+    wefti_advise_ends(&a, found);
+    assert_true(fabs(found[0].wire - WEFT_TCP_LOW) < 1e-12);
+}
+
 /* ---- a plan ---- */
 
 typedef struct scene {
@@ -275,6 +293,7 @@ static void a_measured_run_is_known(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_fact_has_the_ends_of_its_origin),
+        cmocka_unit_test(a_wire_that_steps_measured_has_no_label),
         cmocka_unit_test_setup_teardown(a_range_has_the_prediction_in_it, begin, end),
         cmocka_unit_test_setup_teardown(a_peer_has_the_same_optimizer, begin, end),
         cmocka_unit_test_setup_teardown(there_are_three_answers, begin, end),
