@@ -190,7 +190,10 @@ void step_node(world *w, int slot, const wefti_member_event *event_in) {
             freeze = true;
             ballot = a->ballot;
             break;
-        case WEFTI_DO_INSTALL: installed = true; break;
+        case WEFTI_DO_INSTALL:
+            installed = true;
+            n->record = wefti_member_own_record(n->m);
+            break;
         case WEFTI_DO_ASK: ask_votes(w, slot, &a->vote); break;
         case WEFTI_DO_OUT: out(w, slot, a->out); break;
         }
@@ -247,6 +250,7 @@ static void start_node(world *w, int host, int n_founders,
         fprintf(stderr, "%s\n", weft_ctx_message(w->ctx));
         abort();
     }
+    n->record = wefti_member_own_record(n->m);
     if (n_founders == 0) {
         w->n_joins++;
         trace(w, "host %d starts node %d", host, slot);

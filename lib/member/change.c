@@ -214,6 +214,7 @@ static void decide(wefti_member *m) {
     for (int i = 0; i < m->view.n_nodes; i++)
         if (m->lead.answered[i]) m->voters[m->n_voters++] = (uint16_t)i;
     m->decided_ballot = m->lead.ballot;
+    wefti_member_action *first = wefti_member_act(m, WEFTI_DO_RECORD);
     wefti_message install = {.kind = WEFTI_SAY_INSTALL,
                              .ballot = m->decided_ballot,
                              .n_numbers = m->n_voters,
@@ -223,6 +224,7 @@ static void decide(wefti_member *m) {
         if (!wefti_node_is(m->lead.proposal.nodes[i].id, m->config.self))
             wefti_member_say(m, m->lead.proposal.nodes[i].id, &install);
     wefti_member_install(m, &m->lead.proposal);
+    if (first) first->record = wefti_member_own_record(m);
 }
 
 static void count_accepted(wefti_member *m) {

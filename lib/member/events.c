@@ -68,6 +68,21 @@ static void keep_votes(wefti_member *m, const wefti_message *install) {
     memcpy(m->voters, install->numbers, (size_t)m->n_voters * sizeof *m->voters);
 }
 
+/* What this node has accepted may become believable by what is known since a member has said
+ * that it is decided, or by the record of one that had installed it. */
+static void believe_accepted(wefti_member *m) {
+    for (int k = 0; k < m->max_peers; k++) {
+        const wefti_member_node *peer = &m->peers[k];
+        if (!peer->used || peer->number < 0 || !peer->says_later) continue;
+        if (peer->says_chain != m->accepted.chain || !is_believed(m, m->accepted.chain))
+            continue;
+        m->decided_ballot = m->accepted_ballot;
+        m->n_voters = 0;
+        wefti_member_install(m, &m->accepted);
+        return;
+    }
+}
+
 static void leave_behind(wefti_member *m) {
     if (is_believed(m, 0)) wefti_member_leave(m, WEFTI_OUT_EVICTED);
 }
@@ -270,6 +285,7 @@ const wefti_member_actions *wefti_member_step(wefti_member *m,
     take(m, event);
     m->wake_us = m->now_us + m->config.policy.alive_us;
     if (m->state != WEFTI_MEMBER_OUT) say_alive(m);
+    if (wefti_member_is_in(m) && m->has_accepted) believe_accepted(m);
     if (wefti_member_is_in(m)) wefti_watch_pump(m);
     if (wefti_member_is_in(m)) wefti_change_pump(m);
     if (m->state != WEFTI_MEMBER_OUT) wefti_join_pump(m);

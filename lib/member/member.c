@@ -125,5 +125,6 @@ wefti_member_record wefti_member_own_record(const wefti_member *m) {
         .promised_view = m->promised.counter ? m->view.number + 1 : 0,
         .promised = m->promised,
         .accepted_view = m->has_accepted ? m->view.number + 1 : m->view.number,
-        .heir = m->heir};
+        .heir = m->heir,
+        .chain = m->view.chain};
 }

@@ -28,7 +28,7 @@
 
 static const char magic[4] = {'w', 'e', 'f', 'V'};
 
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 
 /* The latest possible step and view number. */
 static const int64_t max_step = (int64_t)1 << 56;
@@ -142,6 +142,7 @@ static void record(walk *w, wefti_member_record *r) {
     ballot(w, &r->promised);
     view_number(w, &r->accepted_view);
     node_id(w, &r->heir);
+    u64(w, &r->chain);
 }
 
 static void steps(walk *w, wefti_member_steps *s) {

@@ -64,6 +64,7 @@ typedef struct wefti_member_record {
     wefti_ballot promised;
     int64_t accepted_view; /* 0: none */
     wefti_node_id heir;    /* lower-numbered than itself; all 0: nobody */
+    uint64_t chain;        /* of the last view that it installed */
 } wefti_member_record;
 
 /* Steps of a node; -1: none. */

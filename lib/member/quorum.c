@@ -22,6 +22,13 @@
  * as an acceptor, nobody else can, and each voter still answers once in a ballot. It has no
  * vote only if its heir has none, either.
  *
+ * Fewer decide if nobody else could have: all members of v but those whose record shows that they
+ * ended in v (its chain) and promised no ballot above b. A view counts as decided only where the
+ * leader of its ballot has installed it, and that leader is a member of v: it has answered in
+ * v, and by its promise does not finish an earlier ballot; or it has ended in v. Whoever proposes
+ * in a later ballot lives and has accepted this one, and the dead have proposed in earlier ones.
+ * This holds whatever the dead have accepted, and beside any of the rules.
+ *
  * A tie goes to the half with the lowest member of U, or (tie = proof) to a half whose
  * others are all dead, or (tie = witness) to the half that has the witness's vote. Each
  * rule alone excludes two deciding halves, but two rules together do not.
@@ -37,13 +44,23 @@ static bool is_dead(const wefti_standing *s) {
     return s->evidence >= WEFTI_EVIDENCE_DEAD;
 }
 
-/* The member has ended, and its record shows that it has not given its vote. */
-static bool kept_its_vote(const wefti_quorum_question *q, const wefti_standing *s) {
+/* The member has ended, and its record shows that it promised no ballot above this one. */
+static bool is_below(const wefti_quorum_question *q, const wefti_standing *s) {
     int64_t next = q->view->number + 1;
-    if (s->evidence != WEFTI_EVIDENCE_RECORD) return false;
-    if (s->record.accepted_view >= next || s->record.promised_view > next) return false;
+    if (s->evidence != WEFTI_EVIDENCE_RECORD || s->record.promised_view > next)
+        return false;
     return s->record.promised_view < next ||
            !wefti_ballot_less(q->ballot, s->record.promised);
+}
+
+/* And that it has not given its vote. */
+static bool kept_its_vote(const wefti_quorum_question *q, const wefti_standing *s) {
+    return is_below(q, s) && s->record.accepted_view <= q->view->number;
+}
+
+/* And that it ended in this view, so that it has decided nothing. */
+static bool ended_here(const wefti_quorum_question *q, const wefti_standing *s) {
+    return is_below(q, s) && s->record.chain == q->view->chain;
 }
 
 /* Who has the vote of member i: itself, or the last of its heirs; -1: nobody. */
@@ -65,6 +82,7 @@ static bool tie_by_proof(const wefti_quorum_question *q) {
 typedef struct count {
     int n, n_answered, lowest;
     bool has_copy, others_are_dead;
+    bool others_ended_here;
     bool state_is_here, state_is_there; /* with who has answered; with who may live */
 } count;
 
@@ -81,13 +99,14 @@ static bool is_whole(const wefti_quorum_question *q, int i) {
 
 static count count_voters(const wefti_quorum_question *q) {
     WEFTI_ASSERT(q->view->n_nodes > 0);
-    count c = {.lowest = -1, .others_are_dead = true};
+    count c = {.lowest = -1, .others_are_dead = true, .others_ended_here = true};
     for (int i = 0; i < q->view->n_nodes; i++) {
         const wefti_standing *s = &q->standings[i];
         c.has_copy = c.has_copy || (q->answered[i] && is_whole(q, i));
         c.state_is_here = c.state_is_here || (q->answered[i] && !s->is_new);
         c.state_is_there = c.state_is_there ||
                            (!q->answered[i] && !s->is_new && !is_dead(s));
+        c.others_ended_here = c.others_ended_here && (q->answered[i] || ended_here(q, s));
         int voter = holder_of(q, i);
         if (voter < 0) continue;
         c.n++;
@@ -118,7 +137,7 @@ bool wefti_quorum_ties(const wefti_quorum_question *q) {
 bool wefti_quorum_is(const wefti_quorum_question *q) {
     count c = count_voters(q);
     if (c.n_answered == 0 || !can_train(&c)) return false;
-    if (q->policy->split || 2 * c.n_answered > c.n) return true;
+    if (q->policy->split || c.others_ended_here || 2 * c.n_answered > c.n) return true;
     if (!is_half(&c)) return false;
     if (q->policy->tie == WEFTI_TIE_WITNESS) return q->vote == wefti_quorum_claim(q);
     return tie_by_proof(q) ? c.others_are_dead : q->answered[c.lowest];

@@ -182,6 +182,10 @@ void wefti_watch_ended(wefti_member *m, wefti_node_id id,
     wefti_member_node *peer = wefti_member_peer(m, id);
     if (!peer || peer->number < 0) return;
     peer->standing.record = *record;
+    if (m->has_accepted && record->chain == m->accepted.chain) { /* it had installed it */
+        peer->says_later = true;
+        peer->says_chain = record->chain;
+    }
     if (record->promised.counter > m->highest_counter)
         m->highest_counter = record->promised.counter;
     wefti_watch_suspect(m, peer, WEFTI_EVIDENCE_RECORD);

@@ -10,7 +10,7 @@
 
 #include "base/bytes.h"
 
-enum { SEALED = 80, SEAL = 32 };
+enum { SEALED = 88, SEAL = 32 };
 static const char magic[4] = {'w', 'e', 'f', 'D'};
 
 static bool seal(const unsigned char *bytes, uint64_t run, unsigned char *out) {
@@ -33,6 +33,7 @@ void wefti_vitals_write(const wefti_vitals *v, uint64_t run, unsigned char *byte
     wefti_put_u64(bytes + 56, (uint64_t)v->record.accepted_view);
     wefti_put_u64(bytes + 64, v->record.heir.key);
     wefti_put_u64(bytes + 72, v->record.heir.incarnation);
+    wefti_put_u64(bytes + 80, v->record.chain);
     if (!seal(bytes, run, bytes + SEALED)) memset(bytes, 0, WEFTI_VITALS_BYTES);
 }
 
@@ -50,6 +51,7 @@ bool wefti_vitals_read(const unsigned char *bytes, int n, uint64_t run,
         .record = {(int64_t)wefti_get_u64(bytes + 32),
                    {wefti_get_u64(bytes + 40), (int)(wefti_get_u64(bytes + 48) & 0xffff)},
                    (int64_t)wefti_get_u64(bytes + 56),
-                   {wefti_get_u64(bytes + 64), wefti_get_u64(bytes + 72)}}};
+                   {wefti_get_u64(bytes + 64), wefti_get_u64(bytes + 72)},
+                   wefti_get_u64(bytes + 80)}};
     return state >= WEFTI_VITAL_LIVES && state <= WEFTI_VITAL_ENDED;
 }

@@ -15,11 +15,12 @@
  *         40     16   promised ballot: counter, leader
  *         56      8   accepted view
  *         64     16   who has its vote: key, incarnation
- *         80     32   HMAC-SHA256 of the above, with the run's number
+ *         80      8   chain of its view
+ *         88     32   HMAC-SHA256 of the above, with the run's number
  *
  * The run's number is drawn at random and known to its members alone, so what a firewall or
  * a stranger says is not believed. */
-enum { WEFTI_VITALS_BYTES = 112 };
+enum { WEFTI_VITALS_BYTES = 120 };
 
 typedef enum wefti_vital_state {
     WEFTI_VITAL_NONE,   /* nothing was said */

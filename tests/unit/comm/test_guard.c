@@ -166,7 +166,7 @@ static const wefti_vitals example = {
     .state = WEFTI_VITAL_ENDED,
     .id = {3, 0x1122334455667788},
     .view = 70000000000,
-    .record = {70000000001, {0xfedcba9876543210, 4}, 70000000000}};
+    .record = {70000000001, {0xfedcba9876543210, 4}, 70000000000, {2, 9}, 77}};
 
 static void vitals_come_back_as_they_were_said(void **state) {
     unsigned char bytes[WEFTI_VITALS_BYTES];
@@ -178,7 +178,8 @@ static void vitals_come_back_as_they_were_said(void **state) {
     assert_true(v.view == example.view &&
                 v.record.promised_view == example.record.promised_view &&
                 wefti_ballot_is(v.record.promised, example.record.promised) &&
-                v.record.accepted_view == example.record.accepted_view);
+                v.record.accepted_view == example.record.accepted_view &&
+                v.record.chain == example.record.chain);
 }
 
 static void changed_or_foreign_vitals_are_not_believed(void **state) {

@@ -66,7 +66,7 @@ static inline void make_sample(wefti_message_kind kind, sample *s) {
                                  .subject = {3, 13},
                                  .nonce = 123,
                                  .evidence = WEFTI_EVIDENCE_LINK,
-                                 .record = {6, {3, 1}, 5},
+                                 .record = {6, {3, 1}, 5, {2, 12}, 98},
                                  .ballot = {4, 2},
                                  .refused = true,
                                  .other = {9, 3},

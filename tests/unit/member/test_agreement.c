@@ -404,6 +404,41 @@ static void names_are_those_of_the_connection(void **state) {
 }
 
 /* What a member says of another's end is a suspicion, and none while that one is heard. */
+/* Four of five have ended; HEARS has accepted view A in a ballot of machine 1, whose record
+ * says that it had installed a view. */
+static void a_record_tells_which_view_was_decided(void **state) {
+    group *g = *state;
+    for (int same = 0; same < 2; same++) {
+        found(g, 5);
+        say(g, HEARS, &(said)VIEW(1, 5, 1, VIEW_A));
+        if (!same) say(g, HEARS, &(said)INSTALL(1, 5, 1, VIEW_B));
+        for (int i = 0; i < 5; i++) {
+            wefti_member_event gone = {.kind = WEFTI_EVENT_RECORD,
+                                       .peer = g->nodes[i].id,
+                                       .record = {.accepted_view = 1}};
+            gone.record.chain = i != 1 ? g->m[HEARS]->view.chain
+                                       : g->m[HEARS]->accepted.chain ^ !same;
+            if (i == 1) gone.record.accepted_view = 2;
+            if (i != HEARS) feed(g, HEARS, &gone);
+        }
+        pass(g, 100000);
+        assert_int_equal(wefti_member_view(g->m[HEARS])->number > 1, same);
+        for (int i = 0; i < 5; i++) end(g, i);
+    }
+}
+
+/* What its host keeps while the leader's INSTALL is on its way. */
+static void the_host_knows_a_decision_before_anybody_else(void **state) {
+    group *g = *state;
+    found(g, 2);
+    wefti_member_event end = {.kind = WEFTI_EVENT_RECORD,
+                              .peer = g->nodes[1].id,
+                              .record = wefti_member_own_record(g->m[1])};
+    feed(g, 0, &end);
+    assert_int_equal(g->installs[0], 1);
+    assert_true(g->record[0].chain == wefti_member_view(g->m[0])->chain);
+}
+
 static void only_a_host_and_oneself_prove_an_end(void **state) {
     group *g = *state;
     found(g, 5);
@@ -435,6 +470,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_member_sends_nobody_away, setup, teardown),
         cmocka_unit_test_setup_teardown(names_are_those_of_the_connection, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_record_tells_which_view_was_decided, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_host_knows_a_decision_before_anybody_else,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(only_a_host_and_oneself_prove_an_end, setup,
                                         teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static void ended(quorum_case *c, int i, int64_t promised_view, uint64_t counter
                   int64_t accepted_view) {
     c->standings[i].evidence = WEFTI_EVIDENCE_RECORD;
     c->standings[i].record = (wefti_member_record){
-        promised_view, {counter, 0}, accepted_view, {0, 0}};
+        promised_view, {counter, 0}, accepted_view, {0, 0}, (uint64_t)accepted_view};
 }
 
 static void left_its_vote(quorum_case *c, int i, int heir) {
@@ -99,6 +99,26 @@ static void records_of_the_dead_count_if_they_exclude_a_vote(void **state) {
     ended(&c, 1, 5, 8, 4); /* it promised a higher ballot, which may count it */
     assert_false(decides(&c));
     ended(&c, 1, 5, 7, 5); /* it accepted, and what it accepted may be decided */
+    assert_false(decides(&c));
+}
+
+/* 0 and 2 have ended in this view; whatever they accepted, nobody was told of a decision. */
+static void who_is_left_of_a_view_decides_if_all_others_ended_in_it(void **state) {
+    quorum_case c;
+    make(&c, 3, 0x2);
+    c.view.chain = 44;
+    ended(&c, 0, 5, 7, 5);
+    ended(&c, 2, 4, 90, 4);
+    c.standings[0].record.chain = c.standings[2].record.chain = 44;
+    assert_true(decides(&c));
+    c.policy.tie = WEFTI_TIE_WITNESS;
+    assert_true(decides(&c));
+    c.standings[0].record.promised.counter = 8; /* what it proposed may yet be accepted */
+    assert_false(decides(&c));
+    ended(&c, 0, 5, 7, 5); /* it ended in the next view, and may have told somebody */
+    assert_false(decides(&c));
+    c.standings[0].record.chain = 44;
+    c.standings[0].evidence = WEFTI_EVIDENCE_DEAD;
     assert_false(decides(&c));
 }
 
@@ -260,6 +280,7 @@ int main(void) {
         cmocka_unit_test(of_two_one_goes_on_if_the_other_is_dead_and_not_if_it_is_silent),
         cmocka_unit_test(deaths_without_records_do_not_make_a_majority),
         cmocka_unit_test(records_of_the_dead_count_if_they_exclude_a_vote),
+        cmocka_unit_test(who_is_left_of_a_view_decides_if_all_others_ended_in_it),
         cmocka_unit_test(who_prefers_it_goes_on_in_both_halves),
         cmocka_unit_test(with_a_witness_a_half_decides_that_has_its_vote),
         cmocka_unit_test(with_a_witness_a_death_alone_decides_nothing),
