@@ -22,6 +22,9 @@
  * widths 96 and 224 (bench/results/methods-compared.md). Pretrained weights (model.init) should
  * change little: there the width counts as 768 at least.
  *
+ * The interval between outer steps is at most max(min(30, run.steps / 4), run.steps / 32): 30 is
+ * what DiLoCo's scaling laws (arXiv 2503.09799) and MuLoCo (2505.23725) were measured with.
+ *
  * A run of n = run.steps / outer_every outer steps has at most their momentum
  *
  *     mu = max(0, 1 - 1.15 / cbrt(n))
@@ -83,7 +86,7 @@ static const struct {
                 {"fsdp", "optimizer.kind", "adamw"},
                 {"hsdp", "replicator.kind", "full"},
                 {"hsdp", "optimizer.kind", "adamw"},
-                DECOUPLED("flexdemo", "demo", "2e-3"),
+                DECOUPLED("flexdemo", "demo", "4e-3"),
                 DECOUPLED("async-demo", "demo", "1.4e-3"),
                 {"async-demo", "replicator.delay", "1"},
                 DECOUPLED("topk", "topk", "8e-3"),
@@ -140,7 +143,8 @@ static const struct {
                 {"sparseloco", "mixer.feedback", "0.95"},
                 {NULL, NULL, NULL}};
 
-enum { OUTER_STEPS = 4 }; /* at least, in a run */
+/* Outer steps of a run, at least; fewer, if their interval is not longer than 30 steps. */
+enum { OUTER_STEPS = 32, FEW_OUTER_STEPS = 4, SHORT_INTERVAL = 30 };
 enum { FULL_WIDTH = 768 };
 static const double narrow_width = 115.2, adam_rate = 4e-3, muon_rate = 16e-3;
 static const double momentum_fall = 1.15;
@@ -163,7 +167,9 @@ const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size) 
 }
 
 const char *wefti_method_interval(const weft_config *c, char *out, size_t out_size) {
-    int64_t H = c->run.steps / OUTER_STEPS;
+    int64_t H = c->run.steps / FEW_OUTER_STEPS;
+    if (H > SHORT_INTERVAL) H = SHORT_INTERVAL;
+    if (H < c->run.steps / OUTER_STEPS) H = c->run.steps / OUTER_STEPS;
     if (H < c->mixer.fragments) H = c->mixer.fragments;
     if (H < c->mixer.delay + 1) H = c->mixer.delay + 1;
     if (H >= c->mixer.outer_every) return NULL;

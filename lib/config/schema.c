@@ -494,7 +494,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(mixer.deadline), NUMBER, "seconds", "0", WITHIN(0, 3600),
      "gossip: neighbours later than this are left out; 0 = never"},
     {AT(mixer.outer_every), INT, "steps", "500", FROM(1),
-     "outer kinds: steps between two outer steps (H); by a method <= run.steps / 4"},
+     "outer kinds: steps between two outer steps (H); by a method <= 30 or steps / 32"},
     {AT(mixer.outer_lr), NUMBER, "", "0.7", WITHIN(0, 1000),
      "outer kinds: learning rate of the outer step"},
     {AT(mixer.outer_momentum), NUMBER, "", "0.9", BELOW(0, 1),

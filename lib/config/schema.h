@@ -38,8 +38,8 @@ bool wefti_method_is_plain(const char *method);
 /* The learning rate, as text, if neither the method's row nor the user sets one; NULL:
  * use the key's default. */
 const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size);
-/* mixer.outer_every, as text, where the method's is longer than a quarter of the run; NULL: the
- * method's own. A run that is too short for four outer steps is apart for most of its length. */
+/* mixer.outer_every, as text, where the method's is longer than a run of this length wants;
+ * NULL: the method's own. With less than four outer steps the nodes are apart for most of it. */
 const char *wefti_method_interval(const weft_config *c, char *out, size_t out_size);
 /* mixer.outer_momentum, as text, where the run has too few outer steps for the method's; NULL: the
  * method's own. */

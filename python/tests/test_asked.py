@@ -60,7 +60,7 @@ def test_signs_for_an_optimizer_that_divides_by_their_size_are_told(make, said):
 @pytest.mark.parametrize("make,method,lr,words", [
     (weft.Optimizer, "muloco", 1e-3, "lr is 0.001, 1/16 of the rate of method muloco for a model of this "
      "width: 0.016, which is taken where lr is left out"),
-    (weft.Optimizer, "flexdemo", 0.1, "lr is 0.1, 50 times the rate of method flexdemo"),
+    (weft.Optimizer, "flexdemo", 0.1, "lr is 0.1, 25 times the rate of method flexdemo"),
     (DeviceOptimizer, "topk", 1e-4, "lr is 0.0001, 1/80 of the rate of method topk"),
     (weft.Optimizer, "flexdemo", 1e-3, None), (weft.Optimizer, "ddp", 1e-3, None),
     (weft.Optimizer, "muloco", None, None), (weft.Optimizer, "ddp", 0.0, None)])

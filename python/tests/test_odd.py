@@ -388,13 +388,13 @@ def test_rates_that_nobody_names_fall_with_the_width(make):
                                    torch.nn.Linear(width, 4 * width),
                                    torch.nn.Linear(4 * width, width))
 
-    assert rate(block(48)) == 2e-3 and rate(block(768)) == 3e-4
-    assert rate(block(768).parameters()) == 3e-4
-    assert rate(frozen(768, 8)[0]) == 3e-4
-    assert rate(torch.nn.Conv2d(64, 256, 3)) == 4e-4
-    assert rate([torch.nn.Parameter(torch.ones(5000))]) == 2e-3
+    assert rate(block(48)) == 4e-3 and rate(block(768)) == 6e-4
+    assert rate(block(768).parameters()) == 6e-4
+    assert rate(frozen(768, 8)[0]) == 6e-4
+    assert rate(torch.nn.Conv2d(64, 256, 3)) == 8e-4
+    assert rate([torch.nn.Parameter(torch.ones(5000))]) == 4e-3
     assert rate(block(768), lr=0.5) == 0.5
-    assert rate(block(768), model_width=1536, model_heads=1) == 1.5e-4
+    assert rate(block(768), model_width=1536, model_heads=1) == 3e-4
 
 
 def cast(inside):

@@ -148,7 +148,7 @@ def rate(config: Config, own: Config) -> None:
     said, usual = config.number("optimizer.lr"), own.number("optimizer.lr")
     if said <= 0 or usual / FAR <= said <= usual * FAR:
         return
-    factor = f"{said / usual:.2g} times" if said > usual else f"1/{usual / said:.2g} of"
+    factor = f"{said / usual:.3g} times" if said > usual else f"1/{usual / said:.3g} of"
     log.warning("lr is %g, %s the rate of method %s for a model of this width: %g, which is taken "
                 "where lr is left out", said, factor, config.number("method"), usual)
 

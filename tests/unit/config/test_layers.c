@@ -77,7 +77,7 @@ static void another_method_takes_back_what_the_first_one_set(void **state) {
     fixture *f = *state;
     assert_ok(f, weft_config_set(f->ctx, f->c, "method=flexdemo"));
     assert_ok(f, wefti_config_settle(f->ctx, f->c));
-    assert_true(f->c->optimizer.lr == 2e-3);
+    assert_true(f->c->optimizer.lr == 4e-3);
     assert_ok(f, weft_config_set(f->ctx, f->c, "method=hsdp"));
     assert_ok(f, wefti_config_settle(f->ctx, f->c));
     assert_string_equal(f->c->replicator.kind, "full");
@@ -98,8 +98,8 @@ static void rate_that_nobody_names_falls_with_the_width(void **state) {
         {"hsdp", "adamw", 384, 1.2e-3},      {"diloco", "adamw", 96, 4e-3},
         {"muloco", "muon", 96, 1.6e-2},      {"muloco", "muon", 768, 2.4e-3},
         {"none", "accum_adam", 192, 2.4e-3}, {"none", "sgd", 96, 6e-4},
-        {"flexdemo", "sgd", 96, 2e-3},       {"flexdemo", "sgd", 768, 3e-4},
-        {"random", "sgd", 240, 3.8e-3},      {"flexdemo", "adamw", 240, 9.6e-4},
+        {"flexdemo", "sgd", 96, 4e-3},       {"flexdemo", "sgd", 768, 6e-4},
+        {"random", "sgd", 240, 3.8e-3},      {"flexdemo", "adamw", 240, 1.9e-3},
     };
     assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=a.txt"));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

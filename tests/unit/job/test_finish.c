@@ -195,9 +195,13 @@ static void a_methods_interval_fits_the_run(void **state) {
     static const struct {
         const char *keys;
         int64_t H;
-    } cases[] = {{"method=diloco run.steps=200", 50},
-                 {"method=diloco run.steps=2000", 500},
+    } cases[] = {{"method=diloco run.steps=100", 25},
+                 {"method=diloco run.steps=200", 30},
+                 {"method=diloco run.steps=1000", 31},
+                 {"method=diloco run.steps=8000", 250},
                  {"method=diloco run.steps=100000", 500},
+                 {"method=muloco run.steps=100000", 30},
+                 {"method=streaming-diloco run.steps=1000", 31},
                  {"method=diloco run.steps=3", 1},
                  {"method=muloco run.steps=200", 30},
                  {"method=sparseloco run.steps=60", 15},
@@ -214,7 +218,7 @@ static void a_methods_interval_fits_the_run(void **state) {
     assert_ok(ctx, weft_config_finish(ctx, config));
     assert_ok(ctx, weft_config_set(ctx, config, "run.steps=1000"));
     assert_ok(ctx, weft_config_finish(ctx, config));
-    assert_int_equal(config->mixer.outer_every, 250);
+    assert_int_equal(config->mixer.outer_every, 31);
     weft_config_destroy(ctx, config);
 }
 
