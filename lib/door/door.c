@@ -77,6 +77,7 @@ static bool is_closed(const weft_door *d) { return d->wrong >= WRONG_CODES; }
 static void dismiss(weft_door *d, guest *g) {
     wefti_connection_close(&g->stream);
     if (g->fd >= 0) close(g->fd);
+    if (g->list) sodium_memzero(g->list, (size_t)g->n_list); /* it has the key */
     WEFTI_FREE(d->ctx, g->list, g->gives);
     sodium_memzero(g, sizeof *g);
     g->stream.fd = g->fd = -1;
