@@ -12,7 +12,7 @@ from models import flat, loss_of, net, start_gloo
 from ranks import fork, run, start, answers
 
 import weft_sync.torch as weft
-from weft_sync._library import Context
+from weft_sync._library import Context, Mesh
 from weft_sync._ranked import check_mixed
 
 
@@ -331,7 +331,7 @@ class Gate(torch.autograd.Function):
 
 def behind_backward(wire, overlap, layers):
     rank = rank_of()
-    mesh = weft.Mesh(Context(), rank, 2, "127.0.0.1", wire, "weft/wire")
+    mesh = Mesh(Context(), rank, 2, "127.0.0.1", wire, "weft/wire")
     torch.manual_seed(0)
     blocks = [torch.nn.Linear(64, 64, bias=False) for _ in range(layers)]
     opt = weft.Optimizer(torch.nn.ModuleList(blocks), method="ddp", lr=1e-3, mesh=mesh,

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""weft.Mix, around an optimizer that the loop calls as ever, and weft.GradScaler."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator, Sequence
+
+import torch
+
+from . import _asked, _saved
+from ._library import Error, LeftBehind, Mesh
+from ._optimizer import Optimizer
+from ._sync import Report
+
+
+class _Quiet(Optimizer):
+    """Takes gradients when its caller's optimizer steps. Until then they are the loop's own, which
+    may add to them, clip and drop them as it likes: none is exchanged."""
+
+    _listens = False
+    around: Sequence[Any] = ()  #: handles of hooks on its caller's optimizer
+
+    def close(self) -> None:
+        super().close()
+        for handle in self.around:
+            handle.remove()
+
+
+class Mix:
+    """Gossip or DiLoCo around a torch optimizer that steps by itself, and a loop that is not
+    changed, with as many backward passes per step as it has: copies are mixed when
+    ``optimizer.step()`` is called. Use as a context, or call ``close``.
+
+        with weft.Mix(model, optimizer, method="diloco", mixer_outer_every=100):
+            for x, y in loader:
+                ...
+                optimizer.step()
+    """
+
+    def __init__(self, model: Any, optimizer: torch.optim.Optimizer, *, method: str = "diloco",
+                 **named: Any):
+        _asked.mixing(named)
+        optimizer = _asked.unwrapped(optimizer)
+        self.weft = _Quiet(model, optimizer, method=method, overlap=False, **named)
+        if self.weft._config.number("replicator.kind") != "none":
+            self.weft.close()
+            raise Error("config", f"method {method} exchanges gradients in each step; "
+                        "use weft.Optimizer(model, optimizer, method=...)")
+        beside = _saved.Beside(optimizer, self.weft._pack, self.weft._unpack)
+        self.weft.around = [optimizer.register_step_pre_hook(self._before),
+                            optimizer.register_step_post_hook(self._after), *beside.handles]
+
+    def _before(self, *_: Any) -> None:
+        if self.weft._left is not None:
+            return
+        with self._unless_left(), torch.no_grad():
+            self.weft._look()
+            self.weft._open()
+            self.weft._collect_all()
+            self.weft._agree_and_mix(None)
+            self.weft._lend_masters()
+
+    def _after(self, *_: Any) -> None:
+        if self.weft._left is None:
+            with self._unless_left(), torch.no_grad():
+                self.weft._return_masters()
+                self.weft._finish(self.weft._sync.mix())
+        with torch.no_grad():
+            self.weft._return()  # parameters and moments are the others' then
+
+    @contextlib.contextmanager
+    def _unless_left(self) -> Iterator[None]:
+        try:
+            yield
+        except LeftBehind as error:
+            self.weft._leave(error)
+
+    def come_back(self) -> Report:
+        return self.weft.come_back()
+
+    @property
+    def report(self) -> Report | None:
+        return self.weft.report
+
+    @property
+    def steps(self) -> int:
+        return self.weft.steps
+
+    def carry(self, *objects: Any) -> None:
+        self.weft.carry(*objects)
+
+    @property
+    def mesh(self) -> Mesh:
+        return self.weft.mesh
+
+    def averaged(self) -> contextlib.AbstractContextManager[None]:
+        return self.weft.averaged()
+
+    def average(self) -> None:
+        self.weft.average()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of this rank: the state of the mixing, with the optimizer's under "inner". The optimizer's
+        own state_dict has that of the mixing, too, for frameworks."""
+        return self.weft.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.weft.load_state_dict(state_dict)
+
+    def close(self) -> None:
+        self.weft.close()
+
+    def __enter__(self) -> Mix:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+#: before torch 2.3 there was one for CUDA alone, which takes no device
+_Scaler: Any = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+
+
+class GradScaler(_Scaler):
+    """torch's, which lowers its scale on all ranks when one of them found an infinity. The
+    optimizer is created with ``skips=True``."""
+
+    def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+        result = super().step(optimizer, *args, **kwargs)
+        if isinstance(optimizer, Optimizer) and optimizer.report is not None \
+                and optimizer.report.skipped:
+            for found in self._per_optimizer_states[id(optimizer)][
+                    "found_inf_per_device"].values():
+                found.fill_(1.0)
+        return result
+
+
+__all__ = ["GradScaler", "Mix"]

@@ -1,0 +1,671 @@
+# SPDX-License-Identifier: MIT
+"""weft.Optimizer. Parameters and gradients that are float32 on the CPU are used in place; all others are copied to
+and from float32 masters."""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import contextlib
+import math
+import os
+import threading
+from typing import Any, Callable, Iterable, Iterator
+
+import torch
+
+from . import _alike, _asked, _back, _decide, _own, _places, _together, _world
+from ._carried import Carried
+from ._held import KINDS
+from ._library import Context, Error, LeftBehind, Mesh
+from ._loss import called, number
+from ._measure import StepTime
+from ._node import Follower, Node, Told
+from ._places import Place, Storage
+from ._state import State
+from ._sync import Closing, Report, Sync
+from ._world import configure, groups_of, local, seats, shards_of, table_of, width_of
+
+
+class Optimizer(State, Closing, torch.optim.Optimizer):
+    """Exchanges gradients, optimizes and mixes by a method of weft's.
+
+    ``model`` is a module, parameters, or parameter groups; ``method`` and any key of weft's
+    configuration (``replicator_values="int8"``, or ``keys={"replicator.values": "int8"}``)
+    say how. ``lr``, ``weight_decay`` and ``betas`` are the method's own if left out. Learning
+    rates and weight decays are read from ``param_groups`` in each step, so schedulers of
+    torch.optim work; weft's own schedule is not used.
+
+    ``optimizer`` is a torch optimizer over the same parameters that steps instead of weft's:
+    along the direction that the method agreed on, which it finds in ``p.grad``. ``agree="backward"``
+    leaves it there when the last backward of a step ends, as DDP does: what clips or logs gradients
+    between backward and step (``clip_grad_norm_``, frameworks) then has what all have. ``agree()``
+    does so once.
+
+    ``accumulate``: backward passes per step. ``overlap=False`` exchanges nothing before
+    ``step``, so each process may change its own gradients after backward; ``skips=True`` does so
+    too and lets a step be skipped by all when one rank asks for it (``torch.amp.GradScaler``).
+
+    ``between``: the nodes of a method are machines ("nodes"), or each process is one
+    ("ranks"; always so for ``ddp``).
+
+    ``returns``: a process that the others have gone on without although it lives (a laptop's lid, a
+    cut network) joins again by itself, at most so many times, inside ``step``, whose report then says
+    ``skipped``; loops run ``while optimizer.steps < n``. 0: ``step`` raises ``LeftBehind``.
+    Processes of a machine that share a copy (FSDP2, DDP) come in together.
+
+    ``method="auto"``: the processes measure the wires for some seconds and take the exchange that is
+    expected to be fastest with this optimizer and its rate; ``step`` is what a step computes, as
+    ``measure_step`` returned it. ``decision`` is what was taken and why.
+
+    All processes create it alike; rank 0's parameters become everybody's.
+    """
+
+    def __init__(self, model: torch.nn.Module | Iterable[Any],
+                 optimizer: torch.optim.Optimizer | None = None, *, method: str = "flexdemo",
+                 lr: float | None = None, weight_decay: float | None = None,
+                 betas: tuple[float, float] | None = None, accumulate: int = 1,
+                 overlap: bool = True, skips: bool = False, agree: str = "step",
+                 between: str = "nodes", config: str | os.PathLike[str] | None = None,
+                 mesh: Mesh | None = None, returns: int = 0, keys: dict[str, Any] | None = None,
+                 step: float | StepTime | None = None, **named: Any):
+        self._node = None
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+            self._node = Node(model.process_group, next(model.parameters()).device)
+            model, mesh, overlap = model.module, self._node.mesh, False
+        _asked.agreement(agree, optimizer, self._node, skips)
+        self._agrees_in_backward = agree == "backward"
+        groups, names = groups_of(model)
+        self._module = model if isinstance(model, torch.nn.Module) else None
+        self._shards = shards_of([p for g in groups for p in g["params"]])
+        #: made before the mesh, for it is collective, and processes come into a run in turns
+        self._together = _together.of_machine(self._shards) \
+            if self._shards > 1 and (returns > 0 or _world.joins()) else None
+        self.mesh = mesh if mesh is not None else _world.mesh_of_its_own()
+        self.param_groups: list[dict[str, Any]]
+        self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
+        self.overlap = overlap and not skips
+        self.report: Report | None = None
+        self._closed, self._paused, self._opened, self._looked = True, False, False, False
+        self._agreed: bool | None = None  # whether the direction is agreed on, and moves parameters
+        self._blind = False  # it was agreed on without a loss
+        self._returns = _back.Returns(returns)
+        self._left: LeftBehind | None = None
+        self._one_at_a_time = threading.Lock()  # autograd has a thread for each device
+        self._carried = Carried(self)
+        self._handles: list[Any] = []
+        self._pending: collections.deque[Place] = collections.deque()  # gradients on their way here
+        self._sync: Any = None  # a Sync, or what stands in for it behind a leader
+        self._ctx = Context()
+        _asked.placing(self._shards, between, accumulate, self._node)
+        asked = _asked.together(keys, named, {
+            "optimizer.lr": lr, "optimizer.weight_decay": weight_decay,
+            "optimizer.beta1": betas and betas[0], "optimizer.beta2": betas and betas[1]})
+        _asked.keys(asked, None if optimizer is None else type(optimizer).__name__)
+        self._asked_keys = set(asked)
+        given = {**width_of(model, [p for g in groups for p in g["params"]]), **asked}
+        #: ranks that have one copy of the model together
+        self.share = self._shards if self._node is None else self._node.size
+        _asked.deciding(method, asked, step, self._node)
+        self.decision: _decide.Decision | None = None
+        if method == "auto":
+            laid = dict(given)
+            seats(laid, self.mesh, self._shards, between, method)
+            self.decision = _decide.decide(model, step, self.mesh, self._shards, laid)
+            method = self.decision.method
+            given.update(self.decision.keys)
+        self._asked = (method, config, dict(given))
+        seats(given, self.mesh, self._shards, between, method)
+        self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+        self._own: _own.Own | None = None  #: weft's optimizer, where parameters are on a device
+        there = optimizer is None and self._node is None and \
+            _own.serves([p for g in groups for p in g["params"]], self._config)
+        clip = self._config.number("optimizer.clip")
+        stays = self._config.number("replicator.kind") == "none"  # what is clipped
+        if there:  # what is not said would not count around another optimizer
+            given["optimizer.clip"] = 0 if stays else clip
+            self._asked = (method, config, dict(given))
+            self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+        if optimizer is not None:
+            _asked.steps(self._config, optimizer)
+        elif lr is not None:
+            _asked.rate(self._config, configure(Context(), self.mesh, self._shards, method, config,
+                                                {**given, "optimizer.lr": None}))
+        super().__init__(groups, {"lr": self._config.number("optimizer.lr"),
+                                  "weight_decay": self._config.number("optimizer.weight_decay")})
+        if there:
+            self.inner = self._own = _own.Own(self.param_groups, self._config, clip if stays else 0)
+        elif optimizer is not None:
+            self._adopt(optimizer)
+        self._create(names)
+
+    # --- making it ---
+
+    @property
+    def _theirs(self) -> torch.optim.Optimizer | None:
+        """The torch optimizer that the program has put inside; `inner` may be weft's, too."""
+        return self.inner if self._own is None else None
+
+    def _adopt(self, optimizer: torch.optim.Optimizer) -> None:
+        """Parameter groups are those of the optimizer inside, rates and all."""
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise Error("argument", "LBFGS computes the loss several times in a step; expected an "
+                        "optimizer that takes one gradient")
+        own = {p for g in self.param_groups for p in g["params"]}
+        theirs = {p for g in optimizer.param_groups for p in g["params"]}
+        if not theirs <= own:
+            raise Error("argument", f"{len(theirs - own)} parameters of the optimizer inside "
+                        "are not among the model's that require gradients")
+        self.param_groups = optimizer.param_groups
+
+    def _create(self, names: dict[torch.Tensor, str]) -> None:
+        params = [p for g in self.param_groups for p in g["params"]]
+        known = [names.get(p, f"parameter {i}") for i, p in enumerate(params)]
+        _places.check(params, known)
+        self._places = [Place(i, name, p) for i, (name, p) in enumerate(zip(known, params))]
+        self._alike = _alike.text_of(self.param_groups, zip(known, params), self._theirs)
+        if self._theirs is None:
+            self._alike += f"weft's optimizer steps: on {'a device' if self._own else 'the host'}\n"
+        self._settle_places()
+        if self._node is not None and not self._node.leads:
+            return self._follow()
+        self._exchange()
+
+    def _settle_places(self) -> None:
+        """Where torch steps on a device, parameters and gradients come down only to be sent."""
+        def of(key: str) -> Any:
+            return self._config.number(key)
+        far = [] if self.inner is None or self._node is not None else \
+            [place for place in self._places if place.copies is not None]
+        gossips = of("mixer.kind") not in ("none", "outer", "sparse_outer")
+        plain = gossips and of("mixer.kind") not in KINDS
+        #: whether a mixer changes parameters before the optimizer steps, and after it
+        self._mixes_before = not far or (gossips and not (plain and of("mixer.order") != "awc"))
+        self._mixes_after = not far or not (plain and of("mixer.order") == "awc")
+        for place in far:
+            place.rests = not gossips
+            place.stays = of("replicator.kind") == "none" and \
+                (self._own is not None or "optimizer.clip" not in self._asked_keys)
+            place.own = self._own
+        self._alone = bool(far) and of("mixer.kind") == "none"  # masters are needed by nobody
+        if self._alone and of("mesh.on_loss") == "go_on":
+            self._alike += "parameters: on a device alone (mesh_on_loss='end' allows both)\n"
+
+    def resting(self) -> list[torch.Tensor] | None:
+        """Of equal copies that are on a device alone what a process that comes gets (Carried): each
+        [shape] float32 on the host."""
+        if not self._alone:
+            return None
+        # not by way of the masters: libweft compares those of all when somebody comes
+        return [local(place.p).detach().to("cpu", torch.float32, copy=True)
+                for place in self._places if place.rests]
+
+    def _exchange(self, back: bool = False) -> None:
+        """Takes part: with those who begin, or in a run that trains already; `back`: again."""
+        self._replace(place.p for place in self._places)
+        if self._together is not None:
+            self._together.check(self.mesh)
+        tensors = table_of([place.shape for place in self._places],
+                           [place.name for place in self._places])
+        self._storage = Storage(any(place.straight for place in self._places))
+        self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
+                          outside=self.inner is not None, skips=self._skips,
+                          writes=True, sharded=self._shards > 1, elastic=True,
+                          take=self._storage.take, pack=self._carried.pack,
+                          unpack=self._carried.unpack, alike=self._alike)
+        self._closed = False
+        if self._own is not None:
+            self._own.follow([self._sync.rule(i) for i in range(len(self._places))], self.seat()[1] // self.share,
+                             lambda: self.steps)
+        atexit.register(self.close)
+        for place in self._places:
+            place.attach(self._storage.tensor(self._sync.parameters(place.index), place.shape),
+                         self._storage.tensor(self._sync.gradients(place.index), place.shape))
+        self._sync.begin()
+        self.report = _back.report_of(self._sync) if back else None
+        if self._node is not None:
+            return self._stay_behind_ddp()
+        self._publish()
+        self._carried.put([place for place in self._places if place.rests])
+        if self._listens:
+            self._handles = [place.p.register_post_accumulate_grad_hook(
+                lambda _p, place=place: self._arrived(place)) for place in self._places]
+
+    # --- coming back ---
+
+    def come_back(self) -> Report:
+        """After ``LeftBehind``: comes into the run again, with the others' parameters, state and
+        steps, rates, and what is carried."""
+        doors = self._left.doors if self._left is not None else self.mesh.way_back()
+        if doors is None:
+            raise Error("argument", "nobody has gone on without this process")
+        if self.share > 1 and self._returns.most == 0:
+            raise Error("argument", "processes that share a copy of the model come back together, "
+                        "by themselves: create the optimizer with returns=10")
+        if self._carried.moves():
+            raise Error("argument", "the schedule of this process is not carried, nor are its rates "
+                        "the others' then: call optimizer.carry(schedule)")
+        Closing.close(self)
+        self.mesh = _world.again(self.mesh, _world.address_of(doors), self._together)
+        method, config, given = self._asked
+        given = {key: value for key, value in given.items() if key.replace(".", "_") not in
+                 ("mesh_nodes", "mesh_ranks_per_node")}
+        seats(given, self.mesh, self._shards, "ranks", method)
+        self._ctx = Context()
+        self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+        for place in self._places:
+            place.forget()
+        self._opened = self._looked = False
+        self._agreed = None
+        self._exchange(back=True)
+        self._left = None
+        self._carried.again()
+        assert self.report is not None
+        _back.log.warning("this process is back, one of %d, and goes on with step %d",
+                          self.report.processes, self.report.step + 1)
+        return self.report
+
+    def _leave(self, error: LeftBehind) -> None:
+        if self._returns.most == 0:
+            raise error
+        self._left = error
+
+    def _return(self) -> None:
+        """At the end of a step, which was none if this process, or one that shares its copy, was
+        left behind. Who is left behind again on its way in tries once more in the next step."""
+        if self._together is not None and self._returns.most > 0:
+            self._left = self._together.agreed(self._left)
+        if self._left is None:
+            return
+        self._returns.wait(self._left)
+        if self._left.status == "numeric" and self.mesh.way_back() is None:
+            raise self._left  # the others' numbers are wrong as well: the loss has diverged
+        try:
+            self.come_back()
+        except LeftBehind as error:
+            self._leave(error)
+
+    # --- what a process that comes gets beside parameters and weft's own state ---
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if self._sync is not None:
+            raise Error("argument", "parameters are added after the optimizer was created: "
+                        "create another optimizer with all of them")
+        super().add_param_group(param_group)
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise Error("argument", "an optimizer that exchanges with other processes can not be "
+                    "copied or pickled; optimizer.state_dict() is what to save")
+
+    def carry(self, *objects: Any) -> None:
+        """What moves with the steps beside the optimizer, a learning-rate schedule above all:
+        anything with state_dict and load_state_dict. A process that comes into the run
+        (WEFT_JOIN) calls this with the same objects, and gets their state from the others. The
+        state of a torch optimizer inside goes along by itself."""
+        self._carried.add(*objects)
+
+    @property
+    def steps(self) -> int:
+        """Steps that are done: where a loop begins in a process that comes into a run."""
+        return int(self._sync.steps())
+
+    def seat(self) -> tuple[int, int]:
+        """This process's number among those that train now, and how many they are."""
+        if isinstance(self._sync, Follower):
+            return -1, 0
+        rank, size = self._sync.seat()
+        return int(rank), int(size)
+
+    def _follow(self) -> None:
+        """The leader has weft's arrays; this rank has copies of its parameters."""
+        self._sync = Follower()
+        for place in self._places:
+            zeros = torch.zeros(2, *place.shape, dtype=torch.float32, device="cpu")
+            place.attach(zeros[0], zeros[1])
+        self._stay_behind_ddp()
+
+    def _stay_behind_ddp(self) -> None:
+        """DDP has gradients of its own, complete when backward has ended."""
+        for place in self._places:
+            place.alias_grad = False
+        self._finish(self.report)
+
+    # --- a step ---
+
+    def _arrived(self, place: Place) -> None:
+        """The hook: autograd has added to this parameter's gradient."""
+        try:
+            with self._one_at_a_time:
+                if self._left is None:  # else the step to come is none
+                    self._take(place)
+        except LeftBehind as error:
+            self._leave(error)
+
+    def _take(self, place: Place) -> None:
+        self._look()
+        last = self.overlap and not self._paused and place.backwards + 1 == self.accumulate
+        if (place.in_place or self.overlap) and (last or place.near) and not place.stays:
+            with torch.no_grad():
+                place.collect(keep=last)
+        if self._paused:
+            return
+        place.backwards += 1
+        if place.backwards < self.accumulate:
+            return
+        if self._agreed is not None:
+            raise Error("argument", f"a backward reached '{place.name}' after the gradients were "
+                        "agreed on; of several losses of a step put all backward passes but the last "
+                        "into 'with optimizer.no_sync():'; of torch.utils.checkpoint say "
+                        "use_reentrant=False")
+        if place.backwards > self.accumulate:
+            raise Error("argument", _places.again(place))
+        backward = torch._C._current_graph_task_id()
+        if self._agrees_in_backward and backward != self._awaited:
+            self._awaited = backward
+            torch.autograd.Variable._execution_engine.queue_callback(self.agree)
+        if not self.overlap:
+            place.left = place.p.grad._version if place.p.grad is not None else None
+        elif place.stays:
+            self._open()
+        else:
+            self._open()
+            if place.near:
+                self._ready(place)
+            else:
+                self._pending.append(place)
+            self._hand_over(wait=False)
+
+    def _ready(self, place: Place) -> None:
+        place.land()
+        self._show(place)
+        place.version = place.grad._version
+        self._sync.ready(place.index)
+
+    def _hand_over(self, wait: bool) -> None:
+        """To libweft, in the order in which they left, the gradients that have come to the host."""
+        while self._pending and (wait or self._pending[0].coming is None or self._pending[0].coming.here()):
+            self._ready(self._pending.popleft())
+
+    @torch.no_grad()
+    def _look(self) -> None:
+        """Once in a step: that model and optimizer are those that were given."""
+        if self._looked:
+            return
+        self._looked = True
+        if self.inner is not None:
+            self.param_groups = self.inner.param_groups  # its load_state_dict makes others
+        n = sum(len(group["params"]) for group in self.param_groups)
+        if n != len(self._places):
+            raise Error("argument", f"the optimizer has {n} parameters, {len(self._places)} when "
+                        "it was created: what is added later would not be exchanged; create the "
+                        "optimizer anew")
+        for place in self._places:
+            place.look()
+        _places.take_in(self._places)
+
+    def _open(self) -> None:
+        """Rates as they are now, for the step under way."""
+        if self._opened:
+            return
+        self._opened = True
+        self._carried.check()
+        if self._sync.goes_on and not self._skips:
+            self._sync.open()
+        base = max((float(g["lr"]) for g in self.param_groups), default=0.0)
+        if self.inner is None:
+            places = iter(self._places)
+            for group in self.param_groups:
+                scale = float(group["lr"]) / base if base > 0 else 1.0
+                for _, place in zip(group["params"], places):
+                    frozen = not place.p.requires_grad  # since the optimizer was created
+                    self._sync.set_tensor(place.index, 0.0 if frozen else scale,
+                                          float(group["weight_decay"]))
+        self._sync.set_rate(base)
+
+    def _check_unchanged(self) -> None:
+        for place in self._places:
+            if place.changed():
+                raise Error("argument", "a gradient was changed after its exchange had begun "
+                            "(clipped, unscaled or zeroed? or averaged by DDP around the model?); "
+                            "to clip what all agree on, as under DDP, create the optimizer with "
+                            "agree='backward' around a torch optimizer, or clip by weft: "
+                            "optimizer_clip=1.0; leave DDP over all processes out")
+        full = self._config.number("replicator.kind") == "full"  # others clip so, too
+        if self._skips or self._warned or self.mesh.size == 1 or not full:
+            return
+        self._warned = any(place.left is not None and place.p.grad is not None
+                         and place.p.grad._version != place.left for place in self._places)
+        if self._warned:
+            _back.log.warning(
+                "gradients were changed between backward and step (clipped?): with overlap=False "
+                "each process changes its own, before they are agreed on; to clip what all agree on, "
+                "as under DDP, say agree='backward' around a torch optimizer, or optimizer_clip=1.0")
+
+    _warned = False  # once is enough
+
+    @torch.no_grad()
+    def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None,
+             closure: Callable[[], Any] | None = None) -> Any:
+        """Ends the step: waits for the exchange, optimizes, mixes. ``loss`` is this rank's
+        own, as a number or a tensor; the report has the mean of all ranks'. A closure, first or
+        by name, is called before, as in torch.optim, and its loss is returned instead of the
+        report."""
+        returned, loss = called(loss, closure)
+        try:
+            if self._left is None:
+                self._step(number(loss))
+        except LeftBehind as error:
+            self._leave(error)
+        self._return()
+        return self.report if returned is None else returned
+
+    def _step(self, value: float | None) -> None:
+        if self._agreed is None:
+            self._gather()
+        self._finish(self._step_inside(value) if self.inner is None else
+                     self._step_outside(value))
+
+    def _gather(self) -> None:
+        """All gradients of this process."""
+        self._look()
+        self._hand_over(wait=True)
+        self._check_unchanged()
+        self._open()
+        self._collect_all()
+
+    def agree(self, loss: torch.Tensor | float | None = None) -> None:
+        """After backward, before ``step``: with a torch optimizer inside, ends the exchange and
+        leaves what all agreed on in ``p.grad``, to be clipped or logged there as under DDP. The
+        report has the loss that is given here. Collective."""
+        _asked.agreement("agree()", self._theirs, None, self._skips)
+        if self._agreed is not None or self._left is not None:
+            return
+        try:
+            with torch.no_grad():
+                self._gather()
+                self._blind = loss is None
+                self._agree(number(loss))
+        except LeftBehind as error:
+            self._leave(error)
+
+    _awaited = -1  # the backward at whose end all agree, as autograd numbers it
+
+    def _finish(self, report: Report | None) -> None:
+        self.report = report if self._node is None else self._tell(report)
+        if self._mixes_after and (self.inner is not None or not self._copies_early()):
+            self._publish(unless_rests=not self._mixed)
+        for place in self._places:
+            place.forget()
+        self._opened = self._looked = False
+        self._agreed = None
+
+    def _check_reached(self) -> None:
+        """A step without any gradient may be one; or the model has other parameters now."""
+        if self._module is None or any(p.backwards or p.p.grad is not None for p in self._places):
+            return
+        ours, theirs = {id(place.p) for place in self._places}, self._module.parameters()
+        if not any(id(p) in ours for p in theirs):
+            raise Error("argument", "the model has other parameters than when the optimizer was "
+                        "created (load_state_dict(assign=True)?); create the optimizer last")
+
+    def _collect_all(self) -> None:
+        """What hooks have not: gradients that were written by hand, and scaled ones."""
+        scale = self._scale()
+        self._check_reached()
+        late = [place for place in self._places if place.version is None and not place.stays]
+        for place in late:
+            place.collect()
+        for place in late:
+            place.land()
+            place.complete()
+            if scale != 1:
+                place.grad.mul_(1 / scale)
+            self._show(place)
+        for place in self._places:
+            if place.stays and scale != 1 and place.p.grad is not None:
+                place.p.grad.mul_(1 / scale)
+
+    def _show(self, place: Place) -> None:
+        """Of equal rows gradients are equal."""
+        if place.index == 0 and self._node is None and self._sync.rows.asks:
+            value = float(torch.linalg.vector_norm(place.grad))
+            self._sync.rows.instead = value if math.isfinite(value) else None
+
+    def _scale(self) -> float:
+        """What a GradScaler says of this step: its scale, and whether it found an infinity."""
+        scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
+        if found is not None and float(found) > 0:
+            if not self._skips:
+                raise Error("argument", "a GradScaler wants to skip a step: create the "
+                            "optimizer with skips=True, so that all ranks can")
+            self._sync.skip()
+            return 1.0
+        return 1.0 if scale is None else float(scale)
+
+    def _step_inside(self, value: float | None) -> Report:
+        """Parameters that are not weft's memory are copied as they are done, while the
+        exchange of later ones goes on."""
+        if not self._copies_early():
+            return self._sync.step(value)
+        self._sync.complete(value)
+        for part in self._sync.arrivals():
+            for place in self._places[part.first:part.first + part.n]:
+                place.publish()
+        return self._sync.step(value)
+
+    def _copies_early(self) -> bool:
+        return self._node is None and not all(place.in_place for place in self._places)
+
+    def _step_outside(self, value: float | None) -> Report:
+        if self._agreed is None:
+            self._blind = False
+            self._agree(value)
+        if self._agreed:
+            assert self.inner is not None
+            self.inner.step()
+            self._return_masters()
+        return self._sync.mix(None if self._blind else value)
+
+    def _agree(self, value: float | None) -> None:
+        self._agreed = self._agree_and_mix(value)
+        if self._agreed:
+            self._lend_masters()
+        else:
+            for place in self._places:
+                place.p.grad = None
+
+    _mixed = True  # whether the mixer sends or changes parameters in the step under way
+
+    def _agree_and_mix(self, value: float | None) -> bool:
+        moves = bool(self._sync.agree(value))
+        self._mixed = self._sync.mixes()
+        if self._mixes_before:
+            self._publish(unless_rests=True)  # a mixer may have changed the masters
+        return moves
+
+    def _lend_masters(self) -> None:
+        for place in self._places:
+            place.lend()
+
+    def _return_masters(self) -> None:
+        _places.bring_down([place for place in self._places if self._mixed or not place.rests])
+        for place in self._places:
+            place.take_back()
+
+    def _publish(self, unless_rests: bool = False) -> None:
+        with torch.no_grad():
+            for place in self._places:
+                if not (place.rests and unless_rests):
+                    place.publish()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Nothing is left to do after ``step``; before it, forgets the gradients so far."""
+        for place in self._places:
+            if place.version is not None or place.coming is not None or self._agreed is not None:
+                raise Error("argument", "zero_grad after gradients are exchanged already; a loss "
+                            "whose gradients are dropped goes into 'with optimizer.no_sync():'")
+            place.forget()
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Backward passes in here only add to the gradients: all but the last of a step."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    # --- between steps ---
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the others go on when processes are lost: with one process per machine, or
+        ``between="ranks"``, or copies that FSDP2 or DDP spreads over a machine, without ``skips``,
+        and not under a torchrun of all machines, which ends them itself. ``mesh_on_loss="end"``
+        refuses to."""
+        return bool(self._sync.goes_on)
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Parameters are the mean of all copies in here (gossip, DiLoCo). Collective."""
+        self.average()
+        try:
+            yield
+        finally:
+            self._sync.restore()
+            self._tell_node()
+
+    def average(self) -> None:
+        """The same for good, after the last step: one model out of all copies."""
+        self._take_in()
+        self._bring_down()
+        self._sync.average()
+        self._tell_node()
+
+    def _tell_node(self) -> None:
+        if self._node is not None:
+            self._tell(None)
+        self._publish()
+
+    def _tell(self, report: Report | None) -> Report | None:
+        """The leader's parameters and report; and what it was brought, if it has just come in."""
+        assert self._node is not None
+        told = Told(report, self.steps, self._carried.for_followers())
+        told = self._node.tell([place.master for place in self._places], told)
+        if isinstance(self._sync, Follower):
+            self._sync.n_steps = told.steps
+            if told.brought:
+                self._carried.unpack(told.brought)
+                self._carried.again()
+        return told.report
+
+    _listens = True  # to autograd: gradients are taken as they are there
+    _step_supports_amp_scaling = True  # a GradScaler leaves skipping, and its scale, to us
+
+    def __repr__(self) -> str:
+        return (f"weft.Optimizer(method={self._config.number('method')}, "
+                f"rank {self.mesh.rank} of {self.mesh.size}, "
+                f"{sum(p.shape.numel() for p in self._places)} parameters)")
+
+
+__all__ = ["Optimizer"]

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""What weft.Optimizer saves and loads: libweft's arrays by their names, a part for each parameter, and a few
+numbers; with the state of a torch optimizer inside beside them."""
+
+from __future__ import annotations
+
+import ctypes as c
+from typing import Any
+
+import torch
+
+from . import _own, _places, _saved
+from ._library import Config, Error
+from ._node import Follower
+from ._places import Place, floats
+from ._sync import Report
+from ._world import local
+
+
+class State:
+    """A part of Optimizer."""
+
+    param_groups: list[dict[str, Any]]
+    report: Report | None
+    _sync: Any
+    _places: list[Place]
+    _config: Config
+    _own: _own.Own | None
+    _shards: int
+    _resumed = 0
+
+    @property
+    def _theirs(self) -> torch.optim.Optimizer | None:
+        raise NotImplementedError
+
+    def _tell_node(self) -> None:
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def _take_in(self) -> None:
+        _places.take_in(self._places)
+
+    @torch.no_grad()
+    def _bring_down(self) -> None:
+        _places.bring_down([place for place in self._places if place.rests])
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next step depends on, of this rank: every rank saves its own. Where copies
+        are equal and keep nothing of their own (ddp, hsdp) one rank's state is all ranks'."""
+        packed = self._pack()
+        if self._theirs is not None and not isinstance(self._sync, Follower):
+            packed["inner"] = _saved.plain(self._theirs)
+        return packed
+
+    def _pack(self) -> dict[str, Any]:
+        """Without the state of an optimizer inside."""
+        if isinstance(self._sync, Follower):
+            return {"state": {}, "param_groups": [], "weft": None}
+        self._sync.rest()
+        self._take_in()
+        state = {}
+        arrays = self._arrays()
+        for place in self._places:
+            n = place.shape.numel()
+            state[place.index] = {
+                name: floats(self._sync.state(k, place.index), n).view(place.shape)
+                for name, k in arrays.items()}
+            if place.rests:
+                state[place.index]["parameters"] = local(place.p).detach().to("cpu", torch.float32)
+            if self._own is not None:
+                for name, to in state[place.index].items():
+                    if name == "parameters" or name.startswith("optimizer."):
+                        self._own.give(place.p, name, to)
+        groups, i = [], 0
+        for group in self.param_groups:
+            n = len(group["params"])
+            groups.append({**group, "params": list(range(i, i + n))})
+            i += n
+        rank, size = self._sync.seat()
+        own = {"step": self.report.step if self.report else self._resumed,
+               "numbers": self._sync.numbers(), "size": size, "rank": rank,
+               "arrays": list(arrays)}
+        return {"state": state, "param_groups": groups, "weft": own}
+
+    def _arrays(self) -> dict[str, int]:
+        """Names and numbers of libweft's arrays that the next step depends on: not of those of its
+        own optimizer where torch's steps."""
+        return {name: k for k, name in enumerate(self._sync.states())
+                if self._theirs is None or not name.startswith("optimizer.")}
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Before the first step; training then goes on with the same bits. A state of the torch
+        optimizer inside, or of torch's AdamW where weft's steps, is taken over."""
+        if isinstance(self._sync, Follower):
+            return self._tell_node()
+        self._bring_down()  # what the program has loaded, unless the state has it, too
+        if "weft" in state_dict:
+            self._unpack(state_dict)
+        elif _saved.OWN in state_dict:
+            self._unpack(state_dict[_saved.OWN])
+        else:
+            self._take_over(state_dict)
+        if self._theirs is not None:
+            _saved.load_plain(self._theirs, state_dict.get("inner", state_dict))
+            self.param_groups = self._theirs.param_groups
+        else:
+            self._take_groups(state_dict["param_groups"], "weft" in state_dict)
+        if self._own is not None:
+            moments = [(name, k) for name, k in self._arrays().items() if name.startswith("optimizer.")]
+            for place in self._places:
+                for name, k in moments:
+                    self._own.take(place.p, name, floats(self._sync.state(k, place.index),
+                                                         place.shape.numel()).view(place.shape))
+        self._tell_node()
+
+    def _take_groups(self, groups: list[dict[str, Any]], own: bool) -> None:
+        """Rates and weight decays; all that there is in groups that weft has saved."""
+        if len(groups) != len(self.param_groups):
+            raise Error("format", f"the state is of {len(groups)} parameter groups, this optimizer "
+                        f"has {len(self.param_groups)}")
+        for group, saved in zip(self.param_groups, groups):
+            group.update({k: v for k, v in saved.items() if k != "params" and (
+                own or k in ("lr", "initial_lr", "weight_decay"))})
+
+    def _take_over(self, packed: dict[str, Any]) -> None:
+        """A state that torch's own optimizer saved."""
+        if self._theirs is not None:
+            steps = _saved.steps_of(packed)
+        else:
+            arrays = self._arrays()
+            steps = _saved.take_over(
+                packed, self._config, [place.shape for place in self._places],
+                lambda name, i, values: self._write(self._sync.state(arrays[name], i), values))
+        self._resume(steps)
+
+    def _resume(self, steps: int) -> None:
+        self._sync.resume(steps)
+        self._resumed = steps
+
+    def _equal_copies(self) -> bool:
+        """Whether any rank's state is that of all that have the same rows."""
+        return all(name == "parameters" or name.startswith("optimizer.")
+                   for name in self._sync.states()) and \
+            self._config.number("mixer.kind") == "none"
+
+    @torch.no_grad()
+    def _unpack(self, state_dict: dict[str, Any]) -> None:
+        if isinstance(self._sync, Follower):
+            return
+        own, arrays, names = state_dict["weft"], self._arrays(), list(self._arrays())
+        rank, size = self._sync.seat()
+        alike = self._equal_copies() and own["rank"] % self._shards == rank % self._shards
+        given = [name for name in own["arrays"]
+                 if self._theirs is None or not name.startswith("optimizer.")]
+        if given != names or not (alike or (own["size"], own["rank"]) == (size, rank)):
+            raise Error("format", f"the state was saved by rank {own['rank']} of {own['size']} "
+                        f"with arrays {', '.join(own['arrays'])}; this is rank "
+                        f"{rank} of {size} with {', '.join(names)}; each process saves and loads its "
+                        "own, in a file of its own or by weft.PerRank")
+        for place in self._places:
+            for name, k in arrays.items():
+                saved = state_dict["state"][place.index][name]
+                if saved.shape != place.shape:
+                    raise Error("format", f"'{name}' of parameter {place.index} was saved as "
+                                f"{tuple(saved.shape)}, this model has {tuple(place.shape)}")
+                self._write(self._sync.state(k, place.index), saved)
+        self._sync.set_numbers(own["numbers"] or self._sync.numbers())
+        self._resume(own["step"])
+
+    @staticmethod
+    def _write(address: int, values: torch.Tensor) -> None:
+        if values.numel():
+            torch.frombuffer((c.c_float * values.numel()).from_address(address),
+                             dtype=torch.float32).copy_(values.reshape(-1))
+
+
+__all__ = ["State"]
