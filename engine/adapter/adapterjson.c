@@ -19,7 +19,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/jsontext.h"
 #include "base/memory.h"
 #include "adapter/adapted.h"
 #include "adapter/patterns.h"

@@ -20,7 +20,6 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "base/jsontext.h"
 
 enum { MAX_BYTES = 16 << 20 };
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/jsontext.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/utf8.h"

@@ -32,7 +32,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/system_file.h"
+#include "base/machine.h"
 #include "base/text.h"
 #include "checkpoint/listing.h"
 

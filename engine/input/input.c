@@ -26,7 +26,6 @@
 #include "base/sniff.h"
 #include "base/stop.h"
 #include "base/text.h"
-#include "base/told.h"
 #include "base/utf8.h"
 #include "input/syserror.h"
 
@@ -209,7 +208,7 @@ static void warn_of_encoding(weft_ctx *ctx, const wefti_input *in) {
     int64_t valid = wefti_utf8_valid(in->head, in->head_n);
     if (valid == in->head_n || (in->head_n == HEAD_BYTES && valid >= HEAD_BYTES - CUT))
         return;
-    wefti_ctx_warn_once(ctx, WEFTI_TOLD_ENCODING,
+    wefti_ctx_warn_once(ctx, WEFTI_WARNING_ENCODING,
                         "%s is not UTF-8 from byte %lld on (0x%02x): its bytes are taken "
                         "as they are; convert it, as by iconv -f LATIN1 -t UTF-8",
                         in->path, (long long)valid + 1, (unsigned char)in->head[valid]);

@@ -10,7 +10,6 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/jsontext.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/named.h"

@@ -9,7 +9,6 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "token/bytemap.h"
-#include "base/jsontext.h"
 #include "token/vocab.h"
 
 /* The printable string of a token as JSON; NULL if there is no memory. `room` holds

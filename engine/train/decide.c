@@ -25,7 +25,6 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/jsontext.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/layers.h"

@@ -23,7 +23,6 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/jsontext.h"
 #include "base/memory.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/safetensors.h"

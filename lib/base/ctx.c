@@ -20,7 +20,6 @@
 #include "base/memory.h"
 #include "base/stop.h"
 #include "base/text.h"
-#include "base/told.h"
 
 enum { HEADER_BYTES = 64, LARGE_BYTES = 4 << 20, HUGE_PAGE_BYTES = 2 << 20 };
 
@@ -35,7 +34,7 @@ struct weft_ctx {
     atomic_bool stopped;  /* weft_ctx_stop */
     bool (*stop)(void *); /* or NULL (stop.h) */
     void *stop_user;
-    unsigned told; /* bits of told.h; guarded by lock */
+    unsigned warned; /* of wefti_warning; guarded by lock */
 };
 
 const char *weft_status_name(weft_status status) {
@@ -133,14 +132,14 @@ void weft_ctx_log(weft_ctx *ctx, weft_log_level level, const char *format, ...) 
     va_end(args);
 }
 
-void wefti_ctx_warn_once(weft_ctx *ctx, wefti_told what, const char *format, ...) {
+void wefti_ctx_warn_once(weft_ctx *ctx, wefti_warning what, const char *format, ...) {
     pthread_mutex_lock(&ctx->lock);
-    bool told = ctx->told & (unsigned)what;
-    ctx->told |= (unsigned)what;
+    bool warned = ctx->warned & (unsigned)what;
+    ctx->warned |= (unsigned)what;
     pthread_mutex_unlock(&ctx->lock);
     va_list args;
     va_start(args, format);
-    if (!told) log_list(ctx, WEFT_LOG_WARN, format, args);
+    if (!warned) log_list(ctx, WEFT_LOG_WARN, format, args);
     va_end(args);
 }
 

@@ -24,3 +24,8 @@ json_t *wefti_json_load(const char *text, int64_t n, size_t flags, json_error_t 
 /* Why a call of the JSON library failed: WEFT_ERR_MEMORY if there is no memory, `blame`
  * otherwise. The library itself does not always report it. `error` may be NULL. */
 weft_status wefti_json_blame(const json_error_t *error, weft_status blame);
+
+/* Writes a JSON value as text. A NULL value counts as lack of memory. [out] *text owned
+ * by the caller (wefti_free), with a NUL after its *n_bytes bytes. */
+weft_status wefti_json_text(weft_ctx *ctx, const json_t *value, size_t flags, char **text,
+                            int64_t *n_bytes) WEFT_CHECKED;

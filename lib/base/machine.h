@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Figures of the system about this machine and process; -1 where they are not known. */
@@ -19,9 +21,35 @@ int wefti_machine_cores(void); /* cores that this process may run on */
 uint64_t wefti_machine_number(void);
 
 /* Counters of the whole machine since its start, NAN where they are not known. root: as
- * in base/system_file.h. The first function gives seconds of all cores together, busy and
+ * below. The first function gives seconds of all cores together, busy and
  * in total. The second gives the bytes through the network interfaces that lead out of
  * the machine: all except lo and those of bridges to containers and virtual machines,
  * whose bytes also pass through another interface. */
 void wefti_machine_busy(const char *root, double *busy_s, double *all_s);
 void wefti_machine_network(const char *root, double *out_bytes, double *in_bytes);
+
+/* The limits of the control groups that contain this process; -1: no limit known. */
+typedef struct wefti_group_limits {
+    int64_t memory_bytes;      /* the smallest on the path to the root */
+    int64_t memory_used_bytes; /* used in that group, without cached pages of files */
+    double cpu_quota;          /* cores */
+} wefti_group_limits;
+
+/* root: as below. */
+wefti_group_limits wefti_groups_look(const char *root);
+
+/* Files that the system writes, such as /proc/loadavg; root: "" or NULL, or a folder that
+ * has a /proc and a /sys of its own (tests). */
+
+/* Copies text, truncated to fit, without its final newline. */
+void wefti_set_text(char *out, size_t size, const char *text);
+
+/* Reads the first line of a file below root, "" if there is none. Returns whether there
+ * is one. */
+bool wefti_first_line(const char *root, const char *path, char *out, size_t size);
+
+/* The whole number at the beginning of a file below root, or -1. */
+int64_t wefti_lone_number(const char *root, const char *path);
+
+/* Bytes behind `key` in a file below root of "key: number kB" lines, or -1. */
+int64_t wefti_kilobyte_line(const char *root, const char *path, const char *key);

@@ -104,6 +104,7 @@ static slot *slots_of(const wefti_driver *d, int bucket, int number) {
 
 weft_status wefti_driver_open(wefti_driver *d, int bucket,
                               const int64_t room[WEFTI_DRIVER_ROUNDS]) {
+    WEFTI_ASSERT(d->setup.n_buffers >= 1);
     for (int number = 0; number < WEFTI_DRIVER_ROUNDS; number++)
         for (int i = 0; i < d->setup.n_buffers && room[number] > 0; i++)
             WEFT_TRY(wefti_alloc_n(d->setup.ctx, room[number], 1, "messages",
@@ -180,6 +181,7 @@ static weft_status take_slot(wefti_driver *d, const wefti_round *round,
     }
     if (round->number == 0 || !d->setup.answers_inside)
         WEFT_TRY(await_slot(d, mine, round->bucket, round->number));
+    WEFTI_ASSERT(mine->step == -1 || mine->step == round->step);
     mine->step = round->step;
     return WEFT_OK;
 }
@@ -216,6 +218,7 @@ static bool is_silent(const wefti_driver *d, const wefti_round *round, int membe
 
 static weft_status send_to(wefti_driver *d, const wefti_round *round, int rank,
                            const void *message, int64_t n_bytes) {
+    WEFTI_ASSERT(rank >= 0 && rank < d->setup.comm->size && rank != d->setup.comm->rank);
     int64_t tag = tag_of(d, round->step, round->bucket, round->number);
     if (d->setup.deadline_s > 0)
         return wefti_stream_send(&d->streams, rank, round->bucket, message, n_bytes);
@@ -269,6 +272,7 @@ static weft_status send_each(wefti_driver *d, const wefti_round *round,
                              unsigned char *bytes) {
     int n = round->party.n;
     int64_t at = 0;
+    WEFTI_ASSERT(round->party.me >= 0 && round->party.me < n);
     for (int i = 0; i <= round->party.me && round->kinds[0]; i++)
         at += bytes_about(d, round, i);
     for (int k = 1; k <= n; k++) {
@@ -301,6 +305,7 @@ weft_status wefti_driver_send(wefti_driver *d, wefti_round *round) {
 
 /* Counts a message that was added. */
 static void count(const wefti_driver *d, wefti_round *round, int member) {
+    WEFTI_ASSERT(round->counted < round->party.n); /* each message at most once */
     const double *weights = d->setup.comm->weights;
     round->counted++;
     round->weight += weights ? weights[rank_of(&round->party, member)] : 1;

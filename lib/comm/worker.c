@@ -17,6 +17,10 @@
 #include "base/lock.h"
 #include "base/memory.h"
 
+/* Another thread than the exchange thread, which would wait for itself. */
+#define ASSERT_OUTSIDE(worker)                                                           \
+    WEFTI_ASSERT(!pthread_equal(pthread_self(), (worker)->thread))
+
 struct wefti_worker {
     weft_ctx *ctx; /* borrowed */
     pthread_t thread;
@@ -49,13 +53,17 @@ static void run_phase(wefti_worker *worker, int p) {
 }
 
 static int64_t ended(const wefti_worker *worker) {
+    WEFTI_ASSERT_HELD(&worker->lock);
     return worker->done[worker->config.n_phases - 1];
 }
 
 int wefti_order_next(wefti_order order, int n_phases, int64_t submitted,
                      const int64_t *done) {
+    WEFTI_ASSERT(n_phases >= 1 && n_phases <= WEFTI_MAX_PHASES);
+    WEFTI_ASSERT(done[0] <= submitted);
     if (done[0] < submitted) return 0;
     for (int p = 1; p < n_phases; p++) {
+        WEFTI_ASSERT(done[p] <= done[p - 1]);
         bool has_job = done[p] < done[p - 1], oldest = done[p] == done[n_phases - 1];
         if (has_job && (oldest || order == WEFTI_ORDER_BY_PHASE)) return p;
     }
@@ -82,6 +90,7 @@ static void *worker_main(void *argument) {
 weft_status wefti_worker_create(weft_ctx *ctx, const wefti_worker_config *config,
                                 wefti_worker **out) {
     *out = NULL;
+    WEFTI_ASSERT(config->capacity >= 1 && config->n_phases >= 1);
     wefti_worker *worker;
     WEFT_TRY(wefti_alloc(ctx, sizeof *worker, "the exchange thread", &worker));
     WEFTI_TRY_OR(wefti_alloc_n(ctx, config->capacity, sizeof(int64_t),
@@ -102,6 +111,7 @@ weft_status wefti_worker_create(weft_ctx *ctx, const wefti_worker_config *config
 }
 
 int64_t wefti_worker_submit(wefti_worker *worker, int64_t item) {
+    ASSERT_OUTSIDE(worker);
     pthread_mutex_lock(&worker->lock);
     while (worker->submitted - ended(worker) >= worker->config.capacity)
         pthread_cond_wait(&worker->changed, &worker->lock);
@@ -114,6 +124,7 @@ int64_t wefti_worker_submit(wefti_worker *worker, int64_t item) {
 }
 
 weft_status wefti_worker_wait(wefti_worker *worker, int64_t ticket, double *waited_s) {
+    ASSERT_OUTSIDE(worker);
     pthread_mutex_lock(&worker->lock);
     WEFTI_ASSERT(ticket <= worker->submitted);
     if (ended(worker) < ticket) {
@@ -128,7 +139,9 @@ weft_status wefti_worker_wait(wefti_worker *worker, int64_t ticket, double *wait
 
 weft_status wefti_worker_wait_for(wefti_worker *worker, int64_t ticket, double timeout_s,
                                   bool *has_ended, double *waited_s) {
+    ASSERT_OUTSIDE(worker);
     pthread_mutex_lock(&worker->lock);
+    WEFTI_ASSERT(ticket <= worker->submitted);
     double start = wefti_now_s();
     while (ended(worker) < ticket && wefti_now_s() - start < timeout_s)
         wefti_cond_wait(&worker->changed, &worker->lock, start + timeout_s);

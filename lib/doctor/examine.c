@@ -9,7 +9,7 @@
 
 #include <weft/version.h>
 
-#include "base/groups.h"
+#include "base/machine.h"
 #include "doctor/fact_fields.h"
 #include "doctor/judge.h"
 

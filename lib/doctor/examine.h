@@ -3,7 +3,7 @@
 
 #include <weft/doctor.h>
 
-#include "base/system_file.h"
+#include "base/machine.h"
 
 /* The parts of weft_doctor_examine, each in its own file. Facts that they cannot find out
  * remain -1 or "". */

@@ -11,7 +11,6 @@
 
 #include "base/bytes.h"
 #include "base/json.h"
-#include "base/jsontext.h"
 #include "base/memory.h"
 
 #define PLACE(field)                                                                     \

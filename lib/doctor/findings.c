@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/system_file.h"
+#include "base/machine.h"
 #include "base/text.h"
 #include "doctor/judge.h"
 

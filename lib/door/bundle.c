@@ -17,7 +17,6 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/jsontext.h"
 #include "base/memory.h"
 #include "net/tls.h"
 

@@ -20,6 +20,7 @@
 
 #include <xxhash.h>
 
+#include "base/assert.h"
 #include "base/memory.h"
 #include "mesh/elastic.h"
 #include "config/layers.h"
@@ -355,6 +356,7 @@ static bool exchanges_early(const weft_sync *s) {
 }
 
 static weft_status hand_over(weft_sync *s, int b) {
+    WEFTI_ASSERT(s->opened && s->missing[b] == 0); /* rest -> opened -> handed over */
     s->handed_over = true;
     return wefti_rank_submit(s->rank, b);
 }
@@ -374,6 +376,7 @@ weft_status weft_sync_ready(weft_sync *s, int i) {
     WEFT_TRY(wefti_sync_check_offered(s, i));
     s->ready[i] = true;
     int b = s->rank->arrangement->bucket_of[i];
+    WEFTI_ASSERT(s->missing[b] > 0);
     bool leaves = --s->missing[b] == 0 && exchanges_early(s);
     return leaves ? wefti_sync_told(s, hand_over(s, b)) : WEFT_OK;
 }
@@ -432,6 +435,7 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
 static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     wefti_rank *r = s->rank;
     wefti_tally tally;
+    WEFTI_ASSERT(s->begun && s->opened && !s->completed);
     WEFT_TRY(wefti_rank_settle(r, &tally));
     WEFT_TRY(wefti_sync_read_status(s, s->step - s->job->status_lag, report));
     if (s->elastic) wefti_elastic_finish(s->mesh, s->step, s->counted - 1);
@@ -475,6 +479,7 @@ weft_status weft_sync_step(weft_sync *s, double loss, weft_sync_report *report) 
 static weft_status await_direction(weft_sync *s) {
     wefti_rank *r = s->rank;
     const wefti_arrangement *a = r->arrangement;
+    WEFTI_ASSERT(s->agreed && s->n_told >= 0 && s->n_told <= a->n_buckets);
     WEFT_TRY(wefti_worker_wait(r->worker, r->last_ticket, &r->tally.wait_s));
     for (int b = s->n_told; b < a->n_buckets; b++)
         WEFT_TRY(
@@ -549,6 +554,7 @@ static weft_status mix(weft_sync *s, weft_sync_report *report) {
         s->agreed = false;
         return WEFT_OK;
     }
+    WEFTI_ASSERT(s->setup.outside && s->opened);
     WEFT_TRY(check_parameters(s));
     double waited_s = r->mixer->times.waited_s;
     r->mixer->n_incoming = 0;

@@ -161,18 +161,22 @@ weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,
 }
 
 weft_status wefti_mixer_answer(wefti_mixer *m, int bucket, int64_t step) {
+    WEFTI_ASSERT(bucket >= 0 && bucket < m->n_buckets && step >= 0);
     return m->ops->answer ? m->ops->answer(m, bucket, step) : WEFT_OK;
 }
 
 weft_status wefti_mixer_before(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    WEFTI_ASSERT(bucket >= 0 && bucket < m->n_buckets && step >= 0);
     return m->ops->before ? m->ops->before(m, bucket, step, params) : WEFT_OK;
 }
 
 weft_status wefti_mixer_after(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    WEFTI_ASSERT(bucket >= 0 && bucket < m->n_buckets && step >= 0);
     return m->ops->after ? m->ops->after(m, bucket, step, params) : WEFT_OK;
 }
 
 weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step, float *params) {
+    WEFTI_ASSERT(bucket >= 0 && bucket < m->n_buckets && step >= 0);
     return m->ops->finish ? m->ops->finish(m, bucket, step, params) : WEFT_OK;
 }
 

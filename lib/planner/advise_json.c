@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/jsontext.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "planner/advise.h"
 #include "planner/advise_json.h"

@@ -2,6 +2,7 @@
 /* From one world to the next: the arrays that a rank keeps. */
 #include "rank/carried.h"
 
+#include "base/assert.h"
 #include "base/memory.h"
 
 int wefti_rank_arrays(wefti_rank *r, float **out[WEFTI_RANK_ARRAYS]) {
@@ -13,6 +14,7 @@ int wefti_rank_arrays(wefti_rank *r, float **out[WEFTI_RANK_ARRAYS]) {
         for (int i = 0; i < replicators[k]->n_states; i++)
             out[n++] = &replicators[k]->state[i];
     for (int i = 0; i < n_mixer; i++) out[n++] = &r->mixer->state[i];
+    WEFTI_ASSERT(n <= WEFTI_RANK_ARRAYS);
     return n;
 }
 

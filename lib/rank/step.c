@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "job/learning_rate.h"
@@ -69,6 +70,7 @@ static weft_status apply_op(wefti_rank *r, const wefti_op *op) {
 }
 
 static weft_status finish_op(wefti_rank *r, const wefti_op *op) {
+    WEFTI_ASSERT(op->index >= 0 && op->index < r->schedule->n_buckets);
     double waited_s = r->mixer->times.waited_s;
     WEFT_TRY(wefti_mixer_finish(r->mixer, op->index, r->step,
                                 r->params + r->arrangement->bucket_offset[op->index]));
@@ -77,11 +79,13 @@ static weft_status finish_op(wefti_rank *r, const wefti_op *op) {
 }
 
 static weft_status answer_op(wefti_rank *r, const wefti_op *op) {
+    WEFTI_ASSERT(op->index >= 0 && op->index < r->schedule->n_buckets);
     r->last_ticket = wefti_worker_submit(r->worker, r->schedule->n_buckets + op->index);
     return WEFT_OK;
 }
 
 static weft_status submit_op(wefti_rank *r, const wefti_op *op) {
+    WEFTI_ASSERT(op->index >= 0 && op->index < r->schedule->n_buckets);
     r->last_ticket = wefti_worker_submit(r->worker, op->index);
     r->tickets[op->index] = r->last_ticket;
     return WEFT_OK;
@@ -99,6 +103,7 @@ weft_status wefti_rank_submit(wefti_rank *r, int b) {
 }
 
 static unsigned char *sent_of(wefti_rank *r, int64_t step) {
+    WEFTI_ASSERT(step >= 0);
     return r->sent_status[step % WEFTI_STATUS_SLOTS];
 }
 

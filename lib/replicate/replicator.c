@@ -136,6 +136,8 @@ static weft_status open_driver(wefti_replicator *r) {
  * the gradient. */
 static wefti_round round_of(const wefti_replicator *r, int bucket, int64_t step,
                             float *grad) {
+    WEFTI_ASSERT(bucket >= 0 && bucket < r->n_buckets && step >= 0);
+    WEFTI_ASSERT(r->n_rounds[bucket] <= WEFTI_DRIVER_ROUNDS);
     return (wefti_round){.shape = r->n_rounds[bucket] == 2 ? WEFTI_SHAPE_OWNER
                                                            : WEFTI_SHAPE_ALL,
                          .step = step,
@@ -230,12 +232,14 @@ int64_t wefti_replicator_wire_bytes(const wefti_replicator_config *config,
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
     int n_rounds = from == to ? 0 : ops->rounds(config, bucket, R);
     int64_t n_bytes = 0;
+    WEFTI_ASSERT(from >= 0 && from < R && to >= 0 && to < R);
     for (int round = 0; round < n_rounds; round++)
         n_bytes += ops->round_bytes(config, bucket, R, round, round ? from : to);
     return n_bytes;
 }
 
 bool wefti_replicator_is_due(const wefti_replicator_config *config, int64_t step) {
+    WEFTI_ASSERT(config->every >= 1);
     return step % config->every == 0;
 }
 
@@ -352,6 +356,7 @@ void wefti_replicator_accumulate(const wefti_replicator *r, int bucket,
 
 /* The state in which the direction waits for its step. */
 static float *direction_of(const wefti_replicator *r, int bucket) {
+    WEFTI_ASSERT(r->config.delay > 0 && r->n_states > 0);
     return wefti_replicator_state(r, r->n_states - 1, bucket);
 }
 
@@ -359,6 +364,7 @@ static weft_status take_in(wefti_replicator *r, int bucket) {
     int64_t step = r->under_way ? r->under_way[bucket] : -1;
     if (step < 0) return WEFT_OK;
     wefti_round round = round_of(r, bucket, step, direction_of(r, bucket));
+    WEFTI_ASSERT(r->n_rounds[bucket] == 1); /* a delay has no second round */
     r->under_way[bucket] = -1;
     return wefti_driver_receive(r->driver, &round);
 }
@@ -401,6 +407,7 @@ weft_status wefti_replicator_begin(wefti_replicator *r, int bucket, int64_t step
 
 weft_status wefti_replicator_combine(wefti_replicator *r, int bucket, int64_t step,
                                      float *grad) {
+    WEFTI_ASSERT(bucket >= 0 && bucket < r->n_buckets);
     if (!wefti_replicator_is_due(&r->config, step)) return WEFT_OK;
     if (r->ops->combine) return r->ops->combine(r, bucket, step, grad);
     wefti_round round = round_of(r, bucket, step, grad);
@@ -410,6 +417,7 @@ weft_status wefti_replicator_combine(wefti_replicator *r, int bucket, int64_t st
 
 weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
                                  float *grad) {
+    WEFTI_ASSERT(bucket >= 0 && bucket < r->n_buckets);
     if (r->under_way) {
         deliver(r, bucket, step, grad);
         return WEFT_OK;
@@ -426,6 +434,7 @@ weft_status wefti_replicator_end(wefti_replicator *r, int bucket, int64_t step,
 
 wefti_cover wefti_replicator_cover(const wefti_replicator *r, int bucket, int piece,
                                    int64_t step) {
+    WEFTI_ASSERT(bucket >= 0 && piece >= 0);
     int64_t sent = step - r->config.delay;
     int64_t due_so_far = sent < 0 ? 0 : sent / r->config.every + 1;
     if (!applies(&r->config, step)) return (wefti_cover){.count = due_so_far};

@@ -33,6 +33,7 @@
  * what is not finite is not sent (rank/finite.c). */
 #include "step/schedule.h"
 
+#include "base/assert.h"
 #include "base/memory.h"
 
 const char *wefti_op_name(wefti_op_kind kind) {
@@ -62,6 +63,7 @@ const char *wefti_schedule_phase_name(const wefti_schedule *s, int phase, int64_
         [WEFTI_PHASE_END_SITES] = "end sites",
         [WEFTI_PHASE_APPLY] = "apply",
         [WEFTI_PHASE_FINISH] = "finish"};
+    WEFTI_ASSERT(phase >= 0 && phase < s->n_phases);
     wefti_phase_kind kind = s->phases[phase].kind;
     if (!wefti_schedule_is_answer(s, item)) return names[kind];
     return kind == WEFTI_PHASE_COMBINE ? "answer" : NULL;
@@ -87,6 +89,7 @@ static void resolve_clip(const wefti_job *job, wefti_schedule *s) {
 
 static wefti_phase *add_phase(wefti_schedule *s, wefti_phase_kind kind,
                               wefti_group group) {
+    WEFTI_ASSERT(s->n_phases < WEFTI_MAX_PHASES);
     wefti_phase *phase = &s->phases[s->n_phases++];
     *phase = (wefti_phase){.kind = kind, .group = group};
     return phase;
@@ -147,6 +150,7 @@ static weft_status add(writer *w, wefti_op op) {
 }
 
 static weft_status put(writer *w, wefti_op_kind kind, int index) {
+    WEFTI_ASSERT(index >= 0);
     return add(w, (wefti_op){.kind = kind, .index = index});
 }
 
@@ -156,6 +160,7 @@ static weft_status each_bucket(writer *w, wefti_op_kind kind) {
 }
 
 static weft_status submit(writer *w, int bucket) {
+    WEFTI_ASSERT(bucket >= 0 && bucket < w->a->n_buckets);
     WEFT_TRY(put(w, WEFTI_OP_SUBMIT, bucket));
     return w->s->overlaps ? WEFT_OK : put(w, WEFTI_OP_WAIT, 0);
 }
@@ -167,6 +172,7 @@ static bool is_gathered(const wefti_schedule *s, int u) {
 }
 
 static weft_status gather(writer *w, int u) {
+    WEFTI_ASSERT(u < w->job->model->n_units);
     if (w->job->S == 1 || u < 0) return WEFT_OK;
     int place = wefti_job_own_place(w->job, u) ? 1 : 0;
     if (w->gathered[place] == u || (w->job->keeps_whole && is_gathered(w->s, u)))
@@ -255,6 +261,8 @@ weft_status wefti_schedule_create(weft_ctx *ctx, const wefti_job *job,
     resolve_clip(job, s);
     list_phases(job, s);
     WEFTI_TRY_OR(list_ops(&w), wefti_schedule_destroy(ctx, s));
+    WEFTI_ASSERT(s->passes_at <= s->close_at && s->close_at < s->settle_at);
+    WEFTI_ASSERT(s->settle_at < s->read_at && s->read_at == s->n_ops - 1);
     *out = s;
     return WEFT_OK;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/json.h"
-#include "base/jsontext.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
