@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "adapter/adapted.h"
 #include "base/memory.h"
 #include "model/model.h"
 
