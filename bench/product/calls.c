@@ -220,8 +220,11 @@ WRAP(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t
     point();
     file *f = file_of(fd);
     if (!f) return -1;
-    if (level == SOL_SOCKET && name == SO_RCVLOWAT)
+    if (level == SOL_SOCKET && name == SO_RCVLOWAT) {
         memcpy(&f->lowat, value, sizeof f->lowat);
+        if (f->n_in >= f->lowat)
+            file_edge(f); /* what was held back counts, as on Linux */
+    }
     return 0;
 }
 
