@@ -403,7 +403,6 @@ static void names_are_those_of_the_connection(void **state) {
     assert_false(wefti_member_suspects(g->m[0], g->nodes[2].id));
 }
 
-/* What a member says of another's end is a suspicion, and none while that one is heard. */
 /* Four of five have ended; HEARS has accepted view A in a ballot of machine 1, whose record
  * says that it had installed a view. */
 static void a_record_tells_which_view_was_decided(void **state) {
@@ -439,6 +438,7 @@ static void the_host_knows_a_decision_before_anybody_else(void **state) {
     assert_true(g->record[0].chain == wefti_member_view(g->m[0])->chain);
 }
 
+/* What a member says of another's end is a suspicion, and none while that one is heard. */
 static void only_a_host_and_oneself_prove_an_end(void **state) {
     group *g = *state;
     found(g, 5);
