@@ -42,7 +42,7 @@ static weft_status path_of(weft_ctx *ctx, const char *checkpoints, int64_t step,
                            state in_state, char *path) {
     char name[64];
     snprintf(name, sizeof name, "step-%08lld%s", (long long)step, endings[in_state]);
-    return wefti_path_join(ctx, checkpoints, name, path);
+    return wefti_file_path(ctx, checkpoints, name, path);
 }
 
 static weft_status rename_folder(weft_ctx *ctx, const char *from, const char *to) {
@@ -176,7 +176,7 @@ weft_status wefti_checkpoint_latest(weft_ctx *ctx, const char *checkpoints, int6
 /* Flushes the entries of every folder between the file and the checkpoint's folder. */
 static weft_status sync_folders(weft_ctx *ctx, const char *folder, const char *name) {
     char path[PATH_MAX];
-    WEFT_TRY(wefti_path_join(ctx, folder, name, path));
+    WEFT_TRY(wefti_file_path(ctx, folder, name, path));
     for (size_t end = strlen(path); end > strlen(folder); end--) {
         if (path[end] && path[end] != '/') continue;
         path[end] = '\0';
@@ -189,7 +189,7 @@ static weft_status write_index(weft_ctx *ctx, const char *folder, int64_t step,
                                const char *layout_json, const wefti_listing *listing) {
     char path[PATH_MAX], *text;
     int64_t n_text;
-    WEFT_TRY(wefti_path_join(ctx, folder, "index.json", path));
+    WEFT_TRY(wefti_file_path(ctx, folder, "index.json", path));
     WEFT_TRY(wefti_index_encode(ctx, step, layout_json, listing, &text, &n_text));
     weft_status status = wefti_file_write(ctx, path, text, n_text);
     wefti_free(ctx, text);
@@ -338,7 +338,7 @@ static weft_status read_index(weft_ctx *ctx, const char *path, int64_t *step,
                               char **layout_json, wefti_listing *listing) {
     char where[PATH_MAX], *text;
     int64_t n_text;
-    WEFT_TRY(wefti_path_join(ctx, path, "index.json", where));
+    WEFT_TRY(wefti_file_path(ctx, path, "index.json", where));
     WEFT_TRY(wefti_file_read(ctx, where, MAX_INDEX_BYTES, &text, &n_text));
     weft_status status = wefti_index_decode(ctx, where, text, n_text, step, layout_json,
                                             listing);

@@ -401,7 +401,7 @@ weft_status wefti_lease_take(weft_ctx *ctx, const wefti_lease_claim *claim,
     atomic_init(&l->seen_us, awake_us());
     pthread_mutex_init(&l->lock, NULL);
     wefti_cond_init(&l->wake);
-    weft_status status = wefti_path_join(ctx, claim->folder, "lease", l->path);
+    weft_status status = wefti_file_path(ctx, claim->folder, "lease", l->path);
     if (status == WEFT_OK) status = describe_self(ctx, claim, &l->mine);
     if (status == WEFT_OK) status = acquire(ctx, l);
     if (status == WEFT_OK) status = start_beating(ctx, l);

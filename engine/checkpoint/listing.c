@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -29,12 +30,6 @@ enum { MAX_DEPTH = 16, READ_BYTES = 256 << 10 };
 static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
                          strerror(errno));
-}
-
-weft_status wefti_path_join(weft_ctx *ctx, const char *folder, const char *name,
-                            char *out) {
-    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
 }
 
 /* ---- names ---- */
@@ -65,7 +60,7 @@ static weft_status scan_folder(const walk *w, const char *below, int depth);
 static weft_status scan_entry(const walk *w, const char *name, int depth) {
     char path[PATH_MAX];
     struct stat info;
-    WEFT_TRY(wefti_path_join(w->ctx, w->root, name, path));
+    WEFT_TRY(wefti_file_path(w->ctx, w->root, name, path));
     if (lstat(path, &info) != 0) return fail_errno(w->ctx, "stat", path);
     if (S_ISDIR(info.st_mode)) return scan_folder(w, name, depth + 1);
     if (!S_ISREG(info.st_mode))
@@ -98,7 +93,7 @@ static weft_status scan_entries(const walk *w, DIR *folder, const char *below,
 
 static weft_status scan_folder(const walk *w, const char *below, int depth) {
     char path[PATH_MAX];
-    WEFT_TRY(wefti_path_join(w->ctx, w->root, below, path));
+    WEFT_TRY(wefti_file_path(w->ctx, w->root, below, path));
     if (depth > MAX_DEPTH)
         return weft_ctx_fail(w->ctx, WEFT_ERR_FORMAT, "%s lies more than %d folders deep",
                              path, MAX_DEPTH);
@@ -168,7 +163,7 @@ weft_status wefti_listing_hash(weft_ctx *ctx, const char *folder, bool sync,
                                wefti_listed_file *file) {
     char path[PATH_MAX];
     int fd;
-    WEFT_TRY(wefti_path_join(ctx, folder, file->name, path));
+    WEFT_TRY(wefti_file_path(ctx, folder, file->name, path));
     WEFT_TRY(open_regular(ctx, path, &fd));
     XXH3_state_t *hasher = XXH3_createState();
     weft_status status = hasher ? hash_open_file(ctx, fd, path, hasher, file)

@@ -17,10 +17,6 @@ typedef struct wefti_listing {
     int64_t n, capacity;
 } wefti_listing;
 
-/* Joins folder and name into out (PATH_MAX bytes). */
-weft_status wefti_path_join(weft_ctx *ctx, const char *folder, const char *name,
-                            char *out) WEFT_CHECKED;
-
 /* Lists the files of a folder and its subfolders, except <folder>/index.json. Anything
  * that is neither a regular file nor a folder is refused. Only names are filled in. */
 weft_status wefti_listing_scan(weft_ctx *ctx, const char *folder,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The byte alphabet of GPT-2 (Radford et al. 2019): the 188 bytes that print in
- * Latin-1 (0x21..0x7E, 0xA1..0xAC, 0xAE..0xFF) stand for themselves; the other 68 in
+ * Latin-1 (0x21..0x7E, 0xA1..0xAC, 0xAE..0xFF) keep their code points; the other 68 in
  * ascending order (0x00..0x20, 0x7F..0xA0, 0xAD) are U+0100..U+0143. */
 #include "token/bytemap.h"
 

@@ -42,6 +42,13 @@ typedef struct doors {
     int n, other_version;
 } doors;
 
+static weft_status refuse_version(weft_ctx *ctx, int theirs) {
+    return weft_ctx_fail(ctx, WEFT_ERR_PEER,
+                         "the run's door is of another version of weft (its protocol is "
+                         "%d, here %d), expected the same version on both machines",
+                         theirs, WEFTI_MEETING_VERSION);
+}
+
 /* --- looking for the run --- */
 
 static void call_at(int fd, uint32_t address, const unsigned char *bytes) {
@@ -121,12 +128,7 @@ static weft_status look_for(weft_ctx *ctx, int fd, const wefti_call *call,
         if (before == 0 && out->n > 0) until_s = fmin(until_s, wefti_now_s() + gather_s);
     }
     if (out->n > 0) return WEFT_OK;
-    if (out->other_version)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_PEER,
-            "the run's door is of another version of weft (its protocol "
-            "is %d, here %d), expected the same version on both machines",
-            out->other_version, WEFTI_MEETING_VERSION);
+    if (out->other_version) return refuse_version(ctx, out->other_version);
     return weft_ctx_fail(
         ctx, WEFT_ERR_PEER,
         "no run of this code has answered on this network within %.0f s; "
@@ -210,12 +212,7 @@ static weft_status heed(meeting *m, const unsigned char *bytes) {
         return weft_ctx_fail(m->ctx, WEFT_ERR_PEER,
                              "as many machines come into the run at the moment as its "
                              "door serves; try again");
-    case WEFTI_RULING_VERSION:
-        return weft_ctx_fail(
-            m->ctx, WEFT_ERR_PEER,
-            "the run's door is of another version of weft (its protocol "
-            "is %d, here %d), expected the same version on both machines",
-            j.version, WEFTI_MEETING_VERSION);
+    case WEFTI_RULING_VERSION: return refuse_version(m->ctx, j.version);
     case WEFTI_RULING_CHANNEL:
     case WEFTI_RULINGS: break;
     }

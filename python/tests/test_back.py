@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A process that the others have gone on without although it lives, for it stood still or had a
 gradient that is no number, comes back into the running loop: by itself, or in two lines of the loop.
-How long it stands still is up to the others, who say that they have lost it."""
+It is stopped until the others say that they have lost it."""
 
 import os
 import signal

@@ -72,7 +72,7 @@ def test_a_step_is_measured_and_the_model_left_as_it_was():
 
 
 def test_first_rounds_do_not_count(monkeypatch):
-    """By a clock that stands still but for the loss, which takes long at first."""
+    """By a clock that only the loss advances; the first calls take longest."""
     now, calls = [0.0], []
 
     def slow_at_first(model, batch):

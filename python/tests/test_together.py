@@ -47,7 +47,7 @@ def moments(opt, kind, local):
 
 
 def loop(kind, inside, comes, lost_event):
-    """Machine 1 stands still in step AT, each process when it is there; or machine 2 comes in. All
+    """Machine 1 is stopped in step AT, each process when it is there; or machine 2 comes in. All
     end TOGETHER steps after that."""
     said, local = Said(), start_gloo()
     called, opt, schedule, params = made(kind, inside, 10)
