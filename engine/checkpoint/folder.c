@@ -32,11 +32,6 @@ typedef enum state { COMPLETE, OLD, PARTIAL, DAMAGED, REMOVED, N_STATES } state;
 static const char *const endings[N_STATES] = {"", ".old", ".partial", ".damaged",
                                               ".removed"};
 
-static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
-                         strerror(errno));
-}
-
 /* [out] path: PATH_MAX. */
 static weft_status path_of(weft_ctx *ctx, const char *checkpoints, int64_t step,
                            state in_state, char *path) {
@@ -46,7 +41,7 @@ static weft_status path_of(weft_ctx *ctx, const char *checkpoints, int64_t step,
 }
 
 static weft_status rename_folder(weft_ctx *ctx, const char *from, const char *to) {
-    if (rename(from, to) != 0) return fail_errno(ctx, "rename", from);
+    if (rename(from, to) != 0) return wefti_fail_errno(ctx, "rename", from);
     return wefti_file_sync_parent(ctx, to);
 }
 
@@ -100,7 +95,7 @@ static weft_status scan_entries(weft_ctx *ctx, const char *checkpoints, DIR *fol
         found item = {0};
         errno = 0;
         const struct dirent *entry = readdir(folder);
-        if (!entry && errno) return fail_errno(ctx, "list", checkpoints);
+        if (!entry && errno) return wefti_fail_errno(ctx, "list", checkpoints);
         if (!entry) return WEFT_OK;
         if (!parse_name(entry->d_name, &item)) continue;
         bool complete = item.state == COMPLETE || item.state == OLD;
@@ -122,7 +117,7 @@ static weft_status scan(weft_ctx *ctx, const char *checkpoints, bool damaged_too
     *list = (found_list){0};
     DIR *folder = opendir(checkpoints);
     if (!folder && errno == ENOENT) return WEFT_OK;
-    if (!folder) return fail_errno(ctx, "open folder", checkpoints);
+    if (!folder) return wefti_fail_errno(ctx, "open folder", checkpoints);
     weft_status status = scan_entries(ctx, checkpoints, folder, damaged_too, list);
     closedir(folder);
     if (status != WEFT_OK) {

@@ -60,11 +60,6 @@ struct wefti_lease {
     pthread_cond_t wake;
 };
 
-static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
-                         strerror(errno));
-}
-
 /* ---- the text of a lease ---- */
 
 static const char form[] =
@@ -147,7 +142,7 @@ static weft_status describe_self(weft_ctx *ctx, const wefti_lease_claim *claim,
     unsigned long long drawn[2] = {0};
     *out = (owner){.pid = getpid(), .run = claim->run, .view = claim->view};
     if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
-        return fail_errno(ctx, "draw a number for", claim->folder);
+        return wefti_fail_errno(ctx, "draw a number for", claim->folder);
     out->token = drawn[0];
     if (!out->run) out->run = drawn[1] | 1;
     out->beat_s = claim->beat_s > 0 ? claim->beat_s : 2;
@@ -193,7 +188,7 @@ static weft_status put_text(weft_ctx *ctx, const wefti_lease *l, int fd,
     write_text(&l->mine, text);
     WEFT_TRY(wefti_file_pwrite(ctx, fd, path, text, TEXT_BYTES, 0));
     if (fsync(fd) == 0) return WEFT_OK;
-    return fail_errno(ctx, "sync", path);
+    return wefti_fail_errno(ctx, "sync", path);
 }
 
 /* ---- taking ---- */
@@ -204,7 +199,8 @@ typedef enum verdict { MINE, AGAIN, BUSY, TAKEN } verdict;
 static weft_status create_first(weft_ctx *ctx, wefti_lease *l, verdict *v) {
     int fd = open(l->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     *v = AGAIN;
-    if (fd < 0) return errno == EEXIST ? WEFT_OK : fail_errno(ctx, "create", l->path);
+    if (fd < 0)
+        return errno == EEXIST ? WEFT_OK : wefti_fail_errno(ctx, "create", l->path);
     weft_status status = WEFT_OK;
     if (lock_file(fd) != HELD_BY_OTHER) {
         status = put_text(ctx, l, fd, l->path);
@@ -223,11 +219,11 @@ static weft_status replace(weft_ctx *ctx, wefti_lease *l, verdict *v) {
     owner now;
     snprintf(aside, sizeof aside, "%s.tmp%llx", l->path, l->mine.token);
     int fd = open(aside, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) return fail_errno(ctx, "create", aside);
+    if (fd < 0) return wefti_fail_errno(ctx, "create", aside);
     bool locks = lock_file(fd) == LOCKED;
     weft_status status = put_text(ctx, l, fd, aside);
     if (status == WEFT_OK && rename(aside, l->path) != 0)
-        status = fail_errno(ctx, "replace", l->path);
+        status = wefti_fail_errno(ctx, "replace", l->path);
     if (status != WEFT_OK) {
         unlink(aside);
         close(fd);
@@ -289,11 +285,11 @@ static weft_status try_once(weft_ctx *ctx, wefti_lease *l, owner *other, verdict
     char text[TEXT_BYTES + 1];
     int fd = open(l->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) return create_first(ctx, l, v);
-    if (fd < 0) return fail_errno(ctx, "open", l->path);
+    if (fd < 0) return wefti_fail_errno(ctx, "open", l->path);
     hold held = lock_file(fd);
     if (!read_text(fd, text)) {
         close(fd);
-        return fail_errno(ctx, "read", l->path);
+        return wefti_fail_errno(ctx, "read", l->path);
     }
     bool known = parse_text(text, other);
     *v = held == HELD_BY_OTHER ? BUSY : TAKEN;

@@ -27,11 +27,6 @@
 
 enum { MAX_DEPTH = 16, READ_BYTES = 256 << 10 };
 
-static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
-                         strerror(errno));
-}
-
 /* ---- names ---- */
 
 weft_status wefti_listing_add(weft_ctx *ctx, wefti_listing *listing, const char *name) {
@@ -61,7 +56,7 @@ static weft_status scan_entry(const walk *w, const char *name, int depth) {
     char path[PATH_MAX];
     struct stat info;
     WEFT_TRY(wefti_file_path(w->ctx, w->root, name, path));
-    if (lstat(path, &info) != 0) return fail_errno(w->ctx, "stat", path);
+    if (lstat(path, &info) != 0) return wefti_fail_errno(w->ctx, "stat", path);
     if (S_ISDIR(info.st_mode)) return scan_folder(w, name, depth + 1);
     if (!S_ISREG(info.st_mode))
         return weft_ctx_fail(
@@ -79,7 +74,7 @@ static weft_status scan_entries(const walk *w, DIR *folder, const char *below,
         char name[PATH_MAX];
         errno = 0;
         const struct dirent *entry = readdir(folder);
-        if (!entry && errno) return fail_errno(w->ctx, "list", w->root);
+        if (!entry && errno) return wefti_fail_errno(w->ctx, "list", w->root);
         if (!entry) return WEFT_OK;
         if (wefti_is(entry->d_name, ".") || wefti_is(entry->d_name, "..")) continue;
         int n = snprintf(name, sizeof name, "%s%s%s", below, below[0] ? "/" : "",
@@ -98,7 +93,7 @@ static weft_status scan_folder(const walk *w, const char *below, int depth) {
         return weft_ctx_fail(w->ctx, WEFT_ERR_FORMAT, "%s lies more than %d folders deep",
                              path, MAX_DEPTH);
     DIR *folder = opendir(path);
-    if (!folder) return fail_errno(w->ctx, "open folder", path);
+    if (!folder) return wefti_fail_errno(w->ctx, "open folder", path);
     weft_status status = scan_entries(w, folder, below, depth);
     closedir(folder);
     return status;
@@ -139,7 +134,7 @@ static weft_status hash_open_file(weft_ctx *ctx, int fd, const char *path,
     for (;;) {
         ssize_t got = read(fd, buffer, READ_BYTES);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) status = fail_errno(ctx, "read", path);
+        if (got < 0) status = wefti_fail_errno(ctx, "read", path);
         if (got <= 0) break;
         XXH3_128bits_update(hasher, buffer, (size_t)got);
         file->n_bytes += got;
@@ -153,7 +148,7 @@ static weft_status hash_open_file(weft_ctx *ctx, int fd, const char *path,
 static weft_status open_regular(weft_ctx *ctx, const char *path, int *fd) {
     struct stat info;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (*fd < 0) return fail_errno(ctx, "open", path);
+    if (*fd < 0) return wefti_fail_errno(ctx, "open", path);
     if (fstat(*fd, &info) == 0 && S_ISREG(info.st_mode)) return WEFT_OK;
     close(*fd);
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", path);
@@ -171,7 +166,7 @@ weft_status wefti_listing_hash(weft_ctx *ctx, const char *folder, bool sync,
                                                 "no memory for hashing %s", path);
     XXH3_freeState(hasher);
     if (status == WEFT_OK && sync && fsync(fd) != 0)
-        status = fail_errno(ctx, "sync", path);
+        status = wefti_fail_errno(ctx, "sync", path);
     close(fd);
     return status;
 }

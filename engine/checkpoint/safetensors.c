@@ -35,12 +35,6 @@ struct wefti_safetensors {
     wefti_safetensors_header header;
 };
 
-static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path,
-                              int error) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
-                         strerror(error));
-}
-
 static void destroy(weft_ctx *ctx, wefti_safetensors *file) {
     if (file->fd >= 0) close(file->fd);
     wefti_safetensors_header_fini(ctx, &file->header);
@@ -82,7 +76,7 @@ static weft_status write_new(weft_ctx *ctx, wefti_safetensors *file, const char 
     int64_t n_bytes = file->data_begin + file->header.data_bytes;
     file->fd = open(file->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK,
                     0666);
-    if (file->fd < 0) return fail_errno(ctx, "create", file->path, errno);
+    if (file->fd < 0) return wefti_fail_errno(ctx, "create", file->path);
     weft_status status = reserve(ctx, file->fd, file->path, n_bytes);
     if (status == WEFT_OK)
         status = wefti_file_pwrite(ctx, file->fd, file->path, prefix, sizeof prefix, 0);
@@ -124,7 +118,7 @@ static weft_status read_bytes(weft_ctx *ctx, const wefti_safetensors *file, void
     while (n_bytes > 0) {
         ssize_t got = pread(file->fd, bytes, (size_t)n_bytes, offset);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail_errno(ctx, "read", file->path, errno);
+        if (got < 0) return wefti_fail_errno(ctx, "read", file->path);
         if (got == 0)
             return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                                  "%s ends at byte %lld, expected %lld more", file->path,
@@ -141,8 +135,8 @@ static weft_status open_regular(weft_ctx *ctx, wefti_safetensors *file,
     int access = file->writable ? O_RDWR : O_RDONLY;
     struct stat info;
     file->fd = open(file->path, access | O_CLOEXEC | O_NONBLOCK);
-    if (file->fd < 0) return fail_errno(ctx, "open", file->path, errno);
-    if (fstat(file->fd, &info) != 0) return fail_errno(ctx, "stat", file->path, errno);
+    if (file->fd < 0) return wefti_fail_errno(ctx, "open", file->path);
+    if (fstat(file->fd, &info) != 0) return wefti_fail_errno(ctx, "stat", file->path);
     if (!S_ISREG(info.st_mode))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", file->path);
     *n_bytes = info.st_size;
@@ -311,10 +305,10 @@ weft_status wefti_safetensors_close(weft_ctx *ctx, wefti_safetensors *file) {
     weft_status status = WEFT_OK;
     if (!file) return WEFT_OK;
     if (file->writable && fsync(file->fd) != 0)
-        status = fail_errno(ctx, "sync", file->path, errno);
+        status = wefti_fail_errno(ctx, "sync", file->path);
     int rc = close(file->fd);
     if (rc != 0 && file->writable && status == WEFT_OK)
-        status = fail_errno(ctx, "close", file->path, errno);
+        status = wefti_fail_errno(ctx, "close", file->path);
     file->fd = -1;
     destroy(ctx, file);
     return status;

@@ -19,7 +19,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "data/shardlayout.h"
-#include "input/syserror.h"
 
 enum { CODED_IDS = 4096 }; /* brought into bytes at once */
 

@@ -18,11 +18,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "input/arrayfile.h"
 #include "data/examples.h"
 #include "input/imagefile.h"
-#include "input/syserror.h"
 
 enum { MAX_CLASSES = 1 << 20, MAX_SIDE = 2048, MAX_ARRAY_SIDE = 1 << 16 };
 

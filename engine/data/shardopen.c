@@ -16,11 +16,11 @@
 #include <weft/shard_file.h>
 
 #include "base/bytes.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/sniff.h"
 #include "data/shardlayout.h"
 #include "data/tokenfile.h"
-#include "input/syserror.h"
 #include "token/ids.h"
 
 enum {

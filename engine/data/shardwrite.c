@@ -18,7 +18,6 @@
 #include "base/sized.h"
 #include "data/shardlayout.h"
 #include "data/source.h"
-#include "input/syserror.h"
 #include "data/textfile.h"
 
 /* Merges settle long before LEARNT_BYTES of text. */

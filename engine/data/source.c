@@ -23,7 +23,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/shardlayout.h"
-#include "input/syserror.h"
 
 static bool ends_in(const char *name, const char *suffix) {
     size_t n = strlen(name), m = strlen(suffix);

@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "base/bytes.h"
-#include "input/syserror.h"
+#include "base/file.h"
 
 enum {
     BLOCK_BYTES = 1 << 14,

@@ -22,12 +22,12 @@
 #include <zstd.h>
 
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/sniff.h"
 #include "base/stop.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "input/syserror.h"
 
 enum { RAW_BYTES = 1 << 16, HEAD_BYTES = 1 << 14 };
 

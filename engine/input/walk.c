@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/memory.h"
-#include "input/syserror.h"
 
 enum { DEEPEST = 64 }; /* folders within folders */
 

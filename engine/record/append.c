@@ -13,19 +13,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 static const double between_tries_s = 0.2;
 
-static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path,
-                              int error) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
-                         strerror(error));
-}
-
 static weft_status check_regular(weft_ctx *ctx, wefti_append *file) {
     struct stat info;
-    if (fstat(file->fd, &info) != 0) return fail_errno(ctx, "stat", file->path, errno);
+    if (fstat(file->fd, &info) != 0) return wefti_fail_errno(ctx, "stat", file->path);
     if (!S_ISREG(info.st_mode))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", file->path);
     file->n_bytes = info.st_size;
@@ -45,7 +40,7 @@ weft_status wefti_append_init(weft_ctx *ctx, const char *path, bool fresh, bool 
     if (*exists)
         status = WEFT_ERR_FILE;
     else if (out->fd < 0)
-        status = fail_errno(ctx, "open", path, errno);
+        status = wefti_fail_errno(ctx, "open", path);
     else
         status = check_regular(ctx, out);
     if (status == WEFT_OK) return WEFT_OK;
@@ -127,16 +122,18 @@ weft_status wefti_append_write(weft_ctx *ctx, wefti_append *file, const void *by
     if (file->refused) error = is_due(file) ? catch_up(ctx, file) : EAGAIN;
     if (error == 0) error = write_piece(file, bytes, n_bytes);
     if (error == 0) return WEFT_OK;
-    if (file->room == 0) return fail_errno(ctx, "write", file->path, error);
+    errno = error;
+    if (file->room == 0) return wefti_fail_errno(ctx, "write", file->path);
     put_aside(ctx, file, bytes, n_bytes, error);
     return WEFT_OK;
 }
 
 weft_status wefti_append_sync(weft_ctx *ctx, wefti_append *file) {
     int error = file->refused ? catch_up(ctx, file) : 0;
-    if (error != 0) return fail_errno(ctx, "write", file->path, error);
+    errno = error;
+    if (error != 0) return wefti_fail_errno(ctx, "write", file->path);
     if (fsync(file->fd) == 0) return WEFT_OK;
-    return fail_errno(ctx, "sync", file->path, errno);
+    return wefti_fail_errno(ctx, "sync", file->path);
 }
 
 weft_status wefti_append_fini(weft_ctx *ctx, wefti_append *file) {
@@ -148,7 +145,7 @@ weft_status wefti_append_fini(weft_ctx *ctx, wefti_append *file) {
     else
         status = wefti_append_sync(ctx, file);
     if (close(file->fd) != 0 && status == WEFT_OK)
-        status = fail_errno(ctx, "close", file->path, errno);
+        status = wefti_fail_errno(ctx, "close", file->path);
     wefti_buffer_fini(ctx, &file->waiting);
     wefti_free(ctx, file->path);
     *file = (wefti_append){.fd = -1};

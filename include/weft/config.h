@@ -237,10 +237,10 @@ WEFT_API weft_status weft_config_load(weft_ctx *ctx, weft_config *config,
 WEFT_API weft_status weft_config_set(weft_ctx *ctx, weft_config *config,
                                      const char *assignment) WEFT_CHECKED;
 
-/* Sets every key whose name begins with `prefix`, such as "mixer.", back to its default. Needed
+/* Sets one key ("model.init") or all keys of a section ("mixer.") back to the default. Needed
  * before another kind is chosen than the one whose keys were set. */
 WEFT_API weft_status weft_config_reset(weft_ctx *ctx, weft_config *config,
-                                       const char *prefix) WEFT_CHECKED;
+                                       const char *name) WEFT_CHECKED;
 
 /* Applies the preset named by `method` below the explicitly set values, then checks the keys
  * against each other. A key is rejected if it was set but the chosen kinds do not read it; a

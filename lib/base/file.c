@@ -16,7 +16,7 @@
 
 #include "base/memory.h"
 
-static weft_status fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
+weft_status wefti_fail_errno(weft_ctx *ctx, const char *verb, const char *path) {
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not %s %s: %s", verb, path,
                          strerror(errno));
 }
@@ -27,7 +27,7 @@ static weft_status read_all(weft_ctx *ctx, int fd, const char *path, char *data,
     while (done < n) {
         ssize_t got = read(fd, data + done, (size_t)(n - done));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail_errno(ctx, "read", path);
+        if (got < 0) return wefti_fail_errno(ctx, "read", path);
         if (got == 0)
             return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s shrank while it was read", path);
         done += got;
@@ -46,11 +46,11 @@ weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes,
     *data = NULL;
     *n_bytes = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block us */
-    if (fd < 0) return fail_errno(ctx, "open", path);
+    if (fd < 0) return wefti_fail_errno(ctx, "open", path);
     struct stat info;
     weft_status status = WEFT_OK;
     if (fstat(fd, &info) != 0)
-        status = fail_errno(ctx, "stat", path);
+        status = wefti_fail_errno(ctx, "stat", path);
     else if (!S_ISREG(info.st_mode))
         status = weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", path);
     else if (info.st_size > max_bytes)
@@ -76,7 +76,7 @@ weft_status wefti_file_pwrite(weft_ctx *ctx, int fd, const char *path, const voi
     while (n_bytes > 0) {
         ssize_t put = pwrite(fd, bytes, (size_t)n_bytes, offset);
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return fail_errno(ctx, "write", path);
+        if (put < 0) return wefti_fail_errno(ctx, "write", path);
         bytes += put;
         offset += put;
         n_bytes -= put;
@@ -94,12 +94,13 @@ weft_status wefti_file_sync_parent(weft_ctx *ctx, const char *path) {
     else
         slash[slash == parent] = '\0';
     int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return fail_errno(ctx, "open", parent);
+    if (fd < 0) return wefti_fail_errno(ctx, "open", parent);
     int error = fsync(fd) == 0 ? 0 : errno;
     close(fd);
     errno = error;
     /* EINVAL: the file system cannot sync folders */
-    return error == 0 || error == EINVAL ? WEFT_OK : fail_errno(ctx, "sync", parent);
+    return error == 0 || error == EINVAL ? WEFT_OK
+                                         : wefti_fail_errno(ctx, "sync", parent);
 }
 
 /* Whether the path is a device or a pipe (/dev/null, /dev/full). Those are written to
@@ -112,14 +113,15 @@ static bool is_special(const char *path) {
 static weft_status write_special(weft_ctx *ctx, const char *path, const char *bytes,
                                  int64_t n_bytes) {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return fail_errno(ctx, "open", path);
+    if (fd < 0) return wefti_fail_errno(ctx, "open", path);
     weft_status status = WEFT_OK;
     while (n_bytes > 0 && status == WEFT_OK) {
         ssize_t put = write(fd, bytes, (size_t)n_bytes);
-        if (put < 0 && errno != EINTR) status = fail_errno(ctx, "write", path);
+        if (put < 0 && errno != EINTR) status = wefti_fail_errno(ctx, "write", path);
         if (put > 0) bytes += put, n_bytes -= put;
     }
-    if (close(fd) != 0 && status == WEFT_OK) status = fail_errno(ctx, "write", path);
+    if (close(fd) != 0 && status == WEFT_OK)
+        status = wefti_fail_errno(ctx, "write", path);
     return status;
 }
 
@@ -131,12 +133,14 @@ weft_status wefti_file_write(weft_ctx *ctx, const char *path, const void *data,
         (int)sizeof aside)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", path);
     int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return fail_errno(ctx, "create", path);
+    if (fd < 0) return wefti_fail_errno(ctx, "create", path);
     weft_status status = wefti_file_pwrite(ctx, fd, path, data, n_bytes, 0);
-    if (status == WEFT_OK && fsync(fd) != 0) status = fail_errno(ctx, "write", path);
-    if (close(fd) != 0 && status == WEFT_OK) status = fail_errno(ctx, "write", path);
+    if (status == WEFT_OK && fsync(fd) != 0)
+        status = wefti_fail_errno(ctx, "write", path);
+    if (close(fd) != 0 && status == WEFT_OK)
+        status = wefti_fail_errno(ctx, "write", path);
     if (status == WEFT_OK && rename(aside, path) != 0)
-        status = fail_errno(ctx, "write", path);
+        status = wefti_fail_errno(ctx, "write", path);
     if (status != WEFT_OK) {
         unlink(aside);
         return status;
@@ -153,12 +157,12 @@ weft_status wefti_file_mkdirs(weft_ctx *ctx, const char *path) {
         char kept = *p;
         *p = '\0';
         if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return fail_errno(ctx, "create", part);
+            return wefti_fail_errno(ctx, "create", part);
         if (!kept) break;
         *p = kept;
     }
     struct stat info;
-    if (stat(path, &info) != 0) return fail_errno(ctx, "stat", path);
+    if (stat(path, &info) != 0) return wefti_fail_errno(ctx, "stat", path);
     if (!S_ISDIR(info.st_mode))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE,
                              "%s is there already and is not a folder", path);
@@ -177,6 +181,6 @@ weft_status wefti_file_remove_tree(weft_ctx *ctx, const char *path) {
     struct stat info;
     if (lstat(path, &info) != 0 && errno == ENOENT) return WEFT_OK;
     if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
-        return fail_errno(ctx, "remove", path);
+        return wefti_fail_errno(ctx, "remove", path);
     return WEFT_OK;
 }

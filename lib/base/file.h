@@ -5,6 +5,9 @@
 
 #include <weft/ctx.h>
 
+/* Fails with "could not <verb> <path>: " and what the system says of errno. */
+weft_status wefti_fail_errno(weft_ctx *ctx, const char *verb, const char *path);
+
 /* path <- "folder/name". */
 weft_status wefti_file_path(weft_ctx *ctx, const char *folder, const char *name,
                             char path[PATH_MAX]) WEFT_CHECKED;

@@ -237,11 +237,18 @@ weft_status wefti_config_suggest_list(weft_ctx *ctx, weft_config *config,
                                &origin, &typed);
 }
 
-weft_status weft_config_reset(weft_ctx *ctx, weft_config *values, const char *prefix) {
-    for (const weft_config_key *key = wefti_config_keys; key->name; key++)
-        if (strncmp(key->name, prefix, strlen(prefix)) == 0)
-            WEFT_TRY(wefti_config_reset(ctx, wefti_config_of(values), key));
-    return WEFT_OK;
+weft_status weft_config_reset(weft_ctx *ctx, weft_config *values, const char *name) {
+    size_t n = strlen(name);
+    bool section = n > 0 && name[n - 1] == '.', found = false;
+    for (const weft_config_key *key = wefti_config_keys; key->name; key++) {
+        if (section ? strncmp(key->name, name, n) != 0 : !wefti_is(key->name, name))
+            continue;
+        WEFT_TRY(wefti_config_reset(ctx, wefti_config_of(values), key));
+        found = true;
+    }
+    if (found) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s is neither a key nor a section with its point", name);
 }
 
 weft_status wefti_config_undecided(weft_ctx *ctx, weft_config *config) {

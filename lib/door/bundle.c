@@ -18,24 +18,13 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/text.h"
+#include "config/schema.h"
 #include "net/tls.h"
 
 static const char *const kinds[WEFTI_BUNDLE_KINDS] = {
     "data.path", "data.validation_path", "data.tokenizer", "model.init", "adapter.init"};
 static const int lists = 2; /* the first kinds have several items */
-
-/* Of this machine alone, or given in another way. */
-static const char *const own_keys[] = {"data.path",
-                                       "data.validation_path",
-                                       "run.folder",
-                                       "run.prometheus",
-                                       "mesh.key",
-                                       "mesh.cert",
-                                       "mesh.ca",
-                                       "mesh.nodes",
-                                       "mesh.ranks_per_node",
-                                       "mesh.threads",
-                                       "mesh.memory_limit"};
 
 /* The i-th value of a kind, or NULL past the last. */
 static const char *value_of(const weft_config *c, int kind, int i) {
@@ -88,9 +77,7 @@ static weft_status add_folder(weft_ctx *ctx, wefti_bundle *p, wefti_bundle_file 
                               const char *folder) {
     DIR *all = opendir(folder);
     weft_status status = WEFT_OK;
-    if (!all)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", folder,
-                             strerror(errno));
+    if (!all) return wefti_fail_errno(ctx, "open", folder);
     file.folder = true;
     for (struct dirent *one; status == WEFT_OK && (one = readdir(all));) {
         char path[PATH_MAX];
@@ -118,11 +105,19 @@ static weft_status add_item(weft_ctx *ctx, wefti_bundle *p, wefti_bundle_file fi
     return WEFT_OK;
 }
 
+/* Of one machine alone, or given in another way. */
+static bool stays_here(const char *key) {
+    for (int kind = lists; kind < WEFTI_BUNDLE_KINDS; kind++)
+        if (wefti_is(key, kinds[kind])) return false;
+    return wefti_config_key_is_own(key) || wefti_is(key, "mesh.nodes") ||
+           wefti_is(key, "mesh.ranks_per_node");
+}
+
 static weft_status config_text(weft_ctx *ctx, const wefti_bundle *p, weft_config *copy,
                                char **out) {
     const char *text;
-    for (size_t i = 0; i < sizeof own_keys / sizeof own_keys[0]; i++)
-        WEFT_TRY(weft_config_reset(ctx, copy, own_keys[i]));
+    for (const weft_config_key *key = wefti_config_keys; key->name; key++)
+        if (stays_here(key->name)) WEFT_TRY(weft_config_reset(ctx, copy, key->name));
     for (int64_t i = 0; i < p->n_files; i++) {
         char assignment[64];
         int kind = p->files[i].kind;

@@ -178,6 +178,19 @@ static void rate_without_a_text_is_the_default(void **state) {
     assert_true(f->c->optimizer.lr == 6e-4);
 }
 
+static void one_key_or_a_section_goes_back_to_its_default(void **state) {
+    fixture *f = *state;
+    assert_ok(f, weft_config_set(f->ctx, f->c, "model.init=here"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "model.init_std=0.5"));
+    assert_ok(f, weft_config_reset(f->ctx, f->c, "model.init"));
+    assert_string_equal(f->c->model.init, "");
+    assert_true(f->c->model.init_std == 0.5);
+    assert_ok(f, weft_config_reset(f->ctx, f->c, "model."));
+    assert_true(f->c->model.init_std != 0.5);
+    assert_int_equal(weft_config_reset(f->ctx, f->c, "model.ini"), WEFT_ERR_CONFIG);
+    assert_int_equal(weft_config_reset(f->ctx, f->c, ""), WEFT_ERR_CONFIG);
+}
+
 static void failed_override_changes_nothing(void **state) {
     fixture *f = *state;
     assert_ok(f, weft_config_set(f->ctx, f->c, "data.weights=1,2"));
@@ -301,6 +314,7 @@ int main(void) {
         TEST(rate_that_is_named_stays),
         TEST(rate_from_a_checkpoint_is_no_higher_than_at_full_width),
         TEST(rate_without_a_text_is_the_default),
+        TEST(one_key_or_a_section_goes_back_to_its_default),
         TEST(failed_override_changes_nothing),
         TEST(values_carry_units),
         TEST(every_word_for_a_truth_value_is_understood),
