@@ -301,8 +301,10 @@ static uint64_t counted_by_views(const world *w, int64_t t, int part) {
     return mask;
 }
 
+/* Who enters has nothing, even if it was in a view before, and left out before it heard so. */
 static int64_t message_of(const world *w, int i, int64_t t, int part, int64_t *residual) {
     const view_record *r = &w->views[w->steps[t].view];
+    if (r->node_first[i] == t) *residual = 0;
     int64_t signal = *residual + row_gradient(t, i, r->n_nodes, part);
     *residual = signal - code(signal);
     return code(signal);

@@ -286,7 +286,8 @@ static void do_told(void *argument) {
     const told *t = argument;
     int a = (int)t->seconds[0], b = (int)t->seconds[1];
     const char *what = t->what;
-    if (a < 1 || a > MAX_HOSTS || b < 0 || b > MAX_HOSTS) {
+    bool two = !strcmp(what, "reset") || !strcmp(what, "refuse") || !strcmp(what, "cut");
+    if (a < 1 || a > MAX_HOSTS || (two && (b < 1 || b > MAX_HOSTS))) {
         fail_world("%s of machine %d", what, a);
         return;
     }

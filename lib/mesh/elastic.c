@@ -62,6 +62,7 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->given_s));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->left_s));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->replaced_at));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->turn));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->reason, what, &e->reason));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->ended));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->was_wrong));
@@ -107,7 +108,7 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
                       e->order,        e->id,          e->fresh,        e->was,
                       e->given_s,      e->spoke,       e->ended,        e->missed,
                       e->left_s,       e->replaced_at, e->was_departed, e->notice,
-                      e->heard_notice, e->was_wrong};
+                      e->heard_notice, e->was_wrong,   e->turn};
     wefti_member_destroy(e->member);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
@@ -452,6 +453,7 @@ void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
     wefti_elastic *e = mesh->elastic;
     e->closed_s[rank] = e->left_s[rank] = 0;
     e->replaced_at[rank] = false;
+    e->turn[rank] = 0;
     e->begun[rank] = -1;
     pthread_mutex_lock(&mesh->lock);
     begin_place(e, rank, id_at(rank, incarnation));

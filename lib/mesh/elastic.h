@@ -233,6 +233,7 @@ typedef struct wefti_elastic {
     double *closed_s;    /* [size] time at which a connection ended; 0: it has not, < 0:
                        reported to the machine */
     bool *replaced_at;   /* [size] a joiner has found its port free */
+    int *turn; /* [size] the port of its machine that is called next; 0: its own */
     wefti_member_state told_state; /* what wefti_elastic_tell_vitals last said */
     double *left_s;                /* [size] when its farewell was noticed; 0: none yet */
     int64_t *begun;    /* [size] step of the last piece reported to the machine */

@@ -12,7 +12,9 @@
  * A process that hears too few others (PAUSED) goes on inquiring. If one of them lives that
  * can not be heard because the connection has ended, one of the two has to come back as a
  * new process: the one whose view is older, and of equal views the higher-numbered, which leaves
- * its vote to the other one: where a third one is gone unseen, the two would be a majority. */
+ * its vote to the other one: where a third one is gone unseen, the two would be a majority.
+ * Where nobody is left that it knows, others may have come: it calls the other ports of their
+ * machines, too, and comes back if who answers is in a later view. */
 #include <math.h>
 
 #include "base/clock.h"
@@ -68,8 +70,14 @@ static void feed_record(weft_mesh *mesh, int rank, const wefti_member_record *re
     e->feed(mesh, &event);
 }
 
+/* Calls another port of a rank's machine from now on; 0: its own. */
+static void turn_to(weft_mesh *mesh, int rank, int k) {
+    weft_transport *t = mesh->transport;
+    if (t->ops->turn) mesh->elastic->turn[rank] = t->ops->turn(t, mesh->peer_of[rank], k);
+}
+
 /* Inquires at the place of a rank. [out] v->state NONE: nothing was said by the process
- * that this rank is. Returns false while there is no answer. */
+ * that this rank is; v->view: of who spoke. Returns false while there is no answer. */
 static bool inquire(weft_mesh *mesh, int rank, wefti_vitals *v) {
     wefti_elastic *e = mesh->elastic;
     weft_transport *t = mesh->transport;
@@ -89,6 +97,7 @@ static bool inquire(weft_mesh *mesh, int rank, wefti_vitals *v) {
 static void inquire_after(weft_mesh *mesh, int rank, double now_s) {
     wefti_elastic *e = mesh->elastic;
     wefti_vitals v;
+    if (e->turn[rank] > 0) turn_to(mesh, rank, 0);
     bool answered = inquire(mesh, rank, &v);
     bool late = now_s - e->closed_s[rank] > closed_patience_s;
     if (v.state == WEFTI_VITAL_ENDED)
@@ -157,13 +166,15 @@ static bool part_with_who_left(weft_mesh *mesh, double now_s) {
     return any;
 }
 
-/* Whether this process has to come back as a new one, since the other lives and neither can
- * hear the other any more. */
+/* Whether this process has to come back as a new one: the run has gone on without it, as one
+ * says that has come since, or was two views ahead when it ended (nobody is in a view and misses
+ * the one before); or the other one lives and neither can hear the other any more. */
 static bool yields_to(const weft_mesh *mesh, int rank, const wefti_vitals *v) {
     const wefti_elastic *e = mesh->elastic;
     const wefti_view *view = wefti_member_view(e->member);
     bool lives = v->state == WEFTI_VITAL_LIVES || v->state == WEFTI_VITAL_PAUSED;
-    if (!lives || !mesh->peers[rank].lost || v->view < view->number) return false;
+    if (!lives) return v->view > view->number + (v->state == WEFTI_VITAL_ENDED);
+    if (!mesh->peers[rank].lost || v->view < view->number) return false;
     return v->view > view->number ||
            wefti_view_find(view, e->id[rank]) < wefti_member_number(e->member);
 }
@@ -177,12 +188,16 @@ static bool call_the_silent(weft_mesh *mesh) {
         if (r == mesh->rank || !is_member(e, r) || e->closed_s[r] > 0 ||
             !wefti_member_suspects(e->member, e->id[r]) || !inquire(mesh, r, &v))
             continue;
+        bool lives = v.state == WEFTI_VITAL_LIVES || v.state == WEFTI_VITAL_PAUSED;
+        if (yields_to(mesh, r, &v)) {
+            wefti_member_event yield = {.kind = WEFTI_EVENT_YIELD};
+            if (lives) yield.peer = e->id[r];
+            e->feed(mesh, &yield);
+            return true;
+        }
         if (v.state == WEFTI_VITAL_ENDED) feed_record(mesh, r, &v.record);
         if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return true;
-        if (!yields_to(mesh, r, &v)) continue;
-        const wefti_member_event yield = {.kind = WEFTI_EVENT_YIELD, .peer = e->id[r]};
-        e->feed(mesh, &yield);
-        return true;
+        if (!lives) turn_to(mesh, r, e->turn[r] + 1);
     }
     return true;
 }

@@ -17,8 +17,12 @@
 enum { LEAST_BYTES = 32 << 10, SLICE_MS = 200 };
 
 wefti_connection wefti_connection_of(int fd) {
-    return (wefti_connection){
+    wefti_connection s = {
         .fd = fd, .readable = true, .writable = true, .unread = true, .least = 1};
+    socklen_t size = sizeof s.peer;
+    if (fd >= 0 && getpeername(fd, (struct sockaddr *)&s.peer, &size) != 0)
+        s.peer.ss_family = AF_UNSPEC;
+    return s;
 }
 
 void wefti_connection_ready(wefti_connection *s, unsigned events) {

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <weft/ctx.h>
@@ -24,6 +25,7 @@ typedef struct wefti_connection {
     int least;      /* bytes that wake the sleeping thread (SO_RCVLOWAT) */
     const weft_ctx
         *stop; /* borrowed: a wait ends when it is told to (base/stop.h); or NULL */
+    struct sockaddr_storage peer; /* where the other end was at the beginning */
 } wefti_connection;
 
 /* Takes over fd. */

@@ -440,6 +440,7 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
         .wake = tcp_wake,
         .keep = wefti_tcp_keep,
         .inquire = wefti_tcp_inquire,
+        .turn = wefti_tcp_turn,
         .hang_up = wefti_tcp_hang_up,
         .rate = tcp_rate,
         .where = wefti_tcp_where,
@@ -485,6 +486,7 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
     tcp_transport *t;
     WEFT_TRY(create(ctx, &t));
     t->head.rank = place->rank;
+    t->door = place->port;
     t->head.founders = place->spare > 0 ? place->size : 0;
     return end_opening(t, begin(ctx, place, security, taken, t), out);
 }
@@ -522,6 +524,7 @@ weft_status wefti_tcp_enter(weft_ctx *ctx, const wefti_tcp_place *place,
     wefti_late_card card;
     *out = NULL;
     WEFT_TRY(create(ctx, &t));
+    t->door = place->doors[0].port;
     weft_status status = wefti_tls_context_create(ctx, security, &t->tls);
     if (status == WEFT_OK)
         status = wefti_late_enter(ctx, place, t->tls, &streams, &table, &card,

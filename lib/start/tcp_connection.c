@@ -14,20 +14,14 @@
 #include "net/dial.h"
 #include "start/tcpstate.h"
 
-/* The peer's address with the port that it listens at. */
-static void note_address(connection *c, const unsigned char *card) {
-    socklen_t size = sizeof c->address;
+void wefti_tcp_set_port(connection *c, int port) {
     union {
         struct sockaddr_storage *any;
         struct sockaddr_in *v4;
         struct sockaddr_in6 *v6;
     } a = {.any = &c->address};
-    c->call = -1;
-    if (getpeername(c->stream.fd, (struct sockaddr *)&c->address, &size) != 0)
-        c->address.ss_family = AF_UNSPEC;
-    uint16_t port = htons((uint16_t)wefti_card_port(card));
-    if (c->address.ss_family == AF_INET) a.v4->sin_port = port;
-    if (c->address.ss_family == AF_INET6) a.v6->sin6_port = port;
+    if (c->address.ss_family == AF_INET) a.v4->sin_port = htons((uint16_t)port);
+    if (c->address.ss_family == AF_INET6) a.v6->sin6_port = htons((uint16_t)port);
 }
 
 bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c) {
@@ -42,11 +36,12 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
     if (c->call >= 0) close(c->call);
     for (; c->first; c->first = c->first->next) c->first->n_sent = c->first->n_bytes;
     *c = (connection){.stream = stream, .call = -1, .told = stream.fd < 0};
+    c->address = stream.peer; /* also of a connection that has ended before it began */
+    wefti_tcp_set_port(c, wefti_card_port(t->cards + (size_t)p * WEFTI_CARD_BYTES));
     if (stream.fd < 0) return;
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     c->unsent = unsent;
-    note_address(c, t->cards + (size_t)p * WEFTI_CARD_BYTES);
 }
 
 bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size) {

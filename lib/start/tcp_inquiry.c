@@ -4,6 +4,8 @@
  *     connect, end the sending side  --->  its thread, or after its death its guard
  *                                    <---  the bytes that it has kept, and the end
  *
+ * Who has come there since may listen at another port (turn).
+ *
  * An inquiry that the host does not answer is abandoned after a second: the kernel would
  * retry it at longer and longer intervals, and the host may answer a new one by then. */
 #define _GNU_SOURCE
@@ -75,6 +77,16 @@ int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size) {
     }
     bool late = wefti_now_s() - c->call_s > call_patience_s;
     return late ? end_call(c, c->called ? 0 : PENDING) : PENDING;
+}
+
+int wefti_tcp_turn(weft_transport *head, int peer, int k) {
+    tcp_transport *t = (tcp_transport *)head;
+    connection *c = &t->peers[peer];
+    if (k > WEFTI_TCP_PORTS || t->door + k - 1 > 0xffff) k = 0;
+    const unsigned char *card = t->cards + (size_t)peer * WEFTI_CARD_BYTES;
+    wefti_tcp_set_port(c, k > 0 ? t->door + k - 1 : wefti_card_port(card));
+    if (c->call >= 0) (void)end_call(c, PENDING);
+    return k;
 }
 
 void wefti_tcp_hang_up(weft_transport *head, int peer) {

@@ -50,6 +50,7 @@ typedef struct tcp_transport {
     const char **hosts;   /* [size] into cards */
     int epoll, wakeup;    /* wakeup: an eventfd */
     int next;             /* peer that probe looks at first */
+    int door;             /* the first port that processes of this run listen at */
     int listener;         /* accepts calls, which shows that this process lives */
     bool called;          /* there is a new call, or a caller's socket is ready */
     double heard_s;       /* when callers were last served */
@@ -70,6 +71,9 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream);
 /* Registers a socket with epoll (op: EPOLL_CTL_ADD, or _MOD if it is registered already). */
 bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c);
 
+/* The address at which a peer is called gets this port. */
+void wefti_tcp_set_port(connection *c, int port);
+
 /* Where a peer listens (weft_transport_ops.where). */
 bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size);
 
@@ -77,11 +81,12 @@ bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size);
 int wefti_tcp_ask(weft_transport *head, const char *host, int port, const void *bytes,
                   int n_bytes, double seconds);
 
-/* --- tcp_inquiry.c (weft_transport_ops.keep, .inquire, .hang_up) --- */
+/* --- tcp_inquiry.c (weft_transport_ops.keep, .inquire, .turn, .hang_up) --- */
 
 void wefti_tcp_keep(weft_transport *head, const void *now, const void *after, int n_bytes,
                     int n_askers);
 int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size);
+int wefti_tcp_turn(weft_transport *head, int peer, int k);
 void wefti_tcp_hang_up(weft_transport *head, int peer);
 
 /* --- seats.c --- */

@@ -131,6 +131,10 @@ typedef struct weft_transport_ops {
     int (*inquire)(weft_transport *t, int peer, void *bytes, int size);
     /* NULL as `keep`. Ends the connection to a peer, which probe then reports as closed. */
     void (*hang_up)(weft_transport *t, int peer);
+    /* May be NULL. Where the next inquiries at a peer go: 0: where it listens; k: to the k-th port
+     * of those that processes of a run listen at, on its machine: another one may have come there.
+     * Returns k, or 0 if there are fewer. */
+    int (*turn)(weft_transport *t, int peer, int k);
 } weft_transport_ops;
 
 struct weft_transport {
