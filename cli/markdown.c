@@ -29,50 +29,86 @@ static const char *const rules =
     "unknown "
     "key, a wrong unit, anchors, aliases, tags and a second document are errors that "
     "name the "
-    "line. `weft config run.yaml --origins` shows every value and where it came from.";
-
-/* Prints text for a table cell. */
-static void put_cell(FILE *out, const char *text) {
-    fputs(" ", out);
-    for (; *text; text++) {
-        if (*text == '|') fputc('\\', out);
-        fputc(*text, out);
-    }
-    fputs(" |", out);
-}
-
-static void put_key(FILE *out, const weft_config_key *key) {
-    char values[300], code[120];
-    snprintf(code, sizeof code, "`%s`", key->name);
-    fputs("|", out);
-    put_cell(out, code);
-    snprintf(code, sizeof code, key->fallback[0] ? "`%s`" : "%s", key->fallback);
-    put_cell(out, code);
-    put_cell(out, weft_config_key_values(key, values, sizeof values));
-    put_cell(out, key->doc);
-    fputc('\n', out);
-}
-
-static void put_choices(FILE *out, const weft_config_key *key) {
-    fprintf(out, "\n`%s`:\n\n", key->name);
-    for (const weft_choice *c = key->choices; c->name; c++)
-        fprintf(out, "- `%s`: %s\n", c->name, c->doc);
-}
+    "line. `weft config run.yaml --origins` shows every value and where it came from. "
+    "Below, the default stands in brackets. Numbers are whole and not negative unless "
+    "it says otherwise.";
 
 static bool is_in(const weft_config_key *key, const char *section) {
     size_t n = strlen(section);
     return strncmp(key->name, section, n) == 0 && key->name[n] == '.';
 }
 
+static bool is_number(const weft_config_key *key) {
+    return key->type == WEFT_KEY_INT || key->type == WEFT_KEY_NUMBER ||
+           key->type == WEFT_KEY_NUMBERS;
+}
+
+/* Prints what the default does not show: unit, type, bounds. */
+static void put_values(FILE *out, const weft_config_key *key) {
+    if (key->unit[0]) fprintf(out, " %s", key->unit);
+    if (key->type == WEFT_KEY_NUMBER) fputs(", real", out);
+    if (key->type == WEFT_KEY_BYTES) fputs(", a size", out);
+    if (key->type == WEFT_KEY_LINK) fputs(" or RATE,LATENCY", out);
+    if (key->type == WEFT_KEY_TEXTS || key->type == WEFT_KEY_NUMBERS) fputs(" list", out);
+    if (key->type == WEFT_KEY_AUTO_BOOL) fputs(", true, false", out);
+    if (!is_number(key)) return;
+    bool has_max = key->max < WEFT_KEY_NO_LIMIT;
+    if (key->min != 0 && has_max)
+        fprintf(out, ", %.7g to %s%.7g", key->min, key->max_excluded ? "below " : "",
+                key->max);
+    else if (has_max)
+        fprintf(out, ", %s %.7g", key->max_excluded ? "below" : "at most", key->max);
+    else if (key->min != 0)
+        fprintf(out, ", at least %.7g", key->min);
+}
+
+/* The first key with these choices: where they are explained. */
+static const weft_config_key *first_with(const weft_choice *choices) {
+    const weft_config_key *key;
+    for (int i = 0; (key = weft_config_key_at(i)); i++)
+        if (key->choices == choices) return key;
+    return NULL;
+}
+
+static void put_choices(FILE *out, const weft_config_key *key) {
+    if (!key->choices) return;
+    const weft_config_key *first = first_with(key->choices);
+    if (first != key) {
+        fprintf(out, "  - as `%s`\n", first->name);
+        return;
+    }
+    for (const weft_choice *c = key->choices; c->name; c++)
+        fprintf(out, "  - `%s`: %s\n", c->name, c->doc);
+}
+
+static void put_key(FILE *out, const weft_config_key *key) {
+    fprintf(out, "- `%s` (", key->name);
+    fprintf(out, key->fallback[0] ? "`%s`" : "empty", key->fallback);
+    put_values(out, key);
+    fprintf(out, "): %s\n", key->doc);
+    put_choices(out, key);
+}
+
+/* A key of another section with the same name, default and meaning, or NULL. */
+static const weft_config_key *twin_of(const weft_config_key *key, const char *section) {
+    const char *tail = strchr(key->name, '.');
+    const weft_config_key *other;
+    for (int i = 0; tail && (other = weft_config_key_at(i)); i++)
+        if (is_in(other, section) && strcmp(strchr(other->name, '.'), tail) == 0)
+            return strcmp(other->doc, key->doc) == 0 &&
+                           strcmp(other->fallback, key->fallback) == 0
+                       ? other
+                       : NULL;
+    return NULL;
+}
+
 static void put_section(FILE *out, const char *section, const char *doc) {
     const weft_config_key *key;
-    fprintf(out,
-            "\n## %s\n\n%s\n\n| key | default | values | meaning |\n|---|---|---|---|\n",
-            section, doc);
+    const char *like = strcmp(section, "site_replicator") == 0 ? "replicator" : NULL;
+    fprintf(out, "\n## %s\n\n%s\n\n", section, doc);
     for (int i = 0; (key = weft_config_key_at(i)); i++)
-        if (is_in(key, section)) put_key(out, key);
-    for (int i = 0; (key = weft_config_key_at(i)); i++)
-        if (is_in(key, section) && key->choices) put_choices(out, key);
+        if (is_in(key, section) && !(like && twin_of(key, like))) put_key(out, key);
+    if (like) fprintf(out, "\nAll other keys are those of `%s`.\n", like);
 }
 
 static void put_methods(FILE *out) {
@@ -80,13 +116,13 @@ static void put_methods(FILE *out) {
     const weft_config_key *method = key_of("method");
     fputs("\n## method\n\nA method is a name for values of other keys. What you set "
           "yourself "
-          "goes over them.\n\n| method | meaning | sets |\n|---|---|---|\n",
+          "goes over them.\n\n",
           out);
     for (const weft_choice *c = method->choices; c->name; c++) {
-        fprintf(out, "| `%s` | %s | ", c->name, c->doc);
+        fprintf(out, "- `%s`: %s", c->name, c->doc);
         for (int j = 0; (name = weft_config_method_key(c->name, j, &value)); j++)
-            fprintf(out, "%s`%s=%s`", j > 0 ? ", " : "", name, value);
-        fputs(" |\n", out);
+            fprintf(out, "%s`%s=%s`", j > 0 ? ", " : "; ", name, value);
+        fputs("\n", out);
     }
 }
 
