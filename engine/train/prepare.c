@@ -23,6 +23,7 @@
 #include "checkpoint/folder.h"
 #include "config/layers.h"
 #include "data/source.h"
+#include "job/doubts.h"
 #include "kernels/rate.h"
 #include "train/adopt.h"
 #include "token/ids.h"
@@ -498,6 +499,7 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     WEFT_TRY(wefti_rundata_open(ctx, config, p));
     WEFT_TRY(wefti_alike_check(ctx, p));
     WEFT_TRY(wefti_decide(ctx, config, p));
+    if (wefti_bootstrap_leads(&p->bootstrap)) wefti_job_doubt(ctx, config);
     WEFT_TRY(make_plan(ctx, config, p));
     if (p->saved.step >= 0)
         WEFT_TRY(wefti_state_check(ctx, p->job, &p->saved, p->saved_path));

@@ -13,14 +13,13 @@
  *
  * A learning rate that nobody names falls with the model's width:
  *
- *     lr = rate * min(1, 115.2 / width)      rate: the row's, or else
- *                                            4e-3   adam, adamw, accum_adam, accum_adamw
- *                                            16e-3  muon
+ *     lr = rate * min(1, 115.2 / width)      rate: the row's, or 16e-3 of muon
+ *     lr = 5.6e-3 * min(1, 82.3 / width)     adam, adamw, accum_adam, accum_adamw
  *
  * From width 768 on Adam's is within a third of most rates published for the sizes of GPT-3
  * (arXiv 2005.14165, table 2.1; 6e-4 at 768). The rates and the fall were measured at
- * widths 96 and 224 (bench/results/methods-compared.md). Pretrained weights (model.init) should
- * change little: there the width counts as 768 at least.
+ * widths 96 and 224 (bench/results/methods-compared.md, equal-steps.md). Pretrained weights
+ * (model.init) should change little: there the width counts as 768 at least.
  *
  * The interval between outer steps is at most max(min(30, run.steps / 4), run.steps / 32): 30 is
  * what DiLoCo's scaling laws (arXiv 2503.09799) and MuLoCo (2505.23725) were measured with.
@@ -146,23 +145,27 @@ static const struct {
 /* Outer steps of a run, at least; fewer, if their interval is not longer than 30 steps. */
 enum { OUTER_STEPS = 32, FEW_OUTER_STEPS = 4, SHORT_INTERVAL = 30 };
 enum { FULL_WIDTH = 768 };
-static const double narrow_width = 115.2, adam_rate = 4e-3, muon_rate = 16e-3;
+static const double narrow_width = 115.2, muon_rate = 16e-3;
+static const double adam_width = 82.3, adam_rate = 5.6e-3;
 static const double momentum_fall = 1.15;
 
-/* The rate of a narrow model; 0: there is none. */
-static double narrow_rate(const weft_config *c) {
+/* The rate of a narrow model, and the width up to which it is so; 0: there is none. */
+static double narrow_rate(const weft_config *c, double *up_to) {
     const char *name, *value;
+    *up_to = narrow_width;
     for (int j = 0; (name = weft_config_method_key(c->method, j, &value)); j++)
         if (wefti_is(name, "optimizer.lr")) return strtod(value, NULL);
     if (wefti_is(c->optimizer.kind, "sgd")) return 0; /* the direction's scale decides */
-    return wefti_is(c->optimizer.kind, "muon") ? muon_rate : adam_rate;
+    if (wefti_is(c->optimizer.kind, "muon")) return muon_rate;
+    *up_to = adam_width;
+    return adam_rate;
 }
 
 const char *wefti_method_rate(const weft_config *c, char *out, size_t out_size) {
-    double width = (double)c->model.width, rate = narrow_rate(c);
+    double width = (double)c->model.width, up_to, rate = narrow_rate(c, &up_to);
     if (c->model.init[0] && width < FULL_WIDTH) width = FULL_WIDTH;
     if (rate == 0) return NULL;
-    snprintf(out, out_size, "%.2g", rate * fmin(1, narrow_width / width));
+    snprintf(out, out_size, "%.2g", rate * fmin(1, up_to / width));
     return out;
 }
 

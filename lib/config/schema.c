@@ -519,7 +519,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(optimizer.kind), CHOICE, "", "adamw", ONE_OF(optimizers),
      "how the agreed direction changes the parameters"},
     {AT(optimizer.lr), NUMBER, "", "6e-4", WITHIN(0, 1000),
-     "peak rate; unset: the method's or 4e-3 (muon 16e-3) * min(1, 115.2/width)"},
+     "peak rate; unset: by method and width, adamw 5.6e-3 * min(1, 82.3/width)"},
     {AT(optimizer.beta1), NUMBER, "", "0.9", BELOW(0, 1),
      "all but sgd: decay of the first moment"},
     {AT(optimizer.beta2), NUMBER, "", "0.95", BELOW(0, 1),

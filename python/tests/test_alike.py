@@ -147,7 +147,7 @@ def coming(make):
      "optimizer.lr is 0.002 here and 0.001 in the run"),
     (lambda model, _: weft.Optimizer(model, torch.optim.AdamW(model.parameters(), lr=1e-3),
                                      method="ddp", between="ranks"),
-     "optimizer.lr is 0.004 here and 0.001 in the run")], ids=["rate", "inside"])
+     "optimizer.lr is 0.0056 here and 0.001 in the run")], ids=["rate", "inside"])
 def test_who_comes_is_told_what_differs(make, sentence):
     port, door, over = free_port(), free_port(), fork.Event()
     env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}

@@ -68,7 +68,7 @@ prints "  steps: 1000                     # length of the run in optimizer steps
 "$weft" config run.yaml >resolved.yaml
 "$weft" config resolved.yaml >again.yaml
 same resolved.yaml again.yaml
-prints "$(printf 'optimizer.lr\t6e-4\ta number from 0 to 1000\tpeak rate; unset: the method'\''s or 4e-3 (muon 16e-3) * min(1, 115.2/width)')" \
+prints "$(printf 'optimizer.lr\t6e-4\ta number from 0 to 1000\tpeak rate; unset: by method and width, adamw 5.6e-3 * min(1, 82.3/width)')" \
     "$weft" config --keys
 
 refuses "could not open nowhere.yaml: No such file or directory" "$weft" config nowhere.yaml

@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "config/schema.h"
+#include "job/doubts.h"
 
 static weft_ctx *ctx;
 static char warning[256];
@@ -162,6 +163,32 @@ static void the_text_of_a_configuration_is_taken(void **state) {
     }
 }
 
+/* What is doubted when a run begins; NULL: nothing. */
+static void doubted(const char *words, const char *sentence) {
+    weft_config *config = make(NULL, words);
+    warning[0] = '\0';
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    weft_ctx_set_sink(ctx, keep_warning, NULL);
+    wefti_job_doubt(ctx, config);
+    weft_ctx_set_sink(ctx, NULL, NULL);
+    if (strncmp(warning, sentence, strlen(sentence)) != 0 || (!*sentence && *warning))
+        fail_msg("%s: '%s'", words, warning);
+    weft_config_destroy(ctx, config);
+}
+
+static void a_rate_of_another_method_is_doubted(void **state) {
+    doubted("method=muloco model.width=96 data.path=a.txt optimizer.lr=1e-3",
+            "optimizer.lr is 0.001, 1/16 of the rate of method muloco with muon for a "
+            "model of this width: 0.016, which is taken where optimizer.lr is left out");
+    doubted("method=hsdp model.width=768 data.path=a.txt optimizer.lr=6e-3",
+            "optimizer.lr is 0.006, 10 times the rate of method hsdp with adamw");
+    doubted("method=hsdp model.width=768 data.path=a.txt optimizer.lr=2.4e-3", "");
+    doubted("method=hsdp model.width=768 data.path=a.txt optimizer.lr=1.5e-4", "");
+    doubted("method=hsdp model.width=768 data.path=a.txt", "");
+    doubted("optimizer.kind=sgd optimizer.lr=1", "");
+    doubted("method=muloco optimizer.lr=0", "");
+}
+
 /* A preset that set a key which its kinds do not read would lose it without a word. */
 static void presets_set_only_what_is_read(void **state) {
     for (const weft_choice *m = wefti_methods; m->name; m++) {
@@ -244,6 +271,7 @@ int main(void) {
         TEST(an_optimizer_of_a_group_reads_its_keys),
         TEST(a_file_may_hold_defaults_and_a_wrong_line_is_named),
         TEST(the_text_of_a_configuration_is_taken),
+        TEST(a_rate_of_another_method_is_doubted),
         TEST(presets_set_only_what_is_read),
         TEST(a_section_is_reset_before_another_kind_is_chosen),
         TEST(a_methods_interval_fits_the_run),
