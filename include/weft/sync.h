@@ -188,7 +188,7 @@ WEFT_API weft_status weft_sync_shape_of_offer(weft_sync *sync, int i,
  * each chunk (NULL if the tensor is sent whole). Both arrays are borrowed until the step is
  * agreed. `values` then holds what the other ranks decode, which differs from what was offered
  * if replicator.values is not f32; the caller subtracts these decoded values from its momentum.
- * Not collective. */
+ * Values that are not finite are WEFT_ERR_NUMERIC, and not sent. Not collective. */
 WEFT_API weft_status weft_sync_offer(weft_sync *sync, int i, int32_t *places,
                                      float *values) WEFT_CHECKED;
 
@@ -243,9 +243,9 @@ typedef struct weft_sync_parcel {
         *bytes; /* incoming: borrowed until the next step opens, or until weft_sync_mix */
 } weft_sync_parcel;
 
-/* Before weft_sync_begin, with setup.outside, without setup.elastic and setup.skips. Not
- * collective, but all ranks may do as they like: the others do not see a difference. [out]
- * *partners: of how many partners choco keeps states, told.K and heard.K of partner number
+/* Before weft_sync_begin, with setup.outside, without setup.skips, where weft_sync_goes_on is
+ * false. Not collective, but all ranks may do as they like: the others do not see a difference.
+ * [out] *partners: of how many partners choco keeps states, told.K and heard.K of partner number
  * *partners - 1 - K; else 0. */
 WEFT_API weft_status weft_sync_hold_mixer(weft_sync *sync, int *partners) WEFT_CHECKED;
 

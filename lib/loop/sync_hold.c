@@ -9,14 +9,15 @@
 
 weft_status weft_sync_hold_mixer(weft_sync *s, int *partners) {
     *partners = s->job->mixer_config.partners;
-    if (s->begun || !s->setup.outside || s->setup.elastic || s->setup.skips)
+    if (s->begun || !s->setup.outside || s->elastic || s->setup.skips)
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
             "weft_sync_hold_mixer %s; expected it before weft_sync_begin, with "
-            "an optimizer of the program's, and without elastic and skips",
+            "an optimizer of the program's, where lost processes end the run, without "
+            "skips",
             s->begun            ? "comes after weft_sync_begin"
             : !s->setup.outside ? "is called with weft's optimizer"
-            : s->setup.elastic  ? "is called with setup.elastic"
+            : s->elastic        ? "is called where the run goes on without lost processes"
                                 : "is called with setup.skips");
     wefti_rank *r = s->rank;
     const wefti_arrangement *a = r->arrangement;
