@@ -79,26 +79,22 @@ def made(model):
     if name == "muon":
         found = MuonAndAdamW(model)
         return found, found
-    import weft_sync.device
-    import weft_sync.device_mix
     import weft_sync.torch as weft
     common = dict(between="ranks")
     kind, _, inner = name.partition("/")
     # flexdemo: along signs; flexdemo/adam, flexdemo/muon: what is agreed on is the gradient of an optimizer
     if kind in ("flexdemo", "random", "topk"):
         if inner == "":
-            found = weft_sync.device.DeviceOptimizer(model, method=kind, lr=RATE, weight_decay=0.1, keys=keys, **common)
+            found = weft.Optimizer(model, method=kind, lr=RATE, weight_decay=0.1, keys=keys, **common)
             return found, found
         inside = {"adam": lambda: adamw(model.parameters()),
                   "rms": lambda: adamw(model.parameters(), (0.0, 0.95)),
                   "muon": lambda: MuonAndAdamW(model),
                   "muon0": lambda: MuonAndAdamW(model, momentum=0.0, nesterov=False),
                   "sgd": lambda: torch.optim.SGD(model.parameters(), lr=RATE, weight_decay=0.1)}[inner]()
-        return weft_sync.device.DeviceOptimizer(model, inside, method=kind,
-                                                keys={"replicator.sign": False, **keys}, **common), inside
+        return weft.Optimizer(model, inside, method=kind, keys={"replicator.sign": False, **keys}, **common), inside
     found = MuonAndAdamW(model) if inner == "muon" else adamw(model.parameters())
-    cls = weft_sync.device_mix.DeviceMix if "mixer.values" in keys else weft.Mix
-    mix = cls(model, found, method=kind, keys={"run.steps": STEPS, **keys} if kind != "dadam" else keys, **common)
+    mix = weft.Mix(model, found, method=kind, keys={"run.steps": STEPS, **keys} if kind != "dadam" else keys, **common)
     found.weft_mix = mix
     return found, found
 

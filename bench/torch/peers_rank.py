@@ -152,12 +152,10 @@ def weft(model, method, **keys):
                                             optimizer_clip=0, **keys)
 
 
-def weft_around(model, method, there=False, **keys):
+def weft_around(model, method, **keys):
     """Around torch's AdamW: what it steps along is agreed."""
-    import weft_sync.device
     import weft_sync.torch
-    kind = weft_sync.device.DeviceOptimizer if there else weft_sync.torch.Optimizer
-    return model, kind(model, adamw(model), method=method, between="ranks", **keys)
+    return model, weft_sync.torch.Optimizer(model, adamw(model), method=method, between="ranks", **keys)
 
 
 class _Mixed:
@@ -167,17 +165,10 @@ class _Mixed:
         self.mix, self.step, self.zero_grad = mix, inner.step, inner.zero_grad
 
 
-def weft_mix(model, method, there=False, **keys):
-    import weft_sync.device_mix
+def weft_mix(model, method, **keys):
     import weft_sync.torch
-    kind = weft_sync.device_mix.DeviceMix if there else weft_sync.torch.Mix
     inner = adamw(model)
-    return model, _Mixed(inner, kind(model, inner, method=method, between="ranks", **keys))
-
-
-def weft_signs_there(model, **keys):
-    import weft_sync.device
-    return model, weft_sync.device.DeviceOptimizer(model, method="flexdemo", between="ranks", lr=SIGNS, **keys)
+    return model, _Mixed(inner, weft_sync.torch.Mix(model, inner, method=method, between="ranks", **keys))
 
 
 METHODS = {
@@ -187,13 +178,11 @@ METHODS = {
     "DDP gloo PowerSGD": lambda m: ddp(m, powersgd_hook),
     "weft full around AdamW": lambda m: weft_around(m, "ddp"),
     "weft full bf16 around AdamW": lambda m: weft_around(m, "ddp", replicator_values="bf16"),
-    "weft flexdemo there": weft_signs_there,
-    "weft flexdemo int8 there": lambda m: weft_signs_there(m, replicator_values="int8"),
     "weft dadam around AdamW": lambda m: weft_mix(m, "dadam", mixer_topology="ring"),
-    "weft choco int8 there": lambda m: weft_mix(m, "dadam", True, mixer_kind="choco", mixer_topology="ring",
-                                                mixer_values="int8"),
+    "weft choco int8": lambda m: weft_mix(m, "dadam", mixer_kind="choco", mixer_topology="ring",
+                                          mixer_values="int8", mesh_on_loss="end"),
     "weft diloco around AdamW": lambda m: weft_mix(m, "diloco", mixer_outer_every=10),
-    "weft diloco int8 there": lambda m: weft_mix(m, "diloco", True, mixer_outer_every=10, mixer_values="int8"),
+    "weft diloco int8": lambda m: weft_mix(m, "diloco", mixer_outer_every=10, mixer_values="int8", mesh_on_loss="end"),
     "FSDP2": lambda m: fsdp2(m, 1),
     "FSDP2 HSDP": lambda m: fsdp2(m, size),
     "detonation demo": lambda m: detonation(m, "demo"),

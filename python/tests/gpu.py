@@ -18,7 +18,6 @@ from test_late import WAYS, trained
 import weft_sync.torch as weft
 from weft_sync import _copies
 from weft_sync._measure import _finish, usual_device
-from weft_sync.device import DeviceMix
 
 STEPS, WIDTH, LAYERS = 12, 512, 4
 
@@ -49,7 +48,7 @@ def steps(way, device):
         inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
     if way != "DDP":
         opt = kind(model, *([inner] if inner else []), between="ranks", **keys)
-    mixes = opt is None or isinstance(opt, (weft.Mix, DeviceMix))
+    mixes = opt is None or isinstance(opt, weft.Mix)
     torch.manual_seed(1 + int(os.environ["RANK"]))
     x, took = torch.randn(64, WIDTH, device=device), []
     for _ in range(STEPS):

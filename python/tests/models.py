@@ -33,6 +33,24 @@ def net(seed: int = 0) -> torch.nn.Module:
     return made
 
 
+def _there(kind: str):
+    def made(*args, copies=None, **named):
+        """weft's as where parameters lie on a device, of those on the host; `copies`: what copies."""
+        import weft_sync.torch as weft
+        from weft_sync import _places, _world
+        before = _world.far, _places.copies_for
+        _world.far = lambda tensor: True
+        _places.copies_for = before[1] if copies is None else lambda device: copies
+        try:
+            return getattr(weft, kind)(*args, **named)
+        finally:
+            _world.far, _places.copies_for = before
+    return made
+
+
+OptimizerThere, MixThere = _there("Optimizer"), _there("Mix")
+
+
 def batch(rank: int, step: int, rows: int = 4):
     g = torch.Generator().manual_seed(1000 * step + rank)
     tokens = torch.randint(0, 32, (rows, 12), generator=g)

@@ -7,11 +7,10 @@ import os
 
 import pytest
 import torch
-from models import flat, loss_of, net
+from models import MixThere, OptimizerThere, flat, loss_of, net
 from ranks import run
 
 import weft_sync.torch as weft
-from weft_sync.device import DeviceMix, DeviceOptimizer
 
 
 def steps(optimizer, model, first, n, mix=None):
@@ -27,14 +26,14 @@ def made(kind, model):
     """An optimizer to step with, and what is of weft's."""
     if kind == "Optimizer":
         return (weft.Optimizer(model, method="flexdemo", lr=1e-3),) * 2
-    if kind == "DeviceOptimizer":
-        return (DeviceOptimizer(model, method="flexdemo", lr=1e-3),) * 2
+    if kind == "OptimizerThere":
+        return (OptimizerThere(model, method="flexdemo", lr=1e-3),) * 2
     sgd = torch.optim.SGD(model.parameters(), lr=0.1)
-    make = weft.Mix if kind == "Mix" else DeviceMix
+    make = weft.Mix if kind == "Mix" else MixThere
     return sgd, make(model, sgd, method="diloco", mixer_outer_every=2)
 
 
-KINDS = ["Optimizer", "Mix", "DeviceOptimizer", "DeviceMix"]
+KINDS = ["Optimizer", "Mix", "OptimizerThere", "MixThere"]
 
 
 def again(kind, closes):
@@ -113,7 +112,7 @@ def mixed(make, wraps):
     return flat(model)
 
 
-@pytest.mark.parametrize("make", [weft.Mix, DeviceMix])
+@pytest.mark.parametrize("make", [weft.Mix, MixThere])
 def test_mix_is_around_what_accelerate_has_prepared(make):
     assert torch.equal(run(mixed, 2, make, Prepared)[0], run(mixed, 2, make, None)[0])
 

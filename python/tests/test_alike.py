@@ -6,13 +6,12 @@ import time
 
 import pytest
 import torch
-from models import DEVICE, loss_of, net
+from models import DEVICE, OptimizerThere, loss_of, net
 from ranks import Rank, answers, fork, free_port, run
 from test_lost import rank_of
 
 import weft_sync.torch as weft
 from weft_sync import _alike
-from weft_sync.device import DeviceOptimizer
 
 SOON_S = 10
 
@@ -68,12 +67,12 @@ def dtype(model, rank):
 
 
 def on_device(model, rank):
-    DeviceOptimizer(model, method="flexdemo", replicator_compression_topk=4 if rank == 0 else 5)
+    OptimizerThere(model, method="flexdemo", replicator_compression_topk=4 if rank == 0 else 5)
 
 
 def by_another(model, rank):
     torch.set_float32_matmul_precision("medium" if rank else "highest")
-    DeviceOptimizer(model, method="flexdemo")
+    OptimizerThere(model, method="flexdemo")
 
 
 def wider(model, rank):

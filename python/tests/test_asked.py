@@ -5,11 +5,11 @@ import logging
 
 import pytest
 import torch
+from models import MixThere, OptimizerThere
 
 import weft_sync.torch as weft
 from weft_sync import _asked
 from weft_sync._library import config_keys
-from weft_sync.device import DeviceMix, DeviceOptimizer
 
 
 class Muon(torch.optim.SGD):
@@ -35,7 +35,7 @@ def adamw(model):
     return torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
-@pytest.mark.parametrize("make", [weft.Mix, DeviceMix, weft.Optimizer])
+@pytest.mark.parametrize("make", [weft.Mix, MixThere, weft.Optimizer])
 def test_a_method_is_not_without_its_optimizer(make):
     model = torch.nn.Linear(40, 40)
     with pytest.raises(weft.Error, match="method muloco is one by its optimizer, muon, but AdamW would "
@@ -46,7 +46,7 @@ def test_a_method_is_not_without_its_optimizer(make):
     make(model, Muon(model.parameters(), lr=1e-3), method="muloco").close()
 
 
-@pytest.mark.parametrize("make", [weft.Optimizer, DeviceOptimizer])
+@pytest.mark.parametrize("make", [weft.Optimizer, OptimizerThere])
 def test_signs_for_an_optimizer_that_divides_by_their_size_are_told(make, said):
     model = torch.nn.Linear(40, 40)
     make(model, adamw(model), method="flexdemo").close()
@@ -61,7 +61,7 @@ def test_signs_for_an_optimizer_that_divides_by_their_size_are_told(make, said):
     (weft.Optimizer, "muloco", 1e-3, "lr is 0.001, 1/16 of the rate of method muloco for a model of this "
      "width: 0.016, which is taken where lr is left out"),
     (weft.Optimizer, "flexdemo", 0.1, "lr is 0.1, 25 times the rate of method flexdemo"),
-    (DeviceOptimizer, "topk", 1e-4, "lr is 0.0001, 1/80 of the rate of method topk"),
+    (OptimizerThere, "topk", 1e-4, "lr is 0.0001, 1/80 of the rate of method topk"),
     (weft.Optimizer, "flexdemo", 1e-3, None), (weft.Optimizer, "ddp", 1e-3, None),
     (weft.Optimizer, "muloco", None, None), (weft.Optimizer, "ddp", 0.0, None)])
 def test_a_rate_far_from_the_methods_own_is_told(make, method, lr, words, said):
@@ -74,35 +74,30 @@ def test_a_rate_far_from_the_methods_own_is_told(make, method, lr, words, said):
 APART = ("data", "batch", "adapter", "schedule")
 
 
-@pytest.mark.parametrize("make", [weft.Optimizer, weft.Mix, DeviceOptimizer, DeviceMix])
+@pytest.mark.parametrize("make", [weft.Optimizer, weft.Mix, OptimizerThere, MixThere])
 def test_keys_of_wefts_own_program_are_refused(make):
     """Over all keys: those of rows, model, files, schedule and of the ranks of a program."""
     model = torch.nn.Linear(40, 40)
     names = [name for name in config_keys() if name.partition(".")[0] in APART or name.partition(".")[0]
              in ("run", "model", "mesh") and name not in _asked.LOOPS_KEYS]
     assert len(names) > 70
-    inner = () if make in (weft.Optimizer, DeviceOptimizer) else (adamw(model),)
+    inner = () if make in (weft.Optimizer, OptimizerThere) else (adamw(model),)
     for name in names:
         with pytest.raises(weft.Error, match=f"{name} (is set, but |would come too late)"):
             make(model, *inner, keys={name: "1"})
 
 
 @pytest.mark.parametrize("make,method", [(weft.Optimizer, "ddp"), (weft.Mix, "diloco"),
-                                         (DeviceMix, "diloco"), (DeviceOptimizer, "topk")])
+                                         (MixThere, "diloco"), (OptimizerThere, "topk")])
 def test_keys_of_wefts_optimizer_are_refused_around_another_one(make, method):
     model = torch.nn.Linear(40, 40)
     sgd = torch.optim.SGD(model.parameters(), lr=0.1)
-    device = make in (DeviceMix, DeviceOptimizer)
     for name in config_keys():
-        if name.startswith("optimizer.") and (name != "optimizer.clip" or make is DeviceMix):
+        if name.startswith("optimizer.") and name != "optimizer.clip":
             with pytest.raises(weft.Error, match=f"{name} is set, but SGD steps, and not weft's optimizer"):
                 make(model, sgd, method=method, keys={name: "1"})
-        if name.startswith("elastic.") and device:
-            with pytest.raises(weft.Error, match="processes that are lost end this run"):
-                make(model, sgd, method=method, keys={name: "1"})
-    if make is not DeviceMix:
-        with pytest.raises(weft.Error, match="optimizer.lr is set, but SGD steps"):
-            make(model, sgd, method=method, lr=0.1)
+    with pytest.raises(weft.Error, match="optimizer.lr is set, but SGD steps"):
+        make(model, sgd, method=method, lr=0.1)
 
 
 def test_an_optimizer_is_found_in_any_number_of_wrappers():
@@ -131,7 +126,7 @@ def test_accumulate_is_a_number_of_passes():
         weft.Optimizer(torch.nn.Linear(4, 4), accumulate=0)
 
 
-@pytest.mark.parametrize("make", [weft.Optimizer, DeviceOptimizer])
+@pytest.mark.parametrize("make", [weft.Optimizer, OptimizerThere])
 def test_a_key_is_said_once_and_counts(make):
     """A rate in `keys` was dropped for the argument that was left out."""
     model = torch.nn.Linear(40, 40)

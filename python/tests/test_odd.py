@@ -8,12 +8,11 @@ import pickle
 
 import pytest
 import torch
-from models import batch, flat, loss_of, net
+from models import OptimizerThere, batch, flat, loss_of, net
 from ranks import run
 
 import weft_sync.torch as weft
 from weft_sync import _places
-from weft_sync.device import DeviceOptimizer
 
 Parameter = torch.nn.Parameter
 
@@ -119,7 +118,7 @@ def far(opt):
 WAYS = {"place": lambda m: weft.Optimizer(m, method="ddp", lr=1e-4),
         "far": lambda m: far(weft.Optimizer(m, method="ddp", lr=1e-4)),
         "inside": lambda m: optimizer(m, torch.optim.SGD(m.parameters(), lr=1e-4)),
-        "device": lambda m: DeviceOptimizer(m, method="flexdemo", lr=1e-4)}
+        "device": lambda m: OptimizerThere(m, method="flexdemo", lr=1e-4)}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -342,13 +341,12 @@ def test_gradients_may_be_looked_at(dtype):
 
 
 def defaults(method, device, dtype, device_optimizer):
-    from weft_sync.device import DeviceOptimizer
     rank, model = int(os.environ["RANK"]), net()
     model.spare = Parameter(torch.ones(40, 40))  # no loss reaches it: what is sent of it, step sends
     batches = [batch(rank, t) for t in range(3)]
     torch.set_default_device(device)
     torch.set_default_dtype(dtype)
-    make = DeviceOptimizer if device_optimizer else weft.Optimizer
+    make = OptimizerThere if device_optimizer else weft.Optimizer
     opt = make(model, method=method, lr=1e-3, between="ranks")
     for tokens, wanted in batches:
         loss = torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), wanted.flatten())
@@ -376,7 +374,7 @@ def frozen(wide, adapter):
     return model, model[0].requires_grad_(False)
 
 
-@pytest.mark.parametrize("make", [weft.Optimizer, DeviceOptimizer])
+@pytest.mark.parametrize("make", [weft.Optimizer, OptimizerThere])
 def test_rates_that_nobody_names_fall_with_the_width(make):
     def rate(model, **named):
         opt = make(model, method="flexdemo", between="ranks", **named)
@@ -399,9 +397,8 @@ def test_rates_that_nobody_names_fall_with_the_width(make):
 
 def cast(inside):
     """backward inside of autocast, as many loops have it."""
-    from weft_sync.device import DeviceOptimizer
     rank, model = int(os.environ["RANK"]), net()
-    opt = DeviceOptimizer(model, method="flexdemo", lr=1e-3, between="ranks")
+    opt = OptimizerThere(model, method="flexdemo", lr=1e-3, between="ranks")
     for t in range(3):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = loss_of(model, rank, t)
@@ -512,7 +509,7 @@ def test_an_optimizer_that_computes_the_loss_itself_is_refused():
         optimizer(model, torch.optim.LBFGS(model.parameters()))
 
 
-@pytest.mark.parametrize("make", [weft.Optimizer, DeviceOptimizer])
+@pytest.mark.parametrize("make", [weft.Optimizer, OptimizerThere])
 def test_closures_are_called_and_their_loss_returned(make):
     """By place, as torch.optim's loops do, and by name, as Lightning does."""
     found = []

@@ -80,8 +80,7 @@ def together(*parts: dict[str, Any] | None) -> dict[str, Any]:
     return found
 
 
-def keys(given: dict[str, Any], steps_by: str | None, goes_on: bool = True,
-         clips: bool = True) -> None:
+def keys(given: dict[str, Any], steps_by: str | None) -> None:
     """That each key of weft's has an effect in a loop of one's own. `steps_by`: the optimizer that
     steps in place of weft's. What the chosen kinds do not read, libweft refuses."""
     for name in (name for name, value in given.items() if value is not None):
@@ -90,10 +89,8 @@ def keys(given: dict[str, Any], steps_by: str | None, goes_on: bool = True,
             continue
         if section not in LOOPS and name not in LOOPS_KEYS:
             why = NOT_HERE.get(section, "model and rows are the program's own")
-        elif section == "optimizer" and steps_by is not None and (name != "optimizer.clip" or not clips):
+        elif section == "optimizer" and steps_by is not None and name != "optimizer.clip":
             why = f"{steps_by} steps, and not weft's optimizer: expected it there, if anywhere"
-        elif section == "elastic" and not goes_on:
-            why = "processes that are lost end this run"
         elif name == "optimizer.groups" and re.search(r"\b(lr|decay)=", str(given[name])):
             why = "rates and decays are those of torch's parameter groups: expected optimizer= alone in it"
         else:

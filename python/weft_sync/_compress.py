@@ -130,26 +130,3 @@ class Whole:
 
     def expand(self, _places: Places, values: torch.Tensor, shape: torch.Size) -> torch.Tensor:
         return values.view(shape)
-
-
-class Rows:
-    """Rows that all ranks know from the turn: `kind` is striding, slicing or random. Of random
-    the draw is torch's, not libweft's."""
-
-    def __init__(self, kind: str, rate: float, n_rows: int, seed: int):
-        self.kind, self.n, self.seed = kind, n_rows, seed
-        stride = min(max(math.floor(1 / rate + 0.5), 1), n_rows)
-        window = min(max(math.floor(rate * n_rows + 0.5), 1), n_rows)
-        self.step, self.most = stride, window
-        if kind == "striding":
-            self.most = -(-n_rows // stride)
-
-    def rows(self, turn: int) -> torch.Tensor:
-        """At most `most` of them, ascending."""
-        if self.kind == "striding":
-            return torch.arange(turn % self.step, self.n, self.step, device="cpu")
-        if self.kind == "slicing":
-            begin = turn % -(-self.n // self.most) * self.most
-            return torch.arange(begin, min(begin + self.most, self.n), device="cpu")
-        draw = torch.Generator("cpu").manual_seed(self.seed * 1_000_003 + turn)
-        return torch.randperm(self.n, generator=draw, device="cpu")[:self.most].sort().values

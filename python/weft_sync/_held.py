@@ -5,19 +5,22 @@
 
 A state is one tensor [all elements] in libweft's order; `x` is a bucket's part of the
 parameters, also float32. `give` returns what is sent: bytes, and places or None; `take` takes what
-has arrived and returns the bucket's new parameters, or None where they stay."""
+has arrived and returns the bucket's new parameters, or None where they stay. A `Mixer` brings both to
+and from libweft."""
 
 from __future__ import annotations
 
 import ctypes as c
 import math
-from typing import Any
+from typing import Any, Sequence
 
 import torch
 
 from . import _codes
 from ._codes import Rounding
 from ._library import Config, Parcel
+from ._places import Place
+from ._sync import Sync
 
 MEAN, LOST, HEARD = 1, 2, 3
 
@@ -154,3 +157,70 @@ class Choco(Held):
 
 #: by mixer.kind
 KINDS: dict[str, type[Held]] = {"outer": Outer, "sparse_outer": SparseOuter, "choco": Choco}
+
+
+class Mixer:
+    """Parameters are what libweft has of them: one after another, in its order. Made after `Sync.begin`;
+    `partners` is of `Sync.hold_mixer`."""
+
+    def __init__(self, kind: type[Held], config: Config, places: Sequence[Place], sync: Sync, partners: int):
+        self._sync, self._first = sync, True
+        self._copies: Any = places[0].copies
+        at = {place: sync.parameters(place.index) for place in places}
+        base = min(at.values())
+        self._at = {place: (address - base) // 4 for place, address in at.items()}
+        self._order = sorted((place for place in places if place.shape.numel()), key=self._at.__getitem__)
+        self._held = kind(config, self._read(0, sum(place.shape.numel() for place in places)), partners)
+        self.states = self._held.states
+
+    def _inside(self, first: int, n: int) -> list[Place]:
+        return [place for place in self._order if first <= self._at[place] < first + n]
+
+    def _read(self, first: int, n: int) -> torch.Tensor:
+        """[n] float32, a copy on the device."""
+        found = [place.there().reshape(-1).to(torch.float32) for place in self._inside(first, n)]
+        return torch.cat(found) if found else torch.empty(0, device=self._order[0].p.device)
+
+    def _write(self, values: torch.Tensor, first: int) -> None:
+        for place in self._inside(first, values.numel()):
+            at = self._at[place] - first
+            place.put(values[at:at + place.shape.numel()].view(place.shape))
+
+    def part(self, name: str, place: Place) -> torch.Tensor:
+        at = self._at[place]
+        return self.states[name][at:at + place.shape.numel()].view(place.shape)
+
+    def hand_over_first(self) -> list[Any]:
+        """What the first step's opening sends."""
+        first, self._first = self._first, False
+        return self.hand_over() if first else []
+
+    def hand_over(self) -> list[Any]:
+        """All that is sent, coded, on its way to the host, and given to libweft. What is returned
+        has to live until it is sent."""
+        underway = []
+        for parcel in self._sync.outgoing():  # all first: one is coded while another is copied
+            coded, places = self._held.give(parcel, self._read(parcel.first, parcel.n))
+            underway.append([self._copies.down(t) for t in (coded, places) if t is not None])
+        there = [[arrival.host() for arrival in arrivals] for arrivals in underway]
+        for k, found in enumerate(there):
+            self._sync.hand(k, found[0].data_ptr(), found[1].data_ptr() if len(found) > 1 else None)
+        return there
+
+    def take_in(self) -> None:
+        for parcel in self._sync.incoming():
+            came = self._copies.up(_bytes_of(parcel))
+            mixed = self._held.take(parcel, came, self._read(parcel.first, parcel.n))
+            if mixed is not None:
+                self._write(mixed, parcel.first)
+
+
+def _bytes_of(parcel: Parcel) -> torch.Tensor:
+    """A copy of what libweft has of a parcel."""
+    if parcel.n_bytes == 0:
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
+    block = (c.c_char * parcel.n_bytes).from_address(parcel.bytes)
+    return torch.frombuffer(block, dtype=torch.uint8).clone()
+
+
+__all__ = ["KINDS", "Held", "Mixer"]

@@ -65,7 +65,7 @@ class Mix:
         if self.weft._left is None:
             with self._unless_left(), torch.no_grad():
                 self.weft._return_masters()
-                self.weft._finish(self.weft._sync.mix())
+                self.weft._finish(self.weft._mix())
         with torch.no_grad():
             self.weft._return()  # parameters and moments are the others' then
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """weft.Optimizer. Parameters and gradients that are float32 on the CPU are used in place; all others are copied to
-and from float32 masters."""
+and from float32 masters. Where all parameters lie on devices torch steps there, chooses there what is sent
+(_packets.py), and keeps and codes there what a mixer sends (_held.py)."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from typing import Any, Callable, Iterable, Iterator
 
 import torch
 
-from . import _alike, _asked, _back, _decide, _own, _places, _together, _world
+from . import _alike, _asked, _back, _decide, _own, _packets, _places, _together, _world
 from ._carried import Carried
-from ._held import KINDS
+from ._held import KINDS, Held, Mixer
 from ._library import Context, Error, LeftBehind, Mesh
 from ._loss import called, number
 from ._measure import StepTime
@@ -94,7 +95,8 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         self._one_at_a_time = threading.Lock()  # autograd has a thread for each device
         self._carried = Carried(self)
         self._handles: list[Any] = []
-        self._pending: collections.deque[Place] = collections.deque()  # gradients on their way here
+        #: gradients, or what was chosen of them, on their way to the host
+        self._pending: collections.deque[Place | _packets.Packet] = collections.deque()
         self._sync: Any = None  # a Sync, or what stands in for it behind a leader
         self._ctx = Context()
         _asked.placing(self._shards, between, accumulate, self._node)
@@ -118,12 +120,18 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         seats(given, self.mesh, self._shards, between, method)
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
         self._own: _own.Own | None = None  #: weft's optimizer, where parameters are on a device
-        there = optimizer is None and self._node is None and \
-            _own.serves([p for g in groups for p in g["params"]], self._config)
+        far = self._node is None and all(_world.far(p) for g in groups for p in g["params"])
+        there = far and optimizer is None and _own.serves(self._config)
+        self._chooses = _packets.kind_of(self._config) if far and (there or optimizer) and not skips else None
+        self._packets: list[_packets.Packet] = []
+        self._held: Mixer | None = None
         clip = self._config.number("optimizer.clip")
         stays = self._config.number("replicator.kind") == "none"  # what is clipped
-        if there:  # what is not said would not count around another optimizer
-            given["optimizer.clip"] = 0 if stays else clip
+        #: each process's own gradients are, before anything is chosen of them
+        self._clip = clip if self._chooses and (there or "optimizer.clip" in asked) else 0
+        self.overlap = self.overlap and self._clip == 0
+        if there or self._clip > 0:  # what is not said would not count around another optimizer
+            given["optimizer.clip"] = 0 if stays or self._clip > 0 else clip
             self._asked = (method, config, dict(given))
             self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
         if optimizer is not None:
@@ -137,7 +145,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             self.inner = self._own = _own.Own(self.param_groups, self._config, clip if stays else 0)
         elif optimizer is not None:
             self._adopt(optimizer)
-        self._create(names)
+        self._create(names, clip)
 
     # --- making it ---
 
@@ -158,7 +166,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
                         "are not among the model's that require gradients")
         self.param_groups = optimizer.param_groups
 
-    def _create(self, names: dict[torch.Tensor, str]) -> None:
+    def _create(self, names: dict[torch.Tensor, str], clip: float) -> None:
         params = [p for g in self.param_groups for p in g["params"]]
         known = [names.get(p, f"parameter {i}") for i, p in enumerate(params)]
         _places.check(params, known)
@@ -166,6 +174,10 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         self._alike = _alike.text_of(self.param_groups, zip(known, params), self._theirs)
         if self._theirs is None:
             self._alike += f"weft's optimizer steps: on {'a device' if self._own else 'the host'}\n"
+        if self._own is not None or self._clip > 0:
+            self._alike += f"optimizer.clip: {clip:g}\n"
+        if self._chooses:
+            self._alike += _packets.alike(self._chooses, self._places)
         self._settle_places()
         if self._node is not None and not self._node.leads:
             return self._follow()
@@ -187,6 +199,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             place.stays = of("replicator.kind") == "none" and \
                 (self._own is not None or "optimizer.clip" not in self._asked_keys)
             place.own = self._own
+            place.straight &= not place.stays and self._chooses is None
         self._alone = bool(far) and of("mixer.kind") == "none"  # masters are needed by nobody
         if self._alone and of("mesh.on_loss") == "go_on":
             self._alike += "parameters: on a device alone (mesh_on_loss='end' allows both)\n"
@@ -210,10 +223,16 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         self._storage = Storage(any(place.straight for place in self._places))
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
-                          writes=True, sharded=self._shards > 1, elastic=True,
+                          writes=True, compressed=self._chooses is not None, sharded=self._shards > 1, elastic=True,
                           take=self._storage.take, pack=self._carried.pack,
                           unpack=self._carried.unpack, alike=self._alike)
         self._closed = False
+        self._packets = _packets.packed(self._places, self._chooses, self._sync) if self._chooses else []
+        holds, partners = self._holds(), 0
+        if holds is not None:
+            partners, self._mixes_before, self._mixes_after = self._sync.hold_mixer(), False, False
+            for place in self._places:
+                place.rests = True
         if self._own is not None:
             self._own.follow([self._sync.rule(i) for i in range(len(self._places))], self.seat()[1] // self.share,
                              lambda: self.steps)
@@ -226,10 +245,21 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         if self._node is not None:
             return self._stay_behind_ddp()
         self._publish()
+        if holds is not None:
+            self._held = Mixer(holds, self._config, self._places, self._sync, partners)
         self._carried.put([place for place in self._places if place.rests])
         if self._listens:
             self._handles = [place.p.register_post_accumulate_grad_hook(
                 lambda _p, place=place: self._arrived(place)) for place in self._places]
+
+    def _holds(self) -> type[Held] | None:
+        """What a mixer remembers is kept on the device that all parameters are on, unless a process may come
+        that would need it: libweft has it then."""
+        alone = self.inner is not None and self._node is None and not self._skips and not self._sync.goes_on
+        if not alone or self._config.number("replicator.kind") != "none" or any(p.near for p in self._places):
+            return None
+        devices = {place.p.device for place in self._places}
+        return KINDS.get(self._config.number("mixer.kind")) if len(devices) == 1 else None
 
     # --- coming back ---
 
@@ -253,10 +283,8 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         seats(given, self.mesh, self._shards, "ranks", method)
         self._ctx = Context()
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
-        for place in self._places:
-            place.forget()
-        self._opened = self._looked = False
-        self._agreed = None
+        self._pending.clear()
+        self._forget()
         self._exchange(back=True)
         self._left = None
         self._carried.again()
@@ -344,7 +372,8 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
     def _take(self, place: Place) -> None:
         self._look()
         last = self.overlap and not self._paused and place.backwards + 1 == self.accumulate
-        if (place.in_place or self.overlap) and (last or place.near) and not place.stays:
+        comes = not place.stays and place.packet is None  # to the host, whole
+        if (place.in_place or self.overlap) and (last or place.near) and comes:
             with torch.no_grad():
                 place.collect(keep=last)
         if self._paused:
@@ -367,6 +396,12 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             place.left = place.p.grad._version if place.p.grad is not None else None
         elif place.stays:
             self._open()
+        elif place.packet is not None:
+            self._open()
+            place.packet.waits -= 1
+            if place.packet.waits == 0:
+                self._choose(place.packet)
+            self._hand_over(wait=False)
         else:
             self._open()
             if place.near:
@@ -374,6 +409,11 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             else:
                 self._pending.append(place)
             self._hand_over(wait=False)
+
+    def _choose(self, packet: _packets.Packet) -> None:
+        with torch.no_grad():
+            packet.send(self._rate())
+        self._pending.append(packet)
 
     def _ready(self, place: Place) -> None:
         place.land()
@@ -383,8 +423,12 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
 
     def _hand_over(self, wait: bool) -> None:
         """To libweft, in the order in which they left, the gradients that have come to the host."""
-        while self._pending and (wait or self._pending[0].coming is None or self._pending[0].coming.here()):
-            self._ready(self._pending.popleft())
+        while self._pending and (wait or self._pending[0].arrived()):
+            one = self._pending.popleft()
+            if isinstance(one, Place):
+                self._ready(one)
+            else:
+                one.hand_over(self._sync)
 
     @torch.no_grad()
     def _look(self) -> None:
@@ -411,7 +455,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         self._carried.check()
         if self._sync.goes_on and not self._skips:
             self._sync.open()
-        base = max((float(g["lr"]) for g in self.param_groups), default=0.0)
+        base = self._rate()
         if self.inner is None:
             places = iter(self._places)
             for group in self.param_groups:
@@ -421,6 +465,10 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
                     self._sync.set_tensor(place.index, 0.0 if frozen else scale,
                                           float(group["weight_decay"]))
         self._sync.set_rate(base)
+
+    def _rate(self) -> float:
+        """The highest, which momenta take."""
+        return max((float(g["lr"]) for g in self.param_groups), default=0.0)
 
     def _check_unchanged(self) -> None:
         for place in self._places:
@@ -453,15 +501,16 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         returned, loss = called(loss, closure)
         try:
             if self._left is None:
-                self._step(number(loss))
+                self._step(loss)
         except LeftBehind as error:
             self._leave(error)
         self._return()
         return self.report if returned is None else returned
 
-    def _step(self, value: float | None) -> None:
+    def _step(self, loss: Any) -> None:
         if self._agreed is None:
             self._gather()
+        value = number(loss)  # not before: it would wait for the device with the hands full
         self._finish(self._step_inside(value) if self.inner is None else
                      self._step_outside(value))
 
@@ -494,8 +543,13 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         self.report = report if self._node is None else self._tell(report)
         if self._mixes_after and (self.inner is not None or not self._copies_early()):
             self._publish(unless_rests=not self._mixed)
+        self._forget()
+
+    def _forget(self) -> None:
         for place in self._places:
             place.forget()
+        for packet in self._packets:
+            packet.forget()
         self._opened = self._looked = False
         self._agreed = None
 
@@ -513,6 +567,8 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         scale = self._scale()
         self._check_reached()
         late = [place for place in self._places if place.version is None and not place.stays]
+        if self._packets:
+            return self._choose_rest(scale)
         for place in late:
             place.collect()
         for place in late:
@@ -524,6 +580,22 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         for place in self._places:
             if place.stays and scale != 1 and place.p.grad is not None:
                 place.p.grad.mul_(1 / scale)
+
+    def _choose_rest(self, scale: float) -> None:
+        """Of gradients that hooks have not seen, or that are clipped before."""
+        rest = [packet for packet in self._packets if not packet.sent]
+        grads = {t.p: _places.dense(t.p.grad) for packet in rest for t in packet.tensors if t.p.grad is not None}
+        if scale != 1:
+            for grad in grads.values():
+                grad.mul_(1 / scale)
+        if self._clip > 0:
+            none = torch.zeros(1, device="cpu")
+            by: Any = _own.bound({place.p: grads.get(place.p, none) for place in self._places}, self._clip)
+            for grad in grads.values():
+                grad.mul_(by.to(grad.device, grad.dtype))
+        for packet in rest:
+            self._choose(packet)
+        self._hand_over(wait=True)
 
     def _show(self, place: Place) -> None:
         """Of equal rows gradients are equal."""
@@ -564,7 +636,15 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             assert self.inner is not None
             self.inner.step()
             self._return_masters()
-        return self._sync.mix(None if self._blind else value)
+        return self._mix(None if self._blind else value)
+
+    def _mix(self, value: float | None = None) -> Report:
+        kept = None if self._held is None else self._held.hand_over()
+        report = self._sync.mix(value)
+        del kept  # until then libweft reads it
+        if self._held is not None:
+            self._held.take_in()
+        return report
 
     def _agree(self, value: float | None) -> None:
         self._agreed = self._agree_and_mix(value)
@@ -577,8 +657,17 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
     _mixed = True  # whether the mixer sends or changes parameters in the step under way
 
     def _agree_and_mix(self, value: float | None) -> bool:
+        kept = self._held.hand_over_first() if self._held is not None else None
+        if self._packets:
+            self._sync.complete(value)
+            for part in self._sync.arrivals():  # they go up while later ones are still exchanged
+                for place in self._places[part.first:part.first + part.n]:
+                    place.packet.tell(self._sync, self._storage)
         moves = bool(self._sync.agree(value))
-        self._mixed = self._sync.mixes()
+        del kept
+        if self._held is not None:
+            self._held.take_in()
+        self._mixed = self._held is None and self._sync.mixes()
         if self._mixes_before:
             self._publish(unless_rests=True)  # a mixer may have changed the masters
         return moves
@@ -605,6 +694,8 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
                 raise Error("argument", "zero_grad after gradients are exchanged already; a loss "
                             "whose gradients are dropped goes into 'with optimizer.no_sync():'")
             place.forget()
+        for packet in self._packets:
+            packet.forget()
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:

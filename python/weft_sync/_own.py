@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes as c
 import functools
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Sequence
 
 import torch
 from torch.optim.adam import adam
@@ -29,11 +29,28 @@ POLAR = ((8.156554524902461, -22.48329292557795, 15.878769915207462),
          (2.3465413258596377, -1.7097828382687081, 0.42323551169305323))
 
 
-def serves(params: Iterable[torch.Tensor], config: Config) -> bool:
-    """Whether all parameters are on devices, and steps are possible there: Muon's cheaper forms are
-    libweft's alone."""
-    whole = config.number("optimizer.rows") == 1 and config.number("optimizer.whole_every") == 1
-    return whole and all(local(p).device.type != "cpu" for p in params)
+def plainly(device: torch.device) -> torch.autocast:
+    """Float32 is float32 there, also in a backward inside of torch.autocast: other ranks, and
+    libweft, compute so."""
+    return torch.autocast(device.type, enabled=False)
+
+
+def serves(config: Config) -> bool:
+    """Whether steps are possible there: Muon's cheaper forms are libweft's alone."""
+    return bool(config.number("optimizer.rows") == 1 and config.number("optimizer.whole_every") == 1)
+
+
+def bound(grads: dict[torch.Tensor, torch.Tensor], clip: float) -> torch.Tensor | None:
+    """By what gradients are multiplied so that their norm is at most `clip`, over all parameters, those of
+    other shards too; 0: nothing is clipped."""
+    if clip <= 0 or not grads:
+        return None
+    first = next(iter(grads))
+    squares = torch.stack([torch.linalg.vector_norm(g.float()).square().to(local(first).device)
+                           for g in grads.values()]).sum()
+    if first is not local(first):
+        torch.distributed.all_reduce(squares, group=first.device_mesh.get_group())
+    return (clip / squares.sqrt()).clamp(max=1)
 
 
 def orthogonal(x: torch.Tensor, polar: bool, bf16: bool) -> torch.Tensor:
@@ -89,7 +106,9 @@ class Own(torch.optim.Optimizer):
         count = self._done() + 1
         grads = {p: torch.zeros_like(self._state(p, "master", p)) if p.grad is None else local(p.grad).float()
                  for group in self.param_groups for p in group["params"] if p.requires_grad}
-        self._bound(grads)
+        scale = bound(grads, self._clip)
+        if scale is not None:
+            grads = {p: g * scale.to(g.device) for p, g in grads.items()}
         for group in self.param_groups:
             alike: dict[tuple[str, bool], list[torch.Tensor]] = {}
             for p in group["params"]:
@@ -109,19 +128,6 @@ class Own(torch.optim.Optimizer):
     def taken_in(self, p: torch.Tensor) -> torch.Tensor:
         """What is stepped: the parameter, or its master with what the program has written since."""
         return written(local(p), self._state(p, "master")) if "master" in self.state[p] else local(p)
-
-    def _bound(self, grads: dict[torch.Tensor, torch.Tensor]) -> None:
-        """Clips the norm over all parameters, those of other shards too."""
-        if self._clip <= 0 or not grads:
-            return
-        first = next(iter(grads))
-        squares = torch.stack([torch.linalg.vector_norm(g).square().to(local(first).device)
-                               for g in grads.values()]).sum()
-        if first is not local(first):
-            torch.distributed.all_reduce(squares, group=first.device_mesh.get_group())
-        scale = (self._clip / squares.sqrt()).clamp(max=1)
-        for p, g in grads.items():
-            grads[p] = g * scale.to(g.device)
 
     # --- lib/optim/*.c ---
 
@@ -177,29 +183,14 @@ class Own(torch.optim.Optimizer):
         for i, x in enumerate(at):
             shapes.setdefault((x.device, x.shape[0], x.numel() // x.shape[0]), []).append(i)
         for (_, rows, cols), those in shapes.items():  # equal shapes together: one product for all
-            turned = orthogonal(torch.stack([u[i].reshape(rows, cols) for i in those]),
-                                self._polar, self._bf16)
+            with plainly(at[those[0]].device):
+                turned = orthogonal(torch.stack([u[i].reshape(rows, cols) for i in those]), self._polar, self._bf16)
             size = {"match_rms_adamw": 0.2 * max(rows, cols) ** 0.5, "original": max(1.0, rows / cols) ** 0.5,
                     "spectral": (rows / cols) ** 0.5}[self._adjust]
             for i, one in zip(those, turned):
                 at[i].add_(one.view(at[i].shape), alpha=-lr * size)
 
     # --- saved ---
-
-    @torch.no_grad()
-    def give(self, p: torch.Tensor, name: str, to: torch.Tensor) -> None:
-        """A state ("optimizer.m"), or the parameter ("parameters"), into a tensor on the host."""
-        state = self.taken_in(p) if name == "parameters" else self.state[p].get(name.partition(".")[2])
-        if state is not None:
-            to.copy_(local(state))
-
-    @torch.no_grad()
-    def take(self, p: torch.Tensor, name: str, values: torch.Tensor) -> None:
-        if name == "parameters":
-            local(p).copy_(values)
-        name = "master" if name == "parameters" else name.partition(".")[2]
-        if name in self.state[p]:
-            self._state(p, name).copy_(values)
 
     def load_state_dict(self, packed: dict[str, Any]) -> None:
         """From a process that steps so, too: moments stay float32 beside parameters that are not."""
@@ -216,4 +207,4 @@ KINDS: dict[str, Callable[..., None]] = {
     "adam": functools.partial(Own._moments, call=adam), "adamw": functools.partial(Own._moments, call=adamw),
     "accum_adam": functools.partial(Own._accum, coupled=True), "accum_adamw": functools.partial(Own._accum, coupled=False)}
 
-__all__ = ["Own", "orthogonal", "serves"]
+__all__ = ["Own", "bound", "orthogonal", "plainly", "serves"]

@@ -90,6 +90,12 @@ def floats(address: int, n: int) -> torch.Tensor:
     return torch.frombuffer((c.c_float * n).from_address(address), dtype=torch.float32).clone()
 
 
+def dense(grad: torch.Tensor) -> torch.Tensor:
+    """This rank's rows; of an embedding with sparse=True all of them."""
+    grad = local(grad)
+    return grad if grad.layout == torch.strided else grad.to_dense()
+
+
 # --- what can not be trained so ---
 
 def _fault(p: torch.Tensor) -> str | None:
@@ -165,8 +171,8 @@ class Place:
     def __init__(self, index: int, name: str, p: torch.nn.Parameter):
         self.index, self.name, self.p = index, name, p
         self.shape, self.dtype = local(p).shape, p.dtype
-        self.in_place = (p.dtype == torch.float32 and p.device.type == "cpu"
-                         and not isinstance(p, _world.DTensor))
+        self.near = not _world.far(p)
+        self.in_place = p.dtype == torch.float32 and self.near and not isinstance(p, _world.DTensor)
         self.alias_grad = self.in_place
         self.master: torch.Tensor  # both by attach
         self.grad: torch.Tensor
@@ -175,7 +181,6 @@ class Place:
         self.kept: tuple[torch.Tensor, int] | None = None  # p.grad that was copied, its version
         self.left: int | None = None  # version of p.grad when autograd had written it
         self.backwards = 0   # in this step
-        self.near = local(p).device.type == "cpu"
         self.seen: torch.Tensor | None = None  # digest of a far parameter when it was the master's
         self.copies = None if self.near else copies_for(local(p).device)
         self.coming: Arrival | None = None  # the gradient, on its way to the host
@@ -185,6 +190,8 @@ class Place:
         self.rests = False   # the master does not follow the parameter
         self.stays = False   # the gradient goes nowhere: no method exchanges it
         self.own: _own.Own | None = None  # what steps it there, and may have a float32 master there
+        self.packet: Any = None  # of _packets, which chooses there what is sent
+        self.momentum: torch.Tensor  # by it
 
     def attach(self, master: torch.Tensor, grad: torch.Tensor) -> None:
         self.master, self.grad = master, grad
@@ -229,9 +236,7 @@ class Place:
         grad = self.p.grad
         if grad is None or grad is self.grad:
             return
-        grad = local(grad)
-        if grad.layout != torch.strided:  # of an embedding with sparse=True
-            grad = grad.to_dense()
+        grad = dense(grad)
         if self.copies is not None:
             self.coming = self.copies.down(grad, self.grad, self.lent) if self.straight else self.copies.down(grad)
         elif self.fresh:
@@ -244,6 +249,9 @@ class Place:
         else:
             self.p.grad = None
         self.show_grad()
+
+    def arrived(self) -> bool:
+        return self.coming is None or self.coming.here()
 
     def land(self) -> None:
         """What was on its way is there."""
@@ -282,6 +290,11 @@ class Place:
             values, self.lent = self.copies.lent(values)
         elif self.copies is not None:
             values = self.copies.up(values)
+        return self.as_grad(values)
+
+    def as_grad(self, values: torch.Tensor) -> torch.Tensor:
+        """The same of values that are where the parameter is."""
+        values = values.to(dtype=self.p.dtype)
         if not isinstance(self.p, _world.DTensor):
             return values
         return _world.DTensor.from_local(values, self.p.device_mesh, self.p.placements,
@@ -289,7 +302,7 @@ class Place:
 
     def lend(self) -> None:
         """The direction in p.grad, for an optimizer of torch's; a frozen one has none."""
-        if not self.stays:
+        if not self.stays and self.packet is None:
             self.p.grad = self.grad if self.in_place else self.as_parameter(self.grad)
         if not self.p.requires_grad:
             self.p.grad = None
@@ -303,12 +316,15 @@ class Place:
         """What is the master's equal on the device."""
         return local(self.p) if self.own is None else self.own.taken_in(self.p)
 
+    def put(self, values: torch.Tensor) -> None:
+        """Its new numbers, and those of the master that it may have there."""
+        local(self.p).copy_(values)
+        if self.own is not None and "master" in self.own.state[self.p]:
+            local(self.own.state[self.p]["master"]).copy_(values)
+
     def publish(self) -> None:
         """The master's new value to a parameter that is not the master itself."""
-        if self.own is not None and self.copies is not None:
-            self.own.take(self.p, "parameters", self.copies.up(self.master))
-            self._see()
-        elif not self.in_place:
-            values = self.master.to(self.dtype)
-            local(self.p).copy_(values if self.copies is None else self.copies.up(values))
+        if not self.in_place:
+            values = self.master if self.own is not None else self.master.to(self.dtype)
+            self.put(values if self.copies is None else self.copies.up(values))
             self._see()

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from . import _own, _places, _saved
+from ._held import Mixer
 from ._library import Config, Error
 from ._node import Follower
 from ._places import Place, floats
@@ -26,6 +27,7 @@ class State:
     _places: list[Place]
     _config: Config
     _own: _own.Own | None
+    _held: Mixer | None
     _shards: int
     _resumed = 0
 
@@ -58,19 +60,15 @@ class State:
             return {"state": {}, "param_groups": [], "weft": None}
         self._sync.rest()
         self._take_in()
-        state = {}
+        state: dict[int, dict[str, torch.Tensor]] = {}
         arrays = self._arrays()
         for place in self._places:
             n = place.shape.numel()
-            state[place.index] = {
-                name: floats(self._sync.state(k, place.index), n).view(place.shape)
-                for name, k in arrays.items()}
-            if place.rests:
-                state[place.index]["parameters"] = local(place.p).detach().to("cpu", torch.float32)
-            if self._own is not None:
-                for name, to in state[place.index].items():
-                    if name == "parameters" or name.startswith("optimizer."):
-                        self._own.give(place.p, name, to)
+            part = state[place.index] = {}
+            for name, k in arrays.items():
+                there = self._there(place, name)
+                part[name] = floats(self._sync.state(k, place.index), n).view(place.shape) if there is None else \
+                    there.detach().to("cpu", torch.float32, copy=True)
         groups, i = [], 0
         for group in self.param_groups:
             n = len(group["params"])
@@ -85,8 +83,28 @@ class State:
     def _arrays(self) -> dict[str, int]:
         """Names and numbers of libweft's arrays that the next step depends on: not of those of its
         own optimizer where torch's steps."""
+        held = {} if self._held is None else {f"mixer.{name}": -1 for name in self._held.states}
         return {name: k for k, name in enumerate(self._sync.states())
-                if self._theirs is None or not name.startswith("optimizer.")}
+                if self._theirs is None or not name.startswith("optimizer.")} | held
+
+    def _there(self, place: Place, name: str) -> torch.Tensor | None:
+        """What is kept of an array beside the parameter, on its device."""
+        section, _, short = name.partition(".")
+        if section == "mixer" and self._held is not None:
+            return self._held.part(short, place)
+        if section == "optimizer" and self._own is not None and short in self._own.state[place.p]:
+            return local(self._own.state[place.p][short])
+        if name == "replicator.momentum" and place.packet is not None:
+            return place.momentum
+        return place.there() if name == "parameters" and (place.rests or self._own is not None) else None
+
+    def _put(self, place: Place, name: str, values: torch.Tensor) -> None:
+        """Of the parameter into its master, from which it is published."""
+        there = None if name == "parameters" else self._there(place, name)
+        if there is None:
+            self._write(self._sync.state(self._arrays()[name], place.index), values)
+        else:
+            there.copy_(values)
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -106,12 +124,6 @@ class State:
             self.param_groups = self._theirs.param_groups
         else:
             self._take_groups(state_dict["param_groups"], "weft" in state_dict)
-        if self._own is not None:
-            moments = [(name, k) for name, k in self._arrays().items() if name.startswith("optimizer.")]
-            for place in self._places:
-                for name, k in moments:
-                    self._own.take(place.p, name, floats(self._sync.state(k, place.index),
-                                                         place.shape.numel()).view(place.shape))
         self._tell_node()
 
     def _take_groups(self, groups: list[dict[str, Any]], own: bool) -> None:
@@ -128,10 +140,9 @@ class State:
         if self._theirs is not None:
             steps = _saved.steps_of(packed)
         else:
-            arrays = self._arrays()
             steps = _saved.take_over(
                 packed, self._config, [place.shape for place in self._places],
-                lambda name, i, values: self._write(self._sync.state(arrays[name], i), values))
+                lambda name, i, values: self._put(self._places[i], name, values))
         self._resume(steps)
 
     def _resume(self, steps: int) -> None:
@@ -148,7 +159,7 @@ class State:
     def _unpack(self, state_dict: dict[str, Any]) -> None:
         if isinstance(self._sync, Follower):
             return
-        own, arrays, names = state_dict["weft"], self._arrays(), list(self._arrays())
+        own, names = state_dict["weft"], list(self._arrays())
         rank, size = self._sync.seat()
         alike = self._equal_copies() and own["rank"] % self._shards == rank % self._shards
         given = [name for name in own["arrays"]
@@ -159,12 +170,12 @@ class State:
                         f"{rank} of {size} with {', '.join(names)}; each process saves and loads its "
                         "own, in a file of its own or by weft.PerRank")
         for place in self._places:
-            for name, k in arrays.items():
+            for name in names:
                 saved = state_dict["state"][place.index][name]
                 if saved.shape != place.shape:
                     raise Error("format", f"'{name}' of parameter {place.index} was saved as "
                                 f"{tuple(saved.shape)}, this model has {tuple(place.shape)}")
-                self._write(self._sync.state(k, place.index), saved)
+                self._put(place, name, saved)
         self._sync.set_numbers(own["numbers"] or self._sync.numbers())
         self._resume(own["step"])
 

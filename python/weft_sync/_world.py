@@ -218,6 +218,11 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
+def far(tensor: torch.Tensor) -> bool:
+    """Whether it lies on a device: torch computes there, and only what travels comes to the host."""
+    return local(tensor).device.type != "cpu"
+
+
 def shards_of(params: Sequence[torch.Tensor]) -> int:
     """Ranks that share a copy by fully_shard; 1: none do."""
     if any(getattr(p, "_fsdp_flattened", False) for p in params):
