@@ -436,9 +436,7 @@ static weft_status make_job_of(wefti_loop *l, const wefti_job **job) {
     if (l->whole) WEFT_TRY(plan_line(l));
     predict_join(p, &e->c, &l->plan);
     if (!p->bare) WEFT_TRY(take_over(l));
-    if (!l->cards.heard) return WEFT_OK; /* then nobody ends this, nor begins the step */
-    const char *folder = p->job->config->run.folder;
-    return wefti_loop_forgive(l, wefti_bootstrap_look(l->ctx, &p->bootstrap, folder));
+    return wefti_loop_look(l, p->job->config->run.folder);
 }
 
 static weft_status explain(wefti_loop *l, const void *notice, int64_t n) {

@@ -81,6 +81,11 @@ weft_status wefti_loop_forgive(wefti_loop *l, weft_status status) {
     return WEFT_OK;
 }
 
+weft_status wefti_loop_look(wefti_loop *l, const char *folder) {
+    if (!l->cards.heard) return WEFT_OK;
+    return wefti_loop_forgive(l, wefti_bootstrap_look(l->ctx, l->members, folder));
+}
+
 /* Joins all ranks of the world, before there is a job. */
 static weft_status join(wefti_loop *l) {
     wefti_world *world;

@@ -6,8 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <netinet/in.h>
+#include <unistd.h>
+
 #include "base/bytes.h"
 #include "check.h"
+#include "members.h"
+#include "net/dial.h"
+#include "start/tcpstate.h"
 
 static wefti_late_card some_card(void) {
     wefti_late_card card = {
@@ -176,6 +182,35 @@ static void what_is_no_door_is_refused(void **state) {
     wefti_free(ctx, doors);
 }
 
+/* A connection that ended before its process looked at it: the member can be called all the same,
+ * and who has come since at another port of its machine. */
+static void whose_connection_has_ended_can_be_called(void **state) {
+    char where[64];
+    int port = free_port(), listener = wefti_dial_listen(true, port);
+    const struct linger at_once = {1, 0};
+    connection peer = {.call = -1};
+    unsigned char card[WEFTI_CARD_BYTES] = {0};
+    tcp_transport t = {.peers = &peer, .cards = card, .door = 29500};
+    wefti_put_u32(card + 16, 29507);
+    wefti_connection s = wefti_connection_of(wefti_dial(NULL, "127.0.0.1", port, 1e9));
+    int other = accept(listener, NULL, NULL);
+    assert_true(s.fd >= 0 && other >= 0);
+    setsockopt(other, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(other); /* a reset */
+    assert_int_equal(recv(s.fd, where, 1, 0), -1);
+    wefti_tcp_begin(&t, 0, s);
+    assert_true(wefti_tcp_where(&t.head, 0, where, sizeof where));
+    assert_string_equal(where, "127.0.0.1:29507");
+    assert_int_equal(wefti_tcp_turn(&t.head, 0, 3), 3);
+    assert_true(wefti_tcp_where(&t.head, 0, where, sizeof where));
+    assert_string_equal(where, "127.0.0.1:29502");
+    assert_int_equal(wefti_tcp_turn(&t.head, 0, WEFTI_TCP_PORTS + 1), 0);
+    assert_true(wefti_tcp_where(&t.head, 0, where, sizeof where));
+    assert_string_equal(where, "127.0.0.1:29507");
+    wefti_connection_close(&peer.stream);
+    close(listener);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(doors_are_hosts_with_or_without_ports, setup,
@@ -187,6 +222,7 @@ int main(void) {
         cmocka_unit_test(a_group_is_of_at_most_as_many_places_as_there_are),
         cmocka_unit_test(a_table_is_of_at_most_so_many_places),
         cmocka_unit_test(each_rank_stands_in_a_table_once),
+        cmocka_unit_test(whose_connection_has_ended_can_be_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

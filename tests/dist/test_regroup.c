@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* The job of a world in which nodes are lost or new (train/regroup.c): sites, shares, batch. */
+#include "jobs.h"
+#include "train/regroup.h"
+
+/* The run as it began, with these keys over small_run, and the job of a world of `b`. */
+static void regroup(const char *const *keys, const wefti_regroup_batch *b,
+                    void (*look)(const wefti_job *job)) {
+    weft_ctx *ctx;
+    weft_config *config;
+    wefti_prepared p = {0};
+    assert_int_equal(ctx_begin(&ctx), 0);
+    p.ctx = ctx;
+    p.job = small_job(ctx, keys, &config);
+    p.config = config;
+    assert_ok(ctx, wefti_regroup_job(ctx, &p, b));
+    look(p.job);
+    wefti_job_destroy(ctx, p.job);
+    weft_config_destroy(ctx, p.own_config);
+    weft_config_destroy(ctx, config);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
+static void is_smaller(const wefti_job *job) {
+    assert_int_equal(job->W, 3);
+    assert_int_equal(job->rows_per_rank, 4);
+    assert_int_equal(job->B, 2);
+    assert_int_equal(job->rows_per_step, 12);
+    assert_int_equal(job->first_step, 7);
+    assert_int_equal(job->first_row, 112);
+    assert_int_equal(job->sites, 1);
+    assert_null(job->rows);
+}
+
+static void each_rank_keeps_its_rows_and_goes_on_behind_the_last_one(void **state) {
+    const int places[] = {0, 2, 3};
+    const wefti_regroup_batch b = {3, 4, 2, 7, 112, places};
+    regroup(KEYS("mesh.nodes=4"), &b, is_smaller);
+}
+
+static void has_sites_of_one_and_two(const wefti_job *job) {
+    assert_int_equal(job->sites, 2);
+    assert_int_equal(job->site_first[0], 0);
+    assert_int_equal(job->site_first[1], 1);
+    assert_int_equal(job->site_first[2], 3);
+}
+
+static void has_one_site_left(const wefti_job *job) {
+    assert_int_equal(job->sites, 1);
+    assert_int_equal(job->site_first[1], 2);
+}
+
+/* Places 0 and 1 are the first site. */
+static void a_site_is_smaller_or_gone(void **state) {
+    const int some[] = {1, 2, 3}, second[] = {2, 3};
+    const wefti_regroup_batch three = {3, 4, 4, 7, 0, some},
+                              two = {2, 4, 4, 7, 0, second};
+    const char *const *keys = KEYS("mesh.nodes=4", "mesh.sites=2", "mixer.kind=outer",
+                                   "mixer.outer_every=4");
+    regroup(keys, &three, has_sites_of_one_and_two);
+    regroup(keys, &two, has_one_site_left);
+}
+
+static void has_rows_8_2_2(const wefti_job *job) {
+    assert_int_equal(job->rows[0], 8);
+    assert_int_equal(job->rows[1], 2);
+    assert_int_equal(job->rows[2], 2);
+    assert_int_equal(job->rows_per_step, 12);
+}
+
+static void has_rows_11_3_2(const wefti_job *job) {
+    assert_int_equal(job->rows[0] + job->rows[1] + job->rows[2], 16);
+    assert_int_equal(job->rows_per_step, 16);
+    assert_in_range(job->rows[0], 10, 11);
+}
+
+/* 16 rows as 8, 6, 2. Place 7 is new, and gets the least; or all rows in proportion to that. */
+static void who_is_left_has_its_share(void **state) {
+    const int places[] = {0, 2, 7};
+    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places};
+    const char *shrinks[] = {"mesh.nodes=3", "batch.shares=4,3,1", NULL, NULL};
+    regroup(shrinks, &b, has_rows_8_2_2);
+    shrinks[2] = "elastic.batch=keep";
+    regroup(shrinks, &b, has_rows_11_3_2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_rank_keeps_its_rows_and_goes_on_behind_the_last_one),
+        cmocka_unit_test(a_site_is_smaller_or_gone),
+        cmocka_unit_test(who_is_left_has_its_share),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
