@@ -335,13 +335,11 @@ static weft_status save_text(weft_ctx *ctx, const char *folder, const char *name
 }
 
 static weft_status save_object(weft_ctx *ctx, const char *folder, const char *name,
-                               const json_t *object) {
-    char *text;
-    int64_t n;
-    WEFT_TRY(wefti_json_text(ctx, object, JSON_INDENT(2), &text, &n));
-    weft_status status = save_text(ctx, folder, name, text);
-    wefti_free(ctx, text);
-    return status;
+                               json_t *object) {
+    char path[PATH_MAX];
+    bool there;
+    WEFT_TRY(path_in(ctx, folder, name, path, &there));
+    return wefti_json_write(ctx, path, json_incref(object));
 }
 
 /* Settings where none came: what a tokenizer is to transformers, and its tokens. */

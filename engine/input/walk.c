@@ -58,9 +58,7 @@ static weft_status list(const walker *w, const char *path, DIR *folder, int dept
         if (!entry && errno != 0) return wefti_fail_errno(w->ctx, "read", path);
         if (!entry) return WEFT_OK;
         if (entry->d_name[0] == '.') continue;
-        int n = snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
-        if (n >= (int)sizeof below)
-            return weft_ctx_fail(w->ctx, WEFT_ERR_FILE, "path too long: %s", path);
+        WEFT_TRY(wefti_file_path(w->ctx, path, entry->d_name, below));
         WEFT_TRY(visit(w, below, entry->d_name, depth));
     }
 }

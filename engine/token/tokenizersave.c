@@ -99,17 +99,6 @@ static json_t *whole_json(const weft_tokenizer *t, char *room) {
     return root;
 }
 
-/* Writes `root` (NULL: there was no memory for it) and frees it. */
-static weft_status write_json(weft_ctx *ctx, const char *path, json_t *root) {
-    char *text;
-    int64_t n;
-    weft_status status = wefti_json_text(ctx, root, JSON_INDENT(2), &text, &n);
-    if (status == WEFT_OK) status = wefti_file_write(ctx, path, text, n);
-    wefti_free(ctx, text);
-    json_decref(root);
-    return status;
-}
-
 weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *t,
                                 const char *path) {
     int64_t longest = 0;
@@ -119,7 +108,7 @@ weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *t,
         if (t->tokens[id].n_bytes > longest) longest = t->tokens[id].n_bytes;
     char *room;
     WEFT_TRY(wefti_alloc_n(ctx, 2 * longest, 1, "a token", &room));
-    weft_status status = write_json(ctx, path, whole_json(t, room));
+    weft_status status = wefti_json_write(ctx, path, whole_json(t, room));
     wefti_free(ctx, room);
     return status;
 }
@@ -142,7 +131,7 @@ weft_status wefti_settings_save(weft_ctx *ctx, const weft_tokenizer *t,
     if (snprintf(path, sizeof path, "%s/tokenizer_config.json", folder) >= PATH_MAX)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s", folder);
     WEFT_TRY(wefti_alloc_n(ctx, 2 * longest, 1, "a token", &room));
-    weft_status status = write_json(ctx, path, settings_json(t, room));
+    weft_status status = wefti_json_write(ctx, path, settings_json(t, room));
     wefti_free(ctx, room);
     return status;
 }

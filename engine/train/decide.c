@@ -222,19 +222,13 @@ weft_status wefti_decide_on(weft_ctx *ctx, const weft_config *run,
 
 static weft_status write_decision(weft_ctx *ctx, const char *folder,
                                   const wefti_decision *d, const char *reasons) {
-    char path[PATH_MAX], *text;
-    int64_t n;
+    char path[PATH_MAX];
     WEFT_TRY(wefti_file_path(ctx, folder, "decision.json", path));
     json_t *value = json_pack(
         "{si, sI, sI, ss, ss, ss, ss}", "version", 1, "nodes", (json_int_t)d->nodes,
         "ranks_per_node", (json_int_t)d->ranks_per_node, "keep", d->keep, "settings",
         d->settings, "sentence", d->sentence, "text", reasons ? reasons : "");
-    weft_status status = wefti_json_text(ctx, value, JSON_INDENT(1), &text, &n);
-    json_decref(value);
-    WEFT_TRY(status);
-    status = wefti_file_write(ctx, path, text, n);
-    wefti_free(ctx, text);
-    return status;
+    return wefti_json_write(ctx, path, value);
 }
 
 static weft_status parse(weft_ctx *ctx, const char *path, json_t *value,

@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/file.h"
+#include "base/memory.h"
 #include "base/json.h"
 
 enum {
@@ -213,4 +215,14 @@ weft_status wefti_json_text(weft_ctx *ctx, const json_t *value, size_t flags, ch
     *text = o.text.bytes;
     *n_bytes = o.text.n;
     return WEFT_OK;
+}
+
+weft_status wefti_json_write(weft_ctx *ctx, const char *path, json_t *value) {
+    char *text;
+    int64_t n;
+    weft_status status = wefti_json_text(ctx, value, JSON_INDENT(2), &text, &n);
+    if (status == WEFT_OK) status = wefti_file_write(ctx, path, text, n);
+    wefti_free(ctx, text);
+    json_decref(value);
+    return status;
 }

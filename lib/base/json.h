@@ -29,3 +29,6 @@ weft_status wefti_json_blame(const json_error_t *error, weft_status blame);
  * by the caller (wefti_free), with a NUL after its *n_bytes bytes. */
 weft_status wefti_json_text(weft_ctx *ctx, const json_t *value, size_t flags, char **text,
                             int64_t *n_bytes) WEFT_CHECKED;
+
+/* Writes a file with `value`, indented, and frees the value. */
+weft_status wefti_json_write(weft_ctx *ctx, const char *path, json_t *value) WEFT_CHECKED;

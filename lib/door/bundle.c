@@ -342,8 +342,7 @@ static weft_status write_key(weft_ctx *ctx, const wefti_bundle *p, const char *p
 
 weft_status wefti_bundle_unpack(weft_ctx *ctx, const wefti_bundle *p,
                                 const char *folder) {
-    char path[PATH_MAX], *text;
-    int64_t n;
+    char path[PATH_MAX];
     WEFT_TRY(wefti_file_path(ctx, folder, "run.key", path));
     WEFT_TRY(write_key(ctx, p, path));
     WEFT_TRY(wefti_file_path(ctx, folder, "run.yaml", path));
@@ -353,12 +352,7 @@ weft_status wefti_bundle_unpack(weft_ctx *ctx, const wefti_bundle *p,
     if (!here)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "the folder %s has no name in UTF-8",
                              folder);
-    weft_status status = wefti_json_text(ctx, here, JSON_INDENT(2), &text, &n);
-    json_decref(here);
-    WEFT_TRY(status);
-    status = wefti_file_write(ctx, path, text, n);
-    wefti_free(ctx, text);
-    return status;
+    return wefti_json_write(ctx, path, here);
 }
 
 void wefti_bundle_fini(weft_ctx *ctx, wefti_bundle *p) {

@@ -28,6 +28,9 @@ void wefti_recipe_between(const wefti_recipe *recipe, char *out, size_t size);
 /* The recipe of a candidate's name, or NULL. */
 const wefti_recipe *wefti_recipe_find(const char *name);
 
+/* That of a candidate, whose name on one node is not the recipe's; or NULL. */
+const wefti_recipe *wefti_advise_recipe(const weft_candidate *c);
+
 /* Where between the ends of the facts a prediction is made: factors of the rates, of the
  * constant of a step on several nodes (wefti_adviser.constant_s) and of the floor; 0: 1. */
 typedef struct wefti_point {
@@ -165,7 +168,8 @@ weft_status wefti_advise_each(wefti_adviser *a, int64_t n, wefti_task task,
  * `steps` and `steps_error` that follow (advise_steps.c). */
 #define WEFTI_LEARNING_PARAMETERS 0.26e6
 double wefti_learning_weight(int64_t parameters);
-double wefti_length_weight(double steps); /* of results of 200 steps, for a longer run */
+/* Of results of 200 steps, for a longer run; `recipe` NULL: the mean of all. */
+double wefti_length_weight(const wefti_recipe *recipe, double steps);
 void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c);
 
 /* Whether a candidate's learning was measured near enough to its size to be chosen. */

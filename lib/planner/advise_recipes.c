@@ -141,15 +141,28 @@ const wefti_recipe wefti_recipes[] = {
 /* Longer runs with two nodes: steps to the loss that is 0.1 above AdamW's last one, over
  * AdamW's. */
 #define LONGER "bench/results/equal-steps.md, Longer runs"
+#define THOUSAND "bench/results/equal-steps.md, Steps to a loss in runs of 1,000"
 #define DEVICE "bench/results/device.md, Learning over 5,000 steps"
 
-const wefti_longer_run wefti_longer[] = {
-    {"full sync, muon", 1000, 0.70, LONGER},  {"muloco int4", 1000, 0.72, LONGER},
-    {"full sync, muon", 5000, 0.745, LONGER}, {"muloco int4", 5000, 0.776, LONGER},
-    {"diloco H=50", 5000, 1.06, LONGER},      {"dadam aer", 5000, 1.008, LONGER},
-    {"flexdemo", 5000, 0.918, LONGER},        {"full sync, muon", 5000, 0.746, DEVICE},
-    {"muloco int4", 5000, 0.905, DEVICE},     {"diloco H=50", 5000, 1.31, DEVICE},
-    {"flexdemo", 5000, 0.986, DEVICE},        {NULL, 0, 0, NULL}};
+const wefti_longer_run wefti_longer[] = {{"full sync, muon", 1000, 0.70, LONGER},
+                                         {"muloco int4", 1000, 0.72, LONGER},
+                                         {"full sync, muon", 1000, 0.625, THOUSAND},
+                                         {"muloco int4", 1000, 0.717, THOUSAND},
+                                         {"flexdemo", 1000, 1.054, THOUSAND},
+                                         {"flexdemo int8", 1000, 1.000, THOUSAND},
+                                         {"dadam aer", 1000, 1.131, THOUSAND},
+                                         {"diloco H=50", 1000, 1.260, THOUSAND},
+                                         {"topk", 1000, 1.165, THOUSAND},
+                                         {"full sync, muon", 5000, 0.745, LONGER},
+                                         {"muloco int4", 5000, 0.776, LONGER},
+                                         {"diloco H=50", 5000, 1.06, LONGER},
+                                         {"dadam aer", 5000, 1.008, LONGER},
+                                         {"flexdemo", 5000, 0.918, LONGER},
+                                         {"full sync, muon", 5000, 0.746, DEVICE},
+                                         {"muloco int4", 5000, 0.905, DEVICE},
+                                         {"diloco H=50", 5000, 1.31, DEVICE},
+                                         {"flexdemo", 5000, 0.986, DEVICE},
+                                         {NULL, 0, 0, NULL}};
 
 /* Appends one setting; between sites is what the nodes of one would do. */
 static void put_setting(const char *key, size_t n_key, const char *value, char *out,
@@ -190,11 +203,15 @@ const wefti_recipe *wefti_recipe_find(const char *name) {
     return r->name ? r : NULL;
 }
 
-/* One node's name is not its recipe's. */
+const wefti_recipe *wefti_advise_recipe(const weft_candidate *c) {
+    const wefti_recipe *found = wefti_recipe_find(c->name);
+    for (const wefti_recipe *r = wefti_recipes; r->name && !found && c->nodes == 1; r++)
+        if (r->muon && c->learning.changes == r->learning.changes) found = r;
+    return found;
+}
+
 bool wefti_advise_has_muon(const wefti_adviser *a, const weft_candidate *c) {
-    const wefti_recipe *recipe = wefti_recipe_find(c->name);
-    if (recipe) return recipe->muon;
-    for (recipe = wefti_recipes; recipe->name && c->nodes == 1; recipe++)
-        if (recipe->muon && c->learning.changes == recipe->learning.changes) return true;
-    return a->own && a->own->muon;
+    const wefti_recipe *recipe = wefti_advise_recipe(c);
+    if (!recipe) recipe = a->own;
+    return recipe && recipe->muon;
 }

@@ -14,8 +14,11 @@
  * to a quarter more or fewer steps (p). So leads and lags both shrink, and become less certain.
  *
  * v(T), the weight of the length: 1 up to the 200 steps of m; at each length of wefti_longer
- * (advise_recipes.c) the mean of log(ratio) / log(m) of its rows; a straight line over log T
- * between these, and from the last one on the power of T that leads from the last but one to it.
+ * (advise_recipes.c) the mean of log(ratio) / log(m) of the recipe's rows, among which the
+ * mean of all rows counts as one; rows of a recipe of the same method count for it if their m is
+ * within 10 %; a straight line over log T between these, and from the last one on
+ * the power of T that leads the mean of all rows from the last but one to it. Below 0 a lead
+ * has become a lag, or a lag a lead.
  * Outside of the measured lengths o per decade is added to the error.
  *
  * Elsewhere Muon is 1.4 times faster than AdamW at 0.1 G parameters and 1.1 times at 1.2 G,
@@ -23,14 +26,15 @@
  * alone gives 1.41 and 1.27. Both together would shrink twice for one reason. */
 #include <math.h>
 
+#include "base/text.h"
 #include "planner/advise.h"
 
 /* Numbers of nodes that were measured; errors: of seeds, and of what is not known. */
-enum { LEAST_NODES = 2, MOST_NODES = 8, LENGTHS = 3 };
+enum { LEAST_NODES = 2, MOST_NODES = 8 };
 static const double seeds = 0.05, unknown = 0.25, outside = 0.1;
 
-/* Lengths of the measured runs. */
-static const double lengths[LENGTHS] = {200, 1000, 5000};
+/* Steps of the shortest measured runs. */
+static const double shortest = 200;
 
 /* Methods are chosen for models of at most two decades more parameters than the largest that
  * they were measured with; of these, others have published runs of billions. */
@@ -46,30 +50,51 @@ bool wefti_advise_reaches(const weft_candidate *c) {
 /* Logarithm of the ratio in the shortest of them. */
 static double log_short(const weft_learning *l) { return log(l->low * l->high) / 2; }
 
-/* Mean share of the logarithms that is left at a measured length. */
-static double share_left(double steps) {
-    double sum = 0, n = 0;
-    if (steps <= lengths[0]) return 1;
+/* The next longer measured runs than those of so many steps; 0: none. */
+static double next_length(double steps) {
+    double next = 0;
     for (const wefti_longer_run *r = wefti_longer; r->name; r++)
-        if (r->steps == steps)
-            sum += log(r->ratio) / log_short(&wefti_recipe_find(r->name)->learning), n++;
-    return sum / n;
+        if (r->steps > steps && (next == 0 || r->steps < next)) next = r->steps;
+    return next;
 }
 
-double wefti_length_weight(double steps) {
-    int i = 0;
-    if (steps <= lengths[0]) return 1;
-    while (i < LENGTHS - 2 && steps > lengths[i + 1]) i++;
-    double low = share_left(lengths[i]), high = share_left(lengths[i + 1]);
-    double x = log(steps / lengths[i]) / log(lengths[i + 1] / lengths[i]);
-    return x <= 1 ? low + (high - low) * x : high * pow(high / low, x - 1);
+static bool is_alike(const wefti_recipe *a, const wefti_recipe *b) {
+    return a && wefti_is(a->method, b->method) &&
+           fabs(log_short(&a->learning) - log_short(&b->learning)) < log(1.1);
+}
+
+/* Share of the logarithm that is left at a measured length; `recipe` NULL: of all. */
+static double share_left(const wefti_recipe *recipe, double steps) {
+    double all = 0, n_all = 0, own = 0, n_own = 0;
+    if (steps == shortest) return 1;
+    for (const wefti_longer_run *r = wefti_longer; r->name; r++) {
+        const wefti_recipe *run = wefti_recipe_find(r->name);
+        if (r->steps != steps) continue;
+        double share = log(r->ratio) / log_short(&run->learning);
+        all += share, n_all++;
+        if (is_alike(recipe, run)) own += share, n_own++;
+    }
+    return (own + all / n_all) / (n_own + 1);
+}
+
+double wefti_length_weight(const wefti_recipe *recipe, double steps) {
+    double before = 0, low = shortest, high;
+    if (steps <= shortest) return 1;
+    for (; (high = next_length(low)) > 0 && steps > high; low = high) before = low;
+    double share = share_left(recipe, low);
+    if (high > 0)
+        return share +
+               (share_left(recipe, high) - share) * log(steps / low) / log(high / low);
+    return share * pow(share_left(NULL, low) / share_left(NULL, before),
+                       log(steps / low) / log(low / before));
 }
 
 /* Error of a length that was not measured; `steps` 0: it is not known. */
 static double length_error(double steps) {
+    double longest = shortest;
+    for (double next; (next = next_length(longest)) > 0;) longest = next;
     if (steps <= 0) return 0;
-    return outside *
-           fmax(0, log10(fmax(lengths[0] / steps, steps / lengths[LENGTHS - 1])));
+    return outside * fmax(0, log10(fmax(shortest / steps, steps / longest)));
 }
 
 double wefti_learning_weight(int64_t parameters) {
@@ -88,17 +113,19 @@ typedef struct scale {
     double steps;
 } scale;
 
-static known known_of(const weft_learning *l, int64_t nodes, const scale *run) {
+static known known_of(const wefti_recipe *recipe, const weft_learning *l, int64_t nodes,
+                      const scale *run) {
     double few = fmin(fmax((double)nodes, LEAST_NODES), MOST_NODES);
     double doublings = log2(few / LEAST_NODES), longer = length_error(run->steps);
     double weight = fmin(wefti_learning_weight(run->parameters),
-                         wefti_length_weight(run->steps));
+                         wefti_length_weight(recipe, run->steps));
+    double sure = fmax(weight, 0);
     double half = fmax(seeds, log(l->high / l->low) / 2);
     double grown = (double)l->per_doubling_error * doublings;
     if (!l->changes[0]) return (known){0, 0};
     return (known){weight * (log_short(l) + l->per_doubling * doublings),
-                   weight * (half * half + grown * grown) +
-                       (1 - weight) * unknown * unknown + longer * longer};
+                   sure * (half * half + grown * grown) + (1 - sure) * unknown * unknown +
+                       longer * longer};
 }
 
 double weft_recipe_steps(const weft_recipe *recipe, int64_t parameters, int64_t nodes,
@@ -106,7 +133,7 @@ double weft_recipe_steps(const weft_recipe *recipe, int64_t parameters, int64_t 
     const weft_learning *l = &recipe->learning;
     *error = unknown;
     if (!l->measured) return 1;
-    known k = known_of(l, nodes, &(scale){parameters, steps});
+    known k = known_of(recipe, l, nodes, &(scale){parameters, steps});
     *error = sqrt(k.square);
     return exp(k.log);
 }
@@ -121,9 +148,9 @@ void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c) {
     if (!c->learning.measured || !c->learning.changes[0]) return;
     scale run = {c->prediction.parameters, a->length};
     int64_t members = wefti_advise_members(c);
-    known mine = known_of(&c->learning, members, &run);
+    known mine = known_of(wefti_advise_recipe(c), &c->learning, members, &run);
     known own = {0, 0};
-    if (a->own) own = known_of(&a->own->learning, members, &run);
+    if (a->own) own = known_of(a->own, &a->own->learning, members, &run);
     c->steps = exp(mine.log - own.log);
     c->steps_error = sqrt(mine.square + own.square);
 }

@@ -174,7 +174,7 @@ static void put_steps(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
     char many[32];
     double steps = a->tokens / (double)a->tokens_per_step;
     double size = wefti_learning_weight(a->parameters),
-           length = wefti_length_weight(steps);
+           length = wefti_length_weight(wefti_advise_recipe(c), steps);
     double times = (double)a->parameters / WEFTI_LEARNING_PARAMETERS;
     wefti_buffer_print(
         ctx, s,

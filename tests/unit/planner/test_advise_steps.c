@@ -89,20 +89,48 @@ static void leads_and_lags_shrink_with_the_length(void **state) {
     assert_true(c.steps == d.steps && c.steps_error > d.steps_error);
 }
 
-/* At the lengths that were measured it is the mean of the measured logarithms. */
+/* At the lengths that were measured it is the mean of the measured logarithms; of a recipe, the
+ * mean of its own and one more, that of all. */
 static void the_curve_goes_through_what_was_measured(void **state) {
     static const double lengths[] = {1000, 5000};
+    const wefti_recipe *flexdemo = wefti_recipe_find("flexdemo"),
+                       *rare = wefti_recipe_find("flexdemo sign");
     for (int i = 0; i < 2; i++) {
-        double sum = 0, n = 0;
+        double sum = 0, n = 0, own = 0, n_own = 0;
         for (const wefti_longer_run *r = wefti_longer; r->name; r++) {
-            const weft_learning *l = &wefti_recipe_find(r->name)->learning;
+            const weft_recipe *recipe = wefti_recipe_find(r->name);
+            const weft_learning *l = &recipe->learning;
             assert_true(r->steps == lengths[0] || r->steps == lengths[1]);
             if (r->steps != lengths[i]) continue;
-            sum += log(r->ratio) / log(sqrt(l->low * l->high));
-            n++;
+            double share = log(r->ratio) / log(sqrt(l->low * l->high));
+            sum += share, n++;
+            if (strncmp(r->name, "flexdemo", 8) == 0) own += share, n_own++;
         }
-        assert_true(fabs(wefti_length_weight(lengths[i]) - sum / n) < 1e-12);
+        double all = sum / n;
+        assert_true(fabs(wefti_length_weight(NULL, lengths[i]) - all) < 1e-12);
+        assert_true(fabs(wefti_length_weight(rare, lengths[i]) - all) < 1e-12);
+        assert_true(fabs(wefti_length_weight(flexdemo, lengths[i]) -
+                         (own + all) / (n_own + 1)) < 1e-12);
     }
+}
+
+/* Half-way in log T between two lengths it is half of both; beyond the last it falls as the mean
+ * of all does. */
+static void a_recipes_curve_is_its_own(void **state) {
+    double all[] = {wefti_length_weight(NULL, 1000), wefti_length_weight(NULL, 5000),
+                    wefti_length_weight(NULL, 25000)};
+    for (const wefti_recipe *r = wefti_recipes; r->name; r++) {
+        if (!r->learning.measured || !r->learning.changes[0]) continue;
+        double first = wefti_length_weight(r, 1000), last = wefti_length_weight(r, 5000),
+               between = wefti_length_weight(r, sqrt(5e6)),
+               beyond = wefti_length_weight(r, 25000);
+        assert_true(fabs(between - (first + last) / 2) < 1e-12);
+        assert_true(fabs(beyond - last * all[2] / all[1]) < 1e-12);
+        assert_true(wefti_length_weight(r, 150) == 1);
+    }
+    assert_true(fabs(all[2] * all[0] - all[1] * all[1]) < 1e-12);
+    assert_true(wefti_length_weight(wefti_recipe_find("diloco H=50"), 5000) > all[1]);
+    assert_true(wefti_length_weight(wefti_recipe_find("flexdemo"), 5000) < all[1]);
 }
 
 static void a_recipe_knows_the_length_of_the_run(void **state) {
@@ -130,7 +158,7 @@ static void the_smaller_weight_counts(void **state) {
         weft_candidate c = measured(0.5, 0.5, 0);
         c.prediction.parameters = cases[i].parameters;
         wefti_advise_steps(&a, &c);
-        double weight = cases[i].length ? wefti_length_weight(cases[i].steps)
+        double weight = cases[i].length ? wefti_length_weight(NULL, cases[i].steps)
                                         : wefti_learning_weight(cases[i].parameters);
         if (fabs(log(c.steps) / log(0.5) - weight) > 1e-9)
             fail_msg("case %zu: %g", i, log(c.steps) / log(0.5));
@@ -189,6 +217,7 @@ int main(void) {
         cmocka_unit_test(nodes_that_drift_take_more_steps),
         cmocka_unit_test(leads_and_lags_shrink_with_the_length),
         cmocka_unit_test(the_curve_goes_through_what_was_measured),
+        cmocka_unit_test(a_recipes_curve_is_its_own),
         cmocka_unit_test(a_recipe_knows_the_length_of_the_run),
         cmocka_unit_test(the_smaller_weight_counts),
         cmocka_unit_test(what_was_measured_is_in_the_range),
