@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterable, Iterator
 
 import torch
 
-from . import _alike, _asked, _back, _decide, _own, _packets, _places, _together, _world
+from . import _alike, _asked, _back, _buffers, _decide, _own, _packets, _places, _together, _world
 from ._carried import Carried
 from ._held import KINDS, Held, Mixer
 from ._library import Context, Error, LeftBehind, Mesh
@@ -55,6 +55,9 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
     ``skipped``; loops run ``while optimizer.steps < n``. 0: ``step`` raises ``LeftBehind``.
     Processes of a machine that share a copy (FSDP2, DDP) come in together.
 
+    ``buffers``: where copies differ, "mean" averages buffers of floating numbers with parameters
+    (``averaged``, ``average``); left out: those that BatchNorm's statistics train; "own": none.
+
     ``method="auto"``: the processes measure the wires for some seconds and take the exchange that is
     expected to be fastest with this optimizer and its rate; ``step`` is what a step computes, as
     ``measure_step`` returned it. ``decision`` is what was taken and why.
@@ -68,8 +71,8 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
                  betas: tuple[float, float] | None = None, accumulate: int = 1,
                  overlap: bool = True, skips: bool = False, agree: str = "step",
                  between: str = "nodes", config: str | os.PathLike[str] | None = None,
-                 mesh: Mesh | None = None, returns: int = 0, keys: dict[str, Any] | None = None,
-                 step: float | StepTime | None = None, **named: Any):
+                 mesh: Mesh | None = None, returns: int = 0, buffers: str | None = None,
+                 keys: dict[str, Any] | None = None, step: float | StepTime | None = None, **named: Any):
         self._node = None
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             self._node = Node(model.process_group, next(model.parameters()).device)
@@ -134,6 +137,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             given["optimizer.clip"] = 0 if stays or self._clip > 0 else clip
             self._asked = (method, config, dict(given))
             self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+        self._buffers = _buffers.of(buffers, self._module, self._config, self.share)
         if optimizer is not None:
             _asked.steps(self._config, optimizer)
         elif lr is not None:
@@ -718,18 +722,24 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """Parameters are the mean of all copies in here (gossip, DiLoCo). Collective."""
+        """Parameters, and statistics in buffers, are the mean of all copies in here (gossip, DiLoCo).
+        Collective."""
+        own = [b.clone() for b in self._buffers]
         self.average()
         try:
             yield
         finally:
             self._sync.restore()
+            with torch.no_grad():
+                for b, before in zip(self._buffers, own):
+                    b.copy_(before)
             self._tell_node()
 
     def average(self) -> None:
         """The same for good, after the last step: one model out of all copies."""
         self._take_in()
         self._bring_down()
+        _buffers.average(self._buffers, self._places, self._sync)
         self._sync.average()
         self._tell_node()
 
