@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* weft up: begins an elastic run as weft train --listen does, with a key of its own and a door
- * (weft/door.h) by which others come in with a short code. weft join: goes through it. */
+/* weft up: begins an elastic run as weft train --listen does, with a key of its own and an
+ * invitation (weft/invite.h), which others accept with a short code. weft join: accepts it. */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <weft/door.h>
+#include <weft/invite.h>
 
 #include "common.h"
 #include "key.h"
@@ -32,7 +32,8 @@ static const flag up_flags[] = {
      "give newcomers the texts and models if they have together at most so many "
      "megabytes (1000; 0: they have their own)",
      NULL},
-    {"--door", "PORT", "port of the door (the first free one from 29520 on)", NULL},
+    {"--invite-port", "PORT", "port of the invitation (the first free one from 29520 on)",
+     NULL},
     {"--listen", "PORT", "port of the run (the first free one from 29500 on)", NULL},
     {"--resume", NULL, "continue run.folder from its newest complete checkpoint", NULL},
     RUN_FLAGS,
@@ -66,7 +67,8 @@ static void add(line *l, const char *word) {
 
 /* Adds the flags that weft train has too. */
 static void add_flags(line *l, const args *a) {
-    static const char *const own[] = {"--text", "--door", "--listen", "--into", "--wait"};
+    static const char *const own[] = {"--text", "--invite-port", "--listen", "--into",
+                                      "--wait"};
     for (int i = 0; i < a->n_given; i++) {
         const flag *f = &a->command->flags[a->given[i].flag];
         bool is_own = false;
@@ -167,15 +169,16 @@ static void own_address(char *out, size_t size) {
     if (fd >= 0) close(fd);
 }
 
-static int train_behind(const args *a, const weft_config *config, weft_door *door,
-                        const weft_door_setup *setup) {
+static int train_behind(const args *a, const weft_config *config, weft_invite *invitation,
+                        const weft_invite_setup *setup) {
     char host[256], port[16], key[PATH_MAX + 16];
     line l = {.n = 0};
     own_address(host, sizeof host);
     fprintf(stderr,
             "weft: on another machine of this network:  weft join %s\n"
             "weft: from another network:  weft join %s:%d %s\n",
-            weft_door_code(door), host, weft_door_port(door), weft_door_code(door));
+            weft_invite_code(invitation), host, weft_invite_port(invitation),
+            weft_invite_code(invitation));
     snprintf(port, sizeof port, "%d", setup->run_port);
     snprintf(key, sizeof key, "mesh.key=%s", setup->key);
     add(&l, "train");
@@ -195,25 +198,25 @@ static int run_up(int argc, char **argv) {
     long long listen = 0, port = 0, most_mb = 1000;
     int code = args_parse(&command_up, argc, argv, &a);
     if (code == CODE_OK) code = args_int(&a, "--listen", 1, 65535, &listen);
-    if (code == CODE_OK) code = args_int(&a, "--door", 1, 65535, &port);
+    if (code == CODE_OK) code = args_int(&a, "--invite-port", 1, 65535, &port);
     if (code == CODE_OK) code = args_int(&a, "--text", 0, MOST_MB, &most_mb);
     if (code != CODE_OK) return code;
     weft_ctx *ctx = program_context();
     weft_config *config = NULL;
-    weft_door *door = NULL;
+    weft_invite *invitation = NULL;
     if (!ctx) return CODE_FAILED;
     weft_status status = config_of_run(ctx, &a, &config);
     if (status == WEFT_OK) status = find_key(ctx, config, key);
-    weft_door_setup setup = {.struct_size = sizeof setup,
-                             .port = (int)port,
-                             .run_port = listen ? (int)listen : free_port(ctx),
-                             .key = key,
-                             .config = config,
-                             .most_bytes = most_mb * 1000000};
-    if (status == WEFT_OK) status = weft_door_open(ctx, &setup, &door);
-    code = status == WEFT_OK ? train_behind(&a, config, door, &setup)
+    weft_invite_setup setup = {.struct_size = sizeof setup,
+                               .port = (int)port,
+                               .run_port = listen ? (int)listen : free_port(ctx),
+                               .key = key,
+                               .config = config,
+                               .most_bytes = most_mb * 1000000};
+    if (status == WEFT_OK) status = weft_invite_open(ctx, &setup, &invitation);
+    code = status == WEFT_OK ? train_behind(&a, config, invitation, &setup)
                              : program_fail(ctx, status);
-    weft_door_close(door);
+    weft_invite_close(invitation);
     weft_config_destroy(ctx, config);
     weft_ctx_destroy(ctx);
     return code;
@@ -231,15 +234,15 @@ static void new_folder(const args *a, char out[PATH_MAX]) {
 }
 
 static weft_status enter(weft_ctx *ctx, const args *a, int n_words,
-                         weft_door_visit *visit, char where[300]) {
+                         weft_invite_request *request, char where[300]) {
     args rest = *a;
     weft_config *own = NULL;
     rest.operands += n_words;
     rest.n_operands -= n_words;
     WEFT_TRY(weft_config_create(ctx, &own));
     weft_status status = operands_read(ctx, &rest, own);
-    visit->own = own;
-    if (status == WEFT_OK) status = weft_door_enter(ctx, visit, where, 300);
+    request->own = own;
+    if (status == WEFT_OK) status = weft_invite_accept(ctx, request, where, 300);
     weft_config_destroy(ctx, own);
     return status;
 }
@@ -257,13 +260,13 @@ static int run_join(int argc, char **argv) {
     weft_ctx *ctx = program_context();
     if (!ctx) return CODE_FAILED;
     new_folder(&a, folder);
-    weft_door_visit visit = {.struct_size = sizeof visit,
-                             .code = a.operands[n - 1],
-                             .host = n == 2 ? a.operands[0] : NULL,
-                             .folder = folder,
-                             .patience = (double)wait_s,
-                             .most_bytes = most_mb * 1000000};
-    weft_status status = enter(ctx, &a, n, &visit, where);
+    weft_invite_request request = {.struct_size = sizeof request,
+                                   .code = a.operands[n - 1],
+                                   .host = n == 2 ? a.operands[0] : NULL,
+                                   .folder = folder,
+                                   .patience = (double)wait_s,
+                                   .most_bytes = most_mb * 1000000};
+    weft_status status = enter(ctx, &a, n, &request, where);
     code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
     weft_ctx_destroy(ctx);
     if (status != WEFT_OK) return code;
@@ -294,9 +297,8 @@ const command command_up = {
         "configuration, tokenizer, model and text; nothing has to be copied.\n\n"
         "The code has 40 random bits. Both sides prove that they have it without saying "
         "it (CPace), so who listens can not guess it later. Three wrong codes close the "
-        "door, and the run goes on without one. The run's key is in FOLDER.key, or the "
-        "one "
-        "of mesh.key or WEFT_KEY_FILE. A run that was ended goes on with --resume and a "
+        "invitation, and the run goes on. The run's key is in FOLDER.key, or the one of "
+        "mesh.key or WEFT_KEY_FILE. A run that was ended goes on with --resume and a "
         "new code.\n\n"
         "docs/launching.md says which ports are used.",
     .examples = "up my.txt\n"

@@ -26,6 +26,6 @@
 #include <weft/verify.h>
 #include <weft/bench.h>
 #include <weft/doctor.h>
-#include <weft/door.h>
+#include <weft/invite.h>
 
 #endif

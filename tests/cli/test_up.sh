@@ -49,18 +49,18 @@ grep -q "expected weft join CODE" log.none || fail "without a code: $(cat log.no
 refuses "is no code, expected two digits" "$weft" join word
 
 free_port && mesh_port=$port
-free_port && door_port=$port
-"$weft" up my.txt "${small[@]}" --listen "$mesh_port" --door "$door_port" >out.up 2>log.up &
+free_port && invite_port=$port
+"$weft" up my.txt "${small[@]}" --listen "$mesh_port" --invite-port "$invite_port" >out.up 2>log.up &
 run=$!
 for ((k = 0; k < 200 && $(has_code && echo 1 || echo 0) == 0; k++)); do sleep 0.05; done
 grep -q "without libsodium" log.up && skip "this weft has no libsodium"
 has_code || fail "weft up prints no code: $(cat log.up)"
 code=$(code_of)
-door=127.0.0.1:$door_port
+invitation=127.0.0.1:$invite_port
 
 # By its address, and by the code alone; what comes lies in a folder of its own.
 cd new || exit 1
-takes_part ../log.joined "$weft" join "$door" "$code"
+takes_part ../log.joined "$weft" join "$invitation" "$code"
 takes_part ../log.found "$weft" join "$code" mesh.threads=1
 cd ..
 cmp -s my.txt new/joined/data.path-0/my.txt || fail "the text is another one"
@@ -69,23 +69,23 @@ cmp -s my.txt new/joined/data.path-0/my.txt || fail "the text is another one"
 cmp -s runs/weft.key new/joined/run.key || fail "the key is another one"
 # With a text of its own, and with one that the run does not give.
 mkdir own && cp my.txt own/mine.txt
-takes_part log.own "$weft" join "$door" "$code" data.path=own/mine.txt --into own/in
+takes_part log.own "$weft" join "$invitation" "$code" data.path=own/mine.txt --into own/in
 [ ! -e own/in/data.path-0 ] || fail "a text came although it was named"
-refuses "more than the 0 that are given" "$weft" join "$door" "$code" --text 0 --into own/no
+refuses "more than the 0 that are given" "$weft" join "$invitation" "$code" --text 0 --into own/no
 [ ! -e own/no ] || fail "a refused join leaves a folder"
 
-# Three wrong codes close the door, and the run trains on.
+# Three wrong codes close the invitation, and the run trains on.
 wrong=${code%?}$([ "${code: -1}" = 7 ] && echo 8 || echo 7)
-refuses "the door closes after 2 more wrong ones" "$weft" join "$door" "$wrong"
-refuses "the door closes after 1 more wrong one" "$weft" join "$door" "$wrong"
-refuses "door is closed, because it was given three wrong codes" "$weft" join "$door" "$wrong"
-refuses "door is closed" "$weft" join "$door" "$code"
+refuses "the invitation closes after 2 more wrong ones" "$weft" join "$invitation" "$wrong"
+refuses "the invitation closes after 1 more wrong one" "$weft" join "$invitation" "$wrong"
+refuses "invitation is closed, because it was given three wrong codes" "$weft" join "$invitation" "$wrong"
+refuses "invitation is closed" "$weft" join "$invitation" "$code"
 grep -q "three wrong codes, the last one by somebody" log.up || fail "up says $(tail -3 log.up)"
 before=$(lines runs/weft)
 until_true 10 "training on" has_lines runs/weft $((before + 5))
 end_run
 wait "$run" 2>/dev/null
-refuses "nobody listens at $door" "$weft" join "$door" "$code"
+refuses "nobody listens at $invitation" "$weft" join "$invitation" "$code"
 
 # Two machines on a switch: neither knows an address.
 [ "$(id -u)" = 0 ] || skip "network namespaces need root"
@@ -96,7 +96,7 @@ on 0 "$weft" up my.txt "${small[@]}" >out.up 2>log.up &
 run=$!
 for ((k = 0; k < 200 && $(has_code && echo 1 || echo 0) == 0; k++)); do sleep 0.05; done
 takes_part log.far on 1 "$weft" join "$(code_of)" --into new/far
-grep -q -- "--join 10.97.0.1:" log.far || fail "it does not join by the address of the door: $(cat log.far)"
+grep -q -- "--join 10.97.0.1:" log.far || fail "it does not join by the address of the invitation: $(cat log.far)"
 code=$(code_of)
 refuses "no run of this code has answered on this network within 4 s" \
     on 1 "$weft" join "$([ "${code:0:2}" = 42 ] && echo 43 || echo 42)-AAAA-AAAA" --wait 4

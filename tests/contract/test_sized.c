@@ -39,10 +39,10 @@ static void *made; /* that no call leaves behind: all fail */
       return weft_mesh_join(ctx, x, &mesh);)                                             \
     X(weft_witness_open, weft_witness_setup, x->port = -1;                               \
       return weft_witness_open(ctx, x, (weft_witness **)&made);)                         \
-    X(weft_door_open, weft_door_setup, x->port = -1;                                     \
-      return weft_door_open(ctx, x, (weft_door **)&made);)                               \
-    X(weft_door_enter, weft_door_visit, x->code = "none"; char where[8];                 \
-      return weft_door_enter(ctx, x, where, sizeof where);)                              \
+    X(weft_invite_open, weft_invite_setup, x->port = -1;                                     \
+      return weft_invite_open(ctx, x, (weft_invite **)&made);)                               \
+    X(weft_invite_accept, weft_invite_request, x->code = "none"; char where[8];                 \
+      return weft_invite_accept(ctx, x, where, sizeof where);)                              \
     X(weft_dataset_open, weft_dataset_config,                                            \
       return weft_dataset_open(ctx, x, tokens, (weft_dataset **)&made);)                   \
     X(weft_shard_encode_texts, weft_shard_texts,                                         \

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "door/bundle.h"
+#include "invite/bundle.h"
 #include "mesh/envelope.h"
 #include "start/latecomer.h"
 #include "start/rendezvous.h"
@@ -179,7 +179,7 @@ static void read_doors(weft_ctx *ctx, const uint8_t *data, size_t size) {
     free(text);
 }
 
-/* What a door and a newcomer say before they trust each other. */
+/* What a host and a newcomer say before they trust each other. */
 static void read_meeting(const uint8_t *data, size_t size) {
     unsigned char bytes[WEFTI_CARD_BYTES + 1] = {0}, again[WEFTI_CARD_BYTES];
     wefti_call call;
@@ -205,7 +205,7 @@ static void read_meeting(const uint8_t *data, size_t size) {
         require(strlen(code.secret) == WEFTI_CODE_SECRET_BYTES);
 }
 
-/* What a door gives: no file leaves the folder. */
+/* What an invitation gives: no file leaves the folder. */
 static void read_bundle(weft_ctx *ctx, const uint8_t *data, size_t size) {
     wefti_wish wish = {.keys = 31, .most_bytes = 1000};
     wefti_bundle p;

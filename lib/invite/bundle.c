@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a newcomer gets (bundle.h): from a configuration and files to text, and back. */
 #define _GNU_SOURCE
-#include "door/bundle.h"
+#include "invite/bundle.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -129,7 +129,7 @@ static weft_status config_text(weft_ctx *ctx, const wefti_bundle *p, weft_config
     return wefti_strdup(ctx, text, out);
 }
 
-weft_status wefti_bundle_make(weft_ctx *ctx, const weft_door_setup *setup,
+weft_status wefti_bundle_make(weft_ctx *ctx, const weft_invite_setup *setup,
                               wefti_bundle *out) {
     unsigned char key[WEFTI_KEY_BYTES];
     weft_config *copy;

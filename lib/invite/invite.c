@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The door of a run: one thread, which polls all its sockets and never waits for one.
+/* The invitation of a run: one thread, which polls all its sockets and never waits for one.
  *
  *     call (UDP) -> answer                                              anybody, at any time
  *     listener -> wefti_callers -> hello -> guest: SHARES -> PROVES -> GIVES -> ENDS
@@ -8,7 +8,7 @@
  * one who has proved nothing makes room. Nothing is read from a file, and no key is
  * used, before a guest has proved that it has the code. */
 #define _GNU_SOURCE
-#include <weft/door.h>
+#include <weft/invite.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,8 +26,8 @@
 #include "base/memory.h"
 #include "base/bytes.h"
 #include "base/sized.h"
-#include "door/bundle.h"
-#include "door/sealed.h"
+#include "invite/bundle.h"
+#include "invite/sealed.h"
 #include "net/dial.h"
 #include "start/callers.h"
 
@@ -55,7 +55,7 @@ typedef struct guest {
     int fd; /* of that file */
 } guest;
 
-struct weft_door {
+struct weft_invite {
     weft_ctx *ctx;
     wefti_code code;
     char code_text[WEFTI_CODE_BYTES];
@@ -70,11 +70,11 @@ struct weft_door {
     atomic_bool closing;
 };
 
-static bool is_closed(const weft_door *d) { return d->wrong >= WRONG_CODES; }
+static bool is_closed(const weft_invite *d) { return d->wrong >= WRONG_CODES; }
 
 /* --- guests --- */
 
-static void dismiss(weft_door *d, guest *g) {
+static void dismiss(weft_invite *d, guest *g) {
     wefti_connection_close(&g->stream);
     if (g->fd >= 0) close(g->fd);
     if (g->list) sodium_memzero(g->list, (size_t)g->n_list); /* it has the key */
@@ -83,14 +83,15 @@ static void dismiss(weft_door *d, guest *g) {
     g->stream.fd = g->fd = -1;
 }
 
-static void put_judgement(const weft_door *d, wefti_ruling verdict, unsigned char *out) {
+static void put_judgement(const weft_invite *d, wefti_ruling verdict,
+                          unsigned char *out) {
     int left = is_closed(d) ? 0 : WRONG_CODES - d->wrong;
     wefti_judgement j = {WEFTI_MEETING_VERSION, verdict, left};
     wefti_judgement_write(&j, out);
 }
 
 /* How many guests of this one's address have proved nothing; 0: it has proved. */
-static int crowd_of(const weft_door *d, const guest *g) {
+static int crowd_of(const weft_invite *d, const guest *g) {
     int n = 0;
     for (const guest *o = d->guests; o < d->guests + GUESTS; o++)
         n += o->step < GIVES && strcmp(o->address, g->address) == 0;
@@ -99,7 +100,7 @@ static int crowd_of(const weft_door *d, const guest *g) {
 
 /* A free place, or that of the oldest unproved guest of the address with the most of them;
  * NULL: all have proved that they have the code. */
-static guest *find_place(weft_door *d) {
+static guest *find_place(weft_invite *d) {
     guest *worst = NULL;
     int most = 0;
     for (guest *g = d->guests; g < d->guests + GUESTS; g++) {
@@ -112,7 +113,7 @@ static guest *find_place(weft_door *d) {
     return worst;
 }
 
-static wefti_caller_fate turn_away(weft_door *d, wefti_caller *caller,
+static wefti_caller_fate turn_away(weft_invite *d, wefti_caller *caller,
                                    wefti_ruling verdict) {
     unsigned char answer[WEFTI_RULING_BYTES + WEFTI_CPACE_POINT] = {0};
     put_judgement(d, verdict, answer);
@@ -122,7 +123,7 @@ static wefti_caller_fate turn_away(weft_door *d, wefti_caller *caller,
 
 /* A hello has arrived (wefti_callers.admit). */
 static wefti_caller_fate admit(void *user, wefti_caller *caller) {
-    weft_door *d = user;
+    weft_invite *d = user;
     wefti_hello hello;
     if (!wefti_hello_read(caller->card, &hello)) {
         wefti_callers_complain(&d->callers, caller->address,
@@ -143,7 +144,7 @@ static wefti_caller_fate admit(void *user, wefti_caller *caller) {
         return WEFTI_CALLER_GONE; /* no element of the group: nothing was learnt */
     }
     put_judgement(d, WEFTI_RULING_GO, g->out);
-    memcpy(g->out + WEFTI_RULING_BYTES, g->exchange.door.share, WEFTI_CPACE_POINT);
+    memcpy(g->out + WEFTI_RULING_BYTES, g->exchange.host.share, WEFTI_CPACE_POINT);
     g->n_out = WEFTI_RULING_BYTES + WEFTI_CPACE_POINT;
     g->stream = caller->stream;
     g->step = SHARES;
@@ -152,20 +153,22 @@ static wefti_caller_fate admit(void *user, wefti_caller *caller) {
     return WEFTI_CALLER_TAKEN;
 }
 
-static void tell_wrong(weft_door *d, const guest *g) {
+static void tell_wrong(weft_invite *d, const guest *g) {
     if (is_closed(d))
-        weft_ctx_log(d->ctx, WEFT_LOG_WARN,
-                     "three wrong codes, the last one by somebody at %s: the door is "
-                     "closed, and the run goes on without it",
-                     g->address);
+        weft_ctx_log(
+            d->ctx, WEFT_LOG_WARN,
+            "three wrong codes, the last one by somebody at %s: the invitation is "
+            "closed, and the run goes on without it",
+            g->address);
     else
-        weft_ctx_log(d->ctx, WEFT_LOG_WARN,
-                     "somebody at %s gave a wrong code; the door closes after %d more",
-                     g->address, WRONG_CODES - d->wrong);
+        weft_ctx_log(
+            d->ctx, WEFT_LOG_WARN,
+            "somebody at %s gave a wrong code; the invitation closes after %d more",
+            g->address, WRONG_CODES - d->wrong);
 }
 
 /* The proof is here: a right one gets the greeting, a wrong one is counted. */
-static bool judge(weft_door *d, guest *g) {
+static bool judge(weft_invite *d, guest *g) {
     const unsigned char *head = g->in + WEFTI_CPACE_TAG;
     unsigned char wish[WEFTI_WISH_BYTES];
     wefti_sealed heard;
@@ -198,7 +201,7 @@ static bool judge(weft_door *d, guest *g) {
 }
 
 /* Before the first piece: the list, whose length is the first piece. */
-static bool begin_giving(weft_door *d, guest *g) {
+static bool begin_giving(weft_invite *d, guest *g) {
     unsigned char length[8];
     if (wefti_alloc_n(d->ctx, d->bundle.n_files, sizeof *g->gives, "a guest's files",
                       &g->gives) != WEFT_OK ||
@@ -217,7 +220,7 @@ static bool begin_giving(weft_door *d, guest *g) {
 }
 
 /* Some bytes of the present file; false: it is not what it was. */
-static bool give_file(weft_door *d, guest *g) {
+static bool give_file(weft_invite *d, guest *g) {
     static _Thread_local unsigned char text[WEFTI_PIECE_BYTES];
     const wefti_bundle_file *f = &d->bundle.files[g->file];
     int64_t left = f->n_bytes - g->at;
@@ -237,7 +240,7 @@ static bool give_file(weft_door *d, guest *g) {
 }
 
 /* Makes the next piece. */
-static bool give(weft_door *d, guest *g) {
+static bool give(weft_invite *d, guest *g) {
     g->n_sent = 0;
     if (!g->list) return begin_giving(d, g);
     if (g->at_list < g->n_list) {
@@ -271,7 +274,7 @@ static bool send_some(guest *g, double now_s) {
 
 /* Goes on with a guest as far as its socket is ready, but for so many pieces at a time; false:
  * it has ended. */
-static bool serve_guest(weft_door *d, guest *g) {
+static bool serve_guest(weft_invite *d, guest *g) {
     enum { PIECES = 16 };
     double now_s = wefti_now_s();
     if (now_s > g->until_s) return false;
@@ -293,7 +296,7 @@ static bool serve_guest(weft_door *d, guest *g) {
 
 /* --- the thread --- */
 
-static void answer_calls(weft_door *d) {
+static void answer_calls(weft_invite *d) {
     for (int k = 0; k < CALLS_AT_ONCE && d->udp >= 0; k++) {
         unsigned char bytes[WEFTI_CALL_BYTES + 1];
         struct sockaddr_storage from;
@@ -311,14 +314,14 @@ static void answer_calls(weft_door *d) {
         call.answers = true;
         call.version = WEFTI_MEETING_VERSION;
         call.port = d->port;
-        call.door = d->number;
+        call.id = d->number;
         wefti_call_write(&call, bytes);
         (void)sendto(d->udp, bytes, WEFTI_CALL_BYTES, MSG_DONTWAIT | MSG_NOSIGNAL,
                      address.any, size);
     }
 }
 
-static void wait_for_work(weft_door *d) {
+static void wait_for_work(weft_invite *d) {
     struct pollfd all[WEFTI_MAX_CALLERS + GUESTS + 3];
     wefti_callers *c = &d->callers;
     nfds_t n = 0;
@@ -340,7 +343,7 @@ static void wait_for_work(weft_door *d) {
 }
 
 static void *serve(void *user) {
-    weft_door *d = user;
+    weft_invite *d = user;
     while (!atomic_load(&d->closing)) {
         wait_for_work(d);
         answer_calls(d);
@@ -355,14 +358,14 @@ static void *serve(void *user) {
 
 /* --- opening and closing --- */
 
-/* Where calls arrive. Several doors of a machine all hear them. */
+/* Where calls arrive. Several invitations of a machine all hear them. */
 static int listen_to_calls(void) {
     int yes = 1, fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     union {
         struct sockaddr any;
         struct sockaddr_in v4;
     } address = {.v4 = {.sin_family = AF_INET,
-                        .sin_port = htons(WEFT_DOOR_PORT),
+                        .sin_port = htons(WEFT_INVITE_PORT),
                         .sin_addr.s_addr = htonl(INADDR_ANY)}};
     if (fd < 0) return -1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -372,26 +375,27 @@ static int listen_to_calls(void) {
     return -1;
 }
 
-static weft_status open_sockets(weft_ctx *ctx, weft_door *d, int port) {
+static weft_status open_sockets(weft_ctx *ctx, weft_invite *d, int port) {
     d->listener = port ? wefti_dial_listen(false, port)
-                       : wefti_dial_listen_from(false, WEFT_DOOR_PORT, PORTS);
+                       : wefti_dial_listen_from(false, WEFT_INVITE_PORT, PORTS);
     if (d->listener < 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_PEER, "the door can not listen at port %d: %s",
-                             port ? port : WEFT_DOOR_PORT, strerror(errno));
+        return weft_ctx_fail(ctx, WEFT_ERR_PEER,
+                             "the invitation can not listen at port %d: %s",
+                             port ? port : WEFT_INVITE_PORT, strerror(errno));
     d->port = wefti_dial_port(d->listener);
     d->udp = listen_to_calls();
     if (d->udp < 0)
         weft_ctx_log(ctx, WEFT_LOG_WARN,
                      "this run is not found by its code alone, because UDP port %d is "
                      "taken (%s): newcomers name HOST:%d",
-                     WEFT_DOOR_PORT, strerror(errno), d->port);
+                     WEFT_INVITE_PORT, strerror(errno), d->port);
     d->wakeup = eventfd(0, EFD_CLOEXEC);
     if (d->wakeup >= 0) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_PEER, "the door can not open: %s",
+    return weft_ctx_fail(ctx, WEFT_ERR_PEER, "the invitation can not open: %s",
                          strerror(errno));
 }
 
-static weft_status start_thread(weft_ctx *ctx, weft_door *d) {
+static weft_status start_thread(weft_ctx *ctx, weft_invite *d) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all,
@@ -400,11 +404,12 @@ static weft_status start_thread(weft_ctx *ctx, weft_door *d) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     d->runs = error == 0;
     if (d->runs) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no thread for the door: %s",
+    return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no thread for the invitation: %s",
                          strerror(error));
 }
 
-static weft_status open_all(weft_ctx *ctx, weft_door *d, const weft_door_setup *setup) {
+static weft_status open_all(weft_ctx *ctx, weft_invite *d,
+                            const weft_invite_setup *setup) {
     unsigned char random[WEFTI_CODE_RANDOM_BYTES];
     if (sodium_init() < 0)
         return weft_ctx_fail(ctx, WEFT_ERR_PEER, "libsodium does not start");
@@ -412,44 +417,47 @@ static weft_status open_all(weft_ctx *ctx, weft_door *d, const weft_door_setup *
     randombytes_buf(&d->number, sizeof d->number);
     wefti_code_make((int)randombytes_uniform(WEFTI_CHANNELS), random, &d->code);
     wefti_code_text(&d->code, d->code_text);
-    WEFT_TRY(
-        wefti_alloc_n(ctx, GUESTS, sizeof *d->guests, "a door's guests", &d->guests));
+    WEFT_TRY(wefti_alloc_n(ctx, GUESTS, sizeof *d->guests, "an invitation's guests",
+                           &d->guests));
     for (int i = 0; i < GUESTS; i++) d->guests[i].stream.fd = d->guests[i].fd = -1;
     WEFT_TRY(wefti_bundle_make(ctx, setup, &d->bundle));
     WEFT_TRY(open_sockets(ctx, d, setup->port));
     d->callers = (wefti_callers){.ctx = ctx,
                                  .listener = d->listener,
-                                 .name = "the door",
+                                 .name = "the invitation",
                                  .admit = admit,
                                  .user = d};
     if (!wefti_callers_init(&d->callers))
-        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for the door's callers");
+        return weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
+                             "no memory for the invitation's callers");
     return start_thread(ctx, d);
 }
 
-weft_status weft_door_open(weft_ctx *ctx, const weft_door_setup *setup, weft_door **out) {
-    weft_door *d;
+weft_status weft_invite_open(weft_ctx *ctx, const weft_invite_setup *setup,
+                             weft_invite **out) {
+    weft_invite *d;
     *out = NULL;
-    WEFTI_SIZED_IN(ctx, weft_door_setup, setup);
+    WEFTI_SIZED_IN(ctx, weft_invite_setup, setup);
     if (!setup->key || !setup->config || setup->port < 0 || setup->port > UINT16_MAX ||
         setup->run_port < 1 || setup->run_port > UINT16_MAX || setup->most_bytes < 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "a door at port %d of a run at port %d, expected a key, a "
-                             "configuration and ports up to 65535",
-                             setup->port, setup->run_port);
-    WEFT_TRY(wefti_alloc(ctx, sizeof *d, "a door", &d));
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "an invitation at port %d of a run at port %d, expected a key, a "
+            "configuration and ports up to 65535",
+            setup->port, setup->run_port);
+    WEFT_TRY(wefti_alloc(ctx, sizeof *d, "an invitation", &d));
     d->ctx = ctx;
     d->listener = d->udp = d->wakeup = -1;
     d->most_bytes = setup->most_bytes;
-    WEFTI_TRY_OR(open_all(ctx, d, setup), weft_door_close(d));
+    WEFTI_TRY_OR(open_all(ctx, d, setup), weft_invite_close(d));
     *out = d;
     return WEFT_OK;
 }
 
-const char *weft_door_code(const weft_door *d) { return d->code_text; }
-int weft_door_port(const weft_door *d) { return d->port; }
+const char *weft_invite_code(const weft_invite *d) { return d->code_text; }
+int weft_invite_port(const weft_invite *d) { return d->port; }
 
-void weft_door_close(weft_door *d) {
+void weft_invite_close(weft_invite *d) {
     if (!d) return;
     weft_ctx *ctx = d->ctx;
     atomic_store(&d->closing, true);

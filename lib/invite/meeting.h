@@ -6,19 +6,19 @@
 
 #include "start/rendezvous.h"
 
-/* What a newcomer and a door say before they trust each other. All numbers are of four bytes,
+/* What a newcomer and a host say before they trust each other. All numbers are of four bytes,
  * little endian, but where it says so.
  *
  *     newcomer, to everybody        "wefQ", version, channel, nonce (8), 0, 0 (8)      UDP
- *     door                          "wefA", version, channel, nonce (8), port, door (8)
+ *     host                          "wefA", version, channel, nonce (8), port, id (8)
  *     newcomer                      a card: "wefU", version, channel, sid (16), Ya (32)   TCP
- *     door                          "wefU", version, verdict, tries left, Yb (32)
+ *     host                          "wefU", version, verdict, tries left, Yb (32)
  *     newcomer                      Ta (64), head (24), its wish, sealed (16 + 17)
- *     door                          "wefU", version, verdict, tries left, Tb (64), head (24)
+ *     host                          "wefU", version, verdict, tries left, Tb (64), head (24)
  *                                   and sealed pieces (sealed.h)
  *
  * The newcomer proves first that it has the code, so a guess has to be made before anything is
- * learnt from the door. A code is "NN-AAAA-AAAA": a channel, which is public, and 40 random bits
+ * learnt from the host. A code is "NN-AAAA-AAAA": a channel, which is public, and 40 random bits
  * in base32 of digits and capital letters without I, L, O, U. */
 enum {
     WEFTI_MEETING_VERSION = 1,
@@ -38,7 +38,7 @@ typedef enum wefti_ruling {
     WEFTI_RULING_CLOSED,  /* after three wrong codes */
     WEFTI_RULING_BUSY,    /* as many come at the moment as it serves */
     WEFTI_RULING_VERSION, /* it speaks another version */
-    WEFTI_RULING_CHANNEL, /* the code is not of this door */
+    WEFTI_RULING_CHANNEL, /* the code is not of this invitation */
     WEFTI_RULINGS
 } wefti_ruling;
 
@@ -57,8 +57,8 @@ typedef struct wefti_call {
     bool answers;
     int version, channel;
     uint64_t nonce;
-    int port; /* of an answer, and a random number of the door */
-    uint64_t door;
+    int port; /* of an answer, and a random number of the invitation */
+    uint64_t id;
 } wefti_call;
 
 void wefti_call_write(const wefti_call *call, unsigned char *bytes);
@@ -77,7 +77,7 @@ bool wefti_hello_read(const unsigned char card[WEFTI_CARD_BYTES], wefti_hello *o
 typedef struct wefti_judgement {
     int version;
     wefti_ruling verdict;
-    int tries; /* that are left before the door closes */
+    int tries; /* that are left before the invitation closes */
 } wefti_judgement;
 
 void wefti_judgement_write(const wefti_judgement *j, unsigned char *bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The messages of meeting.h as bytes. They come from strangers: what is read is complete and
  * bounded, or refused. */
-#include "door/meeting.h"
+#include "invite/meeting.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ void wefti_call_write(const wefti_call *call, unsigned char *bytes) {
     wefti_put_u32(bytes + 8, (uint32_t)call->channel);
     wefti_put_u64(bytes + 12, call->nonce);
     wefti_put_u32(bytes + 20, (uint32_t)call->port);
-    wefti_put_u64(bytes + 24, call->door);
+    wefti_put_u64(bytes + 24, call->id);
 }
 
 bool wefti_call_read(const unsigned char *bytes, size_t n, wefti_call *out) {
@@ -83,7 +83,7 @@ bool wefti_call_read(const unsigned char *bytes, size_t n, wefti_call *out) {
     out->channel = (int)channel;
     out->nonce = wefti_get_u64(bytes + 12);
     out->port = (int)port;
-    out->door = wefti_get_u64(bytes + 24);
+    out->id = wefti_get_u64(bytes + 24);
     return out->answers == (port > 0);
 }
 

@@ -3,9 +3,9 @@
 
 #include <limits.h>
 
-#include <weft/door.h>
+#include <weft/invite.h>
 
-#include "door/meeting.h"
+#include "invite/meeting.h"
 
 /* What a newcomer gets: an object in JSON, then the bytes of its files, one after another.
  *
@@ -41,7 +41,7 @@ typedef struct wefti_bundle {
 } wefti_bundle;
 
 /* The giver's. [out] *out to be ended by the caller, also after a failure. */
-weft_status wefti_bundle_make(weft_ctx *ctx, const weft_door_setup *setup,
+weft_status wefti_bundle_make(weft_ctx *ctx, const weft_invite_setup *setup,
                               wefti_bundle *out) WEFT_CHECKED;
 
 /* The object for this wish; [out] gives[n_files]: which files follow it. *text owned by the

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Coming to a door: looking for it on this network, the exchange, and what it gives.
+/* Coming to an invitation: looking for it on this network, the exchange, and what it gives.
  *
  *     calls go to the broadcast address of each interface, and of this machine; the address that
  *     an answer comes from is the one by which this machine reaches the run
  *
  * Whoever answers may be a stranger: it learns nothing but whether one guess was right. */
 #define _GNU_SOURCE
-#include <weft/door.h>
+#include <weft/invite.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,25 +26,25 @@
 #include "base/memory.h"
 #include "base/sized.h"
 #include "base/stop.h"
-#include "door/bundle.h"
-#include "door/sealed.h"
+#include "invite/bundle.h"
+#include "invite/sealed.h"
 #include "net/dial.h"
 #include "start/tcp.h"
 
-enum { DOORS = 16, LOOK_MS = 100 };
+enum { PLACES = 16, LOOK_MS = 100 };
 static const double call_every_s = 0.5, gather_s = 0.15, told_after_s = 3, answer_s = 10,
                     silence_s = 30;
 
-/* The doors to try. */
-typedef struct doors {
-    wefti_tcp_door list[DOORS];
-    uint64_t numbers[DOORS];
+/* Where invitations may be. */
+typedef struct places {
+    wefti_tcp_door list[PLACES];
+    uint64_t numbers[PLACES];
     int n, other_version;
-} doors;
+} places;
 
 static weft_status refuse_version(weft_ctx *ctx, int theirs) {
     return weft_ctx_fail(ctx, WEFT_ERR_PEER,
-                         "the run's door is of another version of weft (its protocol is "
+                         "the run is of another version of weft (its protocol is "
                          "%d, here %d), expected the same version on both machines",
                          theirs, WEFTI_MEETING_VERSION);
 }
@@ -56,7 +56,7 @@ static void call_at(int fd, uint32_t address, const unsigned char *bytes) {
         struct sockaddr any;
         struct sockaddr_in v4;
     } to = {.v4 = {.sin_family = AF_INET,
-                   .sin_port = htons(WEFT_DOOR_PORT),
+                   .sin_port = htons(WEFT_INVITE_PORT),
                    .sin_addr.s_addr = address}};
     (void)sendto(fd, bytes, WEFTI_CALL_BYTES, MSG_NOSIGNAL, &to.any, sizeof to.v4);
 }
@@ -80,19 +80,19 @@ static void call_all(int fd, const wefti_call *call) {
     freeifaddrs(all);
 }
 
-/* Notes a door that has answered, once. */
-static void note(doors *all, const wefti_call *call, const struct sockaddr_in *from) {
+/* Notes an invitation that has answered, once. */
+static void note(places *all, const wefti_call *call, const struct sockaddr_in *from) {
     for (int i = 0; i < all->n; i++)
-        if (all->numbers[i] == call->door) return;
+        if (all->numbers[i] == call->id) return;
     if (call->version != WEFTI_MEETING_VERSION) all->other_version = call->version;
-    if (call->version != WEFTI_MEETING_VERSION || all->n == DOORS) return;
-    wefti_tcp_door *door = &all->list[all->n];
-    inet_ntop(AF_INET, &from->sin_addr, door->host, sizeof door->host);
-    door->port = call->port;
-    all->numbers[all->n++] = call->door;
+    if (call->version != WEFTI_MEETING_VERSION || all->n == PLACES) return;
+    wefti_tcp_door *at = &all->list[all->n];
+    inet_ntop(AF_INET, &from->sin_addr, at->host, sizeof at->host);
+    at->port = call->port;
+    all->numbers[all->n++] = call->id;
 }
 
-static void hear_answers(int fd, const wefti_call *asked, doors *all) {
+static void hear_answers(int fd, const wefti_call *asked, places *all) {
     for (;;) {
         unsigned char bytes[WEFTI_CALL_BYTES + 1];
         union {
@@ -110,7 +110,7 @@ static void hear_answers(int fd, const wefti_call *asked, doors *all) {
 }
 
 static weft_status look_for(weft_ctx *ctx, int fd, const wefti_call *call,
-                            double patience_s, doors *out) {
+                            double patience_s, places *out) {
     double begin_s = wefti_now_s(), called_s = -INFINITY, told_s = begin_s,
            until_s = begin_s + patience_s;
     for (double now_s = begin_s; now_s < until_s; now_s = wefti_now_s()) {
@@ -137,15 +137,16 @@ static weft_status look_for(weft_ctx *ctx, int fd, const wefti_call *call,
         patience_s);
 }
 
-static weft_status find(weft_ctx *ctx, const weft_door_visit *visit,
-                        const wefti_code *code, doors *out) {
+static weft_status find(weft_ctx *ctx, const weft_invite_request *request,
+                        const wefti_code *code, places *out) {
     int yes = 1;
-    *out = (doors){.n = 0};
-    if (visit->host) {
+    *out = (places){.n = 0};
+    if (request->host) {
         wefti_tcp_door *list;
         int n;
-        WEFT_TRY(wefti_tcp_doors(ctx, visit->host, WEFT_DOOR_PORT, DOORS, &list, &n));
-        out->n = n < DOORS ? n : DOORS;
+        WEFT_TRY(
+            wefti_tcp_doors(ctx, request->host, WEFT_INVITE_PORT, PLACES, &list, &n));
+        out->n = n < PLACES ? n : PLACES;
         memcpy(out->list, list, (size_t)out->n * sizeof *list);
         wefti_free(ctx, list);
         return WEFT_OK;
@@ -157,7 +158,7 @@ static weft_status find(weft_ctx *ctx, const weft_door_visit *visit,
         return weft_ctx_fail(ctx, WEFT_ERR_PEER, "no socket to look for the run: %s",
                              strerror(errno));
     (void)setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &yes, sizeof yes);
-    double patience_s = visit->patience > 0 ? visit->patience : 10;
+    double patience_s = request->patience > 0 ? request->patience : 10;
     weft_status status = look_for(ctx, fd, &call, patience_s, out);
     close(fd);
     return status;
@@ -165,25 +166,25 @@ static weft_status find(weft_ctx *ctx, const weft_door_visit *visit,
 
 /* --- the exchange --- */
 
-/* One connection to a door. */
+/* One connection to an invitation. */
 typedef struct meeting {
     weft_ctx *ctx;
-    const weft_door_visit *visit;
-    const wefti_tcp_door *door;
+    const weft_invite_request *request;
+    const wefti_tcp_door *at;
     wefti_code code;
     wefti_wish wish;
     wefti_connection stream;
     wefti_exchange exchange;
     wefti_sealed sealed;
     wefti_bundle bundle;
-    bool refused; /* the door has judged: asking it again may cost a try */
+    bool refused; /* the invitation has judged: asking it again may cost a try */
     unsigned char piece[WEFTI_SEALED_MOST], text[WEFTI_PIECE_BYTES];
 } meeting;
 
 static weft_status hung_up(meeting *m) {
     return weft_ctx_fail(
-        m->ctx, WEFT_ERR_PEER, "%s:%d does not speak as a run's door: %s", m->door->host,
-        m->door->port, m->stream.error ? strerror(m->stream.error) : "it has hung up");
+        m->ctx, WEFT_ERR_PEER, "%s:%d does not answer as `weft up` does: %s", m->at->host,
+        m->at->port, m->stream.error ? strerror(m->stream.error) : "it has hung up");
 }
 
 static weft_status pass(meeting *m, void *bytes, size_t n, bool out) {
@@ -199,19 +200,21 @@ static weft_status heed(meeting *m, const unsigned char *bytes) {
     switch (j.verdict) {
     case WEFTI_RULING_GO: return WEFT_OK;
     case WEFTI_RULING_WRONG:
-        return weft_ctx_fail(m->ctx, WEFT_ERR_PEER,
-                             "this is not the run's code; the door closes after %d more "
-                             "wrong one%s",
-                             j.tries, j.tries == 1 ? "" : "s");
+        return weft_ctx_fail(
+            m->ctx, WEFT_ERR_PEER,
+            "this is not the run's code; the invitation closes after %d more "
+            "wrong one%s",
+            j.tries, j.tries == 1 ? "" : "s");
     case WEFTI_RULING_CLOSED:
-        return weft_ctx_fail(m->ctx, WEFT_ERR_PEER,
-                             "the run's door is closed, because it was given three wrong "
-                             "codes; start the run again with weft up --resume for a new "
-                             "code, or copy its key for weft train --join");
+        return weft_ctx_fail(
+            m->ctx, WEFT_ERR_PEER,
+            "the run's invitation is closed, because it was given three wrong "
+            "codes; start the run again with weft up --resume for a new "
+            "code, or copy its key for weft train --join");
     case WEFTI_RULING_BUSY:
         return weft_ctx_fail(m->ctx, WEFT_ERR_PEER,
                              "as many machines come into the run at the moment as its "
-                             "door serves; try again");
+                             "invitation serves; try again");
     case WEFTI_RULING_VERSION: return refuse_version(m->ctx, j.version);
     case WEFTI_RULING_CHANNEL:
     case WEFTI_RULINGS: break;
@@ -220,7 +223,7 @@ static weft_status heed(meeting *m, const unsigned char *bytes) {
         m->ctx, WEFT_ERR_PEER,
         "the run at %s:%d has another code: its first two digits are not "
         "these",
-        m->door->host, m->door->port);
+        m->at->host, m->at->port);
 }
 
 static weft_status say_hello(meeting *m) {
@@ -234,7 +237,7 @@ static weft_status say_hello(meeting *m) {
     WEFT_TRY(pass(m, card, sizeof card, true));
     WEFT_TRY(pass(m, answer, sizeof answer, false));
     WEFT_TRY(heed(m, answer));
-    memcpy(m->exchange.door.share, answer + WEFTI_RULING_BYTES, WEFTI_CPACE_POINT);
+    memcpy(m->exchange.host.share, answer + WEFTI_RULING_BYTES, WEFTI_CPACE_POINT);
     return wefti_exchange_meet(&m->exchange) ? WEFT_OK : hung_up(m);
 }
 
@@ -257,8 +260,8 @@ static weft_status prove(meeting *m) {
                                                         m->exchange.receives) != 0)
         return weft_ctx_fail(m->ctx, WEFT_ERR_PEER,
                              "who answers at %s:%d does not have the code: it is not the "
-                             "run's door",
-                             m->door->host, m->door->port);
+                             "run",
+                             m->at->host, m->at->port);
     return WEFT_OK;
 }
 
@@ -272,7 +275,7 @@ static weft_status take_piece(meeting *m, size_t *n, bool *last) {
     if (wefti_unseal(&m->sealed, m->piece + 4, *n + WEFTI_SEAL_BYTES, m->text, last))
         return WEFT_OK;
     return weft_ctx_fail(m->ctx, WEFT_ERR_PEER, "what %s:%d sends was changed on its way",
-                         m->door->host, m->door->port);
+                         m->at->host, m->at->port);
 }
 
 static weft_status take_list(meeting *m) {
@@ -300,7 +303,7 @@ static weft_status take_file(meeting *m, int64_t i) {
     char path[PATH_MAX];
     size_t n;
     bool last;
-    WEFT_TRY(wefti_bundle_path(m->ctx, &m->bundle, i, m->visit->folder, path));
+    WEFT_TRY(wefti_bundle_path(m->ctx, &m->bundle, i, m->request->folder, path));
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return weft_ctx_fail(m->ctx, WEFT_ERR_FILE, "could not write %s: %s", path,
@@ -322,32 +325,31 @@ static weft_status take_all(meeting *m) {
     size_t n;
     bool last = false;
     WEFT_TRY(take_list(m));
-    if (mkdir(m->visit->folder, 0755) != 0)
+    if (mkdir(m->request->folder, 0755) != 0)
         return weft_ctx_fail(m->ctx, WEFT_ERR_FILE, "could not make the folder %s: %s",
-                             m->visit->folder, strerror(errno));
+                             m->request->folder, strerror(errno));
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < m->bundle.n_files && status == WEFT_OK; i++)
         status = take_file(m, i);
     if (status == WEFT_OK) status = take_piece(m, &n, &last);
     if (status == WEFT_OK && (n != 0 || !last)) status = hung_up(m);
     if (status == WEFT_OK)
-        status = wefti_bundle_unpack(m->ctx, &m->bundle, m->visit->folder);
+        status = wefti_bundle_unpack(m->ctx, &m->bundle, m->request->folder);
     weft_ctx *quiet;
     if (status != WEFT_OK && weft_ctx_create(&quiet) == WEFT_OK) {
-        (void)!wefti_file_remove_tree(quiet, m->visit->folder);
+        (void)!wefti_file_remove_tree(quiet, m->request->folder);
         weft_ctx_destroy(quiet);
     }
     return status;
 }
 
 static weft_status meet(meeting *m) {
-    int fd = wefti_dial(m->ctx, m->door->host, m->door->port, wefti_now_s() + answer_s);
+    int fd = wefti_dial(m->ctx, m->at->host, m->at->port, wefti_now_s() + answer_s);
     if (fd < 0)
         return weft_ctx_fail(
             m->ctx, WEFT_ERR_PEER,
-            "nobody listens at %s:%d: %s; expected the door of a run that "
-            "weft up began",
-            m->door->host, m->door->port, strerror(errno));
+            "nobody listens at %s:%d: %s; expected a run that weft up began", m->at->host,
+            m->at->port, strerror(errno));
     m->stream = wefti_connection_of(fd);
     m->stream.stop = m->ctx;
     weft_status status = say_hello(m);
@@ -358,48 +360,48 @@ static weft_status meet(meeting *m) {
     return status;
 }
 
-static weft_status try_doors(meeting *m, const doors *all, char *where, size_t size) {
+static weft_status try_places(meeting *m, const places *all, char *where, size_t size) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < all->n; i++) {
-        m->door = &all->list[i];
+        m->at = &all->list[i];
         weft_ctx_clear(m->ctx);
         status = meet(m);
-        const char *host = m->door->host;
+        const char *host = m->at->host;
         if (status == WEFT_OK)
             snprintf(where, size, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
                      m->bundle.run_port);
         wefti_exchange_fini(&m->exchange);
         wefti_bundle_fini(m->ctx, &m->bundle);
         /* another one on this network may be the run; of a host that was named, one is */
-        if (status == WEFT_OK || (m->refused && m->visit->host)) break;
+        if (status == WEFT_OK || (m->refused && m->request->host)) break;
     }
     return status;
 }
 
-weft_status weft_door_enter(weft_ctx *ctx, const weft_door_visit *visit, char *where,
-                            size_t size) {
+weft_status weft_invite_accept(weft_ctx *ctx, const weft_invite_request *request,
+                               char *where, size_t size) {
     meeting *m;
-    doors all;
+    places all;
     wefti_code code;
     struct stat info;
-    WEFTI_SIZED_IN(ctx, weft_door_visit, visit);
-    if (!visit->code || !wefti_code_read(visit->code, &code))
+    WEFTI_SIZED_IN(ctx, weft_invite_request, request);
+    if (!request->code || !wefti_code_read(request->code, &code))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "%.40s is no code, expected two digits and eight letters or "
                              "digits as weft up prints them (42-ABCD-EFGH)",
-                             visit->code ? visit->code : "");
-    if (!visit->folder || lstat(visit->folder, &info) == 0)
+                             request->code ? request->code : "");
+    if (!request->folder || lstat(request->folder, &info) == 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%.300s exists, expected a new folder",
-                             visit->folder ? visit->folder : "");
+                             request->folder ? request->folder : "");
     if (sodium_init() < 0)
         return weft_ctx_fail(ctx, WEFT_ERR_PEER, "libsodium does not start");
-    WEFT_TRY(find(ctx, visit, &code, &all));
-    WEFT_TRY(wefti_alloc(ctx, sizeof *m, "a visit", &m));
+    WEFT_TRY(find(ctx, request, &code, &all));
+    WEFT_TRY(wefti_alloc(ctx, sizeof *m, "a request", &m));
     *m = (meeting){.ctx = ctx,
-                   .visit = visit,
+                   .request = request,
                    .code = code,
-                   .wish = {wefti_bundle_wants(visit->own), visit->most_bytes}};
-    weft_status status = try_doors(m, &all, where, size);
+                   .wish = {wefti_bundle_wants(request->own), request->most_bytes}};
+    weft_status status = try_places(m, &all, where, size);
     sodium_memzero(m, sizeof *m);
     wefti_free(ctx, m);
     return status;

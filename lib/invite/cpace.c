@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* CPace as in cpace.h. Strings are hashed piece by piece, each behind its length in LEB128. */
-#include "door/cpace.h"
+#include "invite/cpace.h"
 
 #include <sodium.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include <sodium.h>
 #include <stdbool.h>
 
-#include "door/cpace.h"
-#include "door/meeting.h"
+#include "invite/cpace.h"
+#include "invite/meeting.h"
 
 /* What is said under the key of an exchange: libsodium's secretstream, one for each direction,
  * in pieces of
@@ -27,9 +27,9 @@ typedef crypto_secretstream_xchacha20poly1305_state wefti_sealed;
 
 /* One exchange as one side sees it. */
 typedef struct wefti_exchange {
-    bool answers; /* the door */
+    bool answers; /* the host */
     unsigned char session[WEFTI_SESSION_BYTES], y[WEFTI_CPACE_SCALAR];
-    wefti_cpace_message newcomer, door;
+    wefti_cpace_message newcomer, host;
     unsigned char tag[WEFTI_CPACE_TAG],
         expected[WEFTI_CPACE_TAG]; /* this side's, the other's */
     unsigned char sends[crypto_secretstream_xchacha20poly1305_KEYBYTES],

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The exchange of a code for keys, and the two streams under them. */
-#include "door/sealed.h"
+#include "invite/sealed.h"
 
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 /* lv_cat of who takes part. */
 static const char parties[] = "\x09weft join\x07weft up";
-static const char newcomer_says[] = "weft join 1", door_says[] = "weft up 1";
+static const char newcomer_says[] = "weft join 1", host_says[] = "weft up 1";
 
 static wefti_cpace_text session_of(const wefti_exchange *e) {
     return (wefti_cpace_text){e->session, sizeof e->session};
@@ -24,23 +24,23 @@ bool wefti_exchange_begin(wefti_exchange *e, const wefti_code *code,
                                {parties, sizeof parties - 1},
                                session_of(e)};
     e->newcomer.said = (wefti_cpace_text){newcomer_says, sizeof newcomer_says - 1};
-    e->door.said = (wefti_cpace_text){door_says, sizeof door_says - 1};
+    e->host.said = (wefti_cpace_text){host_says, sizeof host_says - 1};
     wefti_cpace_scalar(e->y);
     return wefti_cpace_share(&input, e->y,
-                             e->answers ? e->door.share : e->newcomer.share);
+                             e->answers ? e->host.share : e->newcomer.share);
 }
 
 bool wefti_exchange_meet(wefti_exchange *e) {
-    static const unsigned char name[] = "weft door keys";
+    static const unsigned char name[] = "weft invite keys";
     unsigned char k[WEFTI_CPACE_POINT], isk[WEFTI_CPACE_KEY];
     unsigned char both[crypto_hash_sha512_BYTES];
     crypto_hash_sha512_state hash;
-    if (!wefti_cpace_secret(e->y, e->answers ? e->newcomer.share : e->door.share, k))
+    if (!wefti_cpace_secret(e->y, e->answers ? e->newcomer.share : e->host.share, k))
         return false;
-    wefti_cpace_key(session_of(e), k, &e->newcomer, &e->door, isk);
-    const wefti_cpace_message *own = e->answers ? &e->door : &e->newcomer;
+    wefti_cpace_key(session_of(e), k, &e->newcomer, &e->host, isk);
+    const wefti_cpace_message *own = e->answers ? &e->host : &e->newcomer;
     wefti_cpace_tag(session_of(e), isk, own, e->tag);
-    wefti_cpace_tag(session_of(e), isk, e->answers ? &e->newcomer : &e->door,
+    wefti_cpace_tag(session_of(e), isk, e->answers ? &e->newcomer : &e->host,
                     e->expected);
     crypto_hash_sha512_init(&hash);
     crypto_hash_sha512_update(&hash, name, sizeof name);

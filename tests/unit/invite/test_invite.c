@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A door on this machine: who has the code gets the run's files, and nobody else anything; not
- * who is silent, guesses, listens, repeats, or sits in the middle. */
+/* An invitation on this machine: who has the code gets the run's files, and nobody else anything;
+ * not who is silent, guesses, listens, repeats, or sits in the middle. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -11,14 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <weft/door.h>
+#include <weft/invite.h>
 #include <weft/version.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "check.h"
-#include "door/bundle.h"
-#include "door/sealed.h"
+#include "invite/bundle.h"
+#include "invite/sealed.h"
 #include "net/dial.h"
 
 enum { LIMIT = 10 << 20, TEXT_BYTES = 200000 };
@@ -27,7 +27,7 @@ static const char key[] =
 
 typedef struct house {
     weft_ctx *ctx, *guest;
-    weft_door *door;
+    weft_invite *invitation;
     weft_config *config;
     char lines[4096];
 } house;
@@ -64,17 +64,17 @@ static void begin_with(house *h, int64_t most_bytes) {
     assert_ok(h->ctx, weft_config_set(h->ctx, h->config, "model.init=room/start"));
     assert_ok(h->ctx, weft_config_set(h->ctx, h->config, "model.init_std=0.5"));
     assert_ok(h->ctx, weft_config_set(h->ctx, h->config, "mesh.key=room/key"));
-    weft_door_setup setup = {.struct_size = sizeof setup,
-                             .run_port = 4711,
-                             .key = "room/key",
-                             .config = h->config,
-                             .most_bytes = most_bytes};
-    assert_ok(h->ctx, weft_door_open(h->ctx, &setup, &h->door));
+    weft_invite_setup setup = {.struct_size = sizeof setup,
+                               .run_port = 4711,
+                               .key = "room/key",
+                               .config = h->config,
+                               .most_bytes = most_bytes};
+    assert_ok(h->ctx, weft_invite_open(h->ctx, &setup, &h->invitation));
 }
 static void begin(house *h) { begin_with(h, LIMIT); }
 
 static void end(house *h) {
-    weft_door_close(h->door);
+    weft_invite_close(h->invitation);
     weft_config_destroy(h->ctx, h->config);
     assert_int_equal(ctx_end(h->guest), 0);
     assert_int_equal(ctx_end(h->ctx), 0);
@@ -83,25 +83,25 @@ static void end(house *h) {
 static weft_status enter_at(house *h, int port, const char *code, int64_t most_bytes) {
     char host[32], where[64] = "";
     snprintf(host, sizeof host, "127.0.0.1:%d", port);
-    weft_door_visit visit = {.struct_size = sizeof visit,
-                             .code = code,
-                             .host = host,
-                             .folder = "room/in",
-                             .most_bytes = most_bytes};
+    weft_invite_request request = {.struct_size = sizeof request,
+                                   .code = code,
+                                   .host = host,
+                                   .folder = "room/in",
+                                   .most_bytes = most_bytes};
     weft_ctx_clear(h->guest);
     assert_ok(h->ctx, wefti_file_remove_tree(h->ctx, "room/in"));
-    weft_status status = weft_door_enter(h->guest, &visit, where, sizeof where);
+    weft_status status = weft_invite_accept(h->guest, &request, where, sizeof where);
     if (status == WEFT_OK) assert_string_equal(where, "127.0.0.1:4711");
     return status;
 }
 static weft_status enter(house *h, const char *code) {
-    return enter_at(h, weft_door_port(h->door), code, LIMIT);
+    return enter_at(h, weft_invite_port(h->invitation), code, LIMIT);
 }
 
 /* The same channel, another secret. */
 static const char *wrong(const house *h) {
-    static char code[WEFT_DOOR_CODE_BYTES];
-    snprintf(code, sizeof code, "%s", weft_door_code(h->door));
+    static char code[WEFT_INVITE_CODE_BYTES];
+    snprintf(code, sizeof code, "%s", weft_invite_code(h->invitation));
     code[4] = code[4] == '7' ? '8' : '7';
     return code;
 }
@@ -123,7 +123,8 @@ static void who_has_the_code_gets_files_key_and_configuration(void **state) {
     char typed[40], *text;
     int64_t n;
     begin(&h);
-    snprintf(typed, sizeof typed, " %s", weft_door_code(h.door)); /* as people type it */
+    snprintf(typed, sizeof typed, " %s",
+             weft_invite_code(h.invitation)); /* as people type it */
     for (char *at = typed; *at; at++) *at = (char)(*at >= 'A' ? *at | 32 : *at);
     assert_ok(h.guest, enter(&h, typed));
     same_file(&h, "room/a b.txt", "room/in/data.path-0/a_b.txt");
@@ -146,42 +147,47 @@ static void who_has_the_code_gets_files_key_and_configuration(void **state) {
     assert_string_equal(c->mesh.key, "room/in/run.key");
     assert_string_equal(c->run.folder, "room/in/run");
     weft_config_destroy(h.ctx, c);
-    assert_ok(h.guest, enter(&h, weft_door_code(h.door))); /* and who comes next */
+    assert_ok(h.guest,
+              enter(&h, weft_invite_code(h.invitation))); /* and who comes next */
     end(&h);
 }
 
 static void a_limit_on_either_side_keeps_the_files(void **state) {
     house h;
     begin(&h);
-    assert_fails(h.guest,
-                 enter_at(&h, weft_door_port(h.door), weft_door_code(h.door), 99),
-                 WEFT_ERR_FILE, "the run's files have 200003 bytes, more than the 99");
+    assert_fails(
+        h.guest,
+        enter_at(&h, weft_invite_port(h.invitation), weft_invite_code(h.invitation), 99),
+        WEFT_ERR_FILE, "the run's files have 200003 bytes, more than the 99");
     assert_int_equal(access("room/in", F_OK), -1);
     end(&h);
     begin_with(&h, 98);
-    assert_fails(h.guest, enter(&h, weft_door_code(h.door)), WEFT_ERR_FILE,
+    assert_fails(h.guest, enter(&h, weft_invite_code(h.invitation)), WEFT_ERR_FILE,
                  "more than the 98");
     end(&h);
 }
 
-static void three_wrong_codes_close_the_door(void **state) {
+static void three_wrong_codes_close_the_invitation(void **state) {
     house h;
     begin(&h);
     assert_fails(h.guest, enter(&h, "nonsense"), WEFT_ERR_ARGUMENT, "is no code");
     assert_fails(h.guest, enter(&h, wrong(&h)), WEFT_ERR_PEER,
-                 "not the run's code; the door closes after 2 more wrong ones");
+                 "not the run's code; the invitation closes after 2 more wrong ones");
     assert_fails(h.guest, enter(&h, wrong(&h)), WEFT_ERR_PEER, "after 1 more wrong one");
-    assert_ok(h.guest, enter(&h, weft_door_code(h.door)));
-    assert_fails(h.guest, enter(&h, wrong(&h)), WEFT_ERR_PEER, "door is closed");
-    assert_fails(h.guest, enter(&h, weft_door_code(h.door)), WEFT_ERR_PEER,
-                 "the run's door is closed, because it was given three wrong codes");
-    assert_non_null(strstr(h.lines, "gave a wrong code; the door closes after 2 more"));
+    assert_ok(h.guest, enter(&h, weft_invite_code(h.invitation)));
+    assert_fails(h.guest, enter(&h, wrong(&h)), WEFT_ERR_PEER, "invitation is closed");
+    assert_fails(
+        h.guest, enter(&h, weft_invite_code(h.invitation)), WEFT_ERR_PEER,
+        "the run's invitation is closed, because it was given three wrong codes");
+    assert_non_null(
+        strstr(h.lines, "gave a wrong code; the invitation closes after 2 more"));
     assert_non_null(strstr(h.lines, "three wrong codes, the last one by somebody at"));
     end(&h);
 }
 
 static int call(const house *h) {
-    int fd = wefti_dial(NULL, "127.0.0.1", weft_door_port(h->door), wefti_now_s() + 5);
+    int fd = wefti_dial(NULL, "127.0.0.1", weft_invite_port(h->invitation),
+                        wefti_now_s() + 5);
     assert_true(fd >= 0);
     return fd;
 }
@@ -209,7 +215,7 @@ static void strangers_who_are_silent_keep_nobody_out(void **state) {
         assert_int_equal(recv(fds[n], answer, sizeof answer, MSG_WAITALL), sizeof answer);
     }
     double begin_s = wefti_now_s();
-    assert_ok(h.guest, enter(&h, weft_door_code(h.door)));
+    assert_ok(h.guest, enter(&h, weft_invite_code(h.invitation)));
     assert_true(wefti_now_s() - begin_s < 2); /* a stranger's deadline is five seconds */
     while (n > 0) close(fds[--n]);
     assert_null(strstr(h.lines, "wrong code"));
@@ -219,8 +225,8 @@ static void strangers_who_are_silent_keep_nobody_out(void **state) {
 /* --- somebody between --- */
 
 typedef struct between {
-    int listener, port, door_port;
-    size_t change_at; /* of what the door says; 0: nothing */
+    int listener, port, invite_port;
+    size_t change_at; /* of what the invitation says; 0: nothing */
     unsigned char said[1024], heard[1 << 20];
     size_t n_said, n_heard;
     pthread_t thread;
@@ -240,7 +246,7 @@ static void *relay(void *user) {
     struct pollfd ready = {.fd = b->listener, .events = POLLIN};
     (void)poll(&ready, 1, 10000);
     int in = accept(b->listener, NULL, NULL);
-    int out = wefti_dial(NULL, "127.0.0.1", b->door_port, wefti_now_s() + 5);
+    int out = wefti_dial(NULL, "127.0.0.1", b->invite_port, wefti_now_s() + 5);
     for (bool goes_on = true; goes_on;) {
         struct pollfd both[2] = {{.fd = in, .events = POLLIN},
                                  {.fd = out, .events = POLLIN}};
@@ -265,12 +271,12 @@ static void *relay(void *user) {
 
 static weft_status enter_between(house *h, between *b, size_t change_at) {
     memset(b, 0, sizeof *b);
-    b->door_port = weft_door_port(h->door);
+    b->invite_port = weft_invite_port(h->invitation);
     b->change_at = change_at;
     b->listener = wefti_dial_listen(true, 0);
     b->port = wefti_dial_port(b->listener);
     assert_int_equal(pthread_create(&b->thread, NULL, relay, b), 0);
-    weft_status status = enter_at(h, b->port, weft_door_code(h->door), LIMIT);
+    weft_status status = enter_at(h, b->port, weft_invite_code(h->invitation), LIMIT);
     pthread_join(b->thread, NULL);
     close(b->listener);
     return status;
@@ -286,7 +292,7 @@ static void a_recording_says_nothing_and_opens_nothing(void **state) {
     assert_true(b.n_heard > TEXT_BYTES);
     assert_null(memmem(b.heard, b.n_heard, key, 16));
     assert_null(memmem(b.heard, b.n_heard, "data.path", 9));
-    assert_null(memmem(b.said, b.n_said, weft_door_code(h.door) + 3, 4));
+    assert_null(memmem(b.said, b.n_said, weft_invite_code(h.invitation) + 3, 4));
     int fd = call(&h);
     (void)fcntl(fd, F_SETFL, 0);
     assert_int_equal(send(fd, b.said, b.n_said, MSG_NOSIGNAL), b.n_said);
@@ -303,13 +309,13 @@ static void a_recording_says_nothing_and_opens_nothing(void **state) {
     end(&h);
 }
 
-/* Bytes of the door that are changed on their way: the share, its proof, the files. */
+/* Bytes of the invitation that are changed on their way: the share, its proof, the files. */
 static void what_is_changed_on_its_way_is_refused(void **state) {
     static const struct {
         size_t at;
         const char *sentence;
     } cases[] = {
-        {3, "does not speak as a run's door"},
+        {3, "does not answer as `weft up` does"},
         {WEFTI_RULING_BYTES + WEFTI_CPACE_POINT + WEFTI_RULING_BYTES + 3,
          "does not have the code"},
         {WEFTI_RULING_BYTES + WEFTI_CPACE_POINT + WEFTI_GREETING_BYTES + 9,
@@ -328,7 +334,7 @@ static void what_is_changed_on_its_way_is_refused(void **state) {
     end(&h);
 }
 
-/* Who sits in the middle and plays the door with a code of its own. */
+/* Who sits in the middle and plays the invitation with a code of its own. */
 static void *impostor(void *user) {
     between *b = user;
     unsigned char card[WEFTI_CARD_BYTES], proof[WEFTI_PROOF_BYTES];
@@ -349,7 +355,7 @@ static void *impostor(void *user) {
     memcpy(e.newcomer.share, hello.share, sizeof hello.share);
     wefti_judgement_write(&go, answer);
     wefti_judgement_write(&go, greeting);
-    memcpy(answer + WEFTI_RULING_BYTES, e.door.share, WEFTI_CPACE_POINT);
+    memcpy(answer + WEFTI_RULING_BYTES, e.host.share, WEFTI_CPACE_POINT);
     fine = fine && wefti_exchange_meet(&e) &&
            wefti_connection_all(&s, answer, sizeof answer, true, until_s) &&
            wefti_connection_all(&s, proof, sizeof proof, false, until_s);
@@ -360,15 +366,15 @@ static void *impostor(void *user) {
     return NULL;
 }
 
-static void who_plays_the_door_with_another_code_is_found_out(void **state) {
+static void who_plays_the_host_with_another_code_is_found_out(void **state) {
     static between b;
     house h;
     begin(&h);
     b.listener = wefti_dial_listen(true, 0);
     b.port = wefti_dial_port(b.listener);
     assert_int_equal(pthread_create(&b.thread, NULL, impostor, &b), 0);
-    assert_fails(h.guest, enter_at(&h, b.port, weft_door_code(h.door), LIMIT),
-                 WEFT_ERR_PEER, "does not have the code: it is not the run's door");
+    assert_fails(h.guest, enter_at(&h, b.port, weft_invite_code(h.invitation), LIMIT),
+                 WEFT_ERR_PEER, "does not have the code: it is not the run");
     pthread_join(b.thread, NULL);
     close(b.listener);
     assert_int_equal(b.n_said, 1);
@@ -384,7 +390,7 @@ static void another_version_or_channel_is_named(void **state) {
     house h;
     wefti_code code;
     begin(&h);
-    assert_true(wefti_code_read(weft_door_code(h.door), &code));
+    assert_true(wefti_code_read(weft_invite_code(h.invitation), &code));
     for (int i = 0; i < 2; i++) {
         unsigned char card[WEFTI_CARD_BYTES], answer[WEFTI_RULING_BYTES];
         wefti_judgement j;
@@ -439,11 +445,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_has_the_code_gets_files_key_and_configuration),
         cmocka_unit_test(a_limit_on_either_side_keeps_the_files),
-        cmocka_unit_test(three_wrong_codes_close_the_door),
+        cmocka_unit_test(three_wrong_codes_close_the_invitation),
         cmocka_unit_test(strangers_who_are_silent_keep_nobody_out),
         cmocka_unit_test(a_recording_says_nothing_and_opens_nothing),
         cmocka_unit_test(what_is_changed_on_its_way_is_refused),
-        cmocka_unit_test(who_plays_the_door_with_another_code_is_found_out),
+        cmocka_unit_test(who_plays_the_host_with_another_code_is_found_out),
         cmocka_unit_test(another_version_or_channel_is_named),
         cmocka_unit_test(lists_that_leave_the_folder_are_refused),
     };

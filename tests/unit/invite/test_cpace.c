@@ -4,7 +4,7 @@
 #include <sodium.h>
 
 #include "check.h"
-#include "door/cpace.h"
+#include "invite/cpace.h"
 
 static const char g[] =
     "222b6b195fe84b1652badb6f6a3ae3d24341e7306967f0b8115b40d5698c7e56";
