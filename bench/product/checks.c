@@ -70,9 +70,13 @@ void check_end(life *l, uint64_t sum, bool mean) {
 
 /* What an error may be about: docs/membership.md. */
 static const char *const allowed[] = {
-    "went on without it", "hears too few of the others",
-    "can be joined",      "can not be joined",
-    "was not taken in",   "it may join again",
+    "went on without it",
+    "hears too few of the others",
+    "can be joined",
+    "can not be joined",
+    "was not taken in",
+    "it may join again",
+    "the run has ended without it",
 };
 
 void check_error(life *l, const char *why) {
@@ -134,7 +138,8 @@ static bool somebody_trains(void) {
     return false;
 }
 
-/* Whom those that have done the last step went on without may wait for elastic.pause. */
+/* Whom those that have done the last step went on without may wait for elastic.pause, if all of
+ * them had ended for longer than their guards speak. */
 static bool is_behind(const life *l) {
     int64_t newest = 0;
     for (int i = 0; i < n_lives; i++)
@@ -147,7 +152,8 @@ static void look_at_end(void) {
     bool all = true;
     for (int i = 0; i < n_lives; i++) {
         const life *l = lives[i];
-        bool busy = l->steps == goal_step || (l->training && !is_behind(l));
+        bool busy = l->steps == goal_step ||
+                    (l->training && (!is_behind(l) || the_plan.ends));
         all = all && !(lives_now(l) && busy);
     }
     if (all) w.over = true;

@@ -297,6 +297,11 @@ static void do_told(void *argument) {
     bool dies = !strcmp(what, "kill") || !strcmp(what, "unseen");
     life *l = dies || !strcmp(what, "suspend") ? life_at(a) : NULL;
     if (a > n_machines) n_machines = a;
+    if (!strcmp(what, "end")) {
+        goal_step = all_steps + 6;
+        the_plan.ends = true;
+        return;
+    }
     if (l && dies)
         do_kill(l, what[0] == 'u');
     else if (l)
@@ -318,7 +323,7 @@ static void do_told(void *argument) {
 }
 
 /* "0.5 kill 2; 1 power 3 1.5": seconds after the moment when all train, fault, machines, seconds;
- * without them a machine stays off. */
+ * without them a machine stays off. "5 end 1": the run ends, and whoever it left behind has to. */
 static void follow(const char *text) {
     the_plan.heal_ns = w.now_ns + SECOND;
     the_plan.bound_ns = 60 * SECOND;

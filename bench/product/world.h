@@ -195,9 +195,10 @@ typedef struct plan {
     int n, n_spare; /* founders */
     const method *method;
     bool tls, early; /* early: faults from the first instant on */
-    bool mild;       /* a quorum and somebody who has the state stay */
-    int kept;        /* a process that is not killed, in a mild one */
-    bool bare;       /* who comes is told machines, not ports */
+    bool ends; /* at a time that is given, and whoever is left behind has to end, too */
+    bool mild; /* a quorum and somebody who has the state stay */
+    int kept;  /* a process that is not killed, in a mild one */
+    bool bare; /* who comes is told machines, not ports */
     double silence_s, pause_s;
     int join_steps;
     int64_t compute_ns, heal_ns, bound_ns;

@@ -49,6 +49,13 @@ bool wefti_member_suspects(const wefti_member *m, wefti_node_id id) {
     return m->peers[m->peer_of_number[number]].standing.evidence != WEFTI_EVIDENCE_NONE;
 }
 
+bool wefti_member_is_dead(const wefti_member *m, wefti_node_id id) {
+    for (int k = 0; k < m->max_peers; k++)
+        if (m->peers[k].used && wefti_node_is(m->peers[k].id, id))
+            return m->peers[k].standing.evidence >= WEFTI_EVIDENCE_DEAD;
+    return false;
+}
+
 bool wefti_member_departs(const wefti_member *m, wefti_node_id id) {
     int number = wefti_view_find(&m->view, id);
     return number < 0 || !m->stays[number];

@@ -63,6 +63,7 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->left_s));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->replaced_at));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->turn));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->left_out));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->reason, what, &e->reason));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->ended));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->was_wrong));
@@ -108,7 +109,7 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
                       e->order,        e->id,          e->fresh,        e->was,
                       e->given_s,      e->spoke,       e->ended,        e->missed,
                       e->left_s,       e->replaced_at, e->was_departed, e->notice,
-                      e->heard_notice, e->was_wrong,   e->turn};
+                      e->heard_notice, e->was_wrong,   e->turn,         e->left_out};
     wefti_member_destroy(e->member);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         wefti_free(ctx, blocks[i]);
@@ -186,7 +187,7 @@ void wefti_elastic_destroy(weft_mesh *mesh) {
 /* Lock held. Another process has this place from now on. */
 static void begin_place(wefti_elastic *e, int rank, wefti_node_id id) {
     e->id[rank] = id;
-    e->spoke[rank] = e->was_wrong[rank] = e->ended[rank] = false;
+    e->spoke[rank] = e->was_wrong[rank] = e->ended[rank] = e->left_out[rank] = false;
     e->taken[rank] = e->stable;
     e->cut_of[rank] = -1;
     e->reason[rank][0] = 0;
@@ -294,9 +295,12 @@ static void install(weft_mesh *mesh) {
     int site = wefti_elastic_lost_whole(e);
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
-    for (int r = 0; r < e->size; r++)
+    for (int r = 0; r < e->size; r++) {
+        if (e->departed[r] && !e->was_departed[r])
+            e->left_out[r] = !wefti_member_is_dead(e->member, e->id[r]);
         if (e->departed[r] && !e->fresh[r] && !mesh->peers[r].lost)
             wefti_outbox_let_go(mesh, r);
+    }
     if (site >= 0)
         wefti_mesh_blame(
             mesh, mesh->rank,

@@ -233,6 +233,8 @@ typedef struct wefti_elastic {
     double *closed_s;    /* [size] time at which a connection ended; 0: it has not, < 0:
                        reported to the machine */
     bool *replaced_at;   /* [size] a joiner has found its port free */
+    bool *left_out;      /* [size] the view is without it, and its end is not proven */
+    bool is_over;        /* somebody has said that the run has ended */
     int *turn; /* [size] the port of its machine that is called next; 0: its own */
     wefti_member_state told_state; /* what wefti_elastic_tell_vitals last said */
     double *left_s;                /* [size] when its farewell was noticed; 0: none yet */
@@ -312,6 +314,9 @@ double wefti_elastic_pump(weft_mesh *mesh);
 
 /* Tells who inquires, now or after this process has ended, how it stands. */
 void wefti_elastic_tell_vitals(weft_mesh *mesh);
+
+/* The run is over. Who was left out and lives may ask, and would wait. */
+void wefti_elastic_tell_over(weft_mesh *mesh);
 
 /* Looks after ranks whose connection has ended; returns the seconds until the next call. */
 double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s);

@@ -52,6 +52,20 @@ void wefti_elastic_tell_vitals(weft_mesh *mesh) {
     e->told_state = state;
 }
 
+void wefti_elastic_tell_over(weft_mesh *mesh) {
+    const wefti_elastic *e = mesh->elastic;
+    weft_transport *t = mesh->transport;
+    unsigned char over[WEFTI_VITALS_BYTES];
+    bool any = false;
+    for (int r = 0; r < e->size; r++) any = any || e->left_out[r];
+    if (!any || !t->ops->keep) return;
+    const wefti_vitals v = {.state = WEFTI_VITAL_OVER,
+                            .id = e->id[mesh->rank],
+                            .view = wefti_member_view(e->member)->number};
+    wefti_vitals_write(&v, e->setup.run, over);
+    t->ops->keep(t, over, over, WEFTI_VITALS_BYTES, -1);
+}
+
 /* --- what others say --- */
 
 static void feed_closed(weft_mesh *mesh, int rank, wefti_evidence evidence) {
@@ -59,6 +73,7 @@ static void feed_closed(weft_mesh *mesh, int rank, wefti_evidence evidence) {
     wefti_member_event event = {
         .kind = WEFTI_EVENT_CLOSED, .peer = e->id[rank], .evidence = evidence};
     e->closed_s[rank] = -1;
+    if (evidence == WEFTI_EVIDENCE_DEAD) e->left_out[rank] = false;
     e->feed(mesh, &event);
 }
 
@@ -67,6 +82,7 @@ static void feed_record(weft_mesh *mesh, int rank, const wefti_member_record *re
     wefti_member_event event = {
         .kind = WEFTI_EVENT_RECORD, .peer = e->id[rank], .record = *record};
     e->closed_s[rank] = -1;
+    e->left_out[rank] = false;
     e->feed(mesh, &event);
 }
 
@@ -86,9 +102,9 @@ static bool inquire(weft_mesh *mesh, int rank, wefti_vitals *v) {
     if (!t->ops->inquire) return false;
     int n = t->ops->inquire(t, mesh->peer_of[rank], bytes, (int)sizeof bytes);
     if (n == -1) return false;
-    if (!wefti_vitals_read(bytes, n, e->setup.run, v) ||
-        !wefti_node_is(v->id, e->id[rank]))
-        v->state = WEFTI_VITAL_NONE;
+    if (!wefti_vitals_read(bytes, n, e->setup.run, v)) return true;
+    e->is_over = e->is_over || v->state == WEFTI_VITAL_OVER;
+    if (!wefti_node_is(v->id, e->id[rank])) v->state = WEFTI_VITAL_NONE;
     return true;
 }
 
@@ -183,10 +199,11 @@ static bool yields_to(const weft_mesh *mesh, int rank, const wefti_vitals *v) {
 static bool call_the_silent(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return false;
-    for (int r = 0; r < e->size; r++) {
+    for (int r = 0; r < e->size && !e->is_over; r++) {
         wefti_vitals v;
         if (r == mesh->rank || !is_member(e, r) || e->closed_s[r] > 0 ||
-            !wefti_member_suspects(e->member, e->id[r]) || !inquire(mesh, r, &v))
+            !wefti_member_suspects(e->member, e->id[r]) || !inquire(mesh, r, &v) ||
+            e->is_over)
             continue;
         bool lives = v.state == WEFTI_VITAL_LIVES || v.state == WEFTI_VITAL_PAUSED;
         if (yields_to(mesh, r, &v)) {
@@ -199,6 +216,8 @@ static bool call_the_silent(weft_mesh *mesh) {
         if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return true;
         if (!lives) turn_to(mesh, r, e->turn[r] + 1);
     }
+    const wefti_member_event leave = {.kind = WEFTI_EVENT_LEAVE};
+    if (e->is_over) e->feed(mesh, &leave);
     return true;
 }
 

@@ -64,10 +64,12 @@ void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
         [WEFTI_OUT_REFUSED] = WEFTI_OTHER_RUN,
         [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
         [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
+    bool over = out == WEFTI_OUT_LEFT && mesh->elastic->is_over;
     wefti_elastic_note_way_back(mesh, out);
     if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
     wefti_mesh_blame(mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s",
-                     mesh->rank, weft_mesh_host_of(mesh, mesh->rank), why[out],
+                     mesh->rank, weft_mesh_host_of(mesh, mesh->rank),
+                     over ? "the run has ended without it" : why[out],
                      wefti_elastic_witness_text(mesh->elastic, out));
 }
 

@@ -216,6 +216,7 @@ bool weft_mesh_close(weft_mesh *mesh) {
     }
     wefti_elastic_leave_witness(mesh);
     bool clean = mesh->all_left;
+    if (clean && mesh->elastic) wefti_elastic_tell_over(mesh);
     clean = mesh->transport->ops->finish(mesh->transport, !clean) && clean;
     free_mesh(mesh);
     return clean;

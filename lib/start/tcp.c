@@ -318,7 +318,7 @@ static bool tcp_finish(weft_transport *head, bool failed) {
         free_outgoing(c->first);
     }
     wefti_callers_fini(&t->callers);
-    wefti_guard_end(t->guard, failed);
+    wefti_guard_end(t->guard, failed || t->speaks);
     if (t->listener >= 0) close(t->listener);
     free_outgoing(t->spare);
     if (t->epoll >= 0) close(t->epoll);

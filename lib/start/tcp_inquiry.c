@@ -10,6 +10,7 @@
  * retry it at longer and longer intervals, and the host may answer a new one by then. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,7 +31,8 @@ void wefti_tcp_keep(weft_transport *head, const void *now, const void *after, in
     t->tried_guard = true;
     memcpy(t->callers.words, now, (size_t)n_bytes);
     t->callers.n_words = n_bytes;
-    wefti_guard_keep(t->guard, after, (size_t)n_bytes, n_askers);
+    t->speaks = n_askers < 0;
+    wefti_guard_keep(t->guard, after, (size_t)n_bytes, n_askers < 0 ? INT_MAX : n_askers);
 }
 
 static int end_call(connection *c, int answer) {

@@ -56,7 +56,7 @@ typedef struct tcp_transport {
     double heard_s;       /* when callers were last served */
     wefti_callers callers;
     wefti_guard *guard; /* owned; NULL: nothing was kept yet, or there can be none */
-    bool tried_guard;
+    bool tried_guard, speaks;   /* speaks: the guard does, also after an orderly end */
     int *replaced;              /* [size] owned; for probe's answer */
     weft_transport_entry entry; /* owned tables; of a process that joined late */
     char text[256];

@@ -53,5 +53,5 @@ bool wefti_vitals_read(const unsigned char *bytes, int n, uint64_t run,
                    (int64_t)wefti_get_u64(bytes + 56),
                    {wefti_get_u64(bytes + 64), wefti_get_u64(bytes + 72)},
                    wefti_get_u64(bytes + 80)}};
-    return state >= WEFTI_VITAL_LIVES && state <= WEFTI_VITAL_ENDED;
+    return state >= WEFTI_VITAL_LIVES && state <= WEFTI_VITAL_OVER;
 }

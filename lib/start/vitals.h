@@ -26,7 +26,8 @@ typedef enum wefti_vital_state {
     WEFTI_VITAL_NONE,   /* nothing was said */
     WEFTI_VITAL_LIVES,  /* it takes part */
     WEFTI_VITAL_PAUSED, /* it lives, but hears too few of the others */
-    WEFTI_VITAL_ENDED   /* it has ended, or takes no part any more */
+    WEFTI_VITAL_ENDED,  /* it has ended, or takes no part any more */
+    WEFTI_VITAL_OVER    /* the run has ended */
 } wefti_vital_state;
 
 typedef struct wefti_vitals {

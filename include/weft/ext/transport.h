@@ -99,7 +99,8 @@ typedef struct weft_transport_ops {
     void (*withdraw)(weft_transport *t, void *request);
     /* May be NULL: a lost process ends the run. Keeps n bytes (at most 128) that say how this
      * process stands: `now` goes to who inquires while it lives, `after` to who inquires after
-     * it has ended, however it ended. n_askers: how many may want to know. */
+     * it has ended, however it ended. n_askers: how many may want to know; -1: nobody
+     * knows how many, and after an orderly end, too. */
     void (*keep)(weft_transport *t, const void *now, const void *after, int n_bytes,
                  int n_askers);
     /* May be NULL. Bytes per second that have lately arrived at `peer`; 0: not known. */
