@@ -4,11 +4,13 @@
  * comes back; when it ends with an error it is started again, as a supervisor does, as long as
  * the run trains. */
 #include <weft/sync.h>
+#include <weft/witness.h>
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <xxhash.h>
 
@@ -133,16 +135,18 @@ static weft_status train(member *m) {
 
 static weft_status set_keys(member *m) {
     const char *const *keys = the_plan.method->keys;
-    char text[6][48];
+    char text[7][48];
     snprintf(text[0], sizeof *text, "mesh.nodes=%d", m->l->joins ? 1 : the_plan.n);
     snprintf(text[1], sizeof *text, "elastic.silence=%.3f", the_plan.silence_s);
     snprintf(text[2], sizeof *text, "elastic.pause=%.3f", the_plan.pause_s);
     snprintf(text[3], sizeof *text, "mesh.join_steps=%d", the_plan.join_steps);
     snprintf(text[4], sizeof *text, "mesh.threads=1");
     snprintf(text[5], sizeof *text, "optimizer.clip=0");
+    snprintf(text[6], sizeof *text, "elastic.witness=10.0.0.%d", MAX_HOSTS);
     WEFT_TRY(weft_config_create(m->ctx, &m->config));
     for (int i = 0; keys[i]; i++) WEFT_TRY(weft_config_set(m->ctx, m->config, keys[i]));
-    for (int i = 0; i < 6; i++) WEFT_TRY(weft_config_set(m->ctx, m->config, text[i]));
+    for (int i = 0; i < 6 + the_plan.witness; i++)
+        WEFT_TRY(weft_config_set(m->ctx, m->config, text[i]));
     return weft_config_finish(m->ctx, m->config);
 }
 
@@ -217,6 +221,32 @@ static weft_status take_part(life *l, bool *back) {
     weft_ctx_destroy(m.ctx);
     return status;
 }
+
+/* --- the witness --- */
+
+/* Its file is a real one, which has no name any more when the witness begins. */
+static void *be_witness(void *argument) {
+    weft_ctx *ctx;
+    weft_witness *witness;
+    char votes[] = "/tmp/product-votes-XXXXXX";
+    const weft_mesh_security security = {.struct_size = sizeof security,
+                                         .key = the_plan.tls ? the_plan.key : NULL,
+                                         .plain = !the_plan.tls,
+                                         .run = "product"};
+    const weft_witness_setup setup = {
+        .struct_size = sizeof setup, .votes = votes, .security = &security};
+    (void)argument;
+    close(mkstemp(votes));
+    weft_status status = weft_ctx_create(&ctx);
+    if (status == WEFT_OK) weft_ctx_set_sink(ctx, log_line, NULL);
+    if (status == WEFT_OK) status = weft_witness_open(ctx, &setup, &witness);
+    unlink(votes);
+    while (status == WEFT_OK) status = weft_witness_serve(ctx, witness, 60);
+    fail_world("the witness ends: %s", weft_ctx_message(ctx));
+    return NULL;
+}
+
+void witness_begin(void) { (void)process_new(MAX_HOSTS, "w", NULL, be_witness); }
 
 static void start_again(void *argument) {
     const life *l = argument;

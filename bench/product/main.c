@@ -28,6 +28,7 @@ static void run_seed(uint64_t seed, result *r) {
     plan_draw();
     for (int h = 1; h <= the_plan.n; h++)
         (void)life_begin(h, false, draw_between(0, 300) * MS);
+    if (the_plan.witness) witness_begin();
     check_schedule();
     world_run();
     *r = (result){seed, w.hash, all_steps, w.n_calls, w.now_ns, ""};

@@ -50,6 +50,7 @@ void plan_draw(void) {
     p->bound_ns = (p->mild ? 120 : 200) * SECOND;
     w.preempt = (unsigned)draw_log(8, 300);
     n_machines = p->n;
+    p->witness = !p->faults && w.seed * 0x9e3779b97f4a7c15u >> 61 == 0;
     wire_loses = draw_one_in(4);
     wire_secret = p->tls;
     double byte_ns = draw_log(1, 2000), latency_ms = draw_log(0.02, 20);
@@ -59,12 +60,13 @@ void plan_draw(void) {
         hosts[h].latency_ns = (int64_t)(latency_ms * (0.5 + draw_share()) * (double)MS /
                                         2);
     }
-    trace("plan: %d processes, %s, %s, %s; silence %.2f, pause %.1f, join_steps %d, step "
-          "%.1f ms, "
-          "latency %.2f ms, %.2f MB/s",
-          p->n, p->method->name, p->tls ? "TLS" : "plain", p->mild ? "mild" : "hard",
-          p->silence_s, p->pause_s, p->join_steps, (double)p->compute_ns / (double)MS,
-          latency_ms, 1e3 / byte_ns);
+    trace(
+        "plan: %d processes, %s, %s, %s%s; silence %.2f, pause %.1f, join_steps %d, step "
+        "%.1f ms, "
+        "latency %.2f ms, %.2f MB/s",
+        p->n, p->method->name, p->tls ? "TLS" : "plain", p->mild ? "mild" : "hard",
+        p->witness ? ", a witness" : "", p->silence_s, p->pause_s, p->join_steps,
+        (double)p->compute_ns / (double)MS, latency_ms, 1e3 / byte_ns);
 }
 
 /* --- faults --- */
@@ -176,8 +178,9 @@ static void fault_cut(void) {
     unsigned half = (unsigned)draw();
     trace("FAULT: cut, kind %d, of %d, %d for %.3f s", kind, a, b,
           (double)(until_ns - w.now_ns) / 1e9);
-    for (int x = 1; x <= n_machines; x++)
-        for (int y = 1; y <= n_machines; y++) {
+    int last = the_plan.witness ? MAX_HOSTS : n_machines;
+    for (int x = 1; x <= last; x++)
+        for (int y = 1; y <= last; y++) {
             bool one = kind == 0 && x == a && y == b;
             bool two = kind == 1 && ((x == a && y == b) || (x == b && y == a));
             bool all = kind == 2 && (x == a || y == a);
@@ -239,7 +242,8 @@ static void fault_power(void) {
 
 /* On a machine of its own. */
 static void fault_come(void) {
-    if (n_machines < MAX_HOSTS) (void)life_begin(++n_machines, true, 0);
+    if (n_machines < MAX_HOSTS - the_plan.witness)
+        (void)life_begin(++n_machines, true, 0);
 }
 
 static void do_fault(void *argument) {

@@ -198,7 +198,8 @@ typedef struct plan {
     bool ends; /* at a time that is given, and whoever is left behind has to end, too */
     bool mild; /* a quorum and somebody who has the state stay */
     int kept;  /* a process that is not killed, in a mild one */
-    bool bare; /* who comes is told machines, not ports */
+    bool witness; /* on the last machine, in one seed of eight */
+    bool bare;    /* who comes is told machines, not ports */
     double silence_s, pause_s;
     int join_steps;
     int64_t compute_ns, heal_ns, bound_ns;
@@ -237,6 +238,7 @@ extern int n_lives;
 
 void plan_draw(void);
 void plan_schedule(void);
+void witness_begin(void);
 life *life_begin(int host, bool joins, int64_t after_ns);
 bool run_is_over(void);
 
