@@ -40,6 +40,19 @@ int say_json(json_t *value) {
     return CODE_OK;
 }
 
+static void (*tell_start)(void *user);
+static void *start_user;
+
+void program_at_start(void (*tell)(void *user), void *user) {
+    tell_start = tell;
+    start_user = user;
+}
+
+void program_starts(void) {
+    if (tell_start) tell_start(start_user);
+    tell_start = NULL;
+}
+
 int code_of(weft_status status) {
     switch (status) {
     case WEFT_OK: return CODE_OK;

@@ -17,6 +17,10 @@ weft_ctx *program_context(void);
  * the first of its run is silent until it is. */
 void program_speak(weft_ctx *ctx);
 
+/* Called once, when the next weft train of this process has looked at everything and begins. */
+void program_at_start(void (*tell)(void *user), void *user);
+void program_starts(void);
+
 /* The exit code of a status: CODE_USAGE for an error of the user, else CODE_FAILED. */
 int code_of(weft_status status);
 

@@ -176,6 +176,7 @@ static void show_run(const view *v, const weft_run_summary *s) {
 static void show_start(void *user, const weft_run_summary *s) {
     view *v = user;
     v->train_tokens = s->train_tokens;
+    program_starts();
     show_run(v, s);
     start_plan(v, s);
 }

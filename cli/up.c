@@ -169,16 +169,23 @@ static void own_address(char *out, size_t size) {
     if (fd >= 0) close(fd);
 }
 
-static int train_behind(const args *a, const weft_config *config, weft_invite *invitation,
-                        const weft_invite_setup *setup) {
-    char host[256], port[16], key[PATH_MAX + 16];
-    line l = {.n = 0};
+static void say_code(void *user) {
+    const weft_invite *invitation = user;
+    char host[256];
     own_address(host, sizeof host);
     fprintf(stderr,
             "weft: on another machine of this network:  weft join %s\n"
             "weft: from another network:  weft join %s:%d %s\n",
             weft_invite_code(invitation), host, weft_invite_port(invitation),
             weft_invite_code(invitation));
+}
+
+/* A run that can not begin, as its text is missing, has no code. */
+static int train_behind(const args *a, const weft_config *config, weft_invite *invitation,
+                        const weft_invite_setup *setup) {
+    char port[16], key[PATH_MAX + 16];
+    line l = {.n = 0};
+    program_at_start(say_code, invitation);
     snprintf(port, sizeof port, "%d", setup->run_port);
     snprintf(key, sizeof key, "mesh.key=%s", setup->key);
     add(&l, "train");

@@ -32,6 +32,19 @@ struct addrinfo *wefti_dial_resolve(const char *host, int port, int *error,
     return *error == 0 ? list : NULL;
 }
 
+void wefti_dial_address(const struct sockaddr *address, char *out, size_t size) {
+    static const char mapped[] = "::ffff:";
+    socklen_t n = address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                 : sizeof(struct sockaddr_in);
+    memset(out, 0, size);
+    if ((address->sa_family != AF_INET && address->sa_family != AF_INET6) ||
+        getnameinfo(address, n, out, (socklen_t)size, NULL, 0, NI_NUMERICHOST) != 0)
+        out[0] = 0;
+    const char *plain = out + sizeof mapped - 1;
+    if (strncmp(out, mapped, sizeof mapped - 1) == 0 && strchr(plain, '.'))
+        memmove(out, plain, strlen(plain) + 1);
+}
+
 bool wefti_dial_is_loopback(const struct sockaddr *address) {
     union {
         const struct sockaddr *any;

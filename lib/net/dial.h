@@ -17,6 +17,10 @@ struct addrinfo *wefti_dial_resolve(const char *host, int port, int *error,
 /* Whether packets to an address never leave this machine. */
 bool wefti_dial_is_loopback(const struct sockaddr *address);
 
+/* An address as digits, without a port; an IPv4 one that came through a socket for both versions
+ * without "::ffff:". "" if it has none. */
+void wefti_dial_address(const struct sockaddr *address, char *out, size_t size);
+
 /* A listening socket, at this machine's own addresses only (here) or at all; port 0: any.
  * A guard of a dead process (guard.h) gives up the port. -1 with errno. */
 int wefti_dial_listen(bool here, int port);

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "net/dial.h"
 
 /* How many calls of a flood are accepted at a time: this thread carries a run's messages,
  * too. */
@@ -83,16 +84,14 @@ static void make_room(wefti_callers *all) {
     drop(all, worst);
 }
 
-static void add(wefti_callers *all, int fd, const struct sockaddr *from, socklen_t size) {
+static void add(wefti_callers *all, int fd, const struct sockaddr *from) {
     if (all->n == WEFTI_MAX_CALLERS) make_room(all);
     wefti_caller *c = &all->list[all->n];
     *c = (wefti_caller){.stream = wefti_connection_of(fd),
                         .since_s = wefti_now_s(),
                         .number = ++all->n_called};
     c->shaken = !all->tls;
-    if (getnameinfo(from, size, c->address, sizeof c->address, NULL, 0, NI_NUMERICHOST) !=
-        0)
-        c->address[0] = 0;
+    wefti_dial_address(from, c->address, sizeof c->address);
     if (all->tls) c->stream.tls = wefti_tls_create(all->tls, true);
     if (all->tls && !c->stream.tls)
         wefti_connection_close(&c->stream);
@@ -112,7 +111,7 @@ bool wefti_callers_accept(wefti_callers *all) {
         int fd = accept4(all->listener, address.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE)) return false;
         if (fd < 0) return true; /* none waits, or the caller has hung up */
-        add(all, fd, address.any, size);
+        add(all, fd, address.any);
     }
     all->more = true;
     return true;

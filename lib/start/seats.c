@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "net/dial.h"
 #include "start/latecomer.h"
 #include "start/tcpstate.h"
 
@@ -62,26 +63,11 @@ static void hear_callers(tcp_transport *t) {
     (void)wefti_callers_hear(&t->callers);
 }
 
-/* The address at which others reach a process: the one at which this process reaches it. */
-static void write_address(const connection *c, char *out) {
-    socklen_t size = c->address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                      : sizeof(struct sockaddr_in);
-    memset(out, 0, WEFTI_CALLER_ADDRESS_BYTES);
-    if (c->address.ss_family == AF_UNSPEC ||
-        getnameinfo((const struct sockaddr *)&c->address, size, out,
-                    WEFTI_CALLER_ADDRESS_BYTES, NULL, 0, NI_NUMERICHOST) != 0)
-        out[0] = 0;
-}
-
-/* "10.0.0.1" of "10.0.0.1:29500" and of "::ffff:10.0.0.1". */
+/* "10.0.0.1" of "10.0.0.1:29500". */
 static bool is_address_of(const connection *c, const char *caller) {
     char own[WEFTI_CALLER_ADDRESS_BYTES];
-    static const char mapped[] = "::ffff:";
-    write_address(c, own);
-    const char *a = own, *b = caller;
-    if (strncmp(a, mapped, sizeof mapped - 1) == 0) a += sizeof mapped - 1;
-    if (strncmp(b, mapped, sizeof mapped - 1) == 0) b += sizeof mapped - 1;
-    return a[0] && strcmp(a, b) == 0;
+    wefti_dial_address((const struct sockaddr *)&c->address, own, sizeof own);
+    return own[0] && strcmp(own, caller) == 0;
 }
 
 /* The processes whose place the caller could have taken: they listened on its machine, at a
@@ -142,7 +128,9 @@ static void send_table(tcp_transport *t, wefti_caller *caller,
         wefti_put_u32(row, (uint32_t)seat->rank_of[p]);
         wefti_put_u64(row + 4, seat->names[p]);
         memcpy(row + 12, t->cards + p * WEFTI_CARD_BYTES, WEFTI_CARD_BYTES);
-        write_address(&t->peers[p], (char *)row + 12 + WEFTI_CARD_ADDRESS_AT);
+        wefti_dial_address((const struct sockaddr *)&t->peers[p].address,
+                           (char *)row + 12 + WEFTI_CARD_ADDRESS_AT,
+                           WEFTI_CALLER_ADDRESS_BYTES);
     }
     wefti_callers_answer(&t->callers, caller, bytes,
                          WEFTI_LATE_HEAD_BYTES + n * WEFTI_LATE_ROW_BYTES);

@@ -46,20 +46,17 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
 
 bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size) {
     const connection *c = &((const tcp_transport *)head)->peers[peer];
+    char host[WEFTI_CALLER_ADDRESS_BYTES];
+    union {
+        struct sockaddr_storage any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } at = {.any = c->address};
+    wefti_dial_address((const struct sockaddr *)&c->address, host, sizeof host);
+    if (!host[0]) return false;
     bool v6 = c->address.ss_family == AF_INET6;
-    socklen_t bytes = v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    char host[WEFTI_CALLER_ADDRESS_BYTES], port[8];
-    if (c->address.ss_family != AF_INET && !v6) return false;
-    if (getnameinfo((const struct sockaddr *)&c->address, bytes, host, sizeof host, port,
-                    sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return false;
-    static const char mapped[] =
-        "::ffff:"; /* an IPv4 address at a socket for both versions */
-    size_t skip = strncmp(host, mapped, sizeof mapped - 1) == 0 && strchr(host, '.')
-                      ? sizeof mapped - 1
-                      : 0;
-    int n = snprintf(out, (size_t)size, v6 && skip == 0 ? "[%s]:%s" : "%s:%s",
-                     host + skip, port);
+    int n = snprintf(out, (size_t)size, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
+                     ntohs(v6 ? at.v6.sin6_port : at.v4.sin_port));
     return n > 0 && n < size;
 }
 

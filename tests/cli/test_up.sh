@@ -47,6 +47,10 @@ refuses() { # refuses SENTENCE COMMAND...
 "$weft" join >/dev/null 2>log.none && fail "joins without a code"
 grep -q "expected weft join CODE" log.none || fail "without a code: $(cat log.none)"
 refuses "is no code, expected two digits" "$weft" join word
+# A run that can not begin has no code.
+: >empty.txt
+"$weft" up empty.txt "${small[@]}" >/dev/null 2>log.empty && fail "an empty text is trained on"
+grep -q "weft join" log.empty && fail "a code for nothing: $(cat log.empty)"
 
 free_port && mesh_port=$port
 free_port && invite_port=$port
@@ -85,6 +89,8 @@ before=$(lines runs/weft)
 until_true 10 "training on" has_lines runs/weft $((before + 5))
 end_run
 wait "$run" 2>/dev/null
+grep -q "ffff" log.up && fail "an IPv4 address is written as one of IPv6: $(grep ffff log.up)"
+grep -q "somebody at 127.0.0.1 gave" log.up || fail "who gave a wrong code: $(cat log.up)"
 refuses "nobody listens at $invitation" "$weft" join "$invitation" "$code"
 
 # Two machines on a switch: neither knows an address.
