@@ -4,7 +4,7 @@
 
 import pytest
 import torch
-from models import loss_of, net, start_gloo
+from models import OptimizerThere, loss_of, net, start_gloo
 from ranks import run
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -24,14 +24,14 @@ def full(model):
     return torch.cat([p.full_tensor().detach().reshape(-1) for p in model.parameters()])
 
 
-def train(steps, shards, method, inside, keys, stop=0, path=None):
+def train(steps, shards, method, inside, keys, make=weft.Optimizer):
     rank = start_gloo()
     torch.manual_seed(0)
     mesh = weft.device_mesh("cpu", shards)
     model = sharded(net(), mesh["shard"])
     inner = torch.optim.AdamW(model.parameters(), **ADAMW) if inside else None
     rates = {} if inside else (ADAMW if method == "hsdp" else {"lr": 1e-3})
-    opt = weft.Optimizer(model, inner, method=method, keys=keys, **rates)
+    opt = make(model, inner, method=method, keys=keys, **rates)
     assert any(p.to_local().shape[0] == 0 for p in model.parameters()) == (shards == 5)
     losses = []
     for t in range(steps):
@@ -71,10 +71,17 @@ def reference(steps):
     return losses, full(model)
 
 
-def test_flexdemo_keeps_sharded_copies_equal():
-    found = run(train, 4, 6, 2, "flexdemo", False, {})
-    assert all(torch.equal(f[1], found[0][1]) for f in found)
-    assert found[0][2].wire_bytes > 0 and found[0][0][-1] < found[0][0][0]
+@pytest.mark.parametrize("method,keys", [
+    ("flexdemo", {}), ("topk", {"optimizer.clip": 0.1}), ("diloco", {"mixer.outer_every": 3, "mixer.values": "int8"})])
+def test_sharded_copies_are_the_same_on_a_device_and_equal(method, keys):
+    """As where parameters lie on a device, which they do not."""
+    keys = {**keys, "mesh.on_loss": "end"}
+    here, there = (run(train, 4, 6, 2, method, False, keys, make) for make in (weft.Optimizer, OptimizerThere))
+    for a, b in zip(here, there):
+        assert torch.equal(a[1], here[0][1]) and torch.equal(b[1], there[0][1])
+        assert ((a[1] - b[1]).abs() < 1e-5).float().mean() > 0.99
+        assert a[2].wire_bytes == b[2].wire_bytes > 0
+        assert b[0][-1] < b[0][0]
 
 
 def refused():
