@@ -154,7 +154,7 @@ static weft_status make(member *m) {
     weft_sync_setup setup = {.struct_size = sizeof setup,
                              .mesh = m->mesh,
                              .tensors = tensors,
-                             .n_tensors = TENSORS,
+                             .n_tensors = TENSORS - m->l->other,
                              .pack = pack,
                              .unpack = unpack,
                              .user = m,
@@ -164,7 +164,7 @@ static weft_status make(member *m) {
     WEFT_TRY(set_keys(m));
     setup.config = m->config;
     WEFT_TRY(weft_sync_create_from(m->ctx, &setup, &m->s));
-    for (int i = 0; i < TENSORS; i++)
+    for (int i = 0; i < TENSORS - m->l->other; i++)
         for (int64_t k = 0; k < elements(i); k++)
             weft_sync_parameters(m->s, i)[k] = m->l->joins ? NAN
                                                            : cosf((float)(7 * k + i));

@@ -310,9 +310,10 @@ static void do_told(void *argument) {
         do_kill(l, what[0] == 'u');
     else if (l)
         do_suspend(l, t->seconds[1]);
-    else if (!strcmp(what, "start"))
-        (void)life_begin(a, true, 0);
-    else if (!strcmp(what, "power"))
+    else if (!strcmp(what, "start") || !strcmp(what, "other")) {
+        life *new = life_begin(a, true, 0);
+        if (new) new->other = what[0] == 'o';
+    } else if (!strcmp(what, "power"))
         do_power(a, t->seconds[1]);
     else if (!strcmp(what, "reset"))
         do_reset(a, b);
@@ -327,7 +328,8 @@ static void do_told(void *argument) {
 }
 
 /* "0.5 kill 2; 1 power 3 1.5": seconds after the moment when all train, fault, machines, seconds;
- * without them a machine stays off. "5 end 1": the run ends, and whoever it left behind has to. */
+ * without them a machine stays off. "5 end 1": the run ends, and whoever it left behind has to.
+ * "other": starts somebody with another model. */
 static void follow(const char *text) {
     the_plan.heal_ns = w.now_ns + SECOND;
     the_plan.bound_ns = 60 * SECOND;

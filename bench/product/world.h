@@ -227,6 +227,7 @@ typedef struct life {
     int64_t newest;      /* view that it knows; view: the one of its steps */
     int size;            /* of its world at its last step */
     bool training, done; /* in the loop; it has ended well */
+    bool other;          /* its model is another one: it must be refused */
     bool ended, unseen;  /* unseen: nobody reports its end */
     int64_t beside, ended_ns, stepped_ns;
     char why[1200];                    /* it ended with */
