@@ -39,7 +39,7 @@ typedef struct weft_predict_options {
     uint64_t seed; /* of the jitter */
     bool timeline; /* fill spans */
     bool events;   /* simulate message by message even where the array simulation would do
-                      (docs/prediction.md, section 6) */
+                      (docs/prediction.md, "Long runs") */
     int64_t nodes; /* 0 = mesh.nodes; may be more than a run can have. Tokens per step
                       grow with the nodes */
 } weft_predict_options;

@@ -10,7 +10,7 @@ extern "C" {
 
 /* Long runs on many nodes, and what slows them down: slow machines, slow links, failures.
  * Steps are modelled as in weft_predict, but for all nodes together in arrays instead of
- * event by event (docs/prediction.md, section 6). */
+ * event by event (docs/prediction.md, "Long runs on many nodes"). */
 
 /* The comment at a field says what a zero means. */
 typedef struct weft_simulate_options {

@@ -98,8 +98,8 @@ static void put_rival(answer *w) {
     if (rival->nodes > 1 && rival->nodes != choice->nodes)
         wefti_put_mesh(w->ctx, &w->text, rival);
     PUT(w,
-        " is expected %.3g times faster than that, which is level: by what is known they "
-        "may be %.3g times apart.",
+        " is expected to be %.3g times faster, within the error of the comparison "
+        "(%.3g times).",
         rival->speedup / choice->speedup, exp(apart));
 }
 

@@ -6,7 +6,7 @@
 #include "job/job.h"
 
 /* The time of the parts of a step on one rank, without waiting for others: measured if
- * the cluster has it, else estimated (docs/prediction.md, section 2). */
+ * the cluster has it, else estimated (docs/prediction.md, "What work takes"). */
 
 /* Of one bucket, on the exchange thread. */
 typedef struct wefti_work {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Eight people with machines: what somebody who knows would tell them (docs/planning.md,
- * "Eight people"). The meaning of an answer, not its digits. */
+/* Eight people with machines: what somebody who knows would tell them (docs/planning.md
+ * has seven more). The meaning of an answer, not its digits. */
 #include "check.h"
 
 #include <math.h>

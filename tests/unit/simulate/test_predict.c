@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Predictions against what can be said without playing: bytes, and closed forms of calm
- * machines (docs/prediction.md, section 5). */
+ * machines (docs/prediction.md, "Closed forms"). */
 #include "simulate/links.h"
 #include "simulate/costs.h"
 #include "unit/simulate/forecasts.h"
