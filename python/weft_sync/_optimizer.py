@@ -21,7 +21,7 @@ from ._held import KINDS, Held, Mixer
 from ._library import Context, Error, LeftBehind, Mesh
 from ._loss import called, number
 from ._measure import StepTime
-from ._node import Follower, Node, Told
+from ._node import Follower, Node
 from ._places import Place, Storage
 from ._state import State
 from ._sync import Closing, Report, Sync
@@ -335,18 +335,6 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         (WEFT_JOIN) calls this with the same objects, and gets their state from the others. The
         state of a torch optimizer inside goes along by itself."""
         self._carried.add(*objects)
-
-    @property
-    def steps(self) -> int:
-        """Steps that are done: where a loop begins in a process that comes into a run."""
-        return int(self._sync.steps())
-
-    def seat(self) -> tuple[int, int]:
-        """This process's number among those that train now, and how many they are."""
-        if isinstance(self._sync, Follower):
-            return -1, 0
-        rank, size = self._sync.seat()
-        return int(rank), int(size)
 
     def _follow(self) -> None:
         """The leader has weft's arrays; this rank has copies of its parameters."""
@@ -685,12 +673,6 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         for place in self._places:
             place.take_back()
 
-    def _publish(self, unless_rests: bool = False) -> None:
-        with torch.no_grad():
-            for place in self._places:
-                if not (place.rests and unless_rests):
-                    place.publish()
-
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Nothing is left to do after ``step``; before it, forgets the gradients so far."""
         for place in self._places:
@@ -709,56 +691,6 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             yield
         finally:
             self._paused = before
-
-    # --- between steps ---
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the others go on when processes are lost: with one process per machine, or
-        ``between="ranks"``, or copies that FSDP2 or DDP spreads over a machine, without ``skips``,
-        and not under a torchrun of all machines, which ends them itself. ``mesh_on_loss="end"``
-        refuses to."""
-        return bool(self._sync.goes_on)
-
-    @contextlib.contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Parameters, and statistics in buffers, are the mean of all copies in here (gossip, DiLoCo).
-        Collective."""
-        own = [b.clone() for b in self._buffers]
-        self.average()
-        try:
-            yield
-        finally:
-            self._sync.restore()
-            with torch.no_grad():
-                for b, before in zip(self._buffers, own):
-                    b.copy_(before)
-            self._tell_node()
-
-    def average(self) -> None:
-        """The same for good, after the last step: one model out of all copies."""
-        self._take_in()
-        self._bring_down()
-        _buffers.average(self._buffers, self._places, self._sync)
-        self._sync.average()
-        self._tell_node()
-
-    def _tell_node(self) -> None:
-        if self._node is not None:
-            self._tell(None)
-        self._publish()
-
-    def _tell(self, report: Report | None) -> Report | None:
-        """The leader's parameters and report; and what it was brought, if it has just come in."""
-        assert self._node is not None
-        told = Told(report, self.steps, self._carried.for_followers())
-        told = self._node.tell([place.master for place in self._places], told)
-        if isinstance(self._sync, Follower):
-            self._sync.n_steps = told.steps
-            if told.brought:
-                self._carried.unpack(told.brought)
-                self._carried.again()
-        return told.report
 
     _listens = True  # to autograd: gradients are taken as they are there
     _step_supports_amp_scaling = True  # a GradScaler leaves skipping, and its scale, to us

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""What weft.Optimizer saves and loads: libweft's arrays by their names, a part for each parameter, and a few
-numbers; with the state of a torch optimizer inside beside them."""
+"""What weft.Optimizer does between steps. It saves and loads libweft's arrays by their names, a part for each
+parameter, and a few numbers; with the state of a torch optimizer inside beside them."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as c
-from typing import Any
+from typing import Any, Iterator
 
 import torch
 
-from . import _own, _places, _saved
+from . import _buffers, _own, _places, _saved
+from ._carried import Carried
 from ._held import Mixer
 from ._library import Config, Error
-from ._node import Follower
+from ._node import Follower, Node, Told
 from ._places import Place, floats
 from ._sync import Report
 from ._world import local
@@ -28,6 +30,9 @@ class State:
     _config: Config
     _own: _own.Own | None
     _held: Mixer | None
+    _node: Node | None
+    _carried: Carried
+    _buffers: list[torch.Tensor]
     _shards: int
     _resumed = 0
 
@@ -35,8 +40,73 @@ class State:
     def _theirs(self) -> torch.optim.Optimizer | None:
         raise NotImplementedError
 
+    @property
+    def steps(self) -> int:
+        """Steps that are done: where a loop begins in a process that comes into a run."""
+        return int(self._sync.steps())
+
+    def seat(self) -> tuple[int, int]:
+        """This process's number among those that train now, and how many they are."""
+        if isinstance(self._sync, Follower):
+            return -1, 0
+        rank, size = self._sync.seat()
+        return int(rank), int(size)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the others go on when processes are lost: with one process per machine, or
+        ``between="ranks"``, or copies that FSDP2 or DDP spreads over a machine, without ``skips``,
+        and not under a torchrun of all machines, which ends them itself. ``mesh_on_loss="end"``
+        refuses to."""
+        return bool(self._sync.goes_on)
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Parameters, and statistics in buffers, are the mean of all copies in here (gossip, DiLoCo).
+        Collective."""
+        own = [b.clone() for b in self._buffers]
+        self.average()
+        try:
+            yield
+        finally:
+            self._sync.restore()
+            with torch.no_grad():
+                for b, before in zip(self._buffers, own):
+                    b.copy_(before)
+            self._tell_node()
+
+    def average(self) -> None:
+        """The same for good, after the last step: one model out of all copies."""
+        self._take_in()
+        self._bring_down()
+        _buffers.average(self._buffers, self._places, self._sync)
+        self._sync.average()
+        self._tell_node()
+
     def _tell_node(self) -> None:
-        raise NotImplementedError
+        if self._node is not None:
+            self._tell(None)
+        self._publish()
+
+    def _tell(self, report: Report | None) -> Report | None:
+        """The leader's parameters and report; and what it was brought, if it has just come in."""
+        assert self._node is not None
+        told = Told(report, self.steps, self._carried.for_followers())
+        told = self._node.tell([place.master for place in self._places], told)
+        if isinstance(self._sync, Follower):
+            self._sync.n_steps = told.steps
+            if told.brought:
+                self._carried.unpack(told.brought)
+                self._carried.again()
+        return told.report
+
+    def _publish(self, unless_rests: bool = False) -> None:
+        with torch.no_grad():
+            for place in self._places:
+                if not (place.rests and unless_rests):
+                    place.publish()
+
+    # --- saved ---
 
     @torch.no_grad()
     def _take_in(self) -> None:
