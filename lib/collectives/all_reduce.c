@@ -28,6 +28,17 @@ typedef struct vector {
     const unsigned char *coded; /* the caller's in begin_coded: its whole section */
 } vector;
 
+/* What coding.robust needs of the messages about one range. */
+enum { ROBUST_BLOCKS = 16, ROBUST = ROBUST_BLOCKS * WEFTI_BLOCK_VALUES };
+
+typedef struct robust_room {
+    int *ranks; /* [comm->size] whose the parts are */
+    float *factors, **rows;
+    double *squares, *weights, *sizes; /* all of them [comm->size] */
+    float *numbers;                    /* [comm->size * ROBUST]; rows point to it */
+    double divisor;
+} robust_room;
+
 struct wefti_all_reduce {
     wefti_all_reduce_setup setup;
     wefti_driver *driver;        /* owned */
@@ -35,6 +46,7 @@ struct wefti_all_reduce {
     const unsigned char **parts; /* [comm->size] what is to be added, in rank order */
     float *spare; /* [n_spare] the sum of a lost rank's range; NULL: none was lost */
     int64_t n_spare;
+    robust_room room; /* with coding.robust */
 };
 
 static bool is_coded(const wefti_coding *coding) {
@@ -183,6 +195,80 @@ typedef struct mean_places {
     unsigned char *payload;
 } mean_places;
 
+/* --- means that a few wrong members cannot ruin (robust.h) --- */
+
+static bool is_robust(const wefti_all_reduce *a) {
+    return a->setup.coding.robust != WEFTI_ROBUST_OFF;
+}
+
+/* out <- numbers [at, at + n) of the i-th part of the range; `at` is on a block. */
+static weft_status part_numbers(const wefti_all_reduce *a, const wefti_round *round,
+                                int i, wefti_range some, float *out) {
+    const wefti_section *section = &a->vectors[round->bucket].section;
+    const float *raw = (const void *)a->parts[i];
+    if (!is_coded(&a->setup.coding)) {
+        memcpy(out, raw + some.begin, (size_t)some.n * sizeof *out);
+        return WEFT_OK;
+    }
+    int64_t first = block_at(range_about(a, round, round->party.me).begin);
+    int64_t before = some.begin / WEFTI_BLOCK_VALUES;
+    wefti_blocks blocks = {.first = first + before, .n = block_at(some.n), .values = out};
+    return wefti_section_decode_blocks(a->setup.ctx, section, &blocks,
+                                       a->parts[i] +
+                                           wefti_section_bytes(section, first, before));
+}
+
+static wefti_range some_of(int64_t at, int64_t end) {
+    return (wefti_range){at, end - at < ROBUST ? end - at : ROBUST};
+}
+
+/* What each member's part is multiplied by, and by what their sum is divided. Who is too
+ * large again and again is seen in this rank's own ranges. */
+static weft_status weigh_parts(wefti_all_reduce *a, const wefti_round *round) {
+    robust_room *room = &a->room;
+    wefti_comm *comm = a->setup.comm;
+    int64_t n = range_about(a, round, round->party.me).n;
+    bool watched = comm->watch && round->party.me == comm->rank;
+    for (int i = 0; i < round->counted; i++) {
+        int rank = room->ranks[i];
+        room->weights[i] = comm->weights ? comm->weights[rank] : 1;
+        room->squares[i] = 0;
+        for (int64_t at = 0; at < n; at += ROBUST) {
+            wefti_range some = some_of(at, n);
+            WEFT_TRY(part_numbers(a, round, i, some, room->numbers));
+            room->squares[i] += wefti_robust_squares(some.n, room->numbers);
+        }
+        double w = room->weights[i];
+        if (watched && w > 0)
+            wefti_robust_note(comm->watch, round->step, rank, room->squares[i] / (w * w));
+    }
+    const wefti_robust_members members = {round->counted, room->squares, room->weights,
+                                          room->sizes, room->factors};
+    room->divisor = wefti_robust_factors(a->setup.coding.robust, &members);
+    return WEFT_OK;
+}
+
+/* sum <- that of numbers [at, at + n) of the parts; `at` is on a block. */
+static weft_status add_robust(const wefti_all_reduce *a, const wefti_round *round,
+                              wefti_range range, float *sum) {
+    const robust_room *room = &a->room;
+    int64_t end = range.begin + range.n;
+    for (int64_t at = range.begin; at < end; at += ROBUST) {
+        wefti_range some = some_of(at, end);
+        int n_rows = 0;
+        for (int i = 0; i < round->counted; i++) {
+            float factor = room->factors[i], *row = room->rows[n_rows];
+            if (factor == 0) continue;
+            WEFT_TRY(part_numbers(a, round, i, some, row));
+            for (int64_t j = 0; j < some.n; j++) row[j] *= factor;
+            n_rows++;
+        }
+        wefti_robust_sum(a->setup.coding.robust, n_rows, room->rows, some.n,
+                         sum + (at - range.begin));
+    }
+    return WEFT_OK;
+}
+
 /* One strip of the range of party.me: what `counted` ranks sent is added up in their order, and
  * coded. */
 static weft_status code_mean_strip(const wefti_all_reduce *a, const wefti_round *round,
@@ -192,7 +278,13 @@ static weft_status code_mean_strip(const wefti_all_reduce *a, const wefti_round 
                                           round->party.me);
     float sum[STRIP] = {0}, R = (float)round->weight;
     wefti_blocks parts = {.first = s->first, .n = s->n, .values = sum, .add = true};
-    for (int i = 0; i < round->counted; i++)
+    if (is_robust(a)) {
+        int64_t left = range_about(a, round, round->party.me).n - s->at;
+        R = (float)a->room.divisor;
+        WEFT_TRY(
+            add_robust(a, round, (wefti_range){s->at, left < STRIP ? left : STRIP}, sum));
+    }
+    for (int i = 0; i < round->counted && !is_robust(a); i++)
         WEFT_TRY(wefti_section_decode_blocks(a->setup.ctx, section, &parts,
                                              a->parts[i] + s->byte));
     wefti_blocks blocks = {.first = s->first,
@@ -229,7 +321,7 @@ static weft_status code_mean(wefti_all_reduce *a, const wefti_round *round,
                       .sum = sum_of(a, round),
                       .kept = v->kept && mine ? v->kept + own.begin : NULL,
                       .payload = payload};
-    int t = a->setup.coding.threads, worst = WEFT_OK;
+    int t = is_robust(a) ? 1 : a->setup.coding.threads, worst = WEFT_OK;
     (void)t; /* without OpenMP */
 #pragma omp parallel for num_threads(t) schedule(static) reduction(max : worst) if (t > 1)
     for (int64_t i = 0; i < strips_of(own); i++) {
@@ -273,9 +365,13 @@ static const void *raw(void *self, const wefti_round *round, int rank) {
     return round->x + range_about(a, round, rank).begin;
 }
 
-/* Whether parts are added when all of them are here, while they are coded. */
+/* Whether the mean is coded while parts are added, when all of them are here. */
 static bool adds_at_once(const wefti_coding *coding) {
     return is_coded(coding) && !coding->sign;
+}
+
+static bool waits_for_all(const wefti_coding *coding) {
+    return adds_at_once(coding) || coding->robust != WEFTI_ROBUST_OFF;
 }
 
 /* sum += what a rank sent about the range of party.me, which is this rank unless it answers
@@ -285,8 +381,9 @@ static weft_status add_part(wefti_all_reduce *a, const wefti_round *round, int r
     const vector *v = &a->vectors[round->bucket];
     wefti_range own = range_about(a, round, round->party.me);
     bool mine = rank == a->setup.comm->rank;
-    if (adds_at_once(&a->setup.coding)) {
+    if (waits_for_all(&a->setup.coding)) {
         a->parts[round->counted] = in;
+        if (is_robust(a)) a->room.ranks[round->counted] = rank;
         return WEFT_OK;
     }
     if (round->party.me != a->setup.comm->rank) WEFT_TRY(make_spare(a, own.n));
@@ -325,10 +422,19 @@ static weft_status finish(void *self, const wefti_round *round, unsigned char *a
     wefti_all_reduce *a = self;
     const wefti_coding *coding = &a->setup.coding;
     int64_t n = range_about(a, round, round->party.me).n;
+    double divisor = round->weight;
     if (round->number == 1) return WEFT_OK;
+    if (is_robust(a)) {
+        WEFT_TRY(weigh_parts(a, round));
+        divisor = a->room.divisor;
+    }
     if (adds_at_once(coding)) return code_mean(a, round, answer);
+    if (is_robust(a)) {
+        if (round->party.me != a->setup.comm->rank) WEFT_TRY(make_spare(a, n));
+        WEFT_TRY(add_robust(a, round, (wefti_range){0, n}, sum_of(a, round)));
+    }
     float *sum = sum_of(a, round);
-    a->setup.kernels->scale(n, 1.0f / (float)round->weight, sum);
+    a->setup.kernels->scale(n, 1.0f / (float)divisor, sum);
     if (coding->sign) wefti_signs_encode(n, sum, answer);
     return WEFT_OK;
 }
@@ -367,8 +473,27 @@ int64_t wefti_all_reduce_work_bytes(const wefti_coding *coding, int64_t n, int R
     wefti_range largest = {0, most_of(coding, n, R)};
     int64_t room[WEFTI_DRIVER_ROUNDS];
     message_room(coding, n, R, answer_bytes(coding, &section, largest), room);
-    return wefti_alloc_n_cost(largest.n, sizeof(float)) +
+    int64_t rows = coding->robust != WEFTI_ROBUST_OFF ? R * (int64_t)ROBUST : 0;
+    return wefti_alloc_n_cost(largest.n + rows, sizeof(float)) +
            wefti_driver_bucket_bytes(room, 1);
+}
+
+static weft_status make_room(wefti_all_reduce *a) {
+    weft_ctx *ctx = a->setup.ctx;
+    robust_room *room = &a->room;
+    int R = a->setup.comm->size;
+    const char *what = "an all-reduce";
+    WEFT_TRY(wefti_alloc_n(ctx, R, sizeof *room->ranks, what, &room->ranks));
+    WEFT_TRY(wefti_alloc_n(ctx, R, sizeof *room->factors, what, &room->factors));
+    WEFT_TRY(wefti_alloc_n(ctx, R, sizeof *room->rows, what, &room->rows));
+    WEFT_TRY(
+        wefti_alloc_n(ctx, 3 * (int64_t)R, sizeof *room->squares, what, &room->squares));
+    WEFT_TRY(wefti_alloc_n(ctx, R * (int64_t)ROBUST, sizeof *room->numbers, what,
+                           &room->numbers));
+    room->weights = room->squares + R;
+    room->sizes = room->weights + R;
+    for (int i = 0; i < R; i++) room->rows[i] = room->numbers + (int64_t)i * ROBUST;
+    return WEFT_OK;
 }
 
 static weft_status fill(wefti_all_reduce *a) {
@@ -384,6 +509,7 @@ static weft_status fill(wefti_all_reduce *a) {
                            &a->vectors));
     WEFT_TRY(wefti_alloc_n(s->ctx, s->comm->size, sizeof *a->parts, "an all-reduce",
                            &a->parts));
+    if (is_robust(a)) WEFT_TRY(make_room(a));
     return wefti_driver_create(&driver, &a->driver);
 }
 
@@ -408,6 +534,8 @@ void wefti_all_reduce_destroy(wefti_all_reduce *a) {
     for (int i = 0; a->vectors && i < a->setup.n_vectors; i++)
         wefti_free(a->setup.ctx, a->vectors[i].sum);
     wefti_driver_destroy(a->driver);
+    WEFTI_FREE(a->setup.ctx, a->room.ranks, a->room.factors, a->room.rows,
+               a->room.squares, a->room.numbers);
     WEFTI_FREE(a->setup.ctx, a->spare, a->parts, a->vectors, a);
 }
 
@@ -435,7 +563,7 @@ static wefti_round round_of(const wefti_all_reduce *a, int vector_number, int64_
     return (wefti_round){.shape = WEFTI_SHAPE_OWNER,
                          .step = step,
                          .bucket = vector_number,
-                         .together = adds_at_once(coding),
+                         .together = waits_for_all(coding),
                          .kinds = {is_coded(coding) ? WEFTI_FRAME_PART : WEFTI_FRAME_NONE,
                                    coding->sign ? WEFTI_FRAME_SIGNS : mean},
                          .party = wefti_party_all(a->setup.comm),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include "collectives/robust.h"
 #include "comm/comm.h"
 #include "kernels/kernels.h"
 #include "wire/section.h"
@@ -23,8 +24,9 @@ typedef struct wefti_coding {
     wefti_value_codec values;
     bool sign; /* the result is the sign of the mean: -1, 0, 1; NaN if not finite */
     bool stochastic;
-    uint64_t seed; /* of stochastic rounding */
-    int threads;   /* threads that code and decode */
+    uint64_t seed;       /* of stochastic rounding */
+    int threads;         /* threads that code and decode */
+    wefti_robust robust; /* how the ranks' numbers become their mean */
 } wefti_coding;
 
 typedef struct wefti_range {

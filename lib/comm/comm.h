@@ -109,6 +109,7 @@ struct wefti_comm {
     int64_t guest_until;
     const double
         *weights; /* [size] borrowed: how much of a mean is each rank's; NULL: 1 */
+    struct wefti_robust_watch *watch; /* borrowed: collectives/robust.h; NULL: none */
 };
 
 /* This rank's weight. */

@@ -99,18 +99,21 @@ static void run(trial *ts, int R, const trial *like) {
     run_ranks(R, 1, (wefti_wire_model){0, 0}, reduce, users, NULL);
 }
 
-/* Every codec, with and without signs, lengths that are multiples of nothing. */
+/* Every codec, with and without signs, every mean, lengths that are multiples of nothing. */
 static void for_each_coding(void (*claim)(const trial *like)) {
     static const int64_t lengths[][VECTORS] = {{0, 700}, {1, 449}, {64, 130}};
+    static const wefti_robust rules[] = {WEFTI_ROBUST_TRIM, WEFTI_ROBUST_OFF,
+                                         WEFTI_ROBUST_CLIP};
     for (int codec = 0; codec < WEFTI_VALUE_CODECS; codec += 1 + UNDER_SANITIZER)
         for (int sign = 0; sign < 2; sign++)
-            for (int i = 0; i < 3; i++) {
+            for (int i = 0; i < 9; i++) {
                 trial like = {.coding = {.values = (wefti_value_codec)codec,
                                          .sign = sign > 0,
-                                         .stochastic = i == 1,
+                                         .stochastic = i % 3 == 1,
                                          .seed = 5,
-                                         .threads = 1},
-                              .n = {lengths[i][0], lengths[i][1]},
+                                         .threads = 1,
+                                         .robust = rules[i / 3]},
+                              .n = {lengths[i % 3][0], lengths[i % 3][1]},
                               .feedback = codec > 0};
                 claim(&like);
             }
@@ -138,7 +141,7 @@ static void all_ranks_get_the_same_bits_for_the_bytes_predicted(void **state) {
  * each addend, which are below 1000. With signs the mean is not told, so it is left out.
  */
 static void claim_nothing_is_lost(const trial *like) {
-    if (like->coding.sign || !like->feedback) return;
+    if (like->coding.sign || !like->feedback || like->coding.robust) return;
     for (int R = 1; R <= MAX_R; R++) {
         run(trials, R, like);
         for (int step = 0; step < STEPS; step++)
@@ -203,6 +206,51 @@ static void raw_is_the_sum_in_rank_order_times_one_over_R(void **state) {
             sum *= 1.0f / (float)R;
             assert_true(trials[0].mean[1][0][i] == sum);
         }
+    }
+}
+
+/* The rule, in each owner's range by itself; one of 4 ranks sends 100 times too much. A rank
+ * whose range has a NaN counts for nothing in it, and in the others as before. */
+static void claim_robust(const trial *like, bool poisoned) {
+    enum { R = 4, N = 449 };
+    trial wild = *like;
+    wild.poisoned = poisoned;
+    run(trials, R, &wild);
+    for (int owner = 0; owner < R; owner++) {
+        int begin = N * owner / R, end = N * (owner + 1) / R, n = 0;
+        double squares[R], sizes[R], weights[R], divisor;
+        float factors[R], room[R][N], *rows[R], sum[N];
+        for (int r = 0; r < R; r++) {
+            weights[r] = 1;
+            squares[r] = wefti_robust_squares(end - begin, trials[r].sent[0][0] + begin);
+        }
+        const wefti_robust_members all = {R, squares, weights, sizes, factors};
+        divisor = wefti_robust_factors(like->coding.robust, &all);
+        for (int r = 0; r < R; r++) {
+            if (factors[r] == 0) continue;
+            for (int i = begin; i < end; i++)
+                room[n][i - begin] = factors[r] * trials[r].sent[0][0][i];
+            rows[n] = room[n];
+            n++;
+        }
+        assert_int_equal(n, poisoned && owner == 0 ? R - 1 : R);
+        wefti_robust_sum(like->coding.robust, n, rows, end - begin, sum);
+        for (int i = begin; i < end; i++) {
+            float wanted = sum[i - begin] * (1.0f / (float)divisor);
+            if (like->coding.sign) wanted = (float)((wanted > 0) - (wanted < 0));
+            assert_true(trials[3].mean[0][0][i] == wanted);
+        }
+    }
+}
+
+static void robust_means_are_those_of_each_range(void **state) {
+    for (int i = 0; i < 8; i++) {
+        trial like = {
+            .n = {449, 3},
+            .coding = {.threads = 1,
+                       .sign = i % 2 > 0,
+                       .robust = i / 4 ? WEFTI_ROBUST_TRIM : WEFTI_ROBUST_CLIP}};
+        claim_robust(&like, i / 2 % 2 > 0);
     }
 }
 
@@ -524,6 +572,7 @@ int main(void) {
         cmocka_unit_test(what_is_kept_and_what_is_told_is_all_there_was),
         cmocka_unit_test(equal_ranks_are_one_rank),
         cmocka_unit_test(raw_is_the_sum_in_rank_order_times_one_over_R),
+        cmocka_unit_test(robust_means_are_those_of_each_range),
         cmocka_unit_test(signs_are_those_of_the_mean),
         cmocka_unit_test(what_is_not_finite_stays_so_and_stays_in_its_block),
         cmocka_unit_test(chance_is_right_on_average_and_no_rank_has_that_of_another),
