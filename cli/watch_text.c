@@ -220,6 +220,11 @@ static void print_run(const json_t *run) {
     print_curve(steps);
     print_speed(summary, json_object_get(run, "prediction"));
     print_nodes(json_object_get(run, "nodes"));
+    double suspect = number(summary, "suspect_node");
+    if (isfinite(suspect))
+        printf("  node %.0f sends too much again and again; mesh.robust limits what that "
+               "does\n",
+               suspect);
     print_views(json_object_get(run, "views"), number(summary, "participation"));
 }
 

@@ -119,7 +119,8 @@ static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run) 
         {"wire_bytes_in", wefti_column_mean(s, WEFTI_WIRE_IN)},
         {"local_bytes_out", wefti_column_mean(s, WEFTI_LOCAL_OUT)},
         {"wire_total", sent},
-        {"participation", wefti_column_mean(s, WEFTI_PARTICIPATION)}};
+        {"participation", wefti_column_mean(s, WEFTI_PARTICIPATION)},
+        {"suspect_node", wefti_column_greatest(s, WEFTI_SUSPECT)}};
     put_numbers(ctx, out, values, sizeof values / sizeof values[0]);
 }
 

@@ -42,6 +42,7 @@ static const char *const names[WEFTI_N_COLUMNS] = {"step",
                                                    "exact_consensus_distance",
                                                    "local_validation_loss",
                                                    "participation",
+                                                   "suspect_node",
                                                    "steps",
                                                    "wire_total",
                                                    "smooth_loss"};

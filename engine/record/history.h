@@ -31,6 +31,7 @@ typedef enum wefti_column {
     WEFTI_EXACT_CONSENSUS,
     WEFTI_LOCAL_VALIDATION,
     WEFTI_PARTICIPATION,
+    WEFTI_SUSPECT,
     WEFTI_STEPS, /* that a line stands for: its times, rates and bytes are means; NAN: one */
     WEFTI_N_READ,                    /* columns that are read; below: made from them */
     WEFTI_WIRE_TOTAL = WEFTI_N_READ, /* wire bytes out since the first step */

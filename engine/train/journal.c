@@ -18,7 +18,7 @@
 #include "train/exporter.h"
 #include "train/settings.h"
 
-enum { MAX_FIGURES = 28, MAX_SCALARS = 16, MOST_LINES = 20000 };
+enum { MAX_FIGURES = 29, MAX_SCALARS = 16, MOST_LINES = 20000 };
 
 /* Sums over the steps since the last line. */
 typedef struct sums {
@@ -155,6 +155,7 @@ static weft_status write_step(wefti_journal *journal, const weft_step_record *r,
         row[n++] = integer("ranks", r->ranks);
         row[n++] = real("participation", r->participation);
     }
+    if (r->suspect_node >= 0) row[n++] = integer("suspect_node", r->suspect_node);
     if (since->n > 1) {
         row[n++] = integer("steps", since->n);
         row[n++] = real("mean_loss", since->loss / (double)since->n);

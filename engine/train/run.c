@@ -158,6 +158,7 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .local_bytes_in = (int64_t)tally->local_in,
         .mean_of_all = -1,
         .late = -1,
+        .suspect_node = t->slot->state->suspect,
         .exchange_s = mean_of_node(t, tally->exchange_s),
         .wait_s = mean_of_node(t, tally->wait_s),
         .hidden_share = hidden_share(tally->exchange_s, tally->wait_s),

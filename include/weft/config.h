@@ -152,6 +152,7 @@ typedef struct weft_config {
         bool encrypt;    /* false: bytes may cross a network as they are */
         const char *cert, *cert_key, *ca; /* files, or "" */
         int64_t memory_limit;             /* bytes; 0 = the machine's free memory */
+        const char *robust;               /* choice */
     } mesh;
     struct {
         double silence;        /* seconds */

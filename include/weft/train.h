@@ -45,6 +45,9 @@ typedef struct weft_step_record {
                                   state, activations, messages */
     int64_t ranks;             /* members of the step, if membership may change; else 0 */
     double participation;      /* share of them whose rows counted */
+    int64_t
+        suspect_node; /* with mesh.robust: whose numbers were too large again and again,
+                             the last one that was named; -1: nobody's */
 } weft_step_record;
 
 typedef struct weft_eval_record {

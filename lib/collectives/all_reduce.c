@@ -473,9 +473,16 @@ int64_t wefti_all_reduce_work_bytes(const wefti_coding *coding, int64_t n, int R
     wefti_range largest = {0, most_of(coding, n, R)};
     int64_t room[WEFTI_DRIVER_ROUNDS];
     message_room(coding, n, R, answer_bytes(coding, &section, largest), room);
-    int64_t rows = coding->robust != WEFTI_ROBUST_OFF ? R * (int64_t)ROBUST : 0;
-    return wefti_alloc_n_cost(largest.n + rows, sizeof(float)) +
+    return wefti_alloc_n_cost(largest.n, sizeof(float)) +
            wefti_driver_bucket_bytes(room, 1);
+}
+
+int64_t wefti_all_reduce_room_bytes(const wefti_coding *coding, int R) {
+    if (coding->robust == WEFTI_ROBUST_OFF) return 0;
+    return wefti_alloc_n_cost(R, sizeof(int)) + wefti_alloc_n_cost(R, sizeof(float)) +
+           wefti_alloc_n_cost(R, sizeof(float *)) +
+           wefti_alloc_n_cost(3 * (int64_t)R, sizeof(double)) +
+           wefti_alloc_n_cost(R * (int64_t)ROBUST, sizeof(float));
 }
 
 static weft_status make_room(wefti_all_reduce *a) {

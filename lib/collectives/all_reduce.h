@@ -55,6 +55,9 @@ int64_t wefti_all_reduce_round_bytes(const wefti_coding *coding, int64_t n, int 
 /* An upper bound of the working memory that wefti_all_reduce_open takes, in bytes. */
 int64_t wefti_all_reduce_work_bytes(const wefti_coding *coding, int64_t n, int R);
 
+/* What create takes for coding.robust, however many vectors there are. */
+int64_t wefti_all_reduce_room_bytes(const wefti_coding *coding, int R);
+
 /* An unknown value codec is WEFT_ERR_CONFIG. Not collective. */
 weft_status wefti_all_reduce_create(const wefti_all_reduce_setup *setup,
                                     wefti_all_reduce **out) WEFT_CHECKED;

@@ -8,9 +8,9 @@
  * weight (wefti_comm.weights), |x_i| / w_i its size. A member with a number that is not finite is
  * left out. Of the m others:
  *
- *     clip    sum_i c_i x_i / sum_i w_i      c_i = min(1, M w_i / |x_i|), M the median of the sizes,
- *                                            of an even m the lower one
- *     trim    for each number: of all x_i / w_i the mean without the b least and the b greatest,
+ *     clip    sum_i c_i x_i / sum_i w_i      c_i = min(1, M w_i / |x_i|), M the median of the
+ *                                            sizes, of an even m the lower one
+ *     trim    for each number: the mean of all x_i / w_i but the b least and the b greatest,
  *             b = max(1, m / 4) rounded down, at most (m - 1) / 2: members count alike
  *
  * Whoever adds a range does this with what has come anyway: nothing more is sent. Sums have one

@@ -68,6 +68,11 @@ static const weft_choice losses[] = {
     {"go_on", "the other nodes continue if they can (docs/membership.md)"},
     {"end", "the run ends; it can be resumed from its last checkpoint"},
     {NULL, NULL}};
+static const weft_choice robusts[] = {
+    {"off", "the mean of what all nodes sent"},
+    {"clip", "each node's part is scaled down to the median of their sizes first"},
+    {"trim", "of each number the least and greatest quarter of the nodes is left out"},
+    {NULL, NULL}};
 static const weft_choice partitions[] = {
     {"pause", "the part with more than half continues; the others wait for it, then end"},
     {"split", "each part continues on its own: two runs, which are never merged"},
@@ -437,6 +442,8 @@ const weft_config_key wefti_config_keys[] = {
      "a process that shows no sign of life for this long is given up; 0 = never"},
     {AT(mesh.on_loss), CHOICE, "", "go_on", ONE_OF(losses),
      "what happens when a process is lost while the run trains"},
+    {AT(mesh.robust), CHOICE, "", "off", ONE_OF(robusts),
+     "how a node with wrong numbers is kept from ruining the mean"},
     {AT(mesh.join_steps), INT, "steps", "-1", WITHIN(-1, 4096),
      "a joiner gets its state over this many; 0 = others wait; -1 = by the link"},
     {AT(mesh.key), TEXT, "", "", ANY,

@@ -149,6 +149,7 @@ static const char *against_auto(const weft_config *c, const char *name) {
                 {"mixer.", decides},
                 {"mesh.shards", decides},
                 {"mesh.keep_whole", decides},
+                {"mesh.robust", decides},
                 {"batch.shares", "plans equal parts, expected equal"},
                 {"mesh.compute_time", "measures computing as it is, expected 0"},
                 {"mesh.straggler_time", "measures computing as it is, expected 0"},
@@ -200,6 +201,26 @@ static weft_status check_adapter(weft_ctx *ctx, const weft_config *c) {
     return WEFT_OK;
 }
 
+/* A robust mean compares what nodes say about the same numbers. */
+static weft_status check_robust(weft_ctx *ctx, const weft_config *c) {
+    const wefti_replicator_ops *r = wefti_replicator_find(c->replicator.kind);
+    const wefti_mixer_ops *m = wefti_mixer_find(c->mixer.kind);
+    bool sends = r->encode || r->begin, mixes = m->messages;
+    bool by_sender = (sends && !r->robust) || (mixes && !m->robust) || (!sends && !mixes);
+    if (wefti_robust_named(c->mesh.robust) == WEFTI_ROBUST_OFF) return WEFT_OK;
+    if (c->mesh.sites > 1)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mesh.robust is %s with mesh.sites %lld, expected one site",
+                             c->mesh.robust, (long long)c->mesh.sites);
+    if (!by_sender) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "mesh.robust is %s, but with replicator.kind %s and mixer.kind %s the nodes do "
+        "not all send the same numbers to one mean; expected replicator.kind full, "
+        "random, striding or slicing, or mixer.kind outer",
+        c->mesh.robust, c->replicator.kind, c->mixer.kind);
+}
+
 static void warn(weft_ctx *ctx, const weft_config *c) {
     int64_t H = wefti_job_period(c), parts = c->mixer.fragments;
     if (H == 1 || (parts > 1 ? H / parts : H) + c->mixer.delay <= c->run.steps) return;
@@ -214,6 +235,7 @@ weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {
     WEFT_TRY(wefti_config_settle(ctx, values));
     WEFT_TRY(check_read(ctx, wefti_config_of(values)));
     WEFT_TRY(check_adapter(ctx, values));
+    WEFT_TRY(check_robust(ctx, values));
     if (values->data.path.n > 0)
         WEFT_TRY(wefti_shares_check(ctx, values, wefti_job_positions(values)));
     warn(ctx, values);

@@ -266,6 +266,7 @@ static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
         .seed = (uint64_t)job->config->run.seed,
         .threads = job->config->mesh.overlap ? 1 : job->threads,
     };
+    out->robust = wefti_robust_named(job->config->mesh.robust);
     if (wefti_replicator_find(keys->kind)) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown replicator '%s'", keys->kind);
 }
@@ -315,6 +316,7 @@ static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
         .values = (wefti_value_codec)wefti_value_codec_find(config->mixer.values),
         .stochastic = wefti_is(config->mixer.rounding, "stochastic"),
     };
+    job->mixer_config.robust = wefti_robust_named(config->mesh.robust);
     if (!wefti_mixer_find(config->mixer.kind))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown mixer '%s'",
                              config->mixer.kind);

@@ -65,6 +65,7 @@ typedef struct wefti_mixer_config {
     int64_t topk, chunk; /* sparse_outer: topk numbers of each chunk are sent */
     wefti_value_codec values;
     bool stochastic;
+    wefti_robust robust; /* of kinds that have it */
     bool
         held; /* the caller keeps parameters and states and codes what is sent: parcels */
 } wefti_mixer_config;
@@ -130,6 +131,7 @@ typedef struct wefti_mixer_ops {
     const char *name;
     const char *const *keys; /* keys of its section that it reads, NULL-terminated */
     bool coded;              /* values are coded as config.values says */
+    bool robust;             /* takes config.robust */
     bool meets;              /* meets the members that config.topology says */
     bool
         keeps_partners; /* keeps states for each member that it ever meets (meetings.h) */

@@ -48,7 +48,8 @@ static wefti_coding coding_of(const wefti_mixer_config *config) {
     return (wefti_coding){.values = config->values,
                           .stochastic = config->stochastic,
                           .seed = config->seed ^ OWN_DRAWS,
-                          .threads = 1};
+                          .threads = 1,
+                          .robust = config->robust};
 }
 
 static bool loses(const wefti_mixer_config *config) {
@@ -108,7 +109,7 @@ static void outer_messages(const wefti_mixer_config *config,
 static int64_t outer_work_bytes(const wefti_mixer_config *config,
                                 const wefti_bucket *buckets, int n_buckets, int R) {
     wefti_coding coding = coding_of(config);
-    int64_t n = 0, n_bytes = 0;
+    int64_t n = 0, n_bytes = wefti_all_reduce_room_bytes(&coding, R);
     for (int b = 0; b < n_buckets; b++) {
         n += buckets[b].n_elements;
         n_bytes += wefti_all_reduce_work_bytes(&coding, buckets[b].n_elements, R);
@@ -421,6 +422,7 @@ const wefti_mixer_ops wefti_mixer_outer = {
     .name = "outer",
     .keys = outer_keys,
     .coded = true,
+    .robust = true,
     .measured = outer_measured,
     .period = outer_period,
     .touched = outer_touched,

@@ -118,11 +118,32 @@ static weft_status set_weights(wefti_rank *r) {
     return WEFT_OK;
 }
 
+/* Each rank sees what all send to the ranges that it adds; the first one tells. */
+static weft_status set_watch(wefti_rank *r) {
+    const wefti_job *job = r->job;
+    int n = job->site_replicas;
+    r->suspect = -1;
+    if (job->replicator_config.robust == WEFTI_ROBUST_OFF) return WEFT_OK;
+    if (r->rank == 0 && n < 3)
+        weft_ctx_log(r->ctx, WEFT_LOG_WARN,
+                     "mesh.robust is %s, but %d %s sums: of fewer than 3 nobody can "
+                     "tell who is wrong",
+                     job->config->mesh.robust, n, n == 1 ? "node" : "nodes make the");
+    r->watch = (wefti_robust_watch){.n = n, .step = -1};
+    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof *r->watch.seen, "nodes that are watched",
+                           &r->watch.seen));
+    WEFT_TRY(wefti_alloc_n(r->ctx, n, sizeof *r->watch.sizes, "nodes that are watched",
+                           &r->watch.sizes));
+    r->comms.replica->watch = r->comms.sites->watch = &r->watch;
+    return WEFT_OK;
+}
+
 /* Builds everything in the order of dependence: first which elements, then their
  * memory, then what exchanges them, and the exchange thread last. */
 static weft_status build(wefti_rank *r) {
     const wefti_job *job = r->job;
     WEFT_TRY(set_weights(r));
+    WEFT_TRY(set_watch(r));
     WEFT_TRY(wefti_arrangement_create(r->ctx, job, r->local, &r->arrangement));
     WEFT_TRY(wefti_schedule_create(r->ctx, job, r->arrangement,
                                    wefti_job_passes(job, r->replica), &r->schedule));
@@ -241,7 +262,7 @@ void wefti_rank_destroy(wefti_rank *r) {
     wefti_free(r->ctx, r->kept);
     for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++) wefti_free(r->ctx, r->state[i]);
     WEFTI_FREE(r->ctx, r->params, r->grads, r->moved, r->squares, r->sums, r->staging,
-               r->tickets, r->weights);
+               r->tickets, r->weights, r->watch.seen, r->watch.sizes);
     wefti_schedule_destroy(r->ctx, r->schedule);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
     wefti_timeline_destroy(r->ctx, r->timeline);

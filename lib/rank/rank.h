@@ -101,6 +101,8 @@ typedef struct wefti_rank {
     int64_t pass_rows;         /* rows of the current pass, at most B */
     double *weights;           /* [R] owned: wefti_job_weight of each; NULL: all 1 */
     double weight;             /* by which its gradient is multiplied before it is sent */
+    wefti_robust_watch watch;  /* with mesh.robust; owned */
+    int suspect;               /* the node that was named last; -1: none */
     float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */
     float **saved;   /* [units] saved activations; all the same if recomputing */
     float *dy, *scratch;

@@ -213,12 +213,30 @@ static void count_traffic(wefti_rank *r) {
     }
 }
 
+/* Names, once, a node whose numbers are too large again and again. */
+static void name_suspect(wefti_rank *r) {
+    double times;
+    int exchanges, member;
+    while ((member = wefti_robust_suspect(&r->watch, &times, &exchanges)) >= 0) {
+        r->suspect = member / r->job->copies;
+        if (r->rank > 0) continue;
+        weft_ctx_log(
+            r->ctx, WEFT_LOG_WARN,
+            "node %d sends too much again and again, at step %lld %.3g times the "
+            "median of the nodes, in %d of the last %d exchanges; mesh.robust "
+            "limits what that does",
+            r->suspect, (long long)r->step + 1, times, exchanges,
+            (int)WEFTI_ROBUST_EXCHANGES);
+    }
+}
+
 /* Sums up what the step cost, over all ranks of the replica. */
 static weft_status settle_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
     if (r->mixer->ops->distance) r->distance = r->mixer->ops->distance(r->mixer);
     count_exchange(r);
     count_traffic(r);
+    if (r->watch.n > 0) name_suspect(r);
     double sums[sizeof r->tally / sizeof(double)];
     _Static_assert(sizeof sums == sizeof r->tally, "a tally is doubles only");
     memcpy(sums, &r->tally, sizeof sums);

@@ -19,7 +19,8 @@ static wefti_coding coding_of(const wefti_replicator_config *config) {
     return (wefti_coding){.values = config->values,
                           .stochastic = config->stochastic,
                           .seed = config->seed,
-                          .threads = config->threads};
+                          .threads = config->threads,
+                          .robust = config->robust};
 }
 
 static const char *const *full_states(const wefti_replicator_config *config) {
@@ -37,7 +38,7 @@ static int64_t full_round_bytes(const wefti_replicator_config *config,
 static int64_t full_work_bytes(const wefti_replicator_config *config,
                                const wefti_bucket *buckets, int n_buckets, int R) {
     wefti_coding coding = coding_of(config);
-    int64_t n_bytes = 0;
+    int64_t n_bytes = wefti_all_reduce_room_bytes(&coding, R);
     for (int b = 0; b < n_buckets; b++)
         n_bytes += wefti_all_reduce_work_bytes(&coding, buckets[b].n_elements, R);
     return n_bytes;
@@ -117,6 +118,7 @@ const wefti_replicator_ops wefti_replicator_full = {
     .touched = full_touched,
     .floor_bytes = full_floor,
     .averages_all = true,
+    .robust = true,
     .keeps_norm = true,
     .states = full_states,
     .rounds = wefti_replicator_two_rounds,

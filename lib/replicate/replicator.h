@@ -4,6 +4,7 @@
 #include <weft/ctx.h>
 
 #include "collectives/driver.h"
+#include "collectives/robust.h"
 #include "kernels/kernels.h"
 #include "wire/section.h"
 
@@ -64,7 +65,8 @@ typedef struct wefti_replicator_config {
     int64_t every;       /* replicate on steps divisible by this; full: 1 */
     int64_t delay;       /* 1: the direction is that of the step before (replicator.c) */
     uint64_t seed;
-    int threads; /* of the codec */
+    int threads;         /* of the codec */
+    wefti_robust robust; /* of kinds that have it */
 } wefti_replicator_config;
 
 /* What a step's direction covers of one piece; everything else stays as it is. */
@@ -132,6 +134,7 @@ typedef struct wefti_replicator_ops {
     /* Bytes that any implementation has to read and write for n parameters. */
     double (*floor_bytes)(const wefti_replicator_config *config, double n, double values,
                           int R);
+    bool robust;       /* takes config.robust: its sums are those of an all-reduce */
     bool votes;        /* each node has one vote, however many sequences it has */
     bool averages_all; /* the direction is the mean of the nodes' whole gradients */
     /* The direction is a mean of gradients, so its norm is what clipping bounds;

@@ -58,7 +58,8 @@ static wefti_coding coding_of(const wefti_replicator_config *config) {
                           .sign = config->sign,
                           .stochastic = config->stochastic,
                           .seed = config->seed,
-                          .threads = config->threads};
+                          .threads = config->threads,
+                          .robust = config->robust};
 }
 
 static const wefti_chooser *chooser_of(const wefti_replicator_config *config) {
@@ -113,7 +114,8 @@ int64_t wefti_select_work_bytes(const wefti_replicator_config *config,
     sizes s = count_sizes(config, buckets, n_buckets);
     int64_t n_bytes = wefti_alloc_n_cost(s.n_pieces, sizeof(chosen)) +
                       wefti_alloc_n_cost(s.n_runs, sizeof(wefti_cover_range)) +
-                      wefti_alloc_n_cost(scratch_words(&s), sizeof(uint64_t));
+                      wefti_alloc_n_cost(scratch_words(&s), sizeof(uint64_t)) +
+                      wefti_all_reduce_room_bytes(&coding, R);
     for (int b = 0; b < n_buckets; b++) {
         int64_t n = vector_length(config, &buckets[b]);
         n_bytes += wefti_alloc_n_cost(n, sizeof(float)) +

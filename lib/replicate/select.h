@@ -65,7 +65,7 @@ double wefti_select_floor(const wefti_replicator_config *config, double n, doubl
     .told = wefti_select_told, .touched = wefti_select_touched,                          \
     .floor_bytes = wefti_select_floor, .states = wefti_replicator_momentum_state,        \
     .rounds = wefti_replicator_two_rounds, .round_bytes = wefti_select_round_bytes,      \
-    .one_by_one = true, .work_bytes = wefti_select_work_bytes,                           \
+    .one_by_one = true, .robust = true, .work_bytes = wefti_select_work_bytes,           \
     .create = wefti_select_create, .begin = wefti_select_begin,                          \
     .combine = wefti_select_combine, .end = wefti_select_end,                            \
     .cover = wefti_select_cover, .destroy = wefti_select_destroy

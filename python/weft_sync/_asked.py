@@ -59,7 +59,8 @@ LOOPS = {"replicator", "site_replicator", "mixer", "optimizer", "elastic", "meth
 LOOPS_KEYS = {"run.seed", "run.steps", "model.width", "model.heads", "model.precision", "mesh.nodes",
               "mesh.ranks_per_node", "mesh.shards", "mesh.sites", "mesh.threads", "mesh.link",
               "mesh.site_link", "mesh.overlap", "mesh.min_message", "mesh.kernels", "mesh.timeout",
-              "mesh.on_loss", "mesh.join_steps"}
+              "mesh.on_loss", "mesh.join_steps",
+              "mesh.robust"}
 TOO_LATE = ("mesh.key", "mesh.cert", "mesh.cert_key", "mesh.ca", "mesh.encrypt", "mesh.run")
 NOT_HERE = {"schedule": "rates are the loop's own; expected a schedule of torch.optim's",
             "run": "the loop's length, files and records are the program's own",

@@ -27,6 +27,9 @@ static void for_each_case(law claim) {
                 config.stochastic = values == WEFTI_VALUES_INT4;
                 if (strcmp(kind, "full") != 0) config.every = 1 + form % 3;
                 claim(&config);
+                if (!wefti_replicator_registry[i]->robust) continue;
+                config.robust = form % 2 ? WEFTI_ROBUST_TRIM : WEFTI_ROBUST_CLIP;
+                claim(&config);
             }
         }
     }

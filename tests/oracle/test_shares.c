@@ -29,6 +29,34 @@ static void full_is_the_weighted_mean(void **state) {
         }
 }
 
+/* Clipped by size and by range, where a range of rank j begins at floor(n j / 4): what is
+ * divided by 14 has been multiplied by its weight, and its size is divided by it. */
+static void full_is_clipped_by_what_is_sent_per_weight(void **state) {
+    wefti_replicator_config config = knobs("full", 1, 4, false);
+    config.robust = WEFTI_ROBUST_CLIP;
+    run_weighted(trials, MAX_R, &config, shares);
+    for (int owner = 0; owner < MAX_R; owner++) {
+        int begin = SMALL * owner / MAX_R, end = SMALL * (owner + 1) / MAX_R;
+        double sizes[3] = {0}, low, high, median;
+        for (int r = 0; r < 3; r++) { /* the last bucket alone; rank 3 has no weight */
+            const float *g = trials[r].gradient[1] + bucket_at[1];
+            for (int i = begin; i < end; i++) sizes[r] += (double)g[i] * (double)g[i];
+            sizes[r] = sqrt(sizes[r]) / shares[r];
+        }
+        low = fmin(sizes[0], fmin(sizes[1], sizes[2]));
+        high = fmax(sizes[0], fmax(sizes[1], sizes[2]));
+        median = sizes[0] + sizes[1] + sizes[2] - low - high;
+        for (int i = begin; i < end; i++) {
+            double sum = 0;
+            for (int r = 0; r < 3; r++)
+                sum += (double)trials[r].gradient[1][bucket_at[1] + i] *
+                       fmin(1, median / sizes[r]);
+            double found = (double)trials[2].direction[1][bucket_at[1] + i];
+            assert_true(fabs(sum / 14 - found) < 0x1p-18);
+        }
+    }
+}
+
 typedef void (*law)(const wefti_replicator_config *config);
 
 static void for_each_kind(law claim) {
@@ -38,6 +66,9 @@ static void for_each_kind(law claim) {
         for (int form = 0; form < 4; form++) {
             wefti_replicator_config config = knobs(ops->name, 1, 4, form % 2);
             config.values = form / 2 ? WEFTI_VALUES_INT8 : WEFTI_VALUES_F32;
+            claim(&config);
+            if (!ops->robust) continue;
+            config.robust = form % 2 ? WEFTI_ROBUST_TRIM : WEFTI_ROBUST_CLIP;
             claim(&config);
         }
     }
@@ -109,6 +140,7 @@ static void one_rank_can_be_three(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_is_the_weighted_mean),
+        cmocka_unit_test(full_is_clipped_by_what_is_sent_per_weight),
         cmocka_unit_test(all_get_the_same_bits_for_the_bytes_predicted),
         cmocka_unit_test(a_weight_of_0_counts_for_nothing),
         cmocka_unit_test(one_rank_can_be_three),

@@ -76,6 +76,7 @@ function tilesOf(run) {
         tile('Wire per step', short(s.wire_bytes_out, 'bytes'), `${short(s.wire_total, 'bytes')} in all`),
         s.participation < 1 ? tile('Participation', short(s.participation, 'share'), 'ranks whose rows counted')
                             : null,
+        drawable(s.suspect_node) ? tile('Suspect', `node ${s.suspect_node}`, 'sent too much again and again') : null,
         drawable(s.hidden_share)
             ? tile('Exchange hidden', short(s.hidden_share, 'share'), `${short(s.wait_s, 'time')} exposed`)
             : null,

@@ -189,6 +189,27 @@ static void a_rate_of_another_method_is_doubted(void **state) {
     doubted("method=muloco optimizer.lr=0", "");
 }
 
+static void a_robust_mean_needs_numbers_that_can_be_compared(void **state) {
+    refused(NULL, "method=flexdemo mesh.robust=clip",
+            "mesh.robust is clip, but with replicator.kind demo and mixer.kind none the "
+            "nodes do not all send the same numbers to one mean; expected");
+    refused(NULL, "method=dadam mesh.robust=trim", "mesh.robust is trim, but");
+    refused(NULL, "method=sparseloco mesh.robust=trim", "mesh.robust is trim, but");
+    refused(NULL, "method=signsgd mesh.robust=clip", "mesh.robust is clip, but");
+    refused(NULL, "method=hsdp replicator.kind=none mesh.robust=clip",
+            "mesh.robust is clip, but");
+    refused(NULL,
+            "method=hsdp mesh.nodes=4 mesh.sites=2 mixer.kind=outer "
+            "mesh.robust=clip",
+            "mesh.robust is clip with mesh.sites 2, expected one site");
+    refused(NULL, "method=auto mesh.robust=clip",
+            "mesh.robust is set, but method auto decides it");
+    taken(NULL, "method=flexdemo mesh.robust=off");
+    taken(NULL, "method=ddp mesh.nodes=3 mesh.robust=clip");
+    taken(NULL, "method=random replicator.values=int8 mesh.nodes=3 mesh.robust=trim");
+    taken(NULL, "method=muloco mixer.values=int4 mesh.nodes=3 mesh.robust=clip");
+}
+
 /* A preset that set a key which its kinds do not read would lose it without a word. */
 static void presets_set_only_what_is_read(void **state) {
     for (const weft_choice *m = wefti_methods; m->name; m++) {
@@ -272,6 +293,7 @@ int main(void) {
         TEST(a_file_may_hold_defaults_and_a_wrong_line_is_named),
         TEST(the_text_of_a_configuration_is_taken),
         TEST(a_rate_of_another_method_is_doubted),
+        TEST(a_robust_mean_needs_numbers_that_can_be_compared),
         TEST(presets_set_only_what_is_read),
         TEST(a_section_is_reset_before_another_kind_is_chosen),
         TEST(a_methods_interval_fits_the_run),
