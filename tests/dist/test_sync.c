@@ -27,6 +27,9 @@ typedef struct loop {
     int skip_at; /* step that rank 1 skips; -1: none */
     double rates[2];
     bool own_memory, unlike;
+    bool wrong;     /* rank 2's gradient is multiplied by -100 */
+    char said[512]; /* the last warning that names a node */
+    int n_said;
     const weft_sync_tensor *tensors;
     /* of a rank */
     hub *hub;
@@ -104,6 +107,19 @@ static double sum_of(loop *l, weft_sync *s) {
     return sum;
 }
 
+static void hear(void *user, weft_log_level level, const char *line) {
+    loop *l = user;
+    if (level != WEFT_LOG_WARN || !strstr(line, "again and again")) return;
+    l->n_said++;
+    snprintf(l->said, sizeof l->said, "%s", line);
+}
+
+static void go_wrong(loop *l, weft_sync *s) {
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t k = 0; k < elements(&l->tensors[i]); k++)
+            weft_sync_gradients(s, i)[k] *= -100;
+}
+
 /* Who is told that the mixer does nothing may leave the parameters where they are. */
 static weft_status half_steps(loop *l, weft_sync *s, double lr) {
     bool moves, mixes;
@@ -121,6 +137,7 @@ static weft_status one_step(loop *l, weft_sync *s, int rank, int64_t t) {
     bool wants = rank == 1 && t == l->skip_at && !l->skipped;
     WEFT_TRY(weft_sync_set_rate(s, lr));
     add_gradients(l, s, rank, t);
+    if (l->wrong && rank == 2) go_wrong(l, s);
     for (int i = TENSORS - 1; i >= 0 && l->early; i--) WEFT_TRY(weft_sync_ready(s, i));
     if (wants) WEFT_TRY(weft_sync_skip(s));
     if (l->outside) return half_steps(l, s, lr);
@@ -198,6 +215,7 @@ static void *member(void *argument) {
     weft_mesh *mesh = NULL;
     weft_config *config = NULL;
     weft_sync *s = NULL;
+    weft_ctx_set_sink(l->ctx, hear, l);
     l->status = weft_mesh_create(l->ctx, hub_member(l->hub, l->number), &mesh);
     if (l->status == WEFT_OK) l->status = weft_config_create(l->ctx, &config);
     if (l->status == WEFT_OK) l->status = configure(l, mesh, config);
@@ -260,6 +278,29 @@ static const char *const clipped[] = {"method=ddp", "optimizer.kind=sgd",
                                       NULL};
 static const char *const drawn[] = {"method=random", NULL};
 static const char *const *const methods[] = {demo, ring, choco, diloco, ddp, drawn};
+
+/* One node of four goes up the hill, a hundred times as fast. The first rank names it, once;
+ * the model stays where the others have their bottoms, and without the key it does not. */
+static void test_wrong(void **state) {
+    static const char *const rules[] = {"mesh.robust=clip", "mesh.robust=trim",
+                                        "mesh.robust=off"};
+    for (int i = 0; i < 3; i++) {
+        const char *const keys[] = {"method=ddp", "optimizer.kind=sgd",
+                                    "optimizer.weight_decay=0", rules[i], NULL};
+        loop wanted = {
+            .keys = keys, .steps = 15, .skip_at = -1, .rates = {0.3, 0.3}, .wrong = true};
+        loop ranks[RANKS];
+        float most = 0;
+        run_loop(RANKS, &wanted, ranks);
+        assert_fine(RANKS, ranks);
+        for (int k = 0; k < MOST; k++) most = fmaxf(most, fabsf(ranks[0].params[k]));
+        assert_true(i == 2 ? !(most < 1000) : most < 10);
+        assert_int_equal(ranks[0].n_said, i < 2);
+        assert_int_equal(ranks[1].n_said, 0);
+        if (i < 2) assert_non_null(strstr(ranks[0].said, "node 2 sends too much"));
+        assert_memory_equal(ranks[3].params, ranks[0].params, sizeof ranks[0].params);
+    }
+}
 
 /* A run that is stopped, saved and resumed ends with the bits of one that is not. */
 static void test_resume(void **state) {
@@ -653,6 +694,7 @@ int main(void) {
         cmocka_unit_test(test_vectors),      cmocka_unit_test(test_outside),
         cmocka_unit_test(test_same_bits),    cmocka_unit_test(test_resume),
         cmocka_unit_test(test_unlike),       cmocka_unit_test(test_one_after_another),
-        cmocka_unit_test(test_endless),      cmocka_unit_test(test_join)};
+        cmocka_unit_test(test_endless),      cmocka_unit_test(test_join),
+        cmocka_unit_test(test_wrong)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
