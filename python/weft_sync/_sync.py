@@ -77,6 +77,8 @@ class Sync:
         self.goes_on, self.rows = False, Rows()
         if pack is not None and unpack is not None:
             self._carry(setup, pack, unpack)
+        if config.number("mesh.robust") != "off":
+            ctx.speak(True)  # whose numbers are wrong
         ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self._at))
         #: lost processes are gone on without; the mesh then serves nothing else
         self.goes_on = bool(self.lib.weft_sync_goes_on(self.pointer))
