@@ -64,8 +64,10 @@ static void llama_and_olmo2_too(void **state) {
 /* Products of numbers rounded to bf16 agree as closely, until a parameter that differs by
  * 1e-7 rounds to the other side, 2^-8 away: then losses part for some steps (by 1.2e-3,
  * about step 25) and come together again. */
+/* At this width's own rate, 5.6e-3, the loss jumps on its way, and shows each rounding. */
 static void bf16_too(void **state) {
-    check_agreement(KEYS("method=hsdp", STEPS, "model.precision=bf16"), 4e-3);
+    check_agreement(
+        KEYS("method=hsdp", STEPS, "model.precision=bf16", "optimizer.lr=4e-3"), 4e-3);
 }
 
 /* Meshes of several nodes whose parts of a step differ, and with them their passes. */
