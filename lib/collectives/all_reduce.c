@@ -283,10 +283,11 @@ static weft_status code_mean_strip(const wefti_all_reduce *a, const wefti_round 
         R = (float)a->room.divisor;
         WEFT_TRY(
             add_robust(a, round, (wefti_range){s->at, left < STRIP ? left : STRIP}, sum));
+    } else {
+        for (int i = 0; i < round->counted; i++)
+            WEFT_TRY(wefti_section_decode_blocks(a->setup.ctx, section, &parts,
+                                                 a->parts[i] + s->byte));
     }
-    for (int i = 0; i < round->counted && !is_robust(a); i++)
-        WEFT_TRY(wefti_section_decode_blocks(a->setup.ctx, section, &parts,
-                                             a->parts[i] + s->byte));
     wefti_blocks blocks = {.first = s->first,
                            .n = s->n,
                            .from = sum,

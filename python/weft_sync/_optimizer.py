@@ -664,15 +664,6 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             self._publish(unless_rests=True)  # a mixer may have changed the masters
         return moves
 
-    def _lend_masters(self) -> None:
-        for place in self._places:
-            place.lend()
-
-    def _return_masters(self) -> None:
-        _places.bring_down([place for place in self._places if self._mixed or not place.rests])
-        for place in self._places:
-            place.take_back()
-
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Nothing is left to do after ``step``; before it, forgets the gradients so far."""
         for place in self._places:

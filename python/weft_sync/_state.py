@@ -27,6 +27,7 @@ class State:
     report: Report | None
     _sync: Any
     _places: list[Place]
+    _mixed: bool
     _config: Config
     _own: _own.Own | None
     _held: Mixer | None
@@ -248,6 +249,15 @@ class State:
                 self._put(place, name, saved)
         self._sync.set_numbers(own["numbers"] or self._sync.numbers())
         self._resume(own["step"])
+
+    def _lend_masters(self) -> None:
+        for place in self._places:
+            place.lend()
+
+    def _return_masters(self) -> None:
+        _places.bring_down([place for place in self._places if self._mixed or not place.rests])
+        for place in self._places:
+            place.take_back()
 
     @staticmethod
     def _write(address: int, values: torch.Tensor) -> None:
