@@ -33,13 +33,13 @@ test: deps
 TORCH_PYTHON ?= build/venv-torch/bin/python
 build/venv-torch/bin/python:
 	@python3 -m venv build/venv-torch
-	@build/venv-torch/bin/pip install --quiet torch numpy pytest mypy==2.4.1 || \
+	@build/venv-torch/bin/pip install --quiet torch numpy pytest pytest-xdist mypy==2.4.1 || \
 	    { rm -rf build/venv-torch; exit 1; }
 
 test-torch: deps $(TORCH_PYTHON)
 	@cmake --preset release -DWEFT_TESTS=OFF >/dev/null
 	@cmake --build --preset release --target libweft.so weft_program
-	@WEFT_LIBRARY=$(CURDIR)/build/release/libweft.so $(TORCH_PYTHON) -m pytest -q $(TESTS)
+	@WEFT_LIBRARY=$(CURDIR)/build/release/libweft.so $(TORCH_PYTHON) -m pytest -q -n $(shell nproc) --dist worksteal $(TESTS)
 
 # A report of the accelerator of this machine, to be sent.
 test-gpu: deps $(TORCH_PYTHON)

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 #include "chat/templatevalue.h"
 
 typedef json_t *(*function)(wefti_machine *m, json_t *of, const wefti_arguments *given);

@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 #include "chat/templateparser.h"
 
 enum { SHOWN = 24 };

@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 
 #define TAIL_BEGIN "\"index_xxh3_128\": \""
 #define TAIL_END "\"\n}\n"

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 
 enum { MAX_NAME = 512 };
 

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 

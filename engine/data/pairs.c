@@ -11,7 +11,7 @@
  * passed over. */
 #include <string.h>
 
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "input/documents.h"
 #include "data/examples.h"

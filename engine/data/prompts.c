@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "input/documents.h"
 #include "data/examples.h"

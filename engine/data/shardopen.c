@@ -18,7 +18,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/sniff.h"
+#include "text/sniff.h"
 #include "data/shardlayout.h"
 #include "data/tokenfile.h"
 #include "token/ids.h"

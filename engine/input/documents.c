@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "input/input.h"

@@ -24,10 +24,10 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/sniff.h"
+#include "text/sniff.h"
 #include "base/stop.h"
 #include "base/text.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 
 enum { RAW_BYTES = 1 << 16, HEAD_BYTES = 1 << 14 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "text/json.h"
 #include "base/sized.h"
 #include "model/families.h"
 #include "model/rotary.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "record/append.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 
 enum { MOST_BYTES = 8 << 20, MOST_NODES = 4096 };

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 
 enum { MAX_BYTES = 64 << 20, MAX_STRETCHES = 100000, MAX_RANKS = 1 << 20 };

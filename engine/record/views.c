@@ -22,7 +22,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 

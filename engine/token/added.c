@@ -10,7 +10,7 @@
 #include <utf8proc.h>
 
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 
 enum { LONGEST = 4096 }; /* each place of a text may look at as many bytes */
 

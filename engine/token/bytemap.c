@@ -4,7 +4,7 @@
  * ascending order (0x00..0x20, 0x7F..0xA0, 0xAD) are U+0100..U+0143. */
 #include "token/bytemap.h"
 
-#include "base/utf8.h"
+#include "text/utf8.h"
 
 uint32_t wefti_bytemap_code(unsigned char byte) {
     if (byte <= 0x20) return 0x100u + byte;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 #include "token/merge.h"
 
 /* Piece -> symbols. A character is its token; without one, the tokens of its bytes (<0x00> ..

@@ -22,7 +22,7 @@
 
 #include "base/buffer.h"
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 
 #define SPACES "\\p{Z}\\x{09}-\\x{0D}\\x{85}"
 #define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"

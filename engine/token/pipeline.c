@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 
 enum { MOST_STEPS = 256 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 #include "token/splitter.h"
 
 #define SPACES "\\p{Z}\\x{09}-\\x{0D}\\x{85}"

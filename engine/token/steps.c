@@ -17,7 +17,7 @@
 #include <utf8proc.h>
 
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 
 void wefti_step_fini(weft_ctx *ctx, wefti_step *step) {
     wefti_pattern_destroy(ctx, step->pattern);

@@ -9,7 +9,7 @@
 #include <weft/tokenizer.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/named.h"

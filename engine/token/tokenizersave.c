@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "token/bytemap.h"
 #include "token/vocab.h"

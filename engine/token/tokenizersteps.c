@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 #include "token/bytemap.h"
 #include "token/loader.h"
 

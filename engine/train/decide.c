@@ -24,7 +24,7 @@
 
 #include "base/buffer.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/layers.h"

@@ -25,14 +25,14 @@
 #include "data/source.h"
 #include "job/doubts.h"
 #include "kernels/rate.h"
-#include "train/adopt.h"
+#include "runfiles/adopt.h"
 #include "token/ids.h"
 #include "config/named.h"
-#include "train/adapterfile.h"
+#include "runfiles/adapterfile.h"
 #include "train/alikefiles.h"
 #include "train/decide.h"
-#include "train/descent.h"
-#include "train/initial.h"
+#include "runfiles/descent.h"
+#include "passes/initial.h"
 #include "train/rundata.h"
 
 enum { BENCH_VOCAB = 256 };

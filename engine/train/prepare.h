@@ -7,10 +7,10 @@
 
 #include "checkpoint/lease.h"
 #include "rank/bootstrap.h"
-#include "train/frozen.h"
-#include "train/journal.h"
-#include "train/state.h"
-#include "train/viewlog.h"
+#include "runfiles/frozen.h"
+#include "runfiles/journal.h"
+#include "runfiles/state.h"
+#include "runfiles/viewlog.h"
 
 /* Everything that is made before the ranks start, and shared by them. */
 typedef struct wefti_prepared {

@@ -19,7 +19,7 @@
 #include "base/memory.h"
 #include "adapter/adapted.h"
 #include "train/alikefiles.h"
-#include "train/descent.h"
+#include "runfiles/descent.h"
 #include "loop/loop.h"
 #include "rank/guests.h"
 #include "rank/handover.h"

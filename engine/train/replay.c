@@ -37,7 +37,7 @@
 #include "record/views.h"
 #include "rank/guests.h"
 #include "rank/handover.h"
-#include "train/passes.h"
+#include "passes/passes.h"
 #include "train/prepare.h"
 #include "rank/rank_threads.h"
 #include "train/regroup.h"

@@ -21,13 +21,13 @@
 #include "mesh/mesh.h"
 #include "job/learning_rate.h"
 #include "adapter/adapted.h"
-#include "train/passes.h"
-#include "train/nodefacts.h"
+#include "passes/passes.h"
+#include "runfiles/nodefacts.h"
 #include "train/prepare.h"
 #include "rank/rank_threads.h"
 #include "train/regroup.h"
 #include "train/saving.h"
-#include "train/traces.h"
+#include "runfiles/traces.h"
 
 /* What all rank threads share. */
 typedef struct training {

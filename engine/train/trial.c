@@ -2,7 +2,7 @@
 /* The trials of the engine: it prepares as for a benchmark, and computes the steps of the
  * configured model. */
 #include "probe/trial.h"
-#include "train/passes.h"
+#include "passes/passes.h"
 #include "train/prepare.h"
 
 static weft_status begin(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,

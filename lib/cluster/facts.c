@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 #include "config/value.h"
 
 #define LONG 3.2e7 /* seconds: a year */

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 #include "config/layers.h"
 #include "config/schema.h"
 #include "config/value.h"

@@ -19,7 +19,7 @@
 #include <strings.h>
 
 #include "base/text.h"
-#include "base/utf8.h"
+#include "text/utf8.h"
 #include "config/schema.h"
 
 bool wefti_key_is_list(const weft_config_key *key) {

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/sniff.h"
+#include "text/sniff.h"
 #include "config/value.h"
 
 int wefti_yaml_line(const wefti_yaml *y) { return (int)y->event.start_mark.line + 1; }

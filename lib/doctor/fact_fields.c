@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 
 #define PLACE(field)                                                                     \

@@ -16,7 +16,7 @@
 #include <weft/version.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/schema.h"

@@ -3,7 +3,7 @@
 
 #include <weft/mesh.h>
 
-#include "mesh/envelope.h"
+#include "comm/envelope.h"
 #include "comm/world.h"
 
 /* The inside of a weft_mesh. Two kinds of threads meet here: those of the rank, which send

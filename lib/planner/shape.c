@@ -15,7 +15,7 @@
 
 #include <weft/plan.h>
 
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 
 enum { MOST = 1 << 22, MOST_LAYERS = 4096 };

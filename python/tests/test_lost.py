@@ -73,7 +73,8 @@ def test_the_others_go_on_when_one_is_killed(method, inside, keys):
     found = answers(start(trained, 3, method, inside, keys, AT))
     assert [fine for fine, _ in found] == [True, False, True], found
     (counts, a, own, losses, said, seat), (_, b, theirs, _, _, other) = found[0][1], found[2][1]
-    assert counts[:AT] == [3] * AT and counts[-1] == 2 and sorted(counts, reverse=True) == counts
+    met = {"dadam": AT - 2, "diloco": 3}.get(method, AT)  # who is killed may be ahead of the others by as much
+    assert counts[:met] == [3] * met and counts[-1] == 2 and sorted(counts, reverse=True) == counts
     assert torch.equal(a, b)
     if method not in ("dadam", "diloco"):
         assert torch.equal(own, theirs)

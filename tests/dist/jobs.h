@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ranks.h"
-#include "train/passes.h"
+#include "passes/passes.h"
 #include "training.h"
 
 /* small_run with more keys over it. The job borrows *config; both are the caller's. */

@@ -21,7 +21,7 @@
 
 #include "base/bytes.h"
 #include "check.h"
-#include "mesh/envelope.h"
+#include "comm/envelope.h"
 
 enum {
     FOUNDERS = 4,

@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "invite/bundle.h"
-#include "mesh/envelope.h"
+#include "comm/envelope.h"
 #include "start/latecomer.h"
 #include "start/rendezvous.h"
 #include "start/tcp.h"

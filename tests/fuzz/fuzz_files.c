@@ -32,7 +32,7 @@
 #include <weft/tokenizer.h>
 #include <weft/topology.h>
 
-#include "base/json.h"
+#include "text/json.h"
 #include "base/memory.h"
 #include "checkpoint/index.h"
 #include "checkpoint/safetensors_header.h"

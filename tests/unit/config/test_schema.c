@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "base/utf8.h"
+#include "text/utf8.h"
 #include "config/schema.h"
 #include "config/value.h"
 

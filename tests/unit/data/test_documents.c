@@ -12,7 +12,7 @@
 #include <weft/shard_file.h>
 
 #include "base/buffer.h"
-#include "base/sniff.h"
+#include "text/sniff.h"
 #include "data/source.h"
 
 /* Documents as one text, each followed by '|'. */

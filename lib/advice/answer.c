@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: MIT */
+/* The answer: whether a second machine is worth it and with which method, in a few lines.
+ *
+ *     Take / Stay / Measure first   the choice, its speed-up with both ends, the reason
+ *     Assumed                       the facts that nobody gave, and what would turn the answer
+ *     next                          what to type: the command that decides, or that does it
+ *
+ * The speed-up of the answer is relative to one node with the same optimizer; what the
+ * optimizer gives is a number of its own. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "advice/words.h"
+
+typedef struct answer {
+    weft_ctx *ctx;
+    wefti_buffer text;
+    const wefti_adviser *adviser;
+    const weft_advice *a;
+} answer;
+
+#define PUT(w, ...) wefti_buffer_print((w)->ctx, &(w)->text, __VA_ARGS__)
+
+static const weft_candidate *at(const weft_advice *a, int64_t i) {
+    return i < 0 ? NULL : &a->candidates[i];
+}
+
+static const weft_outlook *outlook(const weft_advice *a, const weft_candidate *c) {
+    return &a->outlooks[c - a->candidates];
+}
+
+/* "0.36 to 1.93". */
+static const char *span_text(double low, double high, char *out, size_t size) {
+    snprintf(out, size, high >= 99.95 ? "%.0f to %.0f" : "%.2g to %.2g", low, high);
+    return out;
+}
+
+static bool has_sites(const weft_advice *a) {
+    for (int64_t i = 0; i < a->n_candidates; i++)
+        if (a->candidates[i].sites > 1) return true;
+    return false;
+}
+
+/* The most frequent reason for which candidates were left out. */
+static const char *main_reason(const weft_advice *a) {
+    int64_t most = 0;
+    for (int64_t i = 1; i < a->n_left_out; i++)
+        if (a->left_out[i].n > a->left_out[most].n) most = i;
+    return a->left_out[most].why;
+}
+
+static const char *const bounds[] = {"computing", "the wire", "waiting for late ranks",
+                                     "coding and optimizing"};
+
+/* ---- the choice ---- */
+
+/* What needs no second machine. */
+static void put_optimizer(answer *w, const weft_candidate *c) {
+    const weft_outlook *o = outlook(w->a, c);
+    const weft_candidate *peer = at(w->a, o->peer);
+    char span[40];
+    if (!peer->learning.changes[0]) return;
+    PUT(w, " By itself, one node where %s is %.3g times faster to the same loss (%s).",
+        peer->learning.changes, o->optimizer,
+        span_text(o->optimizer_low, o->optimizer_high, span, sizeof span));
+}
+
+static void put_faster_unknown(answer *w) {
+    const weft_candidate *fastest = at(w->a, w->a->fastest),
+                         *choice = at(w->a, w->a->choice);
+    if (!fastest || !choice || fastest == choice) return;
+    bool far = fastest->learning.measured && !wefti_advise_reaches(fastest);
+    if (fastest->learning.measured && !far) return;
+    if (fastest->speedup < 1.25 * choice->speedup) return; /* it may need more steps */
+    PUT(w,
+        " %s would be faster%s (%.3g times), but how it learns has not been measured%s.",
+        fastest->name, choice->nodes > 1 ? " still" : "", fastest->speedup,
+        far ? " within a hundredth of the size" : "");
+}
+
+/* A candidate that is expected to be faster, by less than the error of the comparison. */
+static void put_rival(answer *w) {
+    const weft_candidate *choice = at(w->a, w->a->choice), *rival = at(w->a, w->a->rival);
+    if (!choice || !rival || rival == choice) return;
+    if (rival->speedup < 1.05 * choice->speedup) return;
+    if (w->a->worth == WEFT_WORTH_MEASURE && w->a->headline == w->a->rival) return;
+    double apart = wefti_advise_apart(w->adviser, choice, choice->cost_s, rival,
+                                      rival->cost_s);
+    if (rival->nodes == 1)
+        PUT(w, " One node where %s",
+            rival->learning.changes[0] ? rival->learning.changes : "AdamW steps");
+    else
+        PUT(w, " %s", rival->name);
+    if (rival->nodes > 1 && rival->nodes != choice->nodes)
+        wefti_put_mesh(w->ctx, &w->text, rival);
+    PUT(w,
+        " is expected to be %.3g times faster, within the error of the comparison "
+        "(%.3g times).",
+        rival->speedup / choice->speedup, exp(apart));
+}
+
+/* What the nodes would achieve that the choice does not use. */
+static void put_more(answer *w, const weft_candidate *c) {
+    const weft_candidate *more = NULL;
+    char factor[64];
+    for (int64_t i = 0; i < w->a->n_candidates; i++) {
+        const weft_candidate *other = &w->a->candidates[i];
+        bool alike = other->usable && other->nodes > c->nodes &&
+                     other->sites == c->sites && strcmp(other->name, c->name) == 0;
+        if (alike && (!more || other->nodes > more->nodes)) more = other;
+    }
+    if (!more || c->nodes < 2) return;
+    PUT(w, " On %lld nodes it would be %s.", (long long)more->nodes,
+        wefti_factor_text(outlook(w->a, more)->alone, factor, sizeof factor));
+}
+
+static void put_name(answer *w, const weft_candidate *c) {
+    PUT(w, "%s", c->name);
+    wefti_put_mesh(w->ctx, &w->text, c);
+    if (wefti_advise_is_flat(w->adviser, c))
+        PUT(w, " of all sites");
+    else if (has_sites(w->a) && c->sites <= 1)
+        PUT(w, " of one site");
+}
+
+/* "1.93 times faster (1.5 to 1.9) than one node alone, 86 min instead of 2.5 h". */
+static void put_gain(answer *w, const weft_candidate *c) {
+    const weft_outlook *o = outlook(w->a, c);
+    const weft_candidate *peer = at(w->a, o->peer);
+    char span[40], mine[32], its[32];
+    if (!peer->usable) {
+        PUT(w, ", because one node alone %s: %s to the goal", peer->problem,
+            wefti_seconds_text(3600 * c->hours, mine, sizeof mine));
+        return;
+    }
+    PUT(w, ": %.3g times faster (%s) than one node %s, %s instead of %s", o->alone,
+        span_text(o->alone_low, o->alone_high, span, sizeof span),
+        peer->learning.changes[0] ? "with the same optimizer" : "alone",
+        wefti_seconds_text(3600 * c->hours, mine, sizeof mine),
+        wefti_seconds_text(3600 * peer->hours, its, sizeof its));
+}
+
+/* ", a price of 34.2 instead of 28.5, at most 41 kWh instead of 35". */
+static void put_bill(answer *w, const weft_candidate *c, bool energy) {
+    const weft_candidate *peer = at(w->a, outlook(w->a, c)->peer);
+    double mine_h = c->hours * (double)c->nodes, kW = energy ? w->a->node_watts / 1e3 : 0;
+    if (w->a->price_h > 0) PUT(w, ", a price of %.3g", w->a->price_h * mine_h);
+    if (w->a->price_h > 0 && peer->usable)
+        PUT(w, " instead of %.3g", w->a->price_h * peer->hours);
+    if (kW > 0) PUT(w, ", at most %.4g kWh", kW * mine_h);
+    if (kW > 0 && peer->usable) PUT(w, " instead of %.4g", kW * peer->hours);
+}
+
+static void put_failures(answer *w, const weft_candidate *c) {
+    double times = wefti_advise_failures(w->adviser, c, c->prediction.mean_step_s);
+    if (times > 1.005) PUT(w, " Failures take %.2g %% of that.", 100 * (1 - 1 / times));
+}
+
+/* The nearest batch that all nodes can share, if they cannot share this one. */
+static void put_batch(answer *w) {
+    const wefti_adviser *a = w->adviser;
+    int64_t all = a->cluster.nodes, tokens = wefti_advise_tokens(a, all);
+    int64_t unit = all * a->cluster.ranks_per_node * wefti_advise_length(a);
+    if (all < 2 || tokens % unit == 0 || a->options.batch_per_rank) return;
+    int64_t less = tokens / unit * unit, more = less + unit;
+    PUT(w, " All %lld nodes can share batch.tokens_per_step=%lld", (long long)all,
+        (long long)(less > 0 && tokens - less <= more - tokens ? less : more));
+    PUT(w, ", not %lld.", (long long)tokens);
+}
+
+static void put_take(answer *w, const weft_candidate *c) {
+    char bytes[32];
+    PUT(w, "Take ");
+    put_name(w, c);
+    put_gain(w, c);
+    PUT(w, ", %s out of each node",
+        wefti_format_bytes(1e9 * c->gigabytes, bytes, sizeof bytes));
+    put_bill(w, c, true);
+    PUT(w, "; what bounds a step is %s.", bounds[c->prediction.bound]);
+    put_failures(w, c);
+    put_optimizer(w, c);
+    put_more(w, c);
+}
+
+/* The reason of a range that has 1 in it. */
+static const char *const doubts[] = {
+    [WEFT_DOUBT_WIRE] = "by what the wire really carries",
+    [WEFT_DOUBT_COMPUTING] = "by how fast a rank really computes",
+    [WEFT_DOUBT_LEARNING] = "by how many steps it takes to the same loss",
+    [WEFT_DOUBT_MODEL] = "which is as near as a prediction comes"};
+
+static void put_measure(answer *w, const weft_candidate *c) {
+    const weft_outlook *o = outlook(w->a, c);
+    const weft_candidate *peer = at(w->a, o->peer);
+    char span[40], rate[32];
+    PUT(w, "Measure first: ");
+    put_name(w, c);
+    PUT(w,
+        " is expected %.3g times as fast as one node %s, and %s times is plausible, %s",
+        o->alone, peer->learning.changes[0] ? "with the same optimizer" : "alone",
+        span_text(o->alone_low, o->alone_high, span, sizeof span), doubts[o->doubt]);
+    put_bill(w, c, false);
+    PUT(w, ".");
+    if (o->doubt == WEFT_DOUBT_WIRE && isfinite(c->break_even_Bps) &&
+        c->break_even_Bps > 0)
+        PUT(w, " It is faster from %s on.",
+            wefti_rate_text(c->break_even_Bps, rate, sizeof rate));
+    put_failures(w, c);
+    put_optimizer(w, c);
+}
+
+/* Explains why the choice is one node: the best of several nodes, and the rate of the wire
+ * from which the answer changes. */
+static void put_stay(answer *w, const weft_candidate *one) {
+    const weft_advice *a = w->a;
+    const weft_candidate *best = at(a, a->headline);
+    char span[40], rate[32];
+    PUT(w, "Stay on one node");
+    if (one->learning.changes[0])
+        PUT(w, ", where %s: %.3g times faster to the same loss", one->learning.changes,
+            one->speedup);
+    if (best) {
+        const weft_outlook *o = outlook(a, best);
+        PUT(w, "%s the best on several, ", one->learning.changes[0] ? ";" : ":");
+        put_name(w, best);
+        PUT(w, ", is %s times as fast%s",
+            span_text(o->alone_low, o->alone_high, span, sizeof span),
+            one->learning.changes[0] && wefti_advise_has_muon(w->adviser, best)
+                ? " as that"
+                : "");
+        put_bill(w, best, false);
+    }
+    PUT(w, ".");
+    for (int64_t i = 1; i < a->n_ranges; i++)
+        if (a->ranges[i - 1].candidate == a->choice && a->ranges[i].candidate >= 0 &&
+            a->ranges[i].from_Bps > a->wire.bandwidth_Bps) {
+            PUT(w, " It would be otherwise with a wire of %s.",
+                wefti_rate_text(a->ranges[i].from_Bps, rate, sizeof rate));
+            return;
+        }
+}
+
+static void put_alone(answer *w, const weft_candidate *c) {
+    if (w->adviser->cluster.nodes == 1)
+        PUT(w, "There is one node: say --nodes and --link to compare it with more.");
+    else if (at(w->a, w->a->choice)->usable && w->a->n_candidates > 2 &&
+             w->a->candidates[0].nodes > 1)
+        PUT(w, "Stay on one node: no method on several has room and has been measured "
+               "near this size.");
+    else if (w->a->n_left_out > 0)
+        PUT(w, "Nothing could be tried on several nodes: %s.", main_reason(w->a));
+    if (c->learning.changes[0])
+        PUT(w, " One node where %s is %.3g times faster to the same loss.",
+            c->learning.changes, c->speedup);
+}
+
+/* Nothing has room: how many ranks would have, or who divides layers. */
+static void put_none(answer *w) {
+    double ranks = w->a->ranks_needed;
+    const weft_candidate *least = NULL;
+    for (int64_t i = 0; i < w->a->n_candidates; i++)
+        if (!least ||
+            w->a->candidates[i].prediction.memory_bytes < least->prediction.memory_bytes)
+            least = &w->a->candidates[i];
+    PUT(w, "No rank has room for its part: the least, %s", least->name);
+    wefti_put_mesh(w->ctx, &w->text, least);
+    PUT(w, ", %s.", least->problem);
+    if (isfinite(ranks) && ranks > 0)
+        PUT(w, " Sharded over all of them (fsdp), about %.0f such ranks would have it;",
+            ranks);
+    PUT(w,
+        " Fewer need layers or matrices divided (pipeline or tensor parallelism), which "
+        "weft does not do: Megatron-LM, DeepSpeed and torchtitan do.");
+}
+
+static void put_choice(answer *w) {
+    const weft_advice *a = w->a;
+    const weft_candidate *c = at(a, a->choice);
+    if (!c)
+        put_none(w);
+    else if (a->headline < 0)
+        put_alone(w, c);
+    else if (a->worth == WEFT_WORTH_MEASURE)
+        put_measure(w, at(a, a->headline));
+    else if (c->nodes == 1)
+        put_stay(w, c);
+    else
+        put_take(w, c);
+    put_batch(w);
+    if (!c) return;
+    put_rival(w);
+    put_faster_unknown(w);
+}
+
+/* ---- what was assumed ---- */
+
+/* Facts of the wire, as one phrase; "" if it was measured. */
+static const char *wire_assumed(const wefti_adviser *a) {
+    if (a->options.wire != WEFT_KNOWN_TYPED || a->cluster.wire.residual > 0) return NULL;
+    return wefti_advise_is_rdma(a)
+               ? "RDMA that carries two thirds of its label or more"
+               : "a wire that carries a fifth of its label or more, as TCP does";
+}
+
+static int list_assumed(const wefti_adviser *adviser, const char *words[10]) {
+    const weft_cluster *c = &adviser->cluster;
+    const weft_advise_options *o = &adviser->options;
+    int n = 0;
+    bool several = c->nodes > 1;
+    if (several && wire_assumed(adviser)) words[n++] = wire_assumed(adviser);
+    if (c->n_units == 0 && c->n_steps == 0 && o->computing == WEFT_KNOWN_TYPED)
+        words[n++] = "ranks within 30 % of their rate";
+    if (several && adviser->advice->wire.latency_s <= 0) words[n++] = "a latency of 0";
+    if (c->memory_bytes <= 0) words[n++] = "enough memory";
+    if (c->memory_Bps <= 0 && c->n_codecs == 0)
+        words[n++] = "no time for coding and optimizing";
+    if (several && wefti_advise_has_floor(adviser))
+        words[n++] = c->launch_s > 0 ? "2 % of a step that waits for the slowest"
+                                     : "3 % of one node's step that never divides";
+    if (adviser->advice->found_fit && adviser->advice->choice >= 0) {
+        static const char *const found[][2] = {
+            {"f32", "f32 with recomputed activations"},
+            {"f32 and bf16", "f32 and bf16 with recomputed activations"},
+            {"bf16", "bf16 with recomputed activations"},
+            {"bf16 with moments in 8 bits",
+             "bf16 with moments in 8 bits and recomputed activations"}};
+        words[n++] = found[adviser->advice->precision][adviser->advice->recompute];
+    }
+    if (o->failure_s <= 0) words[n++] = "no failures";
+    return n;
+}
+
+/* The choice at the slow end of the wire, if it is another. */
+static void put_turn(answer *w) {
+    const weft_advice *a = w->a;
+    wefti_point ends[2];
+    char rate[32];
+    if (a->choice < 0 || a->worth == WEFT_WORTH_MEASURE) return;
+    wefti_advise_ends(w->adviser, ends);
+    for (int64_t i = 0; i + 1 < a->n_ranges; i++) {
+        const weft_range *r = &a->ranges[i];
+        const weft_candidate *c = at(a, r->candidate);
+        bool turns = r->candidate != a->choice && r->to_Bps < a->wire.bandwidth_Bps &&
+                     r->to_Bps > ends[0].wire * a->wire.bandwidth_Bps && c &&
+                     a->ranges[i + 1].candidate == a->choice;
+        if (!turns) continue;
+        PUT(w, " If the wire carries less than %s, take %s.",
+            wefti_rate_text(r->to_Bps, rate, sizeof rate), c->name);
+        return;
+    }
+}
+
+static void put_assumed(answer *w) {
+    const char *words[10];
+    int n = list_assumed(w->adviser, words);
+    if (n == 0) return;
+    PUT(w, "\n\nAssumed, because nothing says otherwise: ");
+    for (int i = 0; i < n; i++)
+        PUT(w, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", words[i]);
+    PUT(w, ".");
+    put_turn(w);
+}
+
+/* ---- what to type next ---- */
+
+/* The call in PyTorch, for the rows of other frameworks. */
+static const char *in_torch(const char *framework) {
+    static const char *const calls[][2] = {
+        {"ddp", "torch.nn.parallel.DistributedDataParallel(model)"},
+        {"ddp-after",
+         "torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=10**6)"},
+        {"zero1", "torch.distributed.optim.ZeroRedundancyOptimizer(parameters, "
+                  "AdamW)"},
+        {"zero2",
+         "torch.distributed.fsdp.fully_shard(model, reshard_after_forward=False)"},
+        {"fsdp", "torch.distributed.fsdp.fully_shard(model)"},
+        {"hsdp", "torch.distributed.fsdp.fully_shard(model, mesh=of_nodes_and_ranks)"}};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        if (strcmp(framework, calls[i][0]) == 0) return calls[i][1];
+    return framework;
+}
+
+/* `section.key=value` of a method as an argument of weft_sync's: section_key="value". */
+static void put_argument(answer *w, const char *before, const char *word, size_t n) {
+    size_t name = strcspn(word, "=");
+    char key[64], value[64], *end;
+    if (name >= n || name >= sizeof key || n - name - 1 >= sizeof value) return;
+    snprintf(key, sizeof key, "%.*s", (int)name, word);
+    snprintf(value, sizeof value, "%.*s", (int)(n - name - 1), word + name + 1);
+    for (char *dot = key; *dot; dot++)
+        if (*dot == '.') *dot = '_';
+    (void)wefti_strtod(value, &end);
+    PUT(w, *end == '\0' ? "%s%s=%s" : "%s%s=\"%s\"", before, key, value);
+}
+
+/* Writes those settings of a candidate that belong to its method, two keys per line; the
+ * mesh and the batch are set by whoever starts the run. */
+static void put_arguments(answer *w, const char *settings) {
+    int n_put = 0;
+    for (const char *word = settings; *word; word += strspn(word, " ")) {
+        size_t n = strcspn(word, " ");
+        bool of_run = strncmp(word, "mesh.", 5) == 0 || strncmp(word, "batch.", 6) == 0;
+        if (!of_run) put_argument(w, n_put++ % 2 ? ",\n        " : ", ", word, n);
+        word += n;
+    }
+}
+
+/* Whether only steps on several nodes were measured, so that one on one node tells most. */
+static bool lacks_one(const weft_advise_options *o) {
+    for (int i = 0; i < o->n_measured; i++)
+        if (o->measured[i].nodes == 1) return false;
+    return o->n_measured > 0;
+}
+
+/* The one command that decides. */
+static void put_decider(answer *w) {
+    const weft_candidate *c = at(w->a, w->a->headline);
+    long long nodes = (long long)c->nodes;
+    weft_doubt doubt = outlook(w->a, c)->doubt;
+    if (doubt == WEFT_DOUBT_WIRE && lacks_one(&w->adviser->options))
+        doubt = WEFT_DOUBT_COMPUTING;
+    switch (doubt) {
+    case WEFT_DOUBT_COMPUTING:
+        PUT(w, "A step on one node decides it:\n\n"
+               "    weft plan ... --measured \"1 node: SECONDS s\"");
+        return;
+    case WEFT_DOUBT_LEARNING:
+        PUT(w,
+            "The losses of a short run decide it:\n\n"
+            "    weft plan ... --write run.yaml --pick %lld\n"
+            "    weft train run.yaml run.steps=1000   and with method=none mesh.nodes=1",
+            (long long)w->a->headline + 1);
+        return;
+    case WEFT_DOUBT_WIRE:
+        PUT(w,
+            "An all-reduce decides it (nccl-tests' all_reduce_perf, weft probe, python "
+            "-m "
+            "weft_sync.probe; or iperf3):\n\n"
+            "    weft plan ... --allreduce \"%lld nodes: RATE GB/s\"",
+            nodes);
+        return;
+    case WEFT_DOUBT_MODEL: break;
+    }
+    PUT(w,
+        "A step on %lld nodes decides it:\n\n"
+        "    weft plan ... --measured \"%lld nodes, %s: SECONDS s\"",
+        nodes, nodes, c->framework[0] ? c->framework : "ddp");
+}
+
+static void put_run(answer *w, const weft_candidate *c) {
+    if (c->sites > 1) {
+        PUT(w, "To do it (docs/launching.md):\n\n    weft plan ... --write run.yaml");
+        return;
+    }
+    PUT(w,
+        "To do it in a PyTorch loop of your own (docs/pytorch.md), or with weft alone, "
+        "which computes on processors (docs/launching.md):\n\n"
+        "    optimizer = weft_sync.torch.Optimizer(model");
+    put_arguments(w, c->settings);
+    PUT(w, ")\n    weft plan ... --write run.yaml");
+}
+
+/* Paragraphs that begin with blanks are lines to type, and are not wrapped. */
+static void put_next(answer *w) {
+    const weft_candidate *c = at(w->a, w->a->choice);
+    if (w->a->worth == WEFT_WORTH_MEASURE && w->a->headline >= 0) {
+        put_decider(w);
+    } else if (!c || (c->nodes == 1 && !c->learning.changes[0])) {
+        return;
+    } else if (c->nodes == 1) {
+        PUT(w, "To do it:\n\n    weft plan ... --write run.yaml\n"
+               "    weft train run.yaml");
+    } else if (c->framework[0]) {
+        PUT(w, "To do it, in a loop that torchrun starts on all machines:\n\n    %s",
+            in_torch(c->framework));
+    } else {
+        put_run(w, c);
+    }
+}
+
+/* ---- the whole ---- */
+
+/* What `put` writes; [out] owned by the advice. */
+static weft_status write(wefti_adviser *a, void (*put)(answer *w), char **out) {
+    answer w = {.ctx = a->ctx, .adviser = a, .a = a->advice};
+    wefti_buffer_text(w.ctx, &w.text, "");
+    put(&w);
+    if (w.text.status != WEFT_OK) {
+        weft_status status = w.text.status;
+        wefti_buffer_fini(w.ctx, &w.text);
+        return status;
+    }
+    *out = w.text.bytes;
+    return WEFT_OK;
+}
+
+/* What batch.shares would be, where machines are to take sequences by their speed. */
+static void put_shares(answer *w) {
+    const wefti_adviser *a = w->adviser;
+    const weft_candidate *c = at(w->a,
+                                 w->a->headline >= 0 ? w->a->headline : w->a->choice);
+    weft_config *config;
+    char shares[320];
+    if (!c || c->nodes < 2 || w->text.status != WEFT_OK) return;
+    w->text.status = wefti_machines_shares(w->ctx, a, c->nodes, shares, sizeof shares);
+    if (w->text.status != WEFT_OK || !shares[0]) return;
+    PUT(w, "\n\nThe sequences of a step, by speed, in the order of the nodes: ");
+    w->text.status = wefti_advise_config(w->ctx, a->run, c->settings, false, &config);
+    if (w->text.status != WEFT_OK) return;
+    bool can = !wefti_mixer_find(config->mixer.kind)->meets &&
+               !wefti_replicator_find(config->replicator.kind)->votes;
+    weft_config_destroy(w->ctx, config);
+    PUT(w, "batch.shares=%s%s.", shares,
+        can ? "" : ", but with this method weft train divides them equally");
+}
+
+static void put_answer(answer *w) {
+    put_choice(w);
+    put_shares(w);
+    put_assumed(w);
+}
+
+weft_status wefti_advise_answer(wefti_adviser *a) {
+    WEFT_TRY(write(a, put_answer, &a->advice->answer));
+    return write(a, put_next, &a->advice->next);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* Compares a run with its prediction. The middle of a window of steps is compared with the
+ * predicted step; the part that differs most, computing or waiting, is the likely cause.
+ * The middle is the median, or the mean if steps differ by design: gossip with an exchange
+ * in every second step has two kinds of steps, and the median would be one of the two. */
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/stats.h"
+#include "base/text.h"
+#include "planner/advise.h"
+#include "advice/advicejson.h"
+
+enum { WINDOW = 20, SKIPPED = 2, ENOUGH = 5, MOST_STEPS = 1 << 20 };
+
+/* A difference between prediction and measurement that is reported. */
+static const double bound = 0.2;
+
+/* A step that is longer than the median by this factor, with a calm prediction, was delayed. */
+static const double held_up = 1.5;
+
+typedef enum cause {
+    CAUSE_NONE,
+    CAUSE_SLOW_COMPUTE,
+    CAUSE_FAST_COMPUTE,
+    CAUSE_STRAGGLERS,
+    CAUSE_SLOW_CODEC,
+    CAUSE_SLOW_WIRE,
+    CAUSE_FAST_WIRE
+} cause;
+
+typedef struct sample {
+    double step_s, compute_s, wait_s;
+} sample;
+
+struct weft_watch {
+    weft_prediction prediction; /* with spans, owned */
+    char source[128];
+    int64_t nodes, ranks_per_node;
+    weft_link_facts wire;
+    sample window[WINDOW]; /* step i of those counted is at i % WINDOW */
+    int64_t n, seen;       /* counted steps; all steps, including those skipped at the
+                              beginning */
+    double *steps;         /* owned, [room] the first steps that were counted */
+    int64_t room;
+    cause told;
+    weft_watch_outcome outcome; /* that weft_watch_look returned last */
+};
+
+/* ---- made and ended ---- */
+
+static weft_status predict(weft_ctx *ctx, const weft_config *config,
+                           const weft_cluster *cluster, weft_watch *w) {
+    weft_predict_options options = {
+        .struct_size = sizeof options, .seed = 1, .timeline = true};
+    snprintf(w->source, sizeof w->source, "%s", cluster->source);
+    w->nodes = config->mesh.nodes;
+    w->ranks_per_node = config->mesh.ranks_per_node;
+    w->wire = cluster->wire;
+    if (config->mesh.bandwidth_Bps > 0) {
+        w->wire.bandwidth_Bps = config->mesh.bandwidth_Bps;
+        w->wire.latency_s = config->mesh.latency_s;
+    }
+    w->room = config->run.steps < MOST_STEPS ? config->run.steps : MOST_STEPS;
+    WEFT_TRY(wefti_alloc_n(ctx, w->room, sizeof *w->steps, "times of steps", &w->steps));
+    weft_cluster facts;
+    weft_status status = wefti_advise_facts(ctx, config, cluster, &facts);
+    if (status == WEFT_OK)
+        status = weft_predict(ctx, config, &facts, &options, &w->prediction);
+    wefti_advise_drop_facts(ctx, cluster, &facts);
+    return status;
+}
+
+weft_status weft_watch_create(weft_ctx *ctx, const weft_config *config,
+                              const weft_cluster *cluster, weft_watch **out) {
+    weft_watch *watch;
+    *out = NULL;
+    WEFT_TRY(wefti_alloc(ctx, sizeof *watch, "the comparison with the plan", &watch));
+    watch->prediction.struct_size = sizeof watch->prediction;
+    weft_status status = predict(ctx, config, cluster, watch);
+    if (status != WEFT_OK) {
+        weft_watch_destroy(ctx, watch);
+        return status;
+    }
+    *out = watch;
+    return WEFT_OK;
+}
+
+void weft_watch_destroy(weft_ctx *ctx, weft_watch *watch) {
+    if (!watch) return;
+    weft_prediction_clear(ctx, &watch->prediction);
+    wefti_free(ctx, watch->steps);
+    wefti_free(ctx, watch);
+}
+
+const weft_prediction *weft_watch_prediction(const weft_watch *watch) {
+    return &watch->prediction;
+}
+
+/* ---- compared ---- */
+
+static double mean(const double *values, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += values[i];
+    return n ? sum / (double)n : (double)NAN;
+}
+
+static bool is_uneven(const weft_watch *w) {
+    return w->prediction.step_s.high > held_up * w->prediction.step_s.low;
+}
+
+static double middle(const weft_watch *w, double *values, int64_t n) {
+    return is_uneven(w) ? mean(values, n) : wefti_median(values, n);
+}
+
+static double planned_s(const weft_watch *w) {
+    return is_uneven(w) ? w->prediction.mean_step_s : w->prediction.step_s.median;
+}
+
+static int64_t in_window(const weft_watch *w) { return w->n < WINDOW ? w->n : WINDOW; }
+
+/* The middle of the window. */
+static sample middle_of(const weft_watch *w) {
+    double step[WINDOW], compute[WINDOW], wait[WINDOW];
+    int64_t n = in_window(w);
+    for (int64_t i = 0; i < n; i++) {
+        step[i] = w->window[i].step_s;
+        compute[i] = w->window[i].compute_s;
+        wait[i] = w->window[i].wait_s;
+    }
+    return (sample){middle(w, step, n), middle(w, compute, n), middle(w, wait, n)};
+}
+
+/* Share of the window's steps that were delayed. */
+static double share_held_up(const weft_watch *w, double middle_s) {
+    int64_t n = in_window(w), late = 0;
+    for (int64_t i = 0; i < n; i++) late += w->window[i].step_s > held_up * middle_s;
+    return n ? (double)late / (double)n : 0;
+}
+
+static cause find_cause(const weft_watch *w, const sample *now) {
+    const weft_prediction *p = &w->prediction;
+    double compute = now->compute_s - p->compute_s, wait = now->wait_s - p->wait_s;
+    double plan_s = planned_s(w);
+    if (now->step_s < (1 - bound) * plan_s)
+        return compute < wait ? CAUSE_FAST_COMPUTE : CAUSE_FAST_WIRE;
+    bool late = !is_uneven(w) && share_held_up(w, now->step_s) > 0.1;
+    if (now->step_s <= (1 + bound) * plan_s) return late ? CAUSE_STRAGGLERS : CAUSE_NONE;
+    if (compute >= wait) return CAUSE_SLOW_COMPUTE;
+    if (late) return CAUSE_STRAGGLERS;
+    return p->codec_s > p->wire_s ? CAUSE_SLOW_CODEC : CAUSE_SLOW_WIRE;
+}
+
+static const struct {
+    const char *what, *hint;
+} causes[] = {
+    [CAUSE_NONE] = {"nothing", ""},
+    [CAUSE_SLOW_COMPUTE] = {"computing is slower",
+                            "another program, fewer cores, or facts that promise more"},
+    [CAUSE_FAST_COMPUTE] = {"computing is faster", "the facts promise less"},
+    [CAUSE_STRAGGLERS] = {"some steps are held up",
+                          "a rank or the wire stalls now and then"},
+    [CAUSE_SLOW_CODEC] = {"waiting is longer, for coding and optimizing",
+                          "the exchange threads lack processor time"},
+    [CAUSE_SLOW_WIRE] = {"waiting is longer, for the wire",
+                         "it is slower than the facts say, or somebody else uses it"},
+    [CAUSE_FAST_WIRE] = {"waiting is shorter", "the facts promise less"}};
+
+static void say(const weft_watch *w, cause found, const sample *now, char *out,
+                size_t size) {
+    const weft_prediction *p = &w->prediction;
+    char step[32], planned[32], a[32], b[32];
+    bool compute = found == CAUSE_SLOW_COMPUTE || found == CAUSE_FAST_COMPUTE;
+    snprintf(out, size, "a step takes %s, the plan says %s: %s (%s %s instead of %s): %s",
+             wefti_seconds_text(now->step_s, step, sizeof step),
+             wefti_seconds_text(planned_s(w), planned, sizeof planned),
+             causes[found].what, compute ? "computing" : "waiting",
+             wefti_seconds_text(compute ? now->compute_s : now->wait_s, a, sizeof a),
+             wefti_seconds_text(compute ? p->compute_s : p->wait_s, b, sizeof b),
+             causes[found].hint);
+}
+
+bool weft_watch_step(weft_watch *watch, const weft_step_record *r, char *sentence,
+                     size_t sentence_size) {
+    if (watch->seen++ < SKIPPED) return false;
+    watch->window[watch->n % WINDOW] = (sample){r->step_s, r->compute_s, r->wait_s};
+    if (watch->n < watch->room) watch->steps[watch->n] = r->step_s;
+    watch->n++;
+    if (watch->n % WINDOW != 0) return false;
+    sample now = middle_of(watch);
+    cause found = find_cause(watch, &now);
+    if (found == CAUSE_NONE || found == watch->told) return false;
+    watch->told = found;
+    say(watch, found, &now, sentence, sentence_size);
+    return true;
+}
+
+double weft_watch_ratio(const weft_watch *watch) {
+    if (watch->n < ENOUGH) return NAN;
+    return middle_of(watch).step_s / planned_s(watch);
+}
+
+const weft_watch_outcome *weft_watch_look(weft_watch *watch) {
+    int64_t n = watch->n < watch->room ? watch->n : watch->room;
+    watch->outcome = (weft_watch_outcome){is_uneven(watch), planned_s(watch),
+                                          middle(watch, watch->steps, n)};
+    return &watch->outcome;
+}
+
+/* ---- plan.json ---- */
+
+static json_t *span_json(const weft_span *span, bool *ok) {
+    static const char *const lanes[] = {"compute", "exchange", "wire"};
+    json_t *object = json_object();
+    wefti_json_put(object, "lane", json_string(lanes[span->lane]), ok);
+    wefti_json_put(object, "index", json_integer(span->index), ok);
+    wefti_json_put(object, "what", wefti_json_words(span->what), ok);
+    wefti_json_put(object, "begin_s", wefti_json_real(span->begin_s), ok);
+    wefti_json_put(object, "end_s", wefti_json_real(span->end_s), ok);
+    return object;
+}
+
+static json_t *watch_json(const weft_watch *w, bool *ok) {
+    json_t *object = json_object(), *spans = json_array();
+    wefti_json_put(object, "version", json_integer(1), ok);
+    wefti_json_put(object, "source", wefti_json_words(w->source), ok);
+    wefti_json_put(object, "nodes", json_integer(w->nodes), ok);
+    wefti_json_put(object, "ranks_per_node", json_integer(w->ranks_per_node), ok);
+    wefti_json_put(object, "bandwidth_Bps", wefti_json_real(w->wire.bandwidth_Bps), ok);
+    wefti_json_put(object, "latency_s", wefti_json_real(w->wire.latency_s), ok);
+    wefti_json_put(object, "prediction", wefti_json_prediction(&w->prediction, ok), ok);
+    for (int64_t i = 0; i < w->prediction.n_spans; i++)
+        if (json_array_append_new(spans, span_json(&w->prediction.spans[i], ok)) != 0)
+            *ok = false;
+    wefti_json_put(object, "timeline", spans, ok);
+    return object;
+}
+
+weft_status weft_watch_write(weft_ctx *ctx, const weft_watch *watch, const char *folder) {
+    char path[PATH_MAX], *text;
+    bool ok = true;
+    WEFT_TRY(wefti_file_path(ctx, folder, "plan.json", path));
+    json_t *value = watch_json(watch, &ok);
+    WEFT_TRY(wefti_json_dumped(ctx, value, ok, JSON_INDENT(1), &text));
+    weft_status status = wefti_file_write(ctx, path, text, (int64_t)strlen(text));
+    wefti_free(ctx, text);
+    return status;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* Who may write a run folder: a process descends from the folder's last view, or it was left
+ * behind. Chains of views, and what contradicts itself in a folder. */
+#include "check.h"
+#include "runfiles/descent.h"
+
+static weft_ctx *ctx;
+static wefti_viewlog *views;
+
+static int setup(void **state) {
+    return room_begin(&ctx) || wefti_viewlog_create(ctx, &views) != WEFT_OK;
+}
+
+static int teardown(void **state) {
+    assert_ok(ctx, wefti_viewlog_close(ctx, views));
+    return ctx_end(ctx);
+}
+
+static wefti_view_member three[] = {
+    {0, 1, "a", false, 0}, {1, 1, "b", false, 0}, {2, 1, "c", false, 0}};
+
+/* View `number` of members `first` to `last` from `step` on, behind one with `before`. */
+static wefti_view_line line_of(uint64_t before, int64_t number, int64_t step, int first,
+                               int last) {
+    wefti_view_line line = {.run = 0xab,
+                            .view = number,
+                            .step = step,
+                            .rows_per_rank = 2,
+                            .micro = 1,
+                            .shards = 1,
+                            .threads = 1,
+                            .has_chain = true,
+                            .n_members = last - first + 1,
+                            .members = three + first};
+    line.chain = wefti_views_chain(before, &line);
+    return line;
+}
+
+static void put(const char *path, const wefti_view_line *lines, int n) {
+    wefti_buffer out = {0};
+    for (int i = 0; i < n; i++) wefti_views_put(ctx, &out, &lines[i]);
+    assert_int_equal(out.status, WEFT_OK);
+    assert_ok(ctx, wefti_file_write(ctx, path, out.bytes, out.n));
+    wefti_buffer_fini(ctx, &out);
+}
+
+static void put_steps(const char *path, int from, int to) {
+    wefti_buffer out = {0};
+    for (int i = from; i <= to; i++)
+        wefti_buffer_print(ctx, &out, "{\"step\":%d,\"loss\":1}\n", i);
+    assert_ok(ctx, wefti_file_write(ctx, path, out.bytes, out.n));
+    wefti_buffer_fini(ctx, &out);
+}
+
+/* As far as the folder is concerned: a name and an index. */
+static void put_checkpoint(int step) {
+    char path[64];
+    snprintf(path, sizeof path, "room/checkpoints/step-%08d", step);
+    assert_ok(ctx, wefti_file_mkdirs(ctx, path));
+    strcat(path, "/index.json");
+    assert_ok(ctx, wefti_file_write(ctx, path, "{}", 2));
+}
+
+static void may_write(int64_t done) {
+    assert_ok(ctx, wefti_descent_check(ctx, "room", views, done));
+}
+
+static void is_left_behind(int64_t done, const char *words) {
+    assert_fails(ctx, wefti_descent_check(ctx, "room", views, done), WEFT_ERR_CONFIG,
+                 words);
+}
+
+static void a_folder_without_a_run_is_for_anybody(void **state) {
+    may_write(0);
+    may_write(500);
+}
+
+/* The last view is one of this process's own: it may write, and do the last steps again that the
+ * lost writer had done. */
+static void a_member_of_the_last_view_may_write(void **state) {
+    wefti_view_line lines[] = {line_of(0, 1, 1, 0, 2), line_of(0, 2, 20, 1, 2)};
+    lines[1] = line_of(lines[0].chain, 2, 20, 1, 2);
+    put("room/views.jsonl", lines, 2);
+    put_steps("room/metrics.jsonl", 1, 24);
+    put_checkpoint(20);
+    assert_ok(ctx, wefti_viewlog_follow(ctx, views, lines[0].chain));
+    is_left_behind(
+        19, "holds step 24 of view 2 of run 00000000000000ab, from which this process "
+            "does not descend");
+    assert_ok(ctx, wefti_viewlog_follow(ctx, views, lines[1].chain));
+    may_write(22);
+    may_write(100);
+}
+
+/* A view with the same number has other members: each of two parts calls its own the second. */
+static void another_view_of_the_same_number_is_another(void **state) {
+    wefti_view_line first = line_of(0, 1, 1, 0, 2);
+    wefti_view_line theirs = line_of(first.chain, 2, 20, 0, 1);
+    wefti_view_line mine = line_of(first.chain, 2, 20, 2, 2);
+    assert_ok(ctx, wefti_viewlog_follow(ctx, views, first.chain));
+    assert_ok(ctx, wefti_viewlog_follow(ctx, views, mine.chain));
+    put("room/views.jsonl", &first, 1);
+    may_write(19);
+    const wefti_view_line lines[] = {first, theirs};
+    put("room/views.jsonl", lines, 2);
+    is_left_behind(500, "does not descend");
+}
+
+/* A later start of the same run, from a checkpoint of this process's own past. */
+static void a_run_that_was_resumed_is_another(void **state) {
+    wefti_view_line lines[2] = {line_of(0, 1, 1, 0, 2)};
+    lines[1] = lines[0];
+    lines[1].run = 0xcd;
+    lines[1].step = 21;
+    lines[1].chain = wefti_views_chain(lines[0].chain, &lines[1]);
+    assert_ok(ctx, wefti_viewlog_follow(ctx, views, lines[0].chain));
+    put("room/views.jsonl", lines, 2);
+    is_left_behind(22, "of view 1 of run 00000000000000cd");
+}
+
+/* The same members can not be so far ahead: the line of the view with which they went on is
+ * missing. */
+static void members_are_not_far_ahead(void **state) {
+    wefti_view_line first = line_of(0, 1, 1, 0, 2);
+    put("room/views.jsonl", &first, 1);
+    assert_ok(ctx, wefti_viewlog_follow(ctx, views, first.chain));
+    put_steps("room/metrics.jsonl", 1, 54);
+    may_write(22);
+    is_left_behind(21, "holds step 54, expected at most 53");
+    put_checkpoint(60);
+    is_left_behind(22, "holds step 60");
+    may_write(28);
+}
+
+/* A view's line is written before its first step: the steps before it have been done. */
+static void a_view_without_lines_of_its_steps_counts(void **state) {
+    wefti_view_line lines[] = {line_of(0, 1, 1, 0, 2), line_of(0, 2, 60, 0, 2)};
+    lines[1] = line_of(lines[0].chain, 2, 60, 0, 2);
+    put("room/views.jsonl", lines, 2);
+    put_steps("room/metrics.jsonl", 1, 24);
+    assert_ok(ctx, wefti_viewlog_follow(ctx, views, lines[0].chain));
+    assert_ok(ctx, wefti_viewlog_follow(ctx, views, lines[1].chain));
+    is_left_behind(26, "holds step 59, expected at most 58");
+    may_write(27);
+}
+
+/* Files of older versions have no chain. */
+static void a_resumed_run_follows_lines_without_a_chain(void **state) {
+    wefti_view_line line = line_of(0, 1, 1, 0, 2);
+    line.has_chain = false;
+    put("room/views.jsonl", &line, 1);
+    is_left_behind(0, "does not descend");
+    assert_ok(ctx, wefti_viewlog_open(ctx, views, "room", 10));
+    assert_true(wefti_viewlog_knows(views, 0));
+    may_write(10);
+}
+
+static void disagrees(const char *words) {
+    assert_fails(ctx, wefti_descent_agree(ctx, "room", 1), WEFT_ERR_FORMAT, words);
+}
+
+/* What one run has written agrees; what a second one cut or wrote between does not. */
+static void a_folder_that_two_have_written_contradicts_itself(void **state) {
+    wefti_view_line lines[] = {line_of(0, 1, 1, 0, 2), line_of(0, 2, 22, 0, 1),
+                               line_of(0, 3, 90, 0, 0)};
+    lines[1].chain = wefti_views_chain(lines[0].chain, &lines[1]);
+    lines[2].chain = wefti_views_chain(lines[1].chain, &lines[2]);
+    put("room/views.jsonl", lines, 3);
+    put_steps("room/metrics.jsonl", 1, 150);
+    put_checkpoint(150);
+    assert_ok(ctx, wefti_descent_agree(ctx, "room", 1));
+    put_steps("room/metrics.jsonl", 1, 22);
+    disagrees("a checkpoint of step 150, and metrics.jsonl ends with step 22");
+    put_steps("room/nodes.jsonl", 150, 150); /* few lines of steps were asked for */
+    assert_ok(ctx, wefti_descent_agree(ctx, "room", 1));
+    assert_ok(ctx, wefti_file_remove_tree(ctx, "room/nodes.jsonl"));
+    assert_ok(ctx, wefti_file_remove_tree(ctx, "room/checkpoints"));
+    disagrees("a view of step 90, and metrics.jsonl ends with step 22");
+    assert_ok(ctx, wefti_descent_agree(ctx, "room", 100));
+    put_steps("room/metrics.jsonl", 1, 150);
+    lines[1] = lines[2];
+    put("room/views.jsonl", lines, 2);
+    disagrees("the view of step 90 does not follow from the one before it, of step 1");
+    put("room/views.jsonl", lines, 1);
+    assert_ok(ctx, wefti_file_write(ctx, "room/metrics.jsonl",
+                                    "{\"step\":9}\n{\"step\":8}\n", 22));
+    disagrees("a line of step 8 stands behind one of step 9");
+}
+
+int main(void) {
+#define IN_ROOM(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        IN_ROOM(a_folder_without_a_run_is_for_anybody),
+        IN_ROOM(a_member_of_the_last_view_may_write),
+        IN_ROOM(another_view_of_the_same_number_is_another),
+        IN_ROOM(a_run_that_was_resumed_is_another),
+        IN_ROOM(members_are_not_far_ahead),
+        IN_ROOM(a_view_without_lines_of_its_steps_counts),
+        IN_ROOM(a_resumed_run_follows_lines_without_a_chain),
+        IN_ROOM(a_folder_that_two_have_written_contradicts_itself)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
