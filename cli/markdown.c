@@ -30,8 +30,8 @@ static const char *const rules =
     "key, a wrong unit, anchors, aliases, tags and a second document are errors that "
     "name the "
     "line. `weft config run.yaml --origins` shows every value and where it came from. "
-    "Below, the default stands in brackets. Numbers are whole and not negative unless "
-    "it says otherwise.";
+    "Below, the default stands in brackets, then unit and bounds. Numbers are whole and "
+    "not negative unless it says otherwise.";
 
 static bool is_in(const weft_config_key *key, const char *section) {
     size_t n = strlen(section);
@@ -53,13 +53,13 @@ static void put_values(FILE *out, const weft_config_key *key) {
     if (key->type == WEFT_KEY_AUTO_BOOL) fputs(", true, false", out);
     if (!is_number(key)) return;
     bool has_max = key->max < WEFT_KEY_NO_LIMIT;
+    const char *below = key->max_excluded ? "< " : "";
     if (key->min != 0 && has_max)
-        fprintf(out, ", %.7g to %s%.7g", key->min, key->max_excluded ? "below " : "",
-                key->max);
+        fprintf(out, ", %.7g..%s%.7g", key->min, below, key->max);
     else if (has_max)
-        fprintf(out, ", %s %.7g", key->max_excluded ? "below" : "at most", key->max);
+        fprintf(out, ", %s %.7g", key->max_excluded ? "<" : "<=", key->max);
     else if (key->min != 0)
-        fprintf(out, ", at least %.7g", key->min);
+        fprintf(out, ", >= %.7g", key->min);
 }
 
 /* The first key with these choices: where they are explained. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The invariants, over all nodes at once (docs/membership.md). */
+/* The invariants, over all nodes at once (README.md). */
 #include "world.h"
 
 #include <string.h>
