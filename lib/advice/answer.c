@@ -318,9 +318,12 @@ static int list_assumed(const wefti_adviser *adviser, const char *words[10]) {
     if (c->memory_bytes <= 0) words[n++] = "enough memory";
     if (c->memory_Bps <= 0 && c->n_codecs == 0)
         words[n++] = "no time for coding and optimizing";
-    if (several && wefti_advise_has_floor(adviser))
-        words[n++] = c->launch_s > 0 ? "2 % of a step that waits for the slowest"
-                                     : "3 % of one node's step that never divides";
+    bool floor = several && wefti_advise_has_floor(adviser),
+         calm = c->jitter.spread <= 0 && c->jitter.drift <= 0;
+    if (floor && c->launch_s <= 0)
+        words[n++] = "3 % of one node's step that never divides";
+    if (floor && calm && c->jitter.stall_share <= 0)
+        words[n++] = "steps that vary by 2 % from node to node";
     if (adviser->advice->found_fit && adviser->advice->choice >= 0) {
         static const char *const found[][2] = {
             {"f32", "f32 with recomputed activations"},

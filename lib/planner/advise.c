@@ -521,7 +521,12 @@ static weft_status take_facts(wefti_adviser *a, const weft_cluster *cluster) {
     advice->price_h = a->options.price_h;
     advice->node_watts = a->options.node_watts;
     WEFT_TRY(keep_measured(a, advice));
-    if (advice->inferred) a->constant_s = advice->inferred->constant_s;
+    if (!advice->inferred) return WEFT_OK;
+    a->constant_s = advice->inferred->constant_s;
+    for (int i = 0; i < advice->n_measured; i++)
+        if (advice->measured[i].nodes > 1 &&
+            advice->measured[i].nodes > a->measured_nodes)
+            a->measured_nodes = advice->measured[i].nodes;
     return WEFT_OK;
 }
 

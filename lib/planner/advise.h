@@ -32,9 +32,11 @@ const wefti_recipe *wefti_recipe_find(const char *name);
 const wefti_recipe *wefti_advise_recipe(const weft_candidate *c);
 
 /* Where between the ends of the facts a prediction is made: factors of the rates, of the
- * constant of a step on several nodes (wefti_adviser.constant_s) and of the floor; 0: 1. */
+ * constant of a step on several nodes (wefti_adviser.constant_s) and of the floor; 0: 1.
+ * `exposed`: other frameworks hide nothing of an exchange. */
 typedef struct wefti_point {
     double wire, computing, constant, floor;
+    bool exposed;
 } wefti_point;
 
 /* State that the parts of the advice share while it is made. */
@@ -53,9 +55,11 @@ typedef struct wefti_adviser {
                                 one of the recipes and not the first one; or NULL */
     wefti_point at;
     double constant_s; /* of every step on several nodes, beyond what the model counts */
-    double length;     /* steps of the run; 0: not known */
-    bool recompute;    /* all candidates recompute activations, whatever the run says */
-    char others[128];  /* frameworks that are tried */
+    int64_t
+        measured_nodes; /* the most of a step on several nodes that has been explained */
+    double length;      /* steps of the run; 0: not known */
+    bool recompute;     /* all candidates recompute activations, whatever the run says */
+    char others[128];   /* frameworks that are tried */
 } wefti_adviser;
 
 /* The run with these assignments applied to its keys; keys of the method are kept only if

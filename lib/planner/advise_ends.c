@@ -17,6 +17,11 @@
  *     wire, measured  1 +- 5 %, or the residual of the probe's fit; a stream: anchorwire.c
  *     floor           advise_floor.c; with steps on one node and on several, what lies between
  *                     "all of the excess is the wire's" and "it is a constant"
+ *     hiding          ddp and the like, slow end, wires that carry at least half of what was
+ *                     given: nothing of the exchange hides. Its kernels, its copies through
+ *                     the host and the computing share one machine: of published pairs over
+ *                     RDMA some hide all, some nothing. The fifth of a TCP label comes from
+ *                     whole steps and has this in it
  *     ranks, typed    1 +- 30 %; data sheet: from the least to the most that is reported of it;
  *                     measured: as it is
  *
@@ -75,11 +80,8 @@ static void anchored_ends(const weft_inference_of_facts *found, wefti_point out[
     if (found->fast_wire > 0) {
         out[0].wire = found->fast_wire, out[0].computing = found->fast_flops;
         out[1].wire = out[1].computing = 1;
-        out[0].floor = out[1].floor = 0;
     }
-    if (found->constant_s <= 0) return;
-    out[0].floor = out[1].floor = 0; /* it is in the constant */
-    if (found->all_constant <= 0) return;
+    if (found->constant_s <= 0 || found->all_constant <= 0) return;
     out[0].wire = found->all_wire;
     out[0].constant = found->all_constant > 1 ? 1e-9 : 1;
     out[1].wire = found->no_wire;
@@ -96,6 +98,7 @@ void wefti_advise_ends(const wefti_adviser *a, wefti_point out[2]) {
     double high = o->computing_high > 0 ? o->computing_high : 1 + spread;
     out[0] = (wefti_point){.wire = wire_low(a), .computing = high, .floor = 2};
     out[1] = (wefti_point){.wire = wire_high(a), .computing = low, .floor = 0.5};
+    out[0].exposed = out[0].wire >= 0.5 && a->measured_nodes == 0;
     if (a->advice && a->advice->inferred) anchored_ends(a->advice->inferred, out);
 }
 

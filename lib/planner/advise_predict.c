@@ -217,7 +217,8 @@ static weft_status predict_micro(weft_ctx *ctx, const wefti_adviser *a,
                                 .collective = a->options.collective,
                                 .precision = a->options.precision,
                                 .trainable = a->options.trainable,
-                                .weight_bytes = a->options.weight_bytes};
+                                .weight_bytes = a->options.weight_bytes,
+                                .exposed = a->at.exposed};
     if (status == WEFT_OK) wefti_framework_predict(&one, out);
     wefti_forecast_drop(ctx, &planned);
     wefti_advise_drop_facts(ctx, &a->cluster, &cluster);

@@ -326,25 +326,25 @@ static void flush(walk *k) {
 
 static void whole_pass(walk *k, bool last) {
     const wefti_job *job = k->c->job;
+    bool after = k->c->framework->after || k->c->exposed;
     for (int u = 0; u < job->model->n_units; u++) compute_unit(k, u, false);
     for (int u = job->model->n_units - 1; u >= 0; u--) {
         double left = elements(k, u) * k->w.sent_gradient;
         compute_unit(k, u, true);
         for (; last && left > 0; left -= bucket_bytes) {
             k->pending += fmin(left, bucket_bytes);
-            if (k->pending >= bucket_bytes && !k->c->framework->after) flush(k);
+            if (k->pending >= bucket_bytes && !after) flush(k);
         }
     }
     if (last) flush(k);
 }
 
-/* Mean, over many steps, of the largest of n normal numbers. */
-static double largest_of(double n) {
+double wefti_largest_of(double n) {
     const double from = -8, to = 10, h = 0.01;
     double sum = 0, before = 0;
     for (double x = from; x < to; x += h) {
         double now = pow(0.5 * erfc(-x / sqrt(2)), n);
-        sum += (x + h / 2) * (now - before);
+        sum += (x - h / 2) * (now - before);
         before = now;
     }
     return sum;
@@ -354,7 +354,7 @@ static double slowness(const wefti_framework_case *c) {
     const weft_jitter *j = &c->cluster->jitter;
     double W = (double)(c->nodes * c->ranks_per_node),
            spread = hypot(j->spread, j->drift);
-    return spread > 0 ? exp(spread * largest_of(W)) : 1;
+    return spread > 0 ? exp(spread * wefti_largest_of(W)) : 1;
 }
 
 /* All ranks wait for one that stalls. */

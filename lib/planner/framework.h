@@ -29,6 +29,8 @@ typedef struct wefti_framework_case {
     weft_collective collective;
     weft_precision precision;
     double trainable, weight_bytes; /* as in weft_advise_options */
+    bool exposed; /* whole gradients are reduced as one behind the backward pass, whatever
+                     the framework does */
 } wefti_framework_case;
 
 /* Bytes of memory of a rank. */
@@ -38,3 +40,6 @@ void wefti_framework_predict(const wefti_framework_case *c, weft_prediction *out
 
 /* Seconds of an all-reduce of n_bytes among all ranks of the case. */
 double wefti_framework_all_reduce(const wefti_framework_case *c, double n_bytes);
+
+/* Mean, over many steps, of the largest of n normal numbers. */
+double wefti_largest_of(double n);

@@ -26,9 +26,9 @@ static void each_fact_has_the_ends_of_its_origin(void **state) {
         int wire, computing;
         double latency_s, residual, wire_low, computing_low, computing_high;
         int64_t sites, n_units;
-        wefti_point slow, fast; /* slow wire and fast ranks first */
+        double slow[2], fast[2]; /* slow wire and fast ranks first */
     } cases[] = {
-        {TYPED, TYPED, 50e-6, 0, 0, 0, 0, 1, 0, {0.2, 1.3, 0, 0}, {1, 1 / 1.3, 0, 0}},
+        {TYPED, TYPED, 50e-6, 0, 0, 0, 0, 1, 0, {0.2, 1.3}, {1, 1 / 1.3}},
         {TYPED,
          TYPED,
          0,
@@ -38,59 +38,19 @@ static void each_fact_has_the_ends_of_its_origin(void **state) {
          0,
          1,
          0,
-         {0.2, 1.3, 0, 0},
-         {1, 1 / 1.3, 0, 0}}, /* not named: TCP */
-        {TYPED, TYPED, 5e-6, 0, 0, 0, 0, 1, 0, {1 / 1.5, 1.3, 0, 0}, {1, 1 / 1.3, 0, 0}},
-        {TYPED,
-         TYPED,
-         5e-6,
-         0,
-         0,
-         0,
-         0,
-         2,
-         0,
-         {0.2, 1.3, 0, 0},
-         {1, 1 / 1.3, 0, 0}}, /* cities */
-        {TYPED, TYPED, 5e-6, 0, 0.2, 0, 0, 1, 0, {0.2, 1.3, 0, 0}, {1, 1 / 1.3, 0, 0}},
-        {TYPED,
-         TYPED,
-         50e-6,
-         0,
-         1 / 1.5,
-         0,
-         0,
-         1,
-         0,
-         {1 / 1.5, 1.3, 0, 0},
-         {1, 1 / 1.3, 0, 0}},
-        {TYPED, SHEET, 50e-6, 0, 0, 0, 0, 1, 0, {0.2, 1.24, 0, 0}, {1, 1 / 1.24, 0, 0}},
-        {TYPED, SHEET, 50e-6, 0, 0, 0.5, 1.5, 1, 0, {0.2, 1.5, 0, 0}, {1, 0.5, 0, 0}},
-        {TYPED, MEASURED, 50e-6, 0, 0, 0, 0, 1, 0, {0.2, 1, 0, 0}, {1, 1, 0, 0}},
-        {TYPED,
-         TYPED,
-         50e-6,
-         0,
-         0,
-         0,
-         0,
-         1,
-         3,
-         {0.2, 1, 0, 0},
-         {1, 1, 0, 0}}, /* a probe's units */
-        {MEASURED,
-         MEASURED,
-         50e-6,
-         0,
-         0,
-         0,
-         0,
-         1,
-         0,
-         {1 / 1.05, 1, 0, 0},
-         {1.05, 1, 0, 0}},
-        {TYPED, MEASURED, 50e-6, 0.25, 0, 0, 0, 1, 0, {0.8, 1, 0, 0}, {1.25, 1, 0, 0}},
-        {SHEET, MEASURED, 50e-6, 0, 0, 0, 0, 1, 0, {0.5, 1, 0, 0}, {2, 1, 0, 0}}};
+         {0.2, 1.3},
+         {1, 1 / 1.3}}, /* not named: TCP */
+        {TYPED, TYPED, 5e-6, 0, 0, 0, 0, 1, 0, {1 / 1.5, 1.3}, {1, 1 / 1.3}},
+        {TYPED, TYPED, 5e-6, 0, 0, 0, 0, 2, 0, {0.2, 1.3}, {1, 1 / 1.3}}, /* cities */
+        {TYPED, TYPED, 5e-6, 0, 0.2, 0, 0, 1, 0, {0.2, 1.3}, {1, 1 / 1.3}},
+        {TYPED, TYPED, 50e-6, 0, 1 / 1.5, 0, 0, 1, 0, {1 / 1.5, 1.3}, {1, 1 / 1.3}},
+        {TYPED, SHEET, 50e-6, 0, 0, 0, 0, 1, 0, {0.2, 1.24}, {1, 1 / 1.24}},
+        {TYPED, SHEET, 50e-6, 0, 0, 0.5, 1.5, 1, 0, {0.2, 1.5}, {1, 0.5}},
+        {TYPED, MEASURED, 50e-6, 0, 0, 0, 0, 1, 0, {0.2, 1}, {1, 1}},
+        {TYPED, TYPED, 50e-6, 0, 0, 0, 0, 1, 3, {0.2, 1}, {1, 1}}, /* a probe's units */
+        {MEASURED, MEASURED, 50e-6, 0, 0, 0, 0, 1, 0, {1 / 1.05, 1}, {1.05, 1}},
+        {TYPED, MEASURED, 50e-6, 0.25, 0, 0, 0, 1, 0, {0.8, 1}, {1.25, 1}},
+        {SHEET, MEASURED, 50e-6, 0, 0, 0, 0, 1, 0, {0.5, 1}, {2, 1}}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         wefti_point found[2];
         wefti_adviser a = {.cluster = {.sites = cases[i].sites,
@@ -103,10 +63,10 @@ static void each_fact_has_the_ends_of_its_origin(void **state) {
                                        .computing_low = cases[i].computing_low,
                                        .computing_high = cases[i].computing_high}};
         wefti_advise_ends(&a, found);
-        bool right = fabs(found[0].wire - cases[i].slow.wire) < 1e-12 &&
-                     fabs(found[1].wire - cases[i].fast.wire) < 1e-12 &&
-                     fabs(found[0].computing - cases[i].slow.computing) < 1e-12 &&
-                     fabs(found[1].computing - cases[i].fast.computing) < 1e-12;
+        bool right = fabs(found[0].wire - cases[i].slow[0]) < 1e-12 &&
+                     fabs(found[1].wire - cases[i].fast[0]) < 1e-12 &&
+                     fabs(found[0].computing - cases[i].slow[1]) < 1e-12 &&
+                     fabs(found[1].computing - cases[i].fast[1]) < 1e-12;
         if (!right)
             fail_msg("case %zu: wire %g to %g, ranks %g to %g", i, found[0].wire,
                      found[1].wire, found[0].computing, found[1].computing);
@@ -139,8 +99,9 @@ typedef struct scene {
     weft_advice *advice;
 } scene;
 
-static scene ask(const char *nodes, const char *link, const char *flops,
-                 weft_advise_options options) {
+/* `parameters` 0: a small model of one bucket. */
+static scene ask_of(double parameters, const char *nodes, const char *link,
+                    const char *flops, weft_advise_options options) {
     static const char *const keys[] = {"data.path=none.txt",
                                        "data.length=32",
                                        "model.layers=2",
@@ -157,12 +118,23 @@ static scene ask(const char *nodes, const char *link, const char *flops,
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         assert_ok(ctx, weft_config_set(ctx, s.run, keys[i]));
     assert_ok(ctx, weft_config_finish(ctx, s.run));
+    if (parameters > 0) {
+        weft_shape *shape;
+        assert_ok(ctx, weft_shape_of_size(ctx, parameters, 6, &shape));
+        assert_ok(ctx, weft_shape_apply(ctx, shape, s.run));
+        weft_free(ctx, shape);
+    }
     assert_ok(ctx, weft_cluster_create(ctx, &s.cluster));
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "nodes", nodes));
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "link", link));
     assert_ok(ctx, weft_cluster_set(ctx, s.cluster, "node-flops", flops));
     assert_ok(ctx, weft_advise(ctx, s.run, s.cluster, &options, &s.advice));
     return s;
+}
+
+static scene ask(const char *nodes, const char *link, const char *flops,
+                 weft_advise_options options) {
+    return ask_of(0, nodes, link, flops, options);
 }
 
 static void drop(scene *s) {
@@ -290,8 +262,35 @@ static void a_measured_run_is_known(void **state) {
     assert_true(wide[1][0] < wide[0][0] - 0.1);
 }
 
+/* DDP hides all that fits, or nothing: a wire that carries what it should tells that by the
+ * slow end, a TCP label's fifth has it in it, and a step of DDP on two nodes says which. */
+static void nothing_may_hide_at_the_slow_end(void **state) {
+    weft_measurement m = {.struct_size = sizeof m};
+    double ratio[4];
+    (void)state;
+    assert_ok(ctx, weft_measurement_parse(ctx, "2 nodes, ddp: 1 s", &m));
+    for (int i = 0; i < 4; i++) {
+        scene s = ask_of(
+            4e7, "2", i == 1 ? "1Gbit,50us" : "1Gbit,5us", "20G",
+            (weft_advise_options){.same_only = true,
+                                  .computing = WEFT_KNOWN_MEASURED,
+                                  .wire = i == 2 ? WEFT_KNOWN_MEASURED : WEFT_KNOWN_TYPED,
+                                  .measured = i == 3 ? &m : NULL,
+                                  .n_measured = i == 3,
+                                  .frameworks = "ddp ddp-after"});
+        int64_t hidden = find(s.advice, "ddp", 2), after = find(s.advice, "ddp-after", 2);
+        assert_true(s.advice->candidates[hidden].prediction.hidden_share > 0.2);
+        ratio[i] = s.advice->outlooks[hidden].alone_low /
+                   s.advice->outlooks[after].alone_low;
+        drop(&s);
+    }
+    assert_true(fabs(ratio[0] - 1) < 1e-9 && fabs(ratio[2] - 1) < 1e-9);
+    assert_true(ratio[1] > 1.01 && ratio[3] > 1.01);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nothing_may_hide_at_the_slow_end, begin, end),
         cmocka_unit_test(each_fact_has_the_ends_of_its_origin),
         cmocka_unit_test(a_wire_that_steps_measured_has_no_label),
         cmocka_unit_test_setup_teardown(a_range_has_the_prediction_in_it, begin, end),
