@@ -344,6 +344,7 @@ static weft_status add_parts(wefti_driver *d, const wefti_round *round,
         count(d, parts, i);
     }
     if (parts->counted == 0) return WEFT_OK; /* all who had any are lost, too */
+    if (parts->weight == 0) parts->weight = 1;
     bool framed = round->kinds[1];
     WEFT_TRY(d->setup.ops->finish(d->setup.self, parts,
                                   framed ? answer + WEFTI_FRAME_BYTES : NULL));
@@ -471,6 +472,7 @@ static weft_status collect(wefti_driver *d, wefti_round *round, unsigned char *a
         if (!together && d->here[i]) release(d, round, i);
     }
     WEFTI_ASSERT(round->counted <= round->party.n);
+    if (round->weight == 0) round->weight = 1; /* of nothing */
     if (round->counted > 0) WEFT_TRY(d->setup.ops->finish(d->setup.self, round, answer));
     for (int i = 0; i < round->party.n && together; i++)
         if (d->here[i]) release(d, round, i);

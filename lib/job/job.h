@@ -122,6 +122,11 @@ double wefti_job_weight(const wefti_job *job, int replica);
 weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *config,
                                int64_t T) WEFT_CHECKED;
 
+/* Fails if the means of a configuration's kinds have no place for a weight. said: what
+ * weighs nodes. */
+weft_status wefti_weights_check(weft_ctx *ctx, const weft_config *config,
+                                const char *said) WEFT_CHECKED;
+
 /* Sequences of each rank of a node, [nodes], as batch.shares divides a step; *rows NULL
  * where shares are equal. [out] *rows for wefti_free. */
 weft_status wefti_shares_of(weft_ctx *ctx, const weft_config *config, int64_t T,

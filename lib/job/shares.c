@@ -10,6 +10,7 @@
  * and what is added up is divided by the sum of the w of those that count
  * (wefti_round.weight). So a mean over nodes is the mean over all sequences, no message has
  * another length, and no number travels that is not known to all beforehand. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,19 +107,18 @@ weft_status wefti_shares_of(weft_ctx *ctx, const weft_config *config, int64_t T,
     return status;
 }
 
-/* The means of these kinds have no place for a weight. */
-static weft_status check_kinds(weft_ctx *ctx, const weft_config *c) {
+weft_status wefti_weights_check(weft_ctx *ctx, const weft_config *c, const char *said) {
     const wefti_replicator_ops *replicator = wefti_replicator_find(c->replicator.kind);
     const wefti_mixer_ops *mixer = wefti_mixer_find(c->mixer.kind);
     bool votes = replicator && replicator->votes, meets = mixer && mixer->meets;
     if (c->mesh.sites > 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "batch.shares is %s with mesh.sites %lld, expected one site",
-                             c->batch.shares, (long long)c->mesh.sites);
+                             "%s with mesh.sites %lld, expected one site", said,
+                             (long long)c->mesh.sites);
     if (!votes && !meets) return WEFT_OK;
     return weft_ctx_fail(
-        ctx, WEFT_ERR_CONFIG, "batch.shares is %s with %s %s, which %s, expected equal",
-        c->batch.shares, votes ? "replicator.kind" : "mixer.kind",
+        ctx, WEFT_ERR_CONFIG, "%s with %s %s, which %s, expected equal rows", said,
+        votes ? "replicator.kind" : "mixer.kind",
         votes ? c->replicator.kind : c->mixer.kind,
         votes ? "gives each node one vote" : "weighs nodes by who meets whom");
 }
@@ -128,7 +128,10 @@ weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *c, int64_t T) {
     long long tokens = c->batch.tokens_per_step;
     if (are_equal(c)) return WEFT_OK;
     if (c->batch.rows_per_step > 0) tokens = c->batch.rows_per_step * T;
-    WEFT_TRY(check_kinds(ctx, c));
+    char said[120], shown[80];
+    snprintf(said, sizeof said, "batch.shares is %s",
+             wefti_shown(c->batch.shares, shown, sizeof shown));
+    WEFT_TRY(wefti_weights_check(ctx, c, said));
     WEFT_TRY(wefti_shares_of(ctx, c, T, &rows));
     bool alike = !rows;
     wefti_free(ctx, rows);

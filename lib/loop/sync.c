@@ -117,6 +117,7 @@ static weft_status check_elastic(const weft_sync *s) {
 static weft_status build(weft_sync *s) {
     WEFT_TRY(make_job(s));
     WEFT_TRY(check_elastic(s));
+    WEFT_TRY(wefti_sync_check_uneven(s));
     WEFT_TRY(make_world(s));
     WEFT_TRY(make_rank(s));
     s->n_tensors = s->setup.n_tensors;
@@ -373,12 +374,14 @@ weft_status weft_sync_ready(weft_sync *s, int i) {
             s->ctx, WEFT_ERR_ARGUMENT,
             "tensor %d is ready, expected one of 0 to %d that is not yet", i,
             s->n_tensors - 1);
+    WEFT_TRY(wefti_sync_check_weighed(s));
     WEFT_TRY(wefti_sync_check_offered(s, i));
     s->ready[i] = true;
     int b = s->rank->arrangement->bucket_of[i];
     WEFTI_ASSERT(s->missing[b] > 0);
-    bool leaves = --s->missing[b] == 0 && exchanges_early(s);
-    return leaves ? wefti_sync_told(s, hand_over(s, b)) : WEFT_OK;
+    if (--s->missing[b] > 0) return WEFT_OK;
+    wefti_sync_weigh_bucket(s, b);
+    return exchanges_early(s) ? wefti_sync_told(s, hand_over(s, b)) : WEFT_OK;
 }
 
 weft_status weft_sync_skip(weft_sync *s) {
@@ -438,6 +441,7 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     WEFTI_ASSERT(s->begun && s->opened && !s->completed);
     WEFT_TRY(wefti_rank_settle(r, &tally));
     WEFT_TRY(wefti_sync_read_status(s, s->step - s->job->status_lag, report));
+    if (s->setup.uneven) report->loss = s->loss, report->loss_step = s->counted;
     if (s->elastic) wefti_elastic_finish(s->mesh, s->step, s->counted - 1);
     report->step = ++s->step;
     report->processes = s->job->W;

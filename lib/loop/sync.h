@@ -23,9 +23,11 @@ struct weft_sync {
     wefti_offer *offers; /* [tensors] owned, where the caller compresses */
     int *missing;        /* [buckets] owned: tensors that are not ready */
     double rate;         /* NAN: the schedule's */
-    bool begun;          /* parameters are the same everywhere */
-    bool primed;         /* the mixer has sent what the first step needs */
-    bool opened;         /* the step's computing has begun */
+    double since,
+        loss;    /* setup.uneven: own rows since the mixer sent; the step's mean loss */
+    bool begun;  /* parameters are the same everywhere */
+    bool primed; /* the mixer has sent what the first step needs */
+    bool opened; /* the step's computing has begun */
     bool handed_over;    /* a bucket of this step is with the exchange thread */
     bool completed;      /* between weft_sync_complete and weft_sync_step or agree, */
     bool passed;         /* and the ranks have skipped this step */
@@ -78,6 +80,17 @@ void wefti_sync_free_block(weft_sync *s, float **block);
 
 /* Fails if an earlier error has left no rank. */
 weft_status wefti_sync_check_whole(weft_sync *s) WEFT_CHECKED;
+
+/* --- sync_weighed.c --- */
+
+/* Fails if the means of what is configured have no place for weights. */
+weft_status wefti_sync_check_uneven(weft_sync *s) WEFT_CHECKED;
+
+/* Fails in a step that weft_sync_weigh has to come first in, and has not. */
+weft_status wefti_sync_check_weighed(weft_sync *s) WEFT_CHECKED;
+
+/* Multiplies a bucket's gradient by this rank's weight. */
+void wefti_sync_weigh_bucket(weft_sync *s, int b);
 
 /* --- sync_regroup.c --- */
 

@@ -62,8 +62,9 @@ static weft_status put_text(weft_sync *s, bool sized, wefti_buffer *out) {
     WEFT_TRY(status);
     if (s->alike) wefti_buffer_text(s->ctx, out, s->alike);
     wefti_buffer_print(s->ctx, out,
-                       "setup.outside: %d\nsetup.skips: %d\nsetup.elastic: %d\n",
-                       s->setup.outside, s->setup.skips, s->elastic);
+                       "setup.outside: %d\nsetup.skips: %d\nsetup.elastic: %d\n"
+                       "setup.uneven: %d\n",
+                       s->setup.outside, s->setup.skips, s->elastic, s->setup.uneven);
     put_tensors(s, out);
     return out->status;
 }

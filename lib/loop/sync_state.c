@@ -56,8 +56,9 @@ const char *weft_sync_rule(const weft_sync *s, int i, bool *whole) {
 }
 
 double *weft_sync_numbers(weft_sync *s, int *n) {
-    *n = s->rank->mixer->n_known;
-    return s->rank->mixer->known;
+    *n = s->setup.uneven ? 1
+                         : s->rank->mixer->n_known; /* mixers with some do not weigh */
+    return s->setup.uneven ? &s->since : s->rank->mixer->known;
 }
 
 weft_status weft_sync_rest(weft_sync *s) {
@@ -76,6 +77,10 @@ weft_status weft_sync_resume(weft_sync *s, int64_t step) {
             "resuming at step %lld after %lld steps; expected a step from "
             "0 on, before the first step",
             (long long)step, (long long)s->step);
+    if (!(s->since >= 0))
+        return weft_ctx_fail(s->ctx, WEFT_ERR_FORMAT,
+                             "%g rows stand behind what was saved, expected 0 or more",
+                             s->since);
     for (int i = 0; i < m->n_known; i++)
         if (!(m->known[i] >= 0) ||
             (m->weights && m->known + i >= m->weights && !(m->known[i] > 0)))
@@ -96,9 +101,11 @@ static int count_arrays(const weft_sync *s) {
     return n;
 }
 
-static void take_sizes(const weft_sync *s, int64_t sizes[SIZES]) {
+static void take_sizes(weft_sync *s, int64_t sizes[SIZES]) {
+    int n;
+    weft_sync_numbers(s, &n);
     const int64_t own[SIZES] = {s->n_tensors, s->rank->arrangement->n_elements,
-                                count_arrays(s), s->rank->mixer->n_known, s->step};
+                                count_arrays(s), n, s->step};
     memcpy(sizes, own, sizeof own);
 }
 

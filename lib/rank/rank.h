@@ -128,6 +128,8 @@ typedef struct wefti_rank {
     double stopped_s;   /* mesh.straggler_time, once it has been slept in this step */
     float lr, grad_scale;
     wefti_step_status status;
+    bool
+        told; /* the step's status has been sent, and was heard, before its passes ended */
     _Atomic bool lost_loss; /* its own loss is not finite in this step */
     bool replays; /* what is not finite was not sent then, and does not count now */
     unsigned char sent_status[WEFTI_STATUS_SLOTS][WEFTI_STATUS_BYTES]; /* as it was sent;
@@ -194,6 +196,11 @@ void wefti_rank_end(wefti_rank *r, double begun_s);
 
 /* Sends r->status to all ranks as the status of `step`. */
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) WEFT_CHECKED;
+
+/* Waits for what the ranks have sent of it, one call of `take` for each. */
+weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
+                                   void (*take)(void *user, int rank, const void *bytes),
+                                   void *user) WEFT_CHECKED;
 
 /* Waits for the status of all ranks for `step`, at most WEFTI_MAX_LAG steps back: *agreed
  * is their sum in rank order. Called once for each step, in order. Collective. */

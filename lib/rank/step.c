@@ -122,6 +122,7 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
 /* The distance is that of the step before, because this step's mixing is not done yet. */
 static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
+    if (r->told) return WEFT_OK;
     r->status.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
     r->status.save = r->asks_save;
     r->status.met = isnan(r->distance) ? 0 : 1;
@@ -157,12 +158,18 @@ static void add_status(void *user, int peer, const void *bytes) {
     agreed->met += wefti_get_f64(said + 24);
 }
 
+weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
+                                   void (*take)(void *user, int rank, const void *bytes),
+                                   void *user) {
+    const wefti_hearing told = {sent_of(r, step), WEFTI_STATUS_BYTES, take, user};
+    return wefti_comm_hear(r->comms.control, step, &told);
+}
+
 weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                    wefti_step_status *agreed) {
     reading to = {r, step, agreed};
-    const wefti_hearing told = {sent_of(r, step), WEFTI_STATUS_BYTES, add_status, &to};
     *agreed = (wefti_step_status){0};
-    return wefti_comm_hear(r->comms.control, step, &told);
+    return wefti_rank_hear_status(r, step, add_status, &to);
 }
 
 double wefti_rank_consensus(const wefti_rank *r, const wefti_step_status *agreed) {
@@ -190,7 +197,7 @@ static void count_exchange(wefti_rank *r) {
     bool agreed = wefti_replicator_find(r->job->replicator_config.kind)->keeps_norm;
     double weight = agreed ? 1 : r->weight; /* in this rank's gradient */
     for (int b = 0; b < r->arrangement->n_buckets; b++) {
-        r->tally.grad_squares += r->squares[b] / (weight * weight);
+        if (weight > 0) r->tally.grad_squares += r->squares[b] / (weight * weight);
         r->tally.moved += r->moved[b];
     }
     double busy_s = wefti_worker_busy_s(r->worker) + r->mixer->times.exchange_s +
@@ -307,6 +314,7 @@ weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     r->lr = (float)wefti_learning_rate(r->job->config, step);
     r->grad_scale = 1;
     r->status = (wefti_step_status){0};
+    r->told = false;
     atomic_store(&r->lost_loss, false);
     r->tally = (wefti_tally){0};
     memset(r->tickets, 0, (size_t)r->schedule->n_buckets * sizeof *r->tickets);

@@ -31,7 +31,7 @@ class Held:
     def __init__(self, config: Config, x: torch.Tensor, partners: int):
         def of(key: str) -> Any:
             return config.number(f"mixer.{key}")
-        self.of, self.partners = of, partners
+        self.of, self.partners, self.weight = of, partners, 1.0
         self.values = of("values")
         self.stochastic = of("rounding") == "stochastic"
         #: by their names in a checkpoint
@@ -48,6 +48,10 @@ class Held:
 
     def _part(self, name: str, parcel: Parcel) -> torch.Tensor:
         return self.states[name][parcel.first:parcel.first + parcel.n]
+
+    def _change(self, parcel: Parcel, x: torch.Tensor) -> torch.Tensor:
+        change = self._part("start", parcel) - x
+        return change if self.weight == 1 else change * _f32(self.weight)
 
     def _code(self, parcel: Parcel, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         how = Rounding(parcel.seed, parcel.exchange, parcel.place) if self.stochastic else None
@@ -81,7 +85,7 @@ class Outer(Held):
         if parcel.again:
             assert pending is not None
             return self._code(parcel, pending)[0], None
-        change = self._part("start", parcel) - x
+        change = self._change(parcel, x)
         if self.loses:
             error, keep = self._part("error", parcel), _f32(1 - (1 - self.of("feedback")))
             if keep < 1:
@@ -116,7 +120,7 @@ class SparseOuter(Held):
 
     def give(self, parcel: Parcel, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         e, chunk = self._part("error", parcel), self.of("compression_chunk")
-        e.mul_(_f32(1 - (1 - self.of("feedback")))).add_(self._part("start", parcel) - x)
+        e.mul_(_f32(1 - (1 - self.of("feedback")))).add_(self._change(parcel, x))
         places, values = _codes.choose(e, chunk, self.of("compression_topk"))
         coded, decoded = _codes.encode_bins(values.view(-1))
         runs = torch.zeros(places.shape[0], chunk, dtype=e.dtype, device=e.device)
@@ -172,6 +176,10 @@ class Mixer:
         self._order = sorted((place for place in places if place.shape.numel()), key=self._at.__getitem__)
         self._held = kind(config, self._read(0, sum(place.shape.numel() for place in places)), partners)
         self.states = self._held.states
+
+    def weigh(self, weight: float) -> None:
+        """By what the changes of the step under way are multiplied."""
+        self._held.weight = weight
 
     def _inside(self, first: int, n: int) -> list[Place]:
         return [place for place in self._order if first <= self._at[place] < first + n]

@@ -70,7 +70,7 @@ class Setup(Sized):
                 ("n_tensors", INT), ("endless", BOOL), ("outside", BOOL), ("skips", BOOL),
                 ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL),
                 ("elastic", BOOL), ("pack", PTR), ("unpack", PTR), ("take", PTR),
-                ("give", PTR), ("user", PTR), ("alike", TEXT)]
+                ("give", PTR), ("user", PTR), ("alike", TEXT), ("uneven", BOOL)]
 
 
 class Part(Sized):
@@ -218,6 +218,7 @@ FUNCTIONS = {
     "weft_sync_outgoing": (INT, [PTR, P(Parcel), INT, P(INT)]),
     "weft_sync_hand": (INT, [PTR, INT, PTR, PTR]),
     "weft_sync_incoming": (INT, [PTR, P(Parcel), INT, P(INT)]),
+    "weft_sync_weigh": (INT, [PTR, F64, F64, P(F64)]),
     "weft_sync_step": (INT, [PTR, F64, P(Report)]),
     "weft_sync_agree": (INT, [PTR, F64, P(BOOL)]),
     "weft_sync_mix": (INT, [PTR, P(Report)]),

@@ -48,15 +48,28 @@ class Mix:
             raise Error("config", f"method {method} exchanges gradients in each step; "
                         "use weft.Optimizer(model, optimizer, method=...)")
         beside = _saved.Beside(optimizer, self.weft._pack, self.weft._unpack)
+        self._inner = optimizer
+        self._rows: int | None = None
         self.weft.around = [optimizer.register_step_pre_hook(self._before),
                             optimizer.register_step_post_hook(self._after), *beside.handles]
 
+    def step(self, *, rows: int) -> Any:
+        """``optimizer.step()``, with ``uneven=True``: of so many rows (0: none). Copies are mixed by
+        how many rows they have learned from since they were mixed last."""
+        self._rows = rows
+        try:
+            return self._inner.step()
+        finally:
+            self._rows = None
+
     def _before(self, *_: Any) -> None:
+        _asked.rows(self._rows, self.weft.uneven, False)
         if self.weft._left is not None:
             return
         with self._unless_left(), torch.no_grad():
             self.weft._look()
             self.weft._open()
+            self.weft._weigh(None, self._rows)
             self.weft._collect_all()
             self.weft._agree_and_mix(None)
             self.weft._lend_masters()

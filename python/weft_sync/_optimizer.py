@@ -47,6 +47,10 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
     ``step``, so each process may change its own gradients after backward; ``skips=True`` does so
     too and lets a step be skipped by all when one rank asks for it (``torch.amp.GradScaler``).
 
+    ``uneven=True``: rows differ by process and step, and each ``step(loss, rows=n)`` says on how many
+    rows the gradient is the mean of (0: none). What all agree on is then the mean over all rows; its
+    exchange begins in ``step``.
+
     ``between``: the nodes of a method are machines ("nodes"), or each process is one
     ("ranks"; always so for ``ddp``).
 
@@ -70,7 +74,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
                  lr: float | None = None, weight_decay: float | None = None,
                  betas: tuple[float, float] | None = None, accumulate: int = 1,
                  overlap: bool = True, skips: bool = False, agree: str = "step",
-                 between: str = "nodes", config: str | os.PathLike[str] | None = None,
+                 between: str = "nodes", uneven: bool = False, config: str | os.PathLike[str] | None = None,
                  mesh: Mesh | None = None, returns: int = 0, buffers: str | None = None,
                  keys: dict[str, Any] | None = None, step: float | StepTime | None = None, **named: Any):
         self._node = None
@@ -78,6 +82,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             self._node = Node(model.process_group, next(model.parameters()).device)
             model, mesh, overlap = model.module, self._node.mesh, False
         _asked.agreement(agree, optimizer, self._node, skips)
+        _asked.unevenness(uneven, agree, self._node)
         self._agrees_in_backward = agree == "backward"
         groups, names = groups_of(model)
         self._module = model if isinstance(model, torch.nn.Module) else None
@@ -88,7 +93,8 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         self.mesh = mesh if mesh is not None else _world.mesh_of_its_own()
         self.param_groups: list[dict[str, Any]]
         self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
-        self.overlap = overlap and not skips
+        self.uneven, self._weight = uneven, 1.0
+        self.overlap = overlap and not skips and not uneven
         self.report: Report | None = None
         self._closed, self._paused, self._opened, self._looked = True, False, False, False
         self._agreed: bool | None = None  # whether the direction is agreed on, and moves parameters
@@ -228,7 +234,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
                           writes=True, compressed=self._chooses is not None, sharded=self._shards > 1, elastic=True,
-                          take=self._storage.take, pack=self._carried.pack,
+                          uneven=self.uneven, take=self._storage.take, pack=self._carried.pack,
                           unpack=self._carried.unpack, alike=self._alike)
         self._closed = False
         self._packets = _packets.packed(self._places, self._chooses, self._sync) if self._chooses else []
@@ -404,7 +410,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
 
     def _choose(self, packet: _packets.Packet) -> None:
         with torch.no_grad():
-            packet.send(self._rate())
+            packet.send(self._rate(), self._weight)
         self._pending.append(packet)
 
     def _ready(self, place: Place) -> None:
@@ -485,45 +491,58 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None,
-             closure: Callable[[], Any] | None = None) -> Any:
+             closure: Callable[[], Any] | None = None, *, rows: int | None = None) -> Any:
         """Ends the step: waits for the exchange, optimizes, mixes. ``loss`` is this rank's
         own, as a number or a tensor; the report has the mean of all ranks'. A closure, first or
         by name, is called before, as in torch.optim, and its loss is returned instead of the
-        report."""
+        report. ``rows``, with ``uneven=True``: on how many rows loss and gradient are means of."""
+        _asked.rows(rows, self.uneven, self._agreed is not None)
         returned, loss = called(loss, closure)
         try:
             if self._left is None:
-                self._step(loss)
+                self._step(loss, rows)
         except LeftBehind as error:
             self._leave(error)
         self._return()
         return self.report if returned is None else returned
 
-    def _step(self, loss: Any) -> None:
+    def _step(self, loss: Any, rows: int | None) -> None:
         if self._agreed is None:
-            self._gather()
+            self._gather(loss, rows)
         value = number(loss)  # not before: it would wait for the device with the hands full
         self._finish(self._step_inside(value) if self.inner is None else
                      self._step_outside(value))
 
-    def _gather(self) -> None:
+    def _gather(self, loss: Any = None, rows: int | None = None) -> None:
         """All gradients of this process."""
         self._look()
         self._hand_over(wait=True)
         self._check_unchanged()
         self._open()
+        self._weigh(loss, rows)
         self._collect_all()
 
-    def agree(self, loss: torch.Tensor | float | None = None) -> None:
+    def _weigh(self, loss: Any, rows: int | None) -> None:
+        if rows is None:
+            return
+        self._weight = self._sync.weigh(number(loss), rows)
+        if self._held is not None:
+            self._held.weigh(self._weight)
+        for place in self._places:
+            if rows == 0 and place.stays and place.p.grad is not None:
+                place.p.grad.zero_()  # of no rows it may be anything
+
+    def agree(self, loss: torch.Tensor | float | None = None, *, rows: int | None = None) -> None:
         """After backward, before ``step``: with a torch optimizer inside, ends the exchange and
         leaves what all agreed on in ``p.grad``, to be clipped or logged there as under DDP. The
         report has the loss that is given here. Collective."""
         _asked.agreement("agree()", self._theirs, None, self._skips)
         if self._agreed is not None or self._left is not None:
             return
+        _asked.rows(rows, self.uneven, False)
         try:
             with torch.no_grad():
-                self._gather()
+                self._gather(loss, rows)
                 self._blind = loss is None
                 self._agree(number(loss))
         except LeftBehind as error:

@@ -102,17 +102,17 @@ class Packet:
         self.gaps = gaps.nonzero().view(-1).to(self.flat.device)
         self.room: list[torch.Tensor] = []  # [ranks, chunks, k]: places and values that others sent, too
 
-    def send(self, gain: float) -> None:
-        """m <- decay m + gain g; and what is chosen of it leaves. Gradients stay in p.grad to be looked at: who
+    def send(self, gain: float, weight: float) -> None:
+        """m <- decay m + gain weight g; and what is chosen of it leaves. Gradients stay in p.grad to be looked at: who
         changes them now is told (`Place.changed`)."""
         with plainly(self.flat.device):
-            self._send(gain)
+            self._send(gain, weight)
 
-    def _send(self, gain: float) -> None:
-        gain = 1 - self.kind.decay if self.kind.mean else gain
+    def _send(self, gain: float, weight: float) -> None:
+        gain = weight * (1 - self.kind.decay if self.kind.mean else gain)
         self.flat.mul_(self.kind.decay)
         grads = [(t, dense(t.p.grad)) for t in self.tensors if t.p.grad is not None]
-        if grads:
+        if grads and weight > 0:  # gradients of no rows may be anything
             torch._foreach_add_([t.momentum for t, _ in grads], [g.to(torch.float32) for _, g in grads], alpha=gain)
         for t, grad in grads:
             t.kept, t.version = (grad, grad._version), grad._version

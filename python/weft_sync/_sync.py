@@ -58,7 +58,7 @@ class Sync:
     def __init__(self, ctx: Context, mesh: Mesh, config: Config,
                  tensors: Sequence[tuple[str, int, int, bool]], *,
                  outside: bool = False, skips: bool = False, writes: bool = False,
-                 compressed: bool = False, sharded: bool = False, elastic: bool = False,
+                 compressed: bool = False, sharded: bool = False, elastic: bool = False, uneven: bool = False,
                  take: Any = None, pack: Callable[[], bytes] | None = None,
                  unpack: Callable[[bytes], None] | None = None, alike: str = ""):
         self.ctx, self.mesh, self.config = ctx, mesh, config
@@ -69,7 +69,7 @@ class Sync:
         setup = Setup(mesh=mesh.pointer, config=config.pointer, tensors=table,
                       n_tensors=len(tensors), endless=True, outside=outside, skips=skips,
                       writes=writes, compressed=compressed, sharded=sharded,
-                      elastic=elastic, alike=text_of(_version() + alike),
+                      elastic=elastic, uneven=uneven, alike=text_of(_version() + alike),
                       take=c.cast(take, PTR) if take is not None else None)
         self._keep: list[Any] = [take]
         self._packed = b""
@@ -229,6 +229,12 @@ class Sync:
 
     def skip(self) -> None:
         self._call("skip")
+
+    def weigh(self, loss: float | None, rows: int) -> float:
+        """By what is multiplied what the caller chooses of gradients, or sends of a mixer's."""
+        weight = c.c_double()
+        self._wait("weigh", self.rows.said(loss), rows, c.byref(weight))
+        return weight.value
 
     def step(self, loss: float | None) -> Report:
         report = _Report()

@@ -10,7 +10,7 @@
 typedef struct place {
     hub *hub;
     int number;
-    bool other_name, other_rows;
+    bool other_name, other_rows, other_batch, uneven;
     weft_status status;
     char text[1024];
     float got[12];
@@ -30,7 +30,9 @@ static weft_status shard_steps(place *p, weft_ctx *ctx, weft_mesh *mesh,
                              .tensors = rows,
                              .n_tensors = 2,
                              .endless = true,
-                             .sharded = true};
+                             .sharded = true,
+                             .uneven = p->uneven};
+    double weight;
     WEFT_TRY(weft_sync_create_from(ctx, &setup, s));
     for (int k = 0; k < 2 * (shard ? 2 : 3); k++)
         weft_sync_parameters(*s, 0)[k] = (float)(10 * rank + k);
@@ -40,6 +42,8 @@ static weft_status shard_steps(place *p, weft_ctx *ctx, weft_mesh *mesh,
         for (int k = 0; k < 2 * (shard ? 2 : 3); k++)
             weft_sync_gradients(*s, 0)[k] = (float)(rank / 2);
         if (!shard) weft_sync_gradients(*s, 1)[0] = (float)rank;
+        if (p->uneven)
+            WEFT_TRY(weft_sync_weigh(*s, 0, rank < 2 ? 3 : 1 + p->other_batch, &weight));
         WEFT_TRY(weft_sync_step(*s, 0, &report));
     }
     memcpy(p->got, weft_sync_parameters(*s, 0), (size_t)(shard ? 4 : 6) * sizeof(float));
@@ -76,10 +80,12 @@ static void *shard_member(void *argument) {
 }
 
 static void run_shards(place *places, const place *odd_one) {
+    bool uneven = odd_one && odd_one->uneven;
     hub h;
     hub_begin(&h, 4, NULL);
     for (int r = 0; r < 4; r++) {
         places[r] = odd_one && r == 3 ? *odd_one : (place){0};
+        places[r].uneven = uneven;
         places[r].hub = &h;
         places[r].number = r;
         assert_int_equal(
@@ -111,7 +117,25 @@ static void test_shards(void **state) {
     }
 }
 
+/* Copies of 3 rows and of 1: three steps of 0.5 x 0.25, and of 0.5 x (0 x 3 + 2 x 1) / 4. */
+static void test_rows_of_copies(void **state) {
+    static const place same = {.uneven = true};
+    static const place odd = {.uneven = true, .other_batch = true};
+    place p[4];
+    run_shards(p, &same);
+    for (int r = 0; r < 4; r++) {
+        if (p[r].status != WEFT_OK) fail_msg("rank %d: %s", r, p[r].text);
+        assert_true(p[r].got[0] == (float)(10 * (r % 2)) - 0.375f);
+        if (r % 2 == 0) assert_true(p[r].got[6] == -0.75f);
+    }
+    run_shards(p, &odd);
+    for (int r = 0; r < 4; r++)
+        if (!strstr(p[r].text, "rank 3 has other rows than the ranks that share"))
+            fail_msg("rank %d: %s", r, p[r].text);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shards)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shards),
+                                       cmocka_unit_test(test_rows_of_copies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

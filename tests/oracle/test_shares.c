@@ -108,6 +108,18 @@ static void a_weight_of_0_counts_for_nothing(void **state) {
     for_each_kind(count_for_nothing);
 }
 
+/* Those who had any are lost: what is left is a mean of nothing. */
+static void nobody_counts(const wefti_replicator_config *config) {
+    static const double none[MAX_R] = {0};
+    run_weighted(trials, MAX_R, config, none);
+    for (int step = 0; step < STEPS; step++)
+        for (int i = 0; i < N; i++) assert_true(isfinite(trials[0].direction[step][i]));
+}
+
+static void weights_of_0_alone_are_no_division(void **state) {
+    for_each_kind(nobody_counts);
+}
+
 static void copy_the_second(int rank, int step, float *g) {
     if (rank > 1) fill_normal(17 * (uint64_t)step + 1000, N, g);
 }
@@ -143,6 +155,7 @@ int main(void) {
         cmocka_unit_test(full_is_clipped_by_what_is_sent_per_weight),
         cmocka_unit_test(all_get_the_same_bits_for_the_bytes_predicted),
         cmocka_unit_test(a_weight_of_0_counts_for_nothing),
+        cmocka_unit_test(weights_of_0_alone_are_no_division),
         cmocka_unit_test(one_rank_can_be_three),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

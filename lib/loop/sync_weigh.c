@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows that differ by process and step (weft_sync_setup.uneven). Before any gradient of a step
+ * leaves, each rank tells its loss l_i, its rows n_i, and its rows m_i since a mixer last sent
+ * its parameters: in the step's status, in the two numbers that gossip alone needs. With N the
+ * sum of n over the R copies that are heard,
+ *
+ *     w_i = n_i R / N    direction = (sum of w_i g_i) / (sum of w_i)    loss = sum of n_i l_i / N
+ *
+ * where gradients are exchanged; where a mixer alone sends, m is in the place of n in w_i. So a
+ * mean over copies is the mean over all rows (job/shares.c), and equal rows have the bits of a
+ * sync that does not weigh. If nobody has a row, all weights are 1. */
+#include <math.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "loop/sync.h"
+#include "wire/bits.h"
+
+static const double most_rows = 0x1p53; /* a double counts up to here */
+
+typedef struct hearing {
+    weft_sync *s;
+    double rows, loss, behind; /* sums; behind: of the weights of those that are heard */
+    int copies, wrong,
+        unlike; /* a rank whose numbers are none, or not its copy's; or -1 */
+} hearing;
+
+static void take(void *user, int peer, const void *bytes) {
+    hearing *h = user;
+    wefti_rank *r = h->s->rank;
+    const unsigned char *said = bytes;
+    double rows = wefti_get_f64(said + 16), since = wefti_get_f64(said + 24);
+    double *weight = &r->weights[peer / r->job->S];
+    double behind = wefti_is(r->job->replicator_config.kind, "none") ? since : rows;
+    if (!(rows >= 0 && rows <= since && since <= most_rows)) {
+        h->wrong = peer;
+        return;
+    }
+    h->loss += rows * wefti_get_f64(said);
+    h->rows += rows;
+    if (peer % r->job->S > 0) {
+        if (*weight != behind) h->unlike = peer;
+        return;
+    }
+    *weight = behind;
+    h->behind += behind;
+    h->copies++;
+}
+
+static weft_status check_heard(weft_sync *s, const hearing *h) {
+    if (h->wrong >= 0)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
+                             "what rank %d says of its rows is no number of rows",
+                             h->wrong);
+    if (h->unlike < 0) return WEFT_OK;
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_ARGUMENT,
+        "rank %d has other rows than the ranks that share its copy of the model; "
+        "expected equal ones, because their mean is plain",
+        h->unlike);
+}
+
+static weft_status exchange_rows(weft_sync *s, double loss, double rows, hearing *h) {
+    wefti_rank *r = s->rank;
+    r->status.loss_sum = rows > 0 ? loss : 0; /* of no rows it may be anything */
+    r->status.distance = rows;
+    r->status.met = s->since;
+    r->told = true;
+    WEFT_TRY(wefti_rank_check_loss(r));
+    WEFT_TRY(wefti_rank_send_status(r, s->step));
+    if (!r->weights)
+        WEFT_TRY(
+            wefti_alloc_n(s->ctx, r->job->R, sizeof *r->weights, "rows", &r->weights));
+    for (int i = 0; i < r->job->R; i++) r->weights[i] = 0;
+    WEFT_TRY(wefti_rank_hear_status(r, s->step, take, h));
+    s->counted = s->step + 1;
+    return check_heard(s, h);
+}
+
+/* Nothing of the step before is under way any more, so the exchange thread reads none of this. */
+static void set_weights(weft_sync *s, const hearing *h) {
+    wefti_rank *r = s->rank;
+    bool mixes = wefti_is(r->job->replicator_config.kind, "none");
+    for (int i = 0; i < r->job->R; i++)
+        r->weights[i] = h->behind > 0 ? r->weights[i] * h->copies / h->behind : 1;
+    if (mixes)
+        r->comms.sites->weights = r->weights;
+    else
+        r->comms.replica->weights = r->weights;
+    r->weight = mixes ? 1 : r->weights[r->replica];
+}
+
+static weft_status weigh(weft_sync *s, double loss, double rows, double *weight) {
+    hearing h = {.s = s, .wrong = -1, .unlike = -1};
+    if (!s->setup.uneven)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "weft_sync_weigh without weft_sync_setup.uneven");
+    if (!(rows >= 0 && rows <= most_rows - s->since && rows == floor(rows)))
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "a step has %g rows, expected a whole number from 0 on",
+                             rows);
+    WEFT_TRY(weft_sync_open(s));
+    if (s->rank->told)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "weft_sync_weigh for the second time in step %lld",
+                             (long long)s->step + 1);
+    s->since += rows;
+    WEFT_TRY(exchange_rows(s, loss, rows, &h));
+    set_weights(s, &h);
+    *weight = s->rank->weights[s->rank->replica];
+    if (rows == 0) s->rank->weight = 0;
+    if (rows == 0 && s->setup.compressed) *weight = 0;
+    if (weft_sync_mixes(s)) s->since = 0;
+    s->loss = h.rows > 0 ? h.loss / h.rows : (double)NAN;
+    return WEFT_OK;
+}
+
+weft_status weft_sync_weigh(weft_sync *s, double loss, double rows, double *weight) {
+    *weight = 1;
+    return wefti_sync_told(s, weigh(s, loss, rows, weight));
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* What the calls of a step ask about rows that differ (sync_weigh.c, whose rule it is):
+ *
+ *     create     whether what is configured can weigh
+ *     ready      whether the rows are known; a bucket that is complete is weighed */
+#include "base/text.h"
+#include "loop/sync.h"
+
+weft_status wefti_sync_check_uneven(weft_sync *s) {
+    const weft_config *c = s->config;
+    if (!s->setup.uneven) return WEFT_OK;
+    WEFT_TRY(wefti_weights_check(s->ctx, c, "rows differ (setup.uneven)"));
+    const char *found = s->setup.skips                     ? "setup.skips"
+                        : c->mixer.delay > 0               ? "mixer.delay above 0"
+                        : c->mixer.fragments > 1           ? "mixer.fragments above 1"
+                        : !wefti_is(c->mesh.robust, "off") ? "mesh.robust"
+                                                           : NULL;
+    if (!found) return WEFT_OK;
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_CONFIG,
+        "rows differ (setup.uneven) with %s, expected it off: each step's "
+        "exchanges are weighed, and end with it",
+        found);
+}
+
+weft_status wefti_sync_check_weighed(weft_sync *s) {
+    if (!s->setup.uneven || s->rank->told) return WEFT_OK;
+    return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                         "gradients are ready in step %lld before weft_sync_weigh, which "
+                         "says how many rows stand behind them",
+                         (long long)s->step + 1);
+}
+
+void wefti_sync_weigh_bucket(weft_sync *s, int b) {
+    const wefti_arrangement *a = s->rank->arrangement;
+    float *g = s->rank->grads + a->bucket_offset[b];
+    int64_t n = a->buckets[b].n_elements;
+    if (!s->setup.uneven || s->setup.compressed || s->rank->weight == 1) return;
+    if (s->rank->weight > 0)
+        s->job->kernels->scale(n, (float)s->rank->weight, g);
+    else
+        for (int64_t i = 0; i < n; i++) g[i] = 0; /* whatever was there */
+}

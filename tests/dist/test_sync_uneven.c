@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* A program's own loop whose rows differ by process and step (weft_sync_weigh). */
+#include "loops.h"
+
+static const char *const *const weighing[] = {demo, diloco, ddp, drawn};
+
+/* Equal rows have the bits of a loop that does not weigh; others have theirs again after a stop,
+ * also between two outer steps. */
+static void test_uneven(void **state) {
+    loop a[RANKS], b[RANKS];
+    for (size_t m = 0; m < sizeof weighing / sizeof weighing[0]; m++) {
+        loop l = {.keys = weighing[m], .steps = 8, .skip_at = -1, .rates = {0.05, 0.02}};
+        run_loop(3, &l, a);
+        l.uneven = 1;
+        run_loop(3, &l, b);
+        assert_same(3, a, b);
+        l.uneven = 2;
+        run_loop(3, &l, a);
+        assert_fine(3, a);
+        assert_true(memcmp(a[0].params, b[0].params, sizeof a[0].params) != 0);
+        l.stop_after = 4;
+        run_loop(3, &l, b);
+        assert_same(3, a, b);
+    }
+}
+
+/* What has no place for weights, and rows that are not said before gradients. */
+static void test_uneven_refused(void **state) {
+    static const char *const votes[] = {"method=signsgd", NULL};
+    static const char *const stream[] = {"method=diloco", "mixer.outer_every=4",
+                                         "mixer.fragments=2", NULL};
+    static const char *const late[] = {"method=diloco", "mixer.outer_every=4",
+                                       "mixer.delay=1", NULL};
+    static const char *const robust[] = {"method=ddp", "mesh.robust=clip", NULL};
+    static const struct {
+        const char *const *keys;
+        const char *words;
+    } cases[] = {{ring, "with mixer.kind gossip, which weighs nodes by who meets whom"},
+                 {votes, "with replicator.kind signsgd, which gives each node one vote"},
+                 {stream, "with mixer.fragments above 1"},
+                 {late, "with mixer.delay above 0"},
+                 {robust, "with mesh.robust"},
+                 {ddp, "with setup.skips"},
+                 {ddp, "before weft_sync_weigh"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        loop a[RANKS],
+            l = {.keys = cases[i].keys, .steps = 2, .skip_at = -1, .uneven = 3};
+        l.skips = i == 5;
+        run_loop(3, &l, a);
+        assert_int_not_equal(a[0].status, WEFT_OK);
+        if (!strstr(a[0].text, cases[i].words)) fail_msg("%zu: %s", i, a[0].text);
+    }
+}
+
+/* Rows are whole numbers, said once in a step; of none the loss and the gradient may be
+ * anything. */
+static void test_rows(void **state) {
+    weft_sync_report report = {.struct_size = sizeof report};
+    double weight;
+    alone a = begin_alone(
+        "method=ddp",
+        &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup), .uneven = true});
+    assert_ok(a.ctx, weft_sync_begin(a.s));
+    expect(&a, weft_sync_weigh(a.s, 1, 1.5, &weight), "a step has 1.5 rows");
+    expect(&a, weft_sync_weigh(a.s, 1, -1, &weight), "a step has -1 rows");
+    expect(&a, weft_sync_weigh(a.s, 1, NAN, &weight), "rows, expected a whole number");
+    expect(&a, weft_sync_ready(a.s, 0), "before weft_sync_weigh");
+    for (int i = 0; i < TENSORS; i++) weft_sync_gradients(a.s, i)[0] = NAN;
+    assert_ok(a.ctx, weft_sync_weigh(a.s, NAN, 0, &weight));
+    expect(&a, weft_sync_weigh(a.s, 1, 1, &weight), "for the second time in step 1");
+    assert_ok(a.ctx, weft_sync_step(a.s, NAN, &report));
+    assert_true(isnan(report.loss) && weft_sync_parameters(a.s, 1)[0] == 0);
+    assert_ok(a.ctx, weft_sync_weigh(a.s, 3, 5, &weight));
+    assert_ok(a.ctx, weft_sync_step(a.s, 0, &report));
+    assert_true(report.loss == 3 && report.loss_step == 2 && weight == 1);
+    end_alone(&a);
+    a = begin_alone("method=ddp",
+                    &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup)});
+    assert_ok(a.ctx, weft_sync_begin(a.s));
+    expect(&a, weft_sync_weigh(a.s, 1, 1, &weight), "without weft_sync_setup.uneven");
+    end_alone(&a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_uneven),
+                                       cmocka_unit_test(test_uneven_refused),
+                                       cmocka_unit_test(test_rows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
