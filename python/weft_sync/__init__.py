@@ -10,10 +10,11 @@
 This module itself needs nothing but Python and libweft.
 """
 
+from ._invite import Invitation, join, up
 from ._library import Config, Context, Error, LeftBehind, Mesh, PeerError
 from ._plan import Choice, Plan, plan
 from ._sync import Report, Sync
 
-__all__ = ["Choice", "Config", "Context", "Error", "LeftBehind", "Mesh", "PeerError", "Plan",
-           "Report", "Sync", "plan"]
+__all__ = ["Choice", "Config", "Context", "Error", "Invitation", "LeftBehind", "Mesh", "PeerError", "Plan",
+           "Report", "Sync", "join", "plan", "up"]
 __version__ = "0.1.0"

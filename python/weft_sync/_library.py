@@ -139,6 +139,15 @@ class Recipe(c.Structure):
                 ("period", I64), ("main", BOOL), ("learning", Learning), ("muon", BOOL)]
 
 
+class InviteSetup(Sized):
+    _fields_ = [("port", INT), ("run_port", INT), ("key", TEXT), ("config", PTR), ("most_bytes", I64)]
+
+
+class InviteRequest(Sized):
+    _fields_ = [("code", TEXT), ("host", TEXT), ("folder", TEXT), ("patience", F64), ("most_bytes", I64),
+                ("own", PTR)]
+
+
 class ProbeOptions(Sized):
     _fields_ = [("seconds", F64), ("on_part", PTR), ("user", PTR)]
 
@@ -158,6 +167,7 @@ STRUCTS = {Tensor: "weft_sync_tensor", Report: "weft_sync_report", Setup: "weft_
            OfferShape: "weft_sync_offer_shape", Parcel: "weft_sync_parcel", Part: "weft_sync_part",
            ProbeOptions: "weft_probe_options", Figure: "weft_probe_figure",
            ProbeResult: "weft_probe_result", Accelerator: "weft_accelerator",
+           InviteSetup: "weft_invite_setup", InviteRequest: "weft_invite_request",
            Security: "weft_mesh_security", Seat: "weft_mesh_seat", Facts: "weft_mesh_facts",
            Recipe: "weft_recipe", Learning: "weft_learning", Key: "weft_config_key", Prediction: "weft_prediction", Loop: "weft_loop_facts"}
 
@@ -243,6 +253,11 @@ FUNCTIONS = {
     "weft_cluster_destroy": (None, [PTR, PTR]),
     "weft_prediction_clear": (None, [PTR, P(Prediction)]),
     "weft_probe": (INT, [PTR, PTR, PTR, P(ProbeOptions), P(ProbeResult)]),
+    "weft_invite_open": (INT, [PTR, P(InviteSetup), P(PTR)]),
+    "weft_invite_code": (TEXT, [PTR]),
+    "weft_invite_port": (INT, [PTR]),
+    "weft_invite_close": (None, [PTR]),
+    "weft_invite_accept": (INT, [PTR, P(InviteRequest), TEXT, SIZE]),
     "weft_probe_clear": (None, [PTR, P(ProbeResult)]),
     "weft_predict_loop": (INT, [PTR, PTR, PTR, P(Loop), P(Prediction)]),
 }
