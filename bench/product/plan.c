@@ -112,10 +112,7 @@ static bool may_die(const life *l, bool unseen) {
         n_live += lives_now(lives[i]);
     }
     bool decides = n_live > n_unseen || (size == 2 && n_live == 1);
-    /* one of two that have lost each other gives up its state, and comes back for the other's */
-    bool parts = size == 2 && kept &&
-                 w.now_ns - kept->stepped_ns > SECOND + 3 * the_plan.compute_ns;
-    return decides && !parts && l->host != the_plan.kept && kept && kept->training &&
+    return decides && l->host != the_plan.kept && kept && kept->training &&
            kept->view == newest && kept->process->asleep_ns <= w.now_ns && is_whole();
 }
 

@@ -81,7 +81,7 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     weft_status status = wefti_elastic_start(ctx, b->mesh, &setup);
     wefti_free(ctx, notice);
     WEFT_TRY(status);
-    return b->comm ? wefti_comm_barrier(b->comm, b->n_messages++) : WEFT_OK;
+    return b->comm ? wefti_loop_gather(ctx, b->mesh, b->comm, b->n_messages++) : WEFT_OK;
 }
 
 /* --- what a new rank has to know --- */

@@ -206,6 +206,12 @@ wefti_elastic_setup wefti_loop_setup(const wefti_job *job, bool joins, bool own_
         .policy = policy_of(job->config, own_loop)};
 }
 
+weft_status wefti_loop_gather(weft_ctx *ctx, weft_mesh *mesh, wefti_comm *all,
+                              int64_t tag) {
+    weft_status status = wefti_comm_barrier(all, tag);
+    return wefti_elastic_interrupted(ctx, mesh, status) ? WEFT_OK : status;
+}
+
 weft_status wefti_loop_await_entry(wefti_loop *l, int64_t *step) {
     char sentence[1200];
     int64_t n;

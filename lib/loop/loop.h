@@ -71,6 +71,10 @@ struct wefti_loop {
 /* What membership is started with, but for what the ranks have to agree on first and for sites. */
 wefti_elastic_setup wefti_loop_setup(const wefti_job *job, bool joins, bool own_loop);
 
+/* Waits until all have begun membership, or until a view is without those that have not. */
+weft_status wefti_loop_gather(weft_ctx *ctx, weft_mesh *mesh, wefti_comm *all,
+                              int64_t tag) WEFT_CHECKED;
+
 /* Waits until this process, which joins, is a member; *step: the first that it takes part in. If it
  * is refused, the error says what it has to change. */
 weft_status wefti_loop_await_entry(wefti_loop *l, int64_t *step) WEFT_CHECKED;

@@ -73,7 +73,8 @@ weft_status wefti_sync_start_membership(weft_sync *s) {
     WEFT_TRY(status);
     s->started = true;
     if (s->joins) return WEFT_OK;
-    return wefti_comm_barrier(s->rank->comms.control, wefti_rank_control_tag(s->rank));
+    return wefti_loop_gather(s->ctx, s->mesh, s->rank->comms.control,
+                             wefti_rank_control_tag(s->rank));
 }
 
 /* --- from one world to the next --- */

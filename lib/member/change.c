@@ -45,6 +45,13 @@ static bool is_new(const wefti_member *m, int i) {
     return (!peer || peer->has_told) && finished < m->view.nodes[i].first_step - 1;
 }
 
+/* The other one of two has this node's vote, and may have decided by it. The witness's answer may
+ * come later. */
+static bool has_lent(wefti_member *m) {
+    const wefti_member_node *heir = wefti_member_peer(m, m->heir);
+    return heir && !is_dead(heir);
+}
+
 static wefti_quorum_question question(wefti_member *m, const bool *answered,
                                       wefti_ballot ballot) {
     for (int i = 0; i < m->view.n_nodes; i++) {
@@ -57,7 +64,7 @@ static wefti_quorum_question question(wefti_member *m, const bool *answered,
                                    .answered = answered,
                                    .standings = m->standings,
                                    .ballot = ballot,
-                                   .vote = m->vote};
+                                   .vote = has_lent(m) ? 0 : m->vote};
 }
 
 static bool has_quorum(wefti_member *m, const bool *answered, wefti_ballot ballot) {

@@ -221,7 +221,7 @@ static void take_yield(wefti_member *m, const wefti_member_event *event) {
     m->heir = event->peer;
     wefti_member_action *a = wefti_member_act(m, WEFTI_DO_RECORD);
     if (a) a->record = wefti_member_own_record(m);
-    wefti_member_leave(m, WEFTI_OUT_EVICTED);
+    if (event->kind == WEFTI_EVENT_YIELD) wefti_member_leave(m, WEFTI_OUT_EVICTED);
 }
 
 static void take(wefti_member *m, const wefti_member_event *event) {
@@ -251,7 +251,8 @@ static void take(wefti_member *m, const wefti_member_event *event) {
     case WEFTI_EVENT_RECORD: wefti_watch_ended(m, event->peer, &event->record); break;
     case WEFTI_EVENT_VOTE: wefti_change_vote(m, event); break;
     case WEFTI_EVENT_LEAVE: take_leave(m); break;
-    case WEFTI_EVENT_YIELD: take_yield(m, event); break;
+    case WEFTI_EVENT_YIELD:
+    case WEFTI_EVENT_LEND: take_yield(m, event); break;
     }
 }
 

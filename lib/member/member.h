@@ -137,8 +137,10 @@ typedef enum wefti_member_event_kind {
     WEFTI_EVENT_VOTE,      /* the witness has `given` `vote` to this half, or has
                               refused */
     WEFTI_EVENT_LEAVE,     /* this node wants to leave */
-    WEFTI_EVENT_YIELD /* it comes back as a new one, for it and `peer` can not hear each
+    WEFTI_EVENT_YIELD, /* it comes back as a new one, for it and `peer` can not hear each
                               other any more: peer has its vote from now on */
+    WEFTI_EVENT_LEND   /* the same, of two members; but it stays until peer has gone on:
+                          it decides nothing unless peer is dead */
 } wefti_member_event_kind;
 
 typedef struct wefti_member_event {

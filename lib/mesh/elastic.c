@@ -157,6 +157,7 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     e->size = mesh->n_slots;
     e->n_ranks = setup->joins ? 0 : mesh->world.size;
     e->me = mesh->rank;
+    e->lender = -1;
     e->limits = limits_of(mesh, setup);
     e->stable = setup->first_step - 1;
     e->steps = (wefti_member_steps){e->stable, e->stable, e->stable};
@@ -463,6 +464,7 @@ void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
     begin_place(e, rank, id_at(rank, incarnation));
     e->fresh[rank] = e->departed[rank] = true;
     pthread_mutex_unlock(&mesh->lock);
+    if (rank == e->lender) wefti_elastic_set_lender(mesh, -1);
     feed_connected(mesh, rank);
 }
 

@@ -235,7 +235,8 @@ typedef struct wefti_elastic {
     bool *replaced_at;   /* [size] a joiner has found its port free */
     bool *left_out;      /* [size] the view is without it, and its end is not proven */
     bool is_over;        /* somebody has said that the run has ended */
-    int *turn; /* [size] the port of its machine that is called next; 0: its own */
+    int lender; /* it lives, and its vote is this one's (elastic_deaths.c); -1: none */
+    int *turn;  /* [size] the port of its machine that is called next; 0: its own */
     wefti_member_state told_state; /* what wefti_elastic_tell_vitals last said */
     double *left_s;                /* [size] when its farewell was noticed; 0: none yet */
     int64_t *begun;    /* [size] step of the last piece reported to the machine */
@@ -287,8 +288,9 @@ typedef struct wefti_elastic {
     bool refused;       /* this process may not join */
     void *heard_notice; /* [n_heard] owned: what a member sent in that case */
     int64_t n_heard;
-    bool over;   /* the run is about to end: no process may join any more */
-    bool is_out; /* the machine has ended */
+    bool over;        /* the run is about to end: no process may join any more */
+    bool may_be_over; /* a joiner: somebody to whom it was connected has left */
+    bool is_out;      /* the machine has ended */
     char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they continued
                                             without this process; "": they did not */
     bool *ended;                         /* [size] its connection has ended */
@@ -320,6 +322,9 @@ void wefti_elastic_tell_over(weft_mesh *mesh);
 
 /* Looks after ranks whose connection has ended; returns the seconds until the next call. */
 double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s);
+
+/* Whose vote this process has, while that one lives; -1: nobody's. No step begins so long. */
+void wefti_elastic_set_lender(weft_mesh *mesh, int rank);
 
 /* A process that asks to join has found this rank's port free on its machine. */
 void wefti_elastic_hear_replaced(weft_mesh *mesh, int rank);

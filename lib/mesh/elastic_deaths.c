@@ -12,7 +12,9 @@
  * A process that hears too few others (PAUSED) goes on inquiring. If one of them lives that
  * can not be heard because the connection has ended, one of the two has to come back as a
  * new process: the one whose view is older, and of equal views the higher-numbered, which leaves
- * its vote to the other one: where a third one is gone unseen, the two would be a majority.
+ * its vote to the other one: where a third one is gone unseen, the two would be a majority. Of two
+ * members only this one has the state if the other one dies then, so it stays until the other one
+ * has the next view; and that one begins no step there before this one has gone (heir).
  * Where nobody is left that it knows, others may have come: it calls the other ports of their
  * machines, too, and comes back if who answers is in a later view. */
 #include <math.h>
@@ -129,8 +131,9 @@ static void inquire_after(weft_mesh *mesh, int rank, double now_s) {
 void wefti_elastic_hear_replaced(weft_mesh *mesh, int rank) {
     wefti_elastic *e = mesh->elastic;
     bool silent = mesh->peers[rank].lost || wefti_member_suspects(e->member, e->id[rank]);
-    if (rank == mesh->rank || !is_member(e, rank) || !silent) return;
-    e->replaced_at[rank] = true;
+    bool counts = rank != mesh->rank && is_member(e, rank) && silent;
+    e->replaced_at[rank] = counts || rank == e->lender;
+    if (!counts) return;
     if (e->closed_s[rank] <= 0) e->closed_s[rank] = wefti_now_s();
 }
 
@@ -147,7 +150,7 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     pthread_mutex_lock(&mesh->lock);
     e->fresh[rank] = false;
     e->ended[rank] = true;
-    e->over = e->over || (e->view == 0 && mesh->peers[rank].left);
+    e->may_be_over = e->may_be_over || (e->view == 0 && mesh->peers[rank].left);
     e->given_s[rank] = 0; /* the process that was promised this place had come */
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_forget(mesh, rank);
@@ -195,6 +198,35 @@ static bool yields_to(const weft_mesh *mesh, int rank, const wefti_vitals *v) {
            wefti_view_find(view, e->id[rank]) < wefti_member_number(e->member);
 }
 
+/* Another process has this one's vote, of two, and may have decided by it. */
+static void lend_to(weft_mesh *mesh, int rank) {
+    wefti_elastic *e = mesh->elastic;
+    const wefti_member_event lend = {.kind = WEFTI_EVENT_LEND, .peer = e->id[rank]};
+    const wefti_node_id heir = wefti_member_own_record(e->member).heir;
+    if (!wefti_node_is(heir, e->id[rank])) e->feed(mesh, &lend);
+}
+
+void wefti_elastic_set_lender(weft_mesh *mesh, int rank) {
+    pthread_mutex_lock(&mesh->lock);
+    mesh->elastic->lender = rank;
+    pthread_cond_broadcast(&mesh->changed);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+/* This process goes on by the vote of another one, which keeps its state until it knows that, and
+ * then leaves. If this one died before, the other one would go on. */
+static bool await_lender(weft_mesh *mesh) {
+    wefti_elastic *e = mesh->elastic;
+    wefti_vitals v;
+    int r = e->lender;
+    if (r < 0) return false;
+    bool answered = inquire(mesh, r, &v);
+    bool another = v.state == WEFTI_VITAL_NONE && (v.id.key != 0 || e->replaced_at[r]);
+    if (answered && (another || v.state == WEFTI_VITAL_ENDED))
+        wefti_elastic_set_lender(mesh, -1);
+    return true;
+}
+
 /* Paused: whoever is not heard is inquired after, again and again. */
 static bool call_the_silent(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
@@ -205,14 +237,18 @@ static bool call_the_silent(weft_mesh *mesh) {
             !wefti_member_suspects(e->member, e->id[r]) || !inquire(mesh, r, &v) ||
             e->is_over)
             continue;
+        const wefti_view *view = wefti_member_view(e->member);
         bool lives = v.state == WEFTI_VITAL_LIVES || v.state == WEFTI_VITAL_PAUSED;
+        bool lent = lives && wefti_node_is(v.record.heir, e->id[mesh->rank]);
         if (yields_to(mesh, r, &v)) {
             wefti_member_event yield = {.kind = WEFTI_EVENT_YIELD};
-            if (lives) yield.peer = e->id[r];
-            e->feed(mesh, &yield);
+            bool stays = v.view == view->number;
+            if (stays) yield.peer = e->id[r];
+            stays && view->n_nodes == 2 ? lend_to(mesh, r) : e->feed(mesh, &yield);
             return true;
         }
-        if (v.state == WEFTI_VITAL_ENDED) feed_record(mesh, r, &v.record);
+        if (lent) wefti_elastic_set_lender(mesh, r);
+        if (lent || v.state == WEFTI_VITAL_ENDED) feed_record(mesh, r, &v.record);
         if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return true;
         if (!lives) turn_to(mesh, r, e->turn[r] + 1);
     }
@@ -242,6 +278,7 @@ double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s) {
     drop_silent_joiners(mesh, now_s);
     if (part_with_who_left(mesh, now_s)) next_s = tell_every_s;
     if (call_the_silent(mesh)) next_s = call_every_s;
+    if (await_lender(mesh)) next_s = tell_every_s;
     for (int r = 0; r < e->size; r++) {
         if (e->closed_s[r] <= 0 || e->view == 0) continue;
         inquire_after(mesh, r, now_s);

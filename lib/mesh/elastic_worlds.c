@@ -36,7 +36,7 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
     *changed = false;
     if (!e) return WEFT_OK;
     pthread_mutex_lock(&mesh->lock);
-    while (e->frozen && !atomic_load(&mesh->world.poisoned))
+    while ((e->frozen || e->lender >= 0) && !atomic_load(&mesh->world.poisoned))
         pthread_cond_wait(&mesh->changed, &mesh->lock);
     *changed = e->view > e->entered && e->first_step <= step;
     if (!*changed) wefti_elastic_reach_begin(e, step);
@@ -131,7 +131,8 @@ weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh, int64_t *s
     }
     bool entered = e->view > 0, alone = !entered && !hears_anybody(mesh);
     bool refused = e->refused;
-    e->replaced = e->replaced || (alone && !e->over); /* all died: it calls again */
+    e->replaced = e->replaced ||
+                  (alone && !e->may_be_over); /* all died: it calls again */
     *step = e->first_step;
     pthread_mutex_unlock(&mesh->lock);
     if (atomic_load(&mesh->world.poisoned))

@@ -71,8 +71,68 @@ static void who_comes_after_the_last_step_is_told_so(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
+static weft_transport_seat_code answered;
+
+static bool note_seat(weft_transport *t, int caller, const weft_transport_seat *seat) {
+    (void)t, (void)caller;
+    answered = seat->code;
+    return false;
+}
+
+enum { PLACES = 3 };
+
+/* What a joiner is asked after a member that the others have left out has taken its leave of it. */
+static void ask_joiner(weft_mesh *mesh, wefti_elastic *e) {
+    static int same[PLACES] = {0, 1, 2};
+    static const weft_transport_ops ops = {.seat = note_seat};
+    const weft_transport_found found = {.asks = true, .place = -1};
+    static weft_transport transport = {.ops = &ops};
+    static wefti_peer peers[PLACES];
+    peers[1].left = peers[2].lost = true;
+    mesh->transport = &transport;
+    mesh->peers = peers;
+    mesh->rank_of = mesh->peer_of = same;
+    for (e->view = 0; e->view <= 1; e->view++) {
+        if (e->view == 0) wefti_elastic_lose(mesh, 1);
+        wefti_reception_answer(mesh, &found);
+        assert_int_equal(answered, e->view ? WEFT_SEAT_WELCOME : WEFT_SEAT_LATER);
+    }
+}
+
+static void that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run(void **state) {
+    double closed_s[PLACES] = {0}, given_s[PLACES] = {0};
+    bool departed[PLACES] = {true, true, true}, fresh[PLACES] = {0}, ended[PLACES] = {0},
+         spoke[PLACES] = {0};
+    int cut_of[PLACES] = {-1, -1, -1};
+    wefti_node_id id[PLACES] = {{0, 0}};
+    wefti_elastic e = {.size = PLACES,
+                       .setup = {.shards = 1},
+                       .closed_s = closed_s,
+                       .given_s = given_s,
+                       .departed = departed,
+                       .fresh = fresh,
+                       .ended = ended,
+                       .spoke = spoke,
+                       .cut_of = cut_of,
+                       .id = id};
+    weft_mesh *mesh;
+    weft_ctx *ctx;
+    assert_int_equal(ctx_begin(&ctx), 0);
+    assert_ok(ctx, wefti_alloc(ctx, sizeof *mesh, "a mesh", &mesh));
+    pthread_mutex_init(&mesh->lock, NULL);
+    pthread_cond_init(&mesh->changed, NULL);
+    mesh->ctx = ctx;
+    mesh->elastic = &e;
+    ask_joiner(mesh, &e);
+    pthread_cond_destroy(&mesh->changed);
+    pthread_mutex_destroy(&mesh->lock);
+    wefti_free(ctx, mesh);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_comes_after_the_last_step_is_told_so)};
+        cmocka_unit_test(who_comes_after_the_last_step_is_told_so),
+        cmocka_unit_test(that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,32 @@ static void who_is_interrupted_goes_on(void **state) {
     assert_false(members[1].heard);
 }
 
+/* Who does not come to the beginning, or is left out before, is missed by the first step. */
+static weft_status gather(rank_env *env) {
+    const member *m = env->user;
+    weft_mesh *mesh;
+    wefti_elastic elastic = {.view = m->first, .entered = 1};
+    if (m->leaves) return weft_ctx_fail(env->ctx, WEFT_ERR_NUMERIC, "it leaves");
+    WEFT_TRY(wefti_alloc(env->ctx, sizeof *mesh, "a mesh", &mesh));
+    pthread_mutex_init(&mesh->lock, NULL);
+    mesh->elastic = &elastic;
+    ((member *)env->user)->status = wefti_loop_gather(env->ctx, mesh, env->control, 0);
+    pthread_mutex_destroy(&mesh->lock);
+    wefti_free(env->ctx, mesh);
+    return WEFT_OK;
+}
+
+static void who_is_left_out_at_the_beginning_ends_nobody(void **state) {
+    for (int view = 1; view <= 2; view++) {
+        member members[RANKS] = {{.first = view}, {.first = view}, {.leaves = true}};
+        void *users[RANKS] = {&members[0], &members[1], &members[2]};
+        weft_status statuses[RANKS];
+        run_ranks(RANKS, 1, (wefti_wire_model){0}, gather, users, statuses);
+        assert_int_equal(members[0].status, view == 2 ? WEFT_OK : WEFT_ERR_PEER);
+        assert_int_equal(members[1].status, view == 2 ? WEFT_OK : WEFT_ERR_PEER);
+    }
+}
+
 typedef struct looker {
     bool heard, ended;
 } looker;
@@ -151,6 +177,7 @@ int main(void) {
         cmocka_unit_test(the_first_who_has_the_state_is_known),
         cmocka_unit_test(who_is_interrupted_goes_on),
         cmocka_unit_test(who_has_not_heard_all_keeps_the_others_from_the_step),
+        cmocka_unit_test(who_is_left_out_at_the_beginning_ends_nobody),
         cmocka_unit_test(what_is_wrong_is_not_forgiven),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

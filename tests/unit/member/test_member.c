@@ -211,6 +211,56 @@ static void who_comes_back_leaves_its_vote_to_who_stays(void **state) {
     assert_int_equal(view_number(g, 1), 2);
 }
 
+/* Of two that have lost their connection 1 lends its vote, and keeps its state. */
+static void
+of_two_the_one_that_lends_its_vote_stays_until_the_other_one_goes_on(void **state) {
+    group *g = *state;
+    for (int heir_dies = 0; heir_dies <= 1; heir_dies++) {
+        found(g, 2);
+        cut_sides(g, 0x1);
+        closed(g, 0, 1, WEFTI_EVIDENCE_CLOSED);
+        closed(g, 1, 0, WEFTI_EVIDENCE_CLOSED);
+        const wefti_member_event lend = {.kind = WEFTI_EVENT_LEND,
+                                         .peer = g->nodes[0].id};
+        feed(g, 1, &lend);
+        pass(g, 1000000);
+        assert_int_equal(wefti_member_get_state(g->m[1]), WEFTI_MEMBER_PAUSED);
+        const wefti_member_event record = {.kind = WEFTI_EVENT_RECORD,
+                                           .peer = g->nodes[1].id,
+                                           .record = wefti_member_own_record(g->m[1])};
+        int goes = heir_dies;
+        if (heir_dies)
+            closed(g, 1, 0, WEFTI_EVIDENCE_DEAD);
+        else
+            feed(g, 0, &record);
+        pass(g, 1000000);
+        assert_int_equal(view_number(g, goes), 2);
+        assert_int_equal(view_number(g, 1 - goes), 1);
+        assert_int_equal(wefti_member_own_record(g->m[goes]).heir.key, 0);
+        end(g, 0);
+        end(g, 1);
+    }
+}
+
+/* The witness's answer comes after it has lent its vote. */
+static void who_has_lent_its_vote_uses_no_other(void **state) {
+    group *g = *state;
+    wefti_votes votes;
+    begin_with_witness(g, 2, &votes);
+    g->unseen[0] = g->unseen[1] = true;
+    cut_sides(g, 0x1);
+    pass(g, 3000000);
+    const wefti_member_event lend = {.kind = WEFTI_EVENT_LEND, .peer = g->nodes[0].id};
+    feed(g, 1, &lend);
+    g->unseen[1] = false;
+    pass(g, 3000000);
+    assert_int_equal(wefti_member_get_state(g->m[1]), WEFTI_MEMBER_PAUSED);
+    closed(g, 1, 0, WEFTI_EVIDENCE_DEAD);
+    pass(g, 3000000);
+    assert_int_equal(view_number(g, 1), 2);
+    end_witness(g);
+}
+
 static void who_was_left_out_hears_so(void **state) {
     group *g = *state;
     found(g, 3);
@@ -489,6 +539,11 @@ int main(void) {
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(who_comes_back_leaves_its_vote_to_who_stays,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            of_two_the_one_that_lends_its_vote_stays_until_the_other_one_goes_on, setup,
+            teardown),
+        cmocka_unit_test_setup_teardown(who_has_lent_its_vote_uses_no_other, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(who_was_left_out_hears_so, setup, teardown),
         cmocka_unit_test_setup_teardown(who_computes_for_ever_is_waited_for_with_patience,
                                         setup, teardown),
