@@ -101,8 +101,13 @@ static int run(int argc, char **argv) {
     if (code != CODE_OK || asked_to_end) return code;
     w.ctx = program_context();
     if (!w.ctx) return CODE_USAGE;
-    code = args_has(&a, "--text") ? watch_text(&w, args_has(&a, "--once"))
-                                  : watch_serve(&w, (int)port);
+    bool text = args_has(&a, "--text");
+    weft_status status = weft_report_create(w.ctx, w.folders, w.n, text ? 0 : w.every_s,
+                                            &w.report);
+    code = status != WEFT_OK ? program_fail(w.ctx, status)
+           : text            ? watch_text(&w, args_has(&a, "--once"))
+                             : watch_serve(&w, (int)port);
+    weft_report_destroy(w.ctx, w.report);
     weft_ctx_destroy(w.ctx);
     return code;
 }

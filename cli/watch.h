@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <weft/report.h>
+
 #include "common.h"
 
 enum { MAX_WATCHED = 64 };
@@ -8,6 +10,7 @@ enum { MAX_WATCHED = 64 };
 /* The run folders that are followed. */
 typedef struct watched {
     weft_ctx *ctx;
+    weft_report *report; /* of the folders; what it has read of them stays with it */
     const char *folders[MAX_WATCHED]; /* borrowed */
     int n;
     double every_s;

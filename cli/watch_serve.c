@@ -18,8 +18,6 @@
 #include <microhttpd.h>
 #include <strings.h>
 
-#include <weft/report.h>
-
 /* State of the server. It is used only by the server's single thread. */
 typedef struct server {
     const watched *w;
@@ -87,10 +85,8 @@ static void forget(server *s) {
 static weft_status make(server *s, int which) {
     const watched *w = s->w;
     if (s->text[which]) return WEFT_OK;
-    return which == 0 ? weft_report_page(w->ctx, w->folders, w->n, w->every_s,
-                                         &s->text[0], &s->n_bytes[0])
-                      : weft_report_data(w->ctx, w->folders, w->n, w->every_s,
-                                         &s->text[1], &s->n_bytes[1]);
+    return which == 0 ? weft_report_page(w->ctx, w->report, &s->text[0], &s->n_bytes[0])
+                      : weft_report_data(w->ctx, w->report, &s->text[1], &s->n_bytes[1]);
 }
 
 static enum MHD_Result answer_with(server *s, struct MHD_Connection *to, int which) {

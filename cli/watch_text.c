@@ -20,8 +20,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <weft/report.h>
-
 #include "figures.h"
 
 enum { CURVE = 48 };
@@ -231,7 +229,7 @@ static void print_run(const json_t *run) {
 static weft_status show(const watched *w, bool once) {
     char *text;
     int64_t n;
-    WEFT_TRY(weft_report_data(w->ctx, w->folders, w->n, 0, &text, &n));
+    WEFT_TRY(weft_report_data(w->ctx, w->report, &text, &n));
     json_t *data = json_loadb(text, (size_t)n, 0, NULL);
     weft_free(w->ctx, text);
     if (!data)

@@ -3,7 +3,7 @@
  *
  *     {version, program, refresh_s,
  *      runs: [{name, config, smoothing,
- *              steps:       {column: [numbers]},
+ *              steps:       {column: [numbers], low: {column: [numbers]}, high: the same},
  *              evaluations: {column: [numbers]},
  *              summary:     {name: number},      of all rows
  *              prediction:  {name: number} or null,
@@ -14,8 +14,8 @@
  *                             lost: [[place, host, why]], joined: the same}]}]}
  *
  * Columns of one table have one length, and null where nothing was said; a column that
- * says nothing at all is left out. A long run is thinned (wefti_rows_pick), its summary
- * is not. */
+ * says nothing at all is left out. Of a long run a row is a part of it: its means, and in `low`
+ * and `high` the least and the greatest; its summary is of all rows. */
 #include "record/block.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@
 
 #include "base/memory.h"
 
-enum { MAX_ROWS = 9600, MIN_ROWS = 240 }; /* of all runs together; of each */
+enum { MAX_ROWS = 2400, MIN_ROWS = 240 }; /* of all runs together; of each */
 enum { MAX_POINTS = 240 };                /* of a node */
 
 typedef struct named {
@@ -49,30 +49,58 @@ static void put_numbers(weft_ctx *ctx, wefti_buffer *out, const named *values, i
 
 /* ---- tables ---- */
 
-static void put_column(weft_ctx *ctx, wefti_buffer *out, const double *column,
-                       const int64_t *picked, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
+typedef enum { VALUE, LOW, HIGH } which;
+
+/* Of `parts` parts of the rows, each a number. */
+static void put_column(weft_ctx *ctx, wefti_buffer *out, const wefti_rows *rows,
+                       wefti_column c, int64_t parts, which what) {
+    for (int64_t i = 0; i < parts; i++) {
+        wefti_part p = wefti_column_part(rows, c, rows->n * i / parts,
+                                         rows->n * (i + 1) / parts);
         wefti_buffer_text(ctx, out, i ? "," : "[");
-        wefti_buffer_short(ctx, out, column[picked[i]]);
+        wefti_buffer_short(ctx, out,
+                           what == VALUE ? p.value
+                           : what == LOW ? p.low
+                                         : p.high);
     }
-    wefti_buffer_text(ctx, out, n ? "]" : "[]");
+    wefti_buffer_text(ctx, out, parts ? "]" : "[]");
 }
 
-static weft_status put_rows(weft_ctx *ctx, wefti_buffer *out, const wefti_rows *rows,
-                            int64_t limit) {
-    int64_t *picked, n;
+/* Those that vary within the parts; of what is VALUE all that say something. */
+static bool is_put(const wefti_rows *rows, wefti_column c, int64_t parts, which what) {
+    if (isnan(wefti_column_last(rows, c))) return false;
+    for (int64_t i = 0; i < parts && what != VALUE; i++) {
+        wefti_part p = wefti_column_part(rows, c, rows->n * i / parts,
+                                         rows->n * (i + 1) / parts);
+        if (p.low < p.high) return true;
+    }
+    return what == VALUE;
+}
+
+static void put_columns(weft_ctx *ctx, wefti_buffer *out, const wefti_rows *rows,
+                        int64_t parts, which what) {
     bool first = true;
-    WEFT_TRY(wefti_rows_pick(ctx, rows, limit, &picked, &n));
-    wefti_buffer_text(ctx, out, "{");
     for (int c = 0; c < WEFTI_N_COLUMNS; c++) {
-        if (isnan(wefti_column_last(rows, (wefti_column)c))) continue;
+        if (!is_put(rows, (wefti_column)c, parts, what)) continue;
         put_key(ctx, out, wefti_column_name((wefti_column)c), first);
-        put_column(ctx, out, rows->column[c], picked, n);
+        put_column(ctx, out, rows, (wefti_column)c, parts, what);
         first = false;
     }
+}
+
+static void put_rows(weft_ctx *ctx, wefti_buffer *out, const wefti_rows *rows,
+                     int64_t limit) {
+    int64_t parts = rows->n > limit ? limit : rows->n;
+    wefti_buffer_text(ctx, out, "{");
+    put_columns(ctx, out, rows, parts, VALUE);
+    if (parts < rows->n) {
+        wefti_buffer_text(ctx, out, ",\"low\":{");
+        put_columns(ctx, out, rows, parts, LOW);
+        wefti_buffer_text(ctx, out, "},\"high\":{");
+        put_columns(ctx, out, rows, parts, HIGH);
+        wefti_buffer_text(ctx, out, "}");
+    }
     wefti_buffer_text(ctx, out, "}");
-    wefti_free(ctx, picked);
-    return WEFT_OK;
 }
 
 /* ---- numbers of the whole run ---- */
@@ -217,8 +245,8 @@ static void put_views(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views
 
 /* ---- the whole ---- */
 
-static weft_status put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_material *m,
-                           int64_t limit) {
+static void put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_material *m,
+                    int64_t limit) {
     put_key(ctx, out, "name", true);
     wefti_buffer_json(ctx, out, m->name);
     put_key(ctx, out, "smoothing", false);
@@ -243,9 +271,9 @@ static weft_status put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_materia
     put_key(ctx, out, "nodes", false);
     wefti_nodes_put(ctx, out, &m->nodes, MAX_POINTS);
     put_key(ctx, out, "steps", false);
-    WEFT_TRY(put_rows(ctx, out, &m->run.steps, limit));
+    put_rows(ctx, out, &m->run.steps, limit);
     put_key(ctx, out, "evaluations", false);
-    return put_rows(ctx, out, &m->run.evaluations, limit);
+    put_rows(ctx, out, &m->run.evaluations, limit);
 }
 
 void wefti_block_begin(weft_ctx *ctx, wefti_buffer *out, double refresh_s) {
@@ -258,7 +286,7 @@ void wefti_block_begin(weft_ctx *ctx, wefti_buffer *out, double refresh_s) {
 weft_status wefti_block_add(weft_ctx *ctx, wefti_buffer *out, const wefti_material *run,
                             int index, int n) {
     wefti_buffer_text(ctx, out, index ? ",\n{" : "\n{");
-    WEFT_TRY(put_run(ctx, out, run, MAX_ROWS / n > MIN_ROWS ? MAX_ROWS / n : MIN_ROWS));
+    put_run(ctx, out, run, MAX_ROWS / n > MIN_ROWS ? MAX_ROWS / n : MIN_ROWS);
     wefti_buffer_text(ctx, out, "}");
     return out->status;
 }

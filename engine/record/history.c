@@ -15,7 +15,6 @@
 
 #include "base/memory.h"
 #include "base/stats.h"
-#include "record/metrics.h"
 
 static const char *const names[WEFTI_N_COLUMNS] = {"step",
                                                    "loss",
@@ -123,8 +122,13 @@ static double weight_of(double steps) {
 /* table: [n, WEFTI_N_READ] */
 static weft_status fill(weft_ctx *ctx, const double *table, int64_t n, wefti_run *run) {
     double wire_total = 0;
-    WEFT_TRY(rows_init(ctx, n, &run->steps));
-    WEFT_TRY(rows_init(ctx, n, &run->evaluations));
+    int64_t n_steps = 0, n_evaluations = 0;
+    for (int64_t i = 0; i < n; i++) {
+        n_steps += is_step(table + i * WEFTI_N_READ);
+        n_evaluations += is_evaluation(table + i * WEFTI_N_READ);
+    }
+    WEFT_TRY(rows_init(ctx, n_steps, &run->steps));
+    WEFT_TRY(rows_init(ctx, n_evaluations, &run->evaluations));
     for (int64_t i = 0; i < n; i++) {
         const double *row = table + i * WEFTI_N_READ;
         if (is_step(row)) {
@@ -139,14 +143,19 @@ static weft_status fill(weft_ctx *ctx, const double *table, int64_t n, wefti_run
     return find_median(ctx, run);
 }
 
-weft_status wefti_run_read(weft_ctx *ctx, const char *path, wefti_run *out) {
-    double *table;
-    int64_t n;
+weft_status wefti_run_follow(weft_ctx *ctx, const char *path, wefti_metrics_feed *feed,
+                             wefti_run *out) {
     *out = (wefti_run){0};
-    WEFT_TRY(wefti_metrics_read(ctx, path, names, WEFTI_N_READ, &table, &n));
-    weft_status status = fill(ctx, table, n, out);
-    wefti_free(ctx, table);
+    WEFT_TRY(wefti_metrics_follow(ctx, path, names, WEFTI_N_READ, feed));
+    weft_status status = fill(ctx, feed->rows, feed->n, out);
     if (status != WEFT_OK) wefti_run_fini(ctx, out);
+    return status;
+}
+
+weft_status wefti_run_read(weft_ctx *ctx, const char *path, wefti_run *out) {
+    wefti_metrics_feed feed = {0};
+    weft_status status = wefti_run_follow(ctx, path, &feed, out);
+    wefti_free(ctx, feed.rows);
     return status;
 }
 
@@ -175,9 +184,10 @@ typedef struct totals {
     int64_t n;
 } totals;
 
-static totals add_up(const wefti_rows *rows, wefti_column column) {
+static totals add_up_part(const wefti_rows *rows, wefti_column column, int64_t begin,
+                          int64_t end) {
     totals t = {0, NAN, NAN, 0};
-    for (int64_t i = 0; i < rows->n; i++) {
+    for (int64_t i = begin; i < end; i++) {
         double x = rows->column[column][i];
         if (!isfinite(x)) continue;
         t.sum += x;
@@ -186,6 +196,10 @@ static totals add_up(const wefti_rows *rows, wefti_column column) {
         t.n++;
     }
     return t;
+}
+
+static totals add_up(const wefti_rows *rows, wefti_column column) {
+    return add_up_part(rows, column, 0, rows->n);
 }
 
 double wefti_column_mean(const wefti_rows *rows, wefti_column column) {
@@ -231,35 +245,15 @@ double wefti_column_greatest(const wefti_rows *rows, wefti_column column) {
 
 /* ---- fewer rows ---- */
 
-/* Marks the rows begin..end-1 that have the least and the greatest of a column. */
-static void keep_extremes(const double *column, int64_t begin, int64_t end, bool *keep) {
-    int64_t least = -1, greatest = -1;
-    for (int64_t i = begin; i < end; i++) {
-        if (!is_usable(column[i])) continue;
-        if (least < 0 || column[i] < column[least]) least = i;
-        if (greatest < 0 || column[i] > column[greatest]) greatest = i;
-    }
-    if (least >= 0) keep[least] = keep[greatest] = true;
-}
-
-weft_status wefti_rows_pick(weft_ctx *ctx, const wefti_rows *rows, int64_t limit,
-                            int64_t **picked, int64_t *n_picked) {
-    static const wefti_column by[] = {
-        WEFTI_LOSS,      WEFTI_VALIDATION, WEFTI_STEP_S,       WEFTI_WIRE_OUT,
-        WEFTI_GRAD_NORM, WEFTI_CONSENSUS,  WEFTI_PARTICIPATION};
-    enum { N_BY = sizeof by / sizeof by[0] };
-    bool *keep;
-    int64_t n = rows->n, ranges = limit / (2 * N_BY) > 0 ? limit / (2 * N_BY) : 1;
-    *picked = NULL;
-    *n_picked = 0;
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *keep, "marks of rows", &keep));
-    for (int64_t r = 0; r < ranges && n > limit; r++)
-        for (int k = 0; k < N_BY; k++)
-            keep_extremes(rows->column[by[k]], n * r / ranges, n * (r + 1) / ranges,
-                          keep);
-    weft_status status = wefti_alloc_n(ctx, n, sizeof **picked, "rows to draw", picked);
-    for (int64_t i = 0; i < n && status == WEFT_OK; i++)
-        if (n <= limit || keep[i] || i == 0 || i == n - 1) (*picked)[(*n_picked)++] = i;
-    wefti_free(ctx, keep);
-    return status;
+wefti_part wefti_column_part(const wefti_rows *rows, wefti_column column, int64_t begin,
+                             int64_t end) {
+    totals t = add_up_part(rows, column, begin, end);
+    wefti_part part = {t.n ? t.sum / (double)t.n : (double)NAN, t.least, t.greatest};
+    bool adds_up = column == WEFTI_STEP || column == WEFTI_ELAPSED ||
+                   column == WEFTI_WIRE_TOTAL || column == WEFTI_SMOOTH ||
+                   column == WEFTI_SUSPECT;
+    while (adds_up && end > begin && !isfinite(rows->column[column][end - 1])) end--;
+    if (adds_up && end > begin)
+        part.value = part.low = part.high = rows->column[column][end - 1];
+    return part;
 }

@@ -3,6 +3,8 @@
 
 #include <weft/ctx.h>
 
+#include "record/metrics.h"
+
 /* What metrics.jsonl says of a run, as columns. */
 
 typedef enum wefti_column {
@@ -53,8 +55,11 @@ typedef struct wefti_run {
     double loss;            /* mean of the last `smoothing` finite losses; NAN: none */
 } wefti_run;
 
-/* Reads <path>. On failure nothing is owned. */
+/* Reads <path>, of a feed only what is new; a feed that began zeroed is freed by the caller
+ * (feed->rows). On failure *out owns nothing. */
 weft_status wefti_run_read(weft_ctx *ctx, const char *path, wefti_run *out) WEFT_CHECKED;
+weft_status wefti_run_follow(weft_ctx *ctx, const char *path, wefti_metrics_feed *feed,
+                             wefti_run *out) WEFT_CHECKED;
 void wefti_run_fini(weft_ctx *ctx, wefti_run *run);
 
 /* Share of the exchange that no step waited for; NAN if there was no exchange. */
@@ -76,9 +81,11 @@ double wefti_column_greatest(const wefti_rows *rows, wefti_column column);
  */
 const char *wefti_column_name(wefti_column column);
 
-/* The rows to draw: all of them, or about `limit` of them. The first and the last are
- * among them, and of each part of the run the rows with the least and the greatest loss,
- * time, bytes and norm, so that every spike stays. [out] *picked: indices, ascending,
- * owned by the caller (wefti_free). */
-weft_status wefti_rows_pick(weft_ctx *ctx, const wefti_rows *rows, int64_t limit,
-                            int64_t **picked, int64_t *n_picked) WEFT_CHECKED;
+/* What is drawn of rows begin..end-1 of a column: the mean of its finite numbers, of what adds
+ * up the last one, and the least and the greatest. NAN: there is none. */
+typedef struct wefti_part {
+    double value, low, high;
+} wefti_part;
+
+wefti_part wefti_column_part(const wefti_rows *rows, wefti_column column, int64_t begin,
+                             int64_t end);

@@ -203,12 +203,7 @@ weft_status wefti_metrics_close(weft_ctx *ctx, wefti_metrics *metrics) {
 
 /* ---- read ---- */
 
-typedef struct table {
-    double *rows; /* owned; [capacity, n_names] */
-    int64_t n, capacity;
-} table;
-
-static weft_status add_row(weft_ctx *ctx, table *t, const json_t *object,
+static weft_status add_row(weft_ctx *ctx, wefti_metrics_feed *t, const json_t *object,
                            const char *const *names, int n_names) {
     if (t->n == t->capacity) {
         int64_t more = t->capacity ? 2 * t->capacity : 64;
@@ -222,7 +217,7 @@ static weft_status add_row(weft_ctx *ctx, table *t, const json_t *object,
 }
 
 static weft_status read_rows(weft_ctx *ctx, lines *in, const char *const *names,
-                             int n_names, table *t) {
+                             int n_names, wefti_metrics_feed *t) {
     while (in->next < in->n_bytes) {
         line now;
         WEFT_TRY(next_line(ctx, in, &now));
@@ -230,29 +225,61 @@ static weft_status read_rows(weft_ctx *ctx, lines *in, const char *const *names,
         if (now.object) status = add_row(ctx, t, now.object, names, n_names);
         json_decref(now.object);
         WEFT_TRY(status);
+        if (!now.has_end) continue;
+        t->settled = t->n;
+        t->n_lines = in->number;
+        t->n_read += now.n_bytes + 1;
     }
     return WEFT_OK;
 }
 
+/* Bytes of the file's part that was read, by which it is known again. */
+static int64_t known_bytes(const wefti_metrics_feed *feed) {
+    int64_t most = (int64_t)sizeof feed->end;
+    return feed->n_read < most ? feed->n_read : most;
+}
+
+static weft_status read_from(weft_ctx *ctx, lines *in, wefti_metrics_feed *feed) {
+    int64_t n = known_bytes(feed);
+    WEFT_TRY(wefti_file_read_from(ctx, in->path, feed->n_read - n, max_file_bytes,
+                                  &in->data, &in->n_bytes));
+    in->next = n;
+    in->number = feed->n_lines;
+    if (in->n_bytes >= n && memcmp(in->data, feed->end, (size_t)n) == 0) return WEFT_OK;
+    WEFTI_FREE(ctx, in->data); /* another file */
+    feed->n_read = feed->n_lines = feed->settled = in->next = in->number = 0;
+    return wefti_file_read(ctx, in->path, max_file_bytes, &in->data, &in->n_bytes);
+}
+
+weft_status wefti_metrics_follow(weft_ctx *ctx, const char *path,
+                                 const char *const *names, int n_names,
+                                 wefti_metrics_feed *feed) {
+    lines in = {.path = path};
+    weft_status status = read_from(ctx, &in, feed);
+    int64_t from = feed->n_read - in.next; /* of the file, where the data begins */
+    feed->n = feed->settled;
+    if (status == WEFT_OK) status = read_rows(ctx, &in, names, n_names, feed);
+    if (status == WEFT_OK) {
+        int64_t n = known_bytes(feed);
+        memcpy(feed->end, in.data + (feed->n_read - from) - n, (size_t)n);
+        warn_of_damage(ctx, &in);
+        if (!feed->rows) status = wefti_alloc(ctx, 0, "a table of metrics", &feed->rows);
+    }
+    wefti_free(ctx, in.data);
+    if (status != WEFT_OK) { /* half of what is new: begun anew the next time */
+        wefti_free(ctx, feed->rows);
+        *feed = (wefti_metrics_feed){0};
+    }
+    return status;
+}
+
 weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *const *names,
                                int n_names, double **rows, int64_t *n_rows) {
-    lines in = {.path = path};
-    table t = {0};
-    *rows = NULL;
-    *n_rows = 0;
-    WEFT_TRY(wefti_file_read(ctx, path, max_file_bytes, &in.data, &in.n_bytes));
-    weft_status status = read_rows(ctx, &in, names, n_names, &t);
-    if (status == WEFT_OK) warn_of_damage(ctx, &in);
-    wefti_free(ctx, in.data);
-    if (status == WEFT_OK && !t.rows)
-        status = wefti_alloc(ctx, 0, "a table of metrics", &t.rows);
-    if (status != WEFT_OK) {
-        wefti_free(ctx, t.rows);
-        return status;
-    }
-    *rows = t.rows;
-    *n_rows = t.n;
-    return WEFT_OK;
+    wefti_metrics_feed feed = {0};
+    weft_status status = wefti_metrics_follow(ctx, path, names, n_names, &feed);
+    *rows = feed.rows;
+    *n_rows = feed.n;
+    return status;
 }
 
 /* The last bytes of a file. */

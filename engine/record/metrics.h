@@ -55,9 +55,24 @@ weft_status wefti_metrics_sync(weft_ctx *ctx, wefti_metrics *metrics) WEFT_CHECK
 /* Syncs and closes; NULL is accepted. */
 weft_status wefti_metrics_close(weft_ctx *ctx, wefti_metrics *metrics) WEFT_CHECKED;
 
-/* Reads every line. [out] *rows: [*n_rows, n_names], owned by the caller (wefti_free),
- * NAN where a line has no number of that name. A last line cut off by a crash is left
- * out, and so is, with a warning, any other line that is not a JSON object. */
+/* A file that grows, read as far as it went before. Zeroed: not read yet. */
+typedef struct wefti_metrics_feed {
+    double *rows;        /* [n, n_names] owned (wefti_free); NAN where nothing was said */
+    int64_t n, capacity; /* rows */
+    int64_t settled;     /* rows of lines that are whole */
+    int64_t n_read, n_lines; /* bytes and lines of those */
+    char end[256];           /* their last bytes: another file has others */
+} wefti_metrics_feed;
+
+/* Reads the lines that have come since; the whole file where it is another one now. A last line
+ * without its end may come again. A line that is not a JSON object is left out, with a warning
+ * unless it is that last one. n_names is the same at each call. On failure the feed stays
+ * as it was, or is read anew. */
+weft_status wefti_metrics_follow(weft_ctx *ctx, const char *path,
+                                 const char *const *names, int n_names,
+                                 wefti_metrics_feed *feed) WEFT_CHECKED;
+
+/* The whole file at once. [out] *rows: [*n_rows, n_names], owned by the caller (wefti_free). */
 weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *const *names,
                                int n_names, double **rows, int64_t *n_rows) WEFT_CHECKED;
 

@@ -18,16 +18,25 @@ WEFT_API weft_status weft_report_write(weft_ctx *ctx, const char *run_folder,
 WEFT_API weft_status weft_report_compare(weft_ctx *ctx, const char *const *run_folders,
                                          int n, const char *out_path) WEFT_CHECKED;
 
-/* Build, in memory, the page about n >= 1 runs, and the JSON object that the page draws
- * (docs/metrics.md). refresh_s > 0: the page requests "data.json" next to its own address
- * every refresh_s seconds; 0: never. [out] *text, *n_bytes without its final NUL; owned by
- * the caller (weft_free). WEFT_ERR_FILE: a folder or its metrics.jsonl does not exist.
- * WEFT_ERR_FORMAT: a file is damaged. Not collective. */
-WEFT_API weft_status weft_report_page(weft_ctx *ctx, const char *const *run_folders,
-                                      int n, double refresh_s, char **text,
+/* A report of runs that go on: each reading takes what is new in their files. */
+typedef struct weft_report weft_report;
+
+/* Remembers the names of n >= 1 run folders, which need not be there yet. refresh_s > 0: the page
+ * requests "data.json" next to its own address every refresh_s seconds; 0: never. [out] *out
+ * owned by the caller (weft_report_destroy). Not collective. */
+WEFT_API weft_status weft_report_create(weft_ctx *ctx, const char *const *run_folders,
+                                        int n, double refresh_s,
+                                        weft_report **out) WEFT_CHECKED;
+/* NULL is accepted. */
+WEFT_API void weft_report_destroy(weft_ctx *ctx, weft_report *report);
+
+/* Build, in memory, the page about the runs, and the JSON object that the page draws
+ * (docs/metrics.md). [out] *text, *n_bytes without its final NUL; owned by the caller
+ * (weft_free). WEFT_ERR_FILE: a folder or its metrics.jsonl does not exist. WEFT_ERR_FORMAT: a
+ * file is damaged. After a failure the next call reads anew. Not collective. */
+WEFT_API weft_status weft_report_page(weft_ctx *ctx, weft_report *report, char **text,
                                       int64_t *n_bytes) WEFT_CHECKED;
-WEFT_API weft_status weft_report_data(weft_ctx *ctx, const char *const *run_folders,
-                                      int n, double refresh_s, char **text,
+WEFT_API weft_status weft_report_data(weft_ctx *ctx, weft_report *report, char **text,
                                       int64_t *n_bytes) WEFT_CHECKED;
 
 /* Writes what all ranks did in one step of a run (timeline.json), next to what was

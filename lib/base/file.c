@@ -43,6 +43,11 @@ weft_status wefti_file_path(weft_ctx *ctx, const char *folder, const char *name,
 
 weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes,
                             char **data, int64_t *n_bytes) {
+    return wefti_file_read_from(ctx, path, 0, max_bytes, data, n_bytes);
+}
+
+weft_status wefti_file_read_from(weft_ctx *ctx, const char *path, int64_t from,
+                                 int64_t max_bytes, char **data, int64_t *n_bytes) {
     *data = NULL;
     *n_bytes = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block us */
@@ -53,20 +58,22 @@ weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes,
         status = wefti_fail_errno(ctx, "stat", path);
     else if (!S_ISREG(info.st_mode))
         status = weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", path);
-    else if (info.st_size > max_bytes)
+    else if (info.st_size - from > max_bytes)
         status = weft_ctx_fail(ctx, WEFT_ERR_FILE,
                                "%s has %lld bytes, expected at most %lld", path,
                                (long long)info.st_size, (long long)max_bytes);
-    if (status == WEFT_OK)
-        status = wefti_alloc(ctx, (size_t)info.st_size + 1, path, data);
-    if (status == WEFT_OK) status = read_all(ctx, fd, path, *data, info.st_size);
+    int64_t n = status == WEFT_OK && info.st_size > from ? info.st_size - from : 0;
+    if (status == WEFT_OK) status = wefti_alloc(ctx, (size_t)n + 1, path, data);
+    if (n > 0 && status == WEFT_OK && from > 0 && lseek(fd, from, SEEK_SET) < 0)
+        status = wefti_fail_errno(ctx, "read", path);
+    if (status == WEFT_OK) status = read_all(ctx, fd, path, *data, n);
     close(fd);
     if (status != WEFT_OK) {
         wefti_free(ctx, *data);
         *data = NULL;
         return status;
     }
-    *n_bytes = info.st_size;
+    *n_bytes = n;
     return WEFT_OK;
 }
 

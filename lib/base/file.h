@@ -17,6 +17,11 @@ weft_status wefti_file_path(weft_ctx *ctx, const char *folder, const char *name,
 weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes,
                             char **data, int64_t *n_bytes) WEFT_CHECKED;
 
+/* The same from byte `from` on; a shorter file has nothing there. */
+weft_status wefti_file_read_from(weft_ctx *ctx, const char *path, int64_t from,
+                                 int64_t max_bytes, char **data,
+                                 int64_t *n_bytes) WEFT_CHECKED;
+
 /* Writes a temporary file, syncs it and renames it to `path`. After a crash at any time
  * there is either the old file or the new one, never a part of it. */
 weft_status wefti_file_write(weft_ctx *ctx, const char *path, const void *data,

@@ -60,6 +60,8 @@ function views({zoomed, moved, lanesOf, settingsOf, difference}) {
 /* The words at the ticks of a chart's y axis. */
 const ticksOf = (p, id) => [...p.page.querySelectorAll(`[data-chart=${id}] text.end`)].map(e => e.textContent);
 
+const ticksOfX = (p, id) => [...p.page.querySelectorAll(`[data-chart=${id}] text.mid`)].map(e => e.textContent);
+
 async function oneRun() {
     const p = await open('one.html', 1200);
     same('one run: curves of the loss', p.count('[data-chart=loss] .curve'), 4);
@@ -74,6 +76,8 @@ async function oneRun() {
         ]);
     same('one run: cores busy, a curve for each node', p.count('[data-chart=cpu] .curve'), 2);
     same('one run: network, a curve for each node', p.count('[data-chart=network] .curve'), 2);
+    claim('one run: no tile of what is not known',
+        ![...p.page.querySelectorAll('.tile b')].some(e => e.textContent === '–'), p.page.querySelector('.tiles').textContent);
     claim('one run: its words',
         p.page.querySelector('header p').textContent.startsWith('300 steps in 66 s. The validation loss is 3.'),
         p.page.querySelector('header p').textContent);
@@ -130,6 +134,46 @@ async function tips() {
     send(svg, 'keydown', {key: 'Home'});
     send(svg, 'keydown', {key: 'ArrowRight'});
     claim('arrow keys read values', !tip.hidden && tip.textContent.startsWith('step 2'), tip.textContent);
+    p.close();
+}
+
+/* Dragging a box in a chart, and what the chart is saved as. */
+async function ranges() {
+    const p = await open('one.html', 1200), W = p.frame.contentWindow, svg = () => p.page.querySelector('[data-chart=loss] svg');
+    const hash = () => new URLSearchParams(W.location.hash.slice(1)).get('range');
+    const drag = async (dx, dy) => {
+        const at = svg().getBoundingClientRect();
+        for (const [type, k] of [['pointerdown', 0], ['pointermove', 1], ['pointerup', 1]])
+            svg().dispatchEvent(new W.PointerEvent(type,
+                {clientX: at.left + 300 + k * dx, clientY: at.top + 100 + k * dy, bubbles: true, button: 0}));
+        await wait(20);
+    };
+    await drag(3, 0);
+    same('a click chooses no range', hash(), null);
+    await drag(300, 10);
+    same('dragging along x', hash() && hash().split(':').length, 3);
+    const [from, to] = (hash() || '').split(':').slice(1).map(Number);
+    claim('it is the part under the pointer', from > 60 && to < 160 && to - from > 50, hash());
+    claim('x has the chosen range', ticksOfX(p, 'loss').every(t => Number(t) >= from && Number(t) <= to), ticksOfX(p, 'loss'));
+    const all = [...p.page.querySelectorAll('[data-section=loss] .save button')].find(b => b.textContent === 'all');
+    claim('a button shows all again', !all.hidden, '');
+    all.click();
+    same('all again', [hash(), all.hidden], [null, true]);
+    await drag(-200, 80);
+    same('a high box, of y too', hash() && hash().split(':').length, 5);
+    svg().dispatchEvent(new W.MouseEvent('dblclick', {bubbles: true}));
+    same('two clicks show all', hash(), null);
+    await p.go('#range=loss:100:120:3:3.5');
+    claim('the address holds a range', ticksOf(p, 'loss').slice(0, -1).every(t => Number(t) >= 3 && Number(t) <= 3.5), ticksOf(p, 'loss'));
+    await p.go('#range=loss:2:1,loss:a:b,x,loss:1:2:3&x=time');
+    same('a strange range does nothing', p.facts().errors, '0');
+    await p.go('');
+    const spec = {id: 'c', title: 'T', x: {title: 'step', kind: 'count'}, y: {title: 'B', kind: 'plain'},
+        curves: [{label: 'a "b"', x: [1, 2], y: [0.5, null], low: [0.25, 0], high: [1, 0]}, {label: 'off', off: true, x: [1], y: [1]}]};
+    same('CSV', W.csvOf(spec), '"curve","step","B","least","greatest"\r\n' +
+        '"a ""b""",1,0.5,0.25,1\r\n"a ""b""",2,,0,0\r\n');
+    const picture = await W.pictureOf({...spec, title: 'Loss'}, svg());
+    claim('PNG', picture && picture.type === 'image/png' && picture.size > 10000, picture && picture.size);
     p.close();
 }
 
@@ -264,6 +308,8 @@ async function strange() {
     }
     const begin = performance.now(), long = await open('long.html', 1200);
     same('100000 steps: curves of the loss', long.count('[data-chart=loss] .curve'), 4);
+    claim('100000 steps: a band from the least to the greatest',
+        long.count('[data-chart=loss] .faint .area') === 1 && long.count('[data-chart=time] .area') === 1, '');
     claim('100000 steps: few points',
         long.page.querySelector('[data-chart=loss] .join').getAttribute('d').length < 400000);
     lines.push(`(100000 steps took ${Math.round(performance.now() - begin)} ms of the page's clock)`);
@@ -275,5 +321,5 @@ claims(async () => {
     numbers(p.frame.contentWindow);
     views(p.frame.contentWindow);
     p.close();
-    for (const part of [oneRun, tips, timeline, threeRuns, phone, strange]) await part();
+    for (const part of [oneRun, tips, ranges, timeline, threeRuns, phone, strange]) await part();
 });

@@ -3,9 +3,9 @@
  * has; nothing here knows of runs or metrics.
  *
  *     chart {id, title, note, x: {title, kind, log}, y: {title, kind, log, zero, most},
- *            curves: [{name, label, x: [], y: [], colour, mark, shape, data}],
+ *            curves: [{name, label, x: [], y: [], low: [], high: [], colour, mark, shape, data}],
  *            bands:  [{label, low, high, colour}],
- *            events: [{x, label}]}
+ *            events: [{x, label}], range: [x from, x to, y from, y to], choose: range => {}}
  *
  * A pair of numbers that can not be drawn is a gap in its curve. */
 
@@ -75,16 +75,20 @@ function keyPicture(curve) {
 
 /* ---- the frame ---- */
 
-/* The points of a curve that can be drawn on these axes. */
+const onAxis = (axis, v) => drawable(v) && !(axis.log && !(v > 0));
+
+/* The points of a curve that can be drawn on these axes, and all heights that it reaches. */
 function pointsOf(curve, spec) {
-    const px = [], py = [];
+    const px = [], py = [], reach = [];
     for (let i = 0; i < curve.x.length; i++) {
         const x = curve.x[i], y = curve.y[i];
-        if (!drawable(x) || !drawable(y) || (spec.x.log && !(x > 0)) || (spec.y.log && !(y > 0))) continue;
+        if (!onAxis(spec.x, x) || !onAxis(spec.y, y)) continue;
         px.push(x);
         py.push(y);
+        if (spec.range && (x < spec.range[0] || x > spec.range[1])) continue;
+        reach.push(y, ...[curve.low, curve.high].map(list => list && list[i]).filter(v => onAxis(spec.y, v)));
     }
-    return {x: px, y: py};
+    return {x: px, y: py, reach};
 }
 
 function rangeOf(lists, extra) {
@@ -101,8 +105,12 @@ function rangeOf(lists, extra) {
 function frameOf(spec, points) {
     const bands = (spec.bands || []).flatMap(b => [b.low, b.high]).filter(drawable);
     const x = rangeOf(points.map(p => p.x), []);
-    const y = rangeOf(points.map(p => p.y), x && !spec.y.log ? bands : []);
+    const y = rangeOf(points.map(p => p.reach), x && !spec.y.log ? bands : []) || (spec.range ? [0, 1] : null);
     if (!x || !y) return null;
+    if (spec.range) {
+        [x[0], x[1]] = spec.range;
+        if (spec.range.length > 2 && !(spec.y.log && !(spec.range[2] > 0))) return {x, y: spec.range.slice(2)};
+    }
     if (spec.y.most < y[1] && spec.y.most > y[0]) y[1] = spec.y.most;
     if (x[0] === x[1]) {
         x[0] = spec.x.log ? x[0] / 2 : x[0] - 1;
@@ -137,6 +145,19 @@ function drawAxes(svg, spec, x, y, box) {
         make('text', {class: 'end', x: box.right, y: box.bottom + 37}, title(spec.x, xt.unit)));
 }
 
+/* Between the least and the greatest of what each point stands for. */
+function areaOf(curve, spec, x, y) {
+    const edge = (list, i) => onAxis(spec.y, list[i]) ? list[i] : curve.y[i], out = [];
+    if (!curve.low || !curve.high) return out;
+    const drawn = curve.x.map((v, i) => i).filter(i => onAxis(spec.x, curve.x[i]) && onAxis(spec.y, curve.y[i]));
+    const side = (list, order) =>
+        order.map(i => `${x.place(curve.x[i]).toFixed(1)} ${y.place(edge(list, i)).toFixed(1)}`).join('L');
+    if (drawn.length > 1)
+        out.push(make('path',
+            {class: 'area', d: `M${side(curve.high, drawn)}L${side(curve.low, drawn.slice().reverse())}Z`}));
+    return out;
+}
+
 /* The path of a curve: a gap where a pair can not be drawn, a dot where one stands alone. */
 function drawCurve(curve, spec, x, y) {
     const g = make('g', {
@@ -147,6 +168,7 @@ function drawCurve(curve, spec, x, y) {
     });
     const alone = [];
     let d = '', length = 0, before = null;
+    g.append(...areaOf(curve, spec, x, y));
     for (let i = 0; i <= curve.x.length; i++) {
         const a = curve.x[i], b = curve.y[i];
         const ok = i < curve.x.length && drawable(a) && drawable(b) && !(spec.x.log && !(a > 0)) &&
@@ -230,6 +252,7 @@ function drawChart(place, spec) {
     for (const curve of curves) plot.append(drawCurve(curve, spec, x, y0));
     svg.append(plot);
     watchPointer(svg, spec, curves, points, x, y0, box);
+    if (spec.choose) dragRange(svg, spec, x, y0, box);
     place.replaceChildren(svg);
 }
 
@@ -287,6 +310,89 @@ function watchPointer(svg, spec, curves, points, x, y, box) {
         const bounds = svg.getBoundingClientRect();
         show(all[at], bounds.left + x.place(all[at]) * bounds.width / (box.right + EDGE), bounds.top + box.top);
     });
+}
+
+/* Dragging chooses a range: along x, and of y too where the box is high. Two clicks show all. */
+function dragRange(svg, spec, x, y, box) {
+    const frame = make('rect', {class: 'choosing'});
+    let from = null;
+    const at = e => {
+        const bounds = svg.getBoundingClientRect(), k = (box.right + EDGE) / bounds.width;
+        const inside = (v, low, high) => Math.max(low, Math.min(high, v));
+        return [inside((e.clientX - bounds.left) * k, box.left, box.right),
+            inside((e.clientY - bounds.top) * k, box.top, box.bottom)];
+    };
+    const chosen = to => {
+        const [l, r] = [from[0], to[0]].sort((a, b) => a - b), [t, b] = [from[1], to[1]].sort((a, c) => a - c);
+        return {l, r, ...(b - t > 24 ? {t, b, high: true} : {t: box.top, b: box.bottom})};
+    };
+    svg.append(frame);
+    svg.classList.add('zooms');
+    svg.addEventListener('pointerdown', e => {
+        if (e.button === 0) from = at(e);
+    });
+    svg.addEventListener('pointermove', e => {
+        if (!from) return;
+        const c = chosen(at(e));
+        for (const [name, v] of [['x', c.l], ['y', c.t], ['width', c.r - c.l], ['height', c.b - c.t]])
+            frame.setAttribute(name, v);
+    });
+    svg.addEventListener('pointerup', e => {
+        const c = from && chosen(at(e));
+        from = null;
+        frame.removeAttribute('width');
+        if (!c || c.r - c.l < 8) return;
+        spec.choose([x.value(c.l), x.value(c.r), ...(c.high ? [y.value(c.b), y.value(c.t)] : [])]);
+    });
+    svg.addEventListener('pointercancel', () => { from = null; });
+    svg.addEventListener('dblclick', () => spec.choose(null));
+}
+
+/* ---- files ---- */
+
+/* What a chart shows, a line for each point. */
+function csvOf(spec) {
+    const cell = v => typeof v === 'string' ? `"${v.replace(/"/g, '""')}"` : drawable(v) ? String(v) : '';
+    const rows = [['curve', spec.x.title, spec.y.title || spec.title, 'least', 'greatest']];
+    for (const c of spec.curves.filter(curve => !curve.off))
+        c.x.forEach((x, i) => rows.push([c.label || c.name || spec.title, x, c.y[i], c.low ? c.low[i] : NaN,
+            c.high ? c.high[i] : NaN]));
+    return rows.map(row => row.map(cell).join(',')).join('\r\n') + '\r\n';
+}
+
+/* A chart as a picture, twice as fine as the screen, with its title and its curves' names. */
+async function pictureOf(spec, svg) {
+    const HEAD = 44, [, , width, height] = svg.getAttribute('viewBox').split(' ').map(Number), copy = svg.cloneNode(true);
+    const dark = getComputedStyle(document.body).colorScheme.includes('dark') && root.dataset.theme !== 'light' &&
+        (root.dataset.theme === 'dark' || matchMedia('(prefers-color-scheme: dark)').matches);
+    copy.setAttribute('viewBox', `0 ${-HEAD} ${width} ${height + HEAD}`);
+    copy.setAttribute('width', 2 * width);
+    copy.setAttribute('height', 2 * (height + HEAD));
+    copy.dataset.theme = dark ? 'dark' : 'light';
+    copy.style.font = getComputedStyle(document.body).font;
+    const names = [...new Map(spec.curves.filter(c => !c.off && c.label).map(c => [c.label, c.colour]))];
+    copy.prepend(make('style', {}, document.querySelector('style').textContent),
+        make('rect', {x: 0, y: -HEAD, width, height: height + HEAD, style: 'fill:var(--card)'}),
+        make('text', {class: 'name', x: 4, y: 16 - HEAD}, spec.title));
+    let x = 4;
+    for (const [label, colour] of names) {
+        copy.append(make('rect', {x, y: 25 - HEAD, width: 10, height: 10, colour, style: 'fill:var(--c)'}),
+            make('text', {x: x + 14, y: 34 - HEAD}, label));
+        x += 30 + label.length * 6.6;
+    }
+    const image = new Image(), canvas = document.createElement('canvas');
+    image.src = 'data:image/svg+xml,' + encodeURIComponent(new XMLSerializer().serializeToString(copy));
+    await image.decode();
+    canvas.width = 2 * width;
+    canvas.height = 2 * (height + HEAD);
+    canvas.getContext('2d').drawImage(image, 0, 0);
+    return new Promise(done => { canvas.toBlob(done, 'image/png'); });
+}
+
+function save(blob, name) {
+    const link = make('a', {href: URL.createObjectURL(blob), download: name});
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
 /* ---- bars ---- */

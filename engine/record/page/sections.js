@@ -74,7 +74,7 @@ function tilesOf(run) {
         tile('Time of a step', short(s.step_s, 'time'), `${short(s.mfu, 'share')} of peak`),
         drawable(s.grad_norm) ? tile('Gradient norm', short(s.grad_norm), 'last step, before clipping') : null,
         tile('Wire per step', short(s.wire_bytes_out, 'bytes'), `${short(s.wire_total, 'bytes')} in all`),
-        s.participation < 1 ? tile('Participation', short(s.participation, 'share'), 'ranks whose rows counted')
+        drawable(s.participation) && s.participation < 1 ? tile('Participation', short(s.participation, 'share'), 'ranks whose rows counted')
                             : null,
         drawable(s.suspect_node) ? tile('Suspect', `node ${s.suspect_node}`, 'sent too much again and again') : null,
         drawable(s.hidden_share)
@@ -136,19 +136,36 @@ function chartCard(id, title, build, options = {}) {
     const logs = options.log
         ? pressable('log', () => isLog(id, build()), on => change({log: new Map(state.log).set(id, on)}))
         : null;
-    const c = card(id, title, '', [options.tools, logs], options.wide);
+    let spec = null;
+    const choose = range => {
+        const next = new Map(state.range);
+        if (range) next.set(id, range);
+        else next.delete(id);
+        change({range: next});
+    };
+    const whole = make('button', {type: 'button', onclick: () => choose(null)}, 'all');
+    const file = (text, label, made) => make('button', {type: 'button', 'aria-label': label, title: label,
+        onclick: async () => save(await made(), `${id}.${text.toLowerCase()}`)}, text);
+    const saves = make('div', {class: 'choice save'}, whole,
+        file('CSV', `${title}: numbers as CSV`, () => new Blob([csvOf(spec)], {type: 'text/csv'})),
+        file('PNG', `${title}: picture`, () => pictureOf(spec, place.querySelector('svg'))));
+    const c = card(id, title, '', [options.tools, logs, saves], options.wide);
     const legend = make('div', {class: 'legend'}), place = make('div', {class: 'plot', 'data-chart': id});
     c.e.append(legend, place);
     painters.push(() => {
-        const spec = build();
+        spec = build();
         spec.id = id;
         spec.title = title;
+        spec.range = state.range.get(id);
+        spec.choose = choose;
+        whole.hidden = !spec.range;
         spec.y.log = options.log && isLog(id, spec);
         if (spec.y.log) spec.y.zero = false;
         for (const curve of spec.curves) curve.off = state.hide.has(`${id}.${curve.name}`);
         drawLegend(legend, spec);
         c.note(spec.note || '');
         drawChart(place, spec);
+        for (const b of saves.querySelectorAll('[aria-label]')) b.disabled = !place.querySelector('svg');
     });
     return c.e;
 }
@@ -192,6 +209,8 @@ function curveOf(data, {run, i}, table, x, y, rest) {
         label,
         x: column(run[table], x),
         y: column(run[table], y),
+        low: (run[table].low || {})[y],
+        high: (run[table].high || {})[y],
         shape: i,
         data: {'data-run': i},
         ...rest,
@@ -213,7 +232,7 @@ function cutOf(runs) {
         const s = run.steps, e = run.evaluations, smooth = column(s, 'smooth_loss'), n = smooth.length;
         const from = run.summary.steps < 100 ? 0 : Math.floor(n / 12), first = column(s, 'step')[from];
         const late = column(e, 'validation_loss').filter((v, i) => !(column(e, 'step')[i] < first));
-        for (const v of [...column(s, 'loss'), ...column(e, 'validation_loss')])
+        for (const v of [...column(s, 'loss'), ...((s.high || {}).loss || []), ...column(e, 'validation_loss')])
             if (drawable(v)) top = Math.max(top, v);
         for (const v of smooth)
             if (drawable(v)) least = Math.min(least, v);
@@ -285,7 +304,8 @@ function lossChart(data) {
     const isLogX = () =>
         state.log.has('loss') ? state.log.get('loss') : several(data) && farApart(totals(), 10);
     const log = pressable('log', isLogX, on => change({log: new Map(state.log).set('loss', on)}));
-    const tools = [choice('Over', options, () => state.x, x => change({x})), log, whole];
+    const unzoomed = () => new Map([...state.range].filter(([id]) => id !== 'loss'));
+    const tools = [choice('Over', options, () => state.x, x => change({x, range: unzoomed()})), log, whole];
     return chartCard('loss', 'Loss', () => {
         const axis = axes[options.some(([v]) => v === state.x) ? state.x : 'step'], cut = cutOf(shown(data));
         log.hidden = axis !== axes.bytes;
@@ -303,8 +323,8 @@ function lossChart(data) {
 
 /* A curve without its gaps: for what is not measured in every step. */
 function joined(curve) {
-    const keep = curve.y.map(drawable);
-    return {...curve, x: curve.x.filter((v, i) => keep[i]), y: curve.y.filter((v, i) => keep[i])};
+    const keep = curve.y.map(drawable), kept = list => list && list.filter((v, i) => keep[i]);
+    return {...curve, x: kept(curve.x), y: kept(curve.y), low: kept(curve.low), high: kept(curve.high)};
 }
 
 /* One or more columns over the steps. `columns`: [name in the legend, column, colour, mark,
@@ -326,7 +346,7 @@ function columnChart(data, id, title, y, columns, options = {}) {
                                     .filter(c => c.y.some(drawable))
                                     .map(joined))
                 .concat(options.more ? options.more() : []);
-        const all = curves.flatMap(c => c.y).filter(drawable),
+        const all = curves.flatMap(c => [...c.y, ...c.high || []]).filter(drawable),
               most = options.most ? options.most(curves) : Infinity;
         const isCut = !state.whole && all.some(v => v > most), bands = options.bands ? options.bands() : [];
         return {

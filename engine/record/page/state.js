@@ -2,6 +2,7 @@
 /* What the reader chose, kept in the address behind '#':
  *
  *     #x=time&off=1,2&hide=loss.training&theme=dark&log=wire&whole=1&equal=1&zoom=0.01-0.05
+ *     &range=loss:100:200:3:3.5,time:100:200
  *
  *     change({x: 'time'})  ->  state  ->  the address, and all painters are called
  */
@@ -11,6 +12,7 @@ const state = {
     off: new Set(),
     hide: new Set(),
     log: new Map(),
+    range: new Map(),
     theme: 'auto',
     whole: false,
     equal: false,
@@ -27,6 +29,8 @@ function readHash() {
     state.off = new Set(list('off').map(Number));
     state.hide = new Set(list('hide'));
     state.log = new Map(list('log').map(id => [id.replace(/^-/, ''), !id.startsWith('-')]));
+    state.range = new Map(list('range').map(text => text.split(':')).map(([id, ...v]) => [id, v.map(Number)])
+        .filter(([, v]) => [2, 4].includes(v.length) && v.every(drawable) && v[0] < v[1] && !(v[2] >= v[3])));
     state.theme = ['light', 'dark'].includes(given.get('theme')) ? given.get('theme') : 'auto';
     state.whole = given.get('whole') === '1';
     state.equal = given.get('equal') === '1';
@@ -42,6 +46,7 @@ function writeHash() {
     put('off', [...s.off].join(','));
     put('hide', [...s.hide].join(','));
     put('log', [...s.log].map(([id, on]) => (on ? '' : '-') + id).join(','));
+    put('range', [...s.range].map(([id, v]) => [id, ...v.map(x => x.toPrecision(6))].join(':')).join(','));
     put('theme', s.theme === 'auto' ? '' : s.theme);
     put('whole', s.whole ? '1' : '');
     put('equal', s.equal ? '1' : '');

@@ -54,57 +54,40 @@ static void the_moving_mean_has_no_lag(void **state) {
     wefti_run_fini(ctx, &run);
 }
 
-/* Rows 0..n-1 with loss i, but for one far above and one far below. */
-static void make_rows(int n, int above, int below, wefti_run *run) {
-    char *text;
-    size_t at = 0;
-    assert_ok(ctx, wefti_alloc(ctx, (size_t)n * 40 + 1, "text", &text));
-    for (int i = 0; i < n; i++)
-        at += (size_t)snprintf(text + at, 40, "{\"step\":%d,\"loss\":%d}\n", i,
-                               i == above   ? 99999
-                               : i == below ? -99999
-                                            : i);
-    put_text(path, text);
-    wefti_free(ctx, text);
-    assert_ok(ctx, wefti_run_read(ctx, path, run));
-}
-
-static bool is_among(const int64_t *picked, int64_t n, int64_t row) {
-    for (int64_t i = 0; i < n; i++)
-        if (picked[i] == row) return true;
-    return false;
-}
-
-static void few_rows_keep_ends_and_spikes(void **state) {
+/* What is drawn of a part of the rows: the mean, and how far they reach. */
+static void parts_have_means_and_extremes(void **state) {
     wefti_run run;
-    int64_t *picked, n;
-    make_rows(5000, 1234, 4321, &run);
-    assert_ok(ctx, wefti_rows_pick(ctx, &run.steps, 600, &picked, &n));
-    assert_in_range(n, 50, 602);
-    assert_true(is_among(picked, n, 0) && is_among(picked, n, 4999));
-    assert_true(is_among(picked, n, 1234) && is_among(picked, n, 4321));
-    for (int64_t i = 1; i < n; i++) assert_true(picked[i] > picked[i - 1]);
-    wefti_free(ctx, picked);
-    assert_ok(ctx, wefti_rows_pick(ctx, &run.steps, 5000, &picked, &n)); /* all fit */
-    assert_int_equal(n, 5000);
-    wefti_free(ctx, picked);
-    assert_ok(ctx, wefti_rows_pick(ctx, &run.evaluations, 600, &picked, &n));
-    assert_int_equal(n, 0);
-    wefti_free(ctx, picked);
+    put_text(path,
+             "{\"step\":1,\"tokens\":1,\"loss\":4,\"elapsed_s\":1,\"suspect_node\":3}\n"
+             "{\"step\":2,\"tokens\":1,\"loss\":null,\"elapsed_s\":2}\n"
+             "{\"step\":3,\"tokens\":1,\"loss\":9,\"elapsed_s\":4}\n"
+             "{\"step\":4,\"tokens\":1,\"loss\":2,\"elapsed_s\":null}\n");
+    assert_ok(ctx, wefti_run_read(ctx, path, &run));
+    wefti_part p = wefti_column_part(&run.steps, WEFTI_LOSS, 0, 4);
+    assert_true(p.value == 5 && p.low == 2 && p.high == 9);
+    p = wefti_column_part(&run.steps, WEFTI_LOSS, 1, 2);
+    assert_true(isnan(p.value) && isnan(p.low) && isnan(p.high));
+    p = wefti_column_part(&run.steps, WEFTI_STEP, 0, 3);
+    assert_true(p.value == 3 && p.low == 3 && p.high == 3);
+    p = wefti_column_part(&run.steps, WEFTI_ELAPSED, 0, 4);
+    assert_true(p.value == 4);
+    p = wefti_column_part(&run.steps, WEFTI_SUSPECT, 0, 4);
+    assert_true(p.value == 3);
     wefti_run_fini(ctx, &run);
 }
 
 static void shares_and_speeds_are_means_over_time(void **state) {
     wefti_run run;
-    put_text(path, "{\"step\":1,\"loss\":1,\"tokens_per_s\":300,\"step_s\":1,"
-                   "\"exchange_s\":1,\"wait_s\":0}\n"
-                   "{\"step\":2,\"loss\":1,\"tokens_per_s\":100,\"step_s\":3,"
-                   "\"exchange_s\":3,\"wait_s\":1}\n");
+    put_text(path,
+             "{\"step\":1,\"tokens\":1,\"loss\":1,\"tokens_per_s\":300,\"step_s\":1,"
+             "\"exchange_s\":1,\"wait_s\":0}\n"
+             "{\"step\":2,\"tokens\":1,\"loss\":1,\"tokens_per_s\":100,\"step_s\":3,"
+             "\"exchange_s\":3,\"wait_s\":1}\n");
     assert_ok(ctx, wefti_run_read(ctx, path, &run));
     assert_true(wefti_column_mean_over_time(&run.steps, WEFTI_TOKENS_PER_S) == 150);
     assert_true(wefti_run_hidden_share(&run) == 0.75);
     wefti_run_fini(ctx, &run);
-    put_text(path, "{\"step\":1,\"loss\":1,\"tokens_per_s\":300}\n");
+    put_text(path, "{\"step\":1,\"tokens\":1,\"loss\":1,\"tokens_per_s\":300}\n");
     assert_ok(ctx, wefti_run_read(ctx, path, &run));
     assert_true(wefti_column_mean_over_time(&run.steps, WEFTI_TOKENS_PER_S) == 300);
     assert_true(isnan(wefti_run_hidden_share(&run)));
@@ -115,7 +98,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         claim(steps_and_evaluations_are_told_apart),
         claim(the_moving_mean_has_no_lag),
-        claim(few_rows_keep_ends_and_spikes),
+        claim(parts_have_means_and_extremes),
         claim(shares_and_speeds_are_means_over_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -263,6 +264,56 @@ static void a_file_without_lines_has_no_rows(void **state) {
                  WEFT_ERR_FILE, "room/absent");
 }
 
+static void append(const char *text) {
+    FILE *f = fopen(path, "a");
+    assert_non_null(f);
+    assert_int_equal(fputs(text, f) >= 0 && fclose(f) == 0, true);
+}
+
+/* What has been read is not read again: a change of an old line is not seen. */
+static void only_what_is_new_is_read(void **state) {
+    static const char *const names[] = {"step"};
+    wefti_metrics_feed feed = {0};
+    char text[8192] = "";
+    for (int i = 1; i <= 100; i++)
+        snprintf(text + strlen(text), 40, "{\"step\":%d,\"loss\":1.25}\n", i);
+    put_text(path, text);
+    assert_ok(ctx, wefti_metrics_follow(ctx, path, names, 1, &feed));
+    assert_int_equal(feed.n, 100);
+    text[8] = '9'; /* {"step":9 .. as a line that was there before */
+    put_text(path, text);
+    append("{\"step\":101}\n{\"step\":102}");
+    assert_ok(ctx, wefti_metrics_follow(ctx, path, names, 1, &feed));
+    assert_int_equal(feed.n, 102);
+    assert_true(feed.rows[0] == 1 && feed.rows[100] == 101 && feed.rows[101] == 102);
+    append("3}\n{\"step\":"); /* the line goes on: it is no {"step":102} */
+    assert_ok(ctx, wefti_metrics_follow(ctx, path, names, 1, &feed));
+    assert_int_equal(feed.n, 101);
+    wefti_free(ctx, feed.rows);
+}
+
+static void another_file_is_read_anew(void **state) {
+    static const char *const names[] = {"step"};
+    static const char *const texts[] = {"{\"step\":1}\n{\"step\":2}\n", "{\"step\":7}\n",
+                                        "", "{\"step\":3}\n{\"step\":4}\nx\n",
+                                        "{\"step\":5}\n{\"step\":6}\nx\n{\"step\":8}\n"};
+    static const int n[] = {2, 1, 0, 2, 3}, first[] = {1, 7, 0, 3, 5};
+    wefti_metrics_feed feed = {0};
+    for (int i = 0; i < 5; i++) {
+        put_text(path, texts[i]);
+        assert_ok(ctx, wefti_metrics_follow(ctx, path, names, 1, &feed));
+        assert_int_equal(feed.n, n[i]);
+        assert_true(n[i] == 0 || feed.rows[0] == first[i]);
+    }
+    unlink(path);
+    assert_fails(ctx, wefti_metrics_follow(ctx, path, names, 1, &feed), WEFT_ERR_FILE,
+                 path);
+    put_text(path, texts[0]);
+    assert_ok(ctx, wefti_metrics_follow(ctx, path, names, 1, &feed));
+    assert_int_equal(feed.n, 2);
+    wefti_free(ctx, feed.rows);
+}
+
 static void places_that_can_not_be_written_are_an_error(void **state) {
     wefti_metrics *m;
     assert_fails(ctx, wefti_metrics_open(ctx, "room/absent/m", 0, &m), WEFT_ERR_FILE,
@@ -345,6 +396,8 @@ int main(void) {
         claim(no_damage_stops_a_resumed_run),
         claim(numbers_are_read_by_name),
         claim(a_file_without_lines_has_no_rows),
+        claim(only_what_is_new_is_read),
+        claim(another_file_is_read_anew),
         claim(places_that_can_not_be_written_are_an_error),
         claim(a_full_disk_leaves_whole_lines),
         claim(every_allocation_failure_is_clean),

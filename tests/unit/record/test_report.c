@@ -105,6 +105,7 @@ static void check_tables(const json_t *run) {
         size_t n = SIZE_MAX;
         assert_true(json_is_object(table));
         json_object_foreach(table, name, column) {
+            if (json_is_object(column)) continue; /* low and high */
             if (n == SIZE_MAX) n = json_array_size(column);
             if (json_array_size(column) != n)
                 fail_msg("%s.%s has %zu numbers", tables[t], name,
@@ -309,14 +310,21 @@ static void a_long_run_is_thinned_but_keeps_its_spikes(void **state) {
     json_t *data = data_of("room/report.html");
     const json_t *run = run_of(data, 0), *loss = column_at(run, "steps", "loss"), *value;
     const json_t *step = column_at(run, "steps", "step");
+    const json_t *steps = json_object_get(run, "steps");
+    const json_t *low = json_object_get(json_object_get(steps, "low"), "loss");
+    const json_t *high = json_object_get(json_object_get(steps, "high"), "loss");
     double greatest = 0;
-    size_t i;
-    json_array_foreach(loss, i, value)
+    size_t i, n = json_array_size(loss);
+    json_array_foreach(high, i, value) {
         greatest = fmax(greatest, json_number_value(value));
+        assert_true(json_number_value(json_array_get(low, i)) == 3.5);
+    }
     check_tables(run);
-    assert_true(greatest == 99.5);
-    assert_in_range(json_array_size(loss), 1000, 10000);
-    assert_true(json_number_value(json_array_get(step, 0)) == 1);
+    assert_true(greatest == 99.5); /* while the row is a mean */
+    assert_true(fabs(json_number_value(json_array_get(loss, 0)) - 4) < 0.02);
+    assert_in_range(n, 1000, 10000);
+    assert_true(json_array_size(high) == n && json_array_size(low) == n);
+    assert_null(json_object_get(json_object_get(steps, "low"), "elapsed_s"));
     assert_true(json_number_value(json_array_get(step, json_array_size(step) - 1)) == N);
     assert_true(number_at(run, "summary", "steps") == N); /* of all rows */
     assert_true(number_at(run, "summary", "tokens") == 7.0 * N);
