@@ -112,7 +112,8 @@ weft_status security_of_args(weft_ctx *ctx, const args *a, weft_config **config,
                                 .cert_key = text_or_null(c->mesh.cert_key),
                                 .ca = text_or_null(c->mesh.ca),
                                 .plain = !c->mesh.encrypt,
-                                .run = text_or_null(c->mesh.run)};
+                                .run = text_or_null(c->mesh.run),
+                                .streams = (int)c->mesh.streams};
     if (!out->key) out->key = getenv("WEFT_KEY_FILE");
     return WEFT_OK;
 }

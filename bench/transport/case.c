@@ -3,7 +3,7 @@
  * send each other messages of a step's size, or nothing, and the processor time that they
  * take is counted. Everything but the thread that moves the messages only waits.
  *
- *     weft_transport_case bulk|idle [--away] [--key FILE] [--gb N]
+ *     weft_transport_case bulk|idle [--away] [--key FILE] [--gb N] [--streams K]
  *
  * With --rank R --host ADDRESS it is one of two processes, on machines of their own
  * (bench/transport/slow makes two, with a wire of a given rate between them).
@@ -77,7 +77,8 @@ static weft_status take_part(weft_ctx *ctx, int rank, const options *o) {
                              .host = o->host,
                              .port = PORT,
                              .patience_s = 20,
-                             .plain = o->security.plain};
+                             .plain = o->security.plain,
+                             .streams = o->security.streams};
     weft_transport *transport;
     weft_mesh *mesh;
     wefti_comm *comm;
@@ -116,6 +117,8 @@ static bool parse(int argc, char **argv, options *o) {
             o->away = true;
         else if (strcmp(argv[i], "--key") == 0 && next)
             o->security.key = argv[++i];
+        else if (strcmp(argv[i], "--streams") == 0 && next)
+            o->security.streams = (int)strtol(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--gb") == 0 && next)
             o->gb = strtod(argv[++i], NULL);
         else if (strcmp(argv[i], "--rank") == 0 && next)

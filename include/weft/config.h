@@ -153,6 +153,7 @@ typedef struct weft_config {
         const char *cert, *cert_key, *ca; /* files, or "" */
         int64_t memory_limit;             /* bytes; 0 = the machine's free memory */
         const char *robust;               /* choice */
+        int64_t streams;                  /* sockets of a pair; 0: by the wire */
     } mesh;
     struct {
         double silence;        /* seconds */

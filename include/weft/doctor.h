@@ -76,6 +76,10 @@ typedef struct weft_rank_facts {
     int64_t folder_error;  /* errno of writing there; 0 = allowed */
     int64_t disk_free_bytes, disk_needed_bytes;
     uint64_t machine; /* weft_mesh_machine: equal numbers are one machine; 0: not known */
+    int64_t send_buffer,
+        receive_buffer;  /* most bytes that a TCP connection gets by itself:
+                                            net.ipv4.tcp_wmem, tcp_rmem */
+    char congestion[16]; /* net.ipv4.tcp_congestion_control */
 } weft_rank_facts;
 
 /* How another machine can be reached from here. */

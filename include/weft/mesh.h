@@ -26,6 +26,7 @@ typedef struct weft_mesh_security {
     bool plain; /* bytes may cross a network unencrypted: everybody there is trusted */
     const char *run; /* name of the run, the same for all, or NULL. A process with the key
                         but another run name is rejected like one without the key */
+    int streams;     /* TCP sockets between two processes; 0: as many as the wire needs */
 } weft_mesh_security;
 
 /* Joins the processes that a launcher (mpirun, mpiexec, srun) has started together with this

@@ -446,6 +446,8 @@ const weft_config_key wefti_config_keys[] = {
      "how a node with wrong numbers is kept from ruining the mean"},
     {AT(mesh.join_steps), INT, "steps", "-1", WITHIN(-1, 4096),
      "a joiner gets its state over this many; 0 = others wait; -1 = by the link"},
+    {AT(mesh.streams), INT, "sockets", "0", WITHIN(0, 16),
+     "TCP sockets between two processes; 0 = as many as a long wire needs, else one"},
     {AT(mesh.key), TEXT, "", "", ANY,
      "file with the run's key (weft key new); empty = WEFT_KEY_FILE, or no key"},
     {AT(mesh.run), TEXT, "", "", ANY,
@@ -609,13 +611,21 @@ const weft_config_key *wefti_config_key_find(const char *name) {
 }
 
 bool wefti_config_key_is_own(const char *name) {
-    static const char *const own[] = {"run.folder",        "run.prometheus",
-                                      "data.path",         "data.validation_path",
-                                      "data.tokenizer",    "model.init",
-                                      "adapter.init",      "mesh.threads",
-                                      "mesh.key",          "mesh.cert",
-                                      "mesh.cert_key",     "mesh.ca",
-                                      "mesh.memory_limit", NULL};
+    static const char *const own[] = {"run.folder",
+                                      "run.prometheus",
+                                      "data.path",
+                                      "data.validation_path",
+                                      "data.tokenizer",
+                                      "model.init",
+                                      "adapter.init",
+                                      "mesh.threads",
+                                      "mesh.key",
+                                      "mesh.cert",
+                                      "mesh.cert_key",
+                                      "mesh.ca",
+                                      "mesh.memory_limit",
+                                      "mesh.streams",
+                                      NULL};
     return wefti_named(own, name);
 }
 

@@ -92,6 +92,9 @@ const wefti_fact_field wefti_rank_fields[] = {
     WHOLE(disk_free_bytes),
     WHOLE(disk_needed_bytes),
     BITS(machine),
+    WHOLE(send_buffer),
+    WHOLE(receive_buffer),
+    TEXT(congestion),
     {NULL, WEFTI_FIELD_TEXT, 0, 0},
 };
 

@@ -11,6 +11,7 @@
  *
  * A message library that picks the wrong interface does not fail but hangs, so these
  * findings name the setting that selects the interface. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -197,6 +198,30 @@ static void judge_answer(wefti_judge *j, const weft_peer_facts *p) {
                "the name %s has no address: %s", p->name, p->error);
 }
 
+/* What a TCP connection has under way fits into the sender's buffer, of which the kernel uses
+ * three tenths for itself, and into half of the receiver's. */
+static void judge_window(wefti_judge *j, const weft_peer_facts *p) {
+    const weft_rank_facts *f = &j->ranks[0];
+    const double line_Bps = 1.25e8;
+    double window = fmin(0.7 * (double)f->send_buffer, 0.5 * (double)f->receive_buffer);
+    char advice[384];
+    if (window <= 0 || p->round_trip_s < 2e-3 || window > line_Bps * p->round_trip_s)
+        return;
+    long long needed = (long long)ceil(2 * line_Bps * p->round_trip_s / (1 << 20)) << 20;
+    snprintf(advice, sizeof advice,
+             "sysctl -w net.ipv4.tcp_wmem='4096 16384 %lld' "
+             "net.ipv4.tcp_rmem='4096 131072 %lld' on both; where packets are lost, "
+             "net.ipv4.tcp_congestion_control=bbr (here: %s); weft opens several "
+             "connections (mesh.streams), other programs may not",
+             needed, needed, f->congestion[0] ? f->congestion : "not known");
+    wefti_find(j, WEFT_FINDING_NOTE, "peer", -1, advice,
+               "one TCP connection to %s carries at most %.3g Mbit/s, %.3g MB in %.3g ms "
+               "(net.ipv4.tcp_wmem ends at %lld, tcp_rmem at %lld)",
+               p->name, 8e-6 * window / p->round_trip_s, 1e-6 * window,
+               1e3 * p->round_trip_s, (long long)f->send_buffer,
+               (long long)f->receive_buffer);
+}
+
 /* Judges a peer that was named on the command line. */
 static void judge_peer(wefti_judge *j, const weft_peer_facts *p) {
     if (p->loopback && wefti_is(p->name, j->ranks[0].host))
@@ -219,6 +244,7 @@ static void judge_peer(wefti_judge *j, const weft_peer_facts *p) {
             "let exchanges be rare or hidden: diloco, gossip, or weft plan with this "
             "latency",
             "the way to %s and back takes %.3g ms", p->name, p->round_trip_s * 1e3);
+    if (there) judge_window(j, p);
 }
 
 void wefti_judge_network(wefti_judge *j) {

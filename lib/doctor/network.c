@@ -182,7 +182,21 @@ static void resolve_host(weft_rank_facts *facts) {
     freeaddrinfo(found);
 }
 
+/* The last of the three numbers of net.ipv4.tcp_wmem and tcp_rmem. */
+static int64_t most_of(const char *root, const char *path) {
+    char line[128];
+    long long most = -1;
+    if (wefti_first_line(root, path, line, sizeof line))
+        (void)sscanf(line, "%*d %*d %lld", &most);
+    return most;
+}
+
 void wefti_examine_network(const weft_doctor_options *options, weft_rank_facts *facts) {
+    const char *root = options->root;
+    facts->send_buffer = most_of(root, "/proc/sys/net/ipv4/tcp_wmem");
+    facts->receive_buffer = most_of(root, "/proc/sys/net/ipv4/tcp_rmem");
+    (void)wefti_first_line(root, "/proc/sys/net/ipv4/tcp_congestion_control",
+                           facts->congestion, sizeof facts->congestion);
     list_interfaces(facts);
     choose_interface(options, facts);
     resolve_host(facts);

@@ -277,8 +277,41 @@ static bool next_found(weft_mesh *mesh, wefti_found *out) {
     return false;
 }
 
-bool wefti_incoming_pick_up(weft_mesh *mesh) {
+static void take_in(weft_mesh *mesh, const wefti_found *found) {
+    int sender = mesh->rank_of[found->what.peer];
+    if (found->what.lane == LANE_PIECES)
+        receive_piece(mesh, sender, found->what.n_bytes, found->message);
+    else
+        receive_envelope(mesh, sender, found->what.n_bytes, found->message);
+}
+
+/* A transport with several paths to a peer announces nothing more of this one before the
+ * message is received, and the others go on; any other keeps an order over all of them. */
+static bool hold(weft_mesh *mesh, const wefti_found *found) {
+    if (!must_wait(mesh, &found->what)) return false;
+    bool alone = mesh->transport->ops->paths != NULL;
+    if (alone)
+        mesh->peers[mesh->rank_of[found->what.peer]].held = *found;
+    else
+        mesh->held = *found;
+    mesh->n_held += alone;
+    return true;
+}
+
+static bool take_in_held(weft_mesh *mesh) {
     bool moved = false;
+    for (int r = 0; r < mesh->n_slots && mesh->n_held > 0; r++) {
+        wefti_found found = mesh->peers[r].held;
+        if (!found.what.any || must_wait(mesh, &found.what)) continue;
+        wefti_outbox_unhold(mesh, r);
+        take_in(mesh, &found);
+        moved = true;
+    }
+    return moved;
+}
+
+bool wefti_incoming_pick_up(weft_mesh *mesh) {
+    bool moved = take_in_held(mesh);
     for (int i = 0; i < MAX_FOUND && !mesh->broken; i++) {
         wefti_found found;
         if (!next_found(mesh, &found)) return true;
@@ -289,19 +322,18 @@ bool wefti_incoming_pick_up(weft_mesh *mesh) {
         }
         if (!found.what.any && !found.what.closed) return moved;
         if (found.what.closed) {
+            wefti_outbox_unhold(mesh, mesh->rank_of[found.what.peer]);
             wefti_liveness_lose(mesh, mesh->rank_of[found.what.peer]);
             moved = true;
             continue;
         }
-        mesh->held = found;
-        if (must_wait(mesh, &found.what)) return moved;
         mesh->held.what.any = false;
+        if (hold(mesh, &found)) {
+            if (mesh->held.what.any) return moved;
+            continue;
+        }
         moved = true;
-        int sender = mesh->rank_of[found.what.peer];
-        if (found.what.lane == LANE_PIECES)
-            receive_piece(mesh, sender, found.what.n_bytes, found.message);
-        else
-            receive_envelope(mesh, sender, found.what.n_bytes, found.message);
+        take_in(mesh, &found);
     }
     return moved;
 }

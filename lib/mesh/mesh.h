@@ -51,6 +51,12 @@ typedef struct wefti_parcels {
     wefti_parcel *first, *last;
 } wefti_parcels;
 
+/* A message that the transport has found. */
+typedef struct wefti_found {
+    weft_transport_found what;
+    void *message;
+} wefti_found;
+
 /* What the progress thread knows of another rank. */
 typedef struct wefti_peer {
     wefti_parcels quick, bulk; /* messages of one piece; long messages, one after
@@ -72,6 +78,7 @@ typedef struct wefti_peer {
     bool lost; /* the place is empty: its connection has ended and the others continue
                  without it, or no process has taken the place yet */
     bool gone; /* lock: it has left, and all its messages are here */
+    wefti_found held; /* waits for an earlier message, while others' are received */
 } wefti_peer;
 
 /* An operation that the transport has not finished. */
@@ -81,12 +88,6 @@ typedef struct wefti_request {
     wefti_arrival *arrival; /* a piece coming in; both NULL: a message with an envelope */
     int peer, n_bytes;
 } wefti_request;
-
-/* A message that the transport has found. */
-typedef struct wefti_found {
-    weft_transport_found what;
-    void *message;
-} wefti_found;
 
 /* Exchanges on a mesh before their channels are used again. */
 enum { WEFTI_ROUNDS = 64 };
@@ -140,6 +141,7 @@ struct weft_mesh {
     int n_flights, max_flights;
     unsigned char *landing;            /* [size] the peers' landing buffers */
     wefti_found held;                  /* waits for an earlier message of its rank */
+    int n_held;                        /* of peers */
     int64_t n_collected;               /* messages taken from the rank's threads */
     double byte_s;                     /* time of a byte to another machine */
     double moved_s, watched_s, beat_s; /* when something last moved, the peers were last
@@ -245,6 +247,9 @@ bool wefti_outbox_add(weft_mesh *mesh, const wefti_request *flight);
 
 /* Nothing more will arrive from this rank: drops the receives that have begun. */
 void wefti_outbox_forget(weft_mesh *mesh, int rank);
+
+/* Forgets the message of this rank that waits. */
+void wefti_outbox_unhold(weft_mesh *mesh, int rank);
 
 /* A message has been sent, or will not be: recycles its parcel. Called by the progress
  * thread, like the next two. */

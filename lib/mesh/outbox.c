@@ -150,6 +150,11 @@ static void drop_receive(weft_mesh *mesh, int i) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
+void wefti_outbox_unhold(weft_mesh *mesh, int rank) {
+    mesh->n_held -= mesh->peers[rank].held.what.any;
+    mesh->peers[rank].held.what.any = false;
+}
+
 void wefti_outbox_forget(weft_mesh *mesh, int rank) {
     wefti_peer *peer = &mesh->peers[rank];
     for (int i = mesh->n_flights - 1; i >= 0; i--)
@@ -160,6 +165,7 @@ void wefti_outbox_forget(weft_mesh *mesh, int rank) {
     peer->open = NULL;
     peer->half = false;
     peer->n_coming = 0;
+    wefti_outbox_unhold(mesh, rank);
 }
 
 /* --- what was sent, and what need not be sent any more --- */

@@ -27,6 +27,7 @@ enum {
     PIECE_SLOW = 24 * 1024,  /* the same, if a piece takes long */
     WINDOW = 8,              /* pieces under way to a rank, or to other machines */
     WINDOW_SLOW = 2,         /* to other machines, if a piece takes long */
+    PATH_WINDOW = 2,         /* more for each path beside the first */
     LOOK_EVERY = 16          /* busy passes; then the transport polls its sockets */
 };
 
@@ -72,6 +73,12 @@ static bool start_envelope(weft_mesh *mesh, wefti_parcel *parcel) {
 /* Seconds that a piece to another machine needs. */
 static double piece_s(const weft_mesh *mesh) { return PIECE_AWAY * mesh->byte_s; }
 
+/* Sockets and the like that carry pieces to this rank side by side. */
+static int paths_to(const weft_mesh *mesh, int rank) {
+    const weft_transport *t = mesh->transport;
+    return t->ops->paths ? t->ops->paths(t, mesh->peer_of[rank]) : 0;
+}
+
 static bool is_slow(const weft_mesh *mesh) { return piece_s(mesh) > slow_s; }
 
 static void time_piece(weft_mesh *mesh, int n_bytes, double took_s) {
@@ -81,10 +88,11 @@ static void time_piece(weft_mesh *mesh, int n_bytes, double took_s) {
 
 /* Bytes of a piece to this rank. If shorter pieces gain nothing, a piece to another machine
  * is as large as fits into half a millisecond, the time in which nothing can overtake it. */
-static int64_t piece_to(const weft_mesh *mesh, const wefti_peer *peer) {
+static int64_t piece_to(const weft_mesh *mesh, int rank) {
+    const wefti_peer *peer = &mesh->peers[rank];
     bool streams = mesh->transport->streams;
     if (peer->here) return streams ? WEFT_TRANSPORT_BYTES : PIECE_HERE;
-    if (is_slow(mesh)) return PIECE_SLOW;
+    if (is_slow(mesh) && paths_to(mesh, rank) == 0) return PIECE_SLOW;
     if (!streams || mesh->byte_s <= 0) return PIECE_AWAY;
     double n_bytes = stream_piece_s / mesh->byte_s;
     return n_bytes < PIECE_AWAY             ? PIECE_AWAY
@@ -94,7 +102,7 @@ static int64_t piece_to(const weft_mesh *mesh, const wefti_peer *peer) {
 
 /* Continues with a rank's first long message. */
 static void start_next_piece(weft_mesh *mesh, wefti_peer *peer) {
-    int64_t piece = piece_to(mesh, peer);
+    int64_t piece = piece_to(mesh, (int)(peer - mesh->peers));
     wefti_parcel *parcel = peer->bulk.first;
     if (!parcel->opened && !start_envelope(mesh, parcel)) return;
     int64_t left = parcel->envelope.n_bytes - parcel->n_started;
@@ -148,7 +156,8 @@ static wefti_peer *next_away(const weft_mesh *mesh, int window, double now_s) {
     for (int r = 0; r < mesh->n_slots && oldest; r++) {
         wefti_peer *peer = &mesh->peers[r];
         const wefti_parcel *first = peer->bulk.first;
-        if (peer->here || !first || peer->n_flying >= window || !has_turn(peer, oldest) ||
+        if (peer->here || !first || !has_turn(peer, oldest) ||
+            peer->n_flying >= window + PATH_WINDOW * paths_to(mesh, r) ||
             stands_still(mesh, peer, now_s))
             continue;
         bool fewer = !next || peer->n_flying < next->n_flying;

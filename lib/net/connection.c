@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -117,6 +118,10 @@ void wefti_connection_close(wefti_connection *s) {
     if (s->fd >= 0) close(s->fd);
     s->fd = -1;
     s->readable = s->writable = s->unread = false;
+    for (int i = 0; i < s->n_more; i++) wefti_connection_close(&s->more[i]);
+    free(s->more);
+    s->more = NULL;
+    s->n_more = 0;
 }
 
 bool wefti_connection_wait(wefti_connection *s, short events, double until_s) {

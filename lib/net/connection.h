@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -26,6 +27,10 @@ typedef struct wefti_connection {
     const weft_ctx
         *stop; /* borrowed: a wait ends when it is told to (base/stop.h); or NULL */
     struct sockaddr_storage peer; /* where the other end was at the beginning */
+    struct wefti_connection
+        *more;      /* [n_more] further sockets to the same process, owned, */
+    int n_more;     /* until it takes part (start/streams.h) */
+    uint64_t token; /* they show it */
 } wefti_connection;
 
 /* Takes over fd. */

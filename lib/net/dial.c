@@ -160,7 +160,7 @@ wefti_shake wefti_dial_shake(const wefti_tls_context *tls, wefti_connection *s,
                              double until_s) {
     until_s = fmin(until_s, wefti_now_s() + shake_s);
     if (!tls) return WEFTI_SHAKE_DONE;
-    s->tls = wefti_tls_create(tls, false);
+    if (!s->tls) s->tls = wefti_tls_create(tls, false);
     if (!s->tls) return WEFTI_SHAKE_AGAIN;
     for (;;) {
         bool refused;

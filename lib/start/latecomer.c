@@ -23,6 +23,7 @@
 #include "base/stop.h"
 #include "base/text.h"
 #include "net/dial.h"
+#include "start/streams.h"
 
 enum {
     LATE_VERSION = 3,
@@ -49,7 +50,8 @@ void wefti_late_card_write(const wefti_late_card *card, unsigned char *bytes) {
     memcpy(bytes + LATE_HOST_AT, card->host, sizeof card->host - 1);
     wefti_put_u64(bytes + LATE_MACHINE_AT, card->machine);
     wefti_put_u32(bytes + LATE_FREE_AT, card->free_ports);
-    wefti_put_u32(bytes + LATE_FREE_AT + 4, (uint32_t)card->first_port);
+    wefti_put_u32(bytes + LATE_FREE_AT + 4,
+                  (uint32_t)card->first_port | (uint32_t)card->wish << 16);
 }
 
 bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out) {
@@ -61,6 +63,7 @@ bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out) {
                              .machine = wefti_get_u64(bytes + LATE_MACHINE_AT),
                              .free_ports = wefti_get_u32(bytes + LATE_FREE_AT)};
     out->first_port = (int)(wefti_get_u32(bytes + LATE_FREE_AT + 4) & 0xffff);
+    out->wish = bytes[LATE_FREE_AT + 6];
     memcpy(out->host, bytes + LATE_HOST_AT, sizeof out->host - 1);
     wefti_text_plain(out->host);
     return memcmp(bytes, magic, sizeof magic) == 0 &&
@@ -296,7 +299,11 @@ static weft_status call_all(entering *e, bool *again) {
         if (!t->names[i] || i == t->place) continue;
         const char *address = address_of(e, i, &port);
         WEFT_TRY(show_card(e, address, port, &e->streams[i], &code));
-        *again = code != WEFT_SEAT_WELCOME;
+        int n = wefti_streams_welcomed(e->place->streams, code);
+        wefti_connection *s = &e->streams[i];
+        *again = n == 0 || !wefti_streams_room(s, n, e->card.incarnation) ||
+                 !wefti_streams_open(e->tls, s, t->place,
+                                     fmin(e->until_s, wefti_now_s() + answer_s));
         WEFT_TRY(judge(e, code));
     }
     if (*again && ++e->n_later >= PATIENT_TRIES) turn_away(e);
@@ -414,6 +421,7 @@ weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
     e.card.free_ports = find_free_ports(e.card.first_port, e.card.port);
     gethostname(e.card.host, sizeof e.card.host - 1);
     e.card.machine = wefti_machine_number();
+    e.card.wish = wefti_streams_wish(place->streams);
     weft_status status = enter(&e);
     if (status != WEFT_OK) {
         hang_up(&e);

@@ -17,7 +17,8 @@
  * A card has the size of those that gather a run (rendezvous.h): "wefJ", version, place
  * (all ones: any), port that the caller listens at (4 bytes each), run, incarnation (8
  * each), host name (56), number of its machine (8), and which of the ports that processes
- * of a run listen at are free where it runs (4; bit i: the door's port + i), the base (4).
+ * of a run listen at are free where it runs (4; bit i: the door's port + i), the base (2),
+ * how many sockets it wishes (2).
  * One member gives places, one after
  * another; the others say where that member is (code ELSEWHERE, place: its place). Its
  * decision does not bind the others: a process that finds the place taken refuses, and the
@@ -37,6 +38,7 @@ typedef struct wefti_late_card {
     uint64_t run, incarnation, machine;
     int first_port;      /* ports first_port + i, of which those in the bit mask */
     uint32_t free_ports; /* are free where it runs, or its own */
+    int wish;            /* of sockets (streams.h) */
     char host[WEFTI_CARD_HOST_BYTES];
 } wefti_late_card;
 

@@ -132,7 +132,8 @@ static weft_status open_tcp(weft_ctx *ctx, const weft_mesh_security *security,
                              .host = host,
                              .port = master_port(),
                              .patience_s = GATHERING_S,
-                             .plain = security && security->plain};
+                             .plain = security && security->plain,
+                             .streams = security ? security->streams : 0};
     place.spare = place.size + WEFTI_SPARE_PLACES <= MOST_PLACES ? WEFTI_SPARE_PLACES : 0;
     weft_transport *transport;
     WEFT_TRY(wefti_tcp_open(ctx, &place, security, &transport));
@@ -144,7 +145,8 @@ weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port, double pa
     *out = NULL;
     WEFTI_SIZED_IN(ctx, weft_mesh_security, security);
     wefti_tcp_place place = {.patience_s = patience > 0 ? patience : GATHERING_S,
-                             .plain = security && security->plain};
+                             .plain = security && security->plain,
+                             .streams = security ? security->streams : 0};
     weft_transport *transport;
     wefti_tcp_door *doors;
     if (port < 0 || port > 65535)
@@ -166,6 +168,7 @@ weft_status weft_mesh_begin(weft_ctx *ctx, int port, const weft_mesh_security *s
                                    .host = "",
                                    .port = port,
                                    .plain = security && security->plain,
+                                   .streams = security ? security->streams : 0,
                                    .spare = WEFTI_SPARE_PLACES};
     weft_transport *transport;
     WEFT_TRY(wefti_tcp_open(ctx, &place, security, &transport));
@@ -194,6 +197,7 @@ weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat, weft_mesh 
                              .patience_s = seat->patience > 0 ? seat->patience
                                                               : GATHERING_S,
                              .plain = seat->security && seat->security->plain,
+                             .streams = seat->security ? seat->security->streams : 0,
                              .listener = seat->listener};
     if (place.size > 1 && place.size + WEFTI_SPARE_PLACES <= MOST_PLACES)
         place.spare = WEFTI_SPARE_PLACES;

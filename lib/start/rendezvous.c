@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,12 +26,14 @@
 #include "base/stop.h"
 #include "base/text.h"
 #include "start/callers.h"
+#include "start/streams.h"
 #include "net/dial.h"
 
 enum {
     CARD_VERSION = 3,
     ADDRESS_AT = WEFTI_CARD_ADDRESS_AT,
-    SPARE_FILES = 64 /* other files that a process keeps open */
+    TOKEN_AT = ADDRESS_AT + 8, /* of a caller, whose address is empty */
+    SPARE_FILES = 64           /* other files that a process keeps open */
 };
 static const char magic[4] = {'w', 'e', 'f', 'T'};
 static const double say_after_s = 3, again_s = 0.1, name_s = 10;
@@ -48,6 +51,7 @@ typedef struct gathering {
     bool told;          /* the log says which ranks are missing */
     const char *mute;   /* how one that was called hung up without an answer, or NULL */
     bool local;         /* other machines can not call */
+    int n_due;          /* further sockets that will call */
     int listener, port; /* this process's */
     wefti_callers callers;
 } gathering;
@@ -79,14 +83,22 @@ static void write_card(const gathering *g, unsigned char *card) {
     wefti_put_u32(card + 4, CARD_VERSION);
     wefti_put_u32(card + 8, (uint32_t)g->place->size);
     wefti_put_u32(card + 12, (uint32_t)g->place->rank);
-    wefti_put_u32(card + 16, (uint32_t)g->port);
+    wefti_put_u32(card + 16, (uint32_t)g->port |
+                                 (uint32_t)wefti_streams_wish(g->place->streams) << 16);
     gethostname((char *)card + WEFTI_CARD_HOST_AT, WEFTI_CARD_HOST_BYTES - 1);
     wefti_put_u64(card + WEFTI_CARD_MACHINE_AT, wefti_machine_number());
+    uint64_t token = 0;
+    while (wefti_card_wish(card) &&
+           (getrandom(&token, sizeof token, 0) != sizeof token || token == 0)) {
+    }
+    wefti_put_u64(card + TOKEN_AT, token);
 }
 
 int wefti_card_port(const unsigned char *card) {
     return (int)(wefti_get_u32(card + 16) & 0xffff);
 }
+
+int wefti_card_wish(const unsigned char *card) { return card[18]; }
 
 /* Of this version of weft or another one. */
 static bool is_any_card(const unsigned char *card) {
@@ -138,14 +150,30 @@ static void answer(wefti_caller *c, unsigned char code) {
     (void)wefti_connection_write(&c->stream, &part, 1);
 }
 
+/* A further socket of a rank that has called. */
+static wefti_caller_fate admit_stream(gathering *g, wefti_caller *c,
+                                      const wefti_stream_card *card) {
+    if (card->rank < g->place->size &&
+        wefti_streams_take(&g->streams[card->rank], card, &c->stream))
+        return WEFTI_CALLER_TAKEN;
+    wefti_callers_complain(&g->callers, c->address, "names a socket that it has not");
+    return WEFTI_CALLER_GONE;
+}
+
 /* A card has arrived. TAKEN: the caller is a rank of this run and is now connected. */
 static wefti_caller_fate admit(void *user, wefti_caller *c) {
     gathering *g = user;
+    wefti_stream_card stream;
+    if (wefti_stream_card_read(c->card, &stream)) return admit_stream(g, c, &stream);
     int rank = wefti_card_read(c->card, g->place->size);
     bool taken = rank >= 0 && (rank == g->place->rank || g->streams[rank].fd >= 0);
     if (rank >= 0 && !taken) {
         char *address = (char *)c->card + ADDRESS_AT;
-        answer(c, ANSWER_WELCOME);
+        int n = wefti_streams_agree(g->place->streams, wefti_card_wish(c->card),
+                                    &c->stream, g->place->size - 1);
+        if (!wefti_streams_room(&c->stream, n, wefti_get_u64(c->card + TOKEN_AT))) n = 1;
+        answer(c, (unsigned char)(n > 1 ? WEFTI_STREAMS_WELCOME + n : ANSWER_WELCOME));
+        g->n_due += n - 1;
         memcpy(address, c->address, sizeof c->address);
         memcpy(card_of(g, rank), c->card, sizeof c->card);
         g->streams[rank] = c->stream;
@@ -218,6 +246,8 @@ static weft_status accept_calls(gathering *g, int first) {
         if (!wefti_callers_accept(&g->callers))
             return complain_of_system(g, "can not take a call");
         n -= wefti_callers_hear(&g->callers);
+        n += g->n_due;
+        g->n_due = 0;
     }
     return WEFT_OK;
 }
@@ -233,8 +263,22 @@ static int introduce(const gathering *g, wefti_connection *s) {
     return heard ? code : 0;
 }
 
-static weft_status check_answer(const gathering *g, int rank, int code) {
-    if (code == ANSWER_WELCOME) return WEFT_OK;
+/* The callee has agreed to this many sockets. */
+static weft_status open_streams(const gathering *g, int n, wefti_connection *s) {
+    uint64_t token = wefti_get_u64(card_of(g, g->place->rank) + TOKEN_AT);
+    if (wefti_streams_room(s, n, token) &&
+        wefti_streams_open(g->tls, s, g->place->rank, g->until_s))
+        return WEFT_OK;
+    char what[64];
+    snprintf(what, sizeof what, "could not open all %d sockets to another rank", n);
+    errno = ETIMEDOUT;
+    return complain_of_system(g, what);
+}
+
+static weft_status check_answer(const gathering *g, int rank, int code,
+                                wefti_connection *s) {
+    int n = wefti_streams_welcomed(g->place->streams, code);
+    if (n > 0) return open_streams(g, n, s);
     if (code == ANSWER_TAKEN)
         return complain(g, "was sent away", "another process has the same RANK");
     if (code == ANSWER_OTHER_SIZE)
@@ -270,7 +314,7 @@ static weft_status try_call(gathering *g, int rank, const char *host, int port,
             g, "was refused",
             "it has another key, or none; all ranks need the same mesh.key and mesh.run");
     else if (!*again)
-        status = check_answer(g, rank, code);
+        status = check_answer(g, rank, code, &s);
     if (status == WEFT_OK && !*again)
         g->streams[rank] = s;
     else
@@ -363,6 +407,7 @@ static weft_status raise_limit(const gathering *g) {
     struct rlimit limit;
     rlim_t needed = (rlim_t)g->place->size + (rlim_t)g->place->spare + WEFTI_MAX_CALLERS +
                     SPARE_FILES;
+    if (g->place->streams > 1) needed += (rlim_t)(g->place->size * g->place->streams);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return WEFT_OK;
     rlim_t had = limit.rlim_cur;
     if (limit.rlim_max >= needed) {

@@ -23,16 +23,18 @@ enum {
     WEFTI_CARD_ADDRESS_AT = WEFTI_CARD_MACHINE_AT + 8
 };
 
-/* Connects all processes. [out] streams[size], closed at this process's rank and after a
- * failure; cards[size][WEFTI_CARD_BYTES], whose host names end with NUL and contain no
- * control characters; *listener, owned by the caller, still listens at the port of this
- * process's card, or is -1. */
+/* Connects all processes. [out] streams[size], with further sockets where both wish it, closed
+ * at this process's rank and after a failure; cards[size][WEFTI_CARD_BYTES], whose host
+ * names end with NUL and contain no control characters; *listener, owned by the caller, still
+ * listens at the port of this process's card, or is -1. */
 weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
                          const wefti_tls_context *tls, wefti_connection *streams,
                          unsigned char *cards, int *listener) WEFT_CHECKED;
 
-/* The port in a card. */
+/* The port in a card; and how many sockets it wishes (streams.h), in the upper half of the
+ * same number, where those that do not know of it have zero. */
 int wefti_card_port(const unsigned char *card);
+int wefti_card_wish(const unsigned char *card);
 
 /* The rank in a card, which a process of a run of this size may have, or -1: not a card of
  * this run. Makes the texts of the card safe to use. */

@@ -23,11 +23,32 @@
 /* How often silent callers are checked: their time may be up. */
 static const double callers_every_s = 0.5;
 
+/* A further socket of one that has come. */
+static wefti_caller_fate admit_stream(tcp_transport *t, wefti_caller *caller,
+                                      const wefti_stream_card *card) {
+    unsigned char code = WEFT_SEAT_WELCOME;
+    struct iovec part = {&code, 1};
+    connection *pair = card->rank < t->head.size ? &t->peers[card->rank] : NULL;
+    bool fits = pair && pair->stream.fd >= 0 && card->number <= pair->n_more &&
+                card->token == pair->stream.token;
+    connection *c = fits ? wefti_tcp_socket(pair, card->number) : NULL;
+    if (!c || c->met || wefti_connection_write(&caller->stream, &part, 1) != 1) {
+        wefti_callers_complain(&t->callers, caller->address,
+                               "names a socket that it has not");
+        return WEFTI_CALLER_GONE;
+    }
+    wefti_tcp_attach(t, c, caller->stream, EPOLL_CTL_MOD);
+    return WEFTI_CALLER_TAKEN;
+}
+
 /* A card has arrived: probe reports it, and the caller waits for the answer. */
 wefti_caller_fate wefti_tcp_admit(void *transport, wefti_caller *caller) {
     wefti_late_card card;
+    wefti_stream_card stream;
     if (wefti_late_card_read(caller->card, &card)) return WEFTI_CALLER_WAITS;
     tcp_transport *t = transport;
+    if (wefti_stream_card_read(caller->card, &stream))
+        return admit_stream(t, caller, &stream);
     const unsigned char code = WEFTI_LATE_OTHER_VERSION;
     if (!wefti_late_card_is_foreign(caller->card)) return WEFTI_CALLER_GONE;
     wefti_callers_complain(&t->callers, caller->address, "runs another version of weft");
@@ -139,16 +160,17 @@ static void send_table(tcp_transport *t, wefti_caller *caller,
 
 /* The caller is peer `place` from now on. */
 static bool attach(tcp_transport *t, wefti_caller *caller, int place) {
-    const unsigned char code = WEFT_SEAT_WELCOME;
-    union {
-        const unsigned char *in;
-        void *out;
-    } byte = {.in = &code};
-    struct iovec part = {byte.out, 1};
+    unsigned char code = WEFT_SEAT_WELCOME;
+    struct iovec part = {&code, 1};
     wefti_late_card card;
     unsigned char *own = t->cards + (size_t)place * WEFTI_CARD_BYTES;
-    bool fine = wefti_late_card_read(caller->card, &card) &&
-                wefti_connection_write(&caller->stream, &part, 1) == 1;
+    bool fine = wefti_late_card_read(caller->card, &card);
+    int n_peers = 1, n = 1;
+    for (int p = 0; p < t->head.size; p++) n_peers += t->peers[p].stream.fd >= 0;
+    if (fine) n = wefti_streams_agree(t->streams, card.wish, &caller->stream, n_peers);
+    if (n > 1) code = (unsigned char)(WEFTI_STREAMS_WELCOME + n);
+    fine = fine && wefti_streams_room(&caller->stream, n, card.incarnation) &&
+           wefti_connection_write(&caller->stream, &part, 1) == 1;
     wefti_connection stream = wefti_callers_take(&t->callers, caller);
     if (!fine || t->peers[place].stream.fd >= 0) {
         wefti_connection_close(&stream);

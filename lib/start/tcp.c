@@ -32,6 +32,7 @@
 #include "start/latecomer.h"
 #include "start/tcpstate.h"
 
+enum { LANE_PIECES = 1 };
 enum { MAX_SIZE = 1024, MAX_PARTS = 32, MAX_EVENTS = 64, MAX_UNSENT_BYTES = 1 << 20 };
 static const double lead_s = 1e-3;
 
@@ -62,6 +63,7 @@ static int parts_of(const connection *c, struct iovec *parts) {
 }
 
 static void advance(connection *c, int64_t n) {
+    c->n_queued -= n;
     while (n > 0 && c->first) {
         outgoing *o = c->first;
         int64_t left = o->n_bytes - o->n_sent, now = n < left ? n : left;
@@ -76,7 +78,8 @@ static void advance(connection *c, int64_t n) {
  * wire that is little data, because nothing can overtake it. */
 static void set_unsent(connection *c) {
     double wanted = c->byte_s > 0 ? lead_s / c->byte_s : 0;
-    int unsent = (int)fmin(fmax(wanted, WEFT_TRANSPORT_UNSENT_BYTES), MAX_UNSENT_BYTES);
+    double least = c->pair ? WEFTI_TCP_MORE_UNSENT_BYTES : WEFT_TRANSPORT_UNSENT_BYTES;
+    int unsent = (int)fmin(fmax(wanted, least), MAX_UNSENT_BYTES);
     if (unsent < 2 * c->unsent && 2 * unsent > c->unsent) return;
     c->unsent = unsent;
     (void)setsockopt(c->stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent,
@@ -111,28 +114,42 @@ static void push(connection *c) {
 static void tcp_flush(weft_transport *head) {
     tcp_transport *t = (tcp_transport *)head;
     for (int p = 0; p < head->size; p++)
-        if (t->peers[p].first) push(&t->peers[p]);
+        for (int i = 0; i <= t->peers[p].n_more; i++) {
+            connection *c = wefti_tcp_socket(&t->peers[p], i);
+            if (c->first) push(c);
+        }
 }
 
-static bool tcp_send(weft_transport *head, int peer, int lane, const void *data,
-                     int n_bytes, void **request) {
-    tcp_transport *t = (tcp_transport *)head;
-    connection *c = &t->peers[peer];
-    outgoing *o = t->spare;
-    if (o)
-        t->spare = o->next;
-    else
-        o = malloc(sizeof *o);
-    *request = o;
-    if (!o) return fail(t, peer, "could not send to", strerror(ENOMEM));
-    *o = (outgoing){.data = data, .n_bytes = WEFTI_TCP_HEAD_BYTES + (int64_t)n_bytes};
-    wefti_put_u32(o->head, (uint32_t)lane);
+/* Puts a message into a queue; without `data`, only a head. */
+static outgoing *queue(tcp_transport *t, connection *c, const void *data, int64_t n_bytes,
+                       uint32_t lane) {
+    outgoing *o = wefti_tcp_spare(t);
+    if (!o) return NULL;
+    *o = (outgoing){.data = data, .n_bytes = WEFTI_TCP_HEAD_BYTES + (data ? n_bytes : 0)};
+    wefti_put_u32(o->head, lane);
     wefti_put_u32(o->head + 4, (uint32_t)n_bytes);
     if (c->first)
         c->last->next = o;
     else
         c->first = o;
     c->last = o;
+    c->n_queued += o->n_bytes;
+    return o;
+}
+
+static bool tcp_send(weft_transport *head, int peer, int lane, const void *data,
+                     int n_bytes, void **request) {
+    tcp_transport *t = (tcp_transport *)head;
+    connection *c = &t->peers[peer];
+    int by = lane == LANE_PIECES && n_bytes > 0 ? wefti_tcp_least_laden(c) : 0;
+    uint32_t named = (uint32_t)lane | (uint32_t)by << 16;
+    outgoing *lead = by ? queue(t, c, NULL, n_bytes, named) : NULL;
+    outgoing *o = by && !lead ? NULL
+                              : queue(t, wefti_tcp_socket(c, by), data, n_bytes, named);
+    *request = o;
+    if (!o) return fail(t, peer, "could not send to", strerror(ENOMEM));
+    o->lead = lead;
+    if (by) o->n_sent = WEFTI_TCP_HEAD_BYTES; /* by the first socket */
     return true;
 }
 
@@ -147,8 +164,11 @@ static void tcp_withdraw(weft_transport *head, void *request) {
     if (o->own) memcpy(o->own + from, o->data + from, (size_t)left);
     o->data = o->own;
     for (int p = 0; p < head->size && !o->own; p++)
-        for (const outgoing *q = t->peers[p].first; q; q = q->next)
-            if (q == o) wefti_connection_close(&t->peers[p].stream);
+        for (int i = 0; i <= t->peers[p].n_more; i++) {
+            connection *c = wefti_tcp_socket(&t->peers[p], i);
+            for (const outgoing *q = c->first; q; q = q->next)
+                if (q == o) wefti_connection_close(&c->stream);
+        }
 }
 
 /* --- receiving --- */
@@ -191,22 +211,38 @@ static bool tcp_test(weft_transport *head, void *request, bool *done) {
         return true;
     }
     outgoing *o = request;
-    *done = o->n_sent == o->n_bytes;
+    if (o->from) {
+        *done = wefti_tcp_awaited(t, o);
+        return true;
+    }
+    *done = o->n_sent == o->n_bytes && (!o->lead || o->lead->n_sent == o->lead->n_bytes);
     if (!*done) return true;
     free(o->own);
     o->own = NULL;
-    o->next = t->spare;
-    t->spare = o;
+    for (outgoing *lead = o->lead; o; o = lead, lead = NULL) {
+        o->next = t->spare;
+        t->spare = o;
+    }
     return true;
 }
 
 static bool announce(tcp_transport *t, int peer, weft_transport_found *found) {
     connection *c = &t->peers[peer];
-    uint32_t lane = wefti_get_u32(c->head), length = wefti_get_u32(c->head + 4);
-    if (lane > 1 || length > WEFT_TRANSPORT_BYTES)
+    uint32_t named = wefti_get_u32(c->head), length = wefti_get_u32(c->head + 4);
+    uint32_t lane = named & 0xffff, by = named >> 16;
+    if (lane > LANE_PIECES || length > WEFT_TRANSPORT_BYTES)
         return fail(t, peer, "no message of weft came from", strerror(EPROTO));
+    if (by > (uint32_t)c->n_more || (by > 0 && (lane != LANE_PIECES || length == 0))) {
+        snprintf(
+            t->text, sizeof t->text,
+            "host %s sent %u bytes of lane %u by socket %u, expected pieces by one of "
+            "the %d after the first",
+            t->hosts[peer], length, lane, by, c->n_more);
+        return false;
+    }
     c->announced = true;
     c->n_head = 0;
+    c->by = (int)by;
     *found = (weft_transport_found){
         .any = true, .peer = peer, .lane = (int)lane, .n_bytes = (int)length};
     return true;
@@ -217,14 +253,14 @@ static bool announce(tcp_transport *t, int peer, weft_transport_found *found) {
 static bool look(tcp_transport *t, int peer, weft_transport_found *found) {
     connection *c = &t->peers[peer];
     if (peer == t->head.rank || c->told) return true;
-    if (!c->announced && c->n_head < WEFTI_TCP_HEAD_BYTES) {
+    bool may = !c->announced && wefti_tcp_has_room(c);
+    if (may && c->n_head < WEFTI_TCP_HEAD_BYTES) {
         struct iovec part = {c->head + c->n_head,
                              (size_t)(WEFTI_TCP_HEAD_BYTES - c->n_head)};
         c->n_head += (int)wefti_connection_read(&c->stream, &part, 1);
     }
-    if (!c->announced && c->n_head == WEFTI_TCP_HEAD_BYTES)
-        return announce(t, peer, found);
-    if (c->stream.fd >= 0) return true;
+    if (may && c->n_head == WEFTI_TCP_HEAD_BYTES) return announce(t, peer, found);
+    if (!wefti_tcp_is_over(c)) return true;
     *found = (weft_transport_found){.closed = true, .peer = peer};
     c->told = true;
     return true;
@@ -248,7 +284,10 @@ static bool tcp_probe(weft_transport *head, weft_transport_found *found, void **
 static bool tcp_receive(weft_transport *head, void *message, void *data, int n_bytes,
                         void **request) {
     connection *c = message;
-    (void)head;
+    tcp_transport *t = (tcp_transport *)head;
+    if (c->by > 0 && !wefti_tcp_await(t, c, data, n_bytes, request))
+        return fail(t, (int)(c - t->peers), "could not receive from", strerror(ENOMEM));
+    if (c->by > 0) return true;
     c->into = data;
     c->n_bytes = n_bytes;
     c->n_got = 0;
@@ -257,7 +296,11 @@ static bool tcp_receive(weft_transport *head, void *message, void *data, int n_b
 }
 
 static double tcp_rate(const weft_transport *head, int peer) {
-    return wefti_tcp_rate(((const tcp_transport *)head)->peers[peer].stream.fd);
+    const connection *c = &((const tcp_transport *)head)->peers[peer];
+    double Bps = wefti_tcp_rate(c->stream.fd);
+    for (int i = 0; i < c->n_more; i++)
+        Bps = (i > 0 ? Bps : 0) + wefti_tcp_rate(c->more[i].stream.fd);
+    return Bps;
 }
 
 /* --- sleeping --- */
@@ -312,10 +355,15 @@ static bool tcp_finish(weft_transport *head, bool failed) {
     tcp_transport *t = (tcp_transport *)head;
     for (int p = 0; p < head->size && t->peers; p++) {
         connection *c = &t->peers[p];
-        if (c->stream.tls && !failed) wefti_tls_say_end(c->stream.tls, &c->stream);
-        wefti_connection_close(&c->stream);
+        for (int i = 0; i <= c->n_more; i++) {
+            connection *s = wefti_tcp_socket(c, i);
+            if (s->stream.tls && !failed) wefti_tls_say_end(s->stream.tls, &s->stream);
+            wefti_connection_close(&s->stream);
+            free_outgoing(s->first);
+            free_outgoing(s->due);
+        }
         if (c->call >= 0) close(c->call);
-        free_outgoing(c->first);
+        free(c->more);
     }
     wefti_callers_fini(&t->callers);
     wefti_guard_end(t->guard, failed || t->speaks);
@@ -344,7 +392,8 @@ static void let_go(int *fd) {
 static void tcp_forget(weft_transport *head) {
     tcp_transport *t = (tcp_transport *)head;
     for (int p = 0; p < head->size; p++) {
-        let_go(&t->peers[p].stream.fd);
+        for (int i = 0; i <= t->peers[p].n_more; i++)
+            let_go(&wefti_tcp_socket(&t->peers[p], i)->stream.fd);
         let_go(&t->peers[p].call);
     }
     for (int i = 0; i < t->callers.n; i++) let_go(&t->callers.list[i].stream.fd);
@@ -450,6 +499,7 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
         .forget = tcp_forget,
         .ask = wefti_tcp_ask,
         .machine = tcp_machine,
+        .paths = wefti_tcp_paths,
     };
     tcp_transport *t = calloc(1, sizeof *t);
     *out = t;
@@ -487,6 +537,7 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
     WEFT_TRY(create(ctx, &t));
     t->head.rank = place->rank;
     t->door = place->port;
+    t->streams = place->streams;
     t->head.founders = place->spare > 0 ? place->size : 0;
     return end_opening(t, begin(ctx, place, security, taken, t), out);
 }
@@ -525,6 +576,7 @@ weft_status wefti_tcp_enter(weft_ctx *ctx, const wefti_tcp_place *place,
     *out = NULL;
     WEFT_TRY(create(ctx, &t));
     t->door = place->doors[0].port;
+    t->streams = place->streams;
     weft_status status = wefti_tls_context_create(ctx, security, &t->tls);
     if (status == WEFT_OK)
         status = wefti_late_enter(ctx, place, t->tls, &streams, &table, &card,

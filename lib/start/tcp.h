@@ -28,6 +28,7 @@ typedef struct wefti_tcp_place {
     int port;
     double patience_s; /* how long to wait for the others */
     bool plain;        /* the user allows plain bytes across a network */
+    int streams;       /* sockets of a pair (streams.h); 0: by the wire */
     int listener;      /* a socket that listens already, in process 0 at the port; it is
                           taken over, also on failure. 0: none */
     int spare;         /* places for processes that join later */

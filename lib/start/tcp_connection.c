@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -30,18 +31,79 @@ bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c) {
     return epoll_ctl(t->epoll, op, fd, &event) == 0;
 }
 
+/* The kernel sends all that a socket may have under way in one burst after a pause, and the
+ * line's queue overflows; paced, it takes a round trip for that. Any limit turns it on. */
+void wefti_tcp_pace(int fd) {
+    const unsigned most_Bps = UINT32_MAX - 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &most_Bps, sizeof most_Bps);
+}
+
+void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream, int op) {
+    const int yes = 1, unsent = WEFTI_TCP_MORE_UNSENT_BYTES;
+    c->stream = stream;
+    if (stream.fd < 0) return;
+    c->met = true;
+    setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    wefti_tcp_pace(stream.fd);
+    c->unsent = unsent;
+    if (!wefti_tcp_watch(t, op, stream.fd, c)) wefti_connection_close(&c->stream);
+}
+
+/* What was going out is as good as sent; what was to come is forgotten. */
+void wefti_tcp_drop_more(tcp_transport *t, connection *pair) {
+    for (int i = 0; i < pair->n_more; i++) {
+        connection *c = &pair->more[i];
+        wefti_connection_close(&c->stream);
+        for (; c->first; c->first = c->first->next) c->first->n_sent = c->first->n_bytes;
+        while (c->due) {
+            outgoing *o = c->due;
+            c->due = o->next;
+            o->next = t->spare;
+            t->spare = o;
+        }
+    }
+    free(pair->more);
+    pair->more = NULL;
+    pair->n_more = pair->n_due = 0;
+}
+
+/* Gives the pair further sockets in place of those it had. */
+void wefti_tcp_set_more(tcp_transport *t, connection *pair, wefti_connection *streams,
+                        int n) {
+    wefti_tcp_drop_more(t, pair);
+    pair->more = n > 0 ? calloc((size_t)n, sizeof *pair->more) : NULL;
+    pair->n_more = pair->more ? n : 0;
+    for (int i = 0; i < n; i++) {
+        if (!pair->more) wefti_connection_close(&streams[i]);
+        if (!pair->more) continue;
+        pair->more[i] = (connection){.call = -1, .pair = pair};
+        wefti_tcp_attach(t, &pair->more[i], streams[i], EPOLL_CTL_ADD);
+    }
+    if (pair->n_more < n) wefti_connection_close(&pair->stream);
+}
+
 void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
     int yes = 1, unsent = WEFT_TRANSPORT_UNSENT_BYTES;
     connection *c = &t->peers[p];
     if (c->call >= 0) close(c->call);
     for (; c->first; c->first = c->first->next) c->first->n_sent = c->first->n_bytes;
+    wefti_tcp_drop_more(t, c);
+    wefti_connection *more = stream.more;
+    int n_more = stream.n_more;
+    stream.more = NULL;
+    stream.n_more = 0;
     *c = (connection){.stream = stream, .call = -1, .told = stream.fd < 0};
     c->address = stream.peer; /* also of a connection that has ended before it began */
     wefti_tcp_set_port(c, wefti_card_port(t->cards + (size_t)p * WEFTI_CARD_BYTES));
+    if (stream.fd >= 0) wefti_tcp_set_more(t, c, more, n_more);
+    free(more);
     if (stream.fd < 0) return;
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     c->unsent = unsent;
+    if (n_more > 0 || wefti_tcp_round_trip_s(stream.fd) >= WEFTI_LONG_WIRE_S)
+        wefti_tcp_pace(stream.fd);
 }
 
 bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size) {

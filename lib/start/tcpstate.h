@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "start/callers.h"
+#include "start/streams.h"
 #include "net/guard.h"
 #include "start/tcp.h"
 
@@ -14,9 +15,15 @@
 
 enum { WEFTI_TCP_HEAD_BYTES = 8 };
 
-/* A message going out. */
+/* What the kernel keeps unsent of a further socket, which short messages do not share. */
+enum { WEFTI_TCP_MORE_UNSENT_BYTES = 64 << 10 };
+
+/* A message going out; or the body of one that comes by a further socket. */
 typedef struct outgoing {
     struct outgoing *next;
+    struct outgoing *lead;   /* its head, which goes by the first socket; or NULL */
+    unsigned char *into;     /* comes in; */
+    struct connection *from; /* by this socket, of which n_sent bytes have come */
     unsigned char head[WEFTI_TCP_HEAD_BYTES];
     const unsigned char *data;
     int64_t n_bytes, n_sent; /* with the head */
@@ -27,9 +34,18 @@ typedef struct connection {
     wefti_connection stream;
     bool told; /* its end was reported */
     outgoing *first, *last;
-    double full_s; /* since when the socket is full; 0: it is not */
-    double byte_s; /* time to send a byte, while the socket is full */
-    int unsent;    /* bytes that the kernel may keep unsent */
+    int64_t n_queued;        /* bytes from first to last that were not sent */
+    struct connection *pair; /* of a further socket: the first one */
+    bool met;                /* of a further socket: it was connected */
+    outgoing *due;           /* the same: bodies that come by it, in order */
+    struct connection
+        *more;        /* [n_more] further sockets of this pair, owned (streams.h) */
+    int n_more, turn; /* turn: the one that was used last */
+    int n_due, by;    /* bodies that are to come by them; that of the announced one */
+    double lame_s;    /* since when one of the sockets has ended; 0: none has */
+    double full_s;    /* since when the socket is full; 0: it is not */
+    double byte_s;    /* time to send a byte, while the socket is full */
+    int unsent;       /* bytes that the kernel may keep unsent */
     unsigned char head[WEFTI_TCP_HEAD_BYTES];
     int n_head;
     bool announced;      /* probe has reported the head */
@@ -51,6 +67,7 @@ typedef struct tcp_transport {
     int epoll, wakeup;    /* wakeup: an eventfd */
     int next;             /* peer that probe looks at first */
     int door;             /* the first port that processes of this run listen at */
+    int streams;          /* how many sockets a pair has; 0: by the wire */
     int listener;         /* accepts calls, which shows that this process lives */
     bool called;          /* there is a new call, or a caller's socket is ready */
     double heard_s;       /* when callers were last served */
@@ -68,6 +85,9 @@ typedef struct tcp_transport {
  * `cards`. */
 void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream);
 
+/* A socket on a long wire sends evenly. */
+void wefti_tcp_pace(int fd);
+
 /* Registers a socket with epoll (op: EPOLL_CTL_ADD, or _MOD if it is registered already). */
 bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c);
 
@@ -80,6 +100,39 @@ bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size);
 /* Calls a process outside of the run (weft_transport_ops.ask). */
 int wefti_tcp_ask(weft_transport *head, const char *host, int port, const void *bytes,
                   int n_bytes, double seconds);
+
+/* --- tcp_streams.c --- */
+
+/* A socket of the pair, by number; 0 is the first. */
+connection *wefti_tcp_socket(connection *pair, int number);
+
+/* The further socket with the fewest bytes queued; 0: the pair has none. */
+int wefti_tcp_least_laden(connection *pair);
+
+int wefti_tcp_paths(const weft_transport *head, int peer); /* weft_transport_ops.paths */
+
+/* A further socket is connected; op as in wefti_tcp_watch. */
+void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream, int op);
+
+/* Gives the pair further sockets, which may be closed; ends those it had. */
+void wefti_tcp_set_more(tcp_transport *t, connection *pair, wefti_connection *streams,
+                        int n);
+void wefti_tcp_drop_more(tcp_transport *t, connection *pair);
+
+/* Whether another body may be announced. */
+bool wefti_tcp_has_room(const connection *pair);
+
+/* Receives the announced body; *request is for wefti_tcp_awaited, which says whether it is
+ * there. False: no memory. */
+bool wefti_tcp_await(tcp_transport *t, connection *pair, void *data, int n_bytes,
+                     void **request);
+bool wefti_tcp_awaited(tcp_transport *t, outgoing *o);
+
+/* Whether no more comes from this pair; then all its sockets are closed. */
+bool wefti_tcp_is_over(connection *pair);
+
+/* An entry for a queue, with any contents; NULL: no memory. */
+outgoing *wefti_tcp_spare(tcp_transport *t);
 
 /* --- tcp_inquiry.c (weft_transport_ops.keep, .inquire, .turn, .hang_up) --- */
 
@@ -102,3 +155,6 @@ bool wefti_tcp_seat(weft_transport *head, int caller, const weft_transport_seat 
 
 /* Bytes per second that have lately arrived at the other end of a connection; 0: not known. */
 double wefti_tcp_rate(int fd);
+
+/* The time of a round trip, by the kernel. */
+double wefti_tcp_round_trip_s(int fd);

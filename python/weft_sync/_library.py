@@ -90,7 +90,7 @@ class Parcel(Sized):
 
 class Security(Sized):
     _fields_ = [("key", TEXT), ("cert", TEXT), ("cert_key", TEXT), ("ca", TEXT),
-                ("plain", BOOL), ("run", TEXT)]
+                ("plain", BOOL), ("run", TEXT), ("streams", INT)]
 
 
 class Seat(Sized):

@@ -150,7 +150,7 @@ grows 2 method=async-demo run.compare_every=8
 grows 2 method=dadam mixer.kind=choco mixer.values=int8 mixer.gamma=0.5
 grows 2 method=diloco mixer.outer_every=5
 grows 3 method=streaming-diloco mixer.outer_every=12 mixer.values=int4 mixer.fragments=2
-churns
+churns mesh.streams=4
 refuses_others
 waits
 by_host

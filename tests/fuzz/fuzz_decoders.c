@@ -14,6 +14,7 @@
 #include "comm/envelope.h"
 #include "start/latecomer.h"
 #include "start/rendezvous.h"
+#include "start/streams.h"
 #include "start/tcp.h"
 #include "start/witness.h"
 #include "fuzz_elastic.h"
@@ -21,7 +22,7 @@
 #include "rank/alike.h"
 #include "wire/section.h"
 
-enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 11 };
+enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 12 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -71,6 +72,19 @@ static void read_late_card(const uint8_t *data, size_t size) {
             strcmp(back.host, card.host) == 0);
     wefti_late_card_as_card(&card, again);
     require(wefti_card_port(again) == card.port);
+}
+
+/* The card of a further socket. */
+static void read_stream_card(const uint8_t *data, size_t size) {
+    unsigned char bytes[WEFTI_CARD_BYTES] = {0}, again[WEFTI_CARD_BYTES];
+    wefti_stream_card card, back;
+    memcpy(bytes, data, size < sizeof bytes ? size : sizeof bytes);
+    if (!wefti_stream_card_read(bytes, &card)) return;
+    require(card.number >= 1 && card.number < WEFTI_STREAMS && card.rank >= 0);
+    wefti_stream_card_write(&card, again);
+    require(wefti_stream_card_read(again, &back));
+    require(back.number == card.number && back.rank == card.rank &&
+            back.token == card.token);
 }
 
 /* The card that is shown to a witness. */
@@ -238,6 +252,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (which == 8) read_witness_card(data + 1, size - 1);
     if (which == 9) read_meeting(data + 1, size - 1);
     if (which == 10) read_bundle(ctx, data + 1, size - 1);
+    if (which == 11) read_stream_card(data + 1, size - 1);
     weft_ctx_clear(ctx);
     require(weft_ctx_bytes_held(ctx) == 0);
     weft_ctx_destroy(ctx);

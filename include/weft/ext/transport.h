@@ -136,6 +136,9 @@ typedef struct weft_transport_ops {
      * of those that processes of a run listen at, on its machine: another one may have come there.
      * Returns k, or 0 if there are fewer. */
     int (*turn)(weft_transport *t, int peer, int k);
+    /* May be NULL: none. How many ways to a peer carry long messages side by side, besides the
+     * one of short messages: so many more pieces are sent at the same time. */
+    int (*paths)(const weft_transport *t, int peer);
 } weft_transport_ops;
 
 struct weft_transport {

@@ -41,6 +41,11 @@ static void expect_one(weft_findings found, weft_ctx *ctx, weft_severity severit
                  weft_severity_name(severity), topic, (int)rank, words);
 }
 
+static void expect_nothing(weft_findings found, weft_ctx *ctx, const char *words) {
+    assert_null(find(&found, words));
+    weft_findings_clear(ctx, &found);
+}
+
 static void expect(const cluster *c, weft_severity severity, const char *topic,
                    int64_t rank, const char *words) {
     weft_ctx *ctx;
@@ -340,6 +345,19 @@ static void peers_are_judged(void **state) {
     p = peer(WEFT_PEER_CONNECTED);
     p.round_trip_s = 0.1;
     expect_one(judge(ctx, &c, &p, 1), ctx, WEFT_FINDING_NOTE, "peer", -1, "takes 100 ms");
+    c.ranks[0].send_buffer = 4 << 20;
+    c.ranks[0].receive_buffer = 32 << 20;
+    p.round_trip_s = 0.015; /* 2.9 MB in 15 ms: more than 1 Gbit/s */
+    expect_nothing(judge(ctx, &c, &p, 1), ctx, "carries at most");
+    p.round_trip_s = 0.1;
+    expect_one(judge(ctx, &c, &p, 1), ctx, WEFT_FINDING_NOTE, "peer", -1,
+               "carries at most 235 Mbit/s, 2.94 MB in 100 ms (net.ipv4.tcp_wmem ends at "
+               "4194304, tcp_rmem at 33554432)");
+    c.ranks[0].receive_buffer = 1 << 20;
+    expect_one(judge(ctx, &c, &p, 1), ctx, WEFT_FINDING_NOTE, "peer", -1,
+               "at most 41.9 Mbit/s");
+    c.ranks[0].receive_buffer = -1; /* not known */
+    expect_nothing(judge(ctx, &c, &p, 1), ctx, "carries at most");
     p = peer(WEFT_PEER_CONNECTED);
     p.loopback = 1;
     expect_one(judge(ctx, &c, &p, 1), ctx, WEFT_FINDING_ERROR, "peer", -1,
