@@ -30,8 +30,8 @@ static const char *const rules =
     "key, a wrong unit, anchors, aliases, tags and a second document are errors that "
     "name the "
     "line. `weft config run.yaml --origins` shows every value and where it came from. "
-    "Below, the default stands in brackets, then unit and bounds. Numbers are whole and "
-    "not negative unless it says otherwise.";
+    "Below, the default stands in brackets, then unit and bounds. Numbers are not "
+    "negative unless it says otherwise, and whole if their default is: `3`, not `3.0`.";
 
 static bool is_in(const weft_config_key *key, const char *section) {
     size_t n = strlen(section);
@@ -43,16 +43,18 @@ static bool is_number(const weft_config_key *key) {
            key->type == WEFT_KEY_NUMBERS;
 }
 
+/* Larger bounds only keep memory within limits. */
+static const double most_shown = 1024;
+
 /* Prints what the default does not show: unit, type, bounds. */
 static void put_values(FILE *out, const weft_config_key *key) {
     if (key->unit[0]) fprintf(out, " %s", key->unit);
-    if (key->type == WEFT_KEY_NUMBER) fputs(", real", out);
     if (key->type == WEFT_KEY_BYTES) fputs(", a size", out);
     if (key->type == WEFT_KEY_LINK) fputs(" or RATE,LATENCY", out);
     if (key->type == WEFT_KEY_TEXTS || key->type == WEFT_KEY_NUMBERS) fputs(" list", out);
     if (key->type == WEFT_KEY_AUTO_BOOL) fputs(", true, false", out);
     if (!is_number(key)) return;
-    bool has_max = key->max < WEFT_KEY_NO_LIMIT;
+    bool has_max = key->max <= most_shown;
     const char *below = key->max_excluded ? "< " : "";
     if (key->min != 0 && has_max)
         fprintf(out, ", %.7g..%s%.7g", key->min, below, key->max);
@@ -83,7 +85,9 @@ static void put_choices(FILE *out, const weft_config_key *key) {
 
 static void put_key(FILE *out, const weft_config_key *key) {
     fprintf(out, "- `%s` (", key->name);
-    fprintf(out, key->fallback[0] ? "`%s`" : "empty", key->fallback);
+    bool adds_point = key->type == WEFT_KEY_NUMBER && !strpbrk(key->fallback, ".e");
+    fprintf(out, key->fallback[0] ? "`%s%s`" : "empty", key->fallback,
+            adds_point ? ".0" : "");
     put_values(out, key);
     fprintf(out, "): %s\n", key->doc);
     put_choices(out, key);
