@@ -45,8 +45,8 @@ typedef struct weft_recipe {
 WEFT_API const weft_recipe *weft_recipe_at(int i);
 
 /* Steps to a loss with a model of so many parameters in a run of so many steps (0: not known,
- * as in 200), relative to one node with AdamW; 1 where that was not measured. [out] *error: of
- * them, plus or minus; 0.2 = 20 %. */
+ * between the shortest and the longest measured), relative to one node with AdamW; 1 where that
+ * was not measured. [out] *error: of them, plus or minus; 0.2 = 20 %. */
 WEFT_API double weft_recipe_steps(const weft_recipe *recipe, int64_t parameters,
                                   int64_t nodes, double steps, double *error);
 

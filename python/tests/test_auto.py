@@ -36,14 +36,14 @@ def test_one_process_alone_is_an_answer():
     assert taken("1kbit,500ms", step_s=0.0001) is None
 
 
-def train():
+def train(**keys):
     model = model_of()
     x = torch.randn(8, 64)
     took = weft.measure_step(model, lambda m, b: m(b).square().mean(), [x], rounds=2)
     inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
     _decide.SECONDS = 1.0
     optimizer = weft.Optimizer(model, inner, method="auto", step=max(took.at(8), 0.2),
-                               between="ranks", mesh_on_loss="end")
+                               between="ranks", mesh_on_loss="end", **keys)
     for _ in range(4):
         loss = model(x).square().mean()
         loss.backward()
@@ -57,6 +57,17 @@ def test_all_processes_take_the_same():
     first, second = run(train, 2)
     assert first == second
     assert first["sentence"].startswith("method=auto takes ")
+    assert "in 200 to 5,000 (run_steps= says yours) steps" in first["sentence"]
+
+
+def train_long():
+    return train(run_steps=4000)
+
+
+def test_the_length_of_the_run_counts():
+    assert "in 4000 steps" in run(train_long, 2)[0]["sentence"]
+    short, long = ({way.name: way.steps for way in _decide.candidates(66000, 2, steps)} for steps in (200, 5000))
+    assert long["diloco H=50"] < short["diloco H=50"]
 
 
 def test_one_process_exchanges_nothing():

@@ -46,10 +46,10 @@ def _settings(method: str, keys: dict[str, Any]) -> list[Any]:
         config.destroy()
 
 
-def candidates(parameters: int, nodes: int) -> list[Way]:
+def candidates(parameters: int, nodes: int, steps: float = 0) -> list[Way]:
     """Those of ``weft plan`` that leave optimizer and rate as they are."""
     kept = _settings("hsdp", {})
-    return [way for way in ways(parameters, nodes)
+    return [way for way in ways(parameters, nodes, steps)
             if way.known and _settings(way.method, way.keys) == kept]
 
 
@@ -67,13 +67,14 @@ def choose(made: Plan, allowed: list[Way]) -> Choice | None:
     return min(level, key=lambda a: (not a.same, -a.faster))
 
 
-def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int]) -> Decision:
+def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int],
+            steps: float | None) -> Decision:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "cluster.yaml")
         found.write(path)
         made = plan(model, step_seconds=step_s, cluster=path, nodes=layout["mesh.nodes"],
-                    processes_per_node=layout["mesh.ranks_per_node"])
-    allowed = candidates(sum(p.numel() for p in model.parameters()), layout["mesh.nodes"])
+                    processes_per_node=layout["mesh.ranks_per_node"], steps=steps)
+    allowed = candidates(sum(p.numel() for p in model.parameters()), layout["mesh.nodes"], steps or 0)
     taken = choose(made, allowed)
     names = {way.name for way in allowed}
     rest = [a for a in made if a.nodes > 1 and a.way.name in names and a is not taken]
@@ -86,7 +87,8 @@ def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int
                 "unknown rate")
     return Decision(taken.method, taken.keys,
                     f"method=auto takes {taken.way.name}: {taken.step_s:.3g} s a step, {taken.faster:.2g} "
-                    f"times as fast as one process expected on a wire of {wire}; next {others}")
+                    f"times as fast as one process expected on a wire of {wire}, in "
+                    f"{f'{steps:.0f}' if steps else '200 to 5,000 (run_steps= says yours)'} steps; next {others}")
 
 
 def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]) -> Decision:
@@ -120,7 +122,8 @@ def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]
     try:
         if mesh.rank == 0:
             slowest = max(float(store.get(f"{turn}/{r}")) for r in range(mesh.size))
-            store.set(turn, json.dumps(_answer(model, slowest, found, layout)))
+            steps = float(given["run.steps"]) if "run.steps" in given else None
+            store.set(turn, json.dumps(_answer(model, slowest, found, layout, steps)))
     finally:
         found.close()
     answer = json.loads(store.get(turn))
@@ -135,9 +138,10 @@ def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]
     return taken
 
 
-def _answer(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int]) -> dict[str, Any]:
+def _answer(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int],
+            steps: float | None) -> dict[str, Any]:
     try:
-        return _decide(model, step_s, found, layout)._asdict()
+        return _decide(model, step_s, found, layout, steps)._asdict()
     except Error as error:
         return {"error": str(error)}
 

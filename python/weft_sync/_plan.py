@@ -24,6 +24,7 @@ class Way(NamedTuple):
     error: float = 0.0  #: of that, plus or minus
     known: bool = True  #: whether it was measured
     muon: bool = False
+    ends: tuple[float, float] | None = None  #: ``steps`` in runs of 200 and of 5,000, where it is not said
 
 
 class Choice(NamedTuple):
@@ -46,6 +47,7 @@ BOUNDS = {"compute": "computing", "wire": "the wire", "waiting": "waiting for la
           "codec": "coding and optimizing"}
 #: a difference that always counts as level; how far the time of an exchange may be off
 NEARLY, EXCHANGE_ERROR, ROWS = 0.05, 0.2, 12
+LENGTHS = (200, 5000)  #: of the runs in which steps to a loss were measured
 
 
 class Plan(List[Choice]):
@@ -107,8 +109,10 @@ class Plan(List[Choice]):
         if chosen.way.muon and alone:
             words += f" One node by itself is {alone[0].faster:.3g} times faster with Muon."
         if not chosen.same:
-            length = (f"for a run of {self.steps:.0f}" if self.steps else
-                      "in runs of 200 (steps= says yours; leads shrink in longer ones)")
+            length = f"for a run of {self.steps:.0f}" if self.steps else "and leads shrink in longer runs"
+            if chosen.way.ends:
+                short, long = (chosen.faster * chosen.way.steps / steps for steps in chosen.way.ends)
+                length += f" ({short:.3g} times in one of 200 steps, {long:.3g} in 5,000; steps= says yours)"
             words += (f" Its steps are from small models, {length}: compare the losses of a short "
                       "run.")
         return f"{words}\n{_line(chosen)}"
@@ -139,10 +143,11 @@ def ways(parameters: int, nodes: int, steps: float = 0) -> list[Way]:
 
 def _way(row: Any, parameters: int, nodes: int, length: float) -> Way:
     error, recipe = F64(), row.contents
-    steps = library().weft_recipe_steps(row, parameters, nodes, length, c.byref(error))
+    short, long, steps = (library().weft_recipe_steps(row, parameters, nodes, n, c.byref(error))
+                          for n in (*LENGTHS, length))
     keys = dict(word.split("=", 1) for word in recipe.settings.decode().split())
     return Way(recipe.name.decode(), keys.pop("method"), keys, not recipe.learning.changes, steps,
-               error.value, recipe.learning.measured, recipe.muon)
+               error.value, recipe.learning.measured, recipe.muon, None if length else (short, long))
 
 
 def _alone(parameters: int, steps: float, muon: bool) -> list[Way]:
@@ -183,7 +188,8 @@ def plan(model: Any, *, step_seconds: Any = None, cluster: str | os.PathLike[str
     ``weft plan`` takes them: ``{"nodes": 2, "link": "1Gbit,0.2ms"}``. Every process keeps its
     batch, so n of them see n times the examples in a step: ``speedup`` counts that, and ``faster``
     divides it by the steps that a method needs (docs/planning.md) in a run of ``steps`` steps: leads and
-    lags shrink in longer runs than the 200 steps that are taken without it. ``candidates``: (method, keys,
+    lags shrink in longer runs. Without it the middle between 200 and 5,000 is taken, and the answer
+    has both. ``candidates``: (method, keys,
     whether it learns as one machine does) in place of those of ``weft plan``.
 
     Without ``step_seconds``: an ``accelerator`` ("H100"; ``weft plan --accelerator`` lists them),
