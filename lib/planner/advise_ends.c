@@ -258,6 +258,26 @@ static weft_worth answer_of(const weft_advice *advice) {
     return advice->candidates[out->peer].usable ? out->worth : WEFT_WORTH_YES;
 }
 
+/* Where the answer would be "measure first": of all that are level with what it is about, the
+ * fastest one that pays at its slow end, if there is one. */
+static void settle(wefti_adviser *a) {
+    weft_advice *advice = a->advice;
+    if (advice->worth != WEFT_WORTH_MEASURE) return;
+    const weft_candidate *about = &advice->candidates[advice->headline];
+    int64_t best = -1;
+    for (int64_t i = 0; i < advice->n_candidates; i++) {
+        const weft_candidate *c = &advice->candidates[i];
+        const weft_outlook *out = &advice->outlooks[i];
+        if (!is_known(c) || out->worth != WEFT_WORTH_YES) continue;
+        double far = wefti_advise_apart(a, c, c->cost_s, about, about->cost_s);
+        if (log(c->cost_s / about->cost_s) > fmax(model, far)) continue;
+        if (best < 0 || c->cost_s < advice->candidates[best].cost_s) best = i;
+    }
+    if (best < 0) return;
+    advice->choice = advice->headline = best;
+    advice->worth = WEFT_WORTH_YES;
+}
+
 weft_status wefti_advise_outlook(wefti_adviser *a) {
     weft_advice *advice = a->advice;
     trial t = {.a = a};
@@ -272,5 +292,6 @@ weft_status wefti_advise_outlook(wefti_adviser *a) {
     if (status != WEFT_OK) return status;
     advice->headline = headline_of(advice);
     advice->worth = answer_of(advice);
+    settle(a);
     return WEFT_OK;
 }

@@ -227,6 +227,37 @@ static void there_are_three_answers(void **state) {
     }
 }
 
+/* Nobody is told to measure where a method that is level pays at every rate. */
+static void what_surely_pays_is_taken(void **state) {
+    static const char *const links[] = {"20Mbit,1ms", "50Mbit,1ms", "100Mbit,1ms",
+                                        "200Mbit,1ms", "400Mbit,1ms"};
+    int taken = 0;
+    (void)state;
+    for (size_t k = 0; k < sizeof links / sizeof links[0]; k++) {
+        weft_advise_options o = {.steps = 12, .computing = WEFT_KNOWN_MEASURED};
+        scene s = ask("2", links[k], "20G", o);
+        const weft_advice *a = s.advice;
+        const weft_candidate *about = &a->candidates[a->headline];
+        wefti_adviser adviser = {.cluster = *s.cluster, .options = o};
+        assert_int_equal(a->worth, a->outlooks[a->headline].worth);
+        for (int64_t i = 0; i < a->n_candidates; i++) {
+            const weft_candidate *c = &a->candidates[i];
+            if (!c->usable || !c->learning.measured || c->nodes == 1) continue;
+            double more = log(c->cost_s / about->cost_s),
+                   apart = wefti_advise_apart(&adviser, c, c->cost_s, about,
+                                              about->cost_s);
+            weft_worth worth = a->outlooks[i].worth;
+            if (a->worth == WEFT_WORTH_MEASURE && worth == WEFT_WORTH_YES &&
+                more <= apart)
+                fail_msg("%s: %s pays, %s is level", links[k], c->name, about->name);
+            taken += a->worth == WEFT_WORTH_YES && worth == WEFT_WORTH_MEASURE &&
+                     more < 0;
+        }
+        drop(&s);
+    }
+    assert_true(taken > 0); /* before faster ones that may not pay */
+}
+
 /* Nothing is faster than its label: a step that waits for the wire all the time is hardly
  * faster at the fast end, and five times slower at the slow one. */
 static void a_label_is_one_sided(void **state) {
@@ -296,6 +327,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_range_has_the_prediction_in_it, begin, end),
         cmocka_unit_test_setup_teardown(a_peer_has_the_same_optimizer, begin, end),
         cmocka_unit_test_setup_teardown(there_are_three_answers, begin, end),
+        cmocka_unit_test_setup_teardown(what_surely_pays_is_taken, begin, end),
         cmocka_unit_test_setup_teardown(a_label_is_one_sided, begin, end),
         cmocka_unit_test_setup_teardown(a_measured_run_is_known, begin, end),
     };

@@ -209,6 +209,8 @@ static void adapters_cross_any_wire(void **state) {
     assert_true(p.advice->full >= 0);
     assert_true(p.advice->candidates[p.advice->full].speedup > 1.7);
     assert_true(p.advice->candidates[p.advice->full].prediction.wire_bytes < 2e8);
+    assert_int_equal(p.advice->worth, WEFT_WORTH_YES);
+    assert_int_equal(choice(&p)->nodes, 2);
     drop(&p);
 }
 
