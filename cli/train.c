@@ -379,6 +379,14 @@ static weft_status train_watched(weft_ctx *ctx, const args *a, weft_mesh *mesh,
     weft_status status = weft_train(ctx, mesh, config, args_has(a, "--resume"), &hooks,
                                     &result);
     if (bar) progress_end();
+    if (result.left) {
+        char sentence[96];
+        snprintf(sentence, sizeof sentence,
+                 "left the run after step %lld; the others continue",
+                 (long long)result.steps);
+        progress_note("weft: ", sentence);
+        return status;
+    }
     bool nothing_to_do = result.elapsed_s == 0 && leads;
     if (status != WEFT_OK || !(result.leads || nothing_to_do)) return status;
     if (result.elapsed_s > 0) status = weft_report_write(ctx, config->run.folder, NULL);
@@ -517,13 +525,11 @@ const command command_train = {
         "prediction and measurement differ by more than 20 %. method=auto measures "
         "first, and is compared with that.\n\n"
         "Ctrl-C, SIGTERM, SIGQUIT or SIGHUP finishes the step, saves and exits 0; "
-        "--resume "
-        "continues "
-        "with the same bits as if nothing had happened. A second Ctrl-C ends at "
-        "once.\n\n"
-        "The others may continue without a process that is alive, because it was "
-        "suspended (a laptop's lid) or the network was cut. It then joins again by "
-        "itself as with --join: --returns times, after 1 s, 2 s, ... 60 s.\n\n"
+        "--resume continues with the same bits as if nothing had happened. A process "
+        "that joined leaves, and the others continue (elastic.stop). A second Ctrl-C "
+        "ends at once.\n\n"
+        "A process that lives and was left out (suspended, a cut network) joins again "
+        "by itself: --returns times, after 1 s, 2 s, ... 60 s.\n\n"
         "--replay repeats a run in one process, also a run in which processes came and "
         "went: views.jsonl of its folder lists them. It compares losses, checksums and "
         "the newest checkpoint, and names the first number that differs.",

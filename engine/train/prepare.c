@@ -33,6 +33,7 @@
 #include "train/decide.h"
 #include "runfiles/descent.h"
 #include "passes/initial.h"
+#include "passes/passes.h"
 #include "train/rundata.h"
 
 enum { BENCH_VOCAB = 256 };
@@ -595,6 +596,26 @@ weft_status wefti_prepare_joiner(weft_ctx *ctx, weft_mesh *mesh, weft_config *co
 weft_status wefti_prepare_replay(weft_ctx *ctx, weft_config *config,
                                  wefti_prepared **out) {
     return prepare_with(ctx, NULL, config, false, prepare_replay, out);
+}
+
+static weft_status load_initial(wefti_rank *r, const char *path) {
+    char folder[PATH_MAX];
+    int64_t step;
+    WEFT_TRY(wefti_state_locate(r->ctx, path, folder, &step));
+    return wefti_state_load_model(r, folder);
+}
+
+weft_status wefti_prepared_fill(const wefti_prepared *p, wefti_rank *r) {
+    const char *init = p->job->config->model.init;
+    wefti_rank_init_params(r);
+    if (p->saved.step >= 0) return wefti_state_load(r, &p->saved, p->saved_path);
+    if (wefti_model_has_adapters(p->job->model)) {
+        init = p->job->config->adapter.init;
+        if (init[0]) WEFT_TRY(wefti_state_load_model(r, init));
+    } else if (init[0]) {
+        WEFT_TRY(load_initial(r, init));
+    }
+    return init[0] ? wefti_rank_compare_initial(r) : WEFT_OK;
 }
 
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {

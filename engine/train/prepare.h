@@ -80,5 +80,9 @@ weft_status wefti_prepare_replay(weft_ctx *ctx, weft_config *config,
 /* Writes config.yaml and opens the journal, as the run's first rank does. */
 weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 
+/* The parameters and state with which a rank begins: the checkpoint's, those of model.init or
+ * adapter.init, else drawn. Collective. */
+weft_status wefti_prepared_fill(const wefti_prepared *p, wefti_rank *r) WEFT_CHECKED;
+
 /* Closes the journal and frees everything; NULL is accepted. */
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *prepared) WEFT_CHECKED;

@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include <weft/train.h>
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +19,6 @@
 #include "base/stop.h"
 #include "mesh/mesh.h"
 #include "job/learning_rate.h"
-#include "adapter/adapted.h"
 #include "passes/passes.h"
 #include "runfiles/nodefacts.h"
 #include "train/prepare.h"
@@ -44,7 +42,7 @@ typedef struct rank_thread {
     wefti_slot *slot;
     weft_step_record pending[WEFTI_MAX_LAG + 1]; /* steps whose status is not read yet */
     int64_t counted;                             /* the first of them */
-    bool stop_agreed, stopping;
+    bool stop_agreed, stopping, leaves;
     int64_t evaluated; /* steps done at the last evaluation */
     int64_t gathered;  /* steps done when a gossiping run's world changed last: a rank
                           that mixed with the lost one and a rank that did not may differ
@@ -54,28 +52,6 @@ typedef struct rank_thread {
     bool entered; /* in a world in which no step has begun yet */
     wefti_save_clock clock;
 } rank_thread;
-
-static weft_status load_initial(rank_thread *t, const char *path) {
-    char folder[PATH_MAX];
-    int64_t step;
-    WEFT_TRY(wefti_state_locate(t->slot->ctx, path, folder, &step));
-    return wefti_state_load_model(t->slot->state, folder);
-}
-
-static weft_status fill_rank(rank_thread *t) {
-    const wefti_prepared *prepared = t->run->prepared;
-    wefti_rank_init_params(t->slot->state);
-    if (prepared->saved.step >= 0)
-        return wefti_state_load(t->slot->state, &prepared->saved, prepared->saved_path);
-    const char *init = prepared->job->config->model.init;
-    if (wefti_model_has_adapters(prepared->job->model)) {
-        init = prepared->job->config->adapter.init;
-        if (init[0]) WEFT_TRY(wefti_state_load_model(t->slot->state, init));
-    } else if (init[0]) {
-        WEFT_TRY(load_initial(t, init));
-    }
-    return init[0] ? wefti_rank_compare_initial(t->slot->state) : WEFT_OK;
-}
 
 /* All ranks keep a timeline of the same step, when everything is warm. */
 static weft_status keep_timeline(rank_thread *t) {
@@ -93,6 +69,10 @@ static void give_hooks(rank_thread *t) {
     if (!t->run->hooks || !t->slot->first_here) return;
     t->slot->state->should_stop = t->run->hooks->should_stop;
     t->slot->state->stop_user = t->run->hooks->user;
+    const char *stop = t->run->prepared->job->config->elastic.stop;
+    bool alone = strcmp(stop, "self") == 0 ||
+                 (strcmp(stop, "auto") == 0 && t->run->prepared->joins);
+    t->slot->state->leaves_alone = alone && t->mesh && t->mesh->elastic;
 }
 
 static weft_status build_rank(rank_thread *t) {
@@ -103,7 +83,7 @@ static weft_status build_rank(rank_thread *t) {
     WEFT_TRY(wefti_rank_create(slot->ctx, job, slot->rank, &comms, &slot->state));
     give_hooks(t);
     WEFT_TRY(keep_timeline(t));
-    WEFT_TRY(fill_rank(t));
+    WEFT_TRY(wefti_prepared_fill(t->run->prepared, t->slot->state));
     wefti_node_meter_begin(&t->meter, t->slot->state);
     return wefti_rank_prime(t->slot->state);
 }
@@ -247,7 +227,9 @@ static weft_status read_status(rank_thread *t, int64_t step) {
         weft_step_record record = t->pending[t->counted % (WEFTI_MAX_LAG + 1)];
         WEFT_TRY(tell_step(t, record, &agreed));
         control(t, t->counted, &agreed);
-        t->stop_agreed |= agreed.stop > 0;
+        bool all = agreed.stop > 0 || (agreed.asked > 0 && agreed.asked == agreed.heard);
+        t->stop_agreed |= all;
+        t->leaves |= !all && wefti_rank_said_to_leave(t->slot->state, t->counted);
         if (agreed.save > 0 && t->counted >= t->clock.due) /* asked after the last one */
             t->clock.due = t->counted + 1 + t->run->prepared->job->status_lag;
     }
@@ -494,6 +476,14 @@ static void note_time(rank_thread *t, double step_s) {
     p->step_s = p->step_s > 0 ? p->step_s + (step_s - p->step_s) / 8 : step_s;
 }
 
+/* Asked to stop, as the others are not: they continue without this process. */
+static weft_status leave(rank_thread *t, int64_t done) {
+    t->run->result->left = t->run->result->stopped = true;
+    t->run->result->steps = done;
+    return weft_ctx_fail(t->slot->ctx, WEFT_ERR_PEER,
+                         "it was asked to stop after step %lld", (long long)done);
+}
+
 /* The loop over the steps, from one pause to the next; a step begins when the one before
  * has settled. */
 static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
@@ -501,6 +491,7 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
     bool changed;
     double start_s = wefti_now_s();
     while (step < steps && !t->stopping) {
+        if (t->leaves && !t->stop_agreed) return leave(t, step);
         WEFT_TRY(admit(t, step));
         WEFT_TRY(wefti_elastic_begin(t->slot->ctx, t->mesh, step, &changed));
         if (changed) {
@@ -659,7 +650,8 @@ static weft_status train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bo
     if (wefti_lease_is_held(run.prepared->lease))
         noted = wefti_journal_end(run.prepared->journal, status == WEFT_OK);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
-    if (status != WEFT_OK) return status;
+    if (status != WEFT_OK && result->left) weft_ctx_clear(ctx);
+    if (status != WEFT_OK) return result->left ? WEFT_OK : status;
     return noted == WEFT_OK ? closed : noted;
 }
 

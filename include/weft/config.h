@@ -162,6 +162,7 @@ typedef struct weft_config {
         double pause;          /* seconds */
         const char *witness;   /* HOST[:PORT], or "" */
         const char *batch;     /* choice */
+        const char *stop;      /* choice */
         int64_t faults;        /* of a machine, before it is not taken in again */
     } elastic;
     weft_replicator_keys replicator;      /* between the nodes of a site */

@@ -110,6 +110,7 @@ typedef struct weft_train_result {
     int64_t memory_bytes; /* peak resident memory */
     int64_t memory_predicted_bytes;
     double hidden_share; /* over all steps of this run */
+    bool left;           /* should_stop ended this process's part only (elastic.stop) */
     bool leads; /* this process wrote the run folder at the end: rank 0, or the first rank
                   that was not lost */
 } weft_train_result;

@@ -81,6 +81,11 @@ static const weft_choice elastic_batches[] = {
     {"shrink", "each rank keeps its number of rows: steps take as long, with fewer rows"},
     {"keep", "the remaining ranks share all rows: steps stay as large, and take longer"},
     {NULL, NULL}};
+static const weft_choice stops[] = {
+    {"auto", "self in a process that joined the run, else all"},
+    {"all", "the run of all processes, which is saved"},
+    {"self", "this process, without which the others continue; if all are asked, all"},
+    {NULL, NULL}};
 static const weft_choice kernels[] = {
     {"auto", "the fastest set that this processor runs"},
     {"reference", "plain loops with double sums: slow, for comparison"},
@@ -477,6 +482,8 @@ const weft_config_key wefti_config_keys[] = {
      "a machine whose numbers were wrong this often is not taken in again"},
     {AT(elastic.batch), CHOICE, "", "shrink", ONE_OF(elastic_batches),
      "what happens to the rows of a step when processes leave or join"},
+    {AT(elastic.stop), CHOICE, "", "auto", ONE_OF(stops),
+     "what Ctrl-C or SIGTERM at a process ends"},
 
     REPLICATOR(replicator, "full", "what the nodes send each other of their gradients"),
     REPLICATOR(site_replicator, "none",

@@ -106,6 +106,11 @@ static weft_status check_elastic(const weft_sync *s) {
             "mesh.join_steps is %lld, but in a program's own loop state is "
             "handed over between two steps; expected 0 or -1",
             (long long)s->config->mesh.join_steps);
+    if (strcmp(s->config->elastic.stop, "auto") != 0)
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_CONFIG,
+            "elastic.stop is %s, but signals are the program's own; expected auto",
+            s->config->elastic.stop);
     if (strcmp(s->config->elastic.batch, "shrink") == 0) return WEFT_OK;
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_CONFIG,

@@ -8,15 +8,17 @@
 /* What every rank sends to every other rank once per step, as four little-endian f64. */
 typedef struct wefti_step_status {
     double loss_sum; /* of this rank's tokens */
-    double stop;     /* asked to stop */
+    double stop;     /* asked to stop the run of all */
     double distance; /* of the replicas, squared, in the step before (mix/mixer.h) */
     double met;      /* this rank has such an estimate */
     double counted;  /* ranks that are in the sum, and their sequences; neither is sent */
     double rows;
     double save; /* the first rank asks for a checkpoint; sent beside `stop` */
+    double asked,
+        heard; /* ranks that were asked to stop, or to leave; all; neither is sent */
 } wefti_step_status;
 
-_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + 3 * sizeof(double),
+_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + 5 * sizeof(double),
                "job/job.h counts with it");
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
@@ -144,6 +146,7 @@ typedef struct wefti_rank {
     int64_t n_control_messages;      /* and of the control group, beside the status */
     int64_t n_replica_messages;      /* and of the exchange groups, between steps */
     bool (*should_stop)(void *user); /* or NULL */
+    bool leaves_alone; /* asked to stop, it leaves, and the others continue */
     void *stop_user;
     bool asks_save; /* with the next status; the first rank's word counts */
 } wefti_rank;
@@ -206,6 +209,10 @@ weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
  * is their sum in rank order. Called once for each step, in order. Collective. */
 weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                    wefti_step_status *agreed) WEFT_CHECKED;
+
+/* Whether this rank said in the status of `step` that it leaves; one of the last
+ * WEFTI_STATUS_SLOTS steps. */
+bool wefti_rank_said_to_leave(const wefti_rank *r, int64_t step);
 
 /* The replicas' consensus distance, sqrt(mean |x_i - mean x|^2), that the ranks agree on;
  * NAN if no rank had an estimate. */

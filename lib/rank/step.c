@@ -107,8 +107,13 @@ static unsigned char *sent_of(wefti_rank *r, int64_t step) {
     return r->sent_status[step % WEFTI_STATUS_SLOTS];
 }
 
-/* What is sent: 1 asks to stop, 2 to save. */
-enum { STOP = 1, SAVE = 2 };
+/* What is sent: 1 asks to stop, 2 to save, 4 says that the rank leaves. */
+enum { STOP = 1, SAVE = 2, LEAVE = 4, ALL = 7 };
+
+static int asks_of(const unsigned char *status) {
+    double asks = wefti_get_f64(status + 8);
+    return asks >= 0 && asks <= ALL ? (int)asks : 0;
+}
 
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
     unsigned char *bytes = sent_of(r, step);
@@ -123,7 +128,8 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
 static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
     if (r->told) return WEFT_OK;
-    r->status.stop = r->should_stop && r->should_stop(r->stop_user) ? 1 : 0;
+    bool asked = r->should_stop && r->should_stop(r->stop_user);
+    r->status.stop = asked ? (r->leaves_alone ? LEAVE : STOP) : 0;
     r->status.save = r->asks_save;
     r->status.met = isnan(r->distance) ? 0 : 1;
     r->status.distance = r->status.met > 0 ? r->distance : 0;
@@ -147,9 +153,11 @@ static void add_status(void *user, int peer, const void *bytes) {
     const reading *to = user;
     const unsigned char *said = bytes;
     wefti_step_status *agreed = to->agreed;
-    double asks = wefti_get_f64(said + 8);
-    agreed->stop += asks == STOP || asks == STOP + SAVE;
-    if (peer == 0) agreed->save = asks == SAVE || asks == STOP + SAVE;
+    int asks = asks_of(said);
+    agreed->stop += (asks & STOP) != 0;
+    agreed->asked += (asks & (STOP | LEAVE)) != 0;
+    agreed->heard++;
+    if (peer == 0) agreed->save = (asks & SAVE) != 0;
     if (!takes_part(to->rank, peer, to->step)) return;
     agreed->counted++;
     agreed->rows += (double)wefti_job_rows(to->rank->job, peer / to->rank->job->S);
@@ -170,6 +178,10 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
     reading to = {r, step, agreed};
     *agreed = (wefti_step_status){0};
     return wefti_rank_hear_status(r, step, add_status, &to);
+}
+
+bool wefti_rank_said_to_leave(const wefti_rank *r, int64_t step) {
+    return (asks_of(r->sent_status[step % WEFTI_STATUS_SLOTS]) & LEAVE) != 0;
 }
 
 double wefti_rank_consensus(const wefti_rank *r, const wefti_step_status *agreed) {

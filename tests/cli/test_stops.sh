@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What a signal at one process ends (elastic.stop): who joined leaves and the others continue, a founder stops all;
+# with self a founder leaves, too, and the last one saves.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+# shellcheck source=tests/cli/comings.sh
+. "$source_dir/tests/cli/comings.sh"
+
+# ends_well PID NAME: without an error, and says nothing of one.
+ends_well() {
+    wait "$1" || fail "$what: $2 ended with $?: $(tail -n 2 "log.$2")"
+}
+goes_on() {
+    local before
+    before=$(lines)
+    await has_lines $((before + 3)) || fail "$what: it does not go on: $(tail -n 3 log.*)"
+}
+
+what="who joined leaves"
+begin 2 "$what"
+joiner new "$port"
+came=$last
+await says "; 3 nodes go on" log.0 || fail "$what: nobody joined: $(tail -n 3 log.*)"
+last=
+kill -TERM "$came"
+ends_well "$came" new
+says "left the run after step [0-9]*; the others continue" log.new || fail "$what: says $(cat log.new)"
+await says "lost rank 2 .*it was asked to stop after step [0-9]*; 2 nodes go on" log.0 ||
+    fail "$what: the others say $(tail -n 3 log.0)"
+goes_on
+
+what="a founder stops all"
+joiner late "$port"
+await says_twice "; 3 nodes go on" log.0 || fail "$what: nobody joined: $(tail -n 3 log.*)"
+stop "${pids[1]}" "${pids[0]}" "${pids[1]}" "$last"
+says "stopped after step" out.0 || says "stopped after step" log.0 || fail "$what: says $(tail -n 5 log.0 out.0)"
+says "left the run" log.late && fail "$what: who joined says $(cat log.late)"
+
+what="self"
+begin 3 "$what" elastic.stop=self
+await has_lines 5 || fail "$what: no step: $(tail -n 3 log.*)"
+kill -TERM "${pids[0]}"
+ends_well "${pids[0]}" 0
+says "left the run" log.0 || fail "$what: says $(tail -n 3 log.0)"
+await says "; 2 nodes go on" log.1 || fail "$what: the others say $(tail -n 3 log.1)"
+goes_on
+kill -TERM "${pids[1]}" "${pids[2]}"
+ends_well "${pids[1]}" 1
+ends_well "${pids[2]}" 2
+ls run/checkpoints/step-* >/dev/null 2>&1 || fail "$what: all have left, and nobody saved: $(ls run)"
+"$weft" verify run >verified 2>&1 || fail "$what: $(cat verified)"
+
+refuses "elastic.stop is 'none', expected auto, all or self" "$weft" train run.yaml elastic.stop=none
+finish
