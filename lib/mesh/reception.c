@@ -124,6 +124,17 @@ static bool may_take(const weft_mesh *mesh, const weft_transport_found *found) {
     return e->view > 0 || (found->place >= 0 && e->setup.shards > 1);
 }
 
+/* Lock held. Another member has given the place of a former one away. The connection to a machine
+ * without power on which nothing is sent any more does not end by itself. */
+static void forget_former(weft_mesh *mesh, int rank) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
+    const wefti_elastic *e = mesh->elastic;
+    const weft_transport *t = mesh->transport;
+    bool former = rank != mesh->rank && e->departed[rank] && !e->fresh[rank];
+    if (former && !mesh->peers[rank].lost && t->ops->hang_up)
+        t->ops->hang_up(mesh->transport, mesh->peer_of[rank]);
+}
+
 /* Lock held. The answer to the caller; *rank: of the place in the answer. */
 static weft_transport_seat_code decide(weft_mesh *mesh, const weft_transport_found *found,
                                        int *rank) {
@@ -134,7 +145,9 @@ static weft_transport_seat_code decide(weft_mesh *mesh, const weft_transport_fou
     if (mesh->elastic->is_out || !may_take(mesh, found)) return WEFT_SEAT_LATER;
     if (found->place < 0) return give(mesh, found, rank);
     *rank = mesh->rank_of[found->place];
-    return is_free(mesh, *rank) ? WEFT_SEAT_WELCOME : WEFT_SEAT_LATER;
+    if (is_free(mesh, *rank)) return WEFT_SEAT_WELCOME;
+    forget_former(mesh, *rank);
+    return WEFT_SEAT_LATER;
 }
 
 /* Names of all connected processes, in the transport's order, but of those that the members

@@ -72,6 +72,7 @@ static void who_comes_after_the_last_step_is_told_so(void **state) {
 }
 
 static weft_transport_seat_code answered;
+static int n_hung_up;
 
 static bool note_seat(weft_transport *t, int caller, const weft_transport_seat *seat) {
     (void)t, (void)caller;
@@ -79,31 +80,22 @@ static bool note_seat(weft_transport *t, int caller, const weft_transport_seat *
     return false;
 }
 
-enum { PLACES = 3 };
-
-/* What a joiner is asked after a member that the others have left out has taken its leave of it. */
-static void ask_joiner(weft_mesh *mesh, wefti_elastic *e) {
-    static int same[PLACES] = {0, 1, 2};
-    static const weft_transport_ops ops = {.seat = note_seat};
-    const weft_transport_found found = {.asks = true, .place = -1};
-    static weft_transport transport = {.ops = &ops};
-    static wefti_peer peers[PLACES];
-    peers[1].left = peers[2].lost = true;
-    mesh->transport = &transport;
-    mesh->peers = peers;
-    mesh->rank_of = mesh->peer_of = same;
-    for (e->view = 0; e->view <= 1; e->view++) {
-        if (e->view == 0) wefti_elastic_lose(mesh, 1);
-        wefti_reception_answer(mesh, &found);
-        assert_int_equal(answered, e->view ? WEFT_SEAT_WELCOME : WEFT_SEAT_LATER);
-    }
+static void note_hang_up(weft_transport *t, int peer) {
+    (void)t;
+    assert_int_equal(peer, 1);
+    n_hung_up++;
 }
 
-static void that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run(void **state) {
+enum { PLACES = 3 };
+
+/* Rank 0 of a run, alone, to whom 1 is connected and 2 was. */
+static void be_asked(void (*ask)(weft_mesh *mesh, wefti_elastic *e)) {
+    static const weft_transport_ops ops = {.seat = note_seat, .hang_up = note_hang_up};
+    weft_transport transport = {.ops = &ops};
     double closed_s[PLACES] = {0}, given_s[PLACES] = {0};
     bool departed[PLACES] = {true, true, true}, fresh[PLACES] = {0}, ended[PLACES] = {0},
          spoke[PLACES] = {0};
-    int cut_of[PLACES] = {-1, -1, -1};
+    int cut_of[PLACES] = {-1, -1, -1}, same[PLACES] = {0, 1, 2};
     wefti_node_id id[PLACES] = {{0, 0}};
     wefti_elastic e = {.size = PLACES,
                        .setup = {.shards = 1},
@@ -115,19 +107,65 @@ static void that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run(void 
                        .spoke = spoke,
                        .cut_of = cut_of,
                        .id = id};
+    wefti_peer *peers;
     weft_mesh *mesh;
     weft_ctx *ctx;
     assert_int_equal(ctx_begin(&ctx), 0);
     assert_ok(ctx, wefti_alloc(ctx, sizeof *mesh, "a mesh", &mesh));
+    assert_ok(ctx, wefti_alloc_n(ctx, PLACES, sizeof *peers, "peers", &peers));
     pthread_mutex_init(&mesh->lock, NULL);
     pthread_cond_init(&mesh->changed, NULL);
     mesh->ctx = ctx;
     mesh->elastic = &e;
-    ask_joiner(mesh, &e);
+    mesh->transport = &transport;
+    mesh->peers = peers;
+    mesh->rank_of = mesh->peer_of = same;
+    peers[2].lost = true;
+    ask(mesh, &e);
     pthread_cond_destroy(&mesh->changed);
     pthread_mutex_destroy(&mesh->lock);
+    wefti_free(ctx, peers);
     wefti_free(ctx, mesh);
     assert_int_equal(ctx_end(ctx), 0);
+}
+
+static void expect_answer(weft_mesh *mesh, int place, weft_transport_seat_code code) {
+    const weft_transport_found found = {.asks = true, .place = place};
+    wefti_reception_answer(mesh, &found);
+    assert_int_equal(answered, code);
+}
+
+/* A member that the others have left out takes its leave of a joiner. */
+static void take_leave(weft_mesh *mesh, wefti_elastic *e) {
+    mesh->peers[1].left = true;
+    wefti_elastic_lose(mesh, 1);
+    expect_answer(mesh, -1, WEFT_SEAT_LATER);
+    e->view = 1;
+    expect_answer(mesh, -1, WEFT_SEAT_WELCOME);
+}
+
+static void that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run(void **state) {
+    be_asked(take_leave);
+}
+
+/* The former process at a place has no power: its connection does not end by itself. */
+static void give_place(weft_mesh *mesh, wefti_elastic *e) {
+    e->view = 1;
+    e->fresh[1] = true; /* somebody else has just come there */
+    expect_answer(mesh, 1, WEFT_SEAT_LATER);
+    e->fresh[1] = e->departed[1] = false; /* a member */
+    expect_answer(mesh, 1, WEFT_SEAT_LATER);
+    assert_int_equal(n_hung_up, 0);
+    e->departed[1] = true;
+    expect_answer(mesh, 1, WEFT_SEAT_LATER);
+    assert_int_equal(n_hung_up, 1);
+    mesh->peers[1].lost = true;
+    expect_answer(mesh, 1, WEFT_SEAT_WELCOME);
+    assert_int_equal(n_hung_up, 1);
+}
+
+static void who_gets_a_place_is_not_kept_out_by_who_was_there(void **state) {
+    be_asked(give_place);
 }
 
 int main(void) {
