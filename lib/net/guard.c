@@ -35,7 +35,7 @@ enum { SANITIZED = true };
 #else
 enum { SANITIZED = false };
 #endif
-enum { CALLS = 32, CALL_MS = 2000, GRACE_MS = 500, DISMISS_MS = 1000 };
+enum { CALLS = 32, ASKERS = 4096, CALL_MS = 2000, GRACE_MS = 500, DISMISS_MS = 1000 };
 
 typedef struct page {
     _Atomic unsigned count; /* slot count % 2 is valid; 0: none */
@@ -57,6 +57,7 @@ typedef struct call {
     int fd;
     int64_t until_ms;
     bool told; /* it was sent the bytes */
+    int place; /* of who asks; -1: no member */
 } call;
 
 typedef struct watch {
@@ -65,7 +66,8 @@ typedef struct watch {
     struct sockaddr_un door_address;
     socklen_t door_size;
     call calls[CALLS];
-    int n_calls, n_served;
+    int n_calls, n_served; /* served: members, each once */
+    bool served[ASKERS];
     int64_t until_ms;
 } watch;
 
@@ -151,24 +153,28 @@ static int open_door(watch *w) {
 
 /* A caller has the bytes when its machine has confirmed them: one that has given up, because the
  * way is slow, answers by a reset, and may call again. False: neither yet. */
-static bool has_arrived(watch *w, int fd) {
+static bool has_arrived(watch *w, const call *c) {
     int error = 0, left = 0;
     socklen_t size = sizeof error;
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error) return true;
-    if (ioctl(fd, TIOCOUTQ, &left) == 0 && left > 0) return false;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error) return true;
+    if (ioctl(c->fd, TIOCOUTQ, &left) == 0 && left > 0) return false;
+    if (c->place < 0 || c->place >= ASKERS || w->served[c->place]) return true;
+    w->served[c->place] = true;
     w->n_served++;
     return true;
 }
 
-/* The caller has shown what it wants: nothing and the end, which is an inquiry, or bytes.
- * False: neither yet, or the answer is on its way. */
+/* The caller has shown what it wants: an inquiry, or other bytes. False: neither yet, or the
+ * answer is on its way. */
 static bool serve_call(watch *w, call *c) {
-    char first;
-    if (c->told) return has_arrived(w, c->fd);
-    ssize_t n = recv(c->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    unsigned char q[WEFTI_GUARD_QUESTION];
+    if (c->told) return has_arrived(w, c);
+    ssize_t n = recv(c->fd, q, sizeof q, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     unsigned count = atomic_load(&w->shared->count);
-    if (n != 0 || count == 0) return true;
+    if (n < 0 || (n > 0 && q[0] != WEFTI_GUARD_ASKS) || count == 0) return true;
+    if (n > 0 && n < (ssize_t)sizeof q) return false;
+    c->place = n > 0 ? q[1] | q[2] << 8 : -1;
     c->told = send(c->fd, w->shared->slot[count % 2].bytes, w->shared->slot[count % 2].n,
                    MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
     return !c->told;
@@ -187,7 +193,7 @@ static void take_calls(watch *w) {
     while (w->n_calls < CALLS) {
         int fd = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) return;
-        w->calls[w->n_calls++] = (call){fd, now_ms() + CALL_MS, false};
+        w->calls[w->n_calls++] = (call){fd, now_ms() + CALL_MS, false, -1};
     }
 }
 

@@ -9,14 +9,18 @@
  * bytes are kept, shares the listening socket and does nothing until this process ends:
  *
  *     process lives   its own thread accepts the calls at the listener
- *     process died    the guard accepts them. Who calls and closes its sending side without
- *                     a byte (an inquiry) gets the kept bytes; anybody else is hung up on
+ *     process died    the guard accepts them. Who inquires gets the kept bytes; anybody else is
+ *                     hung up on
+ *
+ * To inquire is to call and to end the sending side, without a byte, or, as a member, after three:
+ * WEFTI_GUARD_ASKS and its place as u16.
  *
  * No call is refused in between, since the listener stays open. The guard ends by itself:
- * at once after an orderly end; else when as many have inquired as may want to know, after
+ * at once after an orderly end; else when as many members have inquired as may want to know, after
  * WEFTI_GUARD_LINGERS_S, or when a new process needs the port (wefti_guard_dismiss). It
  * ignores the terminal's signals, and holds none of this process's memory or files. */
 enum { WEFTI_GUARD_BYTES = 128, WEFTI_GUARD_LINGERS_S = 60 };
+enum { WEFTI_GUARD_ASKS = 0, WEFTI_GUARD_QUESTION = 3 }; /* its first byte, its length */
 
 typedef struct wefti_guard wefti_guard;
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "net/dial.h"
+#include "net/guard.h"
 
 /* How many calls of a flood are accepted at a time: this thread carries a run's messages,
  * too. */
@@ -135,15 +136,17 @@ static wefti_caller_fate send_answer(wefti_caller *c) {
     return over ? WEFTI_CALLER_GONE : WEFTI_CALLER_WAITS;
 }
 
-/* Before its first byte: it may have ended its side instead, which is an inquiry. */
+/* Before its first byte. It may inquire (guard.h) instead. */
 static wefti_caller_fate wait_for_word(const wefti_callers *all, wefti_caller *c) {
-    char first;
-    ssize_t n = recv(c->stream.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
-    c->spoke = n > 0;
-    if (n == 0 && all->n_words > 0)
+    unsigned char q[WEFTI_GUARD_QUESTION];
+    ssize_t n = recv(c->stream.fd, q, sizeof q, MSG_PEEK | MSG_DONTWAIT);
+    c->spoke = n > 0 && q[0] != WEFTI_GUARD_ASKS;
+    bool asks = n == 0 || (n == (ssize_t)sizeof q && !c->spoke);
+    if (asks && n > 0) n = recv(c->stream.fd, q, sizeof q, MSG_DONTWAIT);
+    if (asks && all->n_words > 0)
         (void)send(c->stream.fd, all->words, (size_t)all->n_words,
                    MSG_NOSIGNAL | MSG_DONTWAIT);
-    bool waits = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+    bool waits = !asks && (n > 0 || errno == EAGAIN || errno == EINTR);
     return waits ? WEFTI_CALLER_WAITS : WEFTI_CALLER_GONE;
 }
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -24,6 +25,7 @@
 #include "base/text.h"
 #include "net/dial.h"
 #include "start/streams.h"
+#include "start/vitals.h"
 
 enum {
     LATE_VERSION = 3,
@@ -130,6 +132,8 @@ typedef struct entering {
     bool told;       /* that it waits, and for what, was logged */
     char host[256];  /* the process that gives places; port 0: the user's door */
     int port;
+    char mute[256]; /* who hung up last; port 0: nobody since the last other refusal */
+    int mute_port;
     int turn;                  /* which of place->doors is tried next */
     int n_later;               /* refusals by the same process, one after another */
     bool silent;               /* no machine has answered at the last call */
@@ -157,6 +161,11 @@ static const char *doors_text(const entering *e, char *out, size_t size) {
     return out;
 }
 
+/* An attempt that ends because all time is up shows nothing new. */
+static void note_why(entering *e, const char *why) {
+    if (!e->why || wefti_now_s() < e->until_s) e->why = why, e->mute_port = 0;
+}
+
 static weft_status refuse(const entering *e, const char *why) {
     char doors[400];
     const char *form = e->place->n_doors > 1 ? "no run at %s can be joined: %s"
@@ -175,13 +184,13 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
     *s = wefti_connection_of(wefti_dial(e->ctx, host, port, e->until_s));
     s->stop = e->ctx;
     e->silent = s->fd < 0 && errno != ECONNREFUSED;
-    if (s->fd < 0) e->why = strerror(errno);
+    if (s->fd < 0) note_why(e, strerror(errno));
     if (s->fd < 0) return WEFT_OK;
     wefti_shake shaken = wefti_dial_shake(e->tls, s, e->until_s);
     if (shaken == WEFTI_SHAKE_FAILED) {
         wefti_connection_close(s);
         if (!others) return refuse(e, "it has another key, or none, or another mesh.run");
-        e->why = "what listens there has another key, or none, or another mesh.run";
+        note_why(e, "what listens there has another key, or none, or another mesh.run");
         return WEFT_OK;
     }
     double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
@@ -191,9 +200,11 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
                  wefti_connection_all(s, code, 1, false, until_s);
     if (heard) return WEFT_OK;
     *code = 0;
-    e->why = wefti_now_s() >= until_s
-                 ? "it accepted the call and did not answer; it may stand still"
-                 : "it hung up before it had answered";
+    bool late = wefti_now_s() >= until_s;
+    note_why(e, late ? "it accepted the call and did not answer; it may stand still"
+                     : "it hung up before it had answered");
+    if (!late) e->mute_port = port;
+    if (!late) snprintf(e->mute, sizeof e->mute, "%s", host);
     return WEFT_OK;
 }
 
@@ -208,8 +219,8 @@ static weft_status judge(entering *e, unsigned char code) {
                          "others, elastic.faults times");
     if (code == WEFTI_LATE_OTHER_VERSION)
         return refuse(e, "it runs another version of weft");
-    if (code == WEFT_SEAT_FULL) e->why = "no place is free";
-    if (code == WEFT_SEAT_LATER) e->why = "it is not ready for it";
+    if (code == WEFT_SEAT_FULL) note_why(e, "no place is free");
+    if (code == WEFT_SEAT_LATER) note_why(e, "it is not ready for it");
     return WEFT_OK;
 }
 
@@ -246,7 +257,7 @@ static void turn_to(entering *e) {
     memcpy(e->host, host, sizeof host);
     e->port = port;
     e->n_later = 0;
-    e->why = "who gives places does not answer";
+    note_why(e, "who gives places does not answer");
 }
 
 /* The next attempt asks at another door: who refuses may be on its way in itself, or one that the
@@ -339,6 +350,24 @@ static weft_status draw(entering *e, double *share) {
     return WEFT_OK;
 }
 
+/* Why it is not taken in, to be told. A guard (net/guard.h) hangs up on who wants to join, and
+ * tells anybody how its process stands. */
+static const char *why(const entering *e) {
+    unsigned char said[WEFTI_VITALS_BYTES];
+    double until_s = wefti_now_s() + 1;
+    if (e->mute_port == 0) return e->why ? e->why : "no answer";
+    wefti_connection s = wefti_connection_of(
+        wefti_dial(e->ctx, e->mute, e->mute_port, until_s));
+    s.stop = e->ctx;
+    bool heard = s.fd >= 0 && shutdown(s.fd, SHUT_WR) == 0 &&
+                 wefti_connection_all(&s, said, sizeof said, false, until_s);
+    wefti_vital_state state = heard ? wefti_vitals_claim(said) : WEFTI_VITAL_NONE;
+    wefti_connection_close(&s);
+    return state == WEFTI_VITAL_OVER    ? "the run there has ended"
+           : state == WEFTI_VITAL_ENDED ? "the process that listened there has ended"
+                                        : e->why;
+}
+
 /* Logs once why it waits, after a time when a user begins to wonder. */
 static void say_what_it_waits_for(entering *e, double begin_s) {
     if (e->told || wefti_now_s() - begin_s < say_after_s) return;
@@ -346,8 +375,7 @@ static void say_what_it_waits_for(entering *e, double begin_s) {
     char doors[400];
     weft_ctx_log(e->ctx, WEFT_LOG_INFO,
                  "the run at %s does not take this process yet (%s); trying for %.0f s",
-                 doors_text(e, doors, sizeof doors), e->why ? e->why : "no answer",
-                 e->until_s - begin_s);
+                 doors_text(e, doors, sizeof doors), why(e), e->until_s - begin_s);
 }
 
 static weft_status enter(entering *e) {
@@ -360,7 +388,7 @@ static weft_status enter(entering *e) {
         if (!again) return WEFT_OK;
         hang_up(e);
         if (wefti_now_s() >= e->until_s || wefti_stop_asked(e->ctx))
-            return refuse(e, e->why ? e->why : "time is up");
+            return refuse(e, why(e));
         say_what_it_waits_for(e, begin_s);
         if (e->moved && e->turn > 0) continue; /* the next door, at once */
         wefti_sleep_until_s(wefti_now_s() + again_s * (0.5 + share));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* How a process stands whose connection has ended, as its own listener says (guard.h):
  *
- *     connect, end the sending side  --->  its thread, or after its death its guard
- *                                    <---  the bytes that it has kept, and the end
+ *     connect, its place, end the sending side  --->  its thread, or after its death its guard
+ *                                               <---  the bytes that it has kept, and the end
  *
  * Who has come there since may listen at another port (turn).
  *
@@ -42,18 +42,21 @@ static int end_call(connection *c, int answer) {
 }
 
 /* The call is pending: whether it was accepted. */
-static int look_at_call(connection *c) {
+static int look_at_call(connection *c, int place) {
+    const unsigned char q[WEFTI_GUARD_QUESTION] = {WEFTI_GUARD_ASKS, (unsigned char)place,
+                                                   (unsigned char)(place >> 8)};
     int error = 0;
     socklen_t size = sizeof error;
     struct pollfd one = {.fd = c->call, .events = POLLOUT};
     if (poll(&one, 1, 0) <= 0) return PENDING;
     (void)getsockopt(c->call, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error) return end_call(c, error == ECONNREFUSED ? REFUSED : PENDING);
-    c->called = shutdown(c->call, SHUT_WR) == 0;
+    c->called = send(c->call, q, sizeof q, MSG_NOSIGNAL) == (ssize_t)sizeof q &&
+                shutdown(c->call, SHUT_WR) == 0;
     return c->called ? PENDING : end_call(c, PENDING);
 }
 
-static int begin_call(connection *c) {
+static int begin_call(connection *c, int place) {
     bool v6 = c->address.ss_family == AF_INET6;
     c->call_s = wefti_now_s();
     c->called = false;
@@ -62,14 +65,14 @@ static int begin_call(connection *c) {
     socklen_t size = v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     if (connect(c->call, (struct sockaddr *)&c->address, size) == 0 ||
         errno == EINPROGRESS)
-        return look_at_call(c);
+        return look_at_call(c, place);
     return end_call(c, errno == ECONNREFUSED ? REFUSED : PENDING);
 }
 
 int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size) {
     connection *c = &((tcp_transport *)head)->peers[peer];
-    if (c->call < 0) return begin_call(c);
-    int answer = c->called ? PENDING : look_at_call(c);
+    if (c->call < 0) return begin_call(c, head->rank);
+    int answer = c->called ? PENDING : look_at_call(c, head->rank);
     if (c->call < 0) return answer;
     if (c->called) {
         ssize_t n = recv(c->call, bytes, (size_t)size, MSG_DONTWAIT);

@@ -55,3 +55,9 @@ bool wefti_vitals_read(const unsigned char *bytes, int n, uint64_t run,
                    wefti_get_u64(bytes + 80)}};
     return state >= WEFTI_VITAL_LIVES && state <= WEFTI_VITAL_OVER;
 }
+
+wefti_vital_state wefti_vitals_claim(const unsigned char *bytes) {
+    uint32_t state = wefti_get_u32(bytes + 4);
+    bool known = memcmp(bytes, magic, sizeof magic) == 0 && state <= WEFTI_VITAL_OVER;
+    return known ? (wefti_vital_state)state : WEFTI_VITAL_NONE;
+}

@@ -39,6 +39,10 @@ typedef struct wefti_vitals {
 
 void wefti_vitals_write(const wefti_vitals *vitals, uint64_t run, unsigned char *bytes);
 
+/* What somebody says who is not believed, for it may be of any run: NONE if these are no such
+ * words. */
+wefti_vital_state wefti_vitals_claim(const unsigned char *bytes);
+
 /* False: these are not the words of a member of this run. */
 bool wefti_vitals_read(const unsigned char *bytes, int n, uint64_t run,
                        wefti_vitals *out);

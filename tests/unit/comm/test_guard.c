@@ -15,12 +15,21 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "base/memory.h"
 #include "net/dial.h"
+#include "start/tcp.h"
 #include "start/vitals.h"
 
-/* A child that keeps `words`, then waits to be killed, or ends as `how` says: 'k', 'd' or 'e',
- * or becomes another program: 'x'.
- * [out] the port of its listener. */
+static void keep_state(wefti_guard *g, bool over) {
+    const wefti_vitals v = {.state = over ? WEFTI_VITAL_OVER : WEFTI_VITAL_ENDED};
+    unsigned char bytes[WEFTI_VITALS_BYTES];
+    wefti_vitals_write(&v, 1, bytes);
+    wefti_guard_keep(g, bytes, sizeof bytes, 1);
+}
+
+/* A child that keeps `words`, then waits to be killed ('k'; 't': two may ask; 'v', 'o': it says
+ * that it, or its run, has ended), or ends as `how` says: 'd' or 'e', or becomes another program:
+ * 'x'. [out] the port of its listener. */
 static pid_t start(char how, int *port, int *alive) {
     int to[2];
     assert_int_equal(pipe(to), 0);
@@ -30,7 +39,8 @@ static pid_t start(char how, int *port, int *alive) {
         wefti_guard *g = wefti_guard_start(fd, wefti_dial_port(fd));
         if (!g) _exit(2);
         wefti_guard_keep(g, "first", 5, 1);
-        wefti_guard_keep(g, "words", 5, 1);
+        wefti_guard_keep(g, "words", 5, how == 't' ? 2 : 1);
+        if (how == 'o' || how == 'v') keep_state(g, how == 'o');
         if (how == 'd' || how == 'e') wefti_guard_end(g, how == 'e');
         int p = wefti_dial_port(fd);
         if (write(to[1], &p, sizeof p) != sizeof p) _exit(3);
@@ -65,8 +75,9 @@ static int call(int port) {
 static ssize_t ask(int port, const char *says, char *out, size_t size, int ms) {
     int fd = call(port);
     if (fd < 0) return -2;
-    if (says && write(fd, says, strlen(says)) < 0) return -2;
-    if (!says) shutdown(fd, SHUT_WR);
+    size_t n_said = says && !says[0] ? WEFTI_GUARD_QUESTION : says ? strlen(says) : 0;
+    if (n_said && write(fd, says, n_said) < 0) return -2;
+    if (!says || !says[0]) shutdown(fd, SHUT_WR);
     struct pollfd one = {.fd = fd, .events = POLLIN};
     bool came = poll(&one, 1, ms) == 1;
     ssize_t n = came ? recv(fd, out, size, 0) : -1;
@@ -86,16 +97,64 @@ static void who_inquires_after_a_kill_gets_the_last_words(void **state) {
     assert_memory_equal(text, "words", 5);
 }
 
+static const char by_one[] = {WEFTI_GUARD_ASKS, 4, 1},
+                  by_two[] = {WEFTI_GUARD_ASKS, 5, 1};
+
+static void expect_end(int port) {
+    char text[64];
+    for (int i = 0; i < 600 && ask(port, NULL, text, sizeof text, 1000) != -2; i++)
+        usleep(50000);
+    assert_int_equal(ask(port, NULL, text, sizeof text, 1000), -2);
+}
+
 static void the_guard_ends_when_all_have_asked(void **state) {
     int port, alive;
     char text[64];
     pid_t child = start('k', &port, &alive);
     if (!alive) skip();
     end(child);
-    assert_int_equal(ask(port, NULL, text, sizeof text, 5000), 5);
-    for (int i = 0; i < 600 && ask(port, NULL, text, sizeof text, 1000) != -2; i++)
-        usleep(50000);
-    assert_int_equal(ask(port, NULL, text, sizeof text, 1000), -2);
+    assert_int_equal(ask(port, by_one, text, sizeof text, 5000), 5);
+    expect_end(port);
+}
+
+/* A member that calls again, and who is no member, are not those that still have to ask. */
+static void who_asks_twice_is_one(void **state) {
+    int port, alive;
+    char text[64];
+    pid_t child = start('t', &port, &alive);
+    if (!alive) skip();
+    end(child);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(port, i < 2 ? by_one : NULL, text, sizeof text, 5000), 5);
+        usleep(700000); /* it ends half a second after its last answer */
+    }
+    assert_int_equal(ask(port, by_two, text, sizeof text, 5000), 5);
+    expect_end(port);
+}
+
+static void who_joins_at_the_port_of_a_guard_hears_why_not(void **state) {
+    for (int over = 0; over <= 1; over++) {
+        int port, alive;
+        char text[64];
+        wefti_tcp_place place = {.patience_s = 1};
+        wefti_tcp_door *doors;
+        weft_transport *transport;
+        weft_ctx *ctx;
+        pid_t child = start(over ? 'o' : 'v', &port, &alive);
+        if (!alive) skip();
+        end(child);
+        assert_int_equal(ctx_begin(&ctx), 0);
+        snprintf(text, sizeof text, "127.0.0.1:%d", port);
+        assert_ok(ctx, wefti_tcp_doors(ctx, text, 1, 1, &doors, &place.n_doors));
+        place.doors = doors;
+        assert_int_equal(wefti_tcp_enter(ctx, &place, NULL, &transport), WEFT_ERR_PEER);
+        assert_non_null(strstr(weft_ctx_message(ctx),
+                               over ? "the run there has ended"
+                                    : "the process that listened there has ended"));
+        weft_ctx_clear(ctx);
+        wefti_free(ctx, doors);
+        assert_int_equal(ctx_end(ctx), 0);
+    }
 }
 
 /* Whose call is slow gives up and calls again: the answer that it did not take does not count. */
@@ -203,6 +262,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_inquires_after_a_kill_gets_the_last_words),
         cmocka_unit_test(the_guard_ends_when_all_have_asked),
+        cmocka_unit_test(who_asks_twice_is_one),
+        cmocka_unit_test(who_joins_at_the_port_of_a_guard_hears_why_not),
         cmocka_unit_test(who_hangs_up_before_the_answer_may_ask_again),
         cmocka_unit_test(after_an_orderly_end_nobody_speaks),
         cmocka_unit_test(a_process_whose_part_has_ended_is_spoken_for_while_it_lives),

@@ -171,6 +171,7 @@ static void who_gets_a_place_is_not_kept_out_by_who_was_there(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_comes_after_the_last_step_is_told_so),
-        cmocka_unit_test(that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run)};
+        cmocka_unit_test(that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run),
+        cmocka_unit_test(who_gets_a_place_is_not_kept_out_by_who_was_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
