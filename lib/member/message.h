@@ -7,7 +7,7 @@
 
 #include "member/view.h"
 
-/* The messages between nodes about membership (docs/membership.md has the layout). The
+/* The messages between nodes about membership (docs/wire-format.md has the layout). The
  * comments are from the sender's point of view. */
 typedef enum wefti_message_kind {
     WEFTI_SAY_HELLO = 1, /* let me join */
