@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# docs/hour.md, typed again: what a reader does in the first hour does what the page says.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77; }
+build=$(dirname "$weft")
+empty_here
+if nm -D "$build/libweft.so" | grep -q '__[at]san_'; then
+    echo "skipped: a library with a sanitizer can not be linked by others"
+    exit 77
+fi
+expect 0 cmake --install "$build" --prefix "$PWD/root"
+lib=$(dirname "$(find root -name libweft.so)")
+export PATH=$PWD/root/bin:$PATH LD_LIBRARY_PATH=$PWD/$lib PKG_CONFIG_PATH=$PWD/$lib/pkgconfig
+export PYTHONPATH=$source_dir/python WEFT_LIBRARY=$PWD/$lib/libweft.so
+ln -s "$source_dir" weft
+"$weft" up --help | grep -q CODE || fail "weft up"
+timeout -k 5 400 python3 "$source_dir/tests/cli/hour.py" "$source_dir/docs/hour.md" || fail "the page's hour"
+finish
