@@ -53,6 +53,12 @@ static weft_status open_file(weft_ctx *ctx, wefti_input *in) {
     bool standard = wefti_is(in->path, "-");
     in->fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
                       : open(in->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (in->fd < 0 && strstr(in->path, "://"))
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FILE,
+            "%s is an address, expected a file or a pipe: %s %s | weft train -", in->path,
+            strncmp(in->path, "s3:", 3) == 0 ? "aws s3 cp" : "curl -sL",
+            strncmp(in->path, "s3:", 3) == 0 ? "ADDRESS -" : "ADDRESS");
     if (in->fd < 0)
         return wefti_fail_errno(ctx, "open", standard ? "standard input" : in->path);
     if (fstat(in->fd, &info) != 0) return wefti_fail_errno(ctx, "stat", in->path);

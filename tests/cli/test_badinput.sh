@@ -77,6 +77,10 @@ cp text.txt text.yaml
 refuses "text.yaml:1: found a single value or list, expected sections and keys" \
     "$weft" train text.yaml
 refuses_run "could not open nowhere.txt: No such file or directory" data.path=nowhere.txt
+for address in "https://a.example/b.txt curl -sL ADDRESS" "s3://b/c.txt aws s3 cp ADDRESS -"; do
+    refuses_run "${address%% *} is an address, expected a file or a pipe: ${address#* } | weft train -" \
+        data.path="${address%% *}"
+done
 refuses_run "could not open nowhere.txt: No such file or directory" data.path=text.txt,nowhere.txt
 refuses_run "could not open nowhere.txt: No such file or directory" \
     data.validation_path=nowhere.txt
