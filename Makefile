@@ -94,8 +94,16 @@ check:
 house:
 	@tools/house
 
+# Keys, then the references of the C headers (doxygen) and the Python package (pdoc, from PyPI).
+build/pdoc: $(TORCH_PYTHON)
+	@$(TORCH_PYTHON) -m pip install --quiet --target build/pdoc pdoc
+
 docs: build
+	@tools/install-deps docs
 	@build/release/weft config --markdown > docs/configuration.md
+	@tools/reference c
+	@$(MAKE) --no-print-directory build/pdoc
+	@WEFT_LIBRARY=$(CURDIR)/build/release/libweft.so PYTHON=$(TORCH_PYTHON) tools/reference python
 
 format:
 	@clang-format-14 -i $$(git ls-files '*.c' '*.h')

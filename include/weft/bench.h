@@ -12,7 +12,7 @@ extern "C" {
 /* Measurements of single parts of a step on this machine. weft_bench_train in weft/train.h
  * measures whole steps. */
 
-/* The comment at a field says what a zero means. */
+/** The comment at a field says what a zero means. */
 typedef struct weft_bench_optimizers_options {
     size_t struct_size;
     const char *kernels;   /* the set of mesh.kernels; NULL or "auto" = the fastest */
@@ -25,7 +25,7 @@ typedef struct weft_bench_optimizers_options {
                       updates, at most 65536; 0 = it is not measured */
 } weft_bench_optimizers_options;
 
-/* One optimizer's step over all parameters; medians over the rounds. */
+/** One optimizer's step over all parameters; medians over the rounds. */
 typedef struct weft_optimizer_speed {
     const char *name;       /* lives as long as the program */
     double bytes;           /* per parameter and step, read and written */
@@ -33,7 +33,7 @@ typedef struct weft_optimizer_speed {
     double share_of_stream; /* of the same round's stream_Bps */
 } weft_optimizer_speed;
 
-/* The step of an optimizer of whole matrices on those of one gpt2 layer; the median over the
+/** The step of an optimizer of whole matrices on those of one gpt2 layer; the median over the
  * rounds. Its floor: 20 bytes per parameter at stream_Bps and the products' FLOP at
  * peak_flops. */
 typedef struct weft_matrix_speed {
@@ -47,6 +47,7 @@ typedef struct weft_matrix_speed {
 
 enum { WEFT_BENCH_OPTIMIZERS = 16 };
 
+/** What every optimizer takes on this processor. */
 typedef struct weft_optimizer_speeds {
     size_t struct_size;
     const char *kernels; /* the set that was used; lives as long as the program */
@@ -61,7 +62,7 @@ typedef struct weft_optimizer_speeds {
     weft_matrix_speed matrices;
 } weft_optimizer_speeds;
 
-/* Measures every optimizer against the rate at which memory can be changed in place. Each
+/** Measures every optimizer against the rate at which memory can be changed in place. Each
  * round measures all optimizers and the memory one after another, so that other activity of
  * the machine affects all of them alike. Takes 20 n bytes, freed before it returns, then
  * about 400 width^2. */
@@ -69,7 +70,7 @@ WEFT_API weft_status weft_bench_optimizers(weft_ctx *ctx,
                                            const weft_bench_optimizers_options *options,
                                            weft_optimizer_speeds *out) WEFT_CHECKED;
 
-/* The comment at a field says what a zero means. */
+/** The comment at a field says what a zero means. */
 typedef struct weft_bench_replicators_options {
     size_t struct_size;
     const char *kernels;   /* the set of mesh.kernels; NULL or "auto" = the fastest */
@@ -82,12 +83,12 @@ typedef struct weft_bench_replicators_options {
 
 enum { WEFT_BENCH_REPLICATORS = 32, WEFT_BENCH_NODES = 64 };
 
-/* Over the rounds. */
+/** Over the rounds. */
 typedef struct weft_spread {
     double median, min, max;
 } weft_spread;
 
-/* One replicator with its settings, or demo's transform alone, without coding and sending.
+/** One replicator with its settings, or demo's transform alone, without coding and sending.
  * Everything is per parameter, for one node. */
 typedef struct weft_replicator_speed {
     char name[64];             /* "demo 4/64 int8 all_gather" */
@@ -105,6 +106,7 @@ typedef struct weft_replicator_speed {
     double bound_bits;         /* the same by the entropy bound */
 } weft_replicator_speed;
 
+/** What every replicator takes on this processor. */
 typedef struct weft_replicator_speeds {
     size_t struct_size;
     const char *kernels; /* the set that was used; lives as long as the program */
@@ -115,7 +117,7 @@ typedef struct weft_replicator_speeds {
     weft_replicator_speed of[WEFT_BENCH_REPLICATORS];
 } weft_replicator_speeds;
 
-/* Measures the work of replicators on one of several nodes. The other nodes' part is done
+/** Measures the work of replicators on one of several nodes. The other nodes' part is done
  * between the phases of this node and is not counted, so the node never waits, and has all
  * threads to itself. Each step is preceded by a copy of the gradients, with which it is
  * compared. Takes about 12 n bytes for each node, freed before it returns.
@@ -124,13 +126,13 @@ WEFT_API weft_status weft_bench_replicators(weft_ctx *ctx,
                                             const weft_bench_replicators_options *options,
                                             weft_replicator_speeds *out) WEFT_CHECKED;
 
-/* The comment at a field says what a zero means. */
+/** The comment at a field says what a zero means. */
 typedef struct weft_bench_kernels_options {
     size_t struct_size;
     int64_t steps, warmup; /* steps measured, 0 = 10; steps before them that are not */
 } weft_bench_kernels_options;
 
-/* A kernel as a model's step calls it; matrix products of each shape are listed separately. */
+/** A kernel as a model's step calls it; matrix products of each shape are listed separately. */
 typedef struct weft_kernel_speed {
     char name[96];        /* "layernorm_forward", "gemm [1024,768] x [768,2304]" */
     int64_t calls;        /* in a step */
@@ -145,6 +147,7 @@ typedef struct weft_kernel_speed {
 
 enum { WEFT_BENCH_KERNELS = 96 };
 
+/** Rates of the matrix products and kernels of this processor. */
 typedef struct weft_kernel_speeds {
     size_t struct_size;
     const char *kernels; /* the set that was used; lives as long as the program */
@@ -161,7 +164,7 @@ typedef struct weft_kernel_speeds {
     weft_kernel_speed of[WEFT_BENCH_KERNELS];
 } weft_kernel_speeds;
 
-/* Measures each kernel inside the steps of a single rank: forward, backward, the norm of
+/** Measures each kernel inside the steps of a single rank: forward, backward, the norm of
  * the gradient and AdamW over one micro-batch of generated rows, with the model,
  * mesh.threads, mesh.kernels and model.precision of `config`. Kernels that the step does
  * not call are left out. */

@@ -8,14 +8,14 @@
 extern "C" {
 #endif
 
-/* How a conversation is written as one text for a model: by a chat template of
+/** How a conversation is written as one text for a model: by a chat template of
  * transformers, which is Jinja in chat_template.jinja or in tokenizer_config.json, or by a
  * named template of weft. The text equals that of transformers' apply_chat_template, byte
  * for byte. A template that uses an unknown feature is rejected with its line. There is no
  * clock: a template that asks for today's date writes the date that it contains. */
 typedef struct weft_chat weft_chat;
 
-/* name: "auto" is the template in `folder` (or next to the file `folder`); otherwise a name
+/** name: "auto" is the template in `folder` (or next to the file `folder`); otherwise a name
  * of weft_chat_name, or the path of a folder or a file with a template. The texts of the
  * begin and end tokens are those of `folder`'s tokenizer_config.json, if there is one.
  * [out] *out owned by the caller; NULL on failure. folder may be NULL. */
@@ -23,22 +23,22 @@ WEFT_API weft_status weft_chat_open(weft_ctx *ctx, const char *name, const char 
                                     weft_chat **out) WEFT_CHECKED;
 WEFT_API void weft_chat_destroy(weft_ctx *ctx, weft_chat *chat); /* NULL is accepted */
 
-/* The i-th named template and a summary of it; NULL past the last. */
+/** The i-th named template and a summary of it; NULL past the last. */
 WEFT_API const char *weft_chat_name(int i, const char **summary);
 
-/* messages: a JSON list of {"role": ..., "content": ...}. `asks`: appends the text that
+/** messages: a JSON list of {"role": ..., "content": ...}. `asks`: appends the text that
  * begins an answer (add_generation_prompt). [out] *text ends in NUL, owned by the caller
  * (weft_free). */
 WEFT_API weft_status weft_chat_render(weft_ctx *ctx, const weft_chat *chat,
                                       const char *messages, bool asks,
                                       char **text) WEFT_CHECKED;
 
-/* The text that the template writes after an answer, such as "<|im_end|>\n": its first token
+/** The text that the template writes after an answer, such as "<|im_end|>\n": its first token
  * ends a sampled answer. [out] *text owned by the caller (weft_free). */
 WEFT_API weft_status weft_chat_answer_end(weft_ctx *ctx, const weft_chat *chat,
                                           char **text) WEFT_CHECKED;
 
-/* Writes chat_template.jinja, tokenizer_config.json (the one that was read, else a new
+/** Writes chat_template.jinja, tokenizer_config.json (the one that was read, else a new
  * one) and special_tokens_map.json into a folder, from which transformers and
  * weft_chat_open read them. */
 WEFT_API weft_status weft_chat_save(weft_ctx *ctx, const weft_chat *chat,

@@ -12,6 +12,7 @@ extern "C" {
  * from data sheets. Every rate is what one rank gets while all ranks work. A rate of zero
  * means: not known; a prediction that needs it uses the estimate given at the field. */
 
+/** One wire, of one direction. */
 typedef struct weft_link_facts {
     double bandwidth_Bps; /* payload, one way; 0 = memory speed */
     double latency_s;     /* one way */
@@ -27,13 +28,13 @@ typedef struct weft_link_facts {
                         when three or more processes send to each other; 0 = 1 */
 } weft_link_facts;
 
-/* A measured pair of nodes that differs from the rest. */
+/** A measured pair of nodes that differs from the rest. */
 typedef struct weft_link_pair {
     int64_t from, to; /* nodes */
     double bandwidth_Bps, latency_s;
 } weft_link_pair;
 
-/* A machine that differs from the others; 0 in a field: like the others. */
+/** A machine that differs from the others; 0 in a field: like the others. */
 typedef struct weft_machine {
     int64_t node;
     double rank_flops, memory_bytes; /* of one of its ranks */
@@ -41,7 +42,7 @@ typedef struct weft_machine {
                                         same */
 } weft_machine;
 
-/* How the time of computing varies, relative to its median. */
+/** How the time of computing varies, relative to its median. */
 typedef struct weft_jitter {
     double spread; /* standard deviation of the logarithm, drawn for each rank and step */
     double drift;  /* the same of a factor that each rank keeps over the whole run:
@@ -50,14 +51,14 @@ typedef struct weft_jitter {
     double stall_s;     /* mean of the stall's length, exponential */
 } weft_jitter;
 
-/* The measured time of one unit of the model for one micro-batch. The head's forward_s is 0
+/** The measured time of one unit of the model for one micro-batch. The head's forward_s is 0
  * in training: its backward pass computes both. */
 typedef struct weft_unit_seconds {
     char name[32]; /* as weft list units names it: "embedding", "block", "head" */
     double forward_s, backward_s;
 } weft_unit_seconds;
 
-/* The work of a replicator or mixer on one thread without the exchange, in seconds per
+/** The work of a replicator or mixer on one thread without the exchange, in seconds per
  * parameter: while sending; for what arrives (once, and per other member); at the end. */
 typedef struct weft_codec_seconds {
     char name
@@ -65,18 +66,20 @@ typedef struct weft_codec_seconds {
     double begin_s, combine_s, combine_peer_s, end_s;
 } weft_codec_seconds;
 
+/** Seconds per parameter of one optimizer, on one rank. */
 typedef struct weft_optimizer_seconds {
     char name[32];
     double step_s; /* per parameter, one thread */
 } weft_optimizer_seconds;
 
-/* Collective time over message size, as measured; the model must predict it. */
+/** Collective time over message size, as measured; the model must predict it. */
 typedef struct weft_collective_seconds {
     char name[32]; /* "all-reduce", "all-gather", "pair", "all-reduces of a step" */
     int64_t nodes, bytes;
     double median_s, low_s, high_s; /* 5 and 95 % */
 } weft_collective_seconds;
 
+/** Facts about machines and links, measured or by hand; a file cluster.yaml holds one. */
 typedef struct weft_cluster {
     char source[128]; /* "probe", "by hand" */
     char date[32];    /* ISO 8601, UTC */
@@ -103,7 +106,7 @@ typedef struct weft_cluster {
     weft_machine *machines;
     int64_t n_machines;
     weft_jitter jitter;
-    /* Valid only for one model and batch; for others the time of computing is FLOP over
+    /** Valid only for one model and batch; for others the time of computing is FLOP over
      * rank_flops. */
     char model[256]; /* what was measured: weft_cluster_model_key */
     weft_unit_seconds *units;
@@ -121,16 +124,17 @@ typedef struct weft_cluster {
     int64_t n_steps;
 } weft_cluster;
 
-/* An empty description: one node, one rank, nothing known. [out] *out owned by the caller
+/** An empty description: one node, one rank, nothing known. [out] *out owned by the caller
  * (weft_cluster_destroy), with all its arrays; NULL on failure. A cluster must come from
  * here or from weft_cluster_load, never from the stack: it has private fields behind these. */
 WEFT_API weft_status weft_cluster_create(weft_ctx *ctx, weft_cluster **out) WEFT_CHECKED;
 WEFT_API void weft_cluster_destroy(weft_ctx *ctx, weft_cluster *cluster);
 
-/* The number of nodes in the description, for languages that do not read this header and so
+/** The number of nodes in the description, for languages that do not read this header and so
  * do not know the offsets of the fields. */
 WEFT_API int64_t weft_cluster_nodes(const weft_cluster *cluster);
 
+/** The lists of a cluster, by number. */
 typedef enum weft_cluster_list {
     WEFT_CLUSTER_PAIRS,
     WEFT_CLUSTER_UNITS,
@@ -142,27 +146,27 @@ typedef enum weft_cluster_list {
     WEFT_CLUSTER_LISTS
 } weft_cluster_list;
 
-/* Gives a list n items and sets its n_... field; new items are zero. On failure the list is
+/** Gives a list n items and sets its n_... field; new items are zero. On failure the list is
  * unchanged. */
 WEFT_API weft_status weft_cluster_resize(weft_ctx *ctx, weft_cluster *cluster,
                                          weft_cluster_list list, int64_t n) WEFT_CHECKED;
 
-/* Reads cluster.yaml; errors start with "path:line: ". */
+/** Reads cluster.yaml; errors start with "path:line: ". */
 WEFT_API weft_status weft_cluster_load(weft_ctx *ctx, const char *path,
                                        weft_cluster **out) WEFT_CHECKED;
 
-/* Writes cluster.yaml atomically: a crash leaves the old file or the whole new one. */
+/** Writes cluster.yaml atomically: a crash leaves the old file or the whole new one. */
 WEFT_API weft_status weft_cluster_write(weft_ctx *ctx, const weft_cluster *cluster,
                                         const char *path) WEFT_CHECKED;
 
-/* Sets one fact as typed by hand: "nodes" "8", "ranks-per-node" "4", "link" "25Gbit,20us",
+/** Sets one fact as typed by hand: "nodes" "8", "ranks-per-node" "4", "link" "25Gbit,20us",
  * "node-flops" "80T", "node-link" "100GBps", "jitter" "5%", ... (weft_cluster_setting lists
  * them). "link" is the link between nodes, "node-link" the one inside a node, "site-link"
  * the one between sites. Facts about a node are divided among its ranks. */
 WEFT_API weft_status weft_cluster_set(weft_ctx *ctx, weft_cluster *cluster,
                                       const char *name, const char *value) WEFT_CHECKED;
 
-/* An accelerator by its data sheet, and the share of its peak that training is known to
+/** An accelerator by its data sheet, and the share of its peak that training is known to
  * reach. */
 typedef struct weft_accelerator {
     const char *name;
@@ -172,21 +176,21 @@ typedef struct weft_accelerator {
     double watts;       /* of the board, by the data sheet; 0: not told */
 } weft_accelerator;
 
-/* The i-th one known, or NULL past the last. */
+/** The i-th one known, or NULL past the last. */
 WEFT_API const weft_accelerator *weft_accelerator_at(int i);
 
-/* The one of that name, or NULL; case, blanks, '-' and '_' do not count. */
+/** The one of that name, or NULL; case, blanks, '-' and '_' do not count. */
 WEFT_API const weft_accelerator *weft_accelerator_find(const char *name);
 
-/* Describes all ranks as such accelerators, with the geometric mean of the known shares. */
+/** Describes all ranks as such accelerators, with the geometric mean of the known shares. */
 WEFT_API weft_status weft_cluster_accelerate(weft_ctx *ctx, weft_cluster *cluster,
                                              const char *name) WEFT_CHECKED;
 
-/* The same, computing at the share `effort` of the peak (0 to 1) instead. */
+/** The same, computing at the share `effort` of the peak (0 to 1) instead. */
 WEFT_API weft_status weft_cluster_effort(weft_ctx *ctx, weft_cluster *cluster,
                                          const char *name, double effort) WEFT_CHECKED;
 
-/* Name of the i-th of these facts and what it expects, or NULL past the last. */
+/** Name of the i-th of these facts and what it expects, or NULL past the last. */
 WEFT_API const char *weft_cluster_setting(int i, const char **expected);
 
 #ifdef __cplusplus

@@ -18,17 +18,19 @@ extern "C" {
  * allows (docs/configuration.md lists them all). For many keys 0 means "decide for me"; the
  * same page says for which. */
 
+/** A list of texts, borrowed from its configuration. */
 typedef struct weft_texts {
     const char *const *items;
     int n;
 } weft_texts;
 
+/** A list of numbers, borrowed from its configuration. */
 typedef struct weft_numbers {
     const double *items;
     int n;
 } weft_numbers;
 
-/* The keys of a replicator section. */
+/** The keys of a replicator section. */
 typedef struct weft_replicator_keys {
     const char *kind; /* choice */
     int64_t compression_topk;
@@ -48,6 +50,7 @@ typedef struct weft_replicator_keys {
     int64_t delay;       /* steps, 0 or 1 */
 } weft_replicator_keys;
 
+/** All keys with their values, a section each; units are those of the table of keys. */
 typedef struct weft_config {
     const char *method; /* choice: a named set of the keys below, or "none" */
     struct {
@@ -219,57 +222,58 @@ typedef struct weft_config {
     } decide;
 } weft_config;
 
-/* Creates a configuration of defaults. [out] *out owned by the caller
+/** Creates a configuration of defaults. [out] *out owned by the caller
  * (weft_config_destroy); NULL on failure. Only objects of this function may be given to
  * the functions below. */
 WEFT_API weft_status weft_config_create(weft_ctx *ctx, weft_config **out) WEFT_CHECKED;
 WEFT_API void weft_config_destroy(weft_ctx *ctx, weft_config *config);
 
-/* A configuration with the same values, each from the same layer; finished if `config`
+/** A configuration with the same values, each from the same layer; finished if `config`
  * is. [out] *out owned by the caller (weft_config_destroy); NULL on failure. */
 WEFT_API weft_status weft_config_copy(weft_ctx *ctx, const weft_config *config,
                                       weft_config **out) WEFT_CHECKED;
 
-/* Reads a YAML file of sections and keys. Anchors, aliases, tags, several documents and a key
+/** Reads a YAML file of sections and keys. Anchors, aliases, tags, several documents and a key
  * given twice are rejected. Errors start with "path:line: ". After a failure the configuration
  * may hold some of the file's keys. */
 WEFT_API weft_status weft_config_load(weft_ctx *ctx, weft_config *config,
                                       const char *path) WEFT_CHECKED;
 
-/* Sets one key from "section.key=value"; the items of a list are separated by commas. */
+/** Sets one key from "section.key=value"; the items of a list are separated by commas. */
 WEFT_API weft_status weft_config_set(weft_ctx *ctx, weft_config *config,
                                      const char *assignment) WEFT_CHECKED;
 
-/* Sets one key ("model.init") or all keys of a section ("mixer.") back to the default. Needed
+/** Sets one key ("model.init") or all keys of a section ("mixer.") back to the default. Needed
  * before another kind is chosen than the one whose keys were set. */
 WEFT_API weft_status weft_config_reset(weft_ctx *ctx, weft_config *config,
                                        const char *name) WEFT_CHECKED;
 
-/* Applies the preset named by `method` below the explicitly set values, then checks the keys
+/** Applies the preset named by `method` below the explicitly set values, then checks the keys
  * against each other. A key is rejected if it was set but the chosen kinds do not read it; a
  * key that a file sets to its default is not. May be called again after more loading and
  * setting. */
 WEFT_API weft_status weft_config_finish(weft_ctx *ctx, weft_config *config) WEFT_CHECKED;
 
-/* What follows each value in the text of a configuration, as a YAML comment. */
+/** What follows each value in the text of a configuration, as a YAML comment. */
 typedef enum weft_config_notes {
     WEFT_CONFIG_BARE,   /* nothing */
     WEFT_CONFIG_DOCS,   /* what the key means */
     WEFT_CONFIG_ORIGINS /* where the value came from */
 } weft_config_notes;
 
-/* All keys and their values as YAML that weft_config_load reads back to the same values.
+/** All keys and their values as YAML that weft_config_load reads back to the same values.
  * [out] *text borrowed until the next call of this function or weft_config_destroy. */
 WEFT_API weft_status weft_config_text(weft_ctx *ctx, weft_config *config,
                                       weft_config_notes notes,
                                       const char **text) WEFT_CHECKED;
 
-/* Writes that text (bare) to a file: the old file or the whole new one, never a part. */
+/** Writes that text (bare) to a file: the old file or the whole new one, never a part. */
 WEFT_API weft_status weft_config_write(weft_ctx *ctx, weft_config *config,
                                        const char *path) WEFT_CHECKED;
 
 /* The table behind all keys: help, documentation and completion are generated from it. */
 
+/** Types of a key's value in weft_config. */
 typedef enum weft_key_type {
     WEFT_KEY_INT,       /* int64_t; "16k" is 16000 */
     WEFT_KEY_BYTES,     /* int64_t; "64kB" */
@@ -283,11 +287,13 @@ typedef enum weft_key_type {
     WEFT_KEY_NUMBERS    /* weft_numbers, each inside the bounds */
 } weft_key_type;
 
+/** A value that a key can have, and one line about it. */
 typedef struct weft_choice {
     const char *name; /* NULL ends a list of choices */
     const char *doc;
 } weft_choice;
 
+/** A row of the table of keys: where its value lies, what it may be, what it means. */
 typedef struct weft_config_key {
     const char *name; /* "section.key" */
     size_t offset;    /* of its value in weft_config */
@@ -301,20 +307,20 @@ typedef struct weft_config_key {
     const char *doc; /* one line */
 } weft_config_key;
 
-/* The i-th key in the order of the file, or NULL past the last. */
+/** The i-th key in the order of the file, or NULL past the last. */
 WEFT_API const weft_config_key *weft_config_key_at(int i);
 
-/* The largest `max`: it stands for "no upper limit". */
+/** The largest `max`: it stands for "no upper limit". */
 #define WEFT_KEY_NO_LIMIT 1e15
 
-/* Says which values a key takes, "a whole number from 1 to 1024 (ranks)"; returns out. */
+/** Says which values a key takes, "a whole number from 1 to 1024 (ranks)"; returns out. */
 WEFT_API const char *weft_config_key_values(const weft_config_key *key, char *out,
                                             size_t out_size);
 
-/* Name and one-line description of the i-th section, or NULL past the last. */
+/** Name and one-line description of the i-th section, or NULL past the last. */
 WEFT_API const char *weft_config_section(int i, const char **doc);
 
-/* The j-th key that the method sets, or NULL past the last; [out] its value. */
+/** The j-th key that the method sets, or NULL past the last; [out] its value. */
 WEFT_API const char *weft_config_method_key(const char *method, int j,
                                             const char **value);
 

@@ -18,12 +18,12 @@ extern "C" {
 
 enum { WEFT_DOCTOR_CPU_WORDS = 16, WEFT_DOCTOR_PEERS = 64 };
 
-/* What one rank knows about its process and machine: numbers and texts of fixed size, so
+/** What one rank knows about its process and machine: numbers and texts of fixed size, so
  * that ranks can send them to each other. A number that the system does not tell is -1, a
  * text "". */
 typedef struct weft_rank_facts {
     size_t struct_size;
-    /* the process */
+    /** the process */
     int64_t rank, size;     /* as the launcher says; without one: 0 of 1 */
     int64_t ranks_here;     /* processes of this run on this machine; 1 without a
                                launcher */
@@ -33,7 +33,7 @@ typedef struct weft_rank_facts {
     char mpi[96], blas[96]; /* versions that the linked libraries report */
     char blas_core[32];     /* kernels that OpenBLAS chose */
     uint64_t program_hash, library_hash;
-    /* the machine */
+    /** the machine */
     char host[64], system[96], processor[96];
     int64_t instructions;         /* 0 base, 1 AVX, 2 AVX2, 3 AVX-512, 4 and AMX */
     int64_t cores, cores_allowed; /* online; allowed to this process */
@@ -50,7 +50,7 @@ typedef struct weft_rank_facts {
     double clock_error_s;                        /* the system's own estimate */
     double clock_offset_s, clock_offset_error_s; /* relative to the first rank, by
                                                     messages */
-    /* the network */
+    /** the network */
     int64_t host_resolves; /* 0 not at all, 1 to loopback only, 2 to an own address,
                               3 to an address that no interface has */
     char host_address[48]; /* what it resolves to */
@@ -58,11 +58,11 @@ typedef struct weft_rank_facts {
     int64_t n_interfaces;  /* that are up and have an IPv4 address */
     char interface[16], address[48]; /* the one that reaches the others */
     int64_t mtu, speed_Mbit;
-    /* variables of the environment; "" if not set */
+    /** variables of the environment; "" if not set */
     char openblas_coretype[32], openblas_l2[32], openblas_threads[16], omp_threads[16],
         omp_bind[16];
     char ucx_tls[64], mca_btl[64], mca_interface[64], mca[128];
-    /* the run; not filled in without a configuration */
+    /** the run; not filled in without a configuration */
     int64_t has_run;
     uint64_t config_hash;                   /* of the resolved configuration */
     int64_t nodes, ranks_per_node, threads; /* keys of mesh; threads 0 = decided later */
@@ -82,7 +82,7 @@ typedef struct weft_rank_facts {
     char congestion[16]; /* net.ipv4.tcp_congestion_control */
 } weft_rank_facts;
 
-/* How another machine can be reached from here. */
+/** How another machine can be reached from here. */
 typedef enum weft_peer_answer {
     WEFT_PEER_CONNECTED,   /* a process listens on the port */
     WEFT_PEER_REFUSED,     /* the machine answers; no process listens */
@@ -91,6 +91,7 @@ typedef enum weft_peer_answer {
     WEFT_PEER_UNKNOWN      /* the name has no address */
 } weft_peer_answer;
 
+/** What calling another process gave. */
 typedef struct weft_peer_facts {
     size_t struct_size;
     char name[128], address[48];
@@ -103,6 +104,7 @@ typedef struct weft_peer_facts {
     double round_trip_s; /* of opening a connection, the best of three */
 } weft_peer_facts;
 
+/** What a finding means for the run. */
 typedef enum weft_severity {
     WEFT_FINDING_OK,      /* checked, nothing wrong */
     WEFT_FINDING_NOTE,    /* good to know */
@@ -110,6 +112,7 @@ typedef enum weft_severity {
     WEFT_FINDING_ERROR    /* the run will not start, or its result is wrong */
 } weft_severity;
 
+/** One thing that was examined, and what follows. */
 typedef struct weft_finding {
     weft_severity severity;
     char topic[16];   /* "clock", "cores", ... (docs/launching.md) */
@@ -118,12 +121,14 @@ typedef struct weft_finding {
     char advice[384]; /* what to do about it, or "" */
 } weft_finding;
 
+/** All findings of an examination, in the order of the questions. */
 typedef struct weft_findings {
     size_t struct_size;
     weft_finding *items; /* worst first; equal severities in the order of the checks */
     int64_t n;
 } weft_findings;
 
+/** What is examined, and how long. */
 typedef struct weft_doctor_options {
     size_t struct_size;
     weft_mesh *mesh;                /* processes started together; NULL: one process */
@@ -135,45 +140,45 @@ typedef struct weft_doctor_options {
                                        NULL */
 } weft_doctor_options;
 
-/* Collects this process's facts. A fact that can not be found out stays unknown; that is
+/** Collects this process's facts. A fact that can not be found out stays unknown; that is
  * not a failure. Not collective. */
 WEFT_API weft_status weft_doctor_examine(weft_ctx *ctx,
                                          const weft_doctor_options *options,
                                          weft_rank_facts *out) WEFT_CHECKED;
 
-/* Resolves the host and opens connections to its port, for at most timeout_s in all. An
+/** Resolves the host and opens connections to its port, for at most timeout_s in all. An
  * unreachable host is a fact, not a failure. */
 WEFT_API weft_status weft_doctor_reach(weft_ctx *ctx, const char *host, int port,
                                        double timeout_s,
                                        weft_peer_facts *out) WEFT_CHECKED;
 
-/* Collects the facts of all processes of a mesh on every rank, and compares their clocks;
+/** Collects the facts of all processes of a mesh on every rank, and compares their clocks;
  * `mine` gets the result for this rank. [out] all[ranks] in rank order; without a mesh it
  * is a copy of `mine`. Collective. */
 WEFT_API weft_status weft_doctor_gather(weft_ctx *ctx, weft_mesh *mesh,
                                         weft_rank_facts *mine,
                                         weft_rank_facts *all) WEFT_CHECKED;
 
-/* Judges the facts of all ranks [n_ranks] in rank order and of the peers [n_peers]: a
+/** Judges the facts of all ranks [n_ranks] in rank order and of the peers [n_peers]: a
  * pure function. [out] out->items owned by the caller (weft_findings_clear). */
 WEFT_API weft_status weft_doctor_judge(weft_ctx *ctx, const weft_rank_facts *ranks,
                                        int64_t n_ranks, const weft_peer_facts *peers,
                                        int64_t n_peers, weft_findings *out) WEFT_CHECKED;
 WEFT_API void weft_findings_clear(weft_ctx *ctx, weft_findings *findings);
 
-/* One sentence about environment variables that slow down the matrix products, or "". `weft
+/** One sentence about environment variables that slow down the matrix products, or "". `weft
  * train` prints it before it starts. Returns out. */
 WEFT_API const char *weft_doctor_blas_trap(const char *const *environment, char *out,
                                            size_t out_size);
 
-/* "ok", "note", "warning", "error"; never NULL. */
+/** "ok", "note", "warning", "error"; never NULL. */
 WEFT_API const char *weft_severity_name(weft_severity severity);
 
-/* Facts as JSON, one object; [out] *text owned by the caller (weft_free). */
+/** Facts as JSON, one object; [out] *text owned by the caller (weft_free). */
 WEFT_API weft_status weft_doctor_facts_json(weft_ctx *ctx, const weft_rank_facts *facts,
                                             char **text) WEFT_CHECKED;
 
-/* Facts as bytes that any machine can read: weft_doctor_facts_bytes() bytes, little-endian,
+/** Facts as bytes that any machine can read: weft_doctor_facts_bytes() bytes, little-endian,
  * texts of fixed size. Decoding rejects texts without a NUL and other versions. */
 WEFT_API size_t weft_doctor_facts_bytes(void);
 WEFT_API weft_status weft_doctor_facts_encode(weft_ctx *ctx, const weft_rank_facts *facts,

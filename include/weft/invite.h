@@ -9,14 +9,16 @@
 extern "C" {
 #endif
 
-/* An invitation, which other machines accept with a short code (docs/launching.md). Both sides
+/** An invitation, which other machines accept with a short code (docs/launching.md). Both sides
  * prove to each other that they have the code, without saying it; then the run gives its key,
  * its configuration and its files. Needs a library that was built with libsodium. */
 typedef struct weft_invite weft_invite;
 
-/* Invitations listen at the first free one of 16 ports from here on; they are found at this one. */
+/** Invitations listen at the first free one of 16 ports from here on; they are found at
+ * this one. */
 enum { WEFT_INVITE_PORT = 29520, WEFT_INVITE_CODE_BYTES = 16 };
 
+/** What an invitation gives away, and at which port. */
 typedef struct weft_invite_setup {
     size_t struct_size;
     int port;            /* 0: the first free one from WEFT_INVITE_PORT on */
@@ -26,18 +28,19 @@ typedef struct weft_invite_setup {
     int64_t most_bytes;  /* texts and models of together more bytes are not given */
 } weft_invite_setup;
 
-/* Opens an invitation with a code of its own, which a thread serves. Three wrong codes close it.
+/** Opens an invitation with a code of its own, which a thread serves. Three wrong codes close it.
  * The context's sink is told who comes. [out] *out owned by the caller. Not collective. */
 WEFT_API weft_status weft_invite_open(weft_ctx *ctx, const weft_invite_setup *setup,
                                       weft_invite **out) WEFT_CHECKED;
 
-/* Lives as long as the invitation. */
+/** Lives as long as the invitation. */
 WEFT_API const char *weft_invite_code(const weft_invite *invitation);
 WEFT_API int weft_invite_port(const weft_invite *invitation);
 
-/* Waits until its thread has ended. NULL is accepted. */
+/** Waits until its thread has ended. NULL is accepted. */
 WEFT_API void weft_invite_close(weft_invite *invitation);
 
+/** By what a newcomer finds an invitation, and where it puts what it is given. */
 typedef struct weft_invite_request {
     size_t struct_size;
     const char *code;
@@ -50,7 +53,7 @@ typedef struct weft_invite_request {
         *own; /* paths that exist and are named here are not taken; or NULL */
 } weft_invite_request;
 
-/* Gets what a process needs to take part: it trains with the configuration of
+/** Gets what a process needs to take part: it trains with the configuration of
  * `folder`/run.yaml and, over it, `folder`/here.yaml. [out] `where`: what weft_mesh_enter takes
  * as host. After a failure there is no folder. Not collective. */
 WEFT_API weft_status weft_invite_accept(weft_ctx *ctx, const weft_invite_request *request,

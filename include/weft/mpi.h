@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* The processes of `comm` as a mesh. The communicator is duplicated, so that messages of
+/** The processes of `comm` as a mesh. The communicator is duplicated, so that messages of
  * weft and of the program can not be confused. MPI must have been initialized with
  * MPI_THREAD_MULTIPLE; weft does not finalize it. Collective over comm. */
 WEFT_API weft_status weft_mesh_from_mpi(weft_ctx *ctx, MPI_Comm comm,

@@ -14,7 +14,7 @@ extern "C" {
  * all (docs/planning.md). Every candidate shares the run's batch.tokens_per_step among all
  * its ranks: more nodes do not make the batch larger. */
 
-/* What a method does to learning. Texts live as long as the program. */
+/** What a method does to learning. Texts live as long as the program. */
 typedef struct weft_learning {
     const char *changes; /* what differs from one machine; "" = nothing */
     bool measured;
@@ -26,7 +26,7 @@ typedef struct weft_learning {
     const char *source;  /* where the numbers are documented */
 } weft_learning;
 
-/* A way to do a run on several nodes: assignments over the run's keys. */
+/** A way to do a run on several nodes: assignments over the run's keys. */
 typedef struct weft_recipe {
     const char *name;
     const char *method;   /* the method whose row of a table and curve it shares */
@@ -40,17 +40,17 @@ typedef struct weft_recipe {
     bool published; /* others have trained billions of parameters with it */
 } weft_recipe;
 
-/* The i-th one that a plan tries on one site, or NULL past the last. The first averages all
+/** The i-th one that a plan tries on one site, or NULL past the last. The first averages all
  * gradients in each step. */
 WEFT_API const weft_recipe *weft_recipe_at(int i);
 
-/* Steps to a loss with a model of so many parameters in a run of so many steps (0: not known,
+/** Steps to a loss with a model of so many parameters in a run of so many steps (0: not known,
  * between the shortest and the longest measured), relative to one node with AdamW; 1 where that
  * was not measured. [out] *error: of them, plus or minus; 0.2 = 20 %. */
 WEFT_API double weft_recipe_steps(const weft_recipe *recipe, int64_t parameters,
                                   int64_t nodes, double steps, double *error);
 
-/* How other frameworks reduce, and with which number types. */
+/** How other frameworks reduce, and with which number types. */
 typedef enum weft_collective {
     WEFT_COLLECTIVE_AUTO, /* ring or tree, whichever is faster */
     WEFT_COLLECTIVE_RING,
@@ -61,6 +61,7 @@ typedef enum weft_collective {
                             computing */
 } weft_collective;
 
+/** Types of numbers that an accelerator computes with. */
 typedef enum weft_precision {
     WEFT_PRECISION_F32,
     WEFT_PRECISION_MIXED, /* weights f32, products and sharded weights on the wire bf16 */
@@ -68,17 +69,17 @@ typedef enum weft_precision {
     WEFT_PRECISION_BF16_8BIT /* the same, with the optimizer's moments in 8 bits */
 } weft_precision;
 
-/* Where a fact comes from; this decides how far a prediction may be off. */
+/** Where a fact comes from; this decides how far a prediction may be off. */
 typedef enum weft_known {
     WEFT_KNOWN_TYPED, /* an expected figure, typed by the user */
     WEFT_KNOWN_SHEET, /* a data sheet, and the share of it that was reached elsewhere */
     WEFT_KNOWN_MEASURED
 } weft_known;
 
-/* The i-th framework that can be planned ("ddp", "fsdp", ...), or NULL past the last. */
+/** The i-th framework that can be planned ("ddp", "fsdp", ...), or NULL past the last. */
 WEFT_API const char *weft_framework_name(int i, const char **doc);
 
-/* One way to do the run. */
+/** One way to do the run. */
 typedef struct weft_candidate {
     char name[48];      /* "flexdemo int8" */
     char method[32];    /* the preset */
@@ -103,7 +104,7 @@ typedef struct weft_candidate {
     double hours,
         gigabytes; /* to learn what one node learns until the goal; bytes that leave one
                       node's interface */
-    /* For the best candidate of each method, else NAN: */
+    /** For the best candidate of each method, else NAN: */
     double break_even_Bps; /* rate of the wire above which it is faster than one node; 0 =
                               always, INFINITY = never in what was tried */
     double overtaken_Bps;  /* rate nearest to the wire's at which the next method of the
@@ -111,30 +112,31 @@ typedef struct weft_candidate {
     int64_t curve;         /* its row in weft_advice.speedups, or -1 */
 } weft_candidate;
 
+/** Candidates that were not predicted, and why. */
 typedef struct weft_left_out {
     char what[96]; /* the first of them */
     int64_t n;     /* candidates left out for the same reason */
     char why[320];
 } weft_left_out;
 
-/* Where the wire's rate is in [from, to), this candidate would be the choice. */
+/** Where the wire's rate is in [from, to), this candidate would be the choice. */
 typedef struct weft_range {
     double from_Bps, to_Bps;
     int64_t candidate;
 } weft_range;
 
-/* The least share of its label that a wire plausibly carries (weft_advise_options.wire_low). */
+/** The least share of its label that a wire plausibly carries (weft_advise_options.wire_low). */
 #define WEFT_TCP_LOW 0.2
 #define WEFT_RDMA_LOW (1 / 1.5)
 
-/* Whether a second machine is worth it. */
+/** Whether a second machine is worth it. */
 typedef enum weft_worth {
     WEFT_WORTH_NO,     /* not even at the best plausible facts */
     WEFT_WORTH_YES,    /* also at the worst */
     WEFT_WORTH_MEASURE /* that depends on a fact which nobody has measured */
 } weft_worth;
 
-/* The fact on which a range depends most. */
+/** The fact on which a range depends most. */
 typedef enum weft_doubt {
     WEFT_DOUBT_WIRE,
     WEFT_DOUBT_COMPUTING,
@@ -142,7 +144,7 @@ typedef enum weft_doubt {
     WEFT_DOUBT_MODEL     /* the prediction's own error */
 } weft_doubt;
 
-/* A candidate at both ends of what is plausible: the slowest wire with the fastest ranks, and
+/** A candidate at both ends of what is plausible: the slowest wire with the fastest ranks, and
  * the fastest wire with the slowest ranks. All numbers are speed-ups to the same loss. */
 typedef struct weft_outlook {
     double low, high; /* weft_candidate.speedup at both ends; NAN: not predicted there */
@@ -155,6 +157,7 @@ typedef struct weft_outlook {
     weft_doubt doubt;
 } weft_outlook;
 
+/** What weft_advise makes of all candidates: choice, ranking, sentences. Read only. */
 typedef struct weft_advice {
     weft_candidate *candidates; /* sorted by cost_s, where differences below half a per
                                    cent count as equal; then those whose learning was not
@@ -197,6 +200,7 @@ typedef struct weft_advice {
                          there anyway; -1: none */
 } weft_advice;
 
+/** What the advice depends on beside configuration and cluster; zeroed: the defaults. */
 typedef struct weft_advise_options {
     size_t struct_size;
     double tokens;       /* the goal; 0 = run.steps x batch.tokens_per_step */
@@ -229,7 +233,7 @@ typedef struct weft_advise_options {
     double flop_share; /* FLOP of a token, relative to the run's model, if the model is
                           another one; 0 = 1. The cluster's rates and peak_flops are
                           already divided by it; rates in results are not. */
-    /* The ends of what is plausible, relative to the rates that were given; 0: by
+    /** The ends of what is plausible, relative to the rates that were given; 0: by
      * `computing` and `wire` (lib/planner/advise_ends.c). */
     double wire_low, wire_high, computing_low, computing_high;
     double price_h;    /* of a node for an hour, in any money; 0: not told */
@@ -243,7 +247,7 @@ typedef struct weft_advise_options {
     bool all_nodes;      /* only one node and all nodes, and mesh.sites as in the run */
 } weft_advise_options;
 
-/* Tries the methods on one node and on more of the cluster's nodes. Of a run with method=auto,
+/** Tries the methods on one node and on more of the cluster's nodes. Of a run with method=auto,
  * decide.keep says which (keep_optimizer, same_only). `run` (finished) says
  * model, batch and goal; the numbers of nodes, ranks per node and sites are the cluster's.
  * The wire is the cluster's or, if that is not known, mesh.link. Keys of the sections
@@ -264,22 +268,22 @@ WEFT_API weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
                                  weft_advice **out) WEFT_CHECKED;
 WEFT_API void weft_advice_destroy(weft_ctx *ctx, weft_advice *advice);
 
-/* The configuration of candidate i of the advice about `run`: complete and finished. [out]
+/** The configuration of candidate i of the advice about `run`: complete and finished. [out]
  * *out owned by the caller (weft_config_destroy). */
 WEFT_API weft_status weft_advice_config(weft_ctx *ctx, const weft_config *run,
                                         const weft_advice *advice, int64_t i,
                                         weft_config **out) WEFT_CHECKED;
 
-/* The whole advice as one JSON object (docs/planning.md). [out] *text owned by the caller
+/** The whole advice as one JSON object (docs/planning.md). [out] *text owned by the caller
  * (weft_free). */
 WEFT_API weft_status weft_advice_json(weft_ctx *ctx, const weft_advice *advice,
                                       char **text) WEFT_CHECKED;
 
-/* Draws speed-up over the wire's rate, one curve per method, as SVG. */
+/** Draws speed-up over the wire's rate, one curve per method, as SVG. */
 WEFT_API weft_status weft_advice_draw(weft_ctx *ctx, const weft_advice *advice,
                                       const char *path) WEFT_CHECKED;
 
-/* Writes a page that draws speed-up and cost over the wire's rate and the number of nodes,
+/** Writes a page that draws speed-up and cost over the wire's rate and the number of nodes,
  * and recomputes them for other wires, nodes and batches. `run`, `cluster` and `options`
  * are those that the advice was made for. */
 WEFT_API weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
@@ -290,6 +294,7 @@ WEFT_API weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
 
 /* ---- step times that a user has measured ---- */
 
+/** A measured step of any framework, by which rates are fitted. */
 typedef struct weft_measurement {
     size_t struct_size;
     char text[128];                /* as typed */
@@ -304,11 +309,11 @@ typedef struct weft_measurement {
                       is recomputed does not count, waiting does; 0: no peak is known */
 } weft_measurement;
 
-/* "2 nodes x 4, ddp, 64k tokens: 4.1 s", "1 node: 12k tokens/s". */
+/** "2 nodes x 4, ddp, 64k tokens: 4.1 s", "1 node: 12k tokens/s". */
 WEFT_API weft_status weft_measurement_parse(weft_ctx *ctx, const char *text,
                                             weft_measurement *out) WEFT_CHECKED;
 
-/* Sets the rate of the wire (with several sites: of that between them) from an all-reduce or
+/** Sets the rate of the wire (with several sites: of that between them) from an all-reduce or
  * a stream that was measured: "2 nodes: 0.6 GB/s", bytes reduced in a second; "2 nodes x 8:
  * busbw 12 GB/s"; "2 nodes, 25 MB: 80 ms"; "iperf3 x 4: 9.4 Gbit/s", four streams. [out]
  * *low, *high: the ends that remain plausible, for weft_advise_options.wire_low and
@@ -317,7 +322,7 @@ WEFT_API weft_status weft_cluster_exchange(weft_ctx *ctx, const char *text,
                                            weft_cluster *cluster, double *low,
                                            double *high) WEFT_CHECKED;
 
-/* What follows from measurements. */
+/** What follows from measurements. */
 typedef struct weft_inference_of_facts {
     size_t struct_size;
     double rank_flops, launch_s;
@@ -326,7 +331,7 @@ typedef struct weft_inference_of_facts {
     char text[600];
     double effort;     /* rank_flops relative to the peak; 0: no peak is known */
     double constant_s; /* of every step on several nodes, beside the wire; 0: none */
-    /* Both ends of what explains the measured steps, relative to the facts above: all that is
+    /** Both ends of what explains the measured steps, relative to the facts above: all that is
      * missing is the wire's; nothing is, and the constant is larger. 0: not known. */
     double all_wire, no_wire, all_constant;
     double fast_wire,
@@ -334,7 +339,7 @@ typedef struct weft_inference_of_facts {
                                      and the ranks' rate that goes with it, relative */
 } weft_inference_of_facts;
 
-/* Fits the cluster's computing and the rate of its wire to measurements, so that the model
+/** Fits the cluster's computing and the rate of its wire to measurements, so that the model
  * predicts what was measured. Computing comes from steps on one node (two batch sizes show
  * what a pass costs apart from its tokens), the wire from steps on several nodes. Without a
  * step on one node, and with computing not given or taken from a data sheet
@@ -348,7 +353,7 @@ WEFT_API weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
 
 /* ---- models that weft does not have to be able to train ---- */
 
-/* What a plan has to know about a model: the closest of weft's kinds with the same number
+/** What a plan has to know about a model: the closest of weft's kinds with the same number
  * of parameters. */
 typedef struct weft_shape {
     char family[32]; /* model_type of the file */
@@ -359,59 +364,61 @@ typedef struct weft_shape {
     double active_share; /* share of a block's parameters that one token uses */
 } weft_shape;
 
-/* Reads a Hugging Face config.json; errors call it `where`. [out] *out owned by the caller
+/** Reads a Hugging Face config.json; errors call it `where`. [out] *out owned by the caller
  * (weft_free), as below. */
 WEFT_API weft_status weft_shape_from_json(weft_ctx *ctx, const char *json,
                                           int64_t n_bytes, const char *where,
                                           weft_shape **out) WEFT_CHECKED;
 
-/* A model of that many parameters, spread evenly over that many layers. */
+/** A model of that many parameters, spread evenly over that many layers. */
 WEFT_API weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_t layers,
                                         weft_shape **out) WEFT_CHECKED;
 
-/* Sets the run's model (and data.length, if the shape has one) and finishes the
+/** Sets the run's model (and data.length, if the shape has one) and finishes the
  * configuration. The checkpoint in model.init is read, and the key is empty afterwards. */
 WEFT_API weft_status weft_shape_apply(weft_ctx *ctx, const weft_shape *shape,
                                       weft_config *config) WEFT_CHECKED;
 
-/* The i-th model_type that is understood, or NULL past the last. */
+/** The i-th model_type that is understood, or NULL past the last. */
 WEFT_API const char *weft_shape_family(int i);
 
 /* ---- comparing a run with its prediction ---- */
 
+/** A run's steps beside its prediction. Owned; NULL may be destroyed. */
 typedef struct weft_watch weft_watch;
 
-/* Predicts `config` (finished) on the cluster, and allocates a window of measured steps.
+/** Predicts `config` (finished) on the cluster, and allocates a window of measured steps.
  * [out] *out owned by the caller (weft_watch_destroy). */
 WEFT_API weft_status weft_watch_create(weft_ctx *ctx, const weft_config *config,
                                        const weft_cluster *cluster,
                                        weft_watch **out) WEFT_CHECKED;
 WEFT_API void weft_watch_destroy(weft_ctx *ctx, weft_watch *watch);
 
+/** Of the run; borrowed from the watch. */
 WEFT_API const weft_prediction *weft_watch_prediction(const weft_watch *watch);
 
-/* Adds one measured step, as weft_train_hooks.on_step was given it. The first two steps are
+/** Adds one measured step, as weft_train_hooks.on_step was given it. The first two steps are
  * ignored, because they touch memory for the first time. Returns true when prediction and
  * measurement differ by more than 20 % over a window of 20 steps, and whenever the likely
  * cause changes; `sentence` then gives both numbers and the cause. */
 WEFT_API bool weft_watch_step(weft_watch *watch, const weft_step_record *record,
                               char *sentence, size_t sentence_size);
 
-/* Measured step time over predicted step time in the window; NAN while the window has fewer
+/** Measured step time over predicted step time in the window; NAN while the window has fewer
  * than five steps. */
 WEFT_API double weft_watch_ratio(const weft_watch *watch);
 
-/* Predicted and measured steps (the first million of them): their medians, or their means
+/** Predicted and measured steps (the first million of them): their medians, or their means
  * where steps differ by design. measured_s is NAN if no step was added. */
 typedef struct weft_watch_outcome {
     bool mean;
     double planned_s, measured_s;
 } weft_watch_outcome;
 
-/* The outcome of a run that has ended. Valid until the next call or weft_watch_destroy. */
+/** The outcome of a run that has ended. Valid until the next call or weft_watch_destroy. */
 WEFT_API const weft_watch_outcome *weft_watch_look(weft_watch *watch);
 
-/* Writes <folder>/plan.json: the prediction with its timeline (docs/planning.md). */
+/** Writes <folder>/plan.json: the prediction with its timeline (docs/planning.md). */
 WEFT_API weft_status weft_watch_write(weft_ctx *ctx, const weft_watch *watch,
                                       const char *folder) WEFT_CHECKED;
 

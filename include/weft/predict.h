@@ -13,7 +13,7 @@ extern "C" {
 /* The runtime model (docs/prediction.md): how long a step of a configured run takes on a
  * cluster. Byte counts come from the code that sends the bytes. */
 
-/* What mainly determines the length of a step. */
+/** What mainly determines the length of a step. */
 typedef enum weft_bound {
     WEFT_BOUND_COMPUTE,
     WEFT_BOUND_WIRE,    /* waiting for bytes */
@@ -21,11 +21,12 @@ typedef enum weft_bound {
     WEFT_BOUND_CODEC    /* coding, decoding, optimizing on the exchange thread */
 } weft_bound;
 
+/** Of a time, in seconds. */
 typedef struct weft_quantiles {
     double low, median, high; /* 5, 50, 95 % */
 } weft_quantiles;
 
-/* Something that a thread does in the shown step; seconds since the step's beginning. */
+/** Something that a thread does in the shown step; seconds since the step's beginning. */
 typedef struct weft_span {
     int lane;      /* 0 compute, 1 exchange thread, 2 wire */
     int index;     /* unit, bucket or micro-batch */
@@ -33,6 +34,7 @@ typedef struct weft_span {
     double begin_s, end_s;
 } weft_span;
 
+/** How a prediction is played; zeroed: the defaults. */
 typedef struct weft_predict_options {
     size_t struct_size;
     int64_t steps; /* simulated; 0 = enough for the quantiles */
@@ -44,6 +46,7 @@ typedef struct weft_predict_options {
                       grow with the nodes */
 } weft_predict_options;
 
+/** Times of a step in seconds, bytes per step and node, memory per rank. */
 typedef struct weft_prediction {
     size_t struct_size;
     weft_quantiles step_s;
@@ -63,7 +66,7 @@ typedef struct weft_prediction {
     int64_t n_spans;
 } weft_prediction;
 
-/* With one site, no measured pairs of nodes and a wire that is not emulated, steps are
+/** With one site, no measured pairs of nodes and a wire that is not emulated, steps are
  * simulated in arrays, so a step never takes longer when the wire or a node is faster.
  * Otherwise they are simulated message by message; there, as on real machines, that can
  * happen, by some per cent.
@@ -77,7 +80,7 @@ WEFT_API weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
                                   const weft_cluster *cluster,
                                   const weft_predict_options *options,
                                   weft_prediction *out) WEFT_CHECKED;
-/* The same for a caller's own loop (weft/sync.h): its tensors, and how long forward and
+/** The same for a caller's own loop (weft/sync.h): its tensors, and how long forward and
  * backward of a step take one rank, measured where the loop will run. This time is divided
  * among the matrices by their number of elements, a rough guess for tables that are looked
  * up. Every rank holds a whole copy; tokens_per_s is 0. */
@@ -88,13 +91,16 @@ typedef struct weft_loop_facts {
     double step_s;
 } weft_loop_facts;
 
+/** The same of a program with a loop of its own. */
 WEFT_API weft_status weft_predict_loop(weft_ctx *ctx, const weft_config *config,
                                        const weft_cluster *cluster,
                                        const weft_loop_facts *loop,
                                        weft_prediction *out) WEFT_CHECKED;
+
+/** Frees what the prediction owns. */
 WEFT_API void weft_prediction_clear(weft_ctx *ctx, weft_prediction *prediction);
 
-/* The text that cluster->model must be equal to if the cluster's units are to be used for
+/** The text that cluster->model must be equal to if the cluster's units are to be used for
  * `config` with `threads` per rank (unless mesh.threads is set): the model and the
  * micro-batch. [out] out: 256 bytes. */
 WEFT_API weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,

@@ -12,15 +12,16 @@ extern "C" {
 
 /* Measures a cluster for the runtime model: docs/prediction.md. */
 
+/** What is measured, and how long; zeroed: the defaults. */
 typedef struct weft_probe_options {
     size_t struct_size;
     double seconds; /* that the probe may take, approximately; 0 = 60 */
-    /* Receives what is measured next. Called by rank 0's thread; may be NULL. */
+    /** Receives what is measured next. Called by rank 0's thread; may be NULL. */
     void (*on_part)(void *user, const char *what);
     void *user;
 } weft_probe_options;
 
-/* Something that was measured, and how well the measurement repeats. */
+/** Something that was measured, and how well the measurement repeats. */
 typedef struct weft_probe_figure {
     char name[64]; /* "wire bandwidth", "block forward" */
     char unit[16]; /* "s", "B/s", "FLOP/s", "s/parameter", "" for a share */
@@ -28,6 +29,7 @@ typedef struct weft_probe_figure {
     double first, second; /* from the first and the second half of the samples */
 } weft_probe_figure;
 
+/** What was measured, the cluster and how sure each figure is. */
 typedef struct weft_probe_result {
     size_t struct_size;
     weft_cluster *cluster;
@@ -36,7 +38,7 @@ typedef struct weft_probe_result {
     double elapsed_s;
 } weft_probe_result;
 
-/* Measures on all ranks of the configured mesh at once: computing of the configured model
+/** Measures on all ranks of the configured mesh at once: computing of the configured model
  * and batch, links, collectives, codecs, optimizers. Trains nothing and writes no file;
  * tokens are generated. `config` is finished. Ranks are threads (mesh NULL) or the
  * processes of the mesh, which must all make this call with the same arguments. [out] *out

@@ -12,7 +12,7 @@ extern "C" {
  * Steps are modelled as in weft_predict, but for all nodes together in arrays instead of
  * event by event (docs/prediction.md, "Long runs on many nodes"). */
 
-/* The comment at a field says what a zero means. */
+/** The comment at a field says what a zero means. */
 typedef struct weft_simulate_options {
     size_t struct_size;
     int64_t nodes; /* 0 = mesh.nodes; may be more than a run can have. Tokens per step
@@ -34,7 +34,7 @@ typedef struct weft_simulate_options {
     double busy_share;  /* share of its rate that the wire then carries; above 0, <= 1 */
 } weft_simulate_options;
 
-/* Seconds of the run that would not have been spent without each cause; their sum is what
+/** Seconds of the run that would not have been spent without each cause; their sum is what
  * the run took beyond computing on equal machines. */
 typedef struct weft_lost_time {
     double codec_s;   /* coding and optimizing, not hidden */
@@ -45,6 +45,7 @@ typedef struct weft_lost_time {
     double saving_s, repeated_s, restart_s; /* checkpoints, repeated steps, restarts */
 } weft_lost_time;
 
+/** A long run, played with its failures; times in seconds. */
 typedef struct weft_simulation {
     size_t struct_size;
     int64_t nodes, steps, failures;
@@ -58,7 +59,7 @@ typedef struct weft_simulation {
     double ahead_s;              /* of the first node before the last one at the end */
 } weft_simulation;
 
-/* config: finished. Simulates one site, with every replicator and mixer except gossip with
+/** config: finished. Simulates one site, with every replicator and mixer except gossip with
  * a deadline. WEFT_ERR_CONFIG: the message names what can not be simulated. */
 WEFT_API weft_status weft_simulate(weft_ctx *ctx, const weft_config *config,
                                    const weft_cluster *cluster,

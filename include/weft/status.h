@@ -16,7 +16,7 @@ extern "C" {
 #define WEFT_CHECKED
 #endif
 
-/* The result of a function that can fail. The context has the message that explains it. */
+/** The result of a function that can fail. The context has the message that explains it. */
 typedef enum weft_status {
     WEFT_OK = 0,
     WEFT_ERR_ARGUMENT, /* a caller's argument makes no sense */
@@ -30,10 +30,10 @@ typedef enum weft_status {
     WEFT_ERR_INTERNAL  /* a fault of weft */
 } weft_status;
 
-/* A short name of the status, never NULL. Not collective. */
+/** A short name of the status, never NULL. Not collective. */
 WEFT_API const char *weft_status_name(weft_status status);
 
-/* Runs `expr`; on failure returns its status from the enclosing function. */
+/** Runs `expr`; on failure returns its status from the enclosing function. */
 #define WEFT_TRY(expr)                                                                   \
     do {                                                                                 \
         weft_status weft_try_status_ = (expr);                                           \

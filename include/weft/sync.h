@@ -9,14 +9,30 @@
 extern "C" {
 #endif
 
-/* For a training loop of your own: your program computes gradients, and weft exchanges them,
+/** For a training loop of your own: your program computes gradients, and weft exchanges them,
  * runs the optimizer and mixes replicas by the method that the configuration names. Every
  * process holds a whole copy of the parameters, or the same part of a copy as its peers in the
  * other copies.
  *
- *     create -> fill in parameters -> begin
- *     each step: read parameters, write gradients; step
- *     average -> read parameters -> destroy
+ *            begin            open, or the first ready      complete
+ *     made ---------> resting -----------------------> open ----------> ending
+ *                     |  ^  ^                            |                |
+ *             average |  |  '------- step; or agree -> agreed -> mix -----'
+ *                     v  | restore   (a program's own optimizer)
+ *                   averaged
+ *
+ *     in         may be called, beside those that change the state
+ *     made       parameters (written), set_rate, set_tensor; hold_mixer
+ *     resting    take, state, numbers, rule, rest, save; before the first step load, resume
+ *     open       give, gradients (written), set_rate and set_tensor before the first ready; skip,
+ *                weigh, ready, hear, offer
+ *     ending     wait_any, until `all`
+ *     agreed     gradients (read), heard, signs, mixes, incoming, outgoing and hand
+ *     averaged   parameters, take
+ *     any        steps, rank, change, goes_on, parameters; after a failure destroy alone
+ *
+ * Opening is no need: step, agree and complete do it. A call in another state fails with a
+ * sentence (WEFT_ERR_ARGUMENT) and changes nothing.
  *
  * Only one thread at a time may call. All ranks of the mesh make the calls marked "collective",
  * in the same order. After a failure only destroy may be called (and weft_mesh_fail, which
@@ -24,7 +40,7 @@ extern "C" {
  * fails with a message, except destroy, which does nothing. */
 typedef struct weft_sync weft_sync;
 
-/* A matrix of rows x cols. A vector of n elements is n x 1; 1 x n is accepted as the same,
+/** A matrix of rows x cols. A vector of n elements is n x 1; 1 x n is accepted as the same,
  * unless the rows are those of a shard. */
 typedef struct weft_sync_tensor {
     size_t struct_size;
@@ -33,7 +49,7 @@ typedef struct weft_sync_tensor {
     bool decays; /* optimizer.weight_decay acts on it */
 } weft_sync_tensor;
 
-/* What a step did. */
+/** What a step did. */
 typedef struct weft_sync_report {
     size_t struct_size;
     int64_t step;            /* steps done */
@@ -52,7 +68,7 @@ typedef struct weft_sync_report {
     int processes;           /* that took part; fewer after a loss (setup.elastic) */
 } weft_sync_report;
 
-/* Everything that a sync is created from. Zeros are defaults. */
+/** Everything that a sync is created from. Zeros are defaults. */
 typedef struct weft_sync_setup {
     size_t struct_size;
     weft_mesh *mesh;           /* borrowed; NULL: this process alone */
@@ -68,115 +84,115 @@ typedef struct weft_sync_setup {
     bool writes; /* the caller writes every gradient in every step. The gradients after a
                     step are then arbitrary instead of zero, so weft_sync_give, which
                     adds, can not be used */
-    /* The caller keeps the momentum and compresses it where its tensors are (on an accelerator,
+    /** The caller keeps the momentum and compresses it where its tensors are (on an accelerator,
      * for example). This works with replicators that select numbers (demo, topk). The caller
      * then calls weft_sync_offer instead of writing gradients and calling weft_sync_ready.
      * Requires `outside` and replicator.every = 1. */
     bool compressed;
-    /* mesh.shards ranks with neighbouring numbers share one copy: rank = copy x mesh.shards +
+    /** mesh.shards ranks with neighbouring numbers share one copy: rank = copy x mesh.shards +
      * shard. The tensors are this rank's rows of each tensor. The caller decides where to cut,
      * but must cut all copies alike; a rank may hold none of the rows (rows = 0). Gradients are
      * those of the mean over the copy's examples. */
     bool sharded;
-    /* The run continues without processes that are lost, and admits processes that join later
+    /** The run continues without processes that are lost, and admits processes that join later
      * (weft_mesh_enter). docs/membership.md says when this is possible: over TCP, with one copy
      * of the model per node and mesh.on_loss=go_on, without `skips` (weft_sync_goes_on).
      * Processes that share a copy are lost together. The mesh of an elastic sync can not be
      * used for another sync. */
     bool elastic;
-    /* What the program keeps besides the tensors, such as its own optimizer or a schedule, as
+    /** What the program keeps besides the tensors, such as its own optimizer or a schedule, as
      * bytes that a joining process receives from a member. pack is called in weft_sync_open, or
      * in the call that opens a step; its bytes are borrowed until the next call of pack. unpack
      * is called in weft_sync_begin. If pack returns NULL or unpack returns false, it could not
      * be done, and the call fails. Both pointers NULL: there is nothing besides the tensors. */
     const void *(*pack)(void *user, size_t *n_bytes);
     bool (*unpack)(void *user, const void *bytes, size_t n_bytes);
-    /* Allocate and free the memory of parameters and gradients; each is [all tensors' elements]
+    /** Allocate and free the memory of parameters and gradients; each is [all tensors' elements]
      * floats. NULL: weft allocates. take returns NULL if there is not enough memory. */
     void *(*take)(void *user, size_t n_bytes);
     void (*give)(void *user, void *block);
     void *user;
-    /* What else must be equal in all processes, beside configuration and tensors, as lines
+    /** What else must be equal in all processes, beside configuration and tensors, as lines
      * "name: value\n" of the program's own (a version, the kind of its optimizer). Compared in
      * weft_sync_begin, whose error names the line and both values. Copied; NULL: nothing. */
     const char *alike;
-    /* Rows differ by process and step: each step's gradients are ready after weft_sync_weigh.
+    /** Rows differ by process and step: each step's gradients are ready after weft_sync_weigh.
      * Not with skips, gossip, signsgd, several sites, mesh.robust, mixer.delay or fragments. */
     bool uneven;
 } weft_sync_setup;
 
-/* `config` gives the method, mesh, optimizer, schedule and run.steps; its data, model and batch
+/** `config` gives the method, mesh, optimizer, schedule and run.steps; its data, model and batch
  * are ignored. Tensors are exchanged from the last to the first, the order in which backward
  * passes finish them. Names are copied. [out] *out owned by the caller; NULL on failure. */
 WEFT_API weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
                                            weft_sync **out) WEFT_CHECKED;
 
-/* The same with defaults for all else. */
+/** The same with defaults for all else. */
 WEFT_API weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh,
                                       const weft_config *config,
                                       const weft_sync_tensor *tensors, int n_tensors,
                                       weft_sync **out) WEFT_CHECKED;
 WEFT_API void weft_sync_destroy(weft_sync *sync);
 
-/* [rows,cols] of tensor i, row by row. Parameters may be written before begin. Gradients are
+/** [rows,cols] of tensor i, row by row. Parameters may be written before begin. Gradients are
  * zero after begin and after each step (except with setup.writes), and are those of the mean
  * over this rank's own examples. NULL if there is no such tensor. */
 WEFT_API float *weft_sync_parameters(weft_sync *sync, int i);
 WEFT_API float *weft_sync_gradients(weft_sync *sync, int i);
 
-/* Number of steps done, including those before this process joined. */
+/** Number of steps done, including those before this process joined. */
 WEFT_API int64_t weft_sync_steps(const weft_sync *sync);
 
-/* Number types of a caller's own tensors. */
+/** Number types of a caller's own tensors. */
 typedef enum weft_type { WEFT_F32, WEFT_BF16, WEFT_F16 } weft_type;
 
-/* Adds scale x the array at `from`, [rows,cols] without gaps, to the gradients of tensor i. */
+/** Adds scale x the array at `from`, [rows,cols] without gaps, to the gradients of tensor i. */
 WEFT_API weft_status weft_sync_give(weft_sync *sync, int i, const void *from,
                                     weft_type type, double scale) WEFT_CHECKED;
 
-/* Copies the parameters of tensor i to `to`, rounded to the nearest value of `type`. */
+/** Copies the parameters of tensor i to `to`, rounded to the nearest value of `type`. */
 WEFT_API weft_status weft_sync_take(weft_sync *sync, int i, void *to,
                                     weft_type type) WEFT_CHECKED;
 
-/* All ranks get the parameters of rank 0 (with shards: of the first copy). It is an error, in
+/** All ranks get the parameters of rank 0 (with shards: of the first copy). It is an error, in
  * all processes, if one has another configuration, other tensors or another setup.alike.
  * Collective. With a mesh of weft_mesh_enter: waits until the members admit this process before
  * one of their steps, and receives parameters, state and the number of steps done
  * (weft_sync_steps) from them. */
 WEFT_API weft_status weft_sync_begin(weft_sync *sync) WEFT_CHECKED;
 
-/* Sets the learning rate from now on, instead of the schedule's. To be called before the first
+/** Sets the learning rate from now on, instead of the schedule's. To be called before the first
  * weft_sync_ready of a step, with the same value on all ranks. */
 WEFT_API weft_status weft_sync_set_rate(weft_sync *sync, double lr) WEFT_CHECKED;
 
-/* Sets tensor i's own factor of the learning rate and its own weight decay, if weft runs the
+/** Sets tensor i's own factor of the learning rate and its own weight decay, if weft runs the
  * optimizer. To be called before the first weft_sync_ready of a step. */
 WEFT_API weft_status weft_sync_set_tensor(weft_sync *sync, int i, double lr_scale,
                                           double weight_decay) WEFT_CHECKED;
 
-/* Says that the computing of the next step begins, so that gossip can answer other ranks
+/** Says that the computing of the next step begins, so that gossip can answer other ranks
  * meanwhile. Optional: otherwise the first weft_sync_ready does it. Not collective. */
 WEFT_API weft_status weft_sync_open(weft_sync *sync) WEFT_CHECKED;
 
-/* Whether the run continues without lost processes (setup.elastic). If a process is lost during
+/** Whether the run continues without lost processes (setup.elastic). If a process is lost during
  * a step, its contribution counts on all ranks or on none. The next step begins among the
  * remaining processes; their parameters, gradients and state stay at the same addresses. A
  * process that ends before the others counts as lost, too. */
 WEFT_API bool weft_sync_goes_on(const weft_sync *sync);
 
-/* This process's number among those that take part in the current step; [out] *size: how many
+/** This process's number among those that take part in the current step; [out] *size: how many
  * take part. -1 and 0 after a failure from which the run can not continue. */
 WEFT_API int weft_sync_rank(const weft_sync *sync, int *size);
 
-/* One sentence about the processes that were lost and that joined since the last call; NULL if
+/** One sentence about the processes that were lost and that joined since the last call; NULL if
  * there was no change. Valid until the next call. */
 WEFT_API const char *weft_sync_change(weft_sync *sync);
 
-/* Tensor i's gradient is complete for this step: its exchange may begin while other gradients
+/** Tensor i's gradient is complete for this step: its exchange may begin while other gradients
  * are still computed. Optional. Not collective. */
 WEFT_API weft_status weft_sync_ready(weft_sync *sync, int i) WEFT_CHECKED;
 
-/* What a caller that compresses has to offer for tensor i: k numbers of each of n_chunks chunks
+/** What a caller that compresses has to offer for tensor i: k numbers of each of n_chunks chunks
  * of `elements` numbers, cut as docs/methods.md section 3 says. With `whole`: all its numbers
  * in their order, not transformed, as one chunk. */
 typedef struct weft_sync_offer_shape {
@@ -187,7 +203,7 @@ typedef struct weft_sync_offer_shape {
 WEFT_API weft_status weft_sync_shape_of_offer(weft_sync *sync, int i,
                                               weft_sync_offer_shape *shape) WEFT_CHECKED;
 
-/* Tensor i is ready, and these are its numbers: [n_chunks][k], places in ascending order inside
+/** Tensor i is ready, and these are its numbers: [n_chunks][k], places in ascending order inside
  * each chunk (NULL if the tensor is sent whole). Both arrays are borrowed until the step is
  * agreed. `values` then holds what the other ranks decode, which differs from what was offered
  * if replicator.values is not f32; the caller subtracts these decoded values from its momentum.
@@ -195,28 +211,28 @@ WEFT_API weft_status weft_sync_shape_of_offer(weft_sync *sync, int i,
 WEFT_API weft_status weft_sync_offer(weft_sync *sync, int i, int32_t *places,
                                      float *values) WEFT_CHECKED;
 
-/* For a caller that transforms back by itself, in each step before it offers tensor i: room for
+/** For a caller that transforms back by itself, in each step before it offers tensor i: room for
  * what each rank that takes part sends of it, [ranks][n_chunks][k], a rank's part `stride` numbers
  * behind that of the rank before it. Ranks are the copies of the model, as weft_sync_rank says
  * after weft_sync_open. Borrowed until the step is agreed. Not collective. */
 WEFT_API weft_status weft_sync_hear(weft_sync *sync, int i, int32_t *places,
                                     float *values, int64_t stride) WEFT_CHECKED;
 
-/* [out] *n: how many ranks' numbers are in that room, when weft_sync_signs may be called. The
+/** [out] *n: how many ranks' numbers are in that room, when weft_sync_signs may be called. The
  * direction is the transform back of their sum, each coefficient divided by how many ranks sent it
  * with a value other than 0 (docs/methods.md section 3), and weft_sync_gradients has none. n = 0:
  * it has, because the tensor is sent whole or owners of ranges answered (replicator.exchange), or
  * the replicator has no transform. */
 WEFT_API weft_status weft_sync_heard(weft_sync *sync, int i, int *n) WEFT_CHECKED;
 
-/* The signs of tensor i's agreed direction; to be called between agree and mix, or once
+/** The signs of tensor i's agreed direction; to be called between agree and mix, or once
  * weft_sync_wait_any has named the tensor. Each of its n elements has one bit in `below` and
  * one in `moves`, [(n+7)/8] bytes each: bit e % 8 of byte e / 8. The direction is 0 where moves
  * is 0, else -1 where below is 1, else 1. *sound is false if the direction contains a NaN. */
 WEFT_API weft_status weft_sync_signs(weft_sync *sync, int i, unsigned char *below,
                                      unsigned char *moves, bool *sound) WEFT_CHECKED;
 
-/* For a program that keeps the parameters, and what a mixer remembers beside them, where its
+/** For a program that keeps the parameters, and what a mixer remembers beside them, where its
  * tensors are (on an accelerator, for example), and codes there what is sent: what would be the
  * mixer's states is the program's, and the parameters that libweft has count only in
  * weft_sync_begin and weft_sync_average. The mixers outer, sparse_outer and choco can be held so;
@@ -230,6 +246,7 @@ typedef enum weft_parcel_kind {
     WEFT_PARCEL_HEARD /* incoming: a partner's difference, coded as outgoing ones */
 } weft_parcel_kind;
 
+/** One thing that a held mixer sends or has got. */
 typedef struct weft_sync_parcel {
     size_t struct_size;
     weft_parcel_kind kind;
@@ -246,13 +263,13 @@ typedef struct weft_sync_parcel {
         *bytes; /* incoming: borrowed until the next step opens, or until weft_sync_mix */
 } weft_sync_parcel;
 
-/* Before weft_sync_begin, with setup.outside, without setup.skips, where weft_sync_goes_on is
+/** Before weft_sync_begin, with setup.outside, without setup.skips, where weft_sync_goes_on is
  * false. Not collective, but all ranks may do as they like: the others do not see a difference.
  * [out] *partners: of how many partners choco keeps states, told.K and heard.K of partner number
  * *partners - 1 - K; else 0. */
 WEFT_API weft_status weft_sync_hold_mixer(weft_sync *sync, int *partners) WEFT_CHECKED;
 
-/* What weft_sync_mix will send; before the first step, what its opening will send. [out] *n: how
+/** What weft_sync_mix will send; before the first step, what its opening will send. [out] *n: how
  * many there are; at most `most` are written. All have to be handed over, by their number in this
  * list; bytes [n_bytes] and places [n_places], or NULL, are borrowed until weft_sync_mix (or the
  * opening) has returned. Not collective. */
@@ -261,17 +278,17 @@ WEFT_API weft_status weft_sync_outgoing(weft_sync *sync, weft_sync_parcel *parce
 WEFT_API weft_status weft_sync_hand(weft_sync *sync, int k, const void *bytes,
                                     const int32_t *places) WEFT_CHECKED;
 
-/* What has arrived: between weft_sync_agree and weft_sync_mix in the former, then in the latter.
+/** What has arrived: between weft_sync_agree and weft_sync_mix in the former, then in the latter.
  * Not collective. */
 WEFT_API weft_status weft_sync_incoming(weft_sync *sync, weft_sync_parcel *parcels,
                                         int most, int *n) WEFT_CHECKED;
 
-/* This rank asks that all ranks skip the current step (because of an infinite gradient in 16
+/** This rank asks that all ranks skip the current step (because of an infinite gradient in 16
  * bits, for example). Requires setup.skips; to be called before weft_sync_step or
  * weft_sync_agree. */
 WEFT_API weft_status weft_sync_skip(weft_sync *sync) WEFT_CHECKED;
 
-/* With setup.uneven, in each step before the first weft_sync_ready or weft_sync_offer: this rank's
+/** With setup.uneven, in each step before the first weft_sync_ready or weft_sync_offer: this rank's
  * gradients are those of the mean over `rows` rows (0: of none, they are taken as 0), and `loss`
  * is theirs. What all agree on is then the mean over the rows of all or, where a mixer alone sends,
  * over those since it sent last; so is the report's loss. The loss of weft_sync_step or agree is
@@ -281,12 +298,12 @@ WEFT_API weft_status weft_sync_skip(weft_sync *sync) WEFT_CHECKED;
 WEFT_API weft_status weft_sync_weigh(weft_sync *sync, double loss, double rows,
                                      double *weight) WEFT_CHECKED;
 
-/* All gradients are complete: exchanges them, runs the optimizer and mixes. `loss` is this
+/** All gradients are complete: exchanges them, runs the optimizer and mixes. `loss` is this
  * rank's. Collective. */
 WEFT_API weft_status weft_sync_step(weft_sync *sync, double loss,
                                     weft_sync_report *report) WEFT_CHECKED;
 
-/* The same in two halves, with the caller's own optimizer between them (setup.outside). After
+/** The same in two halves, with the caller's own optimizer between them (setup.outside). After
  * agree the gradients hold the direction that the method agreed on, and the caller changes the
  * parameters. *moves is false if the parameters should stay as they are, because the step was
  * skipped or the replicator does not exchange in it. mix ends the step. Collective. */
@@ -295,11 +312,11 @@ WEFT_API weft_status weft_sync_agree(weft_sync *sync, double loss,
 WEFT_API weft_status weft_sync_mix(weft_sync *sync,
                                    weft_sync_report *report) WEFT_CHECKED;
 
-/* Whether the mixer sends or changes parameters in the step under way: where it does not, a
+/** Whether the mixer sends or changes parameters in the step under way: where it does not, a
  * caller that keeps them elsewhere need not copy them. To be called before mix. */
 WEFT_API bool weft_sync_mixes(const weft_sync *sync);
 
-/* The end of a step bucket by bucket, for callers that copy parameters or directions to another
+/** The end of a step bucket by bucket, for callers that copy parameters or directions to another
  * device, or begin the next forward pass, while later buckets are still exchanged:
  *
  *     complete -> wait_any until all -> step, or agree and mix
@@ -310,7 +327,7 @@ WEFT_API bool weft_sync_mixes(const weft_sync *sync);
  * whether to skip. Collective. */
 WEFT_API weft_status weft_sync_complete(weft_sync *sync, double loss) WEFT_CHECKED;
 
-/* Tensors that are finished in this step: their parameters are those of the next step or, with
+/** Tensors that are finished in this step: their parameters are those of the next step or, with
  * the caller's own optimizer, their gradients hold the agreed direction. */
 typedef struct weft_sync_part {
     size_t struct_size;
@@ -319,14 +336,14 @@ typedef struct weft_sync_part {
     bool moves;   /* as in weft_sync_agree */
 } weft_sync_part;
 
-/* Waits for at most timeout_s seconds (0: does not wait) for the next tensors after
+/** Waits for at most timeout_s seconds (0: does not wait) for the next tensors after
  * weft_sync_complete. Every tensor is named once in a step, from the last to the first; in a
  * skipped step none is named. A mixer that runs before the caller's optimizer may wait for its
  * neighbours longer than timeout_s. Not collective. */
 WEFT_API weft_status weft_sync_wait_any(weft_sync *sync, double timeout_s,
                                         weft_sync_part *part) WEFT_CHECKED;
 
-/* Replaces the parameters of all ranks by their mean, for methods in which they differ: for an
+/** Replaces the parameters of all ranks by their mean, for methods in which they differ: for an
  * evaluation between two steps, or after the last step. Before the next step weft_sync_restore
  * puts the former values back. Average is collective. */
 WEFT_API weft_status weft_sync_average(weft_sync *sync) WEFT_CHECKED;
@@ -338,25 +355,25 @@ WEFT_API weft_status weft_sync_restore(weft_sync *sync) WEFT_CHECKED;
  * training continues bit for bit. weft_sync_rest makes the state complete. The arrays may then
  * be read, or may be written between begin and the first step, before weft_sync_resume. */
 
-/* Finishes exchanges that still run in the background. Collective. */
+/** Finishes exchanges that still run in the background. Collective. */
 WEFT_API weft_status weft_sync_rest(weft_sync *sync) WEFT_CHECKED;
 
-/* Tensor i's part of array k, laid out like its parameters; [out] *name, borrowed. NULL if
+/** Tensor i's part of array k, laid out like its parameters; [out] *name, borrowed. NULL if
  * there is no such array. */
 WEFT_API float *weft_sync_state(weft_sync *sync, int k, int i, const char **name);
 
-/* By which of weft's optimizers (optimizer.kind, optimizer.groups) tensor i is stepped; [out]
+/** By which of weft's optimizers (optimizer.kind, optimizer.groups) tensor i is stepped; [out]
  * *whole: as a matrix, not element by element. For a caller that steps by weft's rules. */
 WEFT_API const char *weft_sync_rule(const weft_sync *sync, int i, bool *whole);
 
-/* The numbers of the state; [out] *n: how many there are. */
+/** The numbers of the state; [out] *n: how many there are. */
 WEFT_API double *weft_sync_numbers(weft_sync *sync, int *n);
 
-/* To be called after weft_sync_begin and before the first step: `step` steps are done, and the
+/** To be called after weft_sync_begin and before the first step: `step` steps are done, and the
  * arrays and numbers hold the state after them. Not collective, but all ranks must call it. */
 WEFT_API weft_status weft_sync_resume(weft_sync *sync, int64_t step) WEFT_CHECKED;
 
-/* Save and load the same state as one stream of bytes. The callbacks return false on failure;
+/** Save and load the same state as one stream of bytes. The callbacks return false on failure;
  * read has to fill all n bytes. */
 typedef bool (*weft_sync_write)(void *user, const void *data, size_t n_bytes);
 typedef bool (*weft_sync_read)(void *user, void *data, size_t n_bytes);
@@ -365,7 +382,7 @@ WEFT_API weft_status weft_sync_save(weft_sync *sync, weft_sync_write write,
 WEFT_API weft_status weft_sync_load(weft_sync *sync, weft_sync_read read,
                                     void *user) WEFT_CHECKED;
 
-/* sizeof of a struct of these headers, such as "weft_sync_setup", so that programs in other
+/** sizeof of a struct of these headers, such as "weft_sync_setup", so that programs in other
  * languages can check their own declaration of it; 0: a struct that they do not need. */
 WEFT_API size_t weft_sync_size_of(const char *type);
 

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Which members mix with each other in each step, when copies of a model are pulled
+/** Which members mix with each other in each step, when copies of a model are pulled
  * together:
  *
  *     x_i(t+1) = sum_j W_ij(t) x_j(t)
@@ -21,29 +21,31 @@ extern "C" {
  * No function is collective. */
 typedef struct weft_topology weft_topology;
 
-/* One direction of a link between two nodes, as measured. */
+/** One direction of a link between two nodes, as measured. */
 typedef struct weft_link {
     int64_t from, to; /* nodes */
     double latency_s;
     double bandwidth_Bps;
 } weft_link;
 
+/** The links of one step; items owned by who made them. */
 typedef struct weft_links {
     size_t struct_size;
     weft_link *items; /* owned by the holder of the struct (weft_free) */
     int64_t n;
 } weft_links;
 
-/* Reads the list `links:` of a YAML file and ignores its other sections. An entry is {from:
+/** Reads the list `links:` of a YAML file and ignores its other sections. An entry is {from:
  * 0, to: 1, latency: 10ms, bandwidth: 100Mbit}. Errors start with "path:line: ". [out] *out
  * empty on failure. */
 WEFT_API weft_status weft_links_load(weft_ctx *ctx, const char *path,
                                      weft_links *out) WEFT_CHECKED;
 
-/* The largest number of members of a topology, and the largest that weft_topology_analyse
+/** The largest number of members of a topology, and the largest that weft_topology_analyse
  * takes. */
 enum { WEFT_TOPOLOGY_MEMBERS = 65536, WEFT_TOPOLOGY_ANALYSED = 512 };
 
+/** A kind of topology and its numbers. */
 typedef struct weft_topology_config {
     size_t struct_size;
     const char *kind;
@@ -55,7 +57,7 @@ typedef struct weft_topology_config {
     int64_t n_links;        /* both directions, the slower one counts */
 } weft_topology_config;
 
-/* Creates a schedule. The configuration and its links are not kept. [out] *out owned by
+/** Creates a schedule. The configuration and its links are not kept. [out] *out owned by
  * the caller (weft_topology_destroy), NULL on failure. Read-only afterwards: threads may
  * share it. */
 WEFT_API weft_status weft_topology_create(weft_ctx *ctx,
@@ -63,9 +65,10 @@ WEFT_API weft_status weft_topology_create(weft_ctx *ctx,
                                           weft_topology **out) WEFT_CHECKED;
 WEFT_API void weft_topology_destroy(weft_ctx *ctx, weft_topology *topology);
 
-/* Name and one-line summary of the i-th kind, or NULL past the last. */
+/** Name and one-line summary of the i-th kind, or NULL past the last. */
 WEFT_API const char *weft_topology_kind(int i, const char **summary);
 
+/** What a topology is and how fast it mixes. */
 typedef struct weft_topology_facts {
     const char *kind; /* static */
     int64_t nodes, ranks, members;
@@ -81,10 +84,10 @@ typedef struct weft_topology_facts {
     int64_t max_targets; /* most members that one member sends to */
 } weft_topology_facts;
 
-/* Lives as long as the topology. */
+/** Lives as long as the topology. */
 WEFT_API const weft_topology_facts *weft_topology_describe(const weft_topology *topology);
 
-/* What one member does in one step. Members are in ascending order in both lists, so that
+/** What one member does in one step. Members are in ascending order in both lists, so that
  * sums taken in this order are the same on all members. */
 typedef struct weft_neighbours {
     int n_sources; /* members that it receives from, itself included */
@@ -101,25 +104,25 @@ typedef struct weft_neighbours {
     int *targets;       /* [n_targets] */
 } weft_neighbours;
 
-/* Allocates space for the neighbours of any member of a topology. [out] *out owned by the
+/** Allocates space for the neighbours of any member of a topology. [out] *out owned by the
  * caller (weft_neighbours_destroy), NULL on failure. */
 WEFT_API weft_status weft_neighbours_create(weft_ctx *ctx, const weft_topology *topology,
                                             weft_neighbours **out) WEFT_CHECKED;
 WEFT_API void weft_neighbours_destroy(weft_ctx *ctx, weft_neighbours *neighbours);
 
-/* Writes the members that `member` (0..members-1) mixes with in `step` (0, 1, ...) to *out.
+/** Writes the members that `member` (0..members-1) mixes with in `step` (0, 1, ...) to *out.
  * Allocates nothing; takes time in proportion to the lists, for `matching` O(members). */
 WEFT_API void weft_topology_neighbours(const weft_topology *topology, int64_t member,
                                        int64_t step, weft_neighbours *out);
 
-/* One step as text: groups that average as [01][23], or with numbers of two digits [0 1][2
+/** One step as text: groups that average as [01][23], or with numbers of two digits [0 1][2
  * 3]; a group of two nodes whose own weight differs from the other's as [02]@0.667, where
  * the number is the other node's weight; other links as 0-1 or, in one direction, 0>1.
  * [out] *text owned by the caller (weft_free). */
 WEFT_API weft_status weft_topology_notation(weft_ctx *ctx, const weft_topology *topology,
                                             int64_t step, char **text) WEFT_CHECKED;
 
-/* What a schedule does to a disagreement, and what it costs. The disagreement of members
+/** What a schedule does to a disagreement, and what it costs. The disagreement of members
  * that started independently is their root mean square distance from their mean, relative
  * to its value at the start. With push_sum it is that of the weighted x_i. */
 typedef struct weft_topology_analysis {
@@ -134,24 +137,24 @@ typedef struct weft_topology_analysis {
     int64_t exact_steps; /* steps after which it is exactly zero; -1: never */
     int64_t steps_1e6;   /* steps after which it is at most 1e-6; -1: not known */
     bool estimated;      /* steps_1e6 is computed from gap_period */
-    /* Bytes at a node's interface in a step, for copies of copy_bytes: maximum, and mean
+    /** Bytes at a node's interface in a step, for copies of copy_bytes: maximum, and mean
      * over nodes and steps. In a group of k members each owns a k-th of the copy, which all
      * send to it and it sends to all: 2/k copies for each member in another node. Where
      * there is no group, each member sends its copy to each target. Traffic inside a node is
      * not counted. */
     double out_max, out_mean, in_max, in_mean;
-    /* The slowest link that a step uses, in seconds for one copy: maximum, and mean over
+    /** The slowest link that a step uses, in seconds for one copy: maximum, and mean over
      * steps. NAN without links. */
     double link_max_s, link_mean_s;
     int64_t unlisted; /* pairs of nodes that the schedule uses without a listed link */
 } weft_topology_analysis;
 
-/* Computes those figures from the matrices, in double. At most WEFT_TOPOLOGY_ANALYSED
+/** Computes those figures from the matrices, in double. At most WEFT_TOPOLOGY_ANALYSED
  * members. */
 WEFT_API weft_status weft_topology_analyse(weft_ctx *ctx, const weft_topology *topology,
                                            weft_topology_analysis *out) WEFT_CHECKED;
 
-/* Draws the first steps of the schedule, at most 12, as a self-contained SVG file: the
+/** Draws the first steps of the schedule, at most 12, as a self-contained SVG file: the
  * old file or the whole new one, never a part. At most WEFT_TOPOLOGY_ANALYSED members. */
 WEFT_API weft_status weft_topology_draw(weft_ctx *ctx, const weft_topology *topology,
                                         const char *path) WEFT_CHECKED;

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* What one optimizer step did. Seconds and bytes are those of the first node: the mean
+/** What one optimizer step did. Seconds and bytes are those of the first node: the mean
  * seconds of its ranks, and the bytes of its interface; if a node holds several copies of
  * the model, those of its first copy. */
 typedef struct weft_step_record {
@@ -50,6 +50,7 @@ typedef struct weft_step_record {
                              the last one that was named; -1: nobody's */
 } weft_step_record;
 
+/** One evaluation; losses in nats per token. */
 typedef struct weft_eval_record {
     int64_t step;
     int64_t tokens;
@@ -61,7 +62,7 @@ typedef struct weft_eval_record {
     double elapsed_s;
 } weft_eval_record;
 
-/* What the run is before it begins, for one screen of text. Texts live until training ends. */
+/** What the run is before it begins, for one screen of text. Texts live until training ends. */
 typedef struct weft_run_summary {
     const char *folder;
     const char *model; /* "gpt2, 6 layers x 384, 10.8M parameters" */
@@ -83,20 +84,22 @@ typedef struct weft_run_summary {
     double save_time_s; /* run.save_time */
 } weft_run_summary;
 
+/** Called by the first rank while a run goes on; any may be NULL. */
 typedef struct weft_train_hooks {
     size_t struct_size;
     void *user;
     void (*on_start)(void *user, const weft_run_summary *summary);
     void (*on_step)(void *user, const weft_step_record *record);
     void (*on_evaluation)(void *user, const weft_eval_record *record);
-    /* Called once per step on the first rank's thread, like the other hooks: true = finish
+    /** Called once per step on the first rank's thread, like the other hooks: true = finish
      * the step, save, return. Any hook may be NULL. */
     bool (*should_stop)(void *user);
-    /* The members of the run changed, or a process begins to join: the sentence says which
+    /** The members of the run changed, or a process begins to join: the sentence says which
      * processes were lost or joined, and how the run continues. */
     void (*on_change)(void *user, const char *sentence);
 } weft_train_hooks;
 
+/** How a run ended; times in seconds, bytes of the first node. */
 typedef struct weft_train_result {
     size_t struct_size;
     int64_t steps;          /* done in all */
@@ -115,7 +118,7 @@ typedef struct weft_train_result {
                   that was not lost */
 } weft_train_result;
 
-/* Trains as `config` (finished) says. Without a mesh (NULL) the ranks are nodes x
+/** Trains as `config` (finished) says. Without a mesh (NULL) the ranks are nodes x
  * ranks_per_node threads of this process. With a mesh this process is one of the ranks: the
  * configuration is fitted to the mesh (weft_mesh_fit), all ranks call this function, and
  * rank 0 writes the run folder and gets the full result; on the other ranks the result has
@@ -128,12 +131,12 @@ WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
                                 bool resume, const weft_train_hooks *hooks,
                                 weft_train_result *result) WEFT_CHECKED;
 
-/* What a run with method=auto decided, and why, as its folder says (decision.json): lines for a
+/** What a run with method=auto decided, and why, as its folder says (decision.json): lines for a
  * reader. [out] *text owned by the caller (weft_free); NULL: there is no such file. */
 WEFT_API weft_status weft_decision_text(weft_ctx *ctx, const char *run_folder,
                                         char **text) WEFT_CHECKED;
 
-/* What a replay has compared. Everything that was compared was equal. */
+/** What a replay has compared. Everything that was compared was equal. */
 typedef struct weft_replay_result {
     size_t struct_size;
     int64_t steps;      /* replayed from the start up to this one */
@@ -146,7 +149,7 @@ typedef struct weft_replay_result {
     double elapsed_s;
 } weft_replay_result;
 
-/* Runs the run of a folder again in this process, one thread per rank, to the last step
+/** Runs the run of a folder again in this process, one thread per rank, to the last step
  * that the folder records: with the members that joined and left as views.jsonl says, on
  * the text that its config.yaml names. A difference from the recorded losses, checksums and
  * checkpoint is an error that names it (WEFT_ERR_NUMERIC). The folder is only read. Hooks
@@ -156,7 +159,7 @@ WEFT_API weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
                                  const weft_train_hooks *hooks,
                                  weft_replay_result *result) WEFT_CHECKED;
 
-/* Trains run.steps steps on generated tokens, without any file, to measure what the
+/** Trains run.steps steps on generated tokens, without any file, to measure what the
  * configured model, batch, mesh and method cost. Losses mean nothing. */
 WEFT_API weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                       const weft_train_hooks *hooks,

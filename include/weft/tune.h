@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* A search for the values of some keys, by asynchronous successive halving (Li et al.,
+/** A search for the values of some keys, by asynchronous successive halving (Li et al.,
  * MLSys 2020). The search only decides what to train; the caller trains:
  *
  *     create -> next -> train up to job.steps -> report -> next -> ... -> best, write
@@ -26,6 +26,7 @@ extern "C" {
  * continues from it. */
 typedef struct weft_tune weft_tune;
 
+/** The space of a search and its budget. */
 typedef struct weft_tune_setup {
     size_t struct_size;
     const char *const
@@ -40,6 +41,7 @@ typedef struct weft_tune_setup {
     const char *folder; /* folder of the journal; created if it does not exist */
 } weft_tune_setup;
 
+/** A trial that is to be trained next. */
 typedef struct weft_tune_job {
     size_t struct_size;
     int trial, rung, seed; /* seed: 0 to n_seeds - 1 */
@@ -47,6 +49,7 @@ typedef struct weft_tune_job {
                               budget */
 } weft_tune_job;
 
+/** A trial and how far it has come. */
 typedef struct weft_tune_look {
     int trial;
     int64_t steps;    /* of the highest rung that it has finished; 0: none */
@@ -56,41 +59,41 @@ typedef struct weft_tune_look {
     double trained_s; /* seconds of all its jobs */
 } weft_tune_look;
 
-/* Checks the keys against `base`, which gives all other keys of every trial. An existing
+/** Checks the keys against `base`, which gives all other keys of every trial. An existing
  * journal must belong to the same search. [out] *out owned by the caller
  * (weft_tune_destroy). */
 WEFT_API weft_status weft_tune_create(weft_ctx *ctx, const weft_tune_setup *setup,
                                       weft_config *base, weft_tune **out) WEFT_CHECKED;
 WEFT_API void weft_tune_destroy(weft_tune *tune);
 
-/* The next job. [out] *any is false if there is none until another job is reported, or the
+/** The next job. [out] *any is false if there is none until another job is reported, or the
  * search is over. */
 WEFT_API weft_status weft_tune_next(weft_tune *tune, weft_tune_job *job,
                                     bool *any) WEFT_CHECKED;
 
-/* Reports the result of a job, and writes it to the journal before returning. A loss that
+/** Reports the result of a job, and writes it to the journal before returning. A loss that
  * is not finite means that the trial failed. A job that was never reported is given again
  * by a search that is created later. */
 WEFT_API weft_status weft_tune_report(weft_tune *tune, const weft_tune_job *job,
                                       double loss, double seconds) WEFT_CHECKED;
 
-/* The number of trials, and of keys; "section.key" of a key; its value in a trial, as it
+/** The number of trials, and of keys; "section.key" of a key; its value in a trial, as it
  * would be typed (borrowed). */
 WEFT_API int weft_tune_trials(const weft_tune *tune);
 WEFT_API int weft_tune_keys(const weft_tune *tune);
 WEFT_API const char *weft_tune_key(const weft_tune *tune, int key);
 WEFT_API const char *weft_tune_value(const weft_tune *tune, int trial, int key);
 
-/* The trial at a place of the ranking: 0 is the best; ordered by rung, then by loss. Each
+/** The trial at a place of the ranking: 0 is the best; ordered by rung, then by loss. Each
  * trial has a look of its own, valid until the next call about that trial; past the last
  * place, trial is -1. */
 WEFT_API const weft_tune_look *weft_tune_place(weft_tune *tune, int place);
 
-/* Sets the keys of a trial in a configuration. */
+/** Sets the keys of a trial in a configuration. */
 WEFT_API weft_status weft_tune_set(weft_tune *tune, int trial,
                                    weft_config *config) WEFT_CHECKED;
 
-/* Writes the keys of the best trial as YAML, a layer for weft_config_load. */
+/** Writes the keys of the best trial as YAML, a layer for weft_config_load. */
 WEFT_API weft_status weft_tune_write(weft_tune *tune, const char *path) WEFT_CHECKED;
 
 #ifdef __cplusplus

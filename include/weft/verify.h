@@ -10,16 +10,17 @@
 extern "C" {
 #endif
 
-/* The result of checking one file or checkpoint of a run folder. */
+/** The result of checking one file or checkpoint of a run folder. */
 typedef struct weft_verify_item {
     const char *name; /* relative to the run folder */
     bool whole;
     const char *sentence; /* what it contains, or what is wrong with it */
 } weft_verify_item;
 
+/** Takes one item after another; borrowed until it returns. */
 typedef void (*weft_verify_sink)(void *user, const weft_verify_item *item);
 
-/* Reads everything that weft wrote into a run folder, and calls back for each part: the
+/** Reads everything that weft wrote into a run folder, and calls back for each part: the
  * configuration is read as a run would read it, each line of metrics.jsonl is read, and
  * every byte of every checkpoint is compared with its hash. Changes nothing. [out]
  * *n_damaged: the number of parts that are not whole. WEFT_ERR_FILE: there is no such

@@ -78,6 +78,7 @@ class Invitation:
         atexit.register(self.close)
 
     def close(self) -> None:
+        """Nobody is let in any more."""
         pointer, self._pointer = self._pointer, PTR()
         self._ctx.lib.weft_invite_close(pointer)
         atexit.unregister(self.close)

@@ -310,6 +310,7 @@ def _check_structs(lib: c.CDLL, path: str) -> None:
 
 
 def text_of(value: str) -> bytes:
+    """As libweft takes texts and paths."""
     return os.fsencode(value)
 
 
@@ -325,9 +326,11 @@ class Context:
         self._waiter: _Waiter | None = None
 
     def call(self, name: str, *arguments: Any) -> None:
+        """A function of libweft by its name; :class:`Error` with its sentence if it fails."""
         self._check(getattr(self.lib, name)(*arguments))
 
     def wait(self, mesh: Mesh | None, name: str, *arguments: Any) -> None:
+        """The same of one that waits for other ranks: a signal ends it."""
         function = getattr(self.lib, name)
         if threading.current_thread() is not threading.main_thread():
             return self._check(function(*arguments))
@@ -419,10 +422,12 @@ class Config:
         ctx.call("weft_config_create", ctx.pointer, c.byref(self.pointer))
 
     def load(self, path: str | os.PathLike[str]) -> None:
+        """Reads a YAML file; what it does not name stays."""
         self.ctx.call("weft_config_load", self.ctx.pointer, self.pointer,
                       text_of(os.fspath(path)))
 
     def set(self, key: str, value: Any) -> None:
+        """``section.key`` to a value, as on the command line."""
         if isinstance(value, bool):
             value = "true" if value else "false"
         if isinstance(value, (list, tuple)):
@@ -431,10 +436,12 @@ class Config:
                       text_of(f"{key}={value}"))
 
     def fit(self, mesh: Mesh) -> None:
+        """Takes nodes and ranks from the mesh."""
         if mesh.pointer:
             self.ctx.call("weft_mesh_fit", self.ctx.pointer, mesh.pointer, self.pointer)
 
     def finish(self) -> None:
+        """Checks all keys together and fills in what depends on others."""
         self.ctx.call("weft_config_finish", self.ctx.pointer, self.pointer)
 
     def number(self, name: str) -> Any:
@@ -447,6 +454,7 @@ class Config:
         return (TEXT.from_address(at).value or b"").decode()
 
     def destroy(self) -> None:
+        """Gives the memory back."""
         if self.pointer:
             self.ctx.lib.weft_config_destroy(self.ctx.pointer, self.pointer)
             self.pointer = PTR()
@@ -631,6 +639,7 @@ class Mesh:
         lib.weft_ctx_destroy(own.pointer)
 
     def stopped(self, error: BaseException) -> None:
+        """Says to the others that this process ends because of an exception."""
         self.fail(f"stopped by {type(error).__name__}")
 
     def way_back(self) -> str | None:
@@ -640,6 +649,7 @@ class Mesh:
         return os.fsdecode(doors.value) if known else None
 
     def check_process(self) -> None:
+        """Fails in a child that fork() made."""
         if self.process != os.getpid():
             raise Error("argument", f"the mesh belongs to process {self.process}, and this is "
                         f"process {os.getpid()}, a fork of it (a worker that loads data?): only "
@@ -653,6 +663,7 @@ class Mesh:
             atexit.unregister(self.close)
 
     def close(self) -> None:
+        """Leaves the mesh; the others are told."""
         if self.pointer:
             pointer, self.pointer = self.pointer, PTR()
             self.ctx.lib.weft_mesh_close(pointer)

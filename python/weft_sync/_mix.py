@@ -90,27 +90,34 @@ class Mix:
             self.weft._leave(error)
 
     def come_back(self) -> Report:
+        """As `Optimizer.come_back`."""
         return self.weft.come_back()
 
     @property
     def report(self) -> Report | None:
+        """Of the last step; None before it."""
         return self.weft.report
 
     @property
     def steps(self) -> int:
+        """Steps that are done."""
         return self.weft.steps
 
     def carry(self, *objects: Any) -> None:
+        """As `Optimizer.carry`."""
         self.weft.carry(*objects)
 
     @property
     def mesh(self) -> Mesh:
+        """The processes that train together."""
         return self.weft.mesh
 
     def averaged(self) -> contextlib.AbstractContextManager[None]:
+        """A with-block in which parameters are the mean over all ranks."""
         return self.weft.averaged()
 
     def average(self) -> None:
+        """Parameters become that mean for good."""
         self.weft.average()
 
     def state_dict(self) -> dict[str, Any]:
@@ -119,9 +126,11 @@ class Mix:
         return self.weft.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Of this rank, as `state_dict` gave it."""
         self.weft.load_state_dict(state_dict)
 
     def close(self) -> None:
+        """Ends the exchange; the optimizer steps as before."""
         self.weft.close()
 
     def __enter__(self) -> Mix:

@@ -85,6 +85,7 @@ class Plan(List[Choice]):
 
     @property
     def best(self) -> Choice:
+        """The fastest to the same loss among those whose learning was measured."""
         return max((a for a in self if a.way.known), key=lambda a: a.faster)
 
     @property

@@ -56,6 +56,7 @@ class PerRank:
         return [f"rank {r} of {n}" for r in range(rank % share, n, share)]
 
     def state_dict(self) -> dict[str, Any]:
+        """Every tensor under a name of this rank's."""
         packed = self.optimizer.state_dict()
         tensors = {f"{i}.{name}": tensor for i, part in packed["state"].items()
                    for name, tensor in part.items()}
@@ -79,6 +80,7 @@ class PerRank:
                     "more of this optimizer's; expected the same model and method")
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """This rank's own of what all saved."""
         sources = [state_dict[source] for source in self._sources()]
         own = sources[0]
         tensors, rest = own["tensors"], own["rest"].value

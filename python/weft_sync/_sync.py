@@ -110,6 +110,7 @@ class Sync:
 
     @property
     def pointer(self) -> c.c_void_p:
+        """The weft_sync; :class:`Error` once it is closed."""
         if not self._at:
             raise Error("argument", "this optimizer was closed, by close() or because another one was made "
                         "over the same parameters: use that one, or create it anew")
@@ -120,6 +121,7 @@ class Sync:
         return self.lib.weft_sync_parameters(self.pointer, i)
 
     def gradients(self, i: int) -> int:
+        """Address of tensor i's gradient, [rows, columns] f32."""
         return self.lib.weft_sync_gradients(self.pointer, i)
 
     def _call(self, name: str, *arguments: Any) -> None:
@@ -146,6 +148,7 @@ class Sync:
         return LeftBehind(error.status, _BLAME.sub("", str(error)), doors) if doors else error
 
     def begin(self) -> None:
+        """All get rank 0's parameters, or who comes later those of the run."""
         self._wait("begin")
 
     def steps(self) -> int:
@@ -169,15 +172,19 @@ class Sync:
         return rank, size.value
 
     def set_rate(self, lr: float) -> None:
+        """The learning rate from now on, in place of the schedule's."""
         self._call("set_rate", lr)
 
     def set_tensor(self, i: int, lr_scale: float, weight_decay: float) -> None:
+        """Tensor i's factor of the rate, and its weight decay."""
         self._call("set_tensor", i, lr_scale, weight_decay)
 
     def ready(self, i: int) -> None:
+        """Tensor i's gradient is complete: its exchange may begin."""
         self._call("ready", i)
 
     def offer_shape(self, i: int) -> OfferShape:
+        """How many numbers of tensor i a caller that compresses offers."""
         shape = OfferShape()
         self._call("shape_of_offer", i, c.byref(shape))
         return shape
@@ -228,6 +235,7 @@ class Sync:
         return self._parcels("incoming")
 
     def skip(self) -> None:
+        """Asks that all skip this step."""
         self._call("skip")
 
     def weigh(self, loss: float | None, rows: int) -> float:
@@ -237,17 +245,20 @@ class Sync:
         return weight.value
 
     def step(self, loss: float | None) -> Report:
+        """Ends the step: exchange, weft's optimizer, mixing."""
         report = _Report()
         self._wait("step", self.rows.said(loss), c.byref(report))
         self.rows.heard(report.step, report.loss_step, report.loss, report.processes)
         return self._told(report, loss)
 
     def agree(self, loss: float | None) -> bool:
+        """The first half of `step`, for an optimizer of the program's own: whether parameters move."""
         moves = BOOL()
         self._wait("agree", self.rows.said(loss), c.byref(moves))
         return moves.value
 
     def mix(self, loss: float | None = None) -> Report:
+        """The second half, after the program's optimizer."""
         report = _Report()
         self._wait("mix", c.byref(report))
         self.rows.heard(report.step, report.loss_step, report.loss, report.processes)
@@ -262,6 +273,7 @@ class Sync:
         self._wait("complete", self.rows.said(loss))
 
     def wait_any(self, timeout_s: float) -> Part:
+        """Tensors that are done, within so many seconds."""
         part = Part()
         self._call("wait_any", timeout_s, c.byref(part))
         return part
@@ -287,6 +299,7 @@ class Sync:
                       r.skipped, r.processes)
 
     def average(self) -> None:
+        """Parameters become the mean over all ranks, until `restore`."""
         timer = threading.Timer(SAY_AFTER_S, log.warning, [
             "an average has waited for %.0f s: all processes make it at the same step; one that calls "
             "averaged() or average() alone waits for ever", SAY_AFTER_S])
@@ -298,9 +311,11 @@ class Sync:
             timer.cancel()
 
     def restore(self) -> None:
+        """Parameters become this rank's own again."""
         self._call("restore")
 
     def rest(self) -> None:
+        """Ends exchanges that go on in the background, so that the state is complete."""
         self._wait("rest")
 
     def states(self) -> list[str]:
@@ -322,20 +337,24 @@ class Sync:
         return name.decode(), whole.value
 
     def numbers(self) -> list[float]:
+        """The state's numbers."""
         n = INT()
         numbers = self.lib.weft_sync_numbers(self.pointer, c.byref(n))
         return [numbers[i] for i in range(n.value)]
 
     def set_numbers(self, values: Sequence[float]) -> None:
+        """Puts them back."""
         n = INT()
         numbers = self.lib.weft_sync_numbers(self.pointer, c.byref(n))
         for i, value in zip(range(n.value), values, strict=True):
             numbers[i] = value
 
     def resume(self, step: int) -> None:
+        """So many steps are done, and the state is that after them."""
         self._call("resume", step)
 
     def destroy(self) -> None:
+        """Ends the exchange and gives the memory back."""
         pointer, self._at = self._at, PTR()
         if pointer:  # libweft leaves it alone in a fork
             self.lib.weft_sync_destroy(pointer)

@@ -69,6 +69,7 @@ class Shape(NamedTuple):
         return rows * self.length * (6.0 * weights + 12.0 * self.width * self.length * self.layers)
 
 
+__all__ = ["Device", "Figure", "Probe", "Shape", "measure_collective", "measure_device", "probe"]
 HOST = Shape(2, 256, 128, (2, 8))
 ACCELERATOR = Shape(8, 2048, 1024, (4, 16))
 
@@ -214,6 +215,7 @@ class Probe:
                         for f in result.figures[:result.n_figures]]
 
     def set(self, name: str, value: str) -> None:
+        """A fact of cluster.yaml by its name, in place of what was measured."""
         self._ctx.call("weft_cluster_set", self._ctx.pointer, self._result.cluster,
                        text_of(name), text_of(value))
 
@@ -228,10 +230,12 @@ class Probe:
             self.set("rank-memory", f"{device.memory_bytes / 1e9:.9g}GB")
 
     def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes cluster.yaml."""
         self._ctx.call("weft_cluster_write", self._ctx.pointer, self._result.cluster,
                        text_of(os.fspath(path)))
 
     def close(self) -> None:
+        """Gives the memory back."""
         self._ctx.lib.weft_probe_clear(self._ctx.pointer, c.byref(self._result))
 
 
@@ -311,6 +315,7 @@ def _check_folder(path: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """The program ``python -m weft_sync.probe``; returns its exit code."""
     asked = _parser().parse_args(arguments)
     keys: dict[str, Any] = {}
     if asked.nodes is not None:

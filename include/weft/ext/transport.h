@@ -21,13 +21,13 @@ extern "C" {
 
 enum { WEFT_TRANSPORT_BYTES = 1 << 20 };
 
-/* How many unsent bytes a transport over sockets lets the kernel take in (TCP_NOTSENT_LOWAT):
+/** How many unsent bytes a transport over sockets lets the kernel take in (TCP_NOTSENT_LOWAT):
  * no later message can overtake bytes that the kernel holds. */
 enum { WEFT_TRANSPORT_UNSENT_BYTES = 16 << 10 };
 
 typedef struct weft_transport weft_transport;
 
-/* What `probe` found. any: there is a message; closed: no more messages will come from `peer`
+/** What `probe` found. any: there is a message; closed: no more messages will come from `peer`
  * (reported once; a transport may leave this out). */
 typedef struct weft_transport_found {
     bool any, closed;
@@ -43,7 +43,7 @@ typedef struct weft_transport_found {
         *replaced; /* [n_replaced] peers: they have ended; valid until the next probe */
 } weft_transport_found;
 
-/* The answer to a caller that asks to join. */
+/** The answer to a caller that asks to join. */
 typedef enum weft_transport_seat_code {
     WEFT_SEAT_WELCOME = 1,
     WEFT_SEAT_LATER,      /* not now: the run has not begun, or is changing its members */
@@ -54,6 +54,7 @@ typedef enum weft_transport_seat_code {
     WEFT_SEAT_SHUNNED = 8 /* this machine has computed wrongly too often */
 } weft_transport_seat_code;
 
+/** The answer to a process that asks for a place. */
 typedef struct weft_transport_seat {
     weft_transport_seat_code code;
     int place;    /* the caller's place; if it asked for this one, it is connected now */
@@ -63,7 +64,7 @@ typedef struct weft_transport_seat {
     const uint64_t *names; /* [size] and its incarnation; 0: the place is free */
 } weft_transport_seat;
 
-/* What a process that has joined a run got as the answer. */
+/** What a process that has joined a run got as the answer. */
 typedef struct weft_transport_entry {
     size_t struct_size;
     uint64_t run, incarnation;
@@ -73,66 +74,67 @@ typedef struct weft_transport_entry {
     const uint64_t *names; /* [size] incarnations of connected processes; 0: none */
 } weft_transport_entry;
 
+/** What a plug-in for a message library does. All but `turn` are called by one thread. */
 typedef struct weft_transport_ops {
     size_t struct_size;
     const char *name; /* of the kind: "mpi" */
-    /* Starts sending; `data` must not change until the request is done or withdrawn. `lane` is
+    /** Starts sending; `data` must not change until the request is done or withdrawn. `lane` is
      * 0 or 1 and is transmitted with the message. */
     bool (*send)(weft_transport *t, int peer, int lane, const void *data, int n_bytes,
                  void **request);
-    /* Looks for a message. If there is one, it is taken out of the queue, and the caller must
+    /** Looks for a message. If there is one, it is taken out of the queue, and the caller must
      * then receive *message. */
     bool (*probe)(weft_transport *t, weft_transport_found *found, void **message);
     bool (*receive)(weft_transport *t, void *message, void *data, int n_bytes,
                     void **request);
-    /* May be NULL. Sends messages that `send` has only queued, as many as can be sent now. */
+    /** May be NULL. Sends messages that `send` has only queued, as many as can be sent now. */
     void (*flush)(weft_transport *t);
-    /* NULL: the transport has to be polled. Sleeps until something may have changed, `wake` was
+    /** NULL: the transport has to be polled. Sleeps until something may have changed, `wake` was
      * called, or the time is over; 0 seconds: only looks. */
     void (*wait)(weft_transport *t, double seconds);
-    /* Ends the current sleep, or the next one. May be called by any thread. */
+    /** Ends the current sleep, or the next one. May be called by any thread. */
     void (*wake)(weft_transport *t);
-    /* Whether a request is done; if it is, the request is freed. */
+    /** Whether a request is done; if it is, the request is freed. */
     bool (*test)(weft_transport *t, void *request, bool *done);
-    /* Gives the data of an unfinished send back to the sender: the rest of it has been copied,
+    /** Gives the data of an unfinished send back to the sender: the rest of it has been copied,
      * or the connection is closed. The request continues. NULL: `send` copies its data. */
     void (*withdraw)(weft_transport *t, void *request);
-    /* May be NULL: a lost process ends the run. Keeps n bytes (at most 128) that say how this
+    /** May be NULL: a lost process ends the run. Keeps n bytes (at most 128) that say how this
      * process stands: `now` goes to who inquires while it lives, `after` to who inquires after
      * it has ended, however it ended. n_askers: how many may want to know; -1: nobody
      * knows how many, and after an orderly end, too. */
     void (*keep)(weft_transport *t, const void *now, const void *after, int n_bytes,
                  int n_askers);
-    /* May be NULL. Bytes per second that have lately arrived at `peer`; 0: not known. */
+    /** May be NULL. Bytes per second that have lately arrived at `peer`; 0: not known. */
     double (*rate)(const weft_transport *t, int peer);
-    /* May be NULL. Where a process listens, as "address:port"; false: not known. */
+    /** May be NULL. Where a process listens, as "address:port"; false: not known. */
     bool (*where)(const weft_transport *t, int peer, char *out, int size);
-    /* May be NULL: no process can join later. Answers a caller. Returns whether the caller is
+    /** May be NULL: no process can join later. Answers a caller. Returns whether the caller is
      * now connected as seat->place, whose former connection had ended or never existed. */
     bool (*seat)(weft_transport *t, int caller, const weft_transport_seat *seat);
     void (*say)(const weft_transport *t, char *text, int size);
-    /* Ends the transport and frees t; waits for the other processes unless `failed`. False:
+    /** Ends the transport and frees t; waits for the other processes unless `failed`. False:
      * this could not be completed, and the process should end at once. */
     bool (*finish)(weft_transport *t, bool failed);
-    /* May be NULL. In a child that fork() made: closes the inherited descriptors and sends
+    /** May be NULL. In a child that fork() made: closes the inherited descriptors and sends
      * nothing; t stays allocated. Takes no locks, because other threads may have held them at
      * the fork, and would then never release them. */
     void (*forget)(weft_transport *t);
-    /* May be NULL. Connects to a process outside of the run, with the same protection as the
+    /** May be NULL. Connects to a process outside of the run, with the same protection as the
      * run's connections, sends n bytes and waits for one byte, which it returns; 0: none came
      * in time. Blocks. May be called by any thread, concurrently with all other functions. */
     int (*ask)(weft_transport *t, const char *host, int port, const void *bytes,
                int n_bytes, double seconds);
-    /* May be NULL: a host name is a machine. The number of the machine that a process runs on
+    /** May be NULL: a host name is a machine. The number of the machine that a process runs on
      * (weft_mesh_machine, called there); processes with the same number are on one machine. */
     uint64_t (*machine)(const weft_transport *t, int peer);
-    /* NULL as `keep`. Calls the place where a process listens, and never waits: > 0: so many
+    /** NULL as `keep`. Calls the place where a process listens, and never waits: > 0: so many
      * bytes came that were kept there; 0: it was accepted, and nothing was said; -1: no answer
      * yet, ask again; -2: refused, by the host or by something on the way. */
     int (*inquire)(weft_transport *t, int peer, void *bytes, int size);
-    /* NULL as `keep`. Ends the connection to a peer, which probe then reports as closed. */
+    /** NULL as `keep`. Ends the connection to a peer, which probe then reports as closed. */
     void (*hang_up)(weft_transport *t, int peer);
-    /* May be NULL. Where the next inquiries at a peer go: 0: where it listens; k: to the k-th port
+    /** May be NULL. Where the next inquiries at a peer go: 0: where it listens; k: to the k-th port
      * of those that processes of a run listen at, on its machine: another one may have come there.
      * Returns k, or 0 if there are fewer. */
     int (*turn)(weft_transport *t, int peer, int k);
@@ -141,6 +143,7 @@ typedef struct weft_transport_ops {
     int (*paths)(const weft_transport *t, int peer);
 } weft_transport_ops;
 
+/** A mesh's way to its peers: a table of functions; a plug-in puts its own state behind it. */
 struct weft_transport {
     const weft_transport_ops *ops;
     int rank, size;
