@@ -235,7 +235,8 @@ static void put_views(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views
                            (long long)v->step, v->n_members);
         wefti_buffer_short(ctx, out, v->stall_s);
         put_uncounted(ctx, out, views, i ? v - 1 : NULL);
-        wefti_buffer_print(ctx, out, ",\"begins\":%s", v->view == 1 ? "true" : "false");
+        wefti_buffer_print(ctx, out, ",\"begins\":%s",
+                           v->view == 1 && !v->shared ? "true" : "false");
         wefti_views_put_changes(ctx, out, "lost", v->lost, v->n_lost);
         wefti_views_put_changes(ctx, out, "joined", v->joined, v->n_joined);
         wefti_buffer_text(ctx, out, "}");

@@ -105,6 +105,7 @@ void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v)
     if (v->has_chain)
         wefti_buffer_print(ctx, out, ",\"chain\":\"%016llx\"",
                            (unsigned long long)v->chain);
+    if (v->shared) wefti_buffer_text(ctx, out, ",\"shared\":true");
     if (v->guests > 0)
         wefti_buffer_print(ctx, out, ",\"guests\":%d,\"slices\":%lld,\"from\":%lld",
                            v->guests, (long long)v->slices, (long long)v->from);
@@ -208,6 +209,7 @@ static bool read_numbers(const json_t *object, wefti_view_line *v) {
     v->stall_s = json_is_number(stall) ? json_number_value(stall) : (double)NAN;
     v->has_checksum = sum && hex(sum, &v->checksum);
     v->has_chain = chain && hex(chain, &v->chain);
+    v->shared = json_is_true(json_object_get(object, "shared"));
     plain(json_object_get(object, "kernels"), v->kernels, sizeof v->kernels);
     fine = fine && (v->rows_per_rank % v->micro == 0 || json_object_get(object, "rows"));
     return fine && (!sum || v->has_checksum) && (!chain || v->has_chain);
@@ -260,6 +262,21 @@ static bool read_without(const json_t *object, wefti_view_line *v) {
     return found == n;
 }
 
+/* As many numbers as members, or none. */
+static bool read_rows(const json_t *object, wefti_view_line *v) {
+    const json_t *list = json_object_get(object, "rows");
+    if (!list) return !v->shared;
+    if (!json_is_array(list) || (int)json_array_size(list) != v->n_members) return false;
+    for (int i = 0; i < v->n_members; i++) {
+        const json_t *value = json_array_get(list, (size_t)i);
+        v->members[i].rows = (int64_t)json_integer_value(value);
+        if (!json_is_integer(value) || v->members[i].rows < 1 ||
+            v->members[i].rows > v->rows_per_rank)
+            return false;
+    }
+    return true;
+}
+
 static weft_status read_changes(weft_ctx *ctx, const json_t *object, const char *name,
                                 wefti_view_change **out, int *n, bool *fine) {
     const json_t *list;
@@ -285,7 +302,7 @@ static weft_status add_view(weft_ctx *ctx, const json_t *object, wefti_views *ou
     wefti_view_line v = {0};
     *fine = read_numbers(object, &v);
     weft_status status = read_members(ctx, object, &v, fine);
-    *fine = *fine && read_without(object, &v);
+    *fine = *fine && read_without(object, &v) && read_rows(object, &v);
     if (status == WEFT_OK)
         status = read_changes(ctx, object, "lost", &v.lost, &v.n_lost, fine);
     if (status == WEFT_OK)

@@ -44,7 +44,8 @@ typedef struct wefti_view_line {
     char kernels[32];
     bool has_checksum, has_chain; /* chain: older files have none, which counts as 0 */
     uint64_t chain;
-    int guests; /* copies of the model, the last ones, that have no state yet */
+    bool shared; /* the same members: from here on they have other rows */
+    int guests;  /* copies of the model, the last ones, that have no state yet */
     int64_t slices,
         from; /* in which it comes to them, and from where on (rank/guests.h) */
     uint64_t

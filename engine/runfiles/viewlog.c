@@ -427,8 +427,10 @@ static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_ent
         .micro = job->B,
         .shards = job->S,
         .threads = job->threads,
+        .shared = e->shared,
         .has_checksum = log->has_checksum,
         .checksum = log->checksum};
+    if (e->shared) line.run = log->last.run, line.view = log->last.view;
     snprintf(line.kernels, sizeof line.kernels, "%s", job->pass_kernels->name);
     if (e->guests && e->guests->n > 0 && e->guests->slices > 0) {
         line.guests = e->guests->n;
@@ -471,7 +473,7 @@ weft_status wefti_viewlog_plan(weft_ctx *ctx, wefti_viewlog *log,
 
 weft_status wefti_viewlog_put(weft_ctx *ctx, wefti_viewlog *log, wefti_view_line *line) {
     kept_line place = {.run = line->run, .view = line->view, .step = line->step};
-    if (log->last.n_members > 0) {
+    if (log->last.n_members > 0 && !line->shared) {
         WEFT_TRY(
             differ(ctx, log->next_mesh, &log->last, line, &line->lost, &line->n_lost));
         WEFT_TRY(differ(ctx, NULL, line, &log->last, &line->joined, &line->n_joined));
@@ -490,7 +492,8 @@ static weft_status put_next(weft_ctx *ctx, wefti_viewlog *log, bool has_steps) {
     wefti_view_line *line = &log->next;
     if (line->n_members == 0) return WEFT_OK;
     line->time_s = wefti_unix_now_s();
-    line->stall_s = has_steps && log->last.n_members > 0 ? stall_of(log) : NAN;
+    bool stalls = has_steps && log->last.n_members > 0 && !line->shared;
+    line->stall_s = stalls ? stall_of(log) : NAN;
     WEFT_TRY(put_all_skips(ctx, log, line->step - 1));
     weft_status status = wefti_viewlog_put(ctx, log, line);
     WEFTI_FREE(ctx, line->lost, line->joined);

@@ -49,6 +49,7 @@ typedef struct wefti_prepared {
 
     /* set when this rank left its last world (regroup.c) */
     int64_t next_row, state_bytes; /* of the text; of parameters and state */
+    int64_t own_rows;              /* in a step, as its last world had them */
     int64_t steps_done; /* when membership changed last; after the last step: all */
     int64_t given;      /* if it was a guest: the parts of the state that it
                                       has */

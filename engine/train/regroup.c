@@ -93,7 +93,7 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
  * carries no others). */
 typedef struct charter {
     int64_t has; /* it has parameters and state: what follows is known */
-    int64_t rows_per_rank, micro, first_row;
+    int64_t rows_per_rank, micro, first_row, rows; /* rows: its own, where they differ */
     uint64_t lease_run;
     uint64_t checksum, chain; /* chain: of its views, which who has no state follows */
     int64_t n_missed;         /* -1: unknown */
@@ -126,6 +126,7 @@ static charter charter_of(const wefti_prepared *p) {
     return (charter){.rows_per_rank = job->rows_per_rank,
                      .micro = job->B,
                      .first_row = p->next_row,
+                     .rows = p->own_rows,
                      .lease_run = p->lease_run,
                      .checksum = p->bare ? 0 : p->checksum,
                      .chain = wefti_viewlog_chain(p->views),
@@ -170,6 +171,12 @@ static wefti_guests_plan plan_of(const charter *all, int W, int S, int64_t slice
     return plan;
 }
 
+static bool are_sane(const charter *all, int W, int64_t T) {
+    for (int r = 0; r < W; r++)
+        if (all[r].rows < 0 || all[r].rows >= INT64_MAX / 4 / T / W) return false;
+    return true;
+}
+
 /* Takes what the first rank that has state says. */
 static weft_status take_charters(weft_ctx *ctx, wefti_prepared *p,
                                  const wefti_loop_cards *cards, charter *c,
@@ -179,7 +186,8 @@ static weft_status take_charters(weft_ctx *ctx, wefti_prepared *p,
     *c = all[cards->first];
     *plan = plan_of(all, W, p->job->S, c->slices);
     bool sane = c->rows_per_rank >= 1 && c->micro >= 1 && c->first_row >= 0 &&
-                c->slices >= 0 && c->slices <= WEFTI_GUESTS_ALL &&
+                c->slices >= 0 && are_sane(all, W, p->job->T) &&
+                c->slices <= WEFTI_GUESTS_ALL &&
                 (p->job->rows || c->rows_per_rank % c->micro == 0) &&
                 c->rows_per_rank < INT64_MAX / 4 / p->job->T / W;
     if (sane) return wefti_viewlog_follow(ctx, p->views, c->chain);
@@ -212,8 +220,8 @@ static weft_status divide(weft_ctx *ctx, const wefti_prepared *p,
     return WEFT_OK;
 }
 
-/* The sequences of each rank of the copies that are left, with batch.shares: as many as the
- * node's place had when the run began, or as the least had, for a place beyond those; where
+/* The sequences of each rank of the copies that are left, with batch.shares: as many as it says, or
+ * as the node's place had when the run began, or as the least had, for one beyond those; where
  * the batch is kept, all of the run's sequences in proportion to that. *rows NULL: equal. */
 static weft_status share_out(weft_ctx *ctx, const wefti_prepared *p,
                              const wefti_regroup_batch *b, int64_t **rows) {
@@ -232,7 +240,8 @@ static weft_status share_out(weft_ctx *ctx, const wefti_prepared *p,
         status = wefti_alloc_n(ctx, n, sizeof *shares, "shares", &shares);
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         int64_t node = b->places[i * S] / c->mesh.ranks_per_node;
-        (*rows)[i] = shares[i] = node < nodes ? then[node] : least;
+        int64_t own = node < nodes ? then[node] : least;
+        (*rows)[i] = shares[i] = b->rows ? b->rows[i * S] : own;
     }
     if (status == WEFT_OK && strcmp(c->elastic.batch, "keep") == 0)
         wefti_shares_divide(all, n, shares, *rows);
@@ -276,6 +285,7 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     }
     wefti_model_lend(job->model, &p->base);
     job->threads = old->threads;
+    job->measures = old->measures;
     job->first_step = b->first_step;
     job->first_row = b->first_row;
     wefti_job_destroy(ctx, p->job);
@@ -298,8 +308,27 @@ static void keep_batch(const wefti_prepared *p, wefti_regroup_batch *batch) {
     batch->micro = micro;
 }
 
-static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
-                            const wefti_elastic_world *w, const charter *c) {
+/* Measured rows of those that have state; those that come have the least of them. */
+static weft_status measured_rows(weft_ctx *ctx, const wefti_loop_cards *cards, int W,
+                                 int64_t **out) {
+    const charter *all = cards->all;
+    int64_t least = INT64_MAX;
+    WEFT_TRY(wefti_alloc_n(ctx, W, sizeof **out, "shares", out));
+    for (int r = 0; r < W; r++)
+        if (all[r].has == 1 && all[r].rows > 0 && all[r].rows < least)
+            least = all[r].rows;
+    for (int r = 0; r < W; r++)
+        (*out)[r] = all[r].has == 1 && all[r].rows > 0 ? all[r].rows : least;
+    if (least < INT64_MAX) return WEFT_OK;
+    wefti_free(ctx, *out);
+    *out = NULL; /* nobody says any */
+    return WEFT_OK;
+}
+
+static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *l,
+                            const charter *c) {
+    const wefti_elastic_world *w = &l->world;
+    int64_t *rows = NULL;
     wefti_regroup_batch batch = {.ranks = w->size,
                                  .rows_per_rank = c->rows_per_rank,
                                  .micro = c->micro,
@@ -312,8 +341,11 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p,
     for (int r = 0; r < w->size; r++)
         wefti_elastic_who(p->bootstrap.mesh, r, &places[r], &name);
     batch.places = places;
-    weft_status status = wefti_regroup_job(ctx, p, &batch);
-    wefti_free(ctx, places);
+    weft_status status = WEFT_OK;
+    if (p->job->measures) status = measured_rows(ctx, &l->cards, w->size, &rows);
+    batch.rows = rows;
+    if (status == WEFT_OK) status = wefti_regroup_job(ctx, p, &batch);
+    WEFTI_FREE(ctx, places, rows);
     return status;
 }
 
@@ -431,7 +463,7 @@ static weft_status make_job_of(wefti_loop *l, const wefti_job **job) {
     entry *e = l->user;
     wefti_prepared *p = e->p;
     p->lease_run = e->c.lease_run;
-    WEFT_TRY(make_job(l->ctx, p, &l->world, &e->c));
+    WEFT_TRY(make_job(l->ctx, p, l, &e->c));
     *job = p->job;
     if (l->whole) WEFT_TRY(plan_line(l));
     predict_join(p, &e->c, &l->plan);
@@ -481,6 +513,7 @@ weft_status wefti_regroup(weft_ctx *rank_ctx, wefti_prepared *p, int64_t step,
     wefti_loop l = loop_of(&e, rank_ctx, state);
     if (*state) {
         p->next_row = wefti_rank_first_row(*state, step);
+        p->own_rows = wefti_job_rows(p->job, (*state)->replica);
         p->state_bytes = wefti_guests_bytes(*state);
         p->given = (*state)->guests.given;
     }

@@ -440,10 +440,18 @@ static weft_status make_job(replay *p) {
     job->threads = v->threads;
     int *places;
     WEFT_TRY(wefti_alloc_n(p->ctx, v->n_members, sizeof *places, "places", &places));
-    for (int r = 0; r < v->n_members; r++) places[r] = v->members[r].place;
+    int64_t *rows = NULL;
+    weft_status status = WEFT_OK;
+    if (job->measures && v->members[0].rows > 0)
+        status = wefti_alloc_n(p->ctx, v->n_members, sizeof *rows, "shares", &rows);
+    for (int r = 0; r < v->n_members; r++) {
+        places[r] = v->members[r].place;
+        if (rows) rows[r] = v->members[r].rows;
+    }
     batch.places = places;
-    weft_status status = wefti_regroup_job(p->ctx, p->p, &batch);
-    wefti_free(p->ctx, places);
+    batch.rows = rows;
+    if (status == WEFT_OK) status = wefti_regroup_job(p->ctx, p->p, &batch);
+    WEFTI_FREE(p->ctx, places, rows);
     return status;
 }
 
@@ -480,7 +488,7 @@ static void announce(const replay *p) {
 static weft_status play_view(replay *p, int64_t i, const wefti_view_line *before) {
     const wefti_view_line *views = p->views.views;
     p->view = &views[i];
-    p->starts = views[i].view == 1;
+    p->starts = views[i].view == 1 && !views[i].shared;
     p->end = i + 1 < p->views.n_views ? views[i + 1].step - 1 : p->last;
     p->wrote = i == p->writer;
     if (i == 0 && !p->starts)
@@ -529,7 +537,7 @@ static void find_writer(replay *p) {
     p->writer = -1;
     for (int64_t i = 0; i < p->views.n_views; i++) {
         const wefti_view_line *v = &p->views.views[i];
-        bool next = v->view != 1 && v->step - 1 == saved->step;
+        bool next = v->view != 1 && !v->shared && v->step - 1 == saved->step;
         if (next && v->n_members / v->shards - v->guests == saved->replicas)
             p->writer = i;
     }
@@ -544,7 +552,8 @@ static weft_status play(replay *p) {
     for (int64_t i = 0; i < p->views.n_views && status == WEFT_OK; i++) {
         const wefti_view_line *next = i + 1 < p->views.n_views ? &p->views.views[i + 1]
                                                                : NULL;
-        if (next && next->step == p->views.views[i].step && next->view == 1)
+        if (next && next->step == p->views.views[i].step && next->view == 1 &&
+            !next->shared)
             continue; /* it took no step that counts */
         status = play_view(p, i, before);
         before = p->view;

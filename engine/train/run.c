@@ -25,6 +25,7 @@
 #include "rank/rank_threads.h"
 #include "train/regroup.h"
 #include "train/saving.h"
+#include "train/sharing.h"
 #include "runfiles/traces.h"
 
 /* What all rank threads share. */
@@ -499,6 +500,7 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
             continue;
         }
         WEFT_TRY(log_view(t));
+        WEFT_TRY(wefti_share_anew(t->run->prepared, t->slot->state, step, t->run->hooks));
         double begun_s = start_s;
         WEFT_TRY(do_step(t, step++, &start_s));
         if (t->slot->first_here) note_time(t, start_s - begun_s);
@@ -599,6 +601,7 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     if (leads) tell_obstacle(ctx, run->prepared);
     if (joins && (!elastic || has_single_sites(run->prepared->job)))
         return refuse_entry(ctx, run->prepared->job);
+    WEFT_TRY(wefti_share_check(ctx, run->prepared));
     WEFT_TRY(find_world(ctx, run));
     if (elastic) WEFT_TRY(wefti_regroup_start(ctx, run->prepared));
     if (!joins) WEFT_TRY(log_start(ctx, run->prepared));

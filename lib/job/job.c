@@ -131,6 +131,7 @@ static weft_status spread_rows(weft_ctx *ctx, wefti_job *job) {
     int64_t *of_nodes;
     if (job->rows || wefti_is(job->config->batch.shares, "equal")) return WEFT_OK;
     WEFT_TRY(wefti_shares_check(ctx, job->config, job->T));
+    job->measures = wefti_is(job->config->batch.shares, "speed");
     WEFT_TRY(wefti_shares_of(ctx, job->config, job->T, &of_nodes));
     if (!of_nodes) return WEFT_OK;
     weft_status status = wefti_alloc_n(ctx, job->R, sizeof(int64_t), "shares",

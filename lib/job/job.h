@@ -62,6 +62,7 @@ typedef struct wefti_job {
     int64_t
         *rows; /* owned, [R] sequences per step of each rank of a replica, whose largest
                       is rows_per_rank; NULL: all have as many */
+    bool measures; /* rows follow what the ranks take for theirs (batch.shares=speed) */
     int64_t first_row; /* of step first_step, in the endless sequence of rows */
     int64_t first_step;
     wefti_tensor *tensors;             /* owned, [model params], unit by unit */
@@ -135,6 +136,15 @@ weft_status wefti_shares_of(weft_ctx *ctx, const weft_config *config, int64_t T,
 /* Divides `all` into n parts in proportion to `shares`: whole ones, at least 1 each if there
  * are so many, with the largest remainders rounded up, the first ones first. */
 void wefti_shares_divide(int64_t all, int n, const int64_t *shares, int64_t *parts);
+
+/* With batch.shares=speed: divides the sequences of n replicas, rows, anew by the seconds that
+ * each takes for one. next: [2 n], whose first half gets that; false: it is not worth a change.
+ * took_s: the longest of all, now and then. */
+bool wefti_shares_by_speed(int n, const double *row_s, const int64_t *rows, int64_t *next,
+                           double took_s[2]);
+
+/* Gives the replicas of a job other rows of a step's, [R]: as many in all. */
+void wefti_job_share(wefti_job *job, const int64_t *rows);
 
 /* How the job's ranks are arranged, with the wires that the configuration emulates. */
 wefti_world_shape wefti_job_shape(const wefti_job *job);

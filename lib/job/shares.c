@@ -9,7 +9,11 @@
  *
  * and what is added up is divided by the sum of the w of those that count
  * (wefti_round.weight). So a mean over nodes is the mean over all sequences, no message has
- * another length, and no number travels that is not known to all beforehand. */
+ * another length, and no number travels that is not known to all beforehand.
+ *
+ * Measured: with e_i seconds for a sequence (rank/speeds.c) s_i is 1 / e_i, if max n_i e_i, which
+ * is how long all wait for each other, falls by a tenth or more. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +24,11 @@
 #include "job/job.h"
 
 enum { MAX_SHARE = 1000000, MAX_ROWS = 1 << 30 };
+static const double worth = 0.9, longest_row_s = 1e6;
+
+static bool are_measured(const weft_config *c) {
+    return wefti_is(c->batch.shares, "speed");
+}
 
 static bool are_equal(const weft_config *c) { return wefti_is(c->batch.shares, "equal"); }
 
@@ -34,7 +43,7 @@ static weft_status refuse(weft_ctx *ctx, const weft_config *c) {
     char shown[80];
     return weft_ctx_fail(
         ctx, WEFT_ERR_CONFIG,
-        "batch.shares is '%s', expected equal, or a whole number from 1 to "
+        "batch.shares is '%s', expected equal, speed, or a whole number from 1 to "
         "%d for each of the %lld nodes, as in 3,1",
         wefti_shown(c->batch.shares, shown, sizeof shown), (int)MAX_SHARE,
         (long long)c->mesh.nodes);
@@ -44,6 +53,10 @@ static weft_status read_shares(weft_ctx *ctx, const weft_config *c, int64_t *sha
     const char *at = c->batch.shares;
     for (int64_t i = 0; i < c->mesh.nodes; i++) {
         char *end;
+        if (are_measured(c)) {
+            shares[i] = 1;
+            continue;
+        }
         if (*at < '0' || *at > '9') return refuse(ctx, c);
         shares[i] = strtoll(at, &end, 10);
         bool last = i == c->mesh.nodes - 1;
@@ -101,7 +114,7 @@ weft_status wefti_shares_of(weft_ctx *ctx, const weft_config *config, int64_t T,
     weft_status status = divide(ctx, config, T, *rows);
     for (int64_t i = 1; i < config->mesh.nodes; i++)
         alike = alike && (*rows)[i] == (*rows)[0];
-    if (status == WEFT_OK && !alike) return WEFT_OK;
+    if (status == WEFT_OK && (!alike || are_measured(config))) return WEFT_OK;
     wefti_free(ctx, *rows);
     *rows = NULL;
     return status;
@@ -123,6 +136,20 @@ weft_status wefti_weights_check(weft_ctx *ctx, const weft_config *c, const char 
         votes ? "gives each node one vote" : "weighs nodes by who meets whom");
 }
 
+/* Rows change between two exchanges, none of which is under way then, and the status has room
+ * for what was measured. */
+static weft_status check_measured(weft_ctx *ctx, const weft_config *c) {
+    const char *found = c->replicator.delay > 0  ? "replicator.delay"
+                        : c->mixer.delay > 0     ? "mixer.delay"
+                        : c->mixer.fragments > 1 ? "mixer.fragments above 1"
+                                                 : NULL;
+    if (!found) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "batch.shares is speed with %s, expected none, so that nothing "
+                         "is under way when shares change",
+                         found);
+}
+
 weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *c, int64_t T) {
     int64_t *rows, ranks = c->mesh.ranks_per_node;
     long long tokens = c->batch.tokens_per_step;
@@ -132,6 +159,7 @@ weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *c, int64_t T) {
     snprintf(said, sizeof said, "batch.shares is %s",
              wefti_shown(c->batch.shares, shown, sizeof shown));
     WEFT_TRY(wefti_weights_check(ctx, c, said));
+    if (are_measured(c)) WEFT_TRY(check_measured(ctx, c));
     WEFT_TRY(wefti_shares_of(ctx, c, T, &rows));
     bool alike = !rows;
     wefti_free(ctx, rows);
@@ -156,4 +184,34 @@ int64_t wefti_job_rows_before(const wefti_job *job, int rank) {
 double wefti_job_weight(const wefti_job *job, int replica) {
     if (!job->rows) return 1;
     return (double)(job->rows[replica] * job->W) / (double)job->rows_per_step;
+}
+
+bool wefti_shares_by_speed(int n, const double *row_s, const int64_t *rows, int64_t *next,
+                           double took_s[2]) {
+    double least = INFINITY;
+    int64_t all = 0;
+    took_s[0] = took_s[1] = 0;
+    for (int i = 0; i < n; i++) {
+        if (!(row_s[i] > 0 && row_s[i] < longest_row_s)) return false; /* not known */
+        least = fmin(least, row_s[i]);
+        all += rows[i];
+    }
+    int64_t *shares = next + n;
+    for (int i = 0; i < n; i++)
+        shares[i] = 1 + (int64_t)(least / row_s[i] * (MAX_SHARE - 1));
+    wefti_shares_divide(all, n, shares, next);
+    for (int i = 0; i < n; i++) {
+        took_s[0] = fmax(took_s[0], (double)rows[i] * row_s[i]);
+        took_s[1] = fmax(took_s[1], (double)next[i] * row_s[i]);
+    }
+    return took_s[1] <= worth * took_s[0];
+}
+
+void wefti_job_share(wefti_job *job, const int64_t *rows) {
+    job->rows_per_rank = 0;
+    for (int i = 0; i < job->R; i++) {
+        job->rows[i] = rows[i];
+        if (rows[i] > job->rows_per_rank) job->rows_per_rank = rows[i];
+    }
+    job->n_micro = (job->rows_per_rank + job->B - 1) / job->B;
 }

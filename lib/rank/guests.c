@@ -174,6 +174,8 @@ weft_status wefti_guests_begin(wefti_rank *r, const wefti_guests_plan *plan) {
                         .from = plan->from,
                         .given = plan->from,
                         .open = true};
+    int taking = (r->job->R - plan->n) * r->job->S;
+    g->rows = r->job->rows_per_step - wefti_job_rows_before(r->job, taking);
     set_until(r, g->first + g->slices);
     if (wefti_rank_is_guest(r)) return WEFT_OK;
     slice longest = {0, r->arrangement->n_elements / g->slices + 2};

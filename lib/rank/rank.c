@@ -104,6 +104,12 @@ static weft_status reserve_messages(wefti_rank *r) {
     return wefti_comm_reserve(r->comms.control, r->job->W - 1);
 }
 
+void wefti_rank_weigh(wefti_rank *r) {
+    for (int i = 0; i < r->job->R; i++) r->weights[i] = wefti_job_weight(r->job, i);
+    if (!wefti_is(r->job->replicator_config.kind, "none"))
+        r->weight = r->weights[r->replica];
+}
+
 /* A gradient is weighed where gradients are exchanged; a mixer weighs what it sends. */
 static weft_status set_weights(wefti_rank *r) {
     const wefti_job *job = r->job;
@@ -111,11 +117,14 @@ static weft_status set_weights(wefti_rank *r) {
     r->pass_rows = job->B;
     if (!job->rows) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *r->weights, "shares", &r->weights));
-    for (int i = 0; i < job->R; i++) r->weights[i] = wefti_job_weight(job, i);
     r->comms.replica->weights = r->comms.sites->weights = r->weights;
-    if (!wefti_is(job->replicator_config.kind, "none"))
-        r->weight = r->weights[r->replica];
-    return WEFT_OK;
+    wefti_rank_weigh(r);
+    if (!job->measures) return WEFT_OK;
+    wefti_speeds *s = &r->speeds;
+    WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->step_s, "speeds", &s->step_s));
+    WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->row_s, "speeds", &s->row_s));
+    return wefti_alloc_n(r->ctx, 2 * (int64_t)job->R, sizeof *s->next, "speeds",
+                         &s->next);
 }
 
 /* Each rank sees what all send to the ranges that it adds; the first one tells. */
@@ -262,7 +271,8 @@ void wefti_rank_destroy(wefti_rank *r) {
     wefti_free(r->ctx, r->kept);
     for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++) wefti_free(r->ctx, r->state[i]);
     WEFTI_FREE(r->ctx, r->params, r->grads, r->moved, r->squares, r->sums, r->staging,
-               r->tickets, r->weights, r->watch.seen, r->watch.sizes);
+               r->tickets, r->weights, r->watch.seen, r->watch.sizes, r->speeds.step_s,
+               r->speeds.row_s, r->speeds.next);
     wefti_schedule_destroy(r->ctx, r->schedule);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
     wefti_timeline_destroy(r->ctx, r->timeline);
@@ -280,8 +290,7 @@ int64_t wefti_rank_first_row(const wefti_rank *r, int64_t step) {
     const wefti_guests *g = &r->guests;
     int64_t without = (step < g->until ? step : g->until) - job->first_step;
     int64_t rows = job->first_row + (step - job->first_step) * job->rows_per_step;
-    int64_t taken = wefti_job_rows_before(job, (job->R - g->n) * job->S);
-    return g->n == 0 ? rows : rows - without * (job->rows_per_step - taken);
+    return g->n == 0 ? rows : rows - without * g->rows;
 }
 
 weft_status wefti_rank_prime(wefti_rank *r) {

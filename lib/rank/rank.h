@@ -68,12 +68,21 @@ void wefti_comms_destroy(wefti_comms *comms);
 weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
                              wefti_world **out) WEFT_CHECKED;
 
+/* What each copy of the model takes to compute a sequence, where shares are measured. */
+typedef struct wefti_speeds {
+    double *step_s; /* [R] owned: in the step that is read, the slowest of its ranks */
+    double *row_s;  /* [R] owned: seconds for a sequence, smoothed; 0: not known yet */
+    int64_t *next;  /* [2 R] owned: rows to come */
+    int64_t n;      /* steps that were read since the world began */
+} wefti_speeds;
+
 /* Copies of the model that have joined while the others train (rank/guests.h). */
 typedef struct wefti_guests {
     int n;                /* copies of the model, the world's last ones; 0: none */
     int64_t first, until; /* they take no part in steps first .. until - 1 */
     int64_t slices, from; /* their state is sent in this many slices, from part `from`
                              on */
+    int64_t rows;         /* of a step, which nobody takes before `until` */
     int64_t given;        /* of a guest: all parts before this one have come */
     bool open;            /* they take no part yet */
     bool broken;          /* of a guest: a giver was lost */
@@ -103,6 +112,7 @@ typedef struct wefti_rank {
     int64_t pass_rows;         /* rows of the current pass, at most B */
     double *weights;           /* [R] owned: wefti_job_weight of each; NULL: all 1 */
     double weight;             /* by which its gradient is multiplied before it is sent */
+    wefti_speeds speeds;       /* with batch.shares=speed */
     wefti_robust_watch watch;  /* with mesh.robust; owned */
     int suspect;               /* the node that was named last; -1: none */
     float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */
@@ -156,6 +166,9 @@ typedef struct wefti_rank {
 weft_status wefti_rank_create(weft_ctx *ctx, const wefti_job *job, int rank,
                               const wefti_comms *comms, wefti_rank **out) WEFT_CHECKED;
 void wefti_rank_destroy(wefti_rank *r);
+
+/* Sets the weights of a job whose replicas have different rows. */
+void wefti_rank_weigh(wefti_rank *r);
 
 /* Whether this rank has joined, but does not take part yet. */
 static inline bool wefti_rank_is_guest(const wefti_rank *r) {
@@ -259,6 +272,19 @@ weft_status wefti_exchange_create(wefti_rank *r) WEFT_CHECKED;
 
 /* Optimizes and mixes one bucket: all but the mixer's finish. */
 weft_status wefti_exchange_apply(wefti_rank *r, int bucket) WEFT_CHECKED;
+
+/* --- speeds.c: with batch.shares=speed --- */
+
+/* The seconds that a rank says its passes took in the step that is read; all have said it. */
+void wefti_speeds_note(wefti_rank *r, int rank, double seconds);
+void wefti_speeds_end(wefti_rank *r);
+
+/* Whether the step to come, `step`, has other rows than the last: speeds.next. All ranks that have
+ * read the same statuses decide alike. took_s: as wefti_shares_by_speed. */
+bool wefti_speeds_decide(wefti_rank *r, int64_t step, double took_s[2]);
+
+/* Between two steps, when the job has other rows: weights and passes are theirs. */
+weft_status wefti_rank_reshare(wefti_rank *r) WEFT_CHECKED;
 
 /* --- finite.c: what is not finite is not sent --- */
 

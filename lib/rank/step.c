@@ -133,6 +133,8 @@ static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     r->status.save = r->asks_save;
     r->status.met = isnan(r->distance) ? 0 : 1;
     r->status.distance = r->status.met > 0 ? r->distance : 0;
+    if (r->job->measures)
+        r->status.distance = wefti_now_s() - r->begun_s - r->tally.wait_s;
     WEFT_TRY(wefti_rank_check_loss(r));
     return wefti_rank_send_status(r, r->step);
 }
@@ -144,13 +146,13 @@ static bool takes_part(const wefti_rank *r, int rank, int64_t step) {
 }
 
 typedef struct reading {
-    const wefti_rank *rank;
+    wefti_rank *rank;
     int64_t step;
     wefti_step_status *agreed;
 } reading;
 
 static void add_status(void *user, int peer, const void *bytes) {
-    const reading *to = user;
+    reading *to = user;
     const unsigned char *said = bytes;
     wefti_step_status *agreed = to->agreed;
     int asks = asks_of(said);
@@ -159,9 +161,12 @@ static void add_status(void *user, int peer, const void *bytes) {
     agreed->heard++;
     if (peer == 0) agreed->save = (asks & SAVE) != 0;
     if (!takes_part(to->rank, peer, to->step)) return;
+    if (to->rank->job->measures)
+        wefti_speeds_note(to->rank, peer, wefti_get_f64(said + 16));
     agreed->counted++;
     agreed->rows += (double)wefti_job_rows(to->rank->job, peer / to->rank->job->S);
     agreed->loss_sum += wefti_get_f64(said);
+    if (to->rank->job->measures) return; /* what follows is seconds */
     agreed->distance += wefti_get_f64(said + 16);
     agreed->met += wefti_get_f64(said + 24);
 }
@@ -177,7 +182,9 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                    wefti_step_status *agreed) {
     reading to = {r, step, agreed};
     *agreed = (wefti_step_status){0};
-    return wefti_rank_hear_status(r, step, add_status, &to);
+    WEFT_TRY(wefti_rank_hear_status(r, step, add_status, &to));
+    if (r->job->measures) wefti_speeds_end(r);
+    return WEFT_OK;
 }
 
 bool wefti_rank_said_to_leave(const wefti_rank *r, int64_t step) {

@@ -120,6 +120,7 @@ if [ -n "${todo:-}" ]; then # by hand: "grows 2 5 method=hsdp"
 fi
 pauses 2 5 method=flexdemo
 grows 3 4 method=hsdp replicator.values=int8
+grows 3 4 method=hsdp batch.shares=speed
 pauses 2 5 method=dadam
 pauses 3 5 method=dadam mixer.kind=choco mixer.values=int8 mixer.gamma=0.5
 pauses 3 5 method=dadam mixer.topology=push

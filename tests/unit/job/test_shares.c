@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* batch.shares: whole parts of a step's sequences. */
+#include <math.h>
+
 #include "check.h"
 #include "job/job.h"
 
@@ -25,10 +27,40 @@ static void nobody_has_nothing(void **state) {
     divides(3, 3, LIST(1, 1000, 1), LIST(1, 1, 1));
 }
 
+/* Shares are 1 / e, and change where the slowest is done a tenth sooner, or more. */
+static void shares_follow_speed_where_it_pays(void **state) {
+    static const struct {
+        double row_s[3];
+        int64_t rows[3], next[3];
+        bool changes;
+    } cases[] = {{{1, 1, 1}, {8, 8, 8}, {8, 8, 8}, false},
+                 {{1, 3, 10}, {14, 14, 15}, {30, 10, 3}, true},
+                 {{1, 1, 1.2}, {8, 8, 8}, {8, 8, 8}, false}, /* 9 instead of 9.6 is not */
+                 {{1, 1, 1.5}, {8, 8, 8}, {9, 9, 6}, true},
+                 {{1, 1, 1e5}, {8, 8, 8}, {11, 12, 1}, true}, /* nobody has none */
+                 {{1, 0, 1}, {8, 8, 8}, {0}, false},          /* not known yet */
+                 {{1, NAN, 1}, {8, 8, 8}, {0}, false},
+                 {{1, INFINITY, 1}, {8, 8, 8}, {0}, false},
+                 {{1, 1, -1}, {8, 8, 8}, {0}, false}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        int64_t next[6] = {0};
+        double took_s[2];
+        bool changes = wefti_shares_by_speed(3, cases[k].row_s, cases[k].rows, next,
+                                             took_s);
+        assert_int_equal(changes, cases[k].changes);
+        for (int i = 0; i < 3 && changes; i++) {
+            assert_int_equal(next[i], cases[k].next[i]);
+            assert_true((double)next[i] * cases[k].row_s[i] <= took_s[1]);
+        }
+        assert_true(!changes || took_s[1] <= 0.9 * took_s[0]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_whole_and_add_up),
         cmocka_unit_test(nobody_has_nothing),
+        cmocka_unit_test(shares_follow_speed_where_it_pays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,11 @@ static void lines_that_do_not_hold_together_are_left_out(void **state) {
         {"\"joined\":[]", "\"joined\":[],\"without\":[1]"}, /* no member */
         {"\"joined\":[]", "\"joined\":[],\"without\":[2,2]"},
         {"\"joined\":[]", "\"joined\":[],\"without\":[\"2\"]"},
+        {"\"joined\":[]", "\"joined\":[],\"shared\":true"}, /* without rows */
+        {"\"joined\":[]", "\"joined\":[],\"rows\":[8]"},
+        {"\"joined\":[]", "\"joined\":[],\"rows\":[8,9]"}, /* more than the most */
+        {"\"joined\":[]", "\"joined\":[],\"rows\":[0,8]"},
+        {"\"joined\":[]", "\"joined\":[],\"rows\":[8,\"8\"]"},
         {"\"time\"", "\"run\""},
         {"}\n", "\n"},
     };

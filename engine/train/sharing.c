@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* From step t on the nodes have other rows. It is agreed on by what all have read
+ * (lib/rank/speeds.c), and stands in views.jsonl as a line of the same view, so that a replay
+ * follows it. A step has as many rows as before: which ones it takes does not change. */
+#include "train/sharing.h"
+
+#include <stdio.h>
+
+weft_status wefti_share_check(weft_ctx *ctx, const wefti_prepared *p) {
+    if (!p->job->measures || p->bootstrap.mesh || p->job->R == 1) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "batch.shares is speed, but all nodes are threads of this process; "
+        "expected a process for each rank, as on several machines, or equal");
+}
+
+static void tell(const wefti_job *job, int64_t step, const double took_s[2],
+                 const weft_train_hooks *hooks) {
+    char out[400];
+    const size_t size = sizeof out;
+    int n = snprintf(out, size,
+                     "from step %lld on the slowest computes for %.3g s instead of %.3g: "
+                     "sequences of each rank by node are",
+                     (long long)step + 1, took_s[1], took_s[0]);
+    for (int i = 0; i < job->R && (size_t)n + 24 < size; i++)
+        n += snprintf(out + n, size - (size_t)n, "%s%lld", i ? ", " : " ",
+                      (long long)job->rows[i]);
+    hooks->on_change(hooks->user, out);
+}
+
+weft_status wefti_share_anew(wefti_prepared *p, wefti_rank *r, int64_t step,
+                             const weft_train_hooks *hooks) {
+    weft_mesh *mesh = p->bootstrap.mesh;
+    double took_s[2];
+    if (!p->job->measures || !mesh || !wefti_speeds_decide(r, step, took_s))
+        return WEFT_OK;
+    int64_t first_row = wefti_rank_first_row(r, step);
+    wefti_job_share(p->job, r->speeds.next);
+    WEFT_TRY(wefti_rank_reshare(r));
+    if (r->rank == 0 && hooks && hooks->on_change) tell(p->job, step, took_s, hooks);
+    wefti_job begins = *p->job; /* as the line's */
+    begins.first_step = step;
+    begins.first_row = first_row;
+    if (begins.B > begins.rows_per_rank) begins.B = begins.rows_per_rank; /* of a pass */
+    const wefti_viewlog_entry line = {
+        .mesh = mesh, .job = &begins, .shared = true, .done = begins.config->run.steps};
+    WEFT_TRY(wefti_viewlog_plan(r->ctx, p->views, &line));
+    return wefti_viewlog_write(r->ctx, p->views);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Who computes how many sequences of a step, by what was measured (batch.shares=speed). With its
+ * status each rank says for how many seconds it has computed in the step. All read the same
+ * numbers, so all know before the next step what is decided, without another message:
+ *
+ *     e_i <- e_i + (t_i / n_i - e_i) / 8         every 8 steps: wefti_shares_by_speed
+ *
+ * Where a mixer alone sends, rows change only right after it has: its weights are those of all
+ * steps since then. */
+#include <math.h>
+
+#include "base/assert.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "rank/rank.h"
+
+enum { SMOOTH = 8, EVERY = 8 };
+
+void wefti_speeds_note(wefti_rank *r, int rank, double seconds) {
+    int copy = rank / r->job->S;
+    if (!(seconds > r->speeds.step_s[copy]))
+        return; /* what is no number counts as none */
+    r->speeds.step_s[copy] = seconds;
+}
+
+void wefti_speeds_end(wefti_rank *r) {
+    wefti_speeds *s = &r->speeds;
+    for (int i = 0; i < r->job->R; i++) {
+        double row_s = s->step_s[i] / (double)wefti_job_rows(r->job, i);
+        s->step_s[i] = 0;
+        if (row_s > 0 && s->n > 0) /* the first step warms up */
+            s->row_s[i] += s->row_s[i] > 0 ? (row_s - s->row_s[i]) / SMOOTH : row_s;
+    }
+    s->n++;
+}
+
+bool wefti_speeds_decide(wefti_rank *r, int64_t step, double took_s[2]) {
+    const wefti_job *job = r->job;
+    wefti_speeds *s = &r->speeds;
+    if (!s->next || r->guests.open || s->n <= 1 || s->n % EVERY != 1) return false;
+    bool mixes = wefti_is(job->replicator_config.kind, "none") && r->mixer->ops->period;
+    int64_t period = mixes ? r->mixer->ops->period(&job->mixer_config) : 1;
+    if (period > 1 && step % period != 0) {
+        s->n--; /* asked again before the next step */
+        return false;
+    }
+    return wefti_shares_by_speed(job->R, s->row_s, job->rows, s->next, took_s);
+}
+
+weft_status wefti_rank_reshare(wefti_rank *r) {
+    wefti_schedule *schedule;
+    WEFT_TRY(wefti_schedule_create(r->ctx, r->job, r->arrangement,
+                                   wefti_job_passes(r->job, r->replica), &schedule));
+    wefti_schedule old = *r->schedule; /* the worker knows its address */
+    WEFTI_ASSERT(old.n_phases == schedule->n_phases && old.order == schedule->order);
+    *r->schedule = *schedule;
+    *schedule = old;
+    wefti_schedule_destroy(r->ctx, schedule);
+    wefti_rank_weigh(r);
+    return WEFT_OK;
+}

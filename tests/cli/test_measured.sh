@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Nodes whose speed is measured (batch.shares=speed): a slow one gets fewer sequences, each row is taken
+# once, also when one is lost, and the run is played again to the same bits.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+steps=50
+# shellcheck source=tests/cli/losing.sh
+. "$source_dir/tests/cli/losing.sh"
+
+# Rank 2 is stopped most of the time.
+cat >slowed <<S
+#!/bin/bash
+[ "\$RANK" != 2 ] || while kill -STOP \$\$ 2>/dev/null; do sleep 0.1; kill -CONT \$\$; sleep 0.02; done &
+exec $weft "\$@"
+S
+chmod +x slowed
+weft=$PWD/slowed
+
+# A run of three with rank 2 slow, which loses those named in $1; then key=value ...
+measured() {
+    losing 3 1 "$1" 30 batch.shares=speed "${@:2}"
+    python3 - "$1" <<'P' || fail "$*: $(cat run/views.jsonl)"
+import json, sys
+views = [v for v in (json.loads(line) for line in open('run/views.jsonl')) if 'members' in v]
+assert views[0]['rows'] == [8, 8, 8], views[0]
+shared = [v for v in views if v.get('shared')]
+assert shared and shared[0]['rows'][2] < 8, views
+assert all(sum(v['rows']) == 24 and v['view'] == 1 for v in shared if len(v['members']) == 3), views
+for before, now in zip(views, views[1:]):
+    assert now['first_row'] - before['first_row'] == (now['step'] - before['step']) * sum(before['rows']), views
+if sys.argv[1]:
+    world = next(v for v in views if v['view'] == 2)
+    last = [v for v in views if v['view'] == 1][-1]
+    assert world['rows'] == [n for (place, _, _), n in zip(last['members'], last['rows']) if str(place) != sys.argv[1]], views
+P
+    "$weft" train --replay run --quiet >out 2>err || fail "$*: $(cat err)"
+    grep -q "^the same bits .*every number of checkpoint 50$" out || fail "$*: it says $(cat out)"
+}
+measured ""
+measured "" method=diloco mixer.outer_every=5
+measured 1 method=hsdp batch.micro=3
+measured 0
+
+refused() { "$weft" train run.yaml run.folder=no --quiet "$@" >out 2>err && fail "$* passes"
+    grep -q "$said" err || fail "$*: it says $(cat err)"; }
+said="all nodes are threads of this process" refused mesh.nodes=2 batch.shares=speed
+said="batch.shares is speed with mixer.kind gossip" refused mesh.nodes=2 batch.shares=speed method=dadam
+said="speed with mixer.fragments above 1" refused mesh.nodes=2 batch.shares=speed method=diloco mixer.fragments=2
+finish
