@@ -24,7 +24,8 @@
 
 enum { VERSION = 1, MOST = 8, MOST_OF_ALL = 128, USUAL_BUFFER = 4 << 20 };
 static const char magic[4] = {'w', 'e', 'f', 'S'};
-static const double line_Bps = 1.25e9, again_s = 0.1;
+/* A line of 1 Gbit/s, and twice the sockets that fill it: each is slower after a loss. */
+static const double line_Bps = 1.25e8, spare = 2, again_s = 0.1;
 
 /* Of a send buffer, the rest is the kernel's own bookkeeping. */
 static const double payload = 0.7;
@@ -35,8 +36,10 @@ int wefti_streams_wish(int setting) {
 
 int wefti_streams_for(double rtt_s, double window, int n_peers) {
     if (rtt_s < WEFTI_LONG_WIRE_S || window <= 0 || n_peers < 1) return 1;
-    double n = ceil(line_Bps * rtt_s / window / n_peers);
-    n = fmin(fmin(n, MOST), fmax(1, floor((double)MOST_OF_ALL / n_peers)));
+    double needed = line_Bps * rtt_s / window / n_peers;
+    if (needed <= 1) return 1;
+    double n = fmin(fmin(ceil(spare * needed), MOST),
+                    fmax(1, floor((double)MOST_OF_ALL / n_peers)));
     return n > 1 ? 1 + (int)n : 1;
 }
 
