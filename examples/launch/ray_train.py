@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """weft between the workers of Ray Train (pip install "ray[train]" weft-sync torch); on one machine to try it:
 
-    python examples/launch/ray_train.py --workers 2
+    WEFT_ENCRYPT=off python examples/launch/ray_train.py --workers 2
 
 Ray places and restarts the workers and tells them of each other; the loop is that of any other weft script. Between
 machines each needs the same key: WEFT_KEY_FILE=run.key in the environment of all nodes."""
@@ -37,4 +37,4 @@ if __name__ == "__main__":
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--steps", type=int, default=200)
     args = parser.parse_args()
-    TorchTrainer(train, train_loop_config={"steps": args.steps}, scaling_config=ScalingConfig(args.workers)).fit()
+    TorchTrainer(train, train_loop_config={"steps": args.steps}, scaling_config=ScalingConfig(num_workers=args.workers)).fit()
