@@ -274,6 +274,11 @@ static void wrong_numbers_are_refused(void **state) {
     }
 }
 
+/* Of the progress thread, which may write them meanwhile: one too old would do as well. */
+__attribute__((no_sanitize("thread"))) static int flights_of(const pair *p) {
+    return p->zero.mesh->n_flights;
+}
+
 /* Heads without bodies: they are not all taken in, and what is there takes no memory. */
 static void heads_alone_hold_up_nobody(void **state) {
     pair p;
@@ -281,7 +286,7 @@ static void heads_alone_hold_up_nobody(void **state) {
     announce(p.fds[0], (int64_t)1 << 40);
     for (int i = 0; i < 200; i++) give_frame(p.fds[0], 1 | 1 << 16, NULL, 1 << 20);
     wefti_sleep_until_s(wefti_now_s() + 0.2);
-    assert_int_equal(p.zero.mesh->n_flights <= 1 + 2 * SOCKETS, 1);
+    assert_true(flights_of(&p) <= 1 + 2 * SOCKETS);
     end(&p, WEFT_ERR_PEER, "rank 1 (host ) has closed its connection");
 }
 
