@@ -47,3 +47,8 @@ def pytest_pyfunc_call(pyfuncitem):
         pytest.skip(said.splitlines()[-1])
     assert fine, said
     return True
+
+
+def pytest_collection_modifyitems(items):
+    """The longest first: of several processes none runs it alone at the end."""
+    items.sort(key=lambda item: item.name != "test_the_package_on_a_late_device")
