@@ -73,7 +73,8 @@ static void give_hooks(rank_thread *t) {
     const char *stop = t->run->prepared->job->config->elastic.stop;
     bool alone = strcmp(stop, "self") == 0 ||
                  (strcmp(stop, "auto") == 0 && t->run->prepared->joins);
-    t->slot->state->leaves_alone = alone && t->mesh && t->mesh->elastic;
+    bool whole = t->run->prepared->job->S == 1; /* it has no copy together with others */
+    t->slot->state->leaves_alone = alone && whole && t->mesh && t->mesh->elastic;
 }
 
 static weft_status build_rank(rank_thread *t) {
@@ -601,6 +602,12 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     if (leads) tell_obstacle(ctx, run->prepared);
     if (joins && (!elastic || has_single_sites(run->prepared->job)))
         return refuse_entry(ctx, run->prepared->job);
+    if (run->prepared->job->S > 1 &&
+        strcmp(run->prepared->job->config->elastic.stop, "self") == 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "elastic.stop is self, but the ranks of a node share a copy of "
+            "the model; expected auto or all");
     WEFT_TRY(wefti_share_check(ctx, run->prepared));
     WEFT_TRY(find_world(ctx, run));
     if (elastic) WEFT_TRY(wefti_regroup_start(ctx, run->prepared));

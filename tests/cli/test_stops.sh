@@ -53,5 +53,7 @@ ends_well "${pids[2]}" 2
 ls run/checkpoints/step-* >/dev/null 2>&1 || fail "$what: all have left, and nobody saved: $(ls run)"
 "$weft" verify run >verified 2>&1 || fail "$what: $(cat verified)"
 
+run "$weft" train run.yaml elastic.stop=self mesh.ranks_per_node=2
+says "elastic.stop is self, but the ranks of a node share a copy" err || fail "self with shards: $(cat err)"
 refuses "elastic.stop is 'none', expected auto, all or self" "$weft" train run.yaml elastic.stop=none
 finish
