@@ -82,7 +82,7 @@ typedef struct wefti_guests {
     int64_t first, until; /* they take no part in steps first .. until - 1 */
     int64_t slices, from; /* their state is sent in this many slices, from part `from`
                              on */
-    int64_t rows;         /* of a step, which nobody takes before `until` */
+    int64_t rows;         /* of each step before `until` that are left out */
     int64_t given;        /* of a guest: all parts before this one have come */
     bool open;            /* they take no part yet */
     bool broken;          /* of a guest: a giver was lost */

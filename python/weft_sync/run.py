@@ -85,8 +85,8 @@ def _environments(n: int, invitation: Invitation | None) -> list[dict[str, str]]
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    own = {"WORLD_SIZE": str(n), "LOCAL_WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    own.setdefault("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
+    own = {"WORLD_SIZE": str(n), "LOCAL_WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+           "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     if invitation:
         own.update(WEFT_NODES="1", WEFT_NODE="0", WEFT_MASTER=f"{own_address()}:{invitation.run_port}")
     return [{**own, "RANK": str(r), "LOCAL_RANK": str(r)} for r in range(n)]
