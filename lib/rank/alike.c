@@ -32,11 +32,17 @@ static void line_at(const char *at, char out[MAX_LINE], size_t *n) {
     wefti_text_plain(out);
 }
 
+/* A line in quotes; one text may end before the other. */
+static const char *quoted(const char *line, char out[MAX_LINE + 2]) {
+    snprintf(out, MAX_LINE + 2, "'%s'", line);
+    return line[0] ? out : "nothing";
+}
+
 /* Both texts come from wefti_config_shared, of this version of weft or of another one.
  * who: whose they are, for the message. */
 static weft_status fail_by_line(weft_ctx *ctx, const char *const text[2],
                                 const char *const who[2]) {
-    char line[2][MAX_LINE];
+    char line[2][MAX_LINE], both[2][MAX_LINE + 2];
     const char *at[2] = {text[0], text[1]};
     size_t n, m;
     for (;; at[0] += n + 1, at[1] += m + 1) {
@@ -47,11 +53,11 @@ static weft_status fail_by_line(weft_ctx *ctx, const char *const text[2],
     const char *colon = strstr(line[0], ": ");
     size_t name = colon ? (size_t)(colon - line[0]) : 0;
     if (name == 0 || strncmp(line[0], line[1], name + 2) != 0)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG,
-            "'%s' is %s, and '%s' is in its place %s; all ranks must have "
-            "the same, of the same version of weft",
-            line[0], who[0], line[1], who[1]);
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "%s is %s, and %s is in its place %s; all ranks must have "
+                             "the same, of the same version of weft",
+                             quoted(line[0], both[0]), who[0], quoted(line[1], both[1]),
+                             who[1]);
     return weft_ctx_fail(
         ctx, WEFT_ERR_CONFIG, "%.*s is %s %s and %s %s; all ranks must have the same",
         (int)name, line[0], colon + 2, who[0], line[1] + name + 2, who[1]);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* What a process that is refused is told of the line that differs. */
+#include "rank/alike.h"
+
+#include "base/memory.h"
+#include "check.h"
+
+static void says(const char *here, const char *there, const char *expected) {
+    weft_ctx *ctx;
+    void *notice;
+    int64_t n;
+    assert_int_equal(ctx_begin(&ctx), 0);
+    assert_ok(ctx, wefti_alike_notice_of(ctx, there, &notice, &n));
+    assert_int_equal(wefti_alike_compare(ctx, here, notice, n), WEFT_ERR_CONFIG);
+    if (!strstr(weft_ctx_message(ctx), expected)) fail_msg("%s", weft_ctx_message(ctx));
+    wefti_free(ctx, notice);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
+static void the_line_that_differs_is_named(void **state) {
+    says("a.b: 1\na.c: 2\n", "a.b: 1\na.c: 3\n", "a.c is 2 here and 3 in the run;");
+    says("a.b: 1\na.c: 2\n", "a.b: 1\na.d: 2\n",
+         "'a.c: 2' is here, and 'a.d: 2' is in its place in the run;");
+}
+
+static void a_text_that_ends_before_the_other_is_no_empty_name(void **state) {
+    says("a.b: 1\n", "a.b: 1\na.c: 2\n",
+         "nothing is here, and 'a.c: 2' is in its place in the run;");
+    says("a.b: 1\na.c: 2\n", "a.b: 1\n",
+         "'a.c: 2' is here, and nothing is in its place in the run;");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_line_that_differs_is_named),
+        cmocka_unit_test(a_text_that_ends_before_the_other_is_no_empty_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
