@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Rows that differ by process and step (weft_sync_setup.uneven). Before any gradient of a step
  * leaves, each rank tells its loss l_i, its rows n_i, and its rows m_i since a mixer last sent
- * its parameters: in the step's status, in the two numbers that gossip alone needs. With N the
- * sum of n over the R copies that are heard,
+ * its parameters: in the step's status, in place of what gossip and batch.shares=speed tell. With
+ * N the sum of n over the R copies that are heard,
  *
  *     w_i = n_i R / N    direction = (sum of w_i g_i) / (sum of w_i)    loss = sum of n_i l_i / N
  *
@@ -14,7 +14,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "loop/sync.h"
-#include "wire/bits.h"
 
 static const double most_rows = 0x1p53; /* a double counts up to here */
 
@@ -28,15 +27,15 @@ typedef struct hearing {
 static void take(void *user, int peer, const void *bytes) {
     hearing *h = user;
     wefti_rank *r = h->s->rank;
-    const unsigned char *said = bytes;
-    double rows = wefti_get_f64(said + 16), since = wefti_get_f64(said + 24);
+    const wefti_step_status said = wefti_rank_status_of(bytes);
+    double rows = said.told_rows, since = said.told_since;
     double *weight = &r->weights[peer / r->job->S];
     double behind = wefti_is(r->job->replicator_config.kind, "none") ? since : rows;
     if (!(rows >= 0 && rows <= since && since <= most_rows)) {
         h->wrong = peer;
         return;
     }
-    h->loss += rows * wefti_get_f64(said);
+    h->loss += rows * said.loss_sum;
     h->rows += rows;
     if (peer % r->job->S > 0) {
         if (*weight != behind) h->unlike = peer;
@@ -63,8 +62,8 @@ static weft_status check_heard(weft_sync *s, const hearing *h) {
 static weft_status exchange_rows(weft_sync *s, double loss, double rows, hearing *h) {
     wefti_rank *r = s->rank;
     r->status.loss_sum = rows > 0 ? loss : 0; /* of no rows it may be anything */
-    r->status.distance = rows;
-    r->status.met = s->since;
+    r->status.told_rows = rows;
+    r->status.told_since = s->since;
     r->told = true;
     WEFT_TRY(wefti_rank_check_loss(r));
     WEFT_TRY(wefti_rank_send_status(r, s->step));

@@ -9,16 +9,24 @@
 typedef struct wefti_step_status {
     double loss_sum; /* of this rank's tokens */
     double stop;     /* asked to stop the run of all */
-    double distance; /* of the replicas, squared, in the step before (mix/mixer.h) */
-    double met;      /* this rank has such an estimate */
-    double counted;  /* ranks that are in the sum, and their sequences; neither is sent */
+    union {
+        double distance;  /* of the replicas, squared, in the step before (mix/mixer.h);
+                             NAN: no estimate */
+        double told_rows; /* in a loop whose rows differ (loop/sync_weigh.c) */
+    };
+    union {
+        double computed_s; /* with batch.shares=speed */
+        double told_since; /* in such a loop: rows since a mixer last sent */
+    };
+    double met;     /* ranks that have such an estimate; not sent, as what follows */
+    double counted; /* ranks that are in the sum, and their sequences */
     double rows;
     double save; /* the first rank asks for a checkpoint; sent beside `stop` */
     double asked,
         heard; /* ranks that were asked to stop, or to leave; all; neither is sent */
 } wefti_step_status;
 
-_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + 5 * sizeof(double),
+_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + 6 * sizeof(double),
                "job/job.h counts with it");
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
@@ -218,6 +226,9 @@ weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
                                    void (*take)(void *user, int rank, const void *bytes),
                                    void *user) WEFT_CHECKED;
 
+/* The four numbers of a status that was heard; `stop` is what its sender asks. */
+wefti_step_status wefti_rank_status_of(const void *bytes);
+
 /* Waits for the status of all ranks for `step`, at most WEFTI_MAX_LAG steps back: *agreed
  * is their sum in rank order. Called once for each step, in order. Collective. */
 weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
@@ -275,7 +286,8 @@ weft_status wefti_exchange_apply(wefti_rank *r, int bucket) WEFT_CHECKED;
 
 /* --- speeds.c: with batch.shares=speed --- */
 
-/* The seconds that a rank says its passes took in the step that is read; all have said it. */
+/* The seconds that a rank says its passes took in the step that is read; all have said it. Without
+ * batch.shares=speed nothing is done. */
 void wefti_speeds_note(wefti_rank *r, int rank, double seconds);
 void wefti_speeds_end(wefti_rank *r);
 

@@ -18,14 +18,14 @@ enum { SMOOTH = 8, EVERY = 8 };
 
 void wefti_speeds_note(wefti_rank *r, int rank, double seconds) {
     int copy = rank / r->job->S;
-    if (!(seconds > r->speeds.step_s[copy]))
+    if (!r->speeds.step_s || !(seconds > r->speeds.step_s[copy]))
         return; /* what is no number counts as none */
     r->speeds.step_s[copy] = seconds;
 }
 
 void wefti_speeds_end(wefti_rank *r) {
     wefti_speeds *s = &r->speeds;
-    for (int i = 0; i < r->job->R; i++) {
+    for (int i = 0; s->step_s && i < r->job->R; i++) {
         double row_s = s->step_s[i] / (double)wefti_job_rows(r->job, i);
         s->step_s[i] = 0;
         if (row_s > 0 && s->n > 0) /* the first step warms up */

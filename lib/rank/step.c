@@ -110,9 +110,13 @@ static unsigned char *sent_of(wefti_rank *r, int64_t step) {
 /* What is sent: 1 asks to stop, 2 to save, 4 says that the rank leaves. */
 enum { STOP = 1, SAVE = 2, LEAVE = 4, ALL = 7 };
 
-static int asks_of(const unsigned char *status) {
-    double asks = wefti_get_f64(status + 8);
-    return asks >= 0 && asks <= ALL ? (int)asks : 0;
+wefti_step_status wefti_rank_status_of(const void *bytes) {
+    const unsigned char *said = bytes;
+    double asks = wefti_get_f64(said + 8);
+    return (wefti_step_status){.loss_sum = wefti_get_f64(said),
+                               .stop = asks >= 0 && asks <= ALL ? asks : 0,
+                               .distance = wefti_get_f64(said + 16),
+                               .computed_s = wefti_get_f64(said + 24)};
 }
 
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
@@ -120,7 +124,7 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
     wefti_put_f64(bytes, r->status.loss_sum);
     wefti_put_f64(bytes + 8, r->status.stop + SAVE * r->status.save);
     wefti_put_f64(bytes + 16, r->status.distance);
-    wefti_put_f64(bytes + 24, r->status.met);
+    wefti_put_f64(bytes + 24, r->status.computed_s);
     return wefti_comm_tell(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
 }
 
@@ -131,10 +135,9 @@ static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     bool asked = r->should_stop && r->should_stop(r->stop_user);
     r->status.stop = asked ? (r->leaves_alone ? LEAVE : STOP) : 0;
     r->status.save = r->asks_save;
-    r->status.met = isnan(r->distance) ? 0 : 1;
-    r->status.distance = r->status.met > 0 ? r->distance : 0;
+    r->status.distance = r->distance;
     if (r->job->measures)
-        r->status.distance = wefti_now_s() - r->begun_s - r->tally.wait_s;
+        r->status.computed_s = wefti_now_s() - r->begun_s - r->tally.wait_s;
     WEFT_TRY(wefti_rank_check_loss(r));
     return wefti_rank_send_status(r, r->step);
 }
@@ -153,22 +156,21 @@ typedef struct reading {
 
 static void add_status(void *user, int peer, const void *bytes) {
     reading *to = user;
-    const unsigned char *said = bytes;
+    const wefti_step_status said = wefti_rank_status_of(bytes);
     wefti_step_status *agreed = to->agreed;
-    int asks = asks_of(said);
+    int asks = (int)said.stop;
     agreed->stop += (asks & STOP) != 0;
     agreed->asked += (asks & (STOP | LEAVE)) != 0;
     agreed->heard++;
     if (peer == 0) agreed->save = (asks & SAVE) != 0;
     if (!takes_part(to->rank, peer, to->step)) return;
-    if (to->rank->job->measures)
-        wefti_speeds_note(to->rank, peer, wefti_get_f64(said + 16));
+    wefti_speeds_note(to->rank, peer, said.computed_s);
     agreed->counted++;
     agreed->rows += (double)wefti_job_rows(to->rank->job, peer / to->rank->job->S);
-    agreed->loss_sum += wefti_get_f64(said);
-    if (to->rank->job->measures) return; /* what follows is seconds */
-    agreed->distance += wefti_get_f64(said + 16);
-    agreed->met += wefti_get_f64(said + 24);
+    agreed->loss_sum += said.loss_sum;
+    if (isnan(said.distance)) return;
+    agreed->distance += said.distance;
+    agreed->met++;
 }
 
 weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
@@ -183,12 +185,13 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
     reading to = {r, step, agreed};
     *agreed = (wefti_step_status){0};
     WEFT_TRY(wefti_rank_hear_status(r, step, add_status, &to));
-    if (r->job->measures) wefti_speeds_end(r);
+    wefti_speeds_end(r);
     return WEFT_OK;
 }
 
 bool wefti_rank_said_to_leave(const wefti_rank *r, int64_t step) {
-    return (asks_of(r->sent_status[step % WEFTI_STATUS_SLOTS]) & LEAVE) != 0;
+    const void *sent = r->sent_status[step % WEFTI_STATUS_SLOTS];
+    return ((int)wefti_rank_status_of(sent).stop & LEAVE) != 0;
 }
 
 double wefti_rank_consensus(const wefti_rank *r, const wefti_step_status *agreed) {
@@ -207,7 +210,7 @@ weft_status wefti_rank_control_early(wefti_rank *r, int64_t step) {
     double met = isnan(r->distance) ? 0 : 1, sums[2] = {met > 0 ? r->distance : 0, met};
     if (!r->mixer->control) return WEFT_OK;
     WEFT_TRY(wefti_comm_sum(r->comms.control, wefti_rank_control_tag(r), 2, sums));
-    wefti_step_status agreed = {.distance = sums[0], .met = sums[1]};
+    const wefti_step_status agreed = {.distance = sums[0], .met = sums[1]};
     wefti_rank_control(r, step, &agreed);
     return WEFT_OK;
 }
