@@ -51,12 +51,10 @@ static weft_status refuse(weft_ctx *ctx, const weft_config *c) {
 
 static weft_status read_shares(weft_ctx *ctx, const weft_config *c, int64_t *shares) {
     const char *at = c->batch.shares;
+    for (int64_t i = 0; i < c->mesh.nodes; i++) shares[i] = 1;
+    if (are_measured(c)) return WEFT_OK; /* equal at first */
     for (int64_t i = 0; i < c->mesh.nodes; i++) {
         char *end;
-        if (are_measured(c)) {
-            shares[i] = 1;
-            continue;
-        }
         if (*at < '0' || *at > '9') return refuse(ctx, c);
         shares[i] = strtoll(at, &end, 10);
         bool last = i == c->mesh.nodes - 1;

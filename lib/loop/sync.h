@@ -81,7 +81,7 @@ void wefti_sync_free_block(weft_sync *s, float **block);
 /* Fails if an earlier error has left no rank. */
 weft_status wefti_sync_check_whole(weft_sync *s) WEFT_CHECKED;
 
-/* --- sync_weighed.c --- */
+/* --- sync_uneven.c --- */
 
 /* Fails if the means of what is configured have no place for weights. */
 weft_status wefti_sync_check_uneven(weft_sync *s) WEFT_CHECKED;

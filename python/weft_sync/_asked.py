@@ -34,29 +34,6 @@ def agreement(agree: str, inner: Any, node: Any, skips: bool) -> None:
                     "optimizer_clip=1.0")
 
 
-def unevenness(uneven: bool, agree: str, node: Any) -> None:
-    """Rows are said in step, before anything is exchanged, by each process."""
-    if uneven and agree == "backward":
-        raise Error("argument", "uneven=True with agree='backward', where nobody has said the rows yet; "
-                    "expected optimizer.agree(loss, rows=n) before the gradients are clipped")
-    if uneven and node is not None:
-        raise Error("argument", "uneven=True with DDP inside a node, whose mean over its processes is plain; "
-                    "expected one process for each copy of the model")
-
-
-def rows(said: int | None, uneven: bool, agreed: bool) -> None:
-    """That rows are said once in a step, where they are asked for."""
-    if said is not None and not uneven:
-        raise Error("argument", f"rows is {said}, but rows are said in every step of every process or in "
-                    "none: create the optimizer with uneven=True")
-    if uneven and agreed != (said is None):
-        raise Error("argument", f"rows is {said}, but agree has them already" if agreed else
-                    "rows is left out, but the optimizer was created with uneven=True: expected "
-                    "step(loss, rows=n), with 0 for none")
-    if said is not None and (isinstance(said, bool) or int(said) != said or said < 0):
-        raise Error("argument", f"rows is {said!r}, expected a whole number from 0 on")
-
-
 #: optimizers that make a method what it is, and the method without them
 PARTS_OF_METHODS = {"muon": "diloco", "accum_adamw": "dadam"}
 SIGNS = ("demo", "public_demo", "topk", "signsgd", "random", "striding", "slicing")
@@ -174,5 +151,5 @@ def rate(config: Config, own: Config) -> None:
                 "where lr is left out", said, factor, config.number("method"), usual)
 
 
-__all__ = ["agreement", "deciding", "keys", "mixing", "placing", "rate", "rows", "steps", "together", "unevenness",
+__all__ = ["agreement", "deciding", "keys", "mixing", "placing", "rate", "steps", "together",
            "unwrapped"]

@@ -63,13 +63,13 @@ class Mix:
             self._rows = None
 
     def _before(self, *_: Any) -> None:
-        _asked.rows(self._rows, self.weft.uneven, False)
+        self.weft._rows.check(self._rows, False)
         if self.weft._left is not None:
             return
         with self._unless_left(), torch.no_grad():
             self.weft._look()
             self.weft._open()
-            self.weft._weigh(None, self._rows)
+            self.weft._rows.weigh(self.weft, None, self._rows)
             self.weft._collect_all()
             self.weft._agree_and_mix(None)
             self.weft._lend_masters()

@@ -25,6 +25,7 @@ from ._node import Follower, Node
 from ._places import Place, Storage
 from ._state import State
 from ._sync import Closing, Report, Sync
+from ._uneven import Uneven
 from ._world import configure, groups_of, local, seats, shards_of, table_of, width_of
 
 
@@ -82,7 +83,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             self._node = Node(model.process_group, next(model.parameters()).device)
             model, mesh, overlap = model.module, self._node.mesh, False
         _asked.agreement(agree, optimizer, self._node, skips)
-        _asked.unevenness(uneven, agree, self._node)
+        self._rows = Uneven(uneven, agree, self._node)
         self._agrees_in_backward = agree == "backward"
         groups, names = groups_of(model)
         self._module = model if isinstance(model, torch.nn.Module) else None
@@ -93,7 +94,6 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         self.mesh = mesh if mesh is not None else _world.mesh_of_its_own()
         self.param_groups: list[dict[str, Any]]
         self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
-        self.uneven, self._weight = uneven, 1.0
         self.overlap = overlap and not skips and not uneven
         self.report: Report | None = None
         self._closed, self._paused, self._opened, self._looked = True, False, False, False
@@ -116,7 +116,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         self._asked_keys = set(asked)
         given = {**width_of(model, [p for g in groups for p in g["params"]]), **asked}
         #: ranks that have one copy of the model together
-        self.share = self._shards if self._node is None else self._node.size
+        self.seated = self._shards if self._node is None else self._node.size
         _asked.deciding(method, asked, step, self._node)
         self.decision: _decide.Decision | None = None
         if method == "auto":
@@ -143,7 +143,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             given["optimizer.clip"] = 0 if stays or self._clip > 0 else clip
             self._asked = (method, config, dict(given))
             self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
-        self._buffers = _buffers.of(buffers, self._module, self._config, self.share)
+        self._buffers = _buffers.of(buffers, self._module, self._config, self.seated)
         if optimizer is not None:
             _asked.steps(self._config, optimizer)
         elif lr is not None:
@@ -234,7 +234,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
                           writes=True, compressed=self._chooses is not None, sharded=self._shards > 1, elastic=True,
-                          uneven=self.uneven, take=self._storage.take, pack=self._carried.pack,
+                          uneven=self._rows.on, take=self._storage.take, pack=self._carried.pack,
                           unpack=self._carried.unpack, alike=self._alike)
         self._closed = False
         self._packets = _packets.packed(self._places, self._chooses, self._sync) if self._chooses else []
@@ -244,7 +244,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             for place in self._places:
                 place.rests = True
         if self._own is not None:
-            self._own.follow([self._sync.rule(i) for i in range(len(self._places))], self.seat()[1] // self.share,
+            self._own.follow([self._sync.rule(i) for i in range(len(self._places))], self.seat()[1] // self.seated,
                              lambda: self.steps)
         atexit.register(self.close)
         for place in self._places:
@@ -279,7 +279,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         doors = self._left.doors if self._left is not None else self.mesh.way_back()
         if doors is None:
             raise Error("argument", "nobody has gone on without this process")
-        if self.share > 1 and self._returns.most == 0:
+        if self.seated > 1 and self._returns.most == 0:
             raise Error("argument", "processes that share a copy of the model come back together, "
                         "by themselves: create the optimizer with returns=10")
         if self._carried.moves():
@@ -410,7 +410,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
 
     def _choose(self, packet: _packets.Packet) -> None:
         with torch.no_grad():
-            packet.send(self._rate(), self._weight)
+            packet.send(self._rate(), self._rows.weight)
         self._pending.append(packet)
 
     def _ready(self, place: Place) -> None:
@@ -496,7 +496,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         own, as a number or a tensor; the report has the mean of all ranks'. A closure, first or
         by name, is called before, as in torch.optim, and its loss is returned instead of the
         report. ``rows``, with ``uneven=True``: on how many rows loss and gradient are means of."""
-        _asked.rows(rows, self.uneven, self._agreed is not None)
+        self._rows.check(rows, self._agreed is not None)
         returned, loss = called(loss, closure)
         try:
             if self._left is None:
@@ -519,18 +519,8 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         self._hand_over(wait=True)
         self._check_unchanged()
         self._open()
-        self._weigh(loss, rows)
+        self._rows.weigh(self, loss, rows)
         self._collect_all()
-
-    def _weigh(self, loss: Any, rows: int | None) -> None:
-        if rows is None:
-            return
-        self._weight = self._sync.weigh(number(loss), rows)
-        if self._held is not None:
-            self._held.weigh(self._weight)
-        for place in self._places:
-            if rows == 0 and place.stays and place.p.grad is not None:
-                place.p.grad.zero_()  # of no rows it may be anything
 
     def agree(self, loss: torch.Tensor | float | None = None, *, rows: int | None = None) -> None:
         """After backward, before ``step``: with a torch optimizer inside, ends the exchange and
@@ -539,7 +529,7 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
         _asked.agreement("agree()", self._theirs, None, self._skips)
         if self._agreed is not None or self._left is not None:
             return
-        _asked.rows(rows, self.uneven, False)
+        self._rows.check(rows, False)
         try:
             with torch.no_grad():
                 self._gather(loss, rows)
