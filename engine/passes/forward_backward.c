@@ -16,6 +16,7 @@
 #include "model/model.h"
 #include "passes/passes.h"
 #include "passes/rowids.h"
+#include "step/schedule.h"
 
 static int n_units(const wefti_rank *r) { return r->arrangement->n_units; }
 

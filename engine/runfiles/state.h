@@ -5,8 +5,11 @@
 
 #include "checkpoint/lease.h"
 #include "checkpoint/safetensors.h"
+#include "job/job.h"
+#include "mix/mixer.h"
 #include "rank/bootstrap.h"
-#include "rank/rank.h"
+
+typedef struct wefti_rank wefti_rank; /* rank/rank.h */
 
 /* A training run's state <-> a checkpoint folder (docs/file-formats.md):
  *

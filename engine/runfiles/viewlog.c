@@ -29,6 +29,7 @@
 #include "base/memory.h"
 #include "base/stats.h"
 #include "job/job.h"
+#include "rank/guests.h"
 #include "record/append.h"
 #include "record/metrics.h"
 #include "record/tfevents.h"

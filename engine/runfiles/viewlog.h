@@ -5,7 +5,8 @@
 #include "job/job.h"
 #include "record/views.h"
 #include "rank/bootstrap.h"
-#include "rank/guests.h"
+
+typedef struct wefti_guests_plan wefti_guests_plan; /* rank/guests.h */
 
 /* Makes the run's log of views (record/views.h): every process keeps the last lines since it
  * joined, 8 to 16 MB, and the first rank of the world writes them. So a new first rank can add

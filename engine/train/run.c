@@ -21,6 +21,7 @@
 #include "job/learning_rate.h"
 #include "passes/passes.h"
 #include "runfiles/nodefacts.h"
+#include "step/schedule.h"
 #include "train/prepare.h"
 #include "rank/rank_threads.h"
 #include "train/regroup.h"

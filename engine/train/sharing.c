@@ -3,6 +3,7 @@
  * (lib/rank/speeds.c), and stands in views.jsonl as a line of the same view, so that a replay
  * follows it. A step has as many rows as before: which ones it takes does not change. */
 #include "train/sharing.h"
+#include "rank/rank.h"
 
 #include <stdio.h>
 

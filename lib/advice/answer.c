@@ -15,6 +15,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "advice/words.h"
+#include "mix/mixer.h"
+#include "replicate/replicator.h"
 
 typedef struct answer {
     weft_ctx *ctx;

@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "collectives/stream.h"
 #include "comm/local.h"
 
 enum { STREAM_STAGE = WEFTI_DRIVER_ROUNDS };

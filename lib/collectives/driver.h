@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "collectives/stream.h"
 #include "comm/comm.h"
 #include "wire/frame.h"
 

@@ -12,6 +12,8 @@
  * elements, of which nothing is trained, joins the bucket of a neighbour. */
 #include "base/memory.h"
 #include "job/job.h"
+#include "mix/mixer.h"
+#include "replicate/replicator.h"
 
 static weft_status allocate(weft_ctx *ctx, const wefti_job *job, wefti_arrangement *a) {
     int n = a->n_units;

@@ -18,6 +18,8 @@
 #include "config/value.h"
 #include "job/job.h"
 #include "job/readers.h"
+#include "mix/mixer.h"
+#include "replicate/replicator.h"
 
 static const char *last_part(const char *name) { return strrchr(name, '.') + 1; }
 

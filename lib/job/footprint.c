@@ -11,6 +11,9 @@
  * fit is refused with the numbers instead of being killed later. */
 #include "base/memory.h"
 #include "job/job.h"
+#include "mix/mixer.h"
+#include "optim/matrices.h"
+#include "replicate/replicator.h"
 
 /* Bytes of an allocation of n floats, rounding included; 0 if n is 0. */
 static int64_t cost(int64_t n) {

@@ -29,6 +29,8 @@
 #include "config/named.h"
 #include "job/engine.h"
 #include "job/learning_rate.h"
+#include "mix/mixer.h"
+#include "replicate/replicator.h"
 #include "topology/kinds.h"
 
 /* A micro-batch of about this many tokens keeps the kernels busy and the activations

@@ -6,9 +6,10 @@
 
 #include "comm/world.h"
 #include "job/modelshape.h"
-#include "mix/mixer.h"
-#include "optim/matrices.h"
-#include "replicate/replicator.h"
+#include "mix/mixerconfig.h"
+#include "optim/optimizer.h"
+#include "replicate/replicatorconfig.h"
+#include "shard/bucket.h"
 #include "shard/layout.h"
 
 /* Gossip waits for neighbours only; with it, the status of all ranks is read this many

@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "job/job.h"
+#include "replicate/replicator.h"
 
 enum { MAX_WORD = 128 };
 

@@ -22,6 +22,8 @@
 #include "base/text.h"
 #include "config/value.h"
 #include "job/job.h"
+#include "mix/mixer.h"
+#include "replicate/replicator.h"
 
 enum { MAX_SHARE = 1000000, MAX_ROWS = 1 << 30 };
 static const double worth = 0.9, longest_row_s = 1e6;

@@ -8,6 +8,8 @@
  * Only payload that leaves a node counts, as the backends count it: a run compares the
  * two numbers, and they are equal. */
 #include "job/job.h"
+#include "mix/mixer.h"
+#include "replicate/replicator.h"
 
 /* The group of the first shard stands for all: shards do not meet in these groups. */
 static wefti_members members_of(const wefti_job *job, int replica, wefti_group group) {

@@ -12,6 +12,7 @@
  * states can be read and parameters averaged there. The ranks agree to skip a step before
  * they open it. */
 #include "base/sized.h"
+#include "comm/worker.h"
 #include "loop/sync.h"
 
 #include <math.h>
@@ -24,6 +25,7 @@
 #include "base/memory.h"
 #include "mesh/elastic.h"
 #include "config/layers.h"
+#include "step/schedule.h"
 
 static weft_status make_job(weft_sync *s) {
     WEFT_TRY(wefti_sync_make_job(s, s->config, &s->job));

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "base/sized.h"
+#include "comm/worker.h"
 #include "loop/sync.h"
 
 /* A wait of this length is as good as endless, and fits into a timespec. */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "optim/orthogonal.h"
 
 /* With more ranks than this the first ones own all matrices: a bucket has only few of them. */
 enum { MOST_OWNERS = 64, GATHERED = 0, ANSWERED = 1 };

@@ -10,20 +10,6 @@
  * its rows back. There are two messages between any two ranks per bucket; none with S =
  * 1. No other object may use the group. */
 
-/* How a tensor is updated. */
-typedef struct wefti_optimizer_rule {
-    const wefti_optimizer_ops *ops;
-    wefti_optimizer_config config;
-    double lr; /* factor of the step's learning rate */
-} wefti_optimizer_rule;
-
-/* The matrices of one bucket; all borrowed. */
-typedef struct wefti_matrix_list {
-    int n;
-    const wefti_matrix *matrices;
-    const wefti_optimizer_rule *const *rules; /* [n], each with matrix ops */
-} wefti_matrix_list;
-
 typedef struct wefti_matrices wefti_matrices;
 
 /* Bytes of a rank's working memory. */

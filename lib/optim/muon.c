@@ -26,6 +26,7 @@
 
 #include "optim/moments.h"
 #include "optim/optimizers.h"
+#include "optim/orthogonal.h"
 
 /* Updates everything but hidden matrices, with AdamW. */
 static void muon_apply(const wefti_optimizer_config *config, const wefti_kernels *kernels,

@@ -3,12 +3,17 @@
 
 #include <weft/ctx.h>
 
-#include "optim/orthogonal.h"
 #include "kernels/kernels.h"
 
 /* Agreed direction -> parameters. Most optimizers update each element separately, using only
  * this rank's shard. An optimizer with matrix ops updates hidden matrices as wholes: their rows
  * are gathered (optim/matrices.h). All other tensors it updates element by element, too. */
+
+/* Muon's (optim/orthogonal.h) */
+typedef enum wefti_polynomial {
+    WEFTI_POLYNOMIAL_QUINTIC, /* one quintic five times (Jordan et al. 2024) */
+    WEFTI_POLYNOMIAL_POLAR /* five quintics, each optimal for its iteration (arXiv 2505.16932) */
+} wefti_polynomial;
 
 /* How a matrix's orthogonal step is scaled (lib/optim/muon.c). */
 typedef enum wefti_adjust {
@@ -103,6 +108,20 @@ typedef struct wefti_optimizer_ops {
                   const float *d, float *p, float *const *state, double *moved);
     const wefti_matrix_ops *matrix; /* or NULL */
 } wefti_optimizer_ops;
+
+/* How a tensor is updated. */
+typedef struct wefti_optimizer_rule {
+    const wefti_optimizer_ops *ops;
+    wefti_optimizer_config config;
+    double lr; /* factor of the step's learning rate */
+} wefti_optimizer_rule;
+
+/* The matrices of one bucket; all borrowed. */
+typedef struct wefti_matrix_list {
+    int n;
+    const wefti_matrix *matrices;
+    const wefti_optimizer_rule *const *rules; /* [n], each with matrix ops */
+} wefti_matrix_list;
 
 /* Steps of a period of accum_adam(w): `accumulate` as configured, where 0 means half the
  * number of replicas, at least 1. */

@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "comm/local.h"
+#include "mix/mixer.h"
 #include "wire/values.h"
 #include "topology/kinds.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include "mix/mixer.h"
 #include "rank/rank.h"
 
 /* What a rank keeps from one world to the next, each array as long as the parameters, in backward

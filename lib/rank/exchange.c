@@ -7,9 +7,14 @@
  *
  * Before the buckets of a step the thread runs one item per bucket for the mixer's
  * answer; such an item does its work in the place of combine. */
+#include "comm/worker.h"
+#include "mix/mixer.h"
+#include "optim/matrices.h"
 #include "rank/rank.h"
 
 #include "base/assert.h"
+#include "replicate/replicator.h"
+#include "step/schedule.h"
 static void prepare(void *rank) {
     (void)rank;
     wefti_kernels_set_threads(1);

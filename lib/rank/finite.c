@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "comm/worker.h"
 #include "mesh/elastic.h"
 #include "rank/rank.h"
 

@@ -19,6 +19,11 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "comm/local.h"
+#include "comm/worker.h"
+#include "mix/mixer.h"
+#include "optim/matrices.h"
+#include "replicate/replicator.h"
+#include "step/schedule.h"
 
 static weft_status floats(wefti_rank *r, int64_t n, const char *what, float **out) {
     return wefti_alloc_n(r->ctx, n, sizeof(float), what, out);

@@ -2,8 +2,17 @@
 #pragma once
 
 #include "mesh/mesh.h"
-#include "step/schedule.h"
+#include "collectives/robust.h"
+#include "comm/world.h"
+#include "job/job.h"
 #include "rank/timeline.h"
+
+typedef struct wefti_op wefti_op; /* step/schedule.h */
+typedef struct wefti_schedule wefti_schedule;
+typedef struct wefti_worker wefti_worker; /* comm/worker.h */
+typedef struct wefti_replicator wefti_replicator;
+typedef struct wefti_mixer wefti_mixer;
+typedef struct wefti_matrices wefti_matrices; /* optim/matrices.h */
 
 /* What every rank sends to every other rank once per step, as four little-endian f64. */
 typedef struct wefti_step_status {

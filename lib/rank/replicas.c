@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "collectives/collectives.h"
+#include "mix/mixer.h"
 #include "rank/rank.h"
 
 /* Tags of the exchange groups that no replicator and no mixer uses: they are negative. */

@@ -12,7 +12,9 @@
 #include "base/assert.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "mix/mixer.h"
 #include "rank/rank.h"
+#include "step/schedule.h"
 
 enum { SMOOTH = 8, EVERY = 8 };
 

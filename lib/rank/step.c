@@ -10,6 +10,8 @@
  *
  * The ranks' status (loss, stop, distance) is sent while the exchange runs. It is read
  * when the step has settled or, with gossip, some steps later. */
+#include "comm/worker.h"
+#include "mix/mixer.h"
 #include "rank/rank.h"
 
 #include <math.h>
@@ -20,6 +22,8 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "job/learning_rate.h"
+#include "replicate/replicator.h"
+#include "step/schedule.h"
 #include "wire/bits.h"
 
 /* Number of tags of the shard group that are reserved for a step and what follows it. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "replicate/replicators.h"
+#include "replicate/replicator.h"
 #include "replicate/select.h"
 
 static int64_t stride_of(double rate, int64_t rows) {

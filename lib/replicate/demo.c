@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 #include "replicate/demo.h"
-#include "replicate/replicators.h"
+#include "replicate/replicator.h"
 
 /* Bytes of a payload with its head. An empty range or answer is not sent. */
 static int64_t framed(int64_t n_bytes) {

@@ -12,7 +12,7 @@
  * g. */
 #include "base/memory.h"
 #include "collectives/all_reduce.h"
-#include "replicate/replicators.h"
+#include "replicate/replicator.h"
 #include "wire/values.h"
 
 static wefti_coding coding_of(const wefti_replicator_config *config) {

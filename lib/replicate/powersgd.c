@@ -19,7 +19,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "replicate/replicators.h"
+#include "replicate/replicator.h"
 
 typedef struct powersgd {
     float **p;  /* [n_buckets] in `room`: own M Q, then the mean's orthonormal columns */

@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "compress/dct.h"
 #include "compress/selection.h"
-#include "replicate/replicators.h"
+#include "replicate/replicator.h"
 #include "replicate/sparse.h"
 
 enum { MAX_CHUNK = 1024 };

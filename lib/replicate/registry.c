@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of functions of each kind that replicators.def names, in its order. */
-#include "replicate/replicators.h"
+#include "replicate/replicator.h"
 
 #define WEFTI_KIND(name, summary) &wefti_replicator_##name,
 const wefti_replicator_ops *const wefti_replicator_registry[] = {

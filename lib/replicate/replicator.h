@@ -4,9 +4,9 @@
 #include <weft/ctx.h>
 
 #include "collectives/driver.h"
-#include "collectives/robust.h"
 #include "kernels/kernels.h"
-#include "wire/section.h"
+#include "replicate/replicatorconfig.h"
+#include "shard/bucket.h"
 
 /* Gradient side of the step: turns this node's gradient into the update direction that
  * all nodes agree on (docs/methods.md: gradient --[replicator]--> agreed update
@@ -23,51 +23,6 @@
  *
  * A method has the functions encode, add and finish, and the driver does the rest; or, if
  * it uses a collective such as the all-reduce, it has functions for the three phases. */
-
-typedef struct wefti_piece {
-    int64_t rows, cols; /* a matrix block; cols = 1: a vector */
-    int64_t offset;     /* of its first element in the bucket */
-    bool decays;        /* weight decay applies; used by optimizers */
-    int tensor;         /* its number in the model: random draws differ by tensor */
-} wefti_piece;
-
-typedef struct wefti_bucket {
-    int n_pieces;
-    const wefti_piece *pieces; /* borrowed */
-    int64_t n_elements;
-} wefti_bucket;
-
-/* The route that demo's coefficients take. */
-typedef enum wefti_route {
-    WEFTI_ROUTE_AUTO,   /* the faster one; on an unknown wire the one that sends less */
-    WEFTI_ROUTE_GATHER, /* each to all: messages sent */
-    WEFTI_ROUTE_OWNER   /* range j to rank j, which answers all: constant in R */
-} wefti_route;
-
-/* The knobs, named as in the papers. Every replicator reads its own. */
-typedef struct wefti_replicator_config {
-    const char *kind;
-    int64_t compression_topk;
-    int64_t compression_chunk;
-    double compression_rate; /* random, striding, slicing: share of the rows sent */
-    double compression_decay;
-    int compression_dims; /* 1 or 2 */
-    bool sign;
-    bool ema;     /* m <- beta m + (1 - beta) g instead of beta m + lr g */
-    double alpha; /* share of what was sent that leaves the momentum; 1 = all */
-    wefti_route route;
-    double bandwidth_Bps, latency_s; /* of a rank's share of the wire, for the route; 0:
-                                        unknown */
-    wefti_value_codec values;
-    wefti_index_codec indices;
-    bool stochastic;     /* rounding of coded values */
-    int64_t dense_below; /* demo: pieces of fewer elements are sent whole */
-    int64_t every;       /* replicate on steps divisible by this; full: 1 */
-    int64_t delay;       /* 1: the direction is that of the step before (replicator.c) */
-    uint64_t seed;
-    int threads;         /* of the codec */
-    wefti_robust robust; /* of kinds that have it */
-} wefti_replicator_config;
 
 /* What a step's direction covers of one piece; everything else stays as it is. */
 typedef struct wefti_cover_range {
@@ -306,3 +261,9 @@ float *wefti_replicator_state(const wefti_replicator *r, int i, int bucket);
 const wefti_replicator_ops *wefti_replicator_find(const char *kind);
 extern const wefti_replicator_ops
     *const wefti_replicator_registry[]; /* NULL-terminated */
+
+/* All of them, as tables of functions; each is defined at the end of its own file. */
+#define WEFTI_KIND(name, summary)                                                        \
+    extern const wefti_replicator_ops wefti_replicator_##name;
+#include "replicate/replicators.def"
+#undef WEFTI_KIND

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "compress/signs.h"
-#include "replicate/replicators.h"
+#include "replicate/replicator.h"
 
 enum { FIVE = 5, NOT_FINITE = 243 };
 

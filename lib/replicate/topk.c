@@ -8,7 +8,7 @@
  * What is not sent, and what coding loses, stays in m. The message: sparse.h. */
 #include <string.h>
 
-#include "replicate/replicators.h"
+#include "replicate/replicator.h"
 #include "replicate/sparse.h"
 #include "compress/signs.h"
 

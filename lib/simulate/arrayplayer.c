@@ -20,6 +20,8 @@
  *
  * Waiting is split when it happens: idle is the part of a phase in which a replica waited
  * for messages; late is the part of idle before the last of them was sent. */
+#include "mix/mixer.h"
+#include "replicate/replicator.h"
 #include "simulate/arraystate.h"
 
 #include <math.h>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/interface.h"
+#include "mix/mixer.h"
 #include "simulate/arrayplayer.h"
 
 /* Shared by the array player's files: arrayplayer.c has the threads, arraylinks.c the

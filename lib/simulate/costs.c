@@ -20,6 +20,8 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "mix/mixer.h"
+#include "optim/matrices.h"
 #include "replicate/variants.h"
 #include "wire/section.h"
 #include "wire/values.h"

@@ -22,6 +22,7 @@
  * Time never decreases: an event is not earlier than the one before it, so an interface can
  * be booked when the event happens. Jitter depends on (seed, step, rank), never on the order
  * of events. The order of events at the same time is drawn at random, too (playtime.c). */
+#include "mix/mixer.h"
 #include "simulate/player.h"
 
 #include <math.h>

@@ -7,8 +7,10 @@
 
 #include "base/memory.h"
 #include "base/stats.h"
+#include "mix/mixer.h"
 #include "simulate/arrayplayer.h"
 #include "simulate/forecast.h"
+#include "simulate/player.h"
 
 /* Shared by predictions with events, with arrays, and of long runs: the number of steps
  * after which a method's exchanges repeat, and quantiles. */

@@ -4,7 +4,9 @@
 #include <weft/predict.h>
 
 #include "job/job.h"
-#include "simulate/player.h"
+
+typedef struct wefti_timed wefti_timed; /* simulate/timed.h */
+typedef struct wefti_play wefti_play;   /* simulate/player.h */
 
 /* Shared by predict.c and simulate.c. */
 

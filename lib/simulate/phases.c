@@ -13,6 +13,8 @@
  * Before these a phase may read the gradient (norm) or scale it (clipping), according to
  * the schedule. A step without an exchange (replicator.every) only encodes. The seconds
  * are those of timed.c; this file assigns them to messages. */
+#include "mix/mixer.h"
+#include "replicate/replicator.h"
 #include "simulate/player.h"
 
 static const wefti_timed_shard *shard_of(const wefti_player *player,

@@ -4,6 +4,7 @@
 #include <weft/predict.h>
 
 #include "comm/interface.h"
+#include "mix/mixer.h"
 #include "simulate/eventqueue.h"
 #include "simulate/timed.h"
 

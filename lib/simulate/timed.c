@@ -22,6 +22,7 @@
 
 #include "base/memory.h"
 #include "base/stats.h"
+#include "replicate/replicator.h"
 
 /* --- ops --- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include "mix/mixer.h"
 #include "simulate/costs.h"
 #include "simulate/links.h"
 #include "step/schedule.h"

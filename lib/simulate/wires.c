@@ -19,6 +19,7 @@
  *     post (sent, not there) -> land (head is there: the arrival is known) -> take (received)
  *
  * A post is found by a key of channel, round, sender, receiver, bucket and exchange. */
+#include "mix/mixer.h"
 #include "simulate/player.h"
 
 #include <math.h>

@@ -35,6 +35,8 @@
 
 #include "base/assert.h"
 #include "base/memory.h"
+#include "mix/mixer.h"
+#include "replicate/replicator.h"
 
 const char *wefti_op_name(wefti_op_kind kind) {
     static const char *const names[WEFTI_OP_KINDS] = {[WEFTI_OP_ANSWER] = "submit answer",

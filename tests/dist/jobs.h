@@ -3,8 +3,10 @@
 #pragma once
 
 #include "ranks.h"
+#include "comm/worker.h"
 #include "passes/passes.h"
 #include "training.h"
+#include "step/schedule.h"
 
 /* small_run with more keys over it. The job borrows *config; both are the caller's. */
 static inline wefti_job *small_job(weft_ctx *ctx, const char *const *keys,

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What travels in one message: pieces, the row blocks of tensors that a rank holds, one
+ * after another in a flat buffer. */
+
+typedef struct wefti_piece {
+    int64_t rows, cols; /* a matrix block; cols = 1: a vector */
+    int64_t offset;     /* of its first element in the bucket */
+    bool decays;        /* weight decay applies; used by optimizers */
+    int tensor;         /* its number in the model: random draws differ by tensor */
+} wefti_piece;
+
+typedef struct wefti_bucket {
+    int n_pieces;
+    const wefti_piece *pieces; /* borrowed */
+    int64_t n_elements;
+} wefti_bucket;
