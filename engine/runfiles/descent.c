@@ -12,6 +12,7 @@
 #include "runfiles/descent.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -82,6 +83,18 @@ weft_status wefti_descent_check(weft_ctx *ctx, const char *folder,
     wefti_descent_record record;
     WEFT_TRY(wefti_descent_read(ctx, folder, &record));
     return wefti_descent_judge(ctx, folder, &record, views, steps_done);
+}
+
+weft_status wefti_descent_ended(weft_ctx *ctx, const char *folder, uint64_t run,
+                                int64_t view, int64_t steps, bool *ended) {
+    char lease[PATH_MAX];
+    wefti_descent_record r;
+    *ended = false;
+    WEFT_TRY(wefti_file_path(ctx, folder, "lease", lease));
+    WEFT_TRY(wefti_descent_read(ctx, folder, &r));
+    bool left = r.view > view && r.checkpoint >= r.step && access(lease, F_OK) != 0;
+    *ended = r.has_view && r.run == run && (r.checkpoint >= steps || left);
+    return WEFT_OK;
 }
 
 /* ---- a folder by itself ---- */

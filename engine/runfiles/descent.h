@@ -32,6 +32,11 @@ weft_status wefti_descent_check(weft_ctx *ctx, const char *folder,
                                 const wefti_viewlog *views,
                                 int64_t steps_done) WEFT_CHECKED;
 
+/* Whether this start of the run has ended in order, as the folder shows: all steps are saved; or
+ * the members of a later view have saved the last of theirs, and given the lease back. */
+weft_status wefti_descent_ended(weft_ctx *ctx, const char *folder, uint64_t run,
+                                int64_t view, int64_t steps, bool *ended) WEFT_CHECKED;
+
 /* For weft verify: fails with one sentence if views, lines and checkpoints of a folder
  * contradict each other, as if two runs had written them, or one had cut what another did.
  * log_every: of the run; how many steps may be without a line. */

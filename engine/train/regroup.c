@@ -64,6 +64,18 @@ bool wefti_regroup_can(const wefti_prepared *p) {
     return is_wanted(p) && !wefti_regroup_obstacle(p);
 }
 
+/* Asked by any thread of the rank. A folder that can not be read shows nothing. */
+static bool has_ended(void *user, uint64_t run, int64_t view) {
+    const weft_config *c = ((const wefti_prepared *)user)->config;
+    weft_ctx *ctx;
+    bool ended = false;
+    weft_status status = weft_ctx_create(&ctx);
+    if (status == WEFT_OK)
+        status = wefti_descent_ended(ctx, c->run.folder, run, view, c->run.steps, &ended);
+    weft_ctx_destroy(ctx);
+    return status == WEFT_OK && ended;
+}
+
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     wefti_bootstrap *b = &p->bootstrap;
     uint64_t config, data;
@@ -75,6 +87,8 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     setup.run = p->lease_run;
     setup.config_hash = config;
     setup.data_hash = data;
+    setup.has_ended = has_ended;
+    setup.user = p;
     void *notice;
     WEFT_TRY(wefti_alike_notice(ctx, p, &notice, &setup.notice_bytes));
     setup.notice = notice;

@@ -53,6 +53,10 @@ typedef struct wefti_elastic_setup {
     const void *notice; /* [notice_bytes] what must be equal in all processes, sent to a
                            rejected one; copied */
     int64_t notice_bytes;
+    /* Whether the run has ended without this process, as its files show; NULL: there are none.
+     * Asked every 5 s by a waiting thread of the rank while too few others are heard. */
+    bool (*has_ended)(void *user, uint64_t run, int64_t view);
+    void *user;
     wefti_elastic_policy policy;
 } wefti_elastic_setup;
 
@@ -235,6 +239,7 @@ typedef struct wefti_elastic {
     bool *replaced_at;   /* [size] a joiner has found its port free */
     bool *left_out;      /* [size] the view is without it, and its end is not proven */
     bool is_over;        /* somebody has said that the run has ended */
+    bool was_paused;     /* at the last look */
     int lender; /* it lives, and its vote is this one's (elastic_deaths.c); -1: none */
     int *turn;  /* [size] the port of its machine that is called next; 0: its own */
     wefti_member_state told_state; /* what wefti_elastic_tell_vitals last said */
@@ -289,6 +294,8 @@ typedef struct wefti_elastic {
     void *heard_notice; /* [n_heard] owned: what a member sent in that case */
     int64_t n_heard;
     bool over;        /* the run is about to end: no process may join any more */
+    double ask_s;     /* when setup.has_ended is asked next; 0: never */
+    bool has_ended;   /* it has said so */
     bool may_be_over; /* a joiner: somebody to whom it was connected has left */
     bool is_out;      /* the machine has ended */
     char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they continued
@@ -479,6 +486,10 @@ wefti_member_policy wefti_elastic_member_policy(const wefti_elastic_setup *setup
 
 /* How long to wait for other ranks, in seconds; 0: without limit. Lock held. */
 double wefti_elastic_patience(const wefti_elastic *e);
+
+/* Before a wait of a rank's thread, lock held: asks whether the run has ended, if that is due.
+ * False: the lock was given up for it; else *until_s is when it will be. */
+bool wefti_elastic_may_wait(weft_mesh *mesh, double *until_s);
 
 /* Records how long a step took this rank. Lock held. */
 void wefti_elastic_learn_step(wefti_elastic *e, double step_s);

@@ -227,10 +227,27 @@ static bool await_lender(weft_mesh *mesh) {
     return true;
 }
 
-/* Paused: whoever is not heard is inquired after, again and again. */
-static bool call_the_silent(weft_mesh *mesh) {
+/* While too few are heard a thread of the rank looks whether the run has ended: the guards of the
+ * others are gone a minute after that. */
+static bool is_paused(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
-    if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return false;
+    bool paused = wefti_member_get_state(e->member) == WEFTI_MEMBER_PAUSED;
+    if (!paused && !e->was_paused) return false;
+    pthread_mutex_lock(&mesh->lock);
+    if (paused != e->was_paused) {
+        e->ask_s = paused && e->setup.has_ended ? now_s + call_every_s : 0;
+        pthread_cond_broadcast(&mesh->changed);
+    }
+    e->is_over = e->is_over || e->has_ended;
+    pthread_mutex_unlock(&mesh->lock);
+    e->was_paused = paused;
+    return paused;
+}
+
+/* Paused: whoever is not heard is inquired after, again and again. */
+static bool call_the_silent(weft_mesh *mesh, double now_s) {
+    wefti_elastic *e = mesh->elastic;
+    if (!is_paused(mesh, now_s)) return false;
     for (int r = 0; r < e->size && !e->is_over; r++) {
         wefti_vitals v;
         if (r == mesh->rank || !is_member(e, r) || e->closed_s[r] > 0 ||
@@ -277,7 +294,7 @@ double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s) {
     double next_s = (double)INFINITY;
     drop_silent_joiners(mesh, now_s);
     if (part_with_who_left(mesh, now_s)) next_s = tell_every_s;
-    if (call_the_silent(mesh)) next_s = call_every_s;
+    if (call_the_silent(mesh, now_s)) next_s = call_every_s;
     if (await_lender(mesh)) next_s = tell_every_s;
     for (int r = 0; r < e->size; r++) {
         if (e->closed_s[r] <= 0 || e->view == 0) continue;

@@ -13,7 +13,11 @@
 
 #include <math.h>
 
-static const double least_patience_s = 30, patience_steps = 5, step_decay = 0.95;
+#include "base/clock.h"
+#include "base/lock.h"
+
+static const double least_patience_s = 30, patience_steps = 5, step_decay = 0.95,
+                    ask_every_s = 5;
 enum { STEPS_TO_TELL = 3 };
 
 wefti_member_policy wefti_elastic_member_policy(const wefti_elastic_setup *setup) {
@@ -37,4 +41,20 @@ double wefti_elastic_patience(const wefti_elastic *e) {
 void wefti_elastic_learn_step(wefti_elastic *e, double step_s) {
     if (++e->n_steps < STEPS_TO_TELL) return;
     e->step_s = fmax(step_decay * e->step_s, step_s);
+}
+
+bool wefti_elastic_may_wait(weft_mesh *mesh, double *until_s) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
+    wefti_elastic *e = mesh->elastic;
+    if (!e || e->ask_s <= 0 || atomic_load(&mesh->world.poisoned)) return true;
+    *until_s = fmin(*until_s, e->ask_s);
+    if (wefti_now_s() < e->ask_s) return true;
+    e->ask_s = (double)INFINITY; /* nobody else does meanwhile */
+    int64_t view = e->view;
+    pthread_mutex_unlock(&mesh->lock);
+    bool ended = e->setup.has_ended(e->setup.user, e->setup.run, view);
+    pthread_mutex_lock(&mesh->lock);
+    e->has_ended = e->has_ended || ended;
+    if (isinf(e->ask_s)) e->ask_s = wefti_now_s() + ask_every_s;
+    return false;
 }

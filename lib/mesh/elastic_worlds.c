@@ -37,7 +37,7 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
     if (!e) return WEFT_OK;
     pthread_mutex_lock(&mesh->lock);
     while ((e->frozen || e->lender >= 0) && !atomic_load(&mesh->world.poisoned))
-        pthread_cond_wait(&mesh->changed, &mesh->lock);
+        wefti_mesh_wait(mesh, (double)INFINITY);
     *changed = e->view > e->entered && e->first_step <= step;
     if (!*changed) wefti_elastic_reach_begin(e, step);
     e->in_step = !*changed;

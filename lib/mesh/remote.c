@@ -98,7 +98,8 @@ static bool is_sending_long(const weft_mesh *mesh) {
 
 void wefti_mesh_wait(weft_mesh *mesh, double until_s) {
     WEFTI_ASSERT_HELD(&mesh->lock);
-    wefti_cond_wait(&mesh->changed, &mesh->lock, until_s);
+    if (wefti_elastic_may_wait(mesh, &until_s))
+        wefti_cond_wait(&mesh->changed, &mesh->lock, until_s);
 }
 
 void wefti_mesh_settle(weft_mesh *mesh) {

@@ -94,6 +94,23 @@ same before after
 wakes
 says_what_it_found 160
 
+# It has slept longer than the guards of the others live: the folder says that all steps are done, or that they
+# were told to stop. It does not wait for elastic.pause.
+guards_end() {
+    local p
+    for p in $(pgrep -x run-guard); do
+        [ "$(readlink "/proc/$p/cwd")" != "$PWD" ] || kill -9 "$p"
+    done
+}
+put_to_sleep 2 elastic.pause=500
+others_end
+guards_end
+(sleep 30 && kill -9 "${pids[2]}") >/dev/null 2>&1 &
+late=$!
+wakes
+kill "$late" 2>/dev/null || fail "$what: it waited: $(tail -n 3 log.2)"
+says "takes no part any more: the run has ended without it" log.2 || fail "$what: it says $(tail -n 3 log.2)"
+
 # The others still train: it joins them again.
 begin 3 "it joins again" elastic.partition=split
 await has_lines 20

@@ -106,6 +106,32 @@ static void another_view_of_the_same_number_is_another(void **state) {
     is_left_behind(500, "does not descend");
 }
 
+static void has_ended(uint64_t run, int64_t view, int64_t steps, bool expected) {
+    bool ended;
+    assert_ok(ctx, wefti_descent_ended(ctx, "room", run, view, steps, &ended));
+    assert_int_equal(ended, expected);
+}
+
+static void an_end_in_order_is_seen_in_the_folder(void **state) {
+    wefti_view_line lines[] = {line_of(0, 1, 1, 0, 2), line_of(0, 2, 20, 1, 2)};
+    has_ended(0xab, 1, 30, false);
+    put("room/views.jsonl", lines, 2);
+    put_steps("room/metrics.jsonl", 1, 30);
+    has_ended(0xab, 1, 30, false); /* the last step is not saved */
+    put_checkpoint(30);
+    has_ended(0xab, 1, 30, true);
+    has_ended(0xab, 2, 30, true);
+    has_ended(0xcd, 1, 30, false); /* another run */
+    has_ended(0xab, 1, 40, true);  /* they were told to stop */
+    has_ended(0xab, 2, 40, false); /* who wrote this has ended, and others may go on */
+    put_steps("room/metrics.jsonl", 1, 31);
+    has_ended(0xab, 1, 40, false); /* they did not save */
+    put_steps("room/metrics.jsonl", 1, 30);
+    assert_ok(ctx, wefti_file_write(ctx, "room/lease", "x", 1));
+    has_ended(0xab, 1, 40, false); /* somebody writes */
+    has_ended(0xab, 1, 30, true);
+}
+
 /* A later start of the same run, from a checkpoint of this process's own past. */
 static void a_run_that_was_resumed_is_another(void **state) {
     wefti_view_line lines[2] = {line_of(0, 1, 1, 0, 2)};
@@ -194,6 +220,7 @@ int main(void) {
         IN_ROOM(a_member_of_the_last_view_may_write),
         IN_ROOM(another_view_of_the_same_number_is_another),
         IN_ROOM(a_run_that_was_resumed_is_another),
+        IN_ROOM(an_end_in_order_is_seen_in_the_folder),
         IN_ROOM(members_are_not_far_ahead),
         IN_ROOM(a_view_without_lines_of_its_steps_counts),
         IN_ROOM(a_resumed_run_follows_lines_without_a_chain),
