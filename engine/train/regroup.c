@@ -64,6 +64,17 @@ bool wefti_regroup_can(const wefti_prepared *p) {
     return is_wanted(p) && !wefti_regroup_obstacle(p);
 }
 
+weft_status wefti_regroup_stop(weft_ctx *ctx, const wefti_prepared *p, bool *alone) {
+    const char *stop = p->config->elastic.stop;
+    bool self = strcmp(stop, "self") == 0, can = wefti_regroup_can(p);
+    *alone = can && (self || (p->joins && strcmp(stop, "auto") == 0));
+    if (!self || can || !p->bootstrap.mesh) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "elastic.stop is self, but this run ends when a process is lost; "
+        "expected auto or all");
+}
+
 /* Asked by any thread of the rank. A folder that can not be read shows nothing. */
 static bool has_ended(void *user, uint64_t run, int64_t view) {
     const weft_config *c = ((const wefti_prepared *)user)->config;

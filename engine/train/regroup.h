@@ -16,6 +16,11 @@ bool wefti_regroup_can(const wefti_prepared *p);
  * it. */
 const char *wefti_regroup_obstacle(const wefti_prepared *p);
 
+/* What a signal at this process ends (elastic.stop): *alone: its copy of the model leaves, and the
+ * others continue; else the run of all. */
+weft_status wefti_regroup_stop(weft_ctx *ctx, const wefti_prepared *p,
+                               bool *alone) WEFT_CHECKED;
+
 /* Starts membership: from here on the run continues without lost nodes. Collective. */
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 

@@ -37,6 +37,7 @@ typedef struct training {
     weft_train_result *result; /* written by rank 0 */
     wefti_world *world;
     double start_s;
+    bool leaves_alone; /* who is asked to stop leaves, and the others continue */
 } training;
 
 typedef struct rank_thread {
@@ -71,11 +72,7 @@ static void give_hooks(rank_thread *t) {
     if (!t->run->hooks || !t->slot->first_here) return;
     t->slot->state->should_stop = t->run->hooks->should_stop;
     t->slot->state->stop_user = t->run->hooks->user;
-    const char *stop = t->run->prepared->job->config->elastic.stop;
-    bool alone = strcmp(stop, "self") == 0 ||
-                 (strcmp(stop, "auto") == 0 && t->run->prepared->joins);
-    bool whole = t->run->prepared->job->S == 1; /* it has no copy together with others */
-    t->slot->state->leaves_alone = alone && whole && t->mesh && t->mesh->elastic;
+    t->slot->state->leaves_alone = t->run->leaves_alone;
 }
 
 static weft_status build_rank(rank_thread *t) {
@@ -232,7 +229,7 @@ static weft_status read_status(rank_thread *t, int64_t step) {
         control(t, t->counted, &agreed);
         bool all = agreed.stop > 0 || (agreed.asked > 0 && agreed.asked == agreed.heard);
         t->stop_agreed |= all;
-        t->leaves |= !all && wefti_rank_said_to_leave(t->slot->state, t->counted);
+        t->leaves |= !all && agreed.leaves > 0;
         if (agreed.save > 0 && t->counted >= t->clock.due) /* asked after the last one */
             t->clock.due = t->counted + 1 + t->run->prepared->job->status_lag;
     }
@@ -479,10 +476,13 @@ static void note_time(rank_thread *t, double step_s) {
     p->step_s = p->step_s > 0 ? p->step_s + (step_s - p->step_s) / 8 : step_s;
 }
 
-/* Asked to stop, as the others are not: they continue without this process. */
+/* Asked to stop, as the others are not: they continue without this copy of the model, whose ranks
+ * leave when all know it. What fails from here on is the end of one of them. */
 static weft_status leave(rank_thread *t, int64_t done) {
+    wefti_rank *r = t->slot->state;
     t->run->result->left = t->run->result->stopped = true;
     t->run->result->steps = done;
+    WEFT_TRY(wefti_comm_barrier(r->comms.shard, r->n_shard_messages++));
     return weft_ctx_fail(t->slot->ctx, WEFT_ERR_PEER,
                          "it was asked to stop after step %lld", (long long)done);
 }
@@ -603,12 +603,7 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     if (leads) tell_obstacle(ctx, run->prepared);
     if (joins && (!elastic || has_single_sites(run->prepared->job)))
         return refuse_entry(ctx, run->prepared->job);
-    if (run->prepared->job->S > 1 &&
-        strcmp(run->prepared->job->config->elastic.stop, "self") == 0)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG,
-            "elastic.stop is self, but the ranks of a node share a copy of "
-            "the model; expected auto or all");
+    WEFT_TRY(wefti_regroup_stop(ctx, run->prepared, &run->leaves_alone));
     WEFT_TRY(wefti_share_check(ctx, run->prepared));
     WEFT_TRY(find_world(ctx, run));
     if (elastic) WEFT_TRY(wefti_regroup_start(ctx, run->prepared));

@@ -82,9 +82,11 @@ static const weft_choice elastic_batches[] = {
     {"keep", "the remaining ranks share all rows: steps stay as large, and take longer"},
     {NULL, NULL}};
 static const weft_choice stops[] = {
-    {"auto", "self in a process that joined with a copy of its own, else all"},
+    {"auto", "self in a process that joined, else all"},
     {"all", "the run of all processes, which is saved"},
-    {"self", "this process, without which the others continue; if all are asked, all"},
+    {"self",
+     "its copy of the model, without which the others continue; if all are asked, "
+     "all"},
     {NULL, NULL}};
 static const weft_choice kernels[] = {
     {"auto", "the fastest set that this processor runs"},

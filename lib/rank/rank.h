@@ -32,10 +32,11 @@ typedef struct wefti_step_status {
     double rows;
     double save; /* the first rank asks for a checkpoint; sent beside `stop` */
     double asked,
-        heard; /* ranks that were asked to stop, or to leave; all; neither is sent */
+        heard;     /* copies of the model that were asked to stop, or to leave; all */
+    double leaves; /* this rank's copy was asked to leave */
 } wefti_step_status;
 
-_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + 6 * sizeof(double),
+_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + 7 * sizeof(double),
                "job/job.h counts with it");
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
@@ -173,7 +174,7 @@ typedef struct wefti_rank {
     int64_t n_control_messages;      /* and of the control group, beside the status */
     int64_t n_replica_messages;      /* and of the exchange groups, between steps */
     bool (*should_stop)(void *user); /* or NULL */
-    bool leaves_alone; /* asked to stop, it leaves, and the others continue */
+    bool leaves_alone; /* asked to stop, its copy leaves, and the others continue */
     void *stop_user;
     bool asks_save; /* with the next status; the first rank's word counts */
 } wefti_rank;
@@ -242,10 +243,6 @@ wefti_step_status wefti_rank_status_of(const void *bytes);
  * is their sum in rank order. Called once for each step, in order. Collective. */
 weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                    wefti_step_status *agreed) WEFT_CHECKED;
-
-/* Whether this rank said in the status of `step` that it leaves; one of the last
- * WEFTI_STATUS_SLOTS steps. */
-bool wefti_rank_said_to_leave(const wefti_rank *r, int64_t step);
 
 /* The replicas' consensus distance, sqrt(mean |x_i - mean x|^2), that the ranks agree on;
  * NAN if no rank had an estimate. */

@@ -156,21 +156,24 @@ typedef struct reading {
     wefti_rank *rank;
     int64_t step;
     wefti_step_status *agreed;
+    int heard,
+        asked; /* the last copy of which a rank was heard, was asked to end; or -1 */
 } reading;
 
 static void add_status(void *user, int peer, const void *bytes) {
     reading *to = user;
     const wefti_step_status said = wefti_rank_status_of(bytes);
     wefti_step_status *agreed = to->agreed;
-    int asks = (int)said.stop;
+    int asks = (int)said.stop, S = to->rank->job->S, copy = peer / S;
     agreed->stop += (asks & STOP) != 0;
-    agreed->asked += (asks & (STOP | LEAVE)) != 0;
-    agreed->heard++;
+    if ((asks & (STOP | LEAVE)) && to->asked != copy) agreed->asked++, to->asked = copy;
+    if (to->heard != copy) agreed->heard++, to->heard = copy;
+    agreed->leaves += (asks & LEAVE) && copy == to->rank->rank / S;
     if (peer == 0) agreed->save = (asks & SAVE) != 0;
     if (!takes_part(to->rank, peer, to->step)) return;
     wefti_speeds_note(to->rank, peer, said.computed_s);
     agreed->counted++;
-    agreed->rows += (double)wefti_job_rows(to->rank->job, peer / to->rank->job->S);
+    agreed->rows += (double)wefti_job_rows(to->rank->job, copy);
     agreed->loss_sum += said.loss_sum;
     if (isnan(said.distance)) return;
     agreed->distance += said.distance;
@@ -186,16 +189,11 @@ weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
 
 weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                    wefti_step_status *agreed) {
-    reading to = {r, step, agreed};
+    reading to = {r, step, agreed, -1, -1};
     *agreed = (wefti_step_status){0};
     WEFT_TRY(wefti_rank_hear_status(r, step, add_status, &to));
     wefti_speeds_end(r);
     return WEFT_OK;
-}
-
-bool wefti_rank_said_to_leave(const wefti_rank *r, int64_t step) {
-    const void *sent = r->sent_status[step % WEFTI_STATUS_SLOTS];
-    return ((int)wefti_rank_status_of(sent).stop & LEAVE) != 0;
 }
 
 double wefti_rank_consensus(const wefti_rank *r, const wefti_step_status *agreed) {

@@ -9,6 +9,8 @@ source_dir=$2
 # shellcheck source=tests/cli/comings.sh
 . "$source_dir/tests/cli/comings.sh"
 
+echo 'elastic: {stop: all}' >>run.yaml # at whichever process
+
 # Two nodes of two ranks, which share a copy of the model: a rank is killed, so that its node goes; a
 # new node comes, one process after the other; then the first node goes, whose place another takes.
 nodes_return() {

@@ -53,7 +53,38 @@ ends_well "${pids[2]}" 2
 ls run/checkpoints/step-* >/dev/null 2>&1 || fail "$what: all have left, and nobody saved: $(ls run)"
 "$weft" verify run >verified 2>&1 || fail "$what: $(cat verified)"
 
-run "$weft" train run.yaml elastic.stop=self mesh.ranks_per_node=2
-says "elastic.stop is self, but the ranks of a node share a copy" err || fail "self with shards: $(cat err)"
+what="a copy of two ranks that joined"
+per_node=2 begin 4 "$what" method=hsdp
+joiner a "$port" method=hsdp
+came=$last
+joiner b "$port" method=hsdp
+await says "; 3 nodes go on" log.0 || fail "$what: nobody joined: $(tail -n 3 log.*)"
+both=("$came" "$last")
+last=
+kill -TERM "${both[1]}"
+ends_well "${both[0]}" a
+ends_well "${both[1]}" b
+for r in a b; do says "left the run after step [0-9]*; the others continue" log.$r || fail "$what: $r says $(cat log.$r)"; done
+await says "lost rank [45] .*; 2 nodes go on" log.0 || fail "$what: the others say $(tail -n 3 log.0)"
+goes_on
+stop "${pids[0]}" "${pids[@]:0:4}"
+
+what="copies of two ranks, self"
+per_node=2 begin 4 "$what" method=hsdp elastic.stop=self
+await has_lines 5 || fail "$what: no step: $(tail -n 3 log.*)"
+kill -TERM "${pids[0]}"
+ends_well "${pids[0]}" 0
+ends_well "${pids[1]}" 1
+await says "; 1 node goes on" log.2 || fail "$what: the others say $(tail -n 3 log.2)"
+goes_on
+kill -TERM "${pids[3]}" # all that is left: it stops, and is saved
+ends_well "${pids[2]}" 2
+ends_well "${pids[3]}" 3
+ls run/checkpoints/step-* >/dev/null 2>&1 || fail "$what: nobody saved: $(ls run)"
+
+what="self without the others"
+begin 2 "$what" elastic.stop=self mesh.on_loss=end
+for r in 0 1; do wait "${pids[r]}" && fail "$what: it trains"; done
+says "elastic.stop is self, but this run ends when a process is lost" log.0 || fail "$what: $(cat log.0)"
 refuses "elastic.stop is 'none', expected auto, all or self" "$weft" train run.yaml elastic.stop=none
 finish
