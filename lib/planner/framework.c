@@ -107,7 +107,9 @@ typedef struct group {
  * direction determines the time, and of several machines the slowest. */
 static double per_byte(const weft_cluster *f, const weft_link_facts *facts,
                        int64_t joined, bool wire) {
-    wefti_link_time link = wefti_link_of(facts, joined, wire ? f->flows : 1);
+    const wefti_link_use use = {
+        .joined = joined, .flows = wire ? f->flows : 1, .streams = 1};
+    wefti_link_time link = wefti_link_of(facts, use);
     double slowest = fmax(1, link.up);
     for (int64_t i = 0; i < f->n_machines && wire; i++) {
         wefti_machine_times t = wefti_machine_of(f, &link, &f->machines[i]);
@@ -122,7 +124,7 @@ static double per_byte(const weft_cluster *f, const weft_link_facts *facts,
 /* Every rank waits for the slowest machine. */
 static double slowest_machine(const weft_cluster *f) {
     double slowest = f->n_machines > 0 ? 0 : 1;
-    wefti_link_time wire = wefti_link_of(&f->wire, 2, f->flows);
+    const wefti_link_time wire = {.up = 1}; /* of the machines only computing is asked */
     for (int64_t i = 0; i < f->n_machines; i++)
         slowest = fmax(slowest, wefti_machine_of(f, &wire, &f->machines[i]).compute);
     return slowest;

@@ -178,7 +178,8 @@ static void leave(wefti_array_player *e, double *x, const gossip_round *m, int r
             int n = round == 0 || m->job->two[i] ? m->job->n_sent[i] : 0;
             if (n > 0 && round == 0) x[i] += e->work * m->work.begin_s;
             double busy = busy_s(e, bytes_of(m, i)) * e->own_out[node];
-            double all_s = m->job->n_wire[i] * busy, ready_s = x[i] + cpu_s;
+            double all_s = later(m->job->n_wire[i] * busy, pair_s(e, bytes_of(m, i)));
+            double ready_s = x[i] + cpu_s;
             bool waits = m->job->n_wire[i] > 0;
             e->leaves[i] = waits ? later(ready_s, wire->out_free_s) : ready_s;
             if (n > 0 && waits) wefti_interface_leave(wire, ready_s, all_s);
@@ -204,7 +205,7 @@ static double all_there(const wefti_array_player *e, const gossip_round *m, int 
         last = later(last, head);
         if (from == node) continue;
         head += h->place * busy + e->wire * wire_of(e)->latency_s;
-        slowest = later(slowest, head + busy);
+        slowest = later(slowest, head + later(busy, pair_s(e, bytes_of(m, h->source))));
         int at = n++;
         for (; at > 0 && heads[at - 1] > head; at--) heads[at] = heads[at - 1];
         heads[at] = head;

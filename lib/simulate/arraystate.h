@@ -81,6 +81,13 @@ static inline double busy_s(const wefti_array_player *e, double n_bytes) {
            link->bandwidth_Bps;
 }
 
+/* The least time of a message from one node to another, whose sockets hold no more. */
+static inline double pair_s(const wefti_array_player *e, double n_bytes) {
+    const wefti_link_time *link = wire_of(e);
+    if (link->pair_Bps <= 0) return 0;
+    return e->wire * e->S * wefti_link_bytes(link, n_bytes) / link->pair_Bps;
+}
+
 /* The phase that an exchange thread runs next, for its oldest job; -1: all have ended. */
 int wefti_array_next_phase(const wefti_array_player *e);
 

@@ -244,18 +244,29 @@ static void plan_links(wefti_timed *timed) {
     const weft_config *config = timed->job->config;
     const weft_cluster *c = timed->cluster;
     int sites = timed->job->sites, nodes = timed->job->R / timed->job->copies;
-    timed->links[WEFTI_LINK_LOCAL] = wefti_link_of(&c->local, 1, 1);
-    int64_t flows = (c->flows > 1 ? c->flows : 1) * timed->job->S; /* a socket each */
-    timed->links[WEFTI_LINK_WIRE] = wefti_link_of(&c->wire, nodes / sites, flows);
+    wefti_link_use use = {.joined = nodes / sites,
+                          .flows = (c->flows > 1 ? c->flows : 1) * timed->job->S,
+                          .streams = config->mesh.streams,
+                          .peers = timed->job->W - 1};
+    timed->links[WEFTI_LINK_LOCAL] = wefti_link_of(&c->local,
+                                                   (wefti_link_use){.joined = 1});
+    timed->links[WEFTI_LINK_WIRE] = wefti_link_of(&c->wire, use);
+    use.joined = sites;
     timed->links[WEFTI_LINK_SITE] = wefti_link_of(
-        c->site.bandwidth_Bps > 0 ? &c->site : &c->wire, sites, flows);
+        c->site.bandwidth_Bps > 0 ? &c->site : &c->wire, use);
     timed->emulated = config->mesh.bandwidth_Bps > 0;
     if (!timed->emulated) return;
     double message_s = c->local.message_s;
     timed->links[WEFTI_LINK_WIRE] = (wefti_link_time){
-        config->mesh.bandwidth_Bps, config->mesh.latency_s, message_s, 0, 1, 1};
-    timed->links[WEFTI_LINK_SITE] = (wefti_link_time){
-        config->mesh.site_bandwidth_Bps, config->mesh.site_latency_s, message_s, 0, 1, 1};
+        config->mesh.bandwidth_Bps, config->mesh.latency_s, message_s, 0, 1, 1, 0, 0};
+    timed->links[WEFTI_LINK_SITE] = (wefti_link_time){config->mesh.site_bandwidth_Bps,
+                                                      config->mesh.site_latency_s,
+                                                      message_s,
+                                                      0,
+                                                      1,
+                                                      1,
+                                                      0,
+                                                      0};
 }
 
 /* --- the whole --- */

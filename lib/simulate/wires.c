@@ -118,6 +118,7 @@ static way find_way(const wefti_player *player, const wefti_sim_rank *a,
     double all = wefti_link_bytes(link, (double)n_bytes);
     w.latency_s = link->latency_s;
     if (link->bandwidth_Bps > 0) w.busy_s = w.transit_s = all / link->bandwidth_Bps;
+    if (link->pair_Bps > 0) w.transit_s = fmax(w.transit_s, all / link->pair_Bps);
     if (w.link == WEFTI_LINK_LOCAL) return w;
     w.from = far ? &player->sites[a->site] : &player->nodes[a->node];
     w.to = far ? &player->sites[b->site] : &player->nodes[b->node];

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* How many sockets, and how they are opened. A socket holds `window` bytes under way, so d of
- * them fill a wire of rate r and round trip t if d window >= r t. The rate is not known when a
- * run begins; idle sockets cost nothing, so r is that of a fast long line. All pairs of a
- * process share it. */
+/* How many sockets (net/window.h), and how they are opened. */
 #define _GNU_SOURCE
 #include "start/streams.h"
 
 #include <errno.h>
-#include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -19,44 +15,32 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "net/dial.h"
+#include "net/window.h"
 #include "start/rendezvous.h"
 #include "start/tcpstate.h"
 
-enum { VERSION = 1, MOST = 8, MOST_OF_ALL = 128, USUAL_BUFFER = 4 << 20 };
+enum { VERSION = 1 };
 static const char magic[4] = {'w', 'e', 'f', 'S'};
-/* A line of 1 Gbit/s, and twice the sockets that fill it: each is slower after a loss. */
-static const double line_Bps = 1.25e8, spare = 2, again_s = 0.1;
-
-/* Of a send buffer, the rest is the kernel's own bookkeeping. */
-static const double payload = 0.7;
+static const double again_s = 0.1;
 
 int wefti_streams_wish(int setting) {
     return setting == 0 ? WEFTI_STREAMS_AUTO : setting == 1 ? 0 : setting;
 }
 
-int wefti_streams_for(double rtt_s, double window, int n_peers) {
-    if (rtt_s < WEFTI_LONG_WIRE_S || window <= 0 || n_peers < 1) return 1;
-    double needed = line_Bps * rtt_s / window / n_peers;
-    if (needed <= 1) return 1;
-    double n = fmin(fmin(ceil(spare * needed), MOST),
-                    fmax(1, floor((double)MOST_OF_ALL / n_peers)));
-    return n > 1 ? 1 + (int)n : 1;
-}
-
-/* The largest send buffer that the kernel gives by itself. */
+/* The largest send buffer that the kernel gives by itself; 0: not known. */
 static double buffer_bytes(void) {
     double least, first, most;
     FILE *file = fopen("/proc/sys/net/ipv4/tcp_wmem", "re");
     int n = file ? fscanf(file, "%lf %lf %lf", &least, &first, &most) : 0;
     if (file) (void)fclose(file);
-    return n == 3 ? most : USUAL_BUFFER;
+    return n == 3 ? most : 0;
 }
 
 int wefti_streams_agree(int own, int wish, const wefti_connection *s, int n_peers) {
     if (wish == 0 || own == 1) return 1;
     if (wish == WEFTI_STREAMS_AUTO && own == 0)
-        return wefti_streams_for(wefti_tcp_round_trip_s(s->fd), payload * buffer_bytes(),
-                                 n_peers);
+        return wefti_window_streams(wefti_tcp_round_trip_s(s->fd),
+                                    wefti_window_bytes(buffer_bytes()), n_peers);
     int n = wish == WEFTI_STREAMS_AUTO ? own : own == 0 || wish < own ? wish : own;
     return n < WEFTI_STREAMS ? n : WEFTI_STREAMS;
 }

@@ -27,18 +27,12 @@ enum {
     WEFTI_STREAMS_WELCOME = 32
 };
 
-/* The round trip from which a wire is long. */
-#define WEFTI_LONG_WIRE_S 2e-3
-
 /* What a process with this setting (mesh.streams; 0: by the wire) wishes, for its card. */
 int wefti_streams_wish(int setting);
 
 /* How many sockets a pair has: `own` is the called process's setting, `wish` the caller's
  * wish, s the first socket, and n_peers the pairs that share the wire. */
 int wefti_streams_agree(int own, int wish, const wefti_connection *s, int n_peers);
-
-/* The same by the wire: rtt_s, and the bytes that a socket can have under way. */
-int wefti_streams_for(double rtt_s, double window, int n_peers);
 
 /* How many sockets an answer to a card stands for; 0: it is no welcome, or for more than this
  * setting allows. */

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "net/dial.h"
+#include "net/window.h"
 #include "start/tcpstate.h"
 
 void wefti_tcp_set_port(connection *c, int port) {

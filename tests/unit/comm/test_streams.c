@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "check.h"
 #include "members.h"
+#include "net/window.h"
 #include "start/rendezvous.h"
 
 enum { RANKS = 3, SOCKETS = 4, MESSAGES = 6, LONGEST = 5 * 1024 * 1024 + 17, TOKEN = 77 };
@@ -25,17 +26,17 @@ enum { RANKS = 3, SOCKETS = 4, MESSAGES = 6, LONGEST = 5 * 1024 * 1024 + 17, TOK
 
 static void one_is_enough_on_a_short_wire_and_eight_fill_a_long_one(void **state) {
     const double window = 0.7 * (4 << 20);
-    assert_int_equal(wefti_streams_for(30e-6, window, 1), 1);
-    assert_int_equal(wefti_streams_for(1.9e-3, window, 1), 1);
-    assert_int_equal(wefti_streams_for(1.9e-3, 1e5, 1), 1);
-    assert_int_equal(wefti_streams_for(22e-3, window, 1), 1); /* it carries 1 Gbit/s */
-    assert_int_equal(wefti_streams_for(25e-3, window, 1), 4);
-    assert_int_equal(wefti_streams_for(100e-3, window, 1), 9);
-    assert_int_equal(wefti_streams_for(100e-3, 16 * window, 1), 1);
-    assert_int_equal(wefti_streams_for(100e-3, window, 4),
+    assert_int_equal(wefti_window_streams(30e-6, window, 1), 1);
+    assert_int_equal(wefti_window_streams(1.9e-3, window, 1), 1);
+    assert_int_equal(wefti_window_streams(1.9e-3, 1e5, 1), 1);
+    assert_int_equal(wefti_window_streams(22e-3, window, 1), 1); /* it carries 1 Gbit/s */
+    assert_int_equal(wefti_window_streams(25e-3, window, 1), 4);
+    assert_int_equal(wefti_window_streams(100e-3, window, 1), 9);
+    assert_int_equal(wefti_window_streams(100e-3, 16 * window, 1), 1);
+    assert_int_equal(wefti_window_streams(100e-3, window, 4),
                      4); /* all pairs share the wire */
-    assert_int_equal(wefti_streams_for(100e-3, window, 15), 1);
-    assert_int_equal(wefti_streams_for(10, window, 100), 1);
+    assert_int_equal(wefti_window_streams(100e-3, window, 15), 1);
+    assert_int_equal(wefti_window_streams(10, window, 100), 1);
 }
 
 static void both_sides_have_a_say(void **state) {

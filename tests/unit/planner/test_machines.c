@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "net/window.h"
 #include "planner/advise.h"
 #include "simulate/links.h"
 
@@ -12,6 +13,7 @@ static weft_ctx *ctx;
 static weft_config *run;
 static weft_cluster *cluster;
 static wefti_adviser a;
+static const char *method;
 
 static int begin(void **state) {
     static const char *const keys[] = {
@@ -25,6 +27,7 @@ static int begin(void **state) {
         assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
     assert_ok(ctx, weft_config_finish(ctx, run));
     assert_ok(ctx, weft_cluster_create(ctx, &cluster));
+    method = "method=hsdp optimizer.clip=0";
     cluster->nodes = 3;
     cluster->rank_flops = 1e10;
     cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e12};
@@ -49,8 +52,8 @@ static weft_prediction predict(int64_t nodes, const char *framework) {
     weft_candidate c = {.nodes = nodes, .ranks_per_node = 1, .sites = 1};
     weft_prediction p = {.struct_size = sizeof p};
     snprintf(c.framework, sizeof c.framework, "%s", framework);
-    snprintf(c.settings, sizeof c.settings,
-             "mesh.nodes=%lld method=hsdp optimizer.clip=0", (long long)nodes);
+    snprintf(c.settings, sizeof c.settings, "mesh.nodes=%lld %s", (long long)nodes,
+             method);
     a.cluster = *cluster;
     assert_ok(ctx, wefti_machines_sort(&a));
     assert_ok(ctx, wefti_advise_predict(ctx, &a, &c, 0, &p));
@@ -139,31 +142,64 @@ static void the_way_out_is_apart_from_the_way_in(void **state) {
 
 static void losses_and_delays_follow_their_formulas(void **state) {
     weft_link_facts f = {.bandwidth_Bps = 1e8, .latency_s = 0.01, .overhead = 0.1};
-    wefti_link_time plain = wefti_link_of(&f, 4, 1);
+    wefti_link_use four = {.joined = 4}, two = {.joined = 2};
+    wefti_link_time plain = wefti_link_of(&f, four);
     assert_true(plain.bandwidth_Bps == 1e8 && plain.latency_s == 0.01 && plain.up == 1);
     f.loss = 0.0001;
     f.jitter_s = 0.006;
-    wefti_link_time poor = wefti_link_of(&f, 4, 2);
+    four.flows = 2;
+    wefti_link_time poor = wefti_link_of(&f, four);
     is_near(poor.bandwidth_Bps, 2 * 1.22 * 1448 / (0.02 * 0.01), 1e-9);
     is_near(poor.stretch, 1.1 / 0.9999, 1e-9);
     is_near(poor.latency_s, 0.01 + 0.006 * (1 + 1 / 2.0 + 1 / 3.0), 1e-9);
     f.latency_s = 0; /* a loss is made good at once */
-    assert_true(wefti_link_of(&f, 2, 1).bandwidth_Bps == 1e8);
+    assert_true(wefti_link_of(&f, two).bandwidth_Bps == 1e8);
 }
 
-/* A socket to each of the others has 3 MiB under way; shards have sockets of their own. */
-static void a_long_wire_carries_a_window_in_a_round_trip(void **state) {
+/* Each socket to each of the others has a window under way; shards have sockets of their own. */
+static void a_long_wire_carries_its_windows_in_a_round_trip(void **state) {
     weft_link_facts f = {.bandwidth_Bps = 1e9, .latency_s = 0.05};
-    double window_Bps = (3 << 20) / 0.1;
-    is_near(wefti_link_of(&f, 2, 1).bandwidth_Bps, window_Bps, 1e-9);
-    is_near(wefti_link_of(&f, 4, 1).bandwidth_Bps, 3 * window_Bps, 1e-9);
-    is_near(wefti_link_of(&f, 2, 2).bandwidth_Bps, 2 * window_Bps, 1e-9);
+    wefti_link_use one = {.joined = 2, .streams = 1}, use = one;
+    double window_Bps = wefti_window_bytes(0) / 0.1;
+    is_near(wefti_link_of(&f, one).bandwidth_Bps, window_Bps, 1e-9);
+    use.joined = 4;
+    is_near(wefti_link_of(&f, use).bandwidth_Bps, 3 * window_Bps, 1e-9);
+    is_near(wefti_link_of(&f, use).pair_Bps, window_Bps, 1e-9);
+    use.joined = use.flows = 2;
+    is_near(wefti_link_of(&f, use).bandwidth_Bps, 2 * window_Bps, 1e-9);
+    use = (wefti_link_use){.joined = 2, .streams = 5}; /* one of them carries the heads */
+    is_near(wefti_link_of(&f, use).bandwidth_Bps, 4 * window_Bps, 1e-9);
+    use.streams =
+        0; /* what opens them by itself aims at 1 Gbit/s, for all pairs together */
+    is_near(wefti_link_of(&f, use).bandwidth_Bps, 1.25e8, 1e-9);
+    use.joined = 5, use.peers = 4;
+    is_near(wefti_link_of(&f, use).pair_Bps, 1.25e8 / 4, 1e-9);
     f.bandwidth_Bps = 1e6;
-    assert_true(wefti_link_of(&f, 2, 1).bandwidth_Bps == 1e6);
+    assert_true(wefti_link_of(&f, one).bandwidth_Bps == 1e6);
     f = (weft_link_facts){.bandwidth_Bps = 1e11, .latency_s = 5e-6}; /* no socket */
-    assert_true(wefti_link_of(&f, 2, 1).bandwidth_Bps == 1e11);
+    assert_true(wefti_link_of(&f, one).bandwidth_Bps == 1e11);
     f = (weft_link_facts){.bandwidth_Bps = 1e9, .latency_s = 0.05, .residual = 0.01};
-    assert_true(wefti_link_of(&f, 2, 1).bandwidth_Bps == 1e9); /* measured */
+    assert_true(wefti_link_of(&f, one).bandwidth_Bps == 1e9); /* measured */
+}
+
+/* mesh.streams is read; a machine with an interface of its own is bound as all are; and a message
+ * to one of several takes what its pair carries. */
+static void windows_bound_a_step(void **state) {
+    cluster->rank_flops = 1e15;
+    cluster->wire = (weft_link_facts){.bandwidth_Bps = 1e9, .latency_s = 0.05};
+    double window_Bps = wefti_window_bytes(0) / 0.1, auto_s = step_of(2);
+    assert_ok(ctx, weft_config_set(ctx, run, "mesh.streams=1"));
+    weft_prediction one = predict(2, "");
+    double longer_s = one.wire_bytes * (1 / window_Bps - 8e-9); /* latencies hide some */
+    assert_true(one.mean_step_s - auto_s > 0.6 * longer_s);
+    assert_true(one.mean_step_s - auto_s < 1.01 * longer_s);
+    have(1, (weft_machine[]){{.node = 1, .bandwidth_Bps = 2e9}});
+    is_near(step_of(2), one.mean_step_s, 1e-6);
+    have(0, NULL);
+    cluster->nodes = 8; /* a neighbour at a time */
+    method = "method=dadam mixer.topology=aer";
+    weft_prediction pairs = predict(8, "");
+    assert_true(pairs.mean_step_s > pairs.wire_bytes / window_Bps);
 }
 
 /* Wire-bound steps take as much longer as the wire carries less. */
@@ -224,7 +260,8 @@ int main(void) {
         TEST(the_least_memory_counts),
         TEST(the_way_out_is_apart_from_the_way_in),
         TEST(losses_and_delays_follow_their_formulas),
-        TEST(a_long_wire_carries_a_window_in_a_round_trip),
+        TEST(a_long_wire_carries_its_windows_in_a_round_trip),
+        TEST(windows_bound_a_step),
         TEST(busy_hours_count_by_the_steps_of_a_day),
         TEST(large_batches_teach_less_by_the_token),
         TEST(equal_replicas_go_on_and_others_go_back),

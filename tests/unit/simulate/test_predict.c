@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Predictions against what can be said without playing: bytes, and closed forms of calm
  * machines (docs/prediction.md, "Closed forms"). */
-#include "simulate/links.h"
 #include "simulate/costs.h"
 #include "unit/simulate/forecasts.h"
 
@@ -531,26 +530,8 @@ static void without_memory_it_is_an_error(void **state) {
     weft_ctx_destroy(ctx);
 }
 
-/* ---- a socket's window ---- */
-
-/* One socket to each of the others has at most 3 MiB on the way: 1 Gbit/s over 50 ms each way
- * carries a quarter. A wire that was measured, or is too quick for sockets, is as it is. */
-static void a_long_wire_carries_a_window_each_round_trip(void **state) {
-    (void)state;
-    weft_link_facts wire = {.bandwidth_Bps = 125e6, .latency_s = 0.05};
-    double one = wefti_link_of(&wire, 2, 1).bandwidth_Bps;
-    assert_true(one > 25e6 && one < 35e6);
-    assert_true(wefti_link_of(&wire, 4, 1).bandwidth_Bps > 2.9 * one);
-    assert_true(wefti_link_of(&wire, 2, 8).bandwidth_Bps == 125e6);
-    wire.residual = 0.05;
-    assert_true(wefti_link_of(&wire, 2, 1).bandwidth_Bps == 125e6);
-    wire = (weft_link_facts){.bandwidth_Bps = 400e9, .latency_s = 5e-6};
-    assert_true(wefti_link_of(&wire, 2, 1).bandwidth_Bps == 400e9);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_long_wire_carries_a_window_each_round_trip),
         cmocka_unit_test(short_runs_send_what_they_send),
         cmocka_unit_test(every_kind_is_predicted),
         cmocka_unit_test(sites_are_predicted),
