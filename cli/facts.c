@@ -291,6 +291,55 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_config *run,
     return set_flops(ctx, a, run, cluster);
 }
 
+/* ---- facts without a use ---- */
+
+/* The ranks of "2 nodes x 4" before the colon; 0: none are said. */
+static long long ranks_said(const char *text) {
+    const char *at = strstr(text, "node");
+    long long ranks = 0;
+    char x = ' ', colon = ' ';
+    if (!at || sscanf(at + 4 + (at[4] == 's'), " %c %lld %c", &x, &ranks, &colon) < 3)
+        return 0;
+    return x == 'x' ? ranks : 0;
+}
+
+/* Refuses ranks of a measurement where the cluster has one of each node, and nobody said so. */
+static weft_status check_ranks(weft_ctx *ctx, const args *a, const weft_cluster *c) {
+    static const char *const measured[] = {"--measured", "--allreduce"};
+    const char *text;
+    if (args_has(a, "--ranks-per-node") || args_has(a, "--cluster") ||
+        c->ranks_per_node > 1)
+        return WEFT_OK;
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; (text = args_nth(a, measured[k], i)); i++)
+            if (ranks_said(text) > 1)
+                return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                                     "%s is '%.60s', but the plan is of one rank per "
+                                     "node, expected --ranks-per-node %lld beside it",
+                                     measured[k], text, ranks_said(text));
+    return WEFT_OK;
+}
+
+weft_status check_facts(weft_ctx *ctx, const args *a, const weft_cluster *c) {
+    static const char *const of_wire[] = {"--link",        "--up",       "--loss",
+                                          "--wire-jitter", "--overhead", "--wire",
+                                          "--busy",        "--allreduce"};
+    for (int i = 0; i < 8 && c->nodes == 1; i++)
+        if (args_has(a, of_wire[i]))
+            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                                 "%s is of the wire between nodes, but there is one node",
+                                 of_wire[i]);
+    if (args_has(a, "--node-link") && c->ranks_per_node == 1)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--node-link is the wire between ranks of a node, but there "
+                             "is one, expected --ranks-per-node beside it");
+    if (args_has(a, "--site-link") && c->sites == 1)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--site-link is the wire between sites, but there is no "
+                             "--sites");
+    return check_ranks(ctx, a, c);
+}
+
 weft_status cluster_of_args(weft_ctx *ctx, const args *a, const weft_config *run,
                             int64_t nodes, weft_cluster **out) {
     const char *path = args_value(a, "--cluster");

@@ -55,6 +55,9 @@ int check_failures(const args *a, bool saves);
  * then. Returns as above. */
 int parse_busy(const char *name, const char *text, double *busy_s, double *busy_share);
 
+/* Refuses a fact that this cluster has no use for, instead of ignoring it. */
+weft_status check_facts(weft_ctx *ctx, const args *a, const weft_cluster *c) WEFT_CHECKED;
+
 /* "4,2" of --ranks-per-node; NULL: all nodes have as many. */
 const char *ranks_of_each(const args *a);
 

@@ -221,13 +221,10 @@ static int check_readers(const args *a, const request *r) {
     if (!others && args_has(a, "--collective"))
         return usage_error(
             "--collective holds for other frameworks, but there is no --framework");
-    if (!args_has(a, "--site-link") || args_has(a, "--cluster")) return CODE_OK;
-    for (int i = 0; i < a->n_operands; i++)
-        if (strncmp(a->operands[i], "mesh.sites=", 11) == 0 ||
-            !strchr(a->operands[i], '='))
-            return CODE_OK;
-    if (args_has(a, "--sites")) return CODE_OK;
-    return usage_error("--site-link is the wire between sites, but there is no --sites");
+    if (args_has(a, "--critical-batch") && !r->options.batch_per_rank)
+        return usage_error("--critical-batch holds where each node adds a batch, but "
+                           "there is no --batch per-rank");
+    return CODE_OK;
 }
 
 /* Shows a counter on one line, only on a terminal. */
@@ -405,41 +402,49 @@ static void put_problem(const weft_advice *a) {
 
 enum { ALTERNATIVES = 3 };
 
-/* Whether a row is shown: with --top the first ones, else the best of the next methods. */
-static bool is_shown(const request *r, const weft_advice *a, int64_t i, int *others) {
-    if (i == a->baseline || i == a->headline || i == a->rival) return true;
-    if (a->candidates[i].own) return true;
+/* Whether a row is shown: with --top the first ones, else one node and three others, those
+ * that were asked for or that the answer names first. */
+static bool is_shown(const request *r, const weft_advice *a, int64_t i, int pass) {
+    const weft_candidate *c = &a->candidates[i];
+    bool named = i == a->headline || i == a->rival || c->own;
     if (args_has(r->a, "--top") || args_has(r->a, "--wide"))
-        return r->top == 0 || i < r->top || i == a->full;
-    if (a->candidates[i].curve < 0) return false;
-    return a->candidates[i].framework[0] || (*others)++ < ALTERNATIVES;
+        return named || r->top == 0 || i < r->top || i == a->full || i == a->baseline;
+    return pass == 0   ? i == a->baseline || c->framework[0]
+           : pass == 1 ? named
+                       : c->curve >= 0;
 }
 
-/* Prints the table. The choice is in the first row, whatever its rank. */
+/* The rows that are shown, but the choice, which is in the first one: [out] shown[i]. */
+static void choose_rows(const request *r, const weft_advice *a, bool *shown) {
+    bool all = args_has(r->a, "--top") || args_has(r->a, "--wide");
+    int others = 0;
+    for (int pass = 0; pass < 3; pass++)
+        for (int64_t i = 0; i < a->n_candidates; i++) {
+            bool room = all || pass == 0 || others < ALTERNATIVES;
+            if (shown[i] || i == a->choice || !room || !is_shown(r, a, i, pass)) continue;
+            shown[i] = true;
+            others += i != a->baseline;
+        }
+}
+
 static void put_table(const request *r, const weft_advice *a) {
     bool wide = args_has(r->a, "--wide");
-    long long hidden = 0;
-    char length[COLUMN];
-    int others = 0;
+    void (*put)(const weft_advice *, int64_t) = wide ? put_wide_row : put_row;
+    bool *shown = calloc((size_t)a->n_candidates + 1, sizeof *shown);
+    long long hidden = a->n_candidates - (a->choice >= 0);
+    if (shown) choose_rows(r, a, shown);
     (wide ? put_wide_names : put_names)();
-    if (a->choice >= 0) (wide ? put_wide_row : put_row)(a, a->choice);
-    for (int64_t i = 0; i < a->n_candidates; i++) {
-        if (i == a->choice) continue;
-        bool shown = is_shown(r, a, i, &others);
-        if (shown) (wide ? put_wide_row : put_row)(a, i);
-        hidden += !shown;
-    }
-    if (!wide) put_problem(a);
-    printf(
-        "  * the choice   = one node alone   faster: to the same loss, than that one\n");
-    printf(
-        "  steps: to the same loss in a run of %s steps; in a longer one nearer to x1\n",
-        count_text(a->tokens / (double)a->tokens_per_step, length, sizeof length));
-    if (hidden > 0) printf("  %lld more with --top 0, the reasons with --wide\n", hidden);
+    if (a->choice >= 0) put(a, a->choice);
+    for (int64_t i = 0; i < a->n_candidates && shown; i++)
+        if (shown[i]) put(a, i), hidden--;
+    free(shown);
+    if (wide || a->choice < 0) put_problem(a);
+    printf("  * choice  = one node  steps, faster: to the same loss%s\n",
+           hidden > 0 ? "  more: --top 0, --wide" : "");
 }
 
-/* Prints the advice, wrapped paragraph by paragraph. */
-static void put_words(const char *text) {
+/* Prints the advice, wrapped paragraph by paragraph, with `between` in between. */
+static void put_words(const char *text, const char *between) {
     enum { WIDTH = 80 };
     char paragraph[4096];
     for (const char *end; *text; text = end + strspn(end, "\n")) {
@@ -450,7 +455,7 @@ static void put_words(const char *text) {
             printf("%s\n", paragraph);
         else
             print_wrapped(stdout, 0, WIDTH, paragraph);
-        if (*end) putchar('\n');
+        if (*end) printf("%s", between);
     }
 }
 
@@ -468,14 +473,12 @@ static void put_left_out(const weft_advice *a) {
 
 static void put_text(const request *r, const weft_advice *a) {
     put_head(r, a);
-    put_words(a->answer);
-    putchar('\n');
+    put_words(a->answer, "");
     put_table(r, a);
-    if (a->next[0]) putchar('\n');
-    put_words(a->next);
+    put_words(a->next, "");
     if (!args_has(r->a, "--wide")) return;
     putchar('\n');
-    put_words(a->text);
+    put_words(a->text, "\n");
     put_left_out(a);
 }
 
@@ -598,6 +601,7 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     WEFT_TRY(config_of_args(ctx, r->a, &r->run));
     WEFT_TRY(shape_of_args(ctx, r->a, r->run, &r->model));
     WEFT_TRY(cluster_of_args(ctx, r->a, r->run, 2, &r->cluster));
+    WEFT_TRY(check_facts(ctx, r->a, r->cluster));
     const char *flops = args_value(r->a, "--node-flops");
     if (flops && strcmp(flops, "here") == 0) r->options.computing = WEFT_KNOWN_MEASURED;
     WEFT_TRY(take_exchange(ctx, r));

@@ -66,7 +66,7 @@ static void put_optimizer(answer *w, const weft_candidate *c) {
     const weft_candidate *peer = at(w->a, o->peer);
     char span[40];
     if (!peer->learning.changes[0]) return;
-    PUT(w, " By itself, one node where %s is %.3g times faster to the same loss (%s).",
+    PUT(w, " By itself, one node where %s is %.3g times faster (%s).",
         peer->learning.changes, o->optimizer,
         span_text(o->optimizer_low, o->optimizer_high, span, sizeof span));
 }
@@ -149,7 +149,9 @@ static void put_gain(answer *w, const weft_candidate *c) {
 /* ", a price of 34.2 instead of 28.5, at most 41 kWh instead of 35". */
 static void put_bill(answer *w, const weft_candidate *c, bool energy) {
     const weft_candidate *peer = at(w->a, outlook(w->a, c)->peer);
-    double mine_h = c->hours * (double)c->nodes, kW = energy ? w->a->node_watts / 1e3 : 0;
+    double mine_h = c->hours * (double)c->nodes;
+    /* a price has the energy in it */
+    double kW = energy && w->a->price_h <= 0 ? w->a->node_watts / 1e3 : 0;
     if (w->a->price_h > 0) PUT(w, ", a price of %.3g", w->a->price_h * mine_h);
     if (w->a->price_h > 0 && peer->usable)
         PUT(w, " instead of %.3g", w->a->price_h * peer->hours);
@@ -175,12 +177,9 @@ static void put_batch(answer *w) {
 }
 
 static void put_take(answer *w, const weft_candidate *c) {
-    char bytes[32];
     PUT(w, "Take ");
     put_name(w, c);
     put_gain(w, c);
-    PUT(w, ", %s out of each node",
-        wefti_format_bytes(1e9 * c->gigabytes, bytes, sizeof bytes));
     put_bill(w, c, true);
     PUT(w, "; what bounds a step is %s.", bounds[c->prediction.bound]);
     put_failures(w, c);
@@ -303,11 +302,11 @@ static void put_choice(answer *w) {
 /* Facts of the wire, as one phrase; "" if it was measured. */
 static const char *wire_assumed(const wefti_adviser *a) {
     if (a->options.wire != WEFT_KNOWN_TYPED || a->cluster.wire.residual > 0) return NULL;
-    return wefti_advise_is_rdma(a)
-               ? "RDMA that carries two thirds of its label or more"
-               : "a wire that carries a fifth of its label or more, as TCP does";
+    return wefti_advise_is_rdma(a) ? "two thirds of the wire's label or more (RDMA)"
+                                   : "a fifth of the wire's label or more (TCP)";
 }
 
+/* What could turn the answer; words.c has the rest. */
 static int list_assumed(const wefti_adviser *adviser, const char *words[10]) {
     const weft_cluster *c = &adviser->cluster;
     const weft_advise_options *o = &adviser->options;
@@ -318,14 +317,6 @@ static int list_assumed(const wefti_adviser *adviser, const char *words[10]) {
         words[n++] = "ranks within 30 % of their rate";
     if (several && adviser->advice->wire.latency_s <= 0) words[n++] = "a latency of 0";
     if (c->memory_bytes <= 0) words[n++] = "enough memory";
-    if (c->memory_Bps <= 0 && c->n_codecs == 0)
-        words[n++] = "no time for coding and optimizing";
-    bool floor = several && wefti_advise_has_floor(adviser),
-         calm = c->jitter.spread <= 0 && c->jitter.drift <= 0;
-    if (floor && c->launch_s <= 0)
-        words[n++] = "3 % of one node's step that never divides";
-    if (floor && calm && c->jitter.stall_share <= 0)
-        words[n++] = "steps that vary by 2 % from node to node";
     if (adviser->advice->found_fit && adviser->advice->choice >= 0) {
         static const char *const found[][2] = {
             {"f32", "f32 with recomputed activations"},
@@ -335,7 +326,6 @@ static int list_assumed(const wefti_adviser *adviser, const char *words[10]) {
              "bf16 with moments in 8 bits and recomputed activations"}};
         words[n++] = found[adviser->advice->precision][adviser->advice->recompute];
     }
-    if (o->failure_s <= 0) words[n++] = "no failures";
     return n;
 }
 
@@ -362,12 +352,8 @@ static void put_turn(answer *w) {
 static void put_assumed(answer *w) {
     const char *words[10];
     int n = list_assumed(w->adviser, words);
-    if (n == 0) return;
-    PUT(w, "\n\nAssumed, because nothing says otherwise: ");
-    for (int i = 0; i < n; i++)
-        PUT(w, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", words[i]);
-    PUT(w, ".");
-    put_turn(w);
+    wefti_put_list(w->ctx, &w->text, "\n\nAssumed: ", words, n);
+    if (n > 0) put_turn(w);
 }
 
 /* ---- what to type next ---- */
@@ -390,26 +376,35 @@ static const char *in_torch(const char *framework) {
 }
 
 /* `section.key=value` of a method as an argument of weft_sync's: section_key="value". */
-static void put_argument(answer *w, const char *before, const char *word, size_t n) {
+static bool argument_text(const char *word, size_t n, char *out, size_t size) {
     size_t name = strcspn(word, "=");
     char key[64], value[64], *end;
-    if (name >= n || name >= sizeof key || n - name - 1 >= sizeof value) return;
+    if (name >= n || name >= sizeof key || n - name - 1 >= sizeof value) return false;
     snprintf(key, sizeof key, "%.*s", (int)name, word);
     snprintf(value, sizeof value, "%.*s", (int)(n - name - 1), word + name + 1);
     for (char *dot = key; *dot; dot++)
         if (*dot == '.') *dot = '_';
     (void)wefti_strtod(value, &end);
-    PUT(w, *end == '\0' ? "%s%s=%s" : "%s%s=\"%s\"", before, key, value);
+    snprintf(out, size, *end == '\0' ? "%s=%s" : "%s=\"%s\"", key, value);
+    return true;
 }
 
-/* Writes those settings of a candidate that belong to its method, two keys per line; the
- * mesh and the batch are set by whoever starts the run. */
-static void put_arguments(answer *w, const char *settings) {
-    int n_put = 0;
+/* Writes those settings of a candidate that belong to its method, as many in a line of 80
+ * as fit behind `used` characters; mesh, batch and model are those of whoever starts the run. */
+static void put_arguments(answer *w, const char *settings, size_t used) {
+    static const char *const of_run[] = {"mesh.", "batch.", "model."};
+    enum { WIDTH = 80, INDENT = 8 };
+    char text[140];
     for (const char *word = settings; *word; word += strspn(word, " ")) {
         size_t n = strcspn(word, " ");
-        bool of_run = strncmp(word, "mesh.", 5) == 0 || strncmp(word, "batch.", 6) == 0;
-        if (!of_run) put_argument(w, n_put++ % 2 ? ",\n        " : ", ", word, n);
+        bool mine = true;
+        for (int i = 0; i < 3; i++)
+            mine &= strncmp(word, of_run[i], strlen(of_run[i])) != 0;
+        if (mine && argument_text(word, n, text, sizeof text)) {
+            bool fits = used + strlen(text) + 4 <= WIDTH; /* ", " in front, ")" behind */
+            PUT(w, fits ? ", %s" : ",\n        %s", text);
+            used = (fits ? used + 2 : INDENT) + strlen(text);
+        }
         word += n;
     }
 }
@@ -442,9 +437,8 @@ static void put_decider(answer *w) {
         return;
     case WEFT_DOUBT_WIRE:
         PUT(w,
-            "An all-reduce decides it (nccl-tests' all_reduce_perf, weft probe, python "
-            "-m "
-            "weft_sync.probe; or iperf3):\n\n"
+            "An all-reduce decides it (nccl-tests, python -m weft_sync.probe, "
+            "iperf3):\n\n"
             "    weft plan ... --allreduce \"%lld nodes: RATE GB/s\"",
             nodes);
         return;
@@ -457,16 +451,17 @@ static void put_decider(answer *w) {
 }
 
 static void put_run(answer *w, const weft_candidate *c) {
+    static const char call[] = "    weft_sync.torch.Optimizer(model";
     if (c->sites > 1) {
         PUT(w, "To do it (docs/launching.md):\n\n    weft plan ... --write run.yaml");
         return;
     }
     PUT(w,
-        "To do it in a PyTorch loop of your own (docs/pytorch.md), or with weft alone, "
-        "which computes on processors (docs/launching.md):\n\n"
-        "    optimizer = weft_sync.torch.Optimizer(model");
-    put_arguments(w, c->settings);
-    PUT(w, ")\n    weft plan ... --write run.yaml");
+        "To do it, weft plan ... --write run.yaml (docs/launching.md), or in PyTorch:"
+        "\n\n%s",
+        call);
+    put_arguments(w, c->settings, sizeof call - 1);
+    PUT(w, ")");
 }
 
 /* Paragraphs that begin with blanks are lines to type, and are not wrapped. */

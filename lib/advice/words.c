@@ -78,6 +78,16 @@ const char *wefti_factor_text(double speedup, char *out, size_t size) {
     return out;
 }
 
+void wefti_put_list(weft_ctx *ctx, wefti_buffer *s, const char *before,
+                    const char *const words[10], int n) {
+    for (int i = 0; i < n; i++)
+        wefti_buffer_print(ctx, s, "%s%s%s",
+                           i == 0      ? before
+                           : i + 1 < n ? ", "
+                                       : " and ",
+                           words[i], i + 1 < n ? "" : ".");
+}
+
 /* ---- paragraphs ---- */
 
 static void put_baseline(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
@@ -251,6 +261,27 @@ static void put_batch(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
                        tokens_text((double)a->tokens_per_step, batch, sizeof batch));
 }
 
+/* Moves the answer by a few per cent. */
+static int list_small(const wefti_adviser *adviser, const char *words[10]) {
+    const weft_cluster *c = &adviser->cluster;
+    int n = 0;
+    bool floor = c->nodes > 1 && wefti_advise_has_floor(adviser),
+         calm = c->jitter.spread <= 0 && c->jitter.drift <= 0;
+    if (c->memory_Bps <= 0 && c->n_codecs == 0)
+        words[n++] = "no time for coding and optimizing";
+    if (floor && c->launch_s <= 0)
+        words[n++] = "3 % of one node's step that never divides";
+    if (floor && calm && c->jitter.stall_share <= 0)
+        words[n++] = "steps that vary by 2 % from node to node";
+    if (adviser->options.failure_s <= 0) words[n++] = "no failures";
+    return n;
+}
+
+static void put_assumed(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *a) {
+    const char *words[10];
+    wefti_put_list(ctx, s, "\n\nAssumed, too: ", words, list_small(a, words));
+}
+
 static void write_words(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *adviser) {
     const weft_advice *a = adviser->advice;
     put_baseline(ctx, s, a);
@@ -258,6 +289,7 @@ static void write_words(weft_ctx *ctx, wefti_buffer *s, const wefti_adviser *adv
     put_learning(ctx, s, a);
     put_ranges(ctx, s, a);
     if (!adviser->options.batch_per_rank) put_batch(ctx, s, a);
+    put_assumed(ctx, s, adviser);
 }
 
 weft_status wefti_advise_words(wefti_adviser *a) {

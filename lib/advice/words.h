@@ -9,3 +9,7 @@ void wefti_put_mesh(weft_ctx *ctx, wefti_buffer *s, const weft_candidate *c);
 
 /* "1.9 times faster than one node alone", "6.1 times slower ...": writes to out and returns it. */
 const char *wefti_factor_text(double speedup, char *out, size_t size);
+
+/* "before one, two and three."; nothing if there are none. */
+void wefti_put_list(weft_ctx *ctx, wefti_buffer *s, const char *before,
+                    const char *const words[10], int n);

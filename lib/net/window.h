@@ -3,11 +3,6 @@
 
 #include <stdint.h>
 
-/* How many sockets fill a long wire: for the processes that open them and for predictions.
- * A socket holds `window` bytes under way, so d of them fill a wire of rate r and round trip t
- * if d window >= r t. The rate is not known when a run begins; idle sockets cost nothing, so
- * r is that of a fast long line. All pairs of a process share it. */
-
 /* The round trip from which a wire is long. */
 #define WEFTI_LONG_WIRE_S 2e-3
 
