@@ -21,7 +21,8 @@ static const flag flags[] = {
      "context, at most 1024)",
      NULL},
     {"--prompts", NULL, "FILE is a .jsonl of prompts; only the answers count", NULL},
-    {"--template", "NAME", "with --prompts: a chat template by its name or path", NULL},
+    {"--template", "NAME",
+     "with --prompts: the format of conversations (chatml, llama3, ...)", NULL},
     {"--base", "FOLDER", "for an adapter: its base model, if not the one that it names",
      NULL},
     {"--json", NULL, "one JSON object instead of text", NULL},
@@ -33,7 +34,9 @@ extern const command command_eval;
  * no prompt consists of messages. */
 static weft_status open_chat(weft_ctx *ctx, const weft_inference *inference,
                              const char *name, weft_chat **out) {
-    weft_status status = weft_inference_chat(ctx, inference, "auto", out);
+    bool written = strcmp(name, "text") == 0; /* whatever template the folder has */
+    weft_status status = weft_inference_chat(ctx, inference, written ? name : "auto",
+                                             out);
     if (status != WEFT_ERR_CONFIG) return status;
     weft_ctx_clear(ctx);
     return strcmp(name, "auto") == 0 ? WEFT_OK

@@ -23,9 +23,8 @@ static const flag flags[] = {
     {"--system", "TEXT", "with --chat: instructions for the model, before the question",
      NULL},
     {"--template", "NAME",
-     "with --chat: a chat template by its name (chatml, llama3, ...) or path (default: "
-     "the "
-     "model's own)",
+     "with --chat: the format of the conversation (chatml, llama3, ...; default: that of "
+     "the run)",
      NULL},
     {"--base", "FOLDER", "for an adapter: its base model, if not the one that it names",
      NULL},

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Chat templates: where they are found, and what they are given.
+/* Chat templates: which format one is, and the tokens that it is given.
  *
  *     chat_template.jinja                         the template, or else
  *     tokenizer_config.json    chat_template      a text, or [{name, template}]: "default"
  *                              bos_token ...      texts, or {"content": text}
  *     special_tokens_map.json  bos_token ...      where the former does not say them
  *
- * The named ones are short templates of weft's own for the formats that models are trained
- * with; tests compare all of them with what transformers writes. */
+ * A template is a program in Jinja, which is not run: one that weft has written is known by its
+ * bytes, any other is kept, and named by who uses it (format.c). */
 #define _GNU_SOURCE
 #include "chat/chat.h"
 
@@ -24,77 +24,21 @@
 enum { MAX_BYTES = 16 << 20 };
 
 struct weft_chat {
-    wefti_template *parsed; /* owned, like all of it */
-    char *source;           /* the template's text */
-    char *settings_text;    /* tokenizer_config.json as it came; NULL: there was none */
-    json_t *settings;       /* the same, read */
-    json_t *tokens;         /* bos_token and its likes, as texts */
+    const wefti_format *format; /* NULL: not known */
+    bool written;               /* what comes is the text of a template already */
+    char *source;        /* owned, like all below: the template in Jinja; or NULL */
+    char *where;         /* it was; NULL: in no file */
+    char *settings_text; /* tokenizer_config.json as it came; NULL: there was none */
+    json_t *settings;    /* the same, read */
+    json_t *tokens;      /* bos_token and its likes, as texts */
 };
-
-typedef struct named_chat {
-    const char *name, *summary, *begin, *end, *source;
-} named_chat;
-
-/* A system message stands before the first user's one where a format has no place of its
- * own for it. */
-#define JOIN_SYSTEM                                                                      \
-    "{%- set system = messages[0].content if messages and messages[0].role == 'system' " \
-    "else none -%}"                                                                      \
-    "{%- for m in messages if m.role != 'system' -%}"                                    \
-    "{%- set content = m.content -%}"
-
-static const named_chat named[] = {
-    {"chatml", "<|im_start|>role, text, <|im_end|>: Qwen, SmolLM, Yi and many more", "",
-     "<|im_end|>",
-     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + "
-     "'<|im_end|>\\n' }}{% endfor %}"
-     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"},
-    {"llama2", "[INST] text [/INST] with <<SYS>>: Llama 2 chat", "<s>", "</s>",
-     JOIN_SYSTEM
-     "{%- if system is not none and loop.first -%}"
-     "{%- set content = '<<SYS>>\\n' + system + '\\n<</SYS>>\\n\\n' + m.content -%}"
-     "{%- endif -%}"
-     "{%- if m.role == 'user' -%}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' "
-     "}}"
-     "{%- else -%}{{ ' ' + content.strip() + ' ' + eos_token }}{%- endif -%}"
-     "{%- endfor -%}"},
-    {"llama3", "<|start_header_id|>role<|end_header_id|>, <|eot_id|>: Llama 3",
-     "<|begin_of_text|>", "<|eot_id|>",
-     "{{ bos_token }}{% for m in messages %}"
-     "{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n' + m.content | trim + "
-     "'<|eot_id|>' }}{% endfor %}{% if add_generation_prompt %}"
-     "{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"},
-    {"mistral", "[INST] text [/INST], the beginning once: Mistral, Mixtral", "<s>",
-     "</s>",
-     "{{ bos_token }}" JOIN_SYSTEM "{%- if system is not none and loop.first -%}"
-     "{%- set content = system + '\\n\\n' + m.content -%}{%- endif -%}"
-     "{%- if m.role == 'user' -%}{{ ' [INST] ' + content + ' [/INST]' }}"
-     "{%- else -%}{{ ' ' + content + eos_token }}{%- endif -%}"
-     "{%- endfor -%}"},
-    {"gemma", "<start_of_turn>user, text, <end_of_turn>: Gemma 1 to 3", "<bos>",
-     "<end_of_turn>",
-     "{{ bos_token }}" JOIN_SYSTEM "{%- if system is not none and loop.first -%}"
-     "{%- set content = system + '\\n\\n' + m.content -%}{%- endif -%}"
-     "{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\\n' + "
-     "content | trim + '<end_of_turn>\\n' }}"
-     "{%- endfor -%}"
-     "{%- if add_generation_prompt -%}{{ '<start_of_turn>model\\n' }}{%- endif -%}"},
-    {"phi3", "<|user|>, text, <|end|>: Phi-3", "", "<|end|>",
-     "{% for m in messages %}{{ '<|' + m.role + '|>\\n' + m.content + '<|end|>\\n' }}"
-     "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}"},
-    {"qwen", "chatml with a system message if none is given: Qwen 2 and 2.5", "",
-     "<|im_end|>",
-     "{% for m in messages %}{% if loop.first and m.role != 'system' %}"
-     "{{ '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}{% endif %}"
-     "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}"
-     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"},
-};
-enum { N_NAMED = sizeof named / sizeof named[0] };
 
 const char *weft_chat_name(int i, const char **summary) {
-    if (i < 0 || i >= N_NAMED) return NULL;
-    if (summary) *summary = named[i].summary;
-    return named[i].name;
+    int n = 0;
+    while (wefti_formats[n].name) n++;
+    if (i < 0 || i >= n) return NULL;
+    if (summary) *summary = wefti_formats[i].summary;
+    return wefti_formats[i].name;
 }
 
 static weft_status no_memory(weft_ctx *ctx) {
@@ -188,17 +132,20 @@ static const char *template_of(const json_t *settings) {
 
 /* ---- opening ---- */
 
-static weft_status parse(weft_ctx *ctx, weft_chat *chat, const char *text, int64_t n,
-                         const char *where) {
-    WEFT_TRY(wefti_template_parse(ctx, text, n, where, &chat->parsed));
-    return wefti_strdup(ctx, text, &chat->source);
+/* Takes a template; one of weft's own is known. */
+static weft_status take(weft_ctx *ctx, weft_chat *chat, const char *text,
+                        const char *where) {
+    for (const wefti_format *f = wefti_formats; f->name; f++)
+        if (wefti_is(f->jinja, text)) chat->format = f;
+    WEFT_TRY(wefti_strdup(ctx, text, &chat->source));
+    return where ? wefti_strdup(ctx, where, &chat->where) : WEFT_OK;
 }
 
-static weft_status parse_file(weft_ctx *ctx, weft_chat *chat, const char *path) {
+static weft_status take_file(weft_ctx *ctx, weft_chat *chat, const char *path) {
     char *text;
     int64_t n;
     WEFT_TRY(wefti_file_read(ctx, path, MAX_BYTES, &text, &n));
-    weft_status status = parse(ctx, chat, text, n, path);
+    weft_status status = take(ctx, chat, text, path);
     wefti_free(ctx, text);
     return status;
 }
@@ -207,20 +154,36 @@ static weft_status open_in_folder(weft_ctx *ctx, weft_chat *chat, const char *fo
     char path[PATH_MAX];
     bool there;
     WEFT_TRY(path_in(ctx, folder, "chat_template.jinja", path, &there));
-    if (there) return parse_file(ctx, chat, path);
+    if (there) return take_file(ctx, chat, path);
     const char *held = template_of(chat->settings);
     WEFT_TRY(path_in(ctx, folder, "tokenizer_config.json", path, &there));
-    if (held) return parse(ctx, chat, held, (int64_t)strlen(held), path);
+    if (held) return take(ctx, chat, held, path);
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "%s has no chat template; name one: data.chat_template=chatml, "
-                         "or the path of a file",
+                         "%s has no chat template; name one: data.chat_template=chatml",
                          folder);
 }
 
-static weft_status open_named(weft_ctx *ctx, weft_chat *chat, const named_chat *row) {
-    WEFT_TRY(name_token(ctx, chat, "bos_token", row->begin));
-    WEFT_TRY(name_token(ctx, chat, "eos_token", row->end));
-    return parse(ctx, chat, row->source, (int64_t)strlen(row->source), row->name);
+/* Texts are written; the template of the folder is kept, if there is one. */
+static weft_status open_written(weft_ctx *ctx, weft_chat *chat, const char *folder) {
+    chat->written = true;
+    weft_status status = folder ? open_in_folder(ctx, chat, folder) : WEFT_OK;
+    chat->format = NULL;
+    if (status != WEFT_ERR_CONFIG) return status;
+    weft_ctx_clear(ctx);
+    return WEFT_OK;
+}
+
+static weft_status open_named(weft_ctx *ctx, weft_chat *chat, const char *name) {
+    for (const wefti_format *f = wefti_formats; f->name; f++) {
+        if (!wefti_is(f->name, name)) continue;
+        WEFT_TRY(name_token(ctx, chat, "bos_token", f->bos));
+        WEFT_TRY(name_token(ctx, chat, "eos_token", f->eos));
+        return take(ctx, chat, f->jinja, NULL);
+    }
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "there is no chat template \"%s\", expected chatml, llama2, "
+                         "llama3, mistral, gemma, phi3, qwen or text",
+                         name);
 }
 
 static weft_status open_all(weft_ctx *ctx, weft_chat *chat, const char *name,
@@ -232,13 +195,9 @@ static weft_status open_all(weft_ctx *ctx, weft_chat *chat, const char *name,
     if (automatic && !folder)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "no folder has a chat template; name one: "
-                             "data.chat_template=chatml, or the path of a file");
-    if (automatic) return open_in_folder(ctx, chat, folder);
-    for (int i = 0; i < N_NAMED; i++)
-        if (wefti_is(named[i].name, name)) return open_named(ctx, chat, &named[i]);
-    if (!is_folder(name)) return parse_file(ctx, chat, name);
-    if (!chat->settings) WEFT_TRY(read_settings(ctx, chat, name));
-    return open_in_folder(ctx, chat, name);
+                             "data.chat_template=chatml");
+    if (wefti_is(name, "text")) return open_written(ctx, chat, folder);
+    return automatic ? open_in_folder(ctx, chat, folder) : open_named(ctx, chat, name);
 }
 
 weft_status weft_chat_open(weft_ctx *ctx, const char *name, const char *folder,
@@ -253,9 +212,7 @@ weft_status weft_chat_open(weft_ctx *ctx, const char *name, const char *folder,
 
 void weft_chat_destroy(weft_ctx *ctx, weft_chat *chat) {
     if (!chat) return;
-    wefti_template_destroy(ctx, chat->parsed);
-    wefti_free(ctx, chat->source);
-    wefti_free(ctx, chat->settings_text);
+    WEFTI_FREE(ctx, chat->source, chat->where, chat->settings_text);
     json_decref(chat->settings);
     json_decref(chat->tokens);
     wefti_free(ctx, chat);
@@ -263,22 +220,35 @@ void weft_chat_destroy(weft_ctx *ctx, weft_chat *chat) {
 
 /* ---- rendering ---- */
 
-bool wefti_chat_marks(const weft_chat *chat) {
-    return wefti_template_marks(chat->parsed);
+bool wefti_chat_is_written(const weft_chat *chat) { return chat->written; }
+
+/* A template of somebody else's: says which format it seems to be. */
+static weft_status refuse_own(weft_ctx *ctx, const weft_chat *chat) {
+    const char *seems = NULL;
+    if (chat->written)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "the chat template is text, which has no messages: name a "
+                             "format, or make texts of the messages (docs/using.md)");
+    for (const wefti_format *f = wefti_formats; f->name; f++)
+        if (strstr(chat->source, f->mark) && (!seems || !strcmp(f->name, "qwen")))
+            seems = f->name;
+    if (seems)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "%s has a template in Jinja, which weft does not run; it "
+                             "looks like %s: name that (data.chat_template, --template), "
+                             "or make texts of the messages (docs/using.md)",
+                             chat->where, seems);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s has a template in Jinja, which weft does not run: name the "
+                         "format that the model knows (data.chat_template, --template), "
+                         "or make texts of the messages (docs/using.md)",
+                         chat->where);
 }
 
-weft_status wefti_chat_render(weft_ctx *ctx, const weft_chat *chat, json_t *messages,
-                              json_t *tools, bool asks, wefti_rendered *out) {
-    json_t *names = json_copy(chat->tokens);
-    json_t *values = json_pack("{s:O, s:O?, s:n, s:b}", "messages", messages, "tools",
-                               tools, "documents", "add_generation_prompt", (int)asks);
-    weft_status status = WEFT_OK;
-    if (!names || !values || json_object_update(names, values) != 0)
-        status = no_memory(ctx);
-    json_decref(values);
-    if (status == WEFT_OK) status = wefti_template_render(ctx, chat->parsed, names, out);
-    json_decref(names);
-    return status;
+weft_status wefti_chat_render(weft_ctx *ctx, const weft_chat *chat,
+                              const json_t *messages, bool asks, wefti_rendered *out) {
+    if (!chat->format) return refuse_own(ctx, chat);
+    return wefti_format_write(ctx, chat->format, chat->tokens, messages, asks, out);
 }
 
 static weft_status read_messages(weft_ctx *ctx, const char *text, json_t **out) {
@@ -300,7 +270,7 @@ weft_status weft_chat_render(weft_ctx *ctx, const weft_chat *chat, const char *m
     json_t *list;
     *text = NULL;
     WEFT_TRY(read_messages(ctx, messages, &list));
-    weft_status status = wefti_chat_render(ctx, chat, list, NULL, asks, &out);
+    weft_status status = wefti_chat_render(ctx, chat, list, asks, &out);
     json_decref(list);
     if (status == WEFT_OK) {
         *text = out.text.bytes;
@@ -361,5 +331,6 @@ static weft_status save_settings(weft_ctx *ctx, const weft_chat *chat,
 weft_status weft_chat_save(weft_ctx *ctx, const weft_chat *chat, const char *folder) {
     WEFT_TRY(save_settings(ctx, chat, folder));
     WEFT_TRY(save_object(ctx, folder, "special_tokens_map.json", chat->tokens));
-    return save_text(ctx, folder, "chat_template.jinja", chat->source);
+    return chat->source ? save_text(ctx, folder, "chat_template.jinja", chat->source)
+                        : WEFT_OK;
 }

@@ -3,12 +3,12 @@
 
 #include <weft/chat.h>
 
-#include "chat/template.h"
+#include "chat/format.h"
 
-/* Renders a list of messages, and of tools where there are such (NULL: none). With marks of
- * the template's own, where it has them. */
-weft_status wefti_chat_render(weft_ctx *ctx, const weft_chat *chat, json_t *messages,
-                              json_t *tools, bool asks, wefti_rendered *out) WEFT_CHECKED;
+/* Whether prompts are the texts of a template already. */
+bool wefti_chat_is_written(const weft_chat *chat);
 
-/* Whether the template marks itself what an assistant said. */
-bool wefti_chat_marks(const weft_chat *chat);
+/* Writes a list of messages as text (format.h). Fails for a template that is not known. */
+weft_status wefti_chat_render(weft_ctx *ctx, const weft_chat *chat,
+                              const json_t *messages, bool asks,
+                              wefti_rendered *out) WEFT_CHECKED;

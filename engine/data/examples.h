@@ -29,8 +29,7 @@ typedef struct wefti_examples {
     /* prompts: text k is example k */
     unsigned char *counts; /* owned, [n_ids] whether an id counts as a target */
     int64_t counts_room, n_counted;
-    int64_t n_left_out;   /* examples of which nothing would count */
-    int64_t n_last_alone; /* conversations whose last answer counts alone */
+    int64_t n_left_out; /* examples of which nothing would count */
     /* images */
     unsigned char *pixels; /* owned, [n, channels, side, side] */
     int32_t *labels;       /* owned, [n] */

@@ -117,12 +117,9 @@ static void describe_prompts(const weft_dataset *d, char *out, size_t size) {
         (double)e->n_ids / (double)e->n, (double)e->n_counted / (double)e->n,
         (long long)e->n_cut, (long long)e->n_targets);
     if (e->n_left_out > 0 && n > 0 && (size_t)n < size)
-        n += snprintf(out + n, size - (size_t)n,
-                      ", %lld left out whose prompt alone is longer",
-                      (long long)e->n_left_out);
-    if (e->n_last_alone > 0 && n > 0 && (size_t)n < size)
-        snprintf(out + n, size - (size_t)n, ", of %lld only the last answer counts",
-                 (long long)e->n_last_alone);
+        snprintf(out + n, size - (size_t)n,
+                 ", %lld left out whose prompt alone is longer",
+                 (long long)e->n_left_out);
 }
 
 void wefti_exampleset_describe(const weft_dataset *d, char *out, size_t size) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Prompts and what is wanted as an answer, one example in each line of a .jsonl:
  *
- *     {"prompt": ".. ", "completion": ".."}      the completion counts, and the end token
+ *     {"prompt": ".. ", "completion": ".."}      the completion counts, and the end token, unless
+ *                                                they are the texts of a template already
  *     {"messages": [{"role", "content"}, ..]}    what an assistant says counts
  *     {"prompt": [..], "completion": [..]}       messages of which only the latter count
  *
@@ -9,11 +10,7 @@
  * would have alone, as far as both agree: where a tokenizer joins letters across the border,
  * the joined token counts.
  *
- * Messages become one text through a chat template. What an assistant says is what the
- * template marks ({% generation %}), or else what is between the text of the messages before
- * it, with the beginning of an answer, and that of the messages up to it. Where a template
- * writes a conversation's beginning otherwise once it goes on (it leaves out earlier
- * thoughts, say), the last answer counts alone. */
+ * Messages become one text in a chat format, which knows where each of them stands. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,8 +30,7 @@ typedef struct reader {
     const weft_chat *chat;
     const char *path; /* of sentences */
     int64_t line;
-    wefti_rendered text,
-        part; /* of the example at hand; its beginning, up to some message */
+    wefti_rendered text; /* of the example at hand */
 } reader;
 
 /* The ids of one example, and which of them count as targets. */
@@ -143,14 +139,15 @@ static weft_status add_texts(weft_ctx *ctx, reader *r, const json_t *prompt,
                              const json_t *completion) {
     wefti_buffer *text = &r->text.text;
     example x = {.n = 0};
+    bool written = r->chat && wefti_chat_is_written(r->chat);
     text->n = 0;
     wefti_buffer_text(ctx, text, json_string_value(prompt));
     int64_t n = text->n;
     wefti_buffer_text(ctx, text, json_string_value(completion));
     weft_status status = text->status;
-    if (status == WEFT_OK) status = begin_example(ctx, r, false, &x);
-    if (status == WEFT_OK) status = count_span(ctx, r, &x, n, text->n, false);
-    if (status == WEFT_OK) status = add_end(ctx, r, &x);
+    if (status == WEFT_OK) status = begin_example(ctx, r, written, &x);
+    if (status == WEFT_OK) status = count_span(ctx, r, &x, n, text->n, written);
+    if (status == WEFT_OK && !written) status = add_end(ctx, r, &x);
     if (status == WEFT_OK) status = keep(ctx, r, &x);
     example_fini(ctx, &x);
     return status;
@@ -158,9 +155,8 @@ static weft_status add_texts(weft_ctx *ctx, reader *r, const json_t *prompt,
 
 /* ---- messages ---- */
 
-static weft_status render(weft_ctx *ctx, const reader *r, json_t *messages, json_t *tools,
-                          bool asks, wefti_rendered *out) {
-    weft_status status = wefti_chat_render(ctx, r->chat, messages, tools, asks, out);
+static weft_status render(weft_ctx *ctx, reader *r, const json_t *messages) {
+    weft_status status = wefti_chat_render(ctx, r->chat, messages, false, &r->text);
     if (status == WEFT_OK) return WEFT_OK;
     char said[400];
     snprintf(said, sizeof said, "%s", weft_ctx_message(ctx));
@@ -169,89 +165,37 @@ static weft_status render(weft_ctx *ctx, const reader *r, json_t *messages, json
                          said);
 }
 
-/* The text of the first n messages, into r->part: whether the whole text begins with it. */
-static weft_status render_first(weft_ctx *ctx, reader *r, json_t *messages, json_t *tools,
-                                size_t n, bool asks, bool *begins) {
-    json_t *first = json_array();
-    bool fine = first != NULL;
-    for (size_t i = 0; fine && i < n; i++)
-        fine = json_array_append(first, json_array_get(messages, i)) == 0;
-    weft_status status = fine ? render(ctx, r, first, tools, asks, &r->part)
-                              : weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
-                                              "no memory for prompts");
-    json_decref(first);
-    WEFT_TRY(status);
-    const wefti_buffer *part = &r->part.text, *all = &r->text.text;
-    *begins = part->n <= all->n && memcmp(part->bytes, all->bytes, (size_t)part->n) == 0;
-    return WEFT_OK;
-}
-
 static bool is_answer(const json_t *message) {
     const char *role = json_string_value(json_object_get(message, "role"));
     return role && strcmp(role, "assistant") == 0;
 }
 
-/* The answer that is message i. [out] *exact: the whole text begins as the messages up to it,
- * so that it is known where the answer stands. */
-static weft_status count_answer(weft_ctx *ctx, reader *r, json_t *messages, json_t *tools,
-                                size_t i, example *x, bool *exact) {
-    bool asked, answered;
-    int64_t from = 0;
-    const char *all = r->text.text.bytes;
-    WEFT_TRY(render_first(ctx, r, messages, tools, i, true, &asked));
-    const wefti_buffer *part = &r->part.text;
-    while (from < part->n && from < r->text.text.n && part->bytes[from] == all[from])
-        from++;
-    WEFT_TRY(render_first(ctx, r, messages, tools, i + 1, false, &answered));
-    *exact = answered && (asked || i + 1 == json_array_size(messages));
-    return *exact ? count_span(ctx, r, x, from, part->n, true) : WEFT_OK;
-}
-
-/* All answers from message `first` on; those that can not be told from the rest are not
- * counted, but the last message always can. */
-static weft_status count_answers(weft_ctx *ctx, reader *r, json_t *messages,
-                                 json_t *tools, size_t first, example *x) {
-    bool exact, all = true;
-    for (size_t i = first; i < json_array_size(messages); i++) {
-        if (!is_answer(json_array_get(messages, i))) continue;
-        WEFT_TRY(count_answer(ctx, r, messages, tools, i, x, &exact));
-        all &= exact;
-    }
-    r->e->n_last_alone += !all;
-    return WEFT_OK;
-}
-
-static weft_status count_marked(weft_ctx *ctx, const reader *r, example *x) {
-    for (int64_t i = 0; i < r->text.n_spans; i++)
-        WEFT_TRY(
-            count_span(ctx, r, x, r->text.spans[2 * i], r->text.spans[2 * i + 1], true));
-    return WEFT_OK;
-}
-
-static weft_status add_messages(weft_ctx *ctx, reader *r, json_t *messages, json_t *tools,
+/* Answers count from message `first` on. */
+static weft_status add_messages(weft_ctx *ctx, reader *r, const json_t *messages,
                                 size_t first) {
     example x = {.n = 0};
+    const int64_t *spans;
     if (!r->chat)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "line %lld of %s has messages, which need a chat template",
                              (long long)r->line, r->path);
-    WEFT_TRY(render(ctx, r, messages, tools, false, &r->text));
+    WEFT_TRY(render(ctx, r, messages));
+    spans = r->text.spans;
     weft_status status = begin_example(ctx, r, true, &x);
-    if (status == WEFT_OK)
-        status = wefti_chat_marks(r->chat) && first == 0
-                     ? count_marked(ctx, r, &x)
-                     : count_answers(ctx, r, messages, tools, first, &x);
+    for (size_t i = first; status == WEFT_OK && i < json_array_size(messages); i++)
+        if (is_answer(json_array_get(messages, i)))
+            status = count_span(ctx, r, &x, spans[2 * i], spans[2 * i + 1], true);
     if (status == WEFT_OK) status = keep(ctx, r, &x);
     example_fini(ctx, &x);
     return status;
 }
 
-static weft_status add_both(weft_ctx *ctx, reader *r, json_t *prompt, json_t *completion,
-                            json_t *tools) {
+static weft_status add_both(weft_ctx *ctx, reader *r, json_t *prompt,
+                            json_t *completion) {
     json_t *all = json_copy(prompt);
     size_t n = json_array_size(prompt);
     weft_status status = all && json_array_extend(all, completion) == 0
-                             ? add_messages(ctx, r, all, tools, n)
+                             ? add_messages(ctx, r, all, n)
                              : weft_ctx_fail(ctx, WEFT_ERR_MEMORY,
                                              "no memory for prompts");
     json_decref(all);
@@ -262,15 +206,19 @@ static weft_status add_both(weft_ctx *ctx, reader *r, json_t *prompt, json_t *co
 
 static weft_status add_object(weft_ctx *ctx, reader *r, const json_t *root) {
     json_t *messages = json_object_get(root, "messages");
-    json_t *tools = json_object_get(root, "tools");
     json_t *prompt = json_object_get(root, "prompt");
     json_t *completion = json_object_get(root, "completion");
     if (!messages) messages = json_object_get(root, "conversations");
-    if (json_is_array(messages)) return add_messages(ctx, r, messages, tools, 0);
+    if (json_array_size(json_object_get(root, "tools")) > 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "line %lld of %s has \"tools\", which no chat template of "
+                             "weft writes: make texts of the messages (docs/using.md)",
+                             (long long)r->line, r->path);
+    if (json_is_array(messages)) return add_messages(ctx, r, messages, 0);
     if (json_is_string(prompt) && json_is_string(completion))
         return add_texts(ctx, r, prompt, completion);
     if (json_is_array(prompt) && json_is_array(completion))
-        return add_both(ctx, r, prompt, completion, tools);
+        return add_both(ctx, r, prompt, completion);
     return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                          "line %lld of %s has neither \"messages\" nor \"prompt\" and "
                          "\"completion\", both texts or both lists",
@@ -315,7 +263,6 @@ weft_status wefti_prompts_read(weft_ctx *ctx, const char *const *paths, int n,
         status = read_file(ctx, &r);
     }
     wefti_rendered_fini(ctx, &r.text);
-    wefti_rendered_fini(ctx, &r.part);
     WEFT_TRY(status);
     if (examples->n > 0 || examples->n_left_out == 0) return WEFT_OK;
     return weft_ctx_fail(

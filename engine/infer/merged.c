@@ -151,8 +151,7 @@ static weft_status write_tensors(weft_ctx *ctx, const weft_inference *inf,
     return status == WEFT_OK ? closed : status;
 }
 
-/* Copies the chat template of the folder that the model came from, if there is one that
- * weft can read. */
+/* Copies the chat template of the folder that the model came from, if there is one. */
 static weft_status save_chat(weft_ctx *ctx, const weft_inference *inf,
                              const char *folder) {
     weft_chat *chat;

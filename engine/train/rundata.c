@@ -39,9 +39,8 @@ static weft_status adopt_images(weft_ctx *ctx, weft_config *config,
     return WEFT_OK;
 }
 
-/* For a run on plain text: keeps the chat template of the model's folder, if there is one
- * that weft reads, so that the checkpoints contain it and the model can still answer by a
- * template. */
+/* For a run on plain text: keeps the chat template of the model's folder, if there is one, so
+ * that the checkpoints contain it. */
 static weft_status keep_chat(weft_ctx *ctx, const weft_config *config,
                              wefti_prepared *p) {
     const char *tokenizer = config->data.tokenizer;
@@ -64,9 +63,9 @@ static weft_status open_chat(weft_ctx *ctx, const weft_config *config,
     struct stat info;
     const char *tokenizer = config->data.tokenizer, *name = config->data.chat_template;
     const char *folder = wefti_tokenizer_is_file(tokenizer) ? tokenizer : NULL;
-    bool automatic = wefti_is(name, "auto");
+    bool automatic = wefti_is(name, "auto"), written = wefti_is(name, "text");
     if (!wefti_is(config->data.rows, "prompts")) return keep_chat(ctx, config, p);
-    if (p->saved.step >= 0 &&
+    if (p->saved.step >= 0 && !written &&
         snprintf(path, sizeof path, "%.4000s/chat_template.jinja", p->saved_path) > 0 &&
         stat(path, &info) == 0)
         return weft_chat_open(ctx, "auto", p->saved_path, &p->chat);

@@ -8,22 +8,22 @@
 extern "C" {
 #endif
 
-/** How a conversation is written as one text for a model: by a chat template of
- * transformers, which is Jinja in chat_template.jinja or in tokenizer_config.json, or by a
- * named template of weft. The text equals that of transformers' apply_chat_template, byte
- * for byte. A template that uses an unknown feature is rejected with its line. There is no
- * clock: a template that asks for today's date writes the date that it contains. */
+/** How a conversation is written as one text for a model: in one of the formats that models
+ * are trained with, byte for byte as transformers' apply_chat_template writes it. A model's own
+ * template is a program in Jinja, which is kept and saved but not run: who uses the model names
+ * its format. */
 typedef struct weft_chat weft_chat;
 
-/** name: "auto" is the template in `folder` (or next to the file `folder`); otherwise a name
- * of weft_chat_name, or the path of a folder or a file with a template. The texts of the
+/** name: one of weft_chat_name; "text": there are no messages, prompts are texts of a template
+ * already (weft/dataset.h); or "auto": the template in `folder` (or next to the file
+ * `folder`), which can be rendered if weft has written it, else only saved. The texts of the
  * begin and end tokens are those of `folder`'s tokenizer_config.json, if there is one.
  * [out] *out owned by the caller; NULL on failure. folder may be NULL. */
 WEFT_API weft_status weft_chat_open(weft_ctx *ctx, const char *name, const char *folder,
                                     weft_chat **out) WEFT_CHECKED;
 WEFT_API void weft_chat_destroy(weft_ctx *ctx, weft_chat *chat); /* NULL is accepted */
 
-/** The i-th named template and a summary of it; NULL past the last. */
+/** The i-th format and a summary of it; NULL past the last. */
 WEFT_API const char *weft_chat_name(int i, const char **summary);
 
 /** messages: a JSON list of {"role": ..., "content": ...}. `asks`: appends the text that

@@ -80,7 +80,7 @@ typedef struct weft_config {
         const char *field;         /* of .jsonl: name of the field with the text */
         const char *column;        /* of .csv and .tsv: name of the column */
         const char *rows;          /* choice */
-        const char *chat_template; /* "auto", a name or a path */
+        const char *chat_template; /* "auto" or a name */
     } data;
     struct {
         const char *kind; /* choice */

@@ -35,8 +35,8 @@ WEFT_API int64_t weft_inference_step(const weft_inference *inference);
  * if needed. A folder that already holds a model is rejected. */
 WEFT_API weft_status weft_inference_save(weft_ctx *ctx, const weft_inference *inference,
                                          const char *folder) WEFT_CHECKED;
-/** The chat template of the folder that the model was read from, or another one by its name
- * (weft/chat.h). [out] *out owned by the caller. */
+/** "auto", the chat template of the folder that the model was read from, or a format by its
+ * name (weft/chat.h). [out] *out owned by the caller. */
 WEFT_API weft_status weft_inference_chat(weft_ctx *ctx, const weft_inference *inference,
                                          const char *name, weft_chat **out) WEFT_CHECKED;
 /** What kind of rows the model takes. */

@@ -36,7 +36,7 @@ static const weft_choice rows_of_text[] = {
     {"prompts", "one example of a .jsonl file; only its answers count in the loss"},
     {NULL, NULL}};
 static const weft_choice chats[] = {
-    {"auto", "the template beside the tokenizer, or in the model's folder"},
+    {"auto", "as the checkpoint was trained, if weft has written it"},
     {"chatml", "<|im_start|>role, text, <|im_end|>: SmolLM, Yi and many more"},
     {"llama2", "[INST] text [/INST] with <<SYS>>: Llama 2 chat"},
     {"llama3", "<|start_header_id|>role<|end_header_id|>, <|eot_id|>: Llama 3"},
@@ -44,6 +44,7 @@ static const weft_choice chats[] = {
     {"gemma", "<start_of_turn>user, text, <end_of_turn>: Gemma"},
     {"phi3", "<|user|>, text, <|end|>: Phi-3"},
     {"qwen", "chatml with a default system message if none is given: Qwen 2 and 2.5"},
+    {"text", "prompts are a template's texts already: special tokens in them count"},
     {NULL, NULL}};
 static const weft_choice models[] = {
     {"gpt2", "learned positions, LayerNorm, GELU"},
@@ -327,8 +328,8 @@ const weft_config_key wefti_config_keys[] = {
      "the column of a .csv or .tsv file that holds the text"},
     {AT(data.rows), CHOICE, "", "windows", ONE_OF(rows_of_text),
      "what one row of a text model's batch is"},
-    {AT(data.chat_template), TEXT, "", "auto", ONE_OF(chats),
-     "template for prompts that are messages: a name, or the path of a Jinja file"},
+    {AT(data.chat_template), CHOICE, "", "auto", ONE_OF(chats),
+     "how prompts that are messages are written"},
 
     {AT(model.kind), CHOICE, "", "gpt2", ONE_OF(models), "the architecture"},
     {AT(model.layers), INT, "", "6", WITHIN(1, 4096), "number of blocks"},

@@ -42,12 +42,11 @@ expect 0 "$weft" train --init spm "${more[@]}" --folder spelt data.tokenizer=byt
 cp -r given talks
 echo '{"chat_template": "{% for m in messages %}{{ m.content }};{% endfor %}"}' >talks/tokenizer_config.json
 expect 0 "$weft" train --init talks "${more[@]}" --folder tuned
-expect 0 "$weft" sample tuned --chat --prompt "the cat" --tokens 2
+refuses_like "tuned/.*/chat_template.jinja has a template in Jinja, which weft does not run: name the format .*" \
+    "$weft" sample tuned --chat --prompt "the cat" --tokens 2
+expect 0 "$weft" sample tuned --chat --template llama2 --prompt "the cat" --tokens 2
 expect 0 "$weft" train tuned/config.yaml --resume --quiet run.steps=3
 [[ -e tuned/checkpoints/step-00000003/chat_template.jinja ]] || fail "the chat template was lost"
-echo '{"chat_template": "{% for m %}"}' >talks/tokenizer_config.json
-expect 0 "$weft" train --init talks "${more[@]}" --folder silent
-[[ ! -e silent/checkpoints/step-00000002/chat_template.jinja ]] || fail "a template that is none was kept"
 
 # -- what contradicts it is refused, and nothing is written
 contradicts() {

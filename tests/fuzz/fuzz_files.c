@@ -9,7 +9,7 @@
  *     g picture (PNG, JPEG)    h header of safetensors
  *     i index.json             j any JSON            k cluster, links
  *     l lines (.jsonl)         m metrics.jsonl       n nodes.jsonl
- *     p plan.json              q chat template       r timeline.json
+ *     p plan.json              q conversation        r timeline.json
  *     s token shard            t tokenizer.json      v table (.csv)
  *     w views.jsonl            x model.safetensors.index.json
  *     y array (npy, idx)       else text, packed
@@ -47,7 +47,7 @@
 #include "record/planned.h"
 #include "fuzz_only.h"
 #include "record/views.h"
-#include "chat/template.h"
+#include "chat/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -190,24 +190,20 @@ static void read_adapter(weft_ctx *ctx, const char *text, int64_t n) {
         require(facts.rank > 0 && facts.scale > 0);
 }
 
-/* A template on a conversation: what it loops over and calls is the template's choice. */
-static void read_template(weft_ctx *ctx, const char *text, int64_t n) {
-    static const char names[] =
-        "{\"messages\":[{\"role\":\"user\",\"content\":\"a <b>\"},"
-        "{\"role\":\"assistant\",\"content\":\" c\"}],"
-        "\"bos_token\":\"<s>\",\"add_generation_prompt\":true}";
-    wefti_template *t;
+/* Messages in each format: the spans lie in the text, in order. */
+static void read_messages(weft_ctx *ctx, const char *text, int64_t n) {
+    json_t *messages = json_loadb(text, (size_t)n, 0, NULL);
     wefti_rendered out = {0};
-    if (wefti_template_parse(ctx, text, n, "input", &t) != WEFT_OK) return;
-    json_t *variables = json_loads(names, 0, NULL);
-    require(variables != NULL);
-    if (wefti_template_render(ctx, t, variables, &out) == WEFT_OK)
+    for (const wefti_format *f = wefti_formats; json_is_array(messages) && f->name; f++) {
+        if (wefti_format_write(ctx, f, NULL, messages, n % 2, &out) != WEFT_OK) continue;
+        require(out.n_spans == (int64_t)json_array_size(messages));
         for (int64_t k = 0; k < out.n_spans; k++)
-            require(out.spans[2 * k] >= 0 && out.spans[2 * k] <= out.spans[2 * k + 1] &&
+            require(out.spans[2 * k] >= (k ? out.spans[2 * k - 1] : 0) &&
+                    out.spans[2 * k] <= out.spans[2 * k + 1] &&
                     out.spans[2 * k + 1] <= out.text.n);
+    }
     wefti_rendered_fini(ctx, &out);
-    json_decref(variables);
-    wefti_template_destroy(ctx, t);
+    json_decref(messages);
 }
 
 static void read_array(weft_ctx *ctx, const char *path) {
@@ -347,7 +343,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     case 'g': read_picture(ctx, path); break;
     case 'n': read_nodes(ctx, path); break;
     case 'p': read_plan(ctx, path); break;
-    case 'q': read_template(ctx, text, n); break;
+    case 'q': read_messages(ctx, text, n); break;
     case 'r': read_timelines(ctx, path); break;
     case 'w': read_views(ctx, path); break;
     case 'y': read_array(ctx, path); break;

@@ -62,6 +62,8 @@ static void what_completes_a_prompt_counts(void **state) {
     weft_ctx *ctx = *state;
     write_file(ctx, "a.jsonl", line, sizeof line - 1);
     assert_row(ctx, "a.jsonl", NULL, "2+2= 4\n", "    ^^^");
+    assert_row(ctx, "a.jsonl", "text", "2+2= 4",
+               "    ^^"); /* of a template, end and all */
     gzFile packed = gzopen("a.jsonl.gz", "wb");
     gzputs(packed, "\r\n{\"completion\": \"\", \"prompt\": \"2+2=\", \"id\": 3}\r\n\n");
     assert_int_equal(gzclose(packed), Z_OK);
@@ -77,39 +79,6 @@ static void what_an_assistant_says_counts(void **state) {
     assert_row(ctx, "c.jsonl", "mistral",
                "<s> [INST] hi [/INST] yo</s> [INST] so [/INST] ok</s>",
                "                     ^^^^^^^                  ^^^^^^^");
-}
-
-/* The template says itself what counts. */
-static void what_a_template_marks_counts(void **state) {
-    static const char text[] =
-        "{% for m in messages %}{{ m.role[0] }}:{% if m.role == 'assistant' %}"
-        "{% generation %}{{ m.content }};{% endgeneration %}{% else %}{{ m.content }},"
-        "{% endif %}{% endfor %}";
-    weft_ctx *ctx = *state;
-    write_file(ctx, "marks.jinja", text, (int64_t)strlen(text));
-    write_file(ctx, "c.jsonl", conversation, (int64_t)strlen(conversation));
-    assert_row(ctx, "c.jsonl", "./marks.jinja", "u:hi,a:yo;u:so,a:ok;",
-               "       ^^^       ^^^");
-}
-
-/* A template that leaves out what was thought once the conversation goes on. */
-static void the_last_answer_counts_where_earlier_ones_change(void **state) {
-    static const char text[] =
-        "{% for m in messages %}{{ m.role[0] }}:"
-        "{% if m.role == 'assistant' and loop.last %}(hm){% endif %}"
-        "{{ m.content }};{% endfor %}"
-        "{% if add_generation_prompt %}a:{% endif %}";
-    weft_ctx *ctx = *state;
-    weft_dataset *d;
-    char line[600];
-    write_file(ctx, "thinks.jinja", text, (int64_t)strlen(text));
-    write_file(ctx, "c.jsonl", conversation, (int64_t)strlen(conversation));
-    assert_row(ctx, "c.jsonl", "./thinks.jinja", "u:hi;a:yo;u:so;a:(hm)ok;",
-               "                 ^^^^^^^");
-    assert_ok(ctx, open_rows(ctx, "c.jsonl", "./thinks.jinja", T, &d));
-    weft_dataset_describe(d, line, sizeof line);
-    assert_non_null(strstr(line, "of 1 only the last answer counts"));
-    weft_dataset_close(ctx, d);
 }
 
 /* Messages that are split in two: what is asked does not count, whoever says it. */
@@ -173,6 +142,8 @@ static void other_files_are_refused(void **state) {
     refuses(ctx, "e.jsonl", "{\"messages\": [{\"role\": \"user\"}]}",
             "line 1 of e.jsonl: chatml");
     refuses(ctx, "e.jsonl", "{\"messages\": [1]}", "line 1 of e.jsonl: chatml");
+    refuses(ctx, "e.jsonl", "{\"messages\": [], \"tools\": [1]}",
+            "has \"tools\", which no");
     refuses(ctx, "e.jsonl", "{\"prompt\": \"0123456789\", \"completion\": \"a\"}",
             "nothing of their answers is left");
     refuses(ctx, "e.jsonl", "\n\n", "has no examples");
@@ -212,14 +183,9 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        claim(what_completes_a_prompt_counts),
-        claim(what_an_assistant_says_counts),
-        claim(what_a_template_marks_counts),
-        claim(the_last_answer_counts_where_earlier_ones_change),
-        claim(a_prompt_may_hold_answers),
-        claim(long_prompts_are_left_out),
-        claim(other_files_are_refused),
-        claim(every_allocation_may_fail),
+        claim(what_completes_a_prompt_counts), claim(what_an_assistant_says_counts),
+        claim(a_prompt_may_hold_answers),      claim(long_prompts_are_left_out),
+        claim(other_files_are_refused),        claim(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
