@@ -162,18 +162,15 @@ static void read_rope(reader *r, const wefti_traits *t, weft_model_config *c) {
     bool local = (t->knows & WEFTI_KNOWS_LOCAL) != 0;
     const json_t *old = find(r, "rope_scaling"), *new = find(r, "rope_parameters");
     const json_t *rope = new ? new : old;
-    double usual = strcmp(t->model_type, "gemma3_text") == 0 ||
-                           strcmp(t->model_type, "olmo3") == 0
-                       ? t->rope_theta
-                       : 10000;
+    double usual = t->json_rope_theta > 0 ? t->json_rope_theta : 10000;
     c->rope_theta = read_number(r, "rope_theta",
                                 read_number(r, "rotary_emb_base", usual));
     if (local)
         c->rope_local_theta = read_number(
             r, "rope_local_base_freq",
             strcmp(t->model_type, "gemma3_text") == 0 ? 10000 : c->rope_theta);
-    read_share(r, t->layer_norm ? "rotary_pct" : "partial_rotary_factor",
-               t->layer_norm ? 0.25 : 1, c);
+    bool neox = t->place == WEFTI_NORM_PARALLEL;
+    read_share(r, neox ? "rotary_pct" : "partial_rotary_factor", neox ? 0.25 : 1, c);
     if (!rope) return;
     if (!json_is_object(rope))
         complain(r, new ? "rope_parameters" : "rope_scaling", "is not an object");
@@ -185,12 +182,15 @@ static void read_rope(reader *r, const wefti_traits *t, weft_model_config *c) {
 
 /* ---- windows ---- */
 
-/* Whether the list of layer types has a window in every layer but each p-th (p = 0: in
+/* Whether the list of layers has a window (or a 1) in every layer but each p-th (p = 0: in
  * every layer); *all: no layer has one. */
 static bool has_period(const json_t *types, int64_t p, bool *all) {
     size_t n = json_array_size(types), full = 0, fits = 0;
     for (size_t i = 0; i < n; i++) {
-        const char *type = json_string_value(json_array_get(types, i));
+        const json_t *item = json_array_get(types, i);
+        const char *number = json_integer_value(item) == 1 ? "sliding_attention"
+                                                           : "full_attention";
+        const char *type = json_is_integer(item) ? number : json_string_value(item);
         bool is_full = type && strcmp(type, "full_attention") == 0;
         if (!is_full && (!type || strcmp(type, "sliding_attention") != 0)) return false;
         full += is_full;
@@ -215,15 +215,30 @@ static void read_layer_types(reader *r, const json_t *types, weft_model_config *
     c->window = 0;
 }
 
+/* A list with 0 for each layer without rotary positions; or each so-manieth. */
+static void read_rope_period(reader *r, weft_model_config *c) {
+    const json_t *list = find(r, "no_rope_layers");
+    bool all;
+    c->rope_period = read_int_or(r, "no_rope_layer_interval", 4);
+    if (!list || has_period(list, c->rope_period, &all)) return;
+    for (c->rope_period = 0; c->rope_period <= c->layers; c->rope_period++)
+        if (has_period(list, c->rope_period, &all)) return;
+    complain(r, "no_rope_layers", "is no list of 1, with 0 in each so-manieth layer");
+}
+
 static void read_window(reader *r, const wefti_traits *t, weft_model_config *c) {
     bool slides = true;
     bool said = json_object_get(r->root, "sliding_window") !=
                 NULL; /* null counts as given */
     const json_t *types = find(r, "layer_types");
-    if (!(t->knows & WEFTI_KNOWS_WINDOW)) return;
+    if (!(t->knows & WEFTI_KNOWS_WINDOW)) {
+        expect_bool(r, "use_sliding_window", false);
+        return;
+    }
     if (strncmp(t->model_type, "qwen", 4) == 0)
         slides = read_bool(r, "use_sliding_window", false);
-    c->window = read_int_or(r, "sliding_window", said || t->fused_ffn ? 0 : 4096);
+    c->window = read_int_or(r, "sliding_window",
+                            said || t->fused_ffn || t->layer_norm ? 0 : 4096);
     if (!slides) c->window = 0;
     if (c->window == 0 || !(t->knows & WEFTI_KNOWS_PERIOD)) return;
     c->window_period = read_int_or(r, "sliding_window_pattern", t->period);
@@ -265,21 +280,24 @@ static void read_sizes(reader *r, weft_model_config *c) {
 }
 
 static void read_llama(reader *r, const wefti_traits *t, weft_model_config *c) {
-    bool gemma = t->activation == WEFTI_CURVE_GEGLU;
+    bool gemma = t->activation == WEFTI_CURVE_GEGLU, plain = t->layer_norm;
     const char *act = gemma || find(r, "hidden_activation") ? "hidden_activation"
                                                             : "hidden_act";
     read_sizes(r, c);
     c->kv_heads = read_int_or(r, "num_key_value_heads", c->heads);
     c->head_dim = read_int_or(r, "head_dim", t->json_head_dim);
     c->ffn = read_int(r, "intermediate_size");
-    c->norm_eps = read_number(r, "rms_norm_eps", t->json_norm_eps);
+    c->norm_eps = read_number(r, plain ? "norm_epsilon" : "rms_norm_eps",
+                              t->json_norm_eps);
     read_rope(r, t, c);
     read_window(r, t, c);
-    c->dropout = read_number(r, "resid_pdrop", 0);
-    c->tied = read_bool(r, "tie_word_embeddings", gemma);
+    if (t->knows & WEFTI_KNOWS_ROPE_PERIOD) read_rope_period(r, c);
+    c->dropout = read_number(r, plain ? "residual_dropout" : "resid_pdrop", 0);
+    c->tied = read_bool(r, "tie_word_embeddings", wefti_model_find(c->kind)->tied);
     c->attention_bias = read_bool(r, "attention_bias", t->json_bias);
     expect_bool(r, "attention_out_bias", false);
-    c->mlp_bias = read_bool(r, "mlp_bias", false);
+    c->mlp_bias = read_bool(r, "mlp_bias", false) || t->always_mlp_bias;
+    expect_bool(r, "use_bias", t->always_mlp_bias);
     if (t->knows & WEFTI_KNOWS_QUERY_SCALE)
         c->query_scale = read_number(r, "query_pre_attn_scalar", 256);
     if (t->knows & WEFTI_KNOWS_CAPS) {
@@ -291,7 +309,7 @@ static void read_llama(reader *r, const wefti_traits *t, weft_model_config *c) {
         c->attention_cap = read_number(r, scores, two && !says_scores ? 50 : 0);
         c->logit_cap = read_number(r, logits, two && !says_logits ? 30 : 0);
     }
-    expect_text(r, act, gemma ? "gelu_pytorch_tanh" : "silu");
+    expect_text(r, act, gemma || plain ? "gelu_pytorch_tanh" : "silu");
     expect_bool(r, "use_bidirectional_attention", false);
 }
 
@@ -400,9 +418,28 @@ static const wefti_model_ops *kind_of(const char *type) {
     return NULL;
 }
 
+/* Relatives of llama that people ask for, and what they have that is missing here. */
+static void refuse_relative(reader *r, const char *type) {
+    static const struct {
+        const char *type, *has;
+    } relatives[] = {
+        {"granite", "multipliers of embeddings, residuals and logits"},
+        {"olmo", "norms without parameters"},
+        {"arcee", "a feed-forward with the square of ReLU"},
+    };
+    for (size_t i = 0; i < sizeof relatives / sizeof relatives[0]; i++)
+        if (strcmp(type, relatives[i].type) == 0)
+            r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
+                                      "%s: model_type is \"%s\", which has %s; weft's "
+                                      "engine has none: train it "
+                                      "in PyTorch (docs/pytorch.md)",
+                                      r->where, type, relatives[i].has);
+}
+
 static void read_root(reader *r, weft_model_config *c) {
     const char *type = read_text(r, "model_type", "");
     const wefti_model_ops *kind = kind_of(type);
+    if (r->status == WEFT_OK) refuse_relative(r, type);
     char types[256] = "";
     list_types(types, sizeof types);
     if (!kind && r->status == WEFT_OK)
@@ -422,9 +459,12 @@ static void read_root(reader *r, weft_model_config *c) {
     if (t && kind->input == WEFTI_INPUT_IMAGES) read_vit(r, t, c);
     if (!t || kind->input != WEFTI_INPUT_TEXT) return;
     c->qk_norm = t->always_qk_norm || strcmp(type, "weft-llama") == 0;
-    if (!t->layer_norm) read_llama(r, t, c);
-    if (t->layer_norm && t->rotary) read_neox(r, t, c);
-    if (t->layer_norm && !t->rotary) read_opt(r, t, c);
+    if (t->place == WEFTI_NORM_PARALLEL)
+        read_neox(r, t, c);
+    else if (t->rotary)
+        read_llama(r, t, c);
+    else
+        read_opt(r, t, c);
     if (t->always_bias) c->attention_bias = true;
 }
 

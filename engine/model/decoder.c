@@ -272,6 +272,7 @@ static void rotate(const wefti_decoder_view *f, bool back, float *qk) {
     const weft_model_config *c = &f->model->config;
     int64_t heads = c->heads + c->kv_heads, R = wefti_rotary_columns(c);
     if (!f->traits->rotary) return; /* and has no tables */
+    if (c->rope_period > 0 && f->unit % c->rope_period == 0) return;
     bool local = c->rope_local_theta > 0 && has_window(f->model, f->unit);
     const float *table = f->model->tables + (local ? c->context * R : 0);
     if (R == f->D) rotate_heads(f, heads, R, table, back, qk);

@@ -250,6 +250,16 @@ static void put_window(writer *w, const wefti_traits *t, const weft_model_config
     put(w, "layer_types", types);
 }
 
+static void put_rope_period(writer *w, const weft_model_config *c) {
+    json_t *list = json_array();
+    for (int64_t i = 1; i <= c->layers; i++) {
+        int has = c->rope_period == 0 || i % c->rope_period != 0;
+        if (json_array_append_new(list, json_integer(has)) != 0) w->failed = true;
+    }
+    put(w, "no_rope_layers", list);
+    put_int(w, "no_rope_layer_interval", c->rope_period);
+}
+
 static void put_or_null(writer *w, const char *key, double value) {
     if (value > 0)
         put_number(w, key, value);
@@ -306,14 +316,17 @@ static void put_opt(writer *w, const weft_model_config *c) {
 
 static void put_llama(writer *w, const wefti_traits *t, const weft_model_config *c,
                       const wefti_rope_scaling *scaling) {
-    bool silu = t->activation == WEFTI_CURVE_SWIGLU;
-    put_text(w, silu ? "hidden_act" : "hidden_activation",
+    bool silu = t->activation == WEFTI_CURVE_SWIGLU, plain = t->layer_norm;
+    put_text(w, silu || plain ? "hidden_act" : "hidden_activation",
              silu ? "silu" : "gelu_pytorch_tanh");
     put_int(w, "num_key_value_heads", c->kv_heads);
     put_int(w, "intermediate_size", c->ffn);
-    put_number(w, "rms_norm_eps", c->norm_eps);
+    put_number(w, plain ? "norm_epsilon" : "rms_norm_eps", c->norm_eps);
     put_number(w, "initializer_range", c->init_std);
-    put_number(w, "resid_pdrop", c->dropout);
+    put_number(w, plain ? "residual_dropout" : "resid_pdrop", c->dropout);
+    if (plain) put_number(w, "embedding_dropout", c->dropout);
+    if (plain) put_bool(w, "use_bias", true);
+    if (t->knows & WEFTI_KNOWS_ROPE_PERIOD) put_rope_period(w, c);
     if (t->knows & WEFTI_KNOWS_SHARE)
         put_number(w, "partial_rotary_factor", c->rope_share > 0 ? c->rope_share : 1);
     put_rope(w, c, scaling);
@@ -333,9 +346,12 @@ weft_status wefti_describe_decoder(weft_ctx *ctx, const weft_model *model, char 
     put_int(&w, "num_attention_heads", c->heads);
     put_number(&w, "attention_dropout", 0);
     put_bool(&w, "tie_word_embeddings", c->tied);
-    if (t->layer_norm && t->rotary) put_neox(&w, c, &scaling);
-    if (t->layer_norm && !t->rotary) put_opt(&w, c);
-    if (!t->layer_norm) put_llama(&w, t, c, &scaling);
+    if (t->place == WEFTI_NORM_PARALLEL)
+        put_neox(&w, c, &scaling);
+    else if (t->rotary)
+        put_llama(&w, t, c, &scaling);
+    else
+        put_opt(&w, c);
     put_extras(&w, t, c);
     put_null(&w, "bos_token_id");
     put_null(&w, "eos_token_id");

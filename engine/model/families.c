@@ -107,6 +107,7 @@ static const wefti_traits olmo3 = {
     .norm_eps = 1e-6,
     .json_norm_eps = 1e-5,
     .rope_theta = 500000,
+    .json_rope_theta = 500000,
     .period = 4,
     .names = AFTER,
     LLAMA_PLACES,
@@ -176,6 +177,7 @@ static const wefti_traits gemma3 = {
     .json_norm_eps = 1e-6,
     .json_head_dim = 256,
     .rope_theta = 1000000,
+    .json_rope_theta = 1000000,
     .period = 6,
     .names = BOTH,
     .post1 = "post_attention_layernorm",
@@ -224,6 +226,69 @@ static const wefti_traits neox = {
     .heads_interleaved = true,
 };
 
+static const wefti_traits smollm3 = {
+    .model_type = "smollm3",
+    .architecture = "SmolLM3ForCausalLM",
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_MLP_BIAS |
+             WEFTI_KNOWS_ROPE_PERIOD,
+    .norm_eps = 1e-6,
+    .json_norm_eps = 1e-6,
+    .rope_theta = 2000000,
+    .json_rope_theta = 2000000,
+    .names = BEFORE,
+    LLAMA_PLACES,
+};
+
+static const wefti_traits ernie = {
+    .model_type = "ernie4_5",
+    .architecture = "Ernie4_5ForCausalLM",
+    .knows = KNOWS_LENGTHS,
+    .norm_eps = 1e-5,
+    .json_norm_eps = 1e-5,
+    .json_head_dim = 128,
+    .rope_theta = 500000,
+    .json_rope_theta = 500000,
+    .names = BEFORE,
+    .pairs = true,
+    LLAMA_PLACES,
+};
+
+static const wefti_traits helium = {
+    .model_type = "helium",
+    .architecture = "HeliumForCausalLM",
+    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_MLP_BIAS,
+    .norm_eps = 1e-8,
+    .json_norm_eps = 1e-8,
+    .json_head_dim = 128,
+    .rope_theta = 100000,
+    .json_rope_theta = 100000,
+    .names = BEFORE,
+    .pairs = true,
+    LLAMA_PLACES,
+};
+
+static const wefti_traits starcoder2 = {
+    .model_type = "starcoder2",
+    .architecture = "Starcoder2ForCausalLM",
+    .activation = WEFTI_CURVE_GELU,
+    .layer_norm = true,
+    .always_bias = true,
+    .always_mlp_bias = true,
+    .knows = WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_SCALING,
+    .norm_eps = 1e-5,
+    .json_norm_eps = 1e-5,
+    .rope_theta = 10000,
+    .names = {[WEFTI_NORM1] = "input_layernorm",
+              [WEFTI_Q] = "self_attn.q_proj",
+              [WEFTI_K] = "self_attn.k_proj",
+              [WEFTI_V] = "self_attn.v_proj",
+              [WEFTI_O] = "self_attn.o_proj",
+              [WEFTI_NORM2] = "post_attention_layernorm",
+              [WEFTI_UP] = "mlp.c_fc",
+              [WEFTI_DOWN] = "mlp.c_proj"},
+    LLAMA_PLACES,
+};
+
 static const wefti_traits opt = {
     .model_type = "opt",
     .architecture = "OPTForCausalLM",
@@ -270,6 +335,7 @@ unsigned wefti_traits_wanted(const weft_model_config *c) {
     if (c->qk_norm) wanted |= WEFTI_KNOWS_QK_NORM;
     if (c->head_dim * c->heads != c->width) wanted |= WEFTI_KNOWS_HEAD_DIM;
     if (c->rope_scaling[0]) wanted |= WEFTI_KNOWS_SCALING;
+    if (c->rope_period > 0) wanted |= WEFTI_KNOWS_ROPE_PERIOD;
     return wanted;
 }
 
@@ -279,7 +345,7 @@ static weft_status check_extras(weft_ctx *ctx, const wefti_traits *t,
     static const char *const keys[] = {
         "window",        "window_period", "rope_local_theta", "rope_share",
         "attention_cap", "query_scale",   "attention_bias",   "mlp_bias",
-        "qk_norm",       "head_dim",      "rope_scaling"};
+        "qk_norm",       "head_dim",      "rope_scaling",     "rope_period"};
     unsigned knows = t->knows | (t->always_bias ? WEFTI_KNOWS_BIAS : 0u) |
                      (t->always_mlp_bias ? WEFTI_KNOWS_MLP_BIAS : 0u) |
                      (t->always_qk_norm ? WEFTI_KNOWS_QK_NORM : 0u);
@@ -410,6 +476,13 @@ static void place(weft_model *model, int unit, wefti_role role, const char *name
              model->ops->traits->block_prefix, unit - 1, name, end);
 }
 
+static void place_pairs(weft_model *model, int unit) {
+    static const wefti_role turned[] = {WEFTI_Q, WEFTI_K};
+    for (int i = 0; i < 2; i++)
+        model->params[model->units[unit].params - model->params + model->roles[turned[i]]]
+            .file.pairs = model->config.head_dim;
+}
+
 static void place_fused(weft_model *model, int unit) {
     const weft_model_config *c = &model->config;
     const wefti_traits *t = model->ops->traits;
@@ -469,6 +542,7 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
                                    l.n,   n_head,  t->block_prefix};
     WEFT_TRY(wefti_units_build(ctx, model, &spec));
     for (int u = 1; u <= c->layers; u++) place_fused(model, u);
+    for (int u = 1; t->pairs && u <= c->layers; u++) place_pairs(model, u);
     if (t->scaled_embedding) model->embed_scale = (float)sqrt((double)c->width);
     model->first_position = t->first_position;
     if (!t->rotary || c->described) return WEFT_OK;
@@ -522,6 +596,24 @@ const wefti_model_ops wefti_model_seed_oss = {
     KIND(seed_oss, "seed_oss",
          "Seed-OSS: as llama, biases of q, k and v, wide heads (2025)"),
     .attention_bias = true,
+};
+const wefti_model_ops wefti_model_smollm3 = {
+    KIND(smollm3, "smollm3", "SmolLM3: as llama, layers without positions (2025)"),
+    .tied = true,
+};
+const wefti_model_ops wefti_model_starcoder2 = {
+    KIND(starcoder2, "starcoder2",
+         "Starcoder2: as llama, LayerNorm, GELU, biases (2024)"),
+    .tied = true,
+    .attention_bias = true,
+    .mlp_bias = true,
+};
+const wefti_model_ops wefti_model_ernie = {
+    KIND(ernie, "ernie4_5", "ERNIE 4.5: as llama, pairs of columns turn (2025)"),
+    .tied = true,
+};
+const wefti_model_ops wefti_model_helium = {
+    KIND(helium, "helium", "Helium: as llama, pairs of columns turn (2025)"),
 };
 const wefti_model_ops wefti_model_gemma2 = {
     KIND(gemma2, "gemma2",

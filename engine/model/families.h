@@ -26,7 +26,8 @@ enum {
     WEFTI_KNOWS_MLP_BIAS = 128,
     WEFTI_KNOWS_QK_NORM = 256,
     WEFTI_KNOWS_HEAD_DIM = 512,
-    WEFTI_KNOWS_SCALING = 1024 /* rope_scaling */
+    WEFTI_KNOWS_SCALING = 1024, /* rope_scaling */
+    WEFTI_KNOWS_ROPE_PERIOD = 2048
 };
 
 /* The roles of a block's parameters, in the order of the unit's table: q|k|v, gate|up and
@@ -74,6 +75,7 @@ struct wefti_traits {
     unsigned knows;
     double norm_eps, rope_theta; /* defaults */
     double json_norm_eps;        /* defaults of what config.json does not have */
+    double json_rope_theta;      /* 0: 10000 */
     int64_t json_head_dim;       /* 0: width / heads */
     bool json_bias;              /* of attention_bias */
     int64_t period;              /* of layers without a window, likewise; 0: none */
@@ -82,6 +84,7 @@ struct wefti_traits {
     const char *post1, *post2;
     const char *fused_qkv, *fused_ffn; /* one tensor in files; NULL: three and two */
     bool heads_interleaved;            /* fused_qkv is q0 k0 v0 q1 k1 v1 ... */
+    bool pairs; /* in files the two columns that turn together are neighbours */
 };
 
 /* The parameters of a block, with the names that the specs borrow. */

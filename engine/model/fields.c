@@ -25,6 +25,7 @@ const wefti_field wefti_model_fields[] = {
     {AT(rope_share), WEFTI_FIELD_NUMBER, false},
     {AT(window), WEFTI_FIELD_INT, false},
     {AT(window_period), WEFTI_FIELD_INT, false},
+    {AT(rope_period), WEFTI_FIELD_INT, false},
     {AT(query_scale), WEFTI_FIELD_NUMBER, false},
     {AT(attention_cap), WEFTI_FIELD_NUMBER, false},
     {AT(logit_cap), WEFTI_FIELD_NUMBER, false},

@@ -118,6 +118,7 @@ static weft_status check_sizes(weft_ctx *ctx, weft_model_config *c) {
     WEFT_TRY(check_multiple(ctx, "heads", c->heads, "kv_heads", c->kv_heads));
     WEFT_TRY(check_range(ctx, "window", c->window, 0, CONTEXT_MAX));
     WEFT_TRY(check_range(ctx, "window_period", c->window_period, 0, LAYERS_MAX));
+    WEFT_TRY(check_range(ctx, "rope_period", c->rope_period, 0, LAYERS_MAX));
     return check_range(ctx, "ffn", c->ffn, 0, FFN_MAX);
 }
 

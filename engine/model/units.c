@@ -131,7 +131,11 @@ double wefti_units_flop(const weft_model *model, int u, int64_t T) {
 }
 
 int64_t wefti_place_row(const wefti_place *place, int64_t row, int64_t most, int64_t *n) {
-    int64_t into = row % place->run;
+    int64_t into = row % place->run, D = place->pairs, half = D / 2;
+    if (D > 0) {
+        *n = 1;
+        return row - row % D + row % half * 2 + row % D / half;
+    }
     *n = place->run - into < most ? place->run - into : most;
     return place->start + row / place->run * place->stride + into;
 }

@@ -97,6 +97,7 @@ typedef struct weft_config {
         double rope_share;
         int64_t window;
         int64_t window_period;
+        int64_t rope_period;
         double query_scale;
         double attention_cap, logit_cap;
         double dropout;

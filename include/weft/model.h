@@ -48,6 +48,7 @@ typedef struct weft_model_config {
     int64_t image, patch; /* side in pixels, of the image and of a patch */
     int64_t channels;     /* 0 = 3 */
     bool described; /* nothing is computed with it: tables of positions are left out */
+    int64_t rope_period; /* every such layer has no rotary positions; 0 = none */
 } weft_model_config;
 
 /** A model's description: its ordered units and their parameters; holds no parameter

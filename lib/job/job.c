@@ -95,6 +95,7 @@ weft_model_config wefti_job_model_config(const weft_config *config, int64_t voca
         .rope_share = config->model.rope_share,
         .window = config->model.window,
         .window_period = config->model.window_period,
+        .rope_period = config->model.rope_period,
         .query_scale = config->model.query_scale,
         .attention_cap = config->model.attention_cap,
         .logit_cap = config->model.logit_cap,

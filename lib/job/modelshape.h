@@ -32,10 +32,12 @@ typedef struct wefti_dims {
 } wefti_dims;
 
 /* The place of a parameter in files: its row r is row start + r / run * stride + r % run
- * of the tensor of that name, which other parameters may share. */
+ * of the tensor of that name, which other parameters may share; or, with `pairs`, the
+ * columns j and j + pairs / 2 of each head of that many are neighbours there. */
 typedef struct wefti_place {
     char name[96];                    /* Hugging Face's */
     int64_t rows, start, run, stride; /* rows: of the tensor */
+    int64_t pairs;
     wefti_dims shape;
 } wefti_place;
 

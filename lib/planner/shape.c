@@ -112,8 +112,11 @@ static void read_gated(reader *r, weft_shape *s) {
     check_groups(r, H, K);
     int64_t E = read_count(r, "num_local_experts", "num_experts", 1);
     int64_t used = read_count(r, "num_experts_per_tok", NULL, E);
-    m->tied = read_flag(r, "tie_word_embeddings", strncmp(s->family, "gemma", 5) == 0);
-    double C = (double)m->width, one = 3 * C * (double)F;
+    m->tied = read_flag(r, "tie_word_embeddings",
+                        strstr("gemma gemma2 gemma3_text smollm3 starcoder2 ernie4_5",
+                               s->family) != NULL);
+    double C = (double)m->width;
+    double one = (strcmp(s->family, "starcoder2") == 0 ? 2 : 3) * C * (double)F;
     double attention = C * (double)D * 2 * (double)(H + K) + 2 * C;
     double block = attention + one * (double)E + (E > 1 ? C * (double)E : 0);
     s->active_share = (attention + one * (double)used) / block;
@@ -229,6 +232,12 @@ static const family families[] = {
     {"gemma3_text", read_gated},
     {"weft-llama", read_gated},
     {"seed_oss", read_gated},
+    {"smollm3", read_gated},
+    {"starcoder2", read_gated},
+    {"ernie4_5", read_gated},
+    {"helium", read_gated},
+    {"granite", read_gated},
+    {"olmo", read_gated},
     {"phi3", read_gated},
     {"gpt2", read_plain},
     {"opt", read_plain},

@@ -70,6 +70,19 @@ static void gemma3(void **state) {
     assert_gradients(&config);
 }
 
+static void smollm3_with_a_layer_without_positions(void **state) {
+    weft_model_config config = small("smollm3");
+    config.rope_period = 2;
+    assert_gradients(&config);
+}
+
+static void starcoder2_with_dropout(void **state) {
+    weft_model_config config = small("starcoder2");
+    config.window = 4;
+    config.dropout = 0.2;
+    assert_gradients(&config);
+}
+
 static void phi3_with_a_part_of_a_head(void **state) {
     weft_model_config config = small("phi3");
     config.rope_share = 0.5;
@@ -120,6 +133,8 @@ int main(void) {
         cmocka_unit_test(olmo3_with_layers_of_two_sorts),
         cmocka_unit_test(gemma2_with_caps_and_dropout),
         cmocka_unit_test(gemma3),
+        cmocka_unit_test(smollm3_with_a_layer_without_positions),
+        cmocka_unit_test(starcoder2_with_dropout),
         cmocka_unit_test(phi3_with_a_part_of_a_head),
         cmocka_unit_test(branches_side_by_side_with_dropout),
         cmocka_unit_test(opt),

@@ -66,6 +66,18 @@ static const golden table[] = {
      169.743506,
      {81.488536, 107.546455, 41.7523325, 33.1052442},
      18.322931},
+    {"smollm3",
+     true,
+     2,
+     156.0065,
+     {72.4824969, 92.6937398, 37.514655, 7.57417742},
+     -46.7795567},
+    {"starcoder2",
+     false,
+     2,
+     158.692913,
+     {48.7433939, 70.9684353, 32.7644366, 32.5370908},
+     -53.1588227},
 };
 
 /* Ten roundings to float in a chain, of numbers whose errors a softmax may multiply by
@@ -111,6 +123,7 @@ static void loss_and_gradients_are_those_of_hugging_face(void **state) {
             .tied = want->tied,
             .attention_bias = strcmp(want->kind, "seed_oss") == 0,
             .norm_eps = 1e-5,
+            .rope_period = strcmp(want->kind, "smollm3") == 0 ? 2 : 0,
             .rope_theta = gpt2 ? 0 : 1000};
         net n;
         net_open(&n, &config, B, T);

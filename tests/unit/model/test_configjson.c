@@ -131,6 +131,12 @@ static void what_is_written_is_read_back(void **state) {
         SMALL("gemma", .head_dim = 6, .tied = true),
         SMALL("seed_oss", .head_dim = 6, .attention_bias = true),
         SMALL("seed_oss", .tied = true),
+        SMALL("smollm3", .rope_period = 2, .mlp_bias = true),
+        SMALL("smollm3", .tied = true),
+        SMALL("smollm3", .rope_period = 5),
+        SMALL("starcoder2", .kv_heads = 2, .window = 3, .dropout = 0.1),
+        SMALL("ernie4_5", .head_dim = 6, .tied = true),
+        SMALL("helium", .norm_eps = 1e-8),
         SMALL("gemma2", .window = 4, .window_period = 2),
         SMALL("gemma3", .window = 4),
         SMALL("olmo3", .rope_scaling = "linear factor=2"),
@@ -262,6 +268,17 @@ static void missing_keys_get_the_defaults_of_hugging_face(void **state) {
     assert_same(&config, &expected);
 }
 
+/* Every fourth layer of SmolLM3 has no positions, whatever its sizes. */
+static void layers_without_positions_are_counted(void **state) {
+#define SMOLLM3(more) read(*state, "{\"model_type\": \"smollm3\", " LLAMA_SIZES more "}")
+    assert_int_equal(SMOLLM3("").rope_period, 4);
+    assert_true(SMOLLM3("").tied);
+    assert_true(SMOLLM3("").rope_theta == 2000000);
+    assert_int_equal(SMOLLM3(", \"no_rope_layer_interval\": 3").rope_period, 3);
+    assert_int_equal(SMOLLM3(", \"no_rope_layers\": [1, 0]").rope_period, 2);
+    assert_int_equal(SMOLLM3(", \"no_rope_layers\": [0, 0]").rope_period, 1);
+}
+
 static void rope_theta_is_found_inside_rope_parameters(void **state) {
     weft_model_config config = read(
         *state, "{\"model_type\": \"llama\", " LLAMA_SIZES ", \"rope_parameters\":"
@@ -292,12 +309,16 @@ static void broken_files_are_refused_with_the_line(void **state) {
 
 #define OF_TYPES                                                                         \
     "gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma, gemma2, gemma3_text, "     \
-    "phi3, gpt_neox, opt, seed_oss, t5, vit, or weft-llama"
+    "phi3, gpt_neox, opt, seed_oss, smollm3, starcoder2, ernie4_5, helium, t5, vit, or " \
+    "weft-llama"
 
 static void unknown_types_are_refused(void **state) {
     assert_refused(*state, "{\"model_type\": \"bert\"}",
                    "c.json: model_type is \"bert\", expected one of " OF_TYPES);
     assert_refused(*state, "{}", "c.json: model_type is \"\", expected one of " OF_TYPES);
+    assert_refused(*state, "{\"model_type\": \"olmo\"}",
+                   "c.json: model_type is \"olmo\", which has norms without parameters; "
+                   "weft's engine has none: train it in PyTorch (docs/pytorch.md)");
     assert_refused(*state, "{\"model_type\": 3}", "c.json: model_type is not a string");
 }
 
@@ -339,6 +360,14 @@ static void other_mathematics_are_refused(void **state) {
            "use_bidirectional_attention is true, expected false");
     REFUSE("gpt_neox", "\"use_parallel_residual\": false",
            "use_parallel_residual is false, expected true");
+    REFUSE("smollm3", "\"no_rope_layers\": [0, 1]",
+           "no_rope_layers is no list of 1, with 0 in each so-manieth layer");
+    REFUSE("smollm3", "\"no_rope_layers\": [2, 1]",
+           "no_rope_layers is no list of 1, with 0 in each so-manieth layer");
+    REFUSE("smollm3", "\"use_sliding_window\": true",
+           "use_sliding_window is true, expected false");
+    REFUSE("ernie4_5", "\"use_bias\": true", "use_bias is true, expected false");
+    REFUSE("starcoder2", "\"use_bias\": false", "use_bias is false, expected true");
     REFUSE("opt", "\"ffn_dim\": 8, \"word_embed_proj_dim\": 3",
            "word_embed_proj_dim is not hidden_size");
     REFUSE("opt", "\"ffn_dim\": 8, \"do_layer_norm_before\": false",
@@ -394,6 +423,7 @@ int main(void) {
         WITH_CTX(numbers_are_written_as_people_write_them),
         WITH_CTX(the_config_of_gpt2_is_read),
         WITH_CTX(missing_keys_get_the_defaults_of_hugging_face),
+        WITH_CTX(layers_without_positions_are_counted),
         WITH_CTX(rope_theta_is_found_inside_rope_parameters),
         WITH_CTX(broken_files_are_refused_with_the_line),
         WITH_CTX(unknown_types_are_refused),

@@ -59,7 +59,7 @@ static void assert_refused(weft_ctx *ctx, weft_model_config config,
 
 #define KINDS                                                                            \
     "gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma, gemma2, gemma3, phi3, "    \
-    "gpt_neox, opt, seed_oss, t5, vit"
+    "gpt_neox, opt, seed_oss, smollm3, starcoder2, ernie4_5, helium, t5, vit"
 
 static void what_a_kind_does_not_know_is_refused(void **state) {
     REFUSE(llama, window, 5, "model.window is set, but a llama has none");
@@ -244,15 +244,42 @@ static void flop_count_is_six_per_matrix_element_and_attention(void **state) {
 
 static void kinds_are_listed_in_order_and_end(void **state) {
     static const char *const expected[] = {
-        "gpt2",   "llama",  "mistral", "qwen2",    "qwen3", "olmo2",    "olmo3", "gemma",
-        "gemma2", "gemma3", "phi3",    "gpt_neox", "opt",   "seed_oss", "t5",    "vit"};
-    for (int i = 0; i < 16; i++) {
+        "gpt2",    "llama",      "mistral",  "qwen2",  "qwen3",    "olmo2", "olmo3",
+        "gemma",   "gemma2",     "gemma3",   "phi3",   "gpt_neox", "opt",   "seed_oss",
+        "smollm3", "starcoder2", "ernie4_5", "helium", "t5",       "vit"};
+    for (int i = 0; i < 20; i++) {
         const char *summary = NULL;
         assert_string_equal(weft_model_kind(i, &summary), expected[i]);
         assert_true(summary && strlen(summary) > 0);
     }
-    assert_null(weft_model_kind(16, NULL));
+    assert_null(weft_model_kind(20, NULL));
     assert_null(weft_model_kind(-1, NULL));
+}
+
+/* In a file column 2 j of a head and its neighbour turn together; here columns j and
+ * j + D/2. Values and the other kinds have their rows in order. */
+static void turned_columns_are_neighbours_in_files(void **state) {
+    static const int64_t in_file[] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11};
+    weft_model_config config = {.struct_size = sizeof config,
+                                .kind = "helium",
+                                .vocab = 9,
+                                .context = 8,
+                                .layers = 2,
+                                .width = 12,
+                                .heads = 2};
+    weft_model *model;
+    assert_int_equal(weft_model_create(*state, &config, &model), WEFT_OK);
+    for (int p = 0; p < model->n_params; p++) {
+        const wefti_param *param = &model->params[p];
+        bool turns = strstr(param->name, "q_proj") || strstr(param->name, "k_proj");
+        if (!turns && !strstr(param->name, "v_proj")) continue;
+        for (int64_t row = 0, n; row < 12; row++) {
+            int64_t at = wefti_place_row(&param->file, row, 12 - row, &n);
+            assert_int_equal(at, turns ? in_file[row] : row);
+            assert_int_equal(n, turns ? 1 : 12 - row);
+        }
+    }
+    weft_model_destroy(*state, model);
 }
 
 static void a_failed_allocation_is_a_clean_error(void **state) {
@@ -296,6 +323,7 @@ int main(void) {
         WITH_CTX(llama_7b_has_its_published_size),
         WITH_CTX(flop_count_is_six_per_matrix_element_and_attention),
         cmocka_unit_test(kinds_are_listed_in_order_and_end),
+        WITH_CTX(turned_columns_are_neighbours_in_files),
         WITH_CTX(a_failed_allocation_is_a_clean_error),
         WITH_CTX(destroy_accepts_null),
     };
