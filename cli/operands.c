@@ -67,9 +67,9 @@ static bool holds_keys(const char *path) {
 
 /* What is neither a known name nor a file of keys is data; it is told once. */
 static kind kind_of_file(weft_ctx *ctx, const char *operand) {
-    static const char *const texts[] = {".txt", ".md",      ".jsonl", ".ndjson",
-                                        ".csv", ".tsv",     ".bin",   ".gz",
-                                        ".zst", ".parquet", ".arrow", NULL};
+    static const char *const texts[] = {
+        ".txt", ".md",  ".jsonl",   ".ndjson", ".csv",     ".tsv", ".bin",
+        ".gz",  ".zst", ".parquet", ".arrow",  ".feather", NULL};
     static const char *const yamls[] = {".yaml", ".yml", NULL};
     if (ends_as(operand, texts)) return DATA;
     if (ends_as(operand, yamls) || holds_keys(operand)) return RUN_FILE;
@@ -78,6 +78,12 @@ static kind kind_of_file(weft_ctx *ctx, const char *operand) {
                  "data.path=%s says so, a run file is named *.yaml",
                  operand, operand);
     return DATA;
+}
+
+/* Opening it says how to read it. */
+static bool is_address(const char *operand) {
+    const char *at = strstr(operand, "://");
+    return at && at < operand + strcspn(operand, "=");
 }
 
 static bool is_key(const char *operand) {
@@ -91,7 +97,7 @@ static bool is_key(const char *operand) {
 
 static kind kind_of(weft_ctx *ctx, const char *operand) {
     struct stat info;
-    if (strcmp(operand, "-") == 0) return DATA;
+    if (strcmp(operand, "-") == 0 || is_address(operand)) return DATA;
     if (is_key(operand)) return KEY;
     if (stat(operand, &info) != 0 || S_ISREG(info.st_mode))
         return kind_of_file(ctx, operand);
@@ -104,7 +110,7 @@ static kind kind_of(weft_ctx *ctx, const char *operand) {
 static weft_status add_data(weft_ctx *ctx, const char *operand, char *list, size_t size) {
     struct stat info;
     size_t n = strlen(list);
-    if (strcmp(operand, "-") != 0 && stat(operand, &info) != 0)
+    if (strcmp(operand, "-") != 0 && !is_address(operand) && stat(operand, &info) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", operand,
                              strerror(errno));
     int put = snprintf(list + n, size - n, "%s\"%s\"", n ? ", " : "data.path=[", operand);

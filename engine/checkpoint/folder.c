@@ -117,6 +117,10 @@ static weft_status scan(weft_ctx *ctx, const char *checkpoints, bool damaged_too
     *list = (found_list){0};
     DIR *folder = opendir(checkpoints);
     if (!folder && errno == ENOENT) return WEFT_OK;
+    if (!folder && errno == ENOTDIR)
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                             "%.*s is a file, expected the folder of a run or a model",
+                             (int)(strrchr(checkpoints, '/') - checkpoints), checkpoints);
     if (!folder) return wefti_fail_errno(ctx, "open folder", checkpoints);
     weft_status status = scan_entries(ctx, checkpoints, folder, damaged_too, list);
     closedir(folder);

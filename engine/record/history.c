@@ -87,6 +87,13 @@ static double mean_loss(const wefti_rows *s, int64_t begin, int64_t end) {
     return n ? sum / (double)n : (double)NAN;
 }
 
+/* Steps that a line stands for. */
+static double weight_of(double steps) {
+    return steps >= 1 && is_usable(steps) ? steps : 1;
+}
+
+enum { RECENT = 50 }; /* steps whose mean loss weft train prints at the end */
+
 static void smooth(wefti_run *run) {
     wefti_rows *s = &run->steps;
     int64_t half = s->n / 100 > 50 ? 50 : s->n / 100;
@@ -98,8 +105,11 @@ static void smooth(wefti_run *run) {
         if (is_usable(s->column[WEFTI_LOSS][i]))
             s->column[WEFTI_SMOOTH][i] = mean_loss(s, i - h, end);
     }
-    int64_t first = s->n > run->smoothing ? s->n - run->smoothing : 0;
-    run->loss = mean_loss(s, first, s->n);
+    int64_t first = s->n;
+    for (double steps = 0; first > 0 && steps < RECENT;)
+        steps += weight_of(s->column[WEFTI_STEPS][--first]);
+    if (first < s->n && is_usable(s->column[WEFTI_LOSS][s->n - 1]))
+        run->loss = mean_loss(s, first, s->n);
 }
 
 static weft_status find_median(weft_ctx *ctx, wefti_run *run) {
@@ -112,11 +122,6 @@ static weft_status find_median(weft_ctx *ctx, wefti_run *run) {
     run->step_s = wefti_median(sorted, n);
     wefti_free(ctx, sorted);
     return WEFT_OK;
-}
-
-/* Steps that a line stands for. */
-static double weight_of(double steps) {
-    return steps >= 1 && is_usable(steps) ? steps : 1;
 }
 
 /* table: [n, WEFTI_N_READ] */

@@ -52,7 +52,7 @@ typedef struct wefti_run {
     wefti_rows evaluations; /* STEP, ELAPSED, WIRE_TOTAL, VALIDATION and BIGRAM count */
     int64_t smoothing;      /* steps of the moving mean; 1: none */
     double step_s;          /* median time of a step; NAN: none */
-    double loss;            /* mean of the last `smoothing` finite losses; NAN: none */
+    double loss;            /* mean of the last 50 steps; NAN: none, or the last one */
 } wefti_run;
 
 /* Reads <path>, of a feed only what is new; a feed that began zeroed is freed by the caller

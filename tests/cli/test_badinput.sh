@@ -80,7 +80,11 @@ refuses_run "could not open nowhere.txt: No such file or directory" data.path=no
 for address in "https://a.example/b.txt curl -sL ADDRESS" "s3://b/c.txt aws s3 cp ADDRESS -"; do
     refuses_run "${address%% *} is an address, expected a file or a pipe: ${address#* } | weft train -" \
         data.path="${address%% *}"
+    refuses_run "${address%% *} is an address, expected a file or a pipe: ${address#* } | weft train -" \
+        "${address%% *}"
 done
+refuses "text.txt is a file, expected the folder of a run or a model" \
+    "$weft" train --init text.txt data.path=text.txt
 refuses_run "could not open nowhere.txt: No such file or directory" data.path=text.txt,nowhere.txt
 refuses_run "could not open nowhere.txt: No such file or directory" \
     data.validation_path=nowhere.txt

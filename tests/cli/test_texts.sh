@@ -115,4 +115,30 @@ name=$(printf 'a\033[31mb.txt')
 refuses "could not open a?[31mb.txt: No such file or directory" "$weft" train "$name" $small \
     run.folder=runs/x
 
+# Parquet and Arrow, alone or a folder of them, by the program that the refusal names.
+python=${WEFT_PYTHON:-python3}
+if "$python" -c "import pyarrow" 2>/dev/null; then
+    "$python" - <<'END'
+import os, pyarrow as pa, pyarrow.parquet
+table = pa.table({"body": open("my.txt").read().splitlines()})
+os.makedirs("tables/below", exist_ok=True)
+pa.parquet.write_table(table.slice(0, 100), "tables/a.parquet", row_group_size=30)
+with pa.ipc.new_stream("tables/below/b.arrow", table.schema) as out:
+    out.write_table(table.slice(100))
+with pa.ipc.new_file("all.feather", table.schema) as out:
+    out.write_table(table)
+END
+    for tables in tables all.feather; do
+        # shellcheck disable=SC2086
+        expect 2 "$weft" train $tables $small run.folder=runs/none
+        line=$(grep -o 'python examples/tables.py FILE > lines.jsonl' err) || fail "$tables: $(cat err)"
+        line=${line/python/$python} line=${line/FILE/$tables}
+        COLUMN=body bash -c "${line/examples/$source_dir/examples}" || fail "$line"
+        train tables-$tables lines.jsonl
+        same text.steps tables-$tables.steps
+    done
+else
+    echo "not tested: Parquet and Arrow ($python has no pyarrow)"
+fi
+
 finish

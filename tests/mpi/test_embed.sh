@@ -24,4 +24,12 @@ launch 2 "$embed" mesh.shards=2 >out 2>log && fail "shards were accepted"
 grep -q "set mesh.shards=1" log || fail "shards: $(cat log)"
 launch 2 "$embed" method=ddp mesh.nodes=2 run.steps=100 >out 2>log && fail "a step after the last"
 grep -q "a step after the last one: run.steps is 100" log || fail "steps: $(cat log)"
+# the launcher of another library starts processes that know nothing of each other
+mine=$mpi
+[ "$mpi" = mpich ] && mpi=openmpi || mpi=mpich
+if command -v "mpirun.$mpi" >/dev/null; then
+    launch 2 "$embed" method=ddp >out 2>log && fail "processes of $mine under $mpi trained alone"
+    grep -q "SIZE=2 processes were started, but MPI_COMM_WORLD has one" log || fail "$mpi: $(cat log)"
+fi
+mpi=$mine
 finish

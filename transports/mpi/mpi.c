@@ -273,12 +273,33 @@ static weft_status open_transport(weft_ctx *ctx, MPI_Comm comm, bool begun,
     return weft_mesh_create(ctx, &t->head, out);
 }
 
+/* Under the launcher of another MPI library each process would be alone, and train alone. */
+static weft_status check_launcher(weft_ctx *ctx) {
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    int world = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &world);
+    for (int i = 0; i < 2 && world == 1; i++) {
+        const char *said = getenv(sizes[i]);
+        if (said && strtol(said, NULL, 10) > 1)
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_CONFIG,
+                "%s=%.20s processes were started, but MPI_COMM_WORLD has "
+                "one: expected the launcher of the MPI library that "
+                "this program is linked with",
+                sizes[i], said);
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_mesh_from_mpi(weft_ctx *ctx, MPI_Comm comm, weft_mesh **out) {
     int initialized = 0, level = MPI_THREAD_SINGLE;
     *out = NULL;
     MPI_Initialized(&initialized);
     if (initialized) MPI_Query_thread(&level);
-    if (level == MPI_THREAD_MULTIPLE) return open_transport(ctx, comm, false, out);
+    if (level == MPI_THREAD_MULTIPLE) {
+        WEFT_TRY(check_launcher(ctx));
+        return open_transport(ctx, comm, false, out);
+    }
     return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                          "MPI %s; weft's messages have their own thread: call "
                          "MPI_Init_thread with MPI_THREAD_MULTIPLE first",

@@ -69,7 +69,7 @@ function tilesOf(run) {
     return make('div', {class: 'tiles'},
         tile('Validation loss', short(s.validation_loss), `best ${short(s.best_validation_loss)}`),
         tile(
-            'Training loss', short(s.loss), run.smoothing > 1 ? `mean of ${run.smoothing} steps` : 'last step'),
+            'Training loss', short(s.loss), `mean of the last ${Math.min(50, s.steps)} steps`),
         tile('Tokens', short(s.tokens, 'count'), `${short(s.tokens_per_s, 'count')} per second`),
         tile('Time of a step', short(s.step_s, 'time'), `${short(s.mfu, 'share')} of peak`),
         drawable(s.grad_norm) ? tile('Gradient norm', short(s.grad_norm), 'last step, before clipping') : null,
