@@ -210,6 +210,7 @@ static bool read_numbers(const json_t *object, wefti_view_line *v) {
     v->has_checksum = sum && hex(sum, &v->checksum);
     v->has_chain = chain && hex(chain, &v->chain);
     v->shared = json_is_true(json_object_get(object, "shared"));
+    v->apart = json_is_true(json_object_get(object, "apart"));
     plain(json_object_get(object, "kernels"), v->kernels, sizeof v->kernels);
     fine = fine && (v->rows_per_rank % v->micro == 0 || json_object_get(object, "rows"));
     return fine && (!sum || v->has_checksum) && (!chain || v->has_chain);

@@ -45,6 +45,7 @@ typedef struct wefti_view_line {
     bool has_checksum, has_chain; /* chain: older files have none, which counts as 0 */
     uint64_t chain;
     bool shared; /* the same members: from here on they have other rows */
+    bool apart;  /* views before it are in another machine's folder */
     int guests;  /* copies of the model, the last ones, that have no state yet */
     int64_t slices,
         from; /* in which it comes to them, and from where on (rank/guests.h) */
@@ -81,6 +82,10 @@ typedef struct wefti_views {
 
 /* The chain of a line behind one with the chain `before` (0: it is the first). */
 uint64_t wefti_views_chain(uint64_t before, const wefti_view_line *line);
+
+/* What stands in place of the first character of a line where views before it are in another
+ * machine's folder. */
+#define WEFTI_VIEWS_APART "{\"apart\":true,"
 
 /* A line with its newline. */
 void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *line);

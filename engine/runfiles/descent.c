@@ -4,6 +4,8 @@
  *     last view of views.jsonl    none of this process's own    it went on without this process
  *     newest line, checkpoint     beyond what one's members     the same, if the line of the
  *                                 can be apart                  view is not there
+ *     an earlier view of a run    what this machine wrote before it was left out and came again:
+ *     that it has joined          may write, behind a gap
  *     else                        this process may write, and cut what it does again
  *
  * A writer that is lost may have written a few steps more than any other has done: a step ends
@@ -58,7 +60,7 @@ static int64_t newest_of(const wefti_descent_record *r) {
 weft_status wefti_descent_judge(weft_ctx *ctx, const char *folder,
                                 const wefti_descent_record *r, const wefti_viewlog *views,
                                 int64_t steps_done) {
-    bool own = !r->has_view || wefti_viewlog_knows(views, r->chain);
+    bool own = !r->has_view || r->is_past || wefti_viewlog_knows(views, r->chain);
     int64_t newest = newest_of(r);
     if (own && newest <= steps_done + MOST_APART) return WEFT_OK;
     if (own)
@@ -99,11 +101,12 @@ weft_status wefti_descent_ended(weft_ctx *ctx, const char *folder, uint64_t run,
 
 /* ---- a folder by itself ---- */
 
-/* Each view's line follows from the one before it. */
+/* Each view's line follows from the one before it, or from one between that another machine has. */
 static weft_status check_chain(weft_ctx *ctx, const wefti_views *views) {
     for (int64_t i = 1; i < views->n_views; i++) {
         const wefti_view_line *before = &views->views[i - 1], *line = &views->views[i];
-        if (!line->has_chain || line->chain == wefti_views_chain(before->chain, line))
+        if (!line->has_chain || line->chain == wefti_views_chain(before->chain, line) ||
+            (line->apart && line->run == before->run && line->view > before->view + 1))
             continue;
         return weft_ctx_fail(
             ctx, WEFT_ERR_FORMAT,

@@ -14,6 +14,7 @@ typedef struct wefti_descent_record {
     int64_t view, view_step;
     int64_t step;       /* newest of metrics.jsonl; 0: none */
     int64_t checkpoint; /* newest; -1: none */
+    bool is_past; /* set by the caller: an earlier view of the run that it has joined */
 } wefti_descent_record;
 
 weft_status wefti_descent_read(weft_ctx *ctx, const char *folder,

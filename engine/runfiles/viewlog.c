@@ -54,8 +54,9 @@ struct wefti_viewlog {
     int64_t n_lines;
     wefti_append file;
     bool is_open;
-    wefti_view_line last;        /* members owned; n_members 0: no line yet */
-    wefti_view_line next;        /* planned; members owned; n_members 0: none */
+    bool is_apart;        /* the file lacks views between its last line and the next */
+    wefti_view_line last; /* members owned; n_members 0: no line yet */
+    wefti_view_line next; /* planned; members owned; n_members 0: none */
     int n_buckets, next_buckets; /* of their worlds */
     /* several nodes in each, and each node has rows of its own */
     bool has_sites, next_has_sites;
@@ -135,8 +136,12 @@ static double stall_of(const wefti_viewlog *log) {
 /* --- the file --- */
 
 static weft_status append(weft_ctx *ctx, wefti_viewlog *log, const kept_line *line) {
-    return wefti_append_write(ctx, &log->file, log->text.bytes + line->begin,
-                              line->n_bytes);
+    static const char mark[] = WEFTI_VIEWS_APART;
+    bool apart = log->is_apart && !line->skips;
+    log->is_apart = log->is_apart && !apart;
+    if (apart) WEFT_TRY(wefti_append_write(ctx, &log->file, mark, sizeof mark - 1));
+    return wefti_append_write(ctx, &log->file, log->text.bytes + line->begin + apart,
+                              line->n_bytes - apart);
 }
 
 /* A disk that refuses the lines is no reason to stand still: they wait. */
@@ -155,6 +160,8 @@ static weft_status complete(weft_ctx *ctx, wefti_viewlog *log, const char *path)
     weft_status status = WEFT_OK;
     if (log->n_known == 0 && views.n_views > 0)
         status = wefti_viewlog_follow(ctx, log, views.views[views.n_views - 1].chain);
+    log->is_apart = views.n_views > 0 &&
+                    !wefti_viewlog_knows(log, views.views[views.n_views - 1].chain);
     for (int64_t i = 0; i < log->n_lines && status == WEFT_OK; i++) {
         const kept_line *line = &log->lines[i];
         if (!wefti_views_has(&views, line->run, line->view, line->step, line->skips))

@@ -374,6 +374,16 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *
     return status;
 }
 
+/* A folder of its own may hold what this machine wrote before it was left out and joined again: an
+ * earlier view is no other branch, for a number has one view, unless parts go on by themselves. */
+static weft_status may_write(weft_ctx *ctx, const wefti_prepared *p, int64_t done) {
+    wefti_descent_record r;
+    bool split = strcmp(p->config->elastic.partition, "split") == 0;
+    WEFT_TRY(wefti_descent_read(ctx, p->config->run.folder, &r));
+    r.is_past = p->joins && !split && r.run == p->lease_run && r.view + 1 < p->view;
+    return wefti_descent_judge(ctx, p->config->run.folder, &r, p->views, done);
+}
+
 /* Takes the lease of the folder, if its records say that nobody went on without this
  * process: asked before, so that nothing is touched if somebody did, and again when nobody
  * else can write any more. */
@@ -384,9 +394,9 @@ static weft_status take_lease(weft_ctx *ctx, wefti_prepared *p) {
     int64_t done = p->job->first_step;
     if (p->lease) return WEFT_OK;
     WEFT_TRY(wefti_file_mkdirs(ctx, folder));
-    WEFT_TRY(wefti_descent_check(ctx, folder, p->views, done));
+    WEFT_TRY(may_write(ctx, p, done));
     WEFT_TRY(wefti_lease_take(ctx, &claim, &p->lease));
-    WEFTI_TRY_OR(wefti_descent_check(ctx, folder, p->views, done),
+    WEFTI_TRY_OR(may_write(ctx, p, done),
                  (wefti_lease_give_back(p->lease), p->lease = NULL));
     return WEFT_OK;
 }

@@ -491,12 +491,14 @@ static weft_status play_view(replay *p, int64_t i, const wefti_view_line *before
     p->starts = views[i].view == 1 && !views[i].shared;
     p->end = i + 1 < p->views.n_views ? views[i + 1].step - 1 : p->last;
     p->wrote = i == p->writer;
-    if (i == 0 && !p->starts)
-        return weft_ctx_fail(
-            p->ctx, WEFT_ERR_CONFIG,
-            "views.jsonl begins with view %lld, expected the run's first; "
-            "where members see different folders, it is in another one",
-            (long long)views[i].view);
+    bool apart = i > 0 && views[i].apart;
+    if (apart || (i == 0 && !p->starts))
+        return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
+                             "views.jsonl %s with view %lld, expected %s; "
+                             "where members see different folders, it is in another one",
+                             apart ? "goes on" : "begins", (long long)views[i].view,
+                             apart ? "those between it and the one before"
+                                   : "the run's first");
     WEFT_TRY(resume(p));
     WEFT_TRY(cast(p, before));
     WEFT_TRY(compare_checksums(p));

@@ -106,6 +106,22 @@ static void another_view_of_the_same_number_is_another(void **state) {
     is_left_behind(500, "does not descend");
 }
 
+/* Its members of today made the views between in another machine's folder. */
+static void
+what_this_machine_wrote_before_it_was_left_out_may_be_continued(void **state) {
+    wefti_view_line lines[] = {line_of(0, 1, 1, 0, 2), line_of(0xf00, 4, 90, 1, 2)};
+    wefti_descent_record r;
+    put("room/views.jsonl", lines, 1);
+    put_steps("room/metrics.jsonl", 1, 24);
+    assert_ok(ctx, wefti_viewlog_follow(ctx, views, lines[1].chain));
+    is_left_behind(89, "does not descend");
+    assert_ok(ctx, wefti_descent_read(ctx, "room", &r));
+    r.is_past = true;
+    assert_ok(ctx, wefti_descent_judge(ctx, "room", &r, views, 89));
+    assert_int_equal(wefti_descent_judge(ctx, "room", &r, views, -10), WEFT_ERR_CONFIG);
+    weft_ctx_clear(ctx);
+}
+
 static void has_ended(uint64_t run, int64_t view, int64_t steps, bool expected) {
     bool ended;
     assert_ok(ctx, wefti_descent_ended(ctx, "room", run, view, steps, &ended));
@@ -221,6 +237,7 @@ int main(void) {
         IN_ROOM(another_view_of_the_same_number_is_another),
         IN_ROOM(a_run_that_was_resumed_is_another),
         IN_ROOM(an_end_in_order_is_seen_in_the_folder),
+        IN_ROOM(what_this_machine_wrote_before_it_was_left_out_may_be_continued),
         IN_ROOM(members_are_not_far_ahead),
         IN_ROOM(a_view_without_lines_of_its_steps_counts),
         IN_ROOM(a_resumed_run_follows_lines_without_a_chain),

@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Each process has a folder of its own. The one that began as the first is left out, joins again, and is
+# the last that is left: it goes on in its own folder, behind what it wrote there before.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+# shellcheck source=tests/cli/comings.sh
+. "$source_dir/tests/cli/comings.sh"
+
+what="folders of their own"
+free_port
+for r in 2 1 0; do founder "$r" 3 run.folder="run$r" elastic.stop=all; done
+ln -s run0 run
+await has_lines 5 || fail "$what: no step: $(tail -n 3 log.*)"
+kill -STOP "${pids[0]}"
+await says "lost rank 0 .*; 2 nodes go on" log.1 || fail "$what: nobody is lost: $(tail -n 3 log.*)"
+before=$(lines)
+kill -CONT "${pids[0]}"
+await says "joined by .*; 3 nodes go on" log.1 || fail "$what: it is not back: $(tail -n 3 log.*)"
+await says "takes part as rank 2" log.0 || fail "$what: it has no state: $(tail -n 3 log.*)"
+kill -9 "${pids[1]}" "${pids[2]}"
+wait "${pids[1]}" "${pids[2]}" 2>/dev/null
+await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.0)"
+stop "${pids[0]}" "${pids[0]}"
+"$weft" verify run0 >out 2>err || fail "$what: $(cat out err)"
+"$weft" train --replay run0 --quiet >out 2>err && fail "$what: it is played again: $(cat out)"
+says "views.jsonl goes on with view .*, expected those between" err || fail "$what: it says $(cat err)"
+finish
