@@ -240,6 +240,9 @@ static json_t *method_of(const page *p, int k, bool *ok) {
     wefti_json_put(object, "learning",
                    json_string(learning_of(&c->learning, learning, sizeof learning)), ok);
     wefti_json_put(object, "choice", json_boolean(p->of[k] == p->advice->choice), ok);
+    const weft_outlook *o = &p->advice->outlooks[p->of[k]];
+    const double ends[] = {o->low / c->speedup, o->high / c->speedup};
+    wefti_json_put(object, "range", row(ends, 2, ok), ok);
     for (int i = 0; i < p->n_nodes; i++) {
         const cell *at = &p->cells[k * p->n_nodes + i];
         if (!at->there) continue;

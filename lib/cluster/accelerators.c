@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Common accelerators: peak rates of their data sheets (16-bit products, dense, f32 sums)
- * and the share of them that training of large models is reported to reach. Where no
+/* Common accelerators: peak rates of their data sheets (16-bit products, dense, f32 sums;
+ * NVIDIA's and AMD's sheets and NVIDIA's papers on the GA102, AD102 and GB202 architectures;
+ * Apple's announcements up to the M2 Ultra, for later ones 256 FLOP a core and cycle) and the share of them that training of large models is reported to reach. Where no
  * report is named, 25 to 45 % is assumed. Small batches reach less: give --launch, or a
  * measured step (weft_cluster_anchor). */
 #include <ctype.h>
@@ -31,36 +32,58 @@ static const weft_accelerator table[] = {
     {"A100", 312 * T, 1555 * GB, 40 * GB, 0.40, 0.62, megatron, 400},
     {"A100-80GB", 312 * T, 2039 * GB, 80 * GB, 0.40, 0.62, megatron, 400},
     {"H100", 989 * T, 3350 * GB, 80 * GB, 0.35, 0.46, llama3, 700},
+    {"H100-PCIe", 756 * T, 2000 * GB, 80 * GB, 0.35, 0.46, llama3, 350},
     {"H200", 989 * T, 4800 * GB, 141 * GB, 0.35, 0.46, llama3, 700},
     {"B200", 2250 * T, 8000 * GB, 180 * GB, 0.25, 0.45, assumed, 1000},
     {"GB10", 125 * T, 273 * GB, 128 * GB, 0.25, 0.45, assumed, 140},
     {"MI250X-GCD", 191.5 * T, 1638 * GB, 64 * GB, 0.30, 0.38, frontier, 280},
     {"MI300X", 1307 * T, 5300 * GB, 192 * GB, 0.25, 0.45, assumed, 750},
+    {"MI325X", 1307 * T, 6000 * GB, 256 * GB, 0.25, 0.45, assumed, 1000},
     {"L40S", 362 * T, 864 * GB, 48 * GB, 0.25, 0.45, assumed, 350},
+    {"L40", 181 * T, 864 * GB, 48 * GB, 0.25, 0.45, assumed, 300},
     {"L4", 121 * T, 300 * GB, 24 * GB, 0.25, 0.45, assumed, 72},
     {"A10G", 70 * T, 600 * GB, 24 * GB, 0.25, 0.45, assumed, 300},
+    {"A10", 125 * T, 600 * GB, 24 * GB, 0.25, 0.45, assumed, 150},
+    {"A40", 150 * T, 696 * GB, 48 * GB, 0.25, 0.45, assumed, 300},
     {"A6000", 155 * T, 768 * GB, 48 * GB, 0.25, 0.45, assumed, 300},
+    {"A5000", 111 * T, 768 * GB, 24 * GB, 0.25, 0.45, assumed, 230},
+    {"RTX6000-Ada", 364 * T, 960 * GB, 48 * GB, 0.25, 0.45, assumed, 300},
     {"T4", 65 * T, 320 * GB, 16 * GB, 0.25, 0.45, assumed, 70},
     {"RTX3060", 25 * T, 360 * GB, 12 * GB, 0.25, 0.45, assumed, 170},
+    {"RTX3060-Ti", 32 * T, 448 * GB, 8 * GB, 0.25, 0.45, assumed, 200},
     {"RTX3070", 41 * T, 448 * GB, 8 * GB, 0.25, 0.45, assumed, 220},
+    {"RTX3070-Ti", 43.5 * T, 608 * GB, 8 * GB, 0.25, 0.45, assumed, 290},
     {"RTX3080", 60 * T, 760 * GB, 10 * GB, 0.25, 0.45, assumed, 320},
+    {"RTX3080-Ti", 68 * T, 912 * GB, 12 * GB, 0.25, 0.45, assumed, 350},
     {"RTX3090", 71 * T, 936 * GB, 24 * GB, 0.25, 0.45, assumed, 350},
+    {"RTX3090-Ti", 80 * T, 1008 * GB, 24 * GB, 0.25, 0.45, assumed, 450},
     {"RTX4060", 30 * T, 272 * GB, 8 * GB, 0.25, 0.45, assumed, 115},
+    {"RTX4060-Ti", 44 * T, 288 * GB, 0, 0.25, 0.45, assumed, 165},
     {"RTX4070", 58 * T, 504 * GB, 12 * GB, 0.25, 0.45, assumed, 200},
+    {"RTX4070-Super", 71 * T, 504 * GB, 12 * GB, 0.25, 0.45, assumed, 220},
+    {"RTX4070-Ti", 80 * T, 504 * GB, 12 * GB, 0.25, 0.45, assumed, 285},
+    {"RTX4070-Ti-Super", 88 * T, 672 * GB, 16 * GB, 0.25, 0.45, assumed, 285},
     {"RTX4080", 97 * T, 717 * GB, 16 * GB, 0.25, 0.45, assumed, 320},
+    {"RTX4080-Super", 104 * T, 736 * GB, 16 * GB, 0.25, 0.45, assumed, 320},
     {"RTX4090", 165 * T, 1008 * GB, 24 * GB, 0.25, 0.45, assumed, 450},
     {"RTX5060", 38 * T, 448 * GB, 8 * GB, 0.25, 0.45, assumed, 145},
+    {"RTX5060-Ti", 47 * T, 448 * GB, 0, 0.25, 0.45, assumed, 180},
     {"RTX5070", 62 * T, 672 * GB, 12 * GB, 0.25, 0.45, assumed, 250},
+    {"RTX5070-Ti", 88 * T, 896 * GB, 16 * GB, 0.25, 0.45, assumed, 300},
     {"RTX5080", 113 * T, 960 * GB, 16 * GB, 0.25, 0.45, assumed, 360},
     {"RTX5090", 210 * T, 1792 * GB, 32 * GB, 0.25, 0.45, assumed, 575},
     {"M1", 2.6 * T, 68 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M1-Pro", 5.2 * T, 200 * GB, 0, 0.25, 0.45, assumed, 0},
     {"M1-Max", 10.4 * T, 400 * GB, 0, 0.25, 0.45, assumed, 0},
     {"M1-Ultra", 21 * T, 800 * GB, 0, 0.25, 0.45, assumed, 0},
     {"M2", 3.6 * T, 100 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M2-Pro", 6.8 * T, 200 * GB, 0, 0.25, 0.45, assumed, 0},
     {"M2-Max", 13.6 * T, 400 * GB, 0, 0.25, 0.45, assumed, 0},
     {"M2-Ultra", 27 * T, 800 * GB, 0, 0.25, 0.45, assumed, 0},
     {"M3", 3.5 * T, 100 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M3-Pro", 6.4 * T, 150 * GB, 0, 0.25, 0.45, assumed, 0},
     {"M3-Max", 14.2 * T, 400 * GB, 0, 0.25, 0.45, assumed, 0},
+    {"M3-Ultra", 28 * T, 819 * GB, 0, 0.25, 0.45, assumed, 0},
     {"M4", 4.3 * T, 120 * GB, 0, 0.25, 0.45, assumed, 0},
     {"M4-Pro", 8.5 * T, 273 * GB, 0, 0.25, 0.45, assumed, 0},
     {"M4-Max", 17 * T, 546 * GB, 0, 0.25, 0.45, assumed, 0},
@@ -88,7 +111,7 @@ const weft_accelerator *weft_accelerator_find(const char *name) {
 }
 
 static weft_status find(weft_ctx *ctx, const char *name, const weft_accelerator **out) {
-    char known[512];
+    char known[800];
     size_t used = 0;
     *out = weft_accelerator_find(name);
     if (*out) return WEFT_OK;

@@ -42,7 +42,7 @@ static bool set_number(const setter *s, wefti_cluster *c, const char *text) {
 /* Adds the unit "bit" to a link's rate without one: "1G" is 1 Gbit/s. */
 static void name_bits(const char *text, char *out, size_t size) {
     size_t n = strcspn(text, ",");
-    bool bare = n > 0 && strchr("kMGT", text[n - 1]);
+    bool bare = n > 0 && strchr("kMGTmg", text[n - 1]);
     snprintf(out, size, "%.*s%s%s", (int)n, text, bare ? "bit" : "", text + n);
 }
 

@@ -37,6 +37,12 @@ async function grieves() {
         claim(`hours of ${row.name} on ${row.nodes}: ${hours}`,
             Math.abs(hours / row.nodes / row.hours - 1) < 0.03, row.hours);
     }
+    for (const m of model.methods) {
+        const [low, high] = m.range, told = p.page.querySelector(`[data-row="${m.name}"] [data-label=range]`);
+        claim(`range of ${m.name}`, grieved.some(r => r.name === m.name && high > low &&
+            Math.abs(low * r.speedup / r.low - 1) + Math.abs(high * r.speedup / r.high - 1) < 1e-3), m.range);
+        claim(`the table tells it: ${m.name}`, !told || /^[0-9.]+ to [0-9.]+$/.test(told.textContent), told);
+    }
     claim('methods that go on and that go back', kinds.size === 2, [...kinds]);
     const before = W.nodeHours(null, 1, ...at), input = p.page.querySelector('input[name=failures]');
     input.value = 0;

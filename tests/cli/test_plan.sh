@@ -247,8 +247,10 @@ no_files none.yaml one.svg run/none
 # -- units as people write them
 expect 0 "$weft" plan run.yaml --link 100Mbps,1ms --node-flops 20GFLOPS --json
 cp out a.json
-expect 0 "$weft" plan run.yaml --link 100M,1ms --node-flops 20G --json
-same a.json out
+for link in 100M,1ms 100m,1ms 100mbit,1ms 0.1gbit,1ms; do
+    expect 0 "$weft" plan run.yaml --link $link --node-flops 20G --json
+    same a.json out
+done
 refuses_like "memory-bandwidth is '20G', expected .*" "$weft" plan run.yaml "${facts[@]}" \
     --memory-bandwidth 20G
 

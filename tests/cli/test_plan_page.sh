@@ -44,7 +44,8 @@ plan 2048 100Mbit,1ms 4 "${grieved[@]}" --html grieved.html --json >plan.json ||
 python3 - >>points.js <<'PY' || fail "no hours"
 import json
 plan = json.load(open("plan.json"))
-rows = [dict(name=c["name"], nodes=c["nodes"], speedup=c["speedup"], hours=c["hours"], goes_on=c["goes_on"])
+rows = [dict(name=c["name"], nodes=c["nodes"], speedup=c["speedup"], hours=c["hours"], goes_on=c["goes_on"],
+             low=c["speedup_range"]["low"], high=c["speedup_range"]["high"])
         for c in plan["candidates"] if c["usable"]]
 assert any(r["goes_on"] for r in rows) and any(not r["goes_on"] and r["nodes"] > 1 for r in rows)
 print(f"const grieved = {json.dumps(rows)};")

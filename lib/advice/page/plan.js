@@ -270,7 +270,7 @@ function tiles() {
             picked || !asPlanned ? tile(picked ? 'take' : 'fastest here', shown.name,
                 `on ${c.nodes} nodes, ${stepsText(shown, c.nodes)}`) :
                 tile('take', 'one node', `fastest on ${c.nodes}: ${shown.name}`),
-            tile('faster than one node', short(speedup(shown, ...at), 'times'), `step of ${
+            tile('faster than one node', short(speedup(shown, ...at), 'times'), `${rangeText(shown, at)}, step of ${
                 short(predict(shown, ...at), 'time')}`),
             tile('time to the goal', short(nodeHours(shown, ...at) * 3600 / c.nodes, 'time'),
                 alone === null ? 'one node: not with this batch' : `one node: ${short(alone * 3600, 'time')}`),
@@ -279,6 +279,9 @@ function tiles() {
     });
     return box;
 }
+
+/* The plan's own ends, in proportion where a slider has moved. */
+const rangeText = (m, at) => m.range.map(f => (f * speedup(m, ...at)).toPrecision(2)).map(Number).join(' to ');
 
 function legend() {
     const buttons = plan.methods.map((m, k) => make('button', {
@@ -295,7 +298,7 @@ function legend() {
 
 function table() {
     const box = card('table', 'Methods', '', null, true), body = make('tbody', {});
-    const names = ['method', 'step', 'steps', 'speed-up', 'time', 'node-hours', 'sent per step'];
+    const names = ['method', 'step', 'steps', 'speed-up', 'range', 'time', 'node-hours', 'sent per step'];
     painters.push(() => {
         const c = chosen, at = [c.nodes, c.rate, c.latency, c.batch];
         const rows = plan.methods.map(m => ({m, cell: cellOf(m, c.nodes), step: predict(m, ...at)}))
@@ -307,11 +310,11 @@ function table() {
         const hours = nodeHours(null, 1, ...at.slice(1)), alone = predict(null, 1, ...at.slice(1));
         body.replaceChildren(
             ...rows.map(({m, cell, step}) => row(m.name + (m.choice ? ' (as planned: the choice)' : ''), [
-                short(step, 'time'), stepsText(m, c.nodes), short(speedup(m, ...at), 'times'),
+                short(step, 'time'), stepsText(m, c.nodes), short(speedup(m, ...at), 'times'), rangeText(m, at),
                 short(nodeHours(m, ...at) * 3600 / c.nodes, 'time'), hoursText(nodeHours(m, ...at)),
                 short(cell.bytes, 'bytes')
             ], {'data-row': m.name, class: m.choice ? 'chosen' : ''})),
-            ...(alone === null ? [] : [row('one node', [short(alone, 'time'), 'as they are', '1 ×',
+            ...(alone === null ? [] : [row('one node', [short(alone, 'time'), 'as they are', '1 ×', '–',
                 short(hours * 3600, 'time'), hoursText(hours), '–'], {'data-row': 'one node'})]));
     });
     box.e.append(make('div', {class: 'table'}, make('table', {class: 'stack'},

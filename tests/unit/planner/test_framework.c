@@ -477,10 +477,18 @@ static void accelerators_are_known_by_name(void **state) {
         assert_true(a->source[0] && a->low > 0 && a->high < 1);
     }
     assert_null(weft_accelerator_at(-1));
+    static const char *const more[] = {
+        "m1 pro",      "M2-Pro",    "M3 Pro", "M3-Ultra", "rtx 4070 ti super",
+        "RTX 3060 Ti", "H100 PCIe", "A40"};
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
+        assert_non_null(weft_accelerator_find(more[i]));
+    assert_true(weft_accelerator_find("M1 Pro")->peak_flops <
+                weft_accelerator_find("M1 Max")->peak_flops);
     weft_ctx_clear(ctx);
     assert_int_not_equal(weft_cluster_accelerate(ctx, cluster, "abacus"), WEFT_OK);
     assert_non_null(
         strstr(weft_ctx_message(ctx), "accelerator is 'abacus', expected one of"));
+    assert_non_null(strstr(weft_ctx_message(ctx), "M4-Max; of others say --node-flops"));
 }
 
 static void an_effort_is_a_share_of_the_data_sheet(void **state) {
