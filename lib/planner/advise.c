@@ -360,11 +360,14 @@ static weft_status try_at(wefti_adviser *a, const wefti_recipe *recipe, int64_t 
     return try_recipe(a, recipe, (mesh){nodes, 1, 0});
 }
 
-/* Whether a method is also tried with all nodes of all sites alike: those whose nodes learn
- * by themselves, so that a slow wire inside a site does not stop them either. */
-static bool is_flat(const wefti_adviser *a, const wefti_recipe *r, int64_t nodes) {
-    return nodes >= r->least_nodes && r->learning.measured && !repeats_own(a, r) &&
-           r->learning.per_doubling_error > 0 && (r->main || r->period > 0);
+/* Whether a method is also tried with all nodes of all sites alike: on all of them each that is
+ * tried in one site, else the main ones whose nodes learn by themselves. */
+static bool is_flat(const wefti_adviser *a, const wefti_recipe *r, int64_t nodes,
+                    bool most) {
+    if (nodes < r->least_nodes || !r->learning.measured || repeats_own(a, r))
+        return false;
+    if (most && !wefti_advise_is_large(a)) return r != wefti_recipes;
+    return r->learning.per_doubling_error > 0 && (r->main || r->period > 0);
 }
 
 static weft_status try_nodes(wefti_adviser *a, int64_t nodes, bool most) {
@@ -374,7 +377,7 @@ static weft_status try_nodes(wefti_adviser *a, int64_t nodes, bool most) {
     int64_t copies = a->cluster.ranks_per_node > 1 ? 2 : 1; /* shards, whole copies */
     if (a->options.all_nodes) return WEFT_OK;
     for (const wefti_recipe *r = wefti_recipes; r->name && sites_of(a, nodes) > 1; r++)
-        for (int64_t k = 0; k < copies && is_flat(a, r, nodes); k++)
+        for (int64_t k = 0; k < copies && is_flat(a, r, nodes, most); k++)
             WEFT_TRY(try_recipe(a, r, (mesh){nodes, k, 1}));
     return WEFT_OK;
 }

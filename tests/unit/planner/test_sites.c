@@ -98,8 +98,33 @@ static void the_best_of_several_sites_is_not_slower_either(void **state) {
     for (int i = 0; i < SITED; i++) try_sites(i);
 }
 
+/* A link between sites that does not bind is no link: whoever describes one site as two of half
+ * its size hears of nothing slower. */
+static void sites_without_a_slower_link_are_one_site(void **state) {
+    (void)state;
+    for (int i = 0; i < SITED / 3; i++) {
+        int64_t nodes = 2 * (1 + (int64_t)(3 * draw(i, 10)));
+        weft_config *run = make_run(ctx, i, nodes, 2);
+        weft_cluster *facts = make_facts(i, 2, nodes);
+        char one[64] = "", two[64] = "";
+        facts->site = facts->wire;
+        facts->site.bandwidth_Bps *= (double)nodes / 2;
+        double as_two = best_of(run, facts, two);
+        facts->sites = 1;
+        double as_one = best_of(run, facts, one);
+        if (as_two > (1 + rounding) * as_one)
+            fail_msg("cluster %d of %lld nodes: %.9g s to a loss by %s, as two sites "
+                     "%.9g s by %s",
+                     i, (long long)nodes, as_one, one, as_two, two);
+        weft_cluster_destroy(ctx, facts);
+        weft_config_destroy(ctx, run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(sites_without_a_slower_link_are_one_site, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(the_best_of_several_sites_is_not_slower_either,
                                         begin, end),
     };
