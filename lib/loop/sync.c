@@ -22,6 +22,7 @@
 #include <xxhash.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "mesh/elastic.h"
 #include "config/layers.h"
@@ -153,7 +154,7 @@ weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
     s->mesh = setup->mesh;
     s->config = setup->config;
     s->rate = NAN;
-    s->round = -1;
+    s->round = s->was = -1;
     s->process = (int64_t)getpid();
     weft_status status = setup->alike ? wefti_strdup(ctx, setup->alike, &s->alike)
                                       : WEFT_OK;
@@ -195,7 +196,7 @@ void weft_sync_destroy(weft_sync *s) {
     wefti_job_destroy(ctx, s->job);
     weft_config_destroy(ctx, s->own_config);
     wefti_free(ctx, s->ready);
-    WEFTI_FREE(ctx, s->alike, s->missing, s->offers, s);
+    WEFTI_FREE(ctx, s->alike, s->missing, s->offers, s->said, s);
 }
 
 static float *at(weft_sync *s, float *flat, int i) {
@@ -282,7 +283,10 @@ weft_status weft_sync_begin(weft_sync *s) {
     }
     memset(s->rank->grads, 0, flat_bytes(s));
     s->begun = true;
-    return WEFT_OK;
+    s->ended_s = wefti_now_s();
+    if (s->joins) return WEFT_OK;
+    s->was = s->rank->replica;
+    return wefti_sync_unsay(s, s->job->R, NULL);
 }
 
 /* --- a step --- */
@@ -316,6 +320,7 @@ static weft_status check_under_way(weft_sync *s) {
 weft_status weft_sync_open(weft_sync *s) {
     WEFT_TRY(check_under_way(s));
     if (s->opened) return WEFT_OK;
+    double asked_s = wefti_now_s();
     WEFT_TRY(wefti_sync_start_membership(s));
     WEFT_TRY(wefti_sync_follow(s));
     s->rank->mixer->n_incoming = 0; /* of the last step; in this one the mixer answers */
@@ -324,6 +329,7 @@ weft_status weft_sync_open(weft_sync *s) {
     s->primed = s->opened = true;
     WEFT_TRY(wefti_rank_open(s->rank, s->step));
     if (!isnan(s->rate)) s->rank->lr = (float)s->rate;
+    s->ended_s += wefti_now_s() - asked_s;
     return WEFT_OK;
 }
 
@@ -461,7 +467,9 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     s->n_averages = 0;
     wefti_sync_expect_all(s);
     forget_gradients(s);
-    return WEFT_OK;
+    s->was = r->replica;
+    s->ended_s = wefti_now_s();
+    return wefti_sync_unsay(s, s->job->R, NULL);
 }
 
 static weft_status check_optimizer(weft_sync *s, bool outside, const char *instead) {

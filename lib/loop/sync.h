@@ -5,6 +5,12 @@
 
 #include "loop/loop.h"
 
+/* What a copy says of its step: weft_sync_said. */
+typedef struct wefti_sync_said {
+    double rows, seconds;
+    int was;
+} wefti_sync_said;
+
 /* The inside of a weft_sync. Its calls are made by one thread at a time; the exchange
  * thread reads the job's rules and the rank's rate between a bucket's hand-over and its end. */
 struct weft_sync {
@@ -24,26 +30,30 @@ struct weft_sync {
     int *missing;        /* [buckets] owned: tensors that are not ready */
     double rate;         /* NAN: the schedule's */
     double since,
-        loss;    /* setup.uneven: own rows since the mixer sent; the step's mean loss */
-    bool begun;  /* parameters are the same everywhere */
-    bool primed; /* the mixer has sent what the first step needs */
-    bool opened; /* the step's computing has begun */
-    bool handed_over;    /* a bucket of this step is with the exchange thread */
-    bool completed;      /* between weft_sync_complete and weft_sync_step or agree, */
-    bool passed;         /* and the ranks have skipped this step */
-    int n_told;          /* buckets that weft_sync_wait_any has named */
-    bool agreed;         /* between weft_sync_agree and weft_sync_mix */
-    bool averaged;       /* the gradients hold the parameters before averaging */
-    bool skip;           /* this rank wants to skip the step */
-    bool borrowed;       /* parameters and gradients are the caller's blocks */
-    int round;           /* of the mesh (mesh/mesh.h); -1: none */
-    bool elastic;        /* continues when others are lost (sync_regroup.c) */
-    bool started;        /* membership has been started, for this exchange */
-    bool joins;          /* this process joins a run that is training, */
-    bool bare;           /* and has no parameters and no state yet */
-    bool averaging;      /* it is in weft_sync_average */
-    int64_t n_averages;  /* averages ended since the last step */
-    int64_t n_to_repeat; /* that others have not ended, when a world begins */
+        loss;      /* setup.uneven: own rows since the mixer sent; the step's mean loss */
+    double told_s; /* what this process says that its step took */
+    double ended_s;        /* the last step, on wefti_now_s; later by what waiting took */
+    wefti_sync_said *said; /* [n_said] owned: what each copy has said of its rows */
+    int n_said, was;       /* was: own copy when the last step ended; -1: it had none */
+    bool begun;            /* parameters are the same everywhere */
+    bool primed;           /* the mixer has sent what the first step needs */
+    bool opened;           /* the step's computing has begun */
+    bool handed_over;      /* a bucket of this step is with the exchange thread */
+    bool completed;        /* between weft_sync_complete and weft_sync_step or agree, */
+    bool passed;           /* and the ranks have skipped this step */
+    int n_told;            /* buckets that weft_sync_wait_any has named */
+    bool agreed;           /* between weft_sync_agree and weft_sync_mix */
+    bool averaged;         /* the gradients hold the parameters before averaging */
+    bool skip;             /* this rank wants to skip the step */
+    bool borrowed;         /* parameters and gradients are the caller's blocks */
+    int round;             /* of the mesh (mesh/mesh.h); -1: none */
+    bool elastic;          /* continues when others are lost (sync_regroup.c) */
+    bool started;          /* membership has been started, for this exchange */
+    bool joins;            /* this process joins a run that is training, */
+    bool bare;             /* and has no parameters and no state yet */
+    bool averaging;        /* it is in weft_sync_average */
+    int64_t n_averages;    /* averages ended since the last step */
+    int64_t n_to_repeat;   /* that others have not ended, when a world begins */
     char change[1200], told[1200]; /* who was lost, or joined, until the caller asks; the
                                       text that the caller got */
     int64_t step;                  /* the current step */
@@ -88,6 +98,10 @@ weft_status wefti_sync_check_uneven(weft_sync *s) WEFT_CHECKED;
 
 /* Fails in a step that weft_sync_weigh has to come first in, and has not. */
 weft_status wefti_sync_check_weighed(weft_sync *s) WEFT_CHECKED;
+
+/* Nobody has said anything of the step to come. The copies, which were number `was` of the last
+ * one, or copy 0, 1, ... if it is NULL. */
+weft_status wefti_sync_unsay(weft_sync *s, int copies, const int64_t *was) WEFT_CHECKED;
 
 /* Multiplies a bucket's gradient by this rank's weight. */
 void wefti_sync_weigh_bucket(weft_sync *s, int b);
@@ -136,6 +150,7 @@ typedef struct wefti_sync_card {
     int64_t has;        /* parameters and state */
     int64_t n_averages; /* ended since the last step */
     int64_t averaging; /* it is in one now, and repeats it when the new world has begun */
+    int64_t was;       /* its copy when the last step ended; -1: it had none */
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
 } wefti_sync_card;
 

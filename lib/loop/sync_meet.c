@@ -6,6 +6,7 @@
  * back in weft_sync_average. */
 #include <string.h>
 
+#include "base/memory.h"
 #include "loop/sync.h"
 
 enum { MOST_PACKED_BITS = 40 };
@@ -115,8 +116,8 @@ static int64_t averages_to_repeat(const weft_sync *s, const wefti_loop *l) {
 
 weft_status wefti_sync_say(wefti_loop *l) {
     const weft_sync *s = l->user;
-    *(wefti_sync_card *)l->cards.own = (wefti_sync_card){.n_averages = s->n_averages,
-                                                         .averaging = s->averaging};
+    *(wefti_sync_card *)l->cards.own = (wefti_sync_card){
+        .n_averages = s->n_averages, .averaging = s->averaging, .was = s->was};
     return WEFT_OK;
 }
 
@@ -124,7 +125,14 @@ weft_status wefti_sync_hear(wefti_loop *l) {
     weft_sync *s = l->user;
     WEFT_TRY(check_charters(s, &l->cards, l->world.size));
     s->n_to_repeat = averages_to_repeat(s, l);
-    return WEFT_OK;
+    const wefti_sync_card *all = l->cards.all;
+    int S = l->cards.shards, copies = l->world.size / S;
+    int64_t *was;
+    WEFT_TRY(wefti_alloc_n(s->ctx, copies, sizeof *was, "copies", &was));
+    for (int i = 0; i < copies; i++) was[i] = l->cards.has[i * S] ? all[i * S].was : -1;
+    weft_status status = wefti_sync_unsay(s, copies, was);
+    wefti_free(s->ctx, was);
+    return status;
 }
 
 weft_status wefti_sync_repeat(wefti_loop *l) {

@@ -3,6 +3,9 @@
  *
  *     create     whether what is configured can weigh
  *     ready      whether the rows are known; a bucket that is complete is weighed */
+#include <limits.h>
+
+#include "base/memory.h"
 #include "base/text.h"
 #include "loop/sync.h"
 
@@ -29,6 +32,21 @@ weft_status wefti_sync_check_weighed(weft_sync *s) {
                          "gradients are ready in step %lld before weft_sync_weigh, which "
                          "says how many rows stand behind them",
                          (long long)s->step + 1);
+}
+
+weft_status wefti_sync_unsay(weft_sync *s, int copies, const int64_t *was) {
+    if (copies != s->n_said) {
+        wefti_free(s->ctx, s->said);
+        s->said = NULL;
+        s->n_said = 0;
+        WEFT_TRY(wefti_alloc_n(s->ctx, copies, sizeof *s->said, "rows", &s->said));
+        s->n_said = copies;
+    }
+    for (int i = 0; i < copies; i++) {
+        bool known = !was || (was[i] >= 0 && was[i] <= INT_MAX);
+        s->said[i] = (wefti_sync_said){-1, 0, !known ? -1 : was ? (int)was[i] : i};
+    }
+    return WEFT_OK;
 }
 
 void wefti_sync_weigh_bucket(weft_sync *s, int b) {

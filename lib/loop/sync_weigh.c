@@ -11,6 +11,7 @@
  * sync that does not weigh. If nobody has a row, all weights are 1. */
 #include <math.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "loop/sync.h"
@@ -30,11 +31,14 @@ static void take(void *user, int peer, const void *bytes) {
     const wefti_step_status said = wefti_rank_status_of(bytes);
     double rows = said.told_rows, since = said.told_since;
     double *weight = &r->weights[peer / r->job->S];
+    wefti_sync_said *copy = &h->s->said[peer / r->job->S];
     double behind = wefti_is(r->job->replicator_config.kind, "none") ? since : rows;
     if (!(rows >= 0 && rows <= since && since <= most_rows)) {
         h->wrong = peer;
         return;
     }
+    copy->rows = rows;
+    if (said.told_s > copy->seconds && isfinite(said.told_s)) copy->seconds = said.told_s;
     h->loss += rows * said.loss_sum;
     h->rows += rows;
     if (peer % r->job->S > 0) {
@@ -62,6 +66,7 @@ static weft_status check_heard(weft_sync *s, const hearing *h) {
 static weft_status exchange_rows(weft_sync *s, double loss, double rows, hearing *h) {
     wefti_rank *r = s->rank;
     r->status.loss_sum = rows > 0 ? loss : 0; /* of no rows it may be anything */
+    r->status.told_s = s->told_s;
     r->status.told_rows = rows;
     r->status.told_since = s->since;
     r->told = true;
@@ -98,6 +103,7 @@ static weft_status weigh(weft_sync *s, double loss, double rows, double *weight)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "a step has %g rows, expected a whole number from 0 on",
                              rows);
+    s->told_s = wefti_now_s() - s->ended_s;
     WEFT_TRY(weft_sync_open(s));
     if (s->rank->told)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
@@ -117,4 +123,12 @@ static weft_status weigh(weft_sync *s, double loss, double rows, double *weight)
 weft_status weft_sync_weigh(weft_sync *s, double loss, double rows, double *weight) {
     *weight = 1;
     return wefti_sync_told(s, weigh(s, loss, rows, weight));
+}
+
+int weft_sync_said(const weft_sync *s, int copy, double *rows, double *seconds) {
+    *rows = *seconds = -1;
+    if (copy < 0 || copy >= s->n_said) return -2;
+    *rows = s->said[copy].rows;
+    *seconds = s->said[copy].seconds;
+    return s->said[copy].was;
 }

@@ -17,7 +17,11 @@ typedef struct wefti_matrices wefti_matrices; /* optim/matrices.h */
 /* What every rank sends to every other rank once per step, as four little-endian f64. */
 typedef struct wefti_step_status {
     double loss_sum; /* of this rank's tokens */
-    double stop;     /* asked to stop the run of all */
+    union {
+        double stop; /* asked to stop the run of all */
+        double
+            told_s; /* in a loop whose rows differ: seconds that the step took so far */
+    };
     union {
         double distance;  /* of the replicas, squared, in the step before (mix/mixer.h);
                              NAN: no estimate */
@@ -236,7 +240,7 @@ weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
                                    void (*take)(void *user, int rank, const void *bytes),
                                    void *user) WEFT_CHECKED;
 
-/* The four numbers of a status that was heard; `stop` is what its sender asks. */
+/* The four numbers of a status, as its sender said them. */
 wefti_step_status wefti_rank_status_of(const void *bytes);
 
 /* Waits for the status of all ranks for `step`, at most WEFTI_MAX_LAG steps back: *agreed

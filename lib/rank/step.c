@@ -114,11 +114,14 @@ static unsigned char *sent_of(wefti_rank *r, int64_t step) {
 /* What is sent: 1 asks to stop, 2 to save, 4 says that the rank leaves. */
 enum { STOP = 1, SAVE = 2, LEAVE = 4, ALL = 7 };
 
+static int asks_of(const wefti_step_status *said) {
+    return said->stop >= 0 && said->stop <= ALL ? (int)said->stop : 0;
+}
+
 wefti_step_status wefti_rank_status_of(const void *bytes) {
     const unsigned char *said = bytes;
-    double asks = wefti_get_f64(said + 8);
     return (wefti_step_status){.loss_sum = wefti_get_f64(said),
-                               .stop = asks >= 0 && asks <= ALL ? asks : 0,
+                               .stop = wefti_get_f64(said + 8),
                                .distance = wefti_get_f64(said + 16),
                                .computed_s = wefti_get_f64(said + 24)};
 }
@@ -164,7 +167,7 @@ static void add_status(void *user, int peer, const void *bytes) {
     reading *to = user;
     const wefti_step_status said = wefti_rank_status_of(bytes);
     wefti_step_status *agreed = to->agreed;
-    int asks = (int)said.stop, S = to->rank->job->S, copy = peer / S;
+    int asks = asks_of(&said), S = to->rank->job->S, copy = peer / S;
     agreed->stop += (asks & STOP) != 0;
     if ((asks & (STOP | LEAVE)) && to->asked != copy) agreed->asked++, to->asked = copy;
     if (to->heard != copy) agreed->heard++, to->heard = copy;

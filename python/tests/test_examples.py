@@ -59,6 +59,12 @@ def test_models_of_torchvision(args):
     assert figures(run_example("digits.py", 2, *args)) < (40 if "resnet50" in args else 1.5)
 
 
+def test_unequal():
+    said = run_example("unequal.py", 2)
+    shares = {rank: int(n) for rank, n in re.findall(r"rank (\d): (\d+) of 80 rows", said)}
+    assert shares["0"] + shares["1"] == 80 and shares["0"] > shares["1"], said
+
+
 def test_t5_without_files():
     pytest.importorskip("transformers")
     assert figures(run_example("t5_translation.py", 2, "--steps", "30")) < 6

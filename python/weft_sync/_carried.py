@@ -50,6 +50,7 @@ class Carried:
                                      for g in self.optimizer.param_groups],
                           "carried": [thing.state_dict() for thing in self.objects],
                           "parameters": self.optimizer.resting(),
+                          "shares": self.optimizer._rows.shares.state(),
                           "inner": None if inner is None else _plain(_saved.plain(inner))})
 
     def for_followers(self) -> bytes:
@@ -58,6 +59,7 @@ class Carried:
 
     def unpack(self, data: bytes) -> None:
         self.brought = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        self.optimizer._rows.shares.take(self.brought["shares"])
         inner = self.optimizer.inner
         if inner is not None and self.brought["inner"] is not None:
             _saved.load_plain(inner, self.brought["inner"])

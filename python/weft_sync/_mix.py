@@ -107,6 +107,10 @@ class Mix:
         """As `Optimizer.carry`."""
         self.weft.carry(*objects)
 
+    def share(self, *rows: int) -> int:
+        """As `Optimizer.share`."""
+        return self.weft.share(*rows)
+
     @property
     def mesh(self) -> Mesh:
         """The processes that train together."""

@@ -23,13 +23,14 @@ from ._loss import called, number
 from ._measure import StepTime
 from ._node import Follower, Node
 from ._places import Place, Storage
+from ._shares import Shares
 from ._state import State
 from ._sync import Closing, Report, Sync
-from ._uneven import Uneven
+from ._uneven import Shared, Uneven
 from ._world import configure, groups_of, local, seats, shards_of, table_of, width_of
 
 
-class Optimizer(State, Closing, torch.optim.Optimizer):
+class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
     """Exchanges gradients, optimizes and mixes by a method of weft's.
 
     ``model`` is a module, parameters, or parameter groups; ``method`` and any key of weft's
@@ -251,6 +252,8 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
             place.attach(self._storage.tensor(self._sync.parameters(place.index), place.shape),
                          self._storage.tensor(self._sync.gradients(place.index), place.shape))
         self._sync.begin()
+        if self._carried.brought is None:
+            self._rows.shares = Shares(self.seat()[1] // self.seated)
         self.report = _back.report_of(self._sync) if back else None
         if self._node is not None:
             return self._stay_behind_ddp()
@@ -694,11 +697,6 @@ class Optimizer(State, Closing, torch.optim.Optimizer):
 
     _listens = True  # to autograd: gradients are taken as they are there
     _step_supports_amp_scaling = True  # a GradScaler leaves skipping, and its scale, to us
-
-    def __repr__(self) -> str:
-        return (f"weft.Optimizer(method={self._config.number('method')}, "
-                f"rank {self.mesh.rank} of {self.mesh.size}, "
-                f"{sum(p.shape.numel() for p in self._places)} parameters)")
 
 
 __all__ = ["Optimizer"]

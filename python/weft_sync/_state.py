@@ -13,7 +13,7 @@ import torch
 from . import _buffers, _own, _places, _saved
 from ._carried import Carried
 from ._held import Mixer
-from ._library import Config, Error
+from ._library import Config, Error, Mesh
 from ._node import Follower, Node, Told
 from ._places import Place, floats
 from ._sync import Report
@@ -26,6 +26,7 @@ class State:
     param_groups: list[dict[str, Any]]
     report: Report | None
     _sync: Any
+    mesh: Mesh
     _places: list[Place]
     _mixed: bool
     _config: Config
@@ -45,6 +46,11 @@ class State:
     def steps(self) -> int:
         """Steps that are done: where a loop begins in a process that comes into a run."""
         return int(self._sync.steps())
+
+    def __repr__(self) -> str:
+        return (f"weft.Optimizer(method={self._config.number('method')}, "
+                f"rank {self.mesh.rank} of {self.mesh.size}, "
+                f"{sum(p.shape.numel() for p in self._places)} parameters)")
 
     def seat(self) -> tuple[int, int]:
         """This process's number among those that train now, and how many they are."""

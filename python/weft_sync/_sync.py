@@ -244,6 +244,14 @@ class Sync:
         self._wait("weigh", self.rows.said(loss), rows, c.byref(weight))
         return weight.value
 
+    def said(self) -> list[tuple[int, float, float]]:
+        """Of each copy: its number in the step before (-1: it has come), its rows in this one (-1: it was
+        not heard), and the seconds that it took so far."""
+        rows, seconds, found = c.c_double(), c.c_double(), list[tuple[int, float, float]]()
+        while (was := self.lib.weft_sync_said(self.pointer, len(found), c.byref(rows), c.byref(seconds))) > -2:
+            found.append((was, rows.value, seconds.value))
+        return found
+
     def step(self, loss: float | None) -> Report:
         """Ends the step: exchange, weft's optimizer, mixing."""
         report = _Report()

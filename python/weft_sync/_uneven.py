@@ -4,10 +4,11 @@ gradient is the mean of, before any of it leaves (lib/loop/sync_weigh.c has the 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 from ._library import Error
 from ._loss import number
+from ._shares import WHOLE, Said, Shares, divide
 
 
 class Uneven:
@@ -15,6 +16,8 @@ class Uneven:
 
     def __init__(self, on: bool, agree: str, node: Any):
         self.on = on
+        self.shares = Shares(1)
+        self.listeners: list[Callable[[Said, list[int]], None]] = []
         self.weight = 1.0  #: by which what this process chooses, or its change, is multiplied
         if on and agree == "backward":
             raise Error("argument", "uneven=True with agree='backward', where nobody has said the rows yet; "
@@ -40,6 +43,10 @@ class Uneven:
         if rows is None:
             return
         self.weight = optimizer._sync.weigh(number(loss), rows)
+        said = optimizer._sync.said()
+        self.shares.heard(said)
+        for listener in self.listeners:
+            listener(said, self.shares.parts)
         if optimizer._held is not None:
             optimizer._held.weigh(self.weight)
         for place in optimizer._places:
@@ -47,4 +54,27 @@ class Uneven:
                 place.p.grad.zero_()  # of no rows it may be anything
 
 
-__all__ = ["Uneven"]
+class Shared:
+    """The part of an optimizer that says who takes how many rows."""
+
+    seated: int
+    seat: Callable[[], tuple[int, int]]
+    _rows: Uneven
+    _sync: Any
+
+    def share(self, rows: int = WHOLE) -> int:
+        """With ``uneven=True``: how many of so many rows of the step to come are this process's (of a
+        million, if they are left out), by the speeds of all. All processes together have `rows`."""
+        if not self._rows.on:
+            raise Error("argument", "share() without uneven=True, whose steps say their rows")
+        parts, (rank, size) = self._rows.shares.parts, self.seat()
+        if len(parts) != size // self.seated:  # somebody has come or gone since
+            parts = [1] * (size // self.seated)
+        return divide(rows, parts)[rank // self.seated]
+
+    def _joined(self) -> bool:
+        """Whether this process has come into the run, and has taken no step yet."""
+        return self._sync.said()[self.seat()[0] // self.seated][0] < 0
+
+
+__all__ = ["Shared", "Uneven"]

@@ -29,9 +29,10 @@ from ._mix import GradScaler, Mix
 from ._optimizer import Optimizer
 from ._plan import plan
 from ._ranked import PerRank
+from ._shares import Sampler
 from ._sync import Report
 
 device_mesh, mesh, node_group = _world.device_mesh, _world.mesh, _world.node_group
 
 __all__ = ["Error", "GradScaler", "LeftBehind", "Mix", "Optimizer", "PeerError", "PerRank",
-           "Report", "StepTime", "device_mesh", "measure_step", "mesh", "node_group", "plan"]
+           "Report", "Sampler", "StepTime", "device_mesh", "measure_step", "mesh", "node_group", "plan"]

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT
+"""Batches that follow the speeds of the processes, and rows that are learned from once in an epoch."""
+
+import collections
+import os
+import signal
+
+import pytest
+import torch
+from models import flat, net
+from ranks import Rank, answers, free_port, run
+from test_uneven import SGD, loss_on
+
+import weft_sync.torch as weft
+from weft_sync._shares import WHOLE, Shares, divide
+from weft_sync._sync import Sync
+
+N, ROWS = 200, 14
+
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return N
+
+    def __getitem__(self, i):
+        tokens = torch.randint(0, 32, (9,), generator=torch.Generator().manual_seed(i))
+        return i, tokens[:8], tokens[1:]
+
+
+def told(speeds):
+    """In place of what is measured: seconds for a row of each copy."""
+    real = Sync.said
+
+    def said(self):
+        return [(was, rows, max(rows, 0) * speeds[i]) for i, (was, rows, _) in enumerate(real(self))]
+    Sync.said = said
+
+
+def made(method="ddp", ahead=0, log=None, **more):
+    model = net()
+    optimizer = weft.Optimizer(model, method=method, between="ranks", lr=0.1, uneven=True, keys=SGD, **more)
+    sampler = weft.Sampler(optimizer, N, ROWS, seed=3, ahead=ahead, log=log)
+    workers = {"num_workers": 1, "prefetch_factor": ahead} if ahead else {}
+    return model, optimizer, sampler, torch.utils.data.DataLoader(Data(), batch_sampler=sampler, **workers)
+
+
+def learn(model, optimizer, x, y):
+    loss = loss_on(model, x, y)
+    loss.backward()
+    report = optimizer.step(loss, rows=len(x))
+    optimizer.zero_grad()
+    return report
+
+
+def trained(speeds, ahead=0, stop=None, log=None):
+    """Two epochs: (epoch, step, rows) of each batch of this process, and what it ends with."""
+    told(speeds)
+    taken, (model, optimizer, sampler, loader) = [], made(ahead=ahead, log=log)
+    while sampler.epoch < 2:
+        epoch = sampler.epoch
+        for ids, x, y in loader:
+            taken.append((epoch, optimizer.steps, ids.tolist()))
+            learn(model, optimizer, x, y)
+            if optimizer.steps == stop:
+                saved = model.state_dict(), optimizer.state_dict(), sampler.state_dict()
+                optimizer.close()
+                model, optimizer, sampler, loader = made(ahead=ahead, log=log)
+                for to, state in zip((model, optimizer, sampler), saved, strict=True):
+                    to.load_state_dict(state)
+                break
+    return taken, flat(model), sampler.log, optimizer.share(ROWS)
+
+
+def once(taken):
+    for epoch in (0, 1):
+        rows = collections.Counter(i for one in taken for e, _, ids in one if e == epoch for i in ids)
+        assert rows == {i: 1 for i in range(N)}, epoch
+
+
+@pytest.mark.parametrize("speeds,wanted", [([3.0, 1.0], [4, 10]), ([10.0, 3.0, 1.0], [1, 3, 10]), ([1.0, 1.05], [7, 7])])
+def test_rows_go_by_speed_and_each_is_taken_once(speeds, wanted):
+    found = run(trained, len(speeds), speeds)
+    once([taken for taken, *_ in found])
+    assert [share for *_, share in found] == wanted
+    assert all(torch.equal(x, found[0][1]) and log == found[0][2] for _, x, log, _ in found)
+    assert len(found[0][2]) == (2 if wanted[0] != wanted[1] else 1)
+    assert all(len(ids) > 0 for taken, *_ in found for _, _, ids in taken)
+
+
+@pytest.mark.parametrize("stop", [5, 12])
+def test_a_sampler_goes_on_in_the_middle(stop):
+    whole, parts = (run(trained, 2, [3.0, 1.0], 0, at) for at in (None, stop))
+    assert [taken for taken, *_ in parts] == [taken for taken, *_ in whole]
+    assert torch.equal(parts[0][1], whole[0][1])
+
+
+def test_loaders_that_draw_ahead_and_logs_take_the_same_rows():
+    early = run(trained, 2, [3.0, 1.0], 2)
+    once([taken for taken, *_ in early])
+    log = early[0][2]
+    assert [first for first, _ in log] == [0, 11]  # decided after step 9, of the steps that were not planned
+    again = run(trained, 2, [1.0, 1.0], 0, None, log)
+    assert [taken for taken, *_ in again] == [taken for taken, *_ in early]
+    assert torch.equal(again[0][1], early[0][1])
+
+
+def killed(comes, log):
+    """Rank 1 of three is killed in step 4, before the others have heard of its rows."""
+    told([2.0, 1.0, 2.0])
+    rank = int(os.environ["RANK"])
+    model, optimizer, sampler, loader = made()
+    optimizer.carry(sampler)
+    together = 0
+    while together < 30:
+        for ids, x, y in loader:
+            if rank == 1 and not comes and optimizer.steps == 4:
+                os.kill(os.getpid(), signal.SIGKILL)
+            step, rows = optimizer.steps, sampler._plan[0][1][sampler._copy]
+            assert [sampler._row(at) for at in rows] == ids.tolist()
+            report = learn(model, optimizer, x, y)
+            with open(log, "a") as f:
+                f.write(" ".join(map(str, rows)) + "\n")
+            together += report.processes == 3 and step > 4
+            if together == 30:
+                break
+    return flat(model), sampler.state_dict()
+
+
+def test_rows_of_a_process_that_is_lost_and_comes_back_are_taken_once(tmp_path):
+    port, door = free_port(), free_port()
+    env = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    first = [Rank(killed, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(door)} if r == 0 else {})},
+                  (False, str(tmp_path / str(r))), {}) for r in range(3)]
+    assert not first[1].finish(120)[0]
+    late = Rank(killed, 1, {"RANK": "1", "WEFT_JOIN": f"127.0.0.1:{door}"}, (True, str(tmp_path / "late")), {})
+    found = answers([first[0], first[2], late])
+    assert all(fine for fine, _ in found), found
+    x, state = found[0][1]
+    assert all(torch.equal(theirs, x) and same == state for _, (theirs, same) in found)
+    lines = [(tmp_path / name).read_text().splitlines() for name in ("0", "1", "2", "late")]
+    assert len(lines[1]) == 4 and len(lines[3]) == 30
+    open_still = [*state["left"], *(at for _, pieces in state["plan"] for piece in pieces for at in piece)]
+    assert sorted([*(int(at) for one in lines for line in one for at in line.split()), *open_still]) == \
+        list(range(state["at"])) and state["at"] > N
+
+
+def test_shares_are_smoothed_and_change_where_it_pays():
+    def after(seconds, steps, shares):
+        for _ in range(steps):
+            shares.heard([(i, 10, 10 * s) for i, s in enumerate(seconds)])
+        return shares.parts
+    half = [WHOLE // 2] * 2
+    assert after([1.0, 1.1], 90, Shares(2)) == half  # less than a tenth is gained
+    assert after([1.0, 3.0], 8, Shares(2)) == half and divide(4, after([1.0, 3.0], 9, Shares(2))) == [3, 1]
+    known = Shares(2)
+    after([1.0, 1.0], 8, known)
+    known.heard([(0, 10, 10.0), (1, 10, 1e6)])  # once, as after an evaluation
+    assert known.parts == half and known.row_s[1] == 1.125
+    known.heard([(1, 10, 10.0), (-1, 10, 10.0)])  # 0 is gone, and another has come
+    assert known.row_s == [1.125, 0] and known.n == 1
+
+
+def test_rows_are_divided_as_in_the_library():
+    assert divide(14, [1, 3, 10]) == [1, 3, 10] and divide(7, [1, 1]) == [4, 3]
+    assert divide(3, [1, 1, WHOLE]) == [1, 1, 1] and divide(2, [1, 1, 5]) == [0, 0, 2]
+
+
+def test_what_a_sampler_can_not_do_is_refused():
+    optimizer = made()[1]
+    for rows, n in ((0, 5), (6, 5)):
+        with pytest.raises(weft.Error, match="a step has"):
+            weft.Sampler(optimizer, n, rows)
+    with pytest.raises(weft.Error, match="uneven=True"):
+        weft.Sampler(weft.Optimizer(net(), method="ddp"), 9, 3)
+    with pytest.raises(weft.Error, match="share.. without uneven"):
+        weft.Optimizer(net(), method="ddp").share()
+    sampler = weft.Sampler(optimizer, 9, 3)
+    with pytest.raises(weft.Error, match="the state is of rows"):
+        weft.Sampler(optimizer, 9, 4).load_state_dict(sampler.state_dict())
+    batches = iter(sampler)
+    next(batches)
+    with pytest.raises(weft.Error, match="draws 1 batches before they are used, expected at most ahead=0"):
+        next(batches)
+    with pytest.raises(weft.Error, match="log has shares of 2 processes"):
+        weft.Sampler(optimizer, 9, 3, log=[(0, [1, 1])])

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT
+"""Who takes how many rows, by speed, and which ones. With its rows each process says for how many seconds it
+has been at its step; all hear the same numbers, so all decide alike for the steps to come, without a message:
+
+    e_i <- e_i + (min(t_i / n_i, 2 e_i) - e_i) / 8       seconds for a row
+    every 8 steps: s_i ~ 1 / e_i, if max s_i e_i falls by a tenth or more       (as lib/job/shares.c)
+
+Steps are planned `ahead` steps before they are done, a piece for each copy. A piece of which nobody has heard
+is done again, before all others; who comes takes rows of its own in the steps that are planned already."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from typing import Any, Iterator, Sequence, Sized
+
+import torch
+
+from ._library import Error
+
+WHOLE, SMOOTH, EVERY, WORTH = 1_000_000, 8, 8, 0.9
+Said = Sequence[tuple[int, float, float]]  # of each copy: what Sync.said gives
+
+
+def divide(n: int, shares: Sequence[int]) -> list[int]:
+    """n in proportion, the rest to the largest remainders, none without any (wefti_shares_divide)."""
+    total = sum(shares)
+    parts = [n * s // total for s in shares]
+    for i in sorted(range(len(parts)), key=lambda i: parts[i] * total - n * shares[i])[:n - sum(parts)]:
+        parts[i] += 1
+    for i in range(len(parts) if n >= len(parts) else 0):
+        if parts[i] == 0:
+            parts[parts.index(max(parts))] -= 1
+            parts[i] = 1
+    return parts
+
+
+class Shares:
+    """Of all copies, the same on all."""
+
+    def __init__(self, copies: int):
+        self.parts = divide(WHOLE, [1] * copies)  #: millionths
+        self.row_s = [0.0] * copies
+        self.n = 0  #: steps heard since somebody came or went
+
+    def heard(self, said: Said) -> None:
+        """What all have said of a step."""
+        was = [w if w < len(self.parts) else -1 for w, _, _ in said]
+        if was != list(range(len(self.parts))):
+            kept = [self.parts[w] for w in was if w >= 0]
+            self.parts = divide(WHOLE, [self.parts[w] if w >= 0 else min(kept, default=1) for w in was])
+            self.row_s = [self.row_s[w] if w >= 0 else 0.0 for w in was]
+            self.n = 0
+        for i, (_, rows, seconds) in enumerate(said):
+            if self.n > 0 and rows > 0 and 0 < seconds < math.inf:  # the first step warms up
+                e, now = self.row_s[i], seconds / rows
+                self.row_s[i] = e + (min(now, 2 * e) - e) / SMOOTH if e > 0 else now
+        self.n += 1
+        if self.n > 1 and self.n % EVERY == 1 and min(self.row_s) > 0:
+            parts = divide(WHOLE, [1 + int(min(self.row_s) / e * (WHOLE - 1)) for e in self.row_s])
+            if max(map(operator.mul, parts, self.row_s)) <= WORTH * max(map(operator.mul, self.parts, self.row_s)):
+                self.parts = parts
+
+    def state(self) -> dict[str, Any]:
+        return {"parts": list(self.parts), "row_s": list(self.row_s), "n": self.n}
+
+    def take(self, state: dict[str, Any]) -> None:
+        self.parts, self.row_s, self.n = list(state["parts"]), list(state["row_s"]), state["n"]
+
+
+class Sampler(torch.utils.data.Sampler[list[int]]):
+    """A batch sampler whose batches follow the agreed shares of the processes: each row of ``data`` (or of
+    so many rows) exactly once in an epoch, over all processes.
+
+        sampler = weft.Sampler(optimizer, data, rows=64)
+        loader = DataLoader(data, batch_sampler=sampler)
+
+    ``optimizer`` is a ``weft.Optimizer`` or ``weft.Mix`` with ``uneven=True``; ``rows``: of a step, of all
+    processes together. ``ahead``: how many batches the loader draws before they are used, num_workers *
+    prefetch_factor. Each batch is one step. ``state_dict`` between two steps is where the next one goes on, and
+    is the same in all processes; ``optimizer.carry(sampler)`` for who comes. Rows of a process that is lost
+    before the others hear of them are done again. ``log`` is who took how much from which step on; a sampler
+    that is given it takes the same rows, whatever is measured."""
+
+    def __init__(self, optimizer: Any, data: Sized | int, rows: int, *, shuffle: bool = True, seed: int = 0,
+                 ahead: int = 0, log: Sequence[tuple[int, Sequence[int]]] | None = None):
+        self._of = getattr(optimizer, "weft", optimizer)
+        self._n, self._rows, self._shuffle, self._seed = data if isinstance(data, int) else len(data), rows, shuffle, seed
+        self._data = [self._n, rows, shuffle, seed, ahead]
+        copies = self._of.seat()[1]
+        if not self._of._rows.on or self._of.seated > 1:
+            raise Error("argument", "Sampler needs an optimizer with uneven=True, whose steps say their rows, and "
+                        "one process for each copy of the model")
+        self._fits(copies)
+        self._ahead, self._given = ahead, log
+        self.steps = self._drawn = self._at = self._epoch = 0
+        self._came: list[int] | None = None  # as whom this process has admitted itself
+        self._copy: int | None = None if self._of._joined() else self._of.seat()[0]
+        self._left: list[int] = []
+        self._orders: dict[int, list[int]] = {}
+        self.log: list[tuple[int, list[int]]] = []
+        self._plan: list[tuple[int, list[list[int]]]] = []  # of each step: its epoch, and a piece for each copy
+        for step in range(1 + ahead):
+            self._add(step, divide(WHOLE, [1] * copies))
+        self._of._rows.listeners.append(self._heard)
+
+    def _fits(self, copies: int) -> None:
+        if not copies <= self._rows <= self._n:
+            raise Error("argument", f"a step has {self._rows} of {self._n} rows for {copies} processes; expected "
+                        "a row for each process, and no more than there are")
+
+    # --- which rows ---
+
+    def _row(self, at: int) -> int:
+        """Number `at` of the endless sequence of rows."""
+        epoch, place = divmod(at, self._n)
+        if not self._shuffle:
+            return place
+        if epoch not in self._orders:
+            order = torch.randperm(self._n, generator=torch.Generator().manual_seed(self._seed * 1_000_003 + epoch))
+            self._orders = {e: o for e, o in self._orders.items() if e >= epoch - 1} | {epoch: order.tolist()}
+        return self._orders[epoch][place]
+
+    def _next(self, n: int) -> list[int]:
+        self._at += n
+        return list(range(self._at - n, self._at))
+
+    def _add(self, step: int, shares: list[int]) -> None:
+        """Plans a step. An epoch's last one takes the rest, if that has not a row for each."""
+        copies, last = len(shares), self.log[-1][1] if self.log else []
+        if self._given is not None:
+            shares = next((list(s) for first, s in reversed(self._given) if first <= step), shares)
+            if len(shares) != copies:
+                raise Error("argument", f"log has shares of {len(shares)} processes in step {step + 1}, but there "
+                            f"are {copies}")
+        if shares != last:
+            self.log.append((step, shares))
+        self._fits(copies)
+        rest = max(0, (self._epoch + 1) * self._n - self._at)
+        while len(self._left) + rest < copies:
+            self._epoch += 1
+            rest = max(0, (self._epoch + 1) * self._n - self._at)
+        again, self._left = self._left[:self._rows], self._left[self._rows:]
+        wanted = min(rest, self._rows - len(again))
+        rows = again + self._next(rest if rest - wanted < copies else wanted)
+        ends = list(itertools.accumulate(divide(len(rows), shares)))
+        self._plan.append((self._epoch, [rows[a:b] for a, b in zip([0, *ends], ends)]))
+
+    def _admit(self, was: list[int]) -> None:
+        """Copies are numbered anew; who has come has rows in all steps that are planned."""
+        gone = [i for i in range(len(self._plan[0][1])) if i not in was]
+        for k, (epoch, pieces) in enumerate(self._plan):
+            for i in gone:
+                self._left += pieces[i]
+            each = max(1, self._rows // len(pieces))
+            self._plan[k] = epoch, [pieces[w] if w >= 0 else self._next(each) for w in was]
+        self._fits(len(was))
+
+    def _heard(self, said: Said, shares: list[int]) -> None:
+        """All know who has taken part in a step."""
+        copies = len(self._plan[0][1])
+        was = [w if w < copies else -1 for w, _, _ in said]
+        if self._came not in (None, was):
+            raise Error("argument", "others were lost or came while this process did, so its rows are not those "
+                        "that the others know of; expected it to come again")
+        if self._came is None and was != list(range(copies)):
+            self._admit(was)
+        self._came, self._copy = None, self._of.seat()[0]
+        for piece, (_, rows, _) in zip(self._plan.pop(0)[1], said, strict=True):
+            if rows < 0:
+                self._left += piece
+        self.steps += 1
+        self._drawn = max(self._drawn, self.steps)
+        self._add(self.steps + self._ahead, list(shares))
+
+    # --- what the loader asks ---
+
+    def _piece(self, k: int) -> list[int]:
+        if self._copy is None:
+            self._came = [w for w, _, _ in self._of._sync.said()]
+            self._admit(self._came)
+            self._copy = self._of.seat()[0]
+        return [self._row(at) for at in self._plan[k][1][self._copy]]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        epoch, self._drawn = self.epoch, self.steps
+        while True:
+            k = 0 if self._of._left is not None else self._drawn - self.steps
+            if k >= len(self._plan):
+                raise Error("argument", f"the loader draws {k} batches before they are used, expected at most "
+                            f"ahead={self._ahead}: num_workers * prefetch_factor")
+            if self._plan[k][0] != epoch:
+                return
+            self._drawn += 1
+            yield self._piece(k)
+
+    def __len__(self) -> int:
+        """Steps of an epoch, while nobody comes or goes."""
+        return self._n // self._rows + (self._n % self._rows >= self._of.seat()[1])
+
+    @property
+    def epoch(self) -> int:
+        """Of the next step."""
+        return self._plan[0][0]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Between two steps; the same in all processes."""
+        return {"steps": self.steps, "at": self._at, "epoch": self._epoch, "left": list(self._left),
+                "plan": [(e, [list(p) for p in pieces]) for e, pieces in self._plan],
+                "log": [(step, list(s)) for step, s in self.log], "data": self._data,
+                "shares": self._of._rows.shares.state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Of a sampler that was made alike. Of another number of processes they take the same rows by equal
+        shares."""
+        if list(state["data"]) != self._data:
+            raise Error("argument", f"the state is of rows, rows of a step, shuffle, seed and ahead {state['data']}, "
+                        f"expected {self._data}")
+        self.steps = self._drawn = state["steps"]
+        self._at, self._epoch, self._left = state["at"], state["epoch"], list(state["left"])
+        self._plan = [(e, [list(p) for p in pieces]) for e, pieces in state["plan"]]
+        self.log = [(step, list(s)) for step, s in state["log"]]
+        joined, copies = self._of._joined(), self._of.seat()[1]
+        self._came, self._copy = None, None if joined else self._of.seat()[0]
+        if joined:
+            return
+        if len(self._plan[0][1]) == copies:
+            return self._of._rows.shares.take(state["shares"])
+        planned, self._plan = self._plan, []
+        self._left += [at for _, pieces in planned for piece in pieces for at in piece]
+        self._epoch = planned[0][0]
+        for k in range(1 + self._ahead):
+            self._add(self.steps + k, divide(WHOLE, [1] * copies))
+
+
+__all__ = ["Sampler", "Shares", "divide"]
