@@ -99,13 +99,14 @@ static weft_status make_pass(wefti_rank *r, int u, bool training, wefti_pass *pa
 
 /* --- the ops --- */
 
-/* Counts the targets of all rows of the replica in this step. The gradient is divided by
- * this number, on every rank and however the rows are divided into passes. */
-static void count_targets(wefti_rank *r) {
+/* Counts the targets of all rows of the replica in this optimizer step, its ranks' from `begin` on.
+ * The gradient is divided by this number, on every rank and however the rows are divided into
+ * passes. */
+static void count_targets(wefti_rank *r, int64_t begin) {
     const wefti_job *job = r->job;
-    int64_t rows = wefti_job_rows(job, r->replica) * job->S;
+    int64_t rows = r->inner * job->S;
     int64_t first = wefti_rank_first_row(r, r->step) +
-                    wefti_job_rows_before(job, r->replica * job->S);
+                    wefti_job_rows_before(job, r->replica * job->S) + begin;
     if (job->dataset)
         r->counted = weft_dataset_train_targets(job->dataset, first, rows);
     else
@@ -129,13 +130,17 @@ static void make_rows(wefti_rank *r) {
 
 static weft_status load_op(wefti_rank *r, const wefti_op *op) {
     const wefti_job *job = r->job;
-    r->micro = op->index;
     int64_t all = wefti_job_rows(job, r->replica);
-    int64_t n = wefti_job_passes(job, r->replica), begin = all * r->micro / n;
-    r->pass_rows = all * (r->micro + 1) / n - begin;
+    int64_t n = wefti_job_passes(job, r->replica), begin = all * op->index / n;
+    int64_t per_inner = n / wefti_job_inner_steps(job, r->replica);
+    r->micro = op->index % per_inner;
+    r->pass_rows = all * (op->index + 1) / n - begin;
     r->row = wefti_rank_first_row(r, r->step) + wefti_job_rows_before(job, r->rank) +
              begin;
-    if (r->micro == 0) count_targets(r);
+    if (r->micro == 0) {
+        r->inner = all * (op->index + per_inner) / n - begin;
+        count_targets(r, begin);
+    }
     if (job->dataset)
         weft_dataset_train_rows(job->dataset, r->row, r->pass_rows, r->tokens,
                                 r->targets);
@@ -179,10 +184,10 @@ weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum, double *hits) {
     return WEFT_OK;
 }
 
-/* Positions of a replica's rows in a step. Losses are reported as if each position were a
- * target, so that their mean over the replicas is a mean of means. */
+/* Positions of a replica's rows in an optimizer step. Losses are reported as if each position were
+ * a target, so that their mean over the replicas is a mean of means. */
 static int64_t positions_of(const wefti_rank *r) {
-    return wefti_job_rows(r->job, r->replica) * r->job->S * r->job->T;
+    return r->inner * r->job->S * r->job->T;
 }
 
 static weft_status backward_op(wefti_rank *r, const wefti_op *op) {

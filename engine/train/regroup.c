@@ -311,6 +311,7 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     wefti_model_lend(job->model, &p->base);
     job->threads = old->threads;
     job->measures = old->measures;
+    job->inner_rows = old->inner_rows;
     job->first_step = b->first_step;
     job->first_row = b->first_row;
     wefti_job_destroy(ctx, p->job);

@@ -426,7 +426,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(batch.micro), INT, "sequences", "0", WITHIN(0, 1048576),
      "sequences per rank and forward pass; 0 = those of about 4096 tokens"},
     {AT(batch.shares), TEXT, "", "equal", ANY,
-     "each node's part of a step's sequences: equal, speed, or numbers such as 3,1"},
+     "each node's sequences of a step: equal, by speed, speed and steps, or as in 3,1"},
 
     {AT(mesh.nodes), INT, "", "1", WITHIN(1, 1024),
      "number of nodes; the slow links are between nodes"},

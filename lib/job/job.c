@@ -134,9 +134,10 @@ static weft_status spread_rows(weft_ctx *ctx, wefti_job *job) {
     int64_t *of_nodes;
     if (job->rows || wefti_is(job->config->batch.shares, "equal")) return WEFT_OK;
     WEFT_TRY(wefti_shares_check(ctx, job->config, job->T));
-    job->measures = wefti_is(job->config->batch.shares, "speed");
+    job->measures = wefti_shares_measured(job->config);
     WEFT_TRY(wefti_shares_of(ctx, job->config, job->T, &of_nodes));
     if (!of_nodes) return WEFT_OK;
+    if (wefti_is(job->config->batch.shares, "steps")) job->inner_rows = of_nodes[0];
     weft_status status = wefti_alloc_n(ctx, job->R, sizeof(int64_t), "shares",
                                        &job->rows);
     for (int i = 0; i < job->R && status == WEFT_OK; i++)

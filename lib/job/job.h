@@ -64,7 +64,9 @@ typedef struct wefti_job {
         *rows; /* owned, [R] sequences per step of each rank of a replica, whose largest
                       is rows_per_rank; NULL: all have as many */
     bool measures; /* rows follow what the ranks take for theirs (batch.shares=speed) */
-    int64_t first_row; /* of step first_step, in the endless sequence of rows */
+    int64_t inner_rows; /* of an optimizer step of a node that makes several in a step
+                           (batch.shares=steps); 0: each makes one */
+    int64_t first_row;  /* of step first_step, in the endless sequence of rows */
     int64_t first_step;
     wefti_tensor *tensors;             /* owned, [model params], unit by unit */
     const wefti_tensor **unit_tensors; /* owned, [units] into tensors */
@@ -109,8 +111,16 @@ static inline int64_t wefti_job_rows(const wefti_job *job, int replica) {
     return job->rows ? job->rows[replica] : job->rows_per_rank;
 }
 
+/* Optimizer steps that a replica makes in a step, of about inner_rows sequences each. */
+static inline int64_t wefti_job_inner_steps(const wefti_job *job, int replica) {
+    int64_t all = job->inner_rows ? wefti_job_rows(job, replica) : 0;
+    return all <= job->inner_rows ? 1 : (all + job->inner_rows / 2) / job->inner_rows;
+}
+
 static inline int64_t wefti_job_passes(const wefti_job *job, int replica) {
-    return job->rows ? (job->rows[replica] + job->B - 1) / job->B : job->n_micro;
+    int64_t inner = wefti_job_inner_steps(job, replica);
+    if (!job->rows) return job->n_micro;
+    return inner * (((job->rows[replica] + inner - 1) / inner + job->B - 1) / job->B);
 }
 
 int64_t wefti_job_rows_before(const wefti_job *job, int rank);
@@ -119,6 +129,9 @@ int64_t wefti_job_rows_before(const wefti_job *job, int rank);
 double wefti_job_weight(const wefti_job *job, int replica);
 
 /* --- batch.shares (shares.c) --- */
+
+/* Whether rows follow what is measured. */
+bool wefti_shares_measured(const weft_config *config);
 
 /* Checks batch.shares against the other keys; a row has T positions. */
 weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *config,

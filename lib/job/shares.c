@@ -12,7 +12,9 @@
  * another length, and no number travels that is not known to all beforehand.
  *
  * Measured: with e_i seconds for a sequence (rank/speeds.c) s_i is 1 / e_i, if max n_i e_i, which
- * is how long all wait for each other, falls by a tenth or more. */
+ * is how long all wait for each other, falls by a tenth or more. With batch.shares=steps a node
+ * makes of its n_i the next whole number of n_i R / U optimizer steps, one at least: H of an outer
+ * step becomes H_i, and its change weighs n_i (HEW-Local SGD, arXiv 2604.24463). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +30,8 @@
 enum { MAX_SHARE = 1000000, MAX_ROWS = 1 << 30 };
 static const double worth = 0.9, longest_row_s = 1e6;
 
-static bool are_measured(const weft_config *c) {
-    return wefti_is(c->batch.shares, "speed");
+bool wefti_shares_measured(const weft_config *c) {
+    return wefti_is(c->batch.shares, "speed") || wefti_is(c->batch.shares, "steps");
 }
 
 static bool are_equal(const weft_config *c) { return wefti_is(c->batch.shares, "equal"); }
@@ -45,7 +47,7 @@ static weft_status refuse(weft_ctx *ctx, const weft_config *c) {
     char shown[80];
     return weft_ctx_fail(
         ctx, WEFT_ERR_CONFIG,
-        "batch.shares is '%s', expected equal, speed, or a whole number from 1 to "
+        "batch.shares is '%s', expected equal, speed, steps, or a whole number from 1 to "
         "%d for each of the %lld nodes, as in 3,1",
         wefti_shown(c->batch.shares, shown, sizeof shown), (int)MAX_SHARE,
         (long long)c->mesh.nodes);
@@ -54,7 +56,7 @@ static weft_status refuse(weft_ctx *ctx, const weft_config *c) {
 static weft_status read_shares(weft_ctx *ctx, const weft_config *c, int64_t *shares) {
     const char *at = c->batch.shares;
     for (int64_t i = 0; i < c->mesh.nodes; i++) shares[i] = 1;
-    if (are_measured(c)) return WEFT_OK; /* equal at first */
+    if (wefti_shares_measured(c)) return WEFT_OK; /* equal at first */
     for (int64_t i = 0; i < c->mesh.nodes; i++) {
         char *end;
         if (*at < '0' || *at > '9') return refuse(ctx, c);
@@ -114,7 +116,7 @@ weft_status wefti_shares_of(weft_ctx *ctx, const weft_config *config, int64_t T,
     weft_status status = divide(ctx, config, T, *rows);
     for (int64_t i = 1; i < config->mesh.nodes; i++)
         alike = alike && (*rows)[i] == (*rows)[0];
-    if (status == WEFT_OK && (!alike || are_measured(config))) return WEFT_OK;
+    if (status == WEFT_OK && (!alike || wefti_shares_measured(config))) return WEFT_OK;
     wefti_free(ctx, *rows);
     *rows = NULL;
     return status;
@@ -145,8 +147,25 @@ static weft_status check_measured(weft_ctx *ctx, const weft_config *c) {
                                                  : NULL;
     if (!found) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "batch.shares is speed with %s, expected none, so that nothing "
+                         "batch.shares is %s with %s, expected none, so that nothing "
                          "is under way when shares change",
+                         c->batch.shares, found);
+}
+
+/* More optimizer steps than others a node may make only between two exchanges. */
+static weft_status check_steps(weft_ctx *ctx, const weft_config *c) {
+    const wefti_mixer_ops *mixer = wefti_mixer_find(c->mixer.kind);
+    const char *found = !wefti_is(c->replicator.kind, "none") || !mixer || !mixer->period
+                            ? "nodes that exchange in each step"
+                        : c->mesh.ranks_per_node > 1 ? "several ranks on a node"
+                        : strncmp(c->optimizer.kind, "accum", 5) == 0
+                            ? "an optimizer that counts its steps"
+                            : NULL;
+    if (!found || !wefti_is(c->batch.shares, "steps")) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "batch.shares is steps with %s, expected an outer method "
+                         "(diloco, muloco), a rank on each node and no accumulation; "
+                         "speed shares rows alone",
                          found);
 }
 
@@ -159,7 +178,8 @@ weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *c, int64_t T) {
     snprintf(said, sizeof said, "batch.shares is %s",
              wefti_shown(c->batch.shares, shown, sizeof shown));
     WEFT_TRY(wefti_weights_check(ctx, c, said));
-    if (are_measured(c)) WEFT_TRY(check_measured(ctx, c));
+    if (wefti_shares_measured(c)) WEFT_TRY(check_measured(ctx, c));
+    WEFT_TRY(check_steps(ctx, c));
     WEFT_TRY(wefti_shares_of(ctx, c, T, &rows));
     bool alike = !rows;
     wefti_free(ctx, rows);

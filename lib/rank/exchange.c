@@ -156,15 +156,19 @@ static weft_status optimize_matrices(wefti_rank *r, int bucket, double *moved) {
     return wefti_matrices_apply(r->matrices, bucket, &all, moved);
 }
 
-weft_status wefti_exchange_apply(wefti_rank *r, int bucket) {
-    float *params = params_of(r, bucket);
+weft_status wefti_exchange_optimize(wefti_rank *r, int bucket) {
     double moved = 0;
-    WEFT_TRY(wefti_mixer_before(r->mixer, bucket, r->step, params));
     bool moves = !stands_still(r);
     for (int i = 0; i < r->arrangement->buckets[bucket].n_pieces && moves; i++)
         optimize_piece(r, bucket, i, &moved);
     if (moves) WEFT_TRY(optimize_matrices(r, bucket, &moved));
     r->moved[bucket] = moved;
-    WEFT_TRY(wefti_rank_check_finite(r, bucket, params, moved));
+    return wefti_rank_check_finite(r, bucket, params_of(r, bucket), moved);
+}
+
+weft_status wefti_exchange_apply(wefti_rank *r, int bucket) {
+    float *params = params_of(r, bucket);
+    WEFT_TRY(wefti_mixer_before(r->mixer, bucket, r->step, params));
+    WEFT_TRY(wefti_exchange_optimize(r, bucket));
     return wefti_mixer_after(r->mixer, bucket, r->step, params);
 }

@@ -159,8 +159,8 @@ static weft_status build(wefti_rank *r) {
     WEFT_TRY(set_weights(r));
     WEFT_TRY(set_watch(r));
     WEFT_TRY(wefti_arrangement_create(r->ctx, job, r->local, &r->arrangement));
-    WEFT_TRY(wefti_schedule_create(r->ctx, job, r->arrangement,
-                                   wefti_job_passes(job, r->replica), &r->schedule));
+    WEFT_TRY(
+        wefti_schedule_create(r->ctx, job, r->arrangement, r->replica, &r->schedule));
     const wefti_arrangement *a = r->arrangement;
     WEFT_TRY(allocate_shards(r));
     WEFT_TRY(allocate_flight(r));

@@ -130,13 +130,14 @@ typedef struct wefti_rank {
     float *staging;   /* S > 1: largest unit */
 
     int32_t *tokens, *targets; /* rows: [B, tokens of a row], [B, targets of a row] */
-    int64_t counted;           /* targets of this step's rows of the replica */
-    int64_t pass_rows;         /* rows of the current pass, at most B */
-    double *weights;           /* [R] owned: wefti_job_weight of each; NULL: all 1 */
-    double weight;             /* by which its gradient is multiplied before it is sent */
-    wefti_speeds speeds;       /* with batch.shares=speed */
-    wefti_robust_watch watch;  /* with mesh.robust; owned */
-    int suspect;               /* the node that was named last; -1: none */
+    int64_t counted,
+        inner;           /* targets, and rows, of the optimizer step that is computed */
+    int64_t pass_rows;   /* rows of the current pass, at most B */
+    double *weights;     /* [R] owned: wefti_job_weight of each; NULL: all 1 */
+    double weight;       /* by which its gradient is multiplied before it is sent */
+    wefti_speeds speeds; /* with batch.shares=speed */
+    wefti_robust_watch watch; /* with mesh.robust; owned */
+    int suspect;              /* the node that was named last; -1: none */
     float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */
     float **saved;   /* [units] saved activations; all the same if recomputing */
     float *dy, *scratch;
@@ -290,6 +291,9 @@ void wefti_rank_forget_gathered(wefti_rank *r);
 
 /* Makes the thread, with the phases of the schedule. */
 weft_status wefti_exchange_create(wefti_rank *r) WEFT_CHECKED;
+
+/* The optimizer alone, on one bucket. */
+weft_status wefti_exchange_optimize(wefti_rank *r, int bucket) WEFT_CHECKED;
 
 /* Optimizes and mixes one bucket: all but the mixer's finish. */
 weft_status wefti_exchange_apply(wefti_rank *r, int bucket) WEFT_CHECKED;

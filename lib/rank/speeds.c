@@ -51,8 +51,8 @@ bool wefti_speeds_decide(wefti_rank *r, int64_t step, double took_s[2]) {
 
 weft_status wefti_rank_reshare(wefti_rank *r) {
     wefti_schedule *schedule;
-    WEFT_TRY(wefti_schedule_create(r->ctx, r->job, r->arrangement,
-                                   wefti_job_passes(r->job, r->replica), &schedule));
+    WEFT_TRY(
+        wefti_schedule_create(r->ctx, r->job, r->arrangement, r->replica, &schedule));
     wefti_schedule old = *r->schedule; /* the worker knows its address */
     WEFTI_ASSERT(old.n_phases == schedule->n_phases && old.order == schedule->order);
     *r->schedule = *schedule;

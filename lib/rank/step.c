@@ -66,6 +66,18 @@ static weft_status norm_op(wefti_rank *r, const wefti_op *op) {
     return WEFT_OK;
 }
 
+/* The optimizer alone: nothing is exchanged, and the next pass begins another gradient. */
+static weft_status inner_op(wefti_rank *r, const wefti_op *op) {
+    (void)op;
+    r->grad_scale = 1;
+    if (r->schedule->clip != WEFTI_CLIP_NONE) WEFT_TRY(norm_op(r, op));
+    for (int b = 0; b < r->arrangement->n_buckets; b++)
+        WEFT_TRY(wefti_exchange_optimize(r, b));
+    r->grad_scale = 1;
+    wefti_rank_forget_gathered(r);
+    return WEFT_OK;
+}
+
 static weft_status apply_op(wefti_rank *r, const wefti_op *op) {
     double waited_s = r->mixer->times.waited_s;
     WEFT_TRY(wefti_exchange_apply(r, op->index));
@@ -309,9 +321,9 @@ static weft_status (*const act[WEFTI_OP_KINDS])(wefti_rank *r, const wefti_op *o
     [WEFTI_OP_GATHER] = gather_op,     [WEFTI_OP_FORWARD] = forward_op,
     [WEFTI_OP_BACKWARD] = backward_op, [WEFTI_OP_REDUCE] = reduce_op,
     [WEFTI_OP_SUBMIT] = submit_op,     [WEFTI_OP_STATUS] = status_op,
-    [WEFTI_OP_WAIT] = wait_op,         [WEFTI_OP_NORM] = norm_op,
-    [WEFTI_OP_APPLY] = apply_op,       [WEFTI_OP_FINISH] = finish_op,
-    [WEFTI_OP_SETTLE] = settle_op,
+    [WEFTI_OP_INNER] = inner_op,       [WEFTI_OP_WAIT] = wait_op,
+    [WEFTI_OP_NORM] = norm_op,         [WEFTI_OP_APPLY] = apply_op,
+    [WEFTI_OP_FINISH] = finish_op,     [WEFTI_OP_SETTLE] = settle_op,
 };
 
 /* A guest submits its buckets like all other ranks, because it adds up their messages and
@@ -319,7 +331,7 @@ static weft_status (*const act[WEFTI_OP_KINDS])(wefti_rank *r, const wefti_op *o
 static bool is_left_out(const wefti_rank *r, const wefti_op *op) {
     bool computes = op->kind == WEFTI_OP_LOAD || op->kind == WEFTI_OP_GATHER ||
                     op->kind == WEFTI_OP_FORWARD || op->kind == WEFTI_OP_BACKWARD ||
-                    op->kind == WEFTI_OP_REDUCE;
+                    op->kind == WEFTI_OP_REDUCE || op->kind == WEFTI_OP_INNER;
     return computes && wefti_rank_is_guest(r);
 }
 

@@ -207,8 +207,8 @@ static weft_status plan_shard(wefti_timed *timed, int s, bool in_detail) {
     wefti_timed_shard *shard = &timed->shards[s];
     timer t = {.timed = timed, .shard = shard, .in_detail = in_detail};
     WEFT_TRY(wefti_arrangement_create(timed->ctx, timed->job, s, &shard->arrangement));
-    WEFT_TRY(wefti_schedule_create(timed->ctx, timed->job, shard->arrangement,
-                                   timed->job->n_micro, &shard->schedule));
+    WEFT_TRY(wefti_schedule_create(timed->ctx, timed->job, shard->arrangement, -1,
+                                   &shard->schedule));
     int n = shard->arrangement->n_buckets;
     WEFT_TRY(
         wefti_alloc_n(timed->ctx, n, sizeof *shard->buckets, "buckets", &shard->buckets));

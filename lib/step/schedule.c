@@ -46,6 +46,7 @@ const char *wefti_op_name(wefti_op_kind kind) {
                                                       [WEFTI_OP_BACKWARD] = "backward",
                                                       [WEFTI_OP_REDUCE] = "reduce",
                                                       [WEFTI_OP_SUBMIT] = "submit",
+                                                      [WEFTI_OP_INNER] = "inner step",
                                                       [WEFTI_OP_STATUS] = "status",
                                                       [WEFTI_OP_WAIT] = "wait",
                                                       [WEFTI_OP_NORM] = "norm",
@@ -135,7 +136,7 @@ typedef struct writer {
     weft_ctx *ctx;
     const wefti_job *job;
     const wefti_arrangement *a;
-    int64_t n_micro;
+    int64_t n_micro, per_inner; /* passes: all; of an optimizer step */
     wefti_schedule *s;
     int gathered[WEFTI_PLACES]; /* unit whose parameters are there; -1: none */
 } writer;
@@ -217,7 +218,8 @@ static weft_status micro_batch(writer *w, int64_t micro) {
         WEFT_TRY(put(w, WEFTI_OP_FORWARD, u));
     }
     for (int u = n - 1; u >= 0; u--) WEFT_TRY(backward(w, micro, u));
-    return WEFT_OK;
+    bool inner = (micro + 1) % w->per_inner == 0 && micro + 1 < w->n_micro;
+    return inner ? put(w, WEFTI_OP_INNER, (int)micro) : WEFT_OK;
 }
 
 /* What the compute thread still has to do when the gradient is complete. */
@@ -252,12 +254,15 @@ static weft_status list_ops(writer *w) {
 /* --- the whole --- */
 
 weft_status wefti_schedule_create(weft_ctx *ctx, const wefti_job *job,
-                                  const wefti_arrangement *arrangement, int64_t passes,
+                                  const wefti_arrangement *arrangement, int replica,
                                   wefti_schedule **out) {
     wefti_schedule *s;
     *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *s, "the schedule", &s));
-    writer w = {.ctx = ctx, .job = job, .a = arrangement, .n_micro = passes, .s = s};
+    writer w = {.ctx = ctx, .job = job, .a = arrangement, .s = s};
+    w.n_micro = replica < 0 ? job->n_micro : wefti_job_passes(job, replica);
+    w.per_inner = replica < 0 ? w.n_micro
+                              : w.n_micro / wefti_job_inner_steps(job, replica);
     for (int i = 0; i < WEFTI_PLACES; i++) w.gathered[i] = -1;
     s->n_buckets = arrangement->n_buckets;
     resolve_clip(job, s);

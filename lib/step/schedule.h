@@ -19,6 +19,7 @@ typedef enum wefti_op_kind {
     WEFTI_OP_BACKWARD, /* a unit */
     WEFTI_OP_REDUCE,   /* a unit's gradient to the ranks of the replica */
     WEFTI_OP_SUBMIT,   /* a bucket to the exchange thread */
+    WEFTI_OP_INNER,    /* an optimizer step between passes (batch.shares=steps) */
     WEFTI_OP_STATUS,   /* loss, stop and failure to all ranks */
     WEFTI_OP_WAIT,     /* until all that was submitted has ended */
     WEFTI_OP_NORM,     /* of the gradient, over the replica: the clipping factor */
@@ -76,9 +77,9 @@ typedef struct wefti_schedule {
     int n_buckets;
 } wefti_schedule;
 
-/* The schedule of a rank with this arrangement that makes so many passes. */
+/* The schedule of a rank with this arrangement, in a replica; -1: in the one with the most rows. */
 weft_status wefti_schedule_create(weft_ctx *ctx, const wefti_job *job,
-                                  const wefti_arrangement *arrangement, int64_t passes,
+                                  const wefti_arrangement *arrangement, int replica,
                                   wefti_schedule **out) WEFT_CHECKED;
 void wefti_schedule_destroy(weft_ctx *ctx, wefti_schedule *schedule);
 

@@ -146,7 +146,7 @@ static void check_config(const char *folder, const char *keys) {
     assert_ok(ctx, weft_config_finish(ctx, config));
     assert_ok(ctx, wefti_job_create(ctx, config, NULL, 256, &job));
     assert_ok(ctx, wefti_arrangement_create(ctx, job, 0, &a));
-    assert_ok(ctx, wefti_schedule_create(ctx, job, a, job->n_micro, &s));
+    assert_ok(ctx, wefti_schedule_create(ctx, job, a, -1, &s));
     assert_true(s->n_buckets > 1);
     snprintf(path, sizeof path, "%s/timeline.json", folder);
     read_ran(path, ran);

@@ -25,8 +25,8 @@ static void set_up(bench *b, const char *keys) {
     assert_ok(b->ctx, weft_config_finish(b->ctx, b->config));
     assert_ok(b->ctx, wefti_job_create(b->ctx, b->config, NULL, 64, &b->job));
     assert_ok(b->ctx, wefti_arrangement_create(b->ctx, b->job, 0, &b->arrangement));
-    assert_ok(b->ctx, wefti_schedule_create(b->ctx, b->job, b->arrangement,
-                                            b->job->n_micro, &b->schedule));
+    assert_ok(b->ctx,
+              wefti_schedule_create(b->ctx, b->job, b->arrangement, -1, &b->schedule));
 }
 
 static void tear_down(bench *b) {
