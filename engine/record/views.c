@@ -87,6 +87,13 @@ static void put_rows(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v)
     wefti_buffer_text(ctx, out, "]");
 }
 
+static void put_text(weft_ctx *ctx, wefti_buffer *out, const char *name,
+                     const char *text) {
+    if (!text[0]) return;
+    wefti_buffer_print(ctx, out, ",\"%s\":", name);
+    wefti_buffer_json(ctx, out, text);
+}
+
 void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v) {
     put_head(ctx, out, v->run, v->view, v->step);
     wefti_buffer_text(ctx, out, ",\"time\":");
@@ -106,6 +113,8 @@ void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v)
         wefti_buffer_print(ctx, out, ",\"chain\":\"%016llx\"",
                            (unsigned long long)v->chain);
     if (v->shared) wefti_buffer_text(ctx, out, ",\"shared\":true");
+    put_text(ctx, out, "form", v->form);
+    put_text(ctx, out, "why", v->why);
     if (v->guests > 0)
         wefti_buffer_print(ctx, out, ",\"guests\":%d,\"slices\":%lld,\"from\":%lld",
                            v->guests, (long long)v->slices, (long long)v->from);
@@ -212,6 +221,8 @@ static bool read_numbers(const json_t *object, wefti_view_line *v) {
     v->shared = json_is_true(json_object_get(object, "shared"));
     v->apart = json_is_true(json_object_get(object, "apart"));
     plain(json_object_get(object, "kernels"), v->kernels, sizeof v->kernels);
+    plain(json_object_get(object, "form"), v->form, sizeof v->form);
+    plain(json_object_get(object, "why"), v->why, sizeof v->why);
     fine = fine && (v->rows_per_rank % v->micro == 0 || json_object_get(object, "rows"));
     return fine && (!sum || v->has_checksum) && (!chain || v->has_chain);
 }
@@ -266,7 +277,7 @@ static bool read_without(const json_t *object, wefti_view_line *v) {
 /* As many numbers as members, or none. */
 static bool read_rows(const json_t *object, wefti_view_line *v) {
     const json_t *list = json_object_get(object, "rows");
-    if (!list) return !v->shared;
+    if (!list) return !v->shared || v->form[0];
     if (!json_is_array(list) || (int)json_array_size(list) != v->n_members) return false;
     for (int i = 0; i < v->n_members; i++) {
         const json_t *value = json_array_get(list, (size_t)i);

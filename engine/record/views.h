@@ -44,9 +44,13 @@ typedef struct wefti_view_line {
     char kernels[32];
     bool has_checksum, has_chain; /* chain: older files have none, which counts as 0 */
     uint64_t chain;
-    bool shared; /* the same members: from here on they have other rows */
-    bool apart;  /* views before it are in another machine's folder */
-    int guests;  /* copies of the model, the last ones, that have no state yet */
+    bool
+        shared; /* the same members: from here on they have other rows, or another form */
+    char form[64],
+        why[400]; /* of what crosses the wire (job/form.h), where that may change, and
+                                why it does; "": not said */
+    bool apart; /* views before it are in another machine's folder */
+    int guests;   /* copies of the model, the last ones, that have no state yet */
     int64_t slices,
         from; /* in which it comes to them, and from where on (rank/guests.h) */
     uint64_t

@@ -28,7 +28,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/stats.h"
-#include "job/job.h"
+#include "job/form.h"
 #include "rank/guests.h"
 #include "record/append.h"
 #include "record/metrics.h"
@@ -438,8 +438,12 @@ static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_ent
         .shared = e->shared,
         .has_checksum = log->has_checksum,
         .checksum = log->checksum};
+    wefti_form form;
     if (e->shared) line.run = log->last.run, line.view = log->last.view;
     snprintf(line.kernels, sizeof line.kernels, "%s", job->pass_kernels->name);
+    if (job->follows && !wefti_form_of(job->config, &form))
+        wefti_form_write(&form, line.form);
+    if (e->why) snprintf(line.why, sizeof line.why, "%s", e->why);
     if (e->guests && e->guests->n > 0 && e->guests->slices > 0) {
         line.guests = e->guests->n;
         line.slices = e->guests->slices;

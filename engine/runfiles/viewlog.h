@@ -59,8 +59,11 @@ typedef struct wefti_viewlog_entry {
     const wefti_job *job;
     const wefti_guests_plan *guests; /* or NULL: there are none */
     const bool *has; /* [job->W] or NULL: which ranks have state; NULL: all */
-    bool shared;  /* the last view goes on, with other rows: `run` and `view` are its */
-    int64_t done; /* steps after which the run ends, as far as is known */
+    bool
+        shared; /* the last view goes on, with other rows or another form: `run` and `view`
+                     are its */
+    const char *why; /* of another form; or NULL */
+    int64_t done;    /* steps after which the run ends, as far as is known */
 } wefti_viewlog_entry;
 
 /* Keeps what the line of the job's world will say. A world in which the run only ends gets

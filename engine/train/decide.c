@@ -28,7 +28,9 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/layers.h"
+#include "job/form.h"
 #include "planner/advise.h"
+#include "record/views.h"
 
 enum { LARGEST = 1 << 20 };
 static const double fast_wire_Bps = 12.5e9; /* where a byte took no time that shows */
@@ -138,7 +140,8 @@ static weft_status is_open(const ruling *r, int64_t i, bool *out) {
     const weft_candidate *one = &r->a->candidates[i];
     const wefti_saved_layout *saved = r->saved;
     weft_config *c;
-    *out = one->nodes > 1 && one->usable && one->learning.measured;
+    *out = one->nodes > 1 && one->usable && one->learning.measured &&
+           one->steps <= 1 + r->run->decide.loss;
     if (!*out || !saved) return WEFT_OK;
     WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
     *out = wefti_is(c->replicator.kind, saved->replicator) &&
@@ -425,15 +428,63 @@ static weft_status take_from_folder(weft_ctx *ctx, weft_config *config) {
                          config->run.folder);
 }
 
+/* ---- afterwards (train/following.h) ---- */
+
+/* The form in which the checkpoint was written; "": that of the decision. */
+static weft_status read_last(weft_ctx *ctx, const wefti_prepared *p,
+                             char out[WEFTI_FORM_TEXT]) {
+    char path[PATH_MAX];
+    wefti_views views;
+    WEFT_TRY(wefti_file_path(ctx, p->config->run.folder, "views.jsonl", path));
+    WEFT_TRY(wefti_views_read(ctx, path, &views));
+    for (int64_t i = 0; i < views.n_views; i++)
+        if (views.views[i].step <= p->saved.step)
+            snprintf(out, WEFTI_FORM_TEXT, "%s", views.views[i].form);
+    wefti_views_fini(ctx, &views);
+    return WEFT_OK;
+}
+
+/* A run that is resumed goes on in the form that it had changed to. `again`: it was decided anew. */
+static weft_status resume_form(weft_ctx *ctx, const weft_config *config,
+                               wefti_prepared *p, bool again) {
+    char text[WEFTI_FORM_TEXT] = "";
+    wefti_form form;
+    if (p->saved.step < 0 || again) return WEFT_OK;
+    if (wefti_bootstrap_leads(&p->bootstrap)) WEFT_TRY(read_last(ctx, p, text));
+    WEFT_TRY(wefti_bootstrap_tell(&p->bootstrap, text, sizeof text));
+    text[sizeof text - 1] = '\0';
+    if (!text[0] || !wefti_form_read(text, &form)) return WEFT_OK;
+    WEFT_TRY(weft_config_copy(ctx, config, &p->own_config));
+    return wefti_form_set(ctx, p->own_config, &form);
+}
+
+/* Whether what is decided may change while the run goes on, and says if not. */
+static weft_status follow(weft_ctx *ctx, const weft_config *config, wefti_prepared *p,
+                          bool again) {
+    wefti_form form;
+    const char *why = wefti_form_of(config, &form);
+    if (!p->follows) return WEFT_OK;
+    p->follows = !why && p->bootstrap.mesh && config->mesh.nodes > 1;
+    if (why && !p->joins && wefti_bootstrap_leads(&p->bootstrap))
+        weft_ctx_log(ctx, WEFT_LOG_INFO, "method=auto keeps this choice: %s", why);
+    return p->follows && !p->joins ? resume_form(ctx, config, p, again) : WEFT_OK;
+}
+
 weft_status wefti_decide(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
     verdict v = {0};
     bool leads = wefti_bootstrap_leads(&p->bootstrap);
     weft_status status = WEFT_OK;
     if (!wefti_is(config->method, "auto")) return WEFT_OK;
-    if (p->joins) return take_from_folder(ctx, config);
+    p->follows = wefti_is(config->decide.keep, "optimizer");
+    p->most_loss = config->decide.loss;
+    if (p->joins) {
+        WEFT_TRY(take_from_folder(ctx, config));
+        return follow(ctx, config, p, false);
+    }
     if (leads) status = look_back(ctx, config, p, &v);
     WEFT_TRY(tell(ctx, p, &v, status));
     if (v.measure) WEFT_TRY(measure(ctx, config, p, &v));
     if (leads) weft_ctx_log(ctx, WEFT_LOG_INFO, "%s", v.d.sentence);
-    return apply(ctx, config, v.d.settings);
+    WEFT_TRY(apply(ctx, config, v.d.settings));
+    return follow(ctx, config, p, v.measure != 0);
 }

@@ -370,6 +370,7 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
         vocab = weft_dataset_classes(p->dataset);
     WEFT_TRY(
         wefti_job_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB, &p->job));
+    p->job->follows = p->follows;
     if (p->saved.step >= 0) {
         p->job->first_step = p->saved.step;
         p->job->first_row = p->saved.rows;
@@ -399,7 +400,7 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
     char path[PATH_MAX];
     weft_config *config = p->config;
     WEFT_TRY(wefti_file_path(ctx, config->run.folder, "config.yaml", path));
-    if (!p->own_config || !exists(path)) WEFT_TRY(weft_config_write(ctx, config, path));
+    if (p->view == 0 || !exists(path)) WEFT_TRY(weft_config_write(ctx, config, path));
     WEFT_TRY(wefti_viewlog_open(ctx, p->views, config->run.folder, p->job->first_step));
     return wefti_journal_open(ctx, config, p->job->first_step, &p->elapsed_s,
                               &p->journal);
@@ -501,7 +502,7 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     WEFT_TRY(wefti_alike_check(ctx, p));
     WEFT_TRY(wefti_decide(ctx, config, p));
     if (wefti_bootstrap_leads(&p->bootstrap)) wefti_job_doubt(ctx, config);
-    WEFT_TRY(make_plan(ctx, config, p));
+    WEFT_TRY(make_plan(ctx, p->own_config ? p->own_config : config, p));
     if (p->saved.step >= 0)
         WEFT_TRY(wefti_state_check(ctx, p->job, &p->saved, p->saved_path));
     WEFT_TRY(check_initial(ctx, p));
@@ -547,9 +548,7 @@ static weft_status prepare_replay(weft_ctx *ctx, weft_config *config, bool resum
     WEFT_TRY(adopt(ctx, config, p));
     WEFT_TRY(open_tokenizer(ctx, config, p));
     WEFT_TRY(wefti_rundata_open(ctx, config, p));
-    WEFT_TRY(make_plan(ctx, config, p));
-    if (p->saved.step < 0) return WEFT_OK;
-    return wefti_state_check(ctx, p->job, &p->saved, p->saved_path);
+    return make_plan(ctx, config, p);
 }
 
 typedef weft_status (*preparation)(weft_ctx *ctx, weft_config *config, bool resume,

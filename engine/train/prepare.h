@@ -21,14 +21,19 @@ typedef struct wefti_prepared {
     weft_dataset *dataset;
     weft_config *config; /* borrowed: the configuration as the run began */
     wefti_job *job;
-    weft_config *own_config; /* the job's, after a change of the world; or NULL */
+    weft_config *own_config; /* the job's, after a change of the world, or of the form
+                                that was decided; or NULL */
     wefti_journal *journal;  /* of the leader */
     wefti_viewlog *views;    /* who takes part, in each process; NULL: not recorded */
-    uint64_t checksum;       /* of this rank's parameters when it left its last world */
-    wefti_lease *lease;      /* of the leader: no other process writes the run folder */
-    uint64_t lease_run;      /* of the lease, also where the leader is another process */
-    int64_t view; /* of the members, in which this process took over the folder */
-    int n_late;   /* times that the disk refused that; last at late_s */
+    struct wefti_following *following; /* of the loop over steps; or NULL */
+    bool
+        follows; /* method was auto, and what it decided may change (train/following.h) */
+    double most_loss;   /* decide.loss */
+    uint64_t checksum;  /* of this rank's parameters when it left its last world */
+    wefti_lease *lease; /* of the leader: no other process writes the run folder */
+    uint64_t lease_run; /* of the lease, also where the leader is another process */
+    int64_t view;       /* of the members, in which this process took over the folder */
+    int n_late;         /* times that the disk refused that; last at late_s */
     double late_s;
     int64_t n_unsaved, unsaved_step; /* checkpoints that could not be written */
     bool joins;                      /* this process joins a run that is training */
@@ -54,6 +59,7 @@ typedef struct wefti_prepared {
     int64_t given;      /* if it was a guest: the parts of the state that it
                                       has */
     double step_s;      /* mean time of the last steps */
+    double took_s;      /* of the last step, until it is taken; 0 */
     double join_s;      /* of a guest: predicted time until it takes part */
     int64_t join_bytes; /* and the bytes that it gets until then */
 } wefti_prepared;

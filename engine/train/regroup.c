@@ -124,6 +124,9 @@ typedef struct charter {
     int64_t n_missed;         /* -1: unknown */
     int64_t slices, given;    /* as in wefti_guests_plan; given: what a rank without state
                               has */
+    int64_t
+        form; /* in which it trains, where that may change (job/form.h); 0: the run's */
+    double momentum, loss;
     int64_t step_us, state_bytes, wire_us; /* for a prediction; wire_us: all from one
                                               rank */
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
@@ -148,6 +151,8 @@ static charter charter_of(const wefti_prepared *p) {
     const wefti_job *job = p->job;
     double rate_Bps = wefti_elastic_rate(p->bootstrap.mesh);
     double wire_s = rate_Bps > 1 ? (double)p->state_bytes / rate_Bps : 0;
+    wefti_form form;
+    bool may_change = job->follows && !wefti_form_of(job->config, &form);
     return (charter){.rows_per_rank = job->rows_per_rank,
                      .micro = job->B,
                      .first_row = p->next_row,
@@ -155,6 +160,9 @@ static charter charter_of(const wefti_prepared *p) {
                      .lease_run = p->lease_run,
                      .checksum = p->bare ? 0 : p->checksum,
                      .chain = wefti_viewlog_chain(p->views),
+                     .form = may_change ? wefti_form_code(&form) : 0,
+                     .momentum = may_change ? form.momentum : 0,
+                     .loss = p->most_loss,
                      .slices = slices_of(p),
                      .given = p->bare ? p->given : WEFTI_GUESTS_ALL,
                      .step_us = (int64_t)(p->step_s * 1e6),
@@ -196,6 +204,16 @@ static wefti_guests_plan plan_of(const charter *all, int W, int S, int64_t slice
     return plan;
 }
 
+/* *form NULL: the run's. */
+static bool take_form(const charter *c, wefti_form *room, const wefti_form **form) {
+    *form = c->form == 0 ? NULL : room;
+    if (c->form == 0) return true;
+    bool sane = wefti_form_decode(c->form, 1, room) && c->momentum >= 0 &&
+                c->momentum < 1;
+    room->momentum = c->momentum;
+    return sane;
+}
+
 static bool are_sane(const charter *all, int W, int64_t T) {
     for (int r = 0; r < W; r++)
         if (all[r].rows < 0 || all[r].rows >= INT64_MAX / 4 / T / W) return false;
@@ -210,8 +228,10 @@ static weft_status take_charters(weft_ctx *ctx, wefti_prepared *p,
     const charter *all = cards->all;
     *c = all[cards->first];
     *plan = plan_of(all, W, p->job->S, c->slices);
-    bool sane = c->rows_per_rank >= 1 && c->micro >= 1 && c->first_row >= 0 &&
-                c->slices >= 0 && are_sane(all, W, p->job->T) &&
+    wefti_form room;
+    const wefti_form *form;
+    bool sane = take_form(c, &room, &form) && c->rows_per_rank >= 1 && c->micro >= 1 &&
+                c->first_row >= 0 && c->slices >= 0 && are_sane(all, W, p->job->T) &&
                 c->slices <= WEFTI_GUESTS_ALL &&
                 (p->job->rows || c->rows_per_rank % c->micro == 0) &&
                 c->rows_per_rank < INT64_MAX / 4 / p->job->T / W;
@@ -289,9 +309,10 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
                  wefti_free(ctx, parts.rows));
     WEFTI_TRY_OR(weft_config_copy(ctx, old->config, &config),
                  WEFTI_FREE(ctx, parts.site_first, parts.rows));
-    WEFTI_TRY_OR(weft_config_set(ctx, config, "batch.shares=equal"),
-                 (weft_config_destroy(ctx, config),
-                  WEFTI_FREE(ctx, parts.site_first, parts.rows)));
+    weft_status set = weft_config_set(ctx, config, "batch.shares=equal");
+    if (set == WEFT_OK && b->form) set = wefti_form_set(ctx, config, b->form);
+    WEFTI_TRY_OR(set, (weft_config_destroy(ctx, config),
+                       WEFTI_FREE(ctx, parts.site_first, parts.rows)));
     int64_t rows = b->rows_per_rank * b->ranks;
     for (int i = 0; i < b->ranks / old->S && parts.rows; i++)
         rows = (i ? rows : 0) + parts.rows[i] * old->S;
@@ -312,6 +333,7 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     job->threads = old->threads;
     job->measures = old->measures;
     job->inner_rows = old->inner_rows;
+    job->follows = old->follows;
     job->first_step = b->first_step;
     job->first_row = b->first_row;
     wefti_job_destroy(ctx, p->job);
@@ -367,10 +389,14 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *
     for (int r = 0; r < w->size; r++)
         wefti_elastic_who(p->bootstrap.mesh, r, &places[r], &name);
     batch.places = places;
+    wefti_form form;
+    take_form(c, &form, &batch.form);
     weft_status status = WEFT_OK;
     if (p->job->measures) status = measured_rows(ctx, &l->cards, w->size, &rows);
     batch.rows = rows;
     if (status == WEFT_OK) status = wefti_regroup_job(ctx, p, &batch);
+    p->job->follows = c->form > 0;
+    p->most_loss = c->loss;
     WEFTI_FREE(ctx, places, rows);
     return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include "job/form.h"
 #include "loop/loop.h"
 #include "train/prepare.h"
 
@@ -45,6 +46,7 @@ typedef struct wefti_regroup_batch {
     const int *places;   /* [ranks] in the mesh, from which sites and shares follow; NULL:
                           there are none */
     const int64_t *rows; /* [ranks] of each rank, where they were measured; or NULL */
+    const wefti_form *form; /* of what crosses the wire; NULL: as it is */
 } wefti_regroup_batch;
 
 weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,

@@ -46,6 +46,7 @@
 typedef struct actor {
     float *
         array[WEFTI_RANK_ARRAYS]; /* [n] parameters and all state; owned; n 0: none yet */
+    wefti_array_role role[WEFTI_RANK_ARRAYS]; /* where the form may change */
     int n;
     bool bare;         /* a guest that had not received all of its state when its view
                           ended */
@@ -99,14 +100,16 @@ static weft_status keep(replay *p, wefti_rank *r) {
         a->n = i + 1;
         memcpy(a->array[i], *arrays[i], array_bytes(r));
     }
+    if (p->view->form[0]) wefti_rank_roles(r, a->role);
     a->checksum = XXH3_64bits(r->params, array_bytes(r));
     a->bare = wefti_rank_is_guest(r);
     return WEFT_OK;
 }
 
 static weft_status restore(const replay *p, wefti_rank *r) {
-    const actor *a = &p->actors[r->rank];
+    actor *a = &p->actors[r->rank];
     float **arrays[WEFTI_RANK_ARRAYS];
+    if (p->view->why[0]) return wefti_rank_adopt(r, a->role, a->array, a->n);
     int n = wefti_rank_arrays(r, arrays);
     if (n != a->n)
         return weft_ctx_fail(r->ctx, WEFT_ERR_INTERNAL, "a rank has %d arrays, had %d", n,
@@ -125,9 +128,13 @@ static weft_status load_initial(wefti_rank *r, const char *path) {
 static weft_status fill(const replay *p, wefti_rank *r) {
     const wefti_prepared *prepared = p->p;
     const char *init = prepared->job->config->model.init;
+    if (p->loads)
+        WEFT_TRY(
+            wefti_state_check(r->ctx, r->job, &prepared->saved, prepared->saved_path));
     if (p->loads) return wefti_state_load(r, &prepared->saved, prepared->saved_path);
     if (p->actors[r->rank].n > 0) WEFT_TRY(restore(p, r));
-    if (p->starts && p->actors[r->rank].n > 0) return WEFT_OK;
+    bool changes = p->view->why[0] && p->view->shared;
+    if ((p->starts || changes) && p->actors[r->rank].n > 0) return WEFT_OK;
     if (p->starts) {
         wefti_rank_init_params(r);
         return init[0] ? load_initial(r, init) : WEFT_OK;
@@ -224,6 +231,7 @@ static weft_status compare_checkpoint(replay *p, wefti_rank *r) {
                              p->p->saved_path, (long long)saved->replicas,
                              wefti_rank_replicas(r));
     uint64_t played = hash_all(r);
+    WEFT_TRY(wefti_state_check(r->ctx, r->job, saved, p->p->saved_path));
     WEFT_TRY(wefti_state_load(r, saved, p->p->saved_path));
     uint64_t then = hash_all(r);
     if (r->rank == 0) p->result->checkpoint = saved->step;
@@ -413,6 +421,14 @@ static weft_status compare_checksums(replay *p) {
                          (unsigned long long)p->view->checksum);
 }
 
+static weft_status read_form(weft_ctx *ctx, const wefti_view_line *v, wefti_form *out) {
+    if (wefti_form_read(v->form, out)) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                         "views.jsonl: the view of step %lld has the form '%s', expected "
+                         "such as 'full f32' or 'outer f32 50 0.4'",
+                         (long long)v->step, v->form);
+}
+
 static weft_status make_job(replay *p) {
     const wefti_view_line *v = p->view;
     wefti_job *job = p->p->job;
@@ -450,6 +466,9 @@ static weft_status make_job(replay *p) {
     }
     batch.places = places;
     batch.rows = rows;
+    wefti_form form;
+    if (v->form[0] && status == WEFT_OK) status = read_form(p->ctx, v, &form);
+    if (v->form[0]) batch.form = &form;
     if (status == WEFT_OK) status = wefti_regroup_job(p->ctx, p->p, &batch);
     WEFTI_FREE(p->ctx, places, rows);
     return status;

@@ -22,7 +22,7 @@
 #include "passes/passes.h"
 #include "runfiles/nodefacts.h"
 #include "step/schedule.h"
-#include "train/prepare.h"
+#include "train/following.h"
 #include "rank/rank_threads.h"
 #include "train/regroup.h"
 #include "train/saving.h"
@@ -473,6 +473,7 @@ static weft_status leave_together(rank_thread *t, int64_t done, bool whole) {
 static void note_time(rank_thread *t, double step_s) {
     wefti_prepared *p = t->run->prepared;
     wefti_viewlog_step(p->views, step_s);
+    p->took_s = step_s;
     p->step_s = p->step_s > 0 ? p->step_s + (step_s - p->step_s) / 8 : step_s;
 }
 
@@ -503,6 +504,7 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
         }
         WEFT_TRY(log_view(t));
         WEFT_TRY(wefti_share_anew(t->run->prepared, t->slot->state, step, t->run->hooks));
+        WEFT_TRY(wefti_follow(t->run->prepared, &t->slot->state, step, t->run->hooks));
         double begun_s = start_s;
         WEFT_TRY(do_step(t, step++, &start_s));
         if (t->slot->first_here) note_time(t, start_s - begun_s);
@@ -655,6 +657,7 @@ static weft_status train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bo
     weft_status noted = WEFT_OK;
     if (wefti_lease_is_held(run.prepared->lease))
         noted = wefti_journal_end(run.prepared->journal, status == WEFT_OK);
+    wefti_following_end(run.prepared);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
     if (status != WEFT_OK && result->left) weft_ctx_clear(ctx);
     if (status != WEFT_OK) return result->left ? WEFT_OK : status;

@@ -220,6 +220,7 @@ typedef struct weft_config {
         const char *keep;  /* choice */
         const char *alone; /* choice */
         double time;       /* seconds */
+        double loss;
     } decide;
 } weft_config;
 

@@ -406,7 +406,7 @@ static weft_status local_open_board(wefti_comm *head, int n_rounds, int n_bytes)
     local_comm *comm = (local_comm *)head;
     local_world *world = comm->world;
     int n = comm->members.size;
-    WEFT_TRY(wefti_alloc_n(head->ctx, n, 1, "a board", &comm->links));
+    if (!comm->links) WEFT_TRY(wefti_alloc_n(head->ctx, n, 1, "a board", &comm->links));
     for (int r = 0; r < n; r++)
         comm->links[r] = (unsigned char)link_between(world, world_rank_of(comm, r),
                                                      comm->world_rank);

@@ -64,6 +64,7 @@ typedef struct wefti_job {
         *rows; /* owned, [R] sequences per step of each rank of a replica, whose largest
                       is rows_per_rank; NULL: all have as many */
     bool measures; /* rows follow what the ranks take for theirs (batch.shares=speed) */
+    bool follows;  /* what crosses the wire may change (job/form.h) */
     int64_t inner_rows; /* of an optimizer step of a node that makes several in a step
                            (batch.shares=steps); 0: each makes one */
     int64_t first_row;  /* of step first_step, in the endless sequence of rows */

@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* From one world to the next: the arrays that a rank keeps. */
+/* From one world to the next, or from one form of exchange to another: the arrays that a rank
+ * keeps.
+ * In another form, whose arrays have no place for it,
+ *
+ *     error of a replicator    is added to this rank's next gradient (wefti_rank.owed)
+ *     error of outer           is taken from the node's own parameters, so that its next change,
+ *                              which is sent in full, has it
+ *     start of outer           is what the parameters are
+ *     velocity                 begins at zero, and ends: each change in it has moved the parameters
+ *
+ * Parameters and the optimizer's states stay; behind outer steps, where each node has states of its
+ * own, all nodes take their mean if all gradients are averaged from then on. */
 #include "rank/carried.h"
+
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/memory.h"
+#include "collectives/all_reduce.h"
+#include "mix/mixer.h"
+#include "replicate/replicator.h"
 
 int wefti_rank_arrays(wefti_rank *r, float **out[WEFTI_RANK_ARRAYS]) {
     wefti_replicator *replicators[] = {r->replicator, r->site_replicator};
@@ -31,4 +47,147 @@ void wefti_carried_swap(wefti_carried *l, wefti_rank *r) {
 
 void wefti_carried_fini(weft_ctx *ctx, wefti_carried *l) {
     for (int i = 0; i < l->n; i++) wefti_free(ctx, l->array[i]);
+}
+
+/* --- another form --- */
+
+static int put_roles(wefti_array_role *out, int n, int owner, const char *const *names,
+                     int n_names) {
+    for (int i = 0; i < n_names; i++) {
+        out[n].owner = owner;
+        out[n++].name = names ? names[i] : NULL;
+    }
+    return n;
+}
+
+void wefti_rank_roles(const wefti_rank *r, wefti_array_role out[WEFTI_RANK_ARRAYS]) {
+    const wefti_replicator *a = r->replicator;
+    const wefti_mixer *m = r->mixer;
+    WEFTI_ASSERT(!r->site_replicator && !m->ops->keeps_partners);
+    int n = put_roles(out, 0, WEFTI_OF_RANK, NULL, 1);
+    n = put_roles(out, n, WEFTI_OF_OPTIMIZER, NULL, r->job->most_states->n_states);
+    n = put_roles(out, n, WEFTI_OF_REPLICATOR, a->ops->states(&a->config), a->n_states);
+    put_roles(out, n, WEFTI_OF_MIXER, m->ops->states(&m->config), m->n_states);
+}
+
+static bool is_same(const wefti_array_role *a, const wefti_array_role *b) {
+    if (a->owner != b->owner) return false;
+    return !a->name || strcmp(a->name, b->name) == 0;
+}
+
+static bool is_named(const wefti_array_role *role, int owner, const char *name) {
+    return (int)role->owner == owner && role->name && strcmp(role->name, name) == 0;
+}
+
+/* What no array of the new form has a place for. */
+static void settle(wefti_rank *r, const wefti_array_role *role, float **array) {
+    if (is_named(role, WEFTI_OF_REPLICATOR, "error")) {
+        r->owed = *array;
+        *array = NULL;
+    } else if (is_named(role, WEFTI_OF_MIXER, "error")) {
+        WEFTI_ASSERT(r->mixer->n_states > 0); /* wefti_form_refusal */
+        for (int64_t i = 0; i < r->arrangement->n_elements; i++)
+            r->params[i] -= (*array)[i];
+    }
+}
+
+/* Between two steps: the mean of the optimizer's states over all nodes, in f32. */
+static weft_status average(wefti_rank *r, wefti_all_reduce *a, int n) {
+    int64_t step = r->job->first_step;
+    wefti_range none;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n && status == WEFT_OK; i++)
+        status = wefti_all_reduce_open(a, i, r->arrangement->n_elements);
+    for (int i = 0; i < n && status == WEFT_OK; i++)
+        status = wefti_all_reduce_begin(a, i, step, r->state[i], NULL);
+    for (int i = 0; i < n && status == WEFT_OK; i++)
+        status = wefti_all_reduce_combine(a, i, step, r->state[i], &none);
+    for (int i = 0; i < n && status == WEFT_OK; i++)
+        status = wefti_all_reduce_end(a, i, step, r->state[i]);
+    return status;
+}
+
+static weft_status average_states(wefti_rank *r) {
+    int n = r->job->most_states->n_states;
+    wefti_all_reduce_setup setup = {.ctx = r->ctx,
+                                    .kernels = r->job->kernels,
+                                    .comm = r->comms.replica,
+                                    .coding = {.values = WEFTI_VALUES_F32, .threads = 1},
+                                    .stage = WEFTI_MIXER_STAGE,
+                                    .n_vectors = n};
+    wefti_all_reduce *a;
+    if (n == 0) return WEFT_OK;
+    WEFT_TRY(wefti_all_reduce_create(&setup, &a));
+    weft_status status = average(r, a, n);
+    wefti_all_reduce_destroy(a);
+    return status;
+}
+
+weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float **arrays,
+                             int n) {
+    wefti_array_role own[WEFTI_RANK_ARRAYS];
+    float **at[WEFTI_RANK_ARRAYS];
+    bool filled[WEFTI_RANK_ARRAYS] = {false}, apart = false;
+    int n_own = wefti_rank_arrays(r, at);
+    wefti_rank_roles(r, own);
+    for (int i = 0; i < n; i++) {
+        int k = 0;
+        apart = apart || is_named(&roles[i], WEFTI_OF_MIXER, "start");
+        while (k < n_own && (filled[k] || !is_same(&roles[i], &own[k]))) k++;
+        if (k == n_own) {
+            settle(r, &roles[i], &arrays[i]);
+            continue;
+        }
+        float *new = *at[k];
+        *at[k] = arrays[i];
+        arrays[i] = new;
+        filled[k] = true;
+    }
+    for (int k = 0; k < n_own; k++)
+        if (!filled[k] && is_named(&own[k], WEFTI_OF_MIXER, "start"))
+            memcpy(*at[k], r->params, (size_t)r->arrangement->n_elements * sizeof(float));
+    return apart && r->job->replicas_equal ? average_states(r) : WEFT_OK;
+}
+
+void wefti_rank_depart(wefti_rank **r, wefti_passage *out) {
+    wefti_rank *old = *r;
+    WEFTI_ASSERT(!old->guests.open && !old->owed);
+    *out = (wefti_passage){.ctx = old->ctx,
+                           .rank = old->rank,
+                           .comms = old->comms,
+                           .n_control_messages = old->n_control_messages,
+                           .n_replica_messages = old->n_replica_messages,
+                           .traffic = old->traffic_before,
+                           .should_stop = old->should_stop,
+                           .stop_user = old->stop_user,
+                           .leaves_alone = old->leaves_alone};
+    wefti_rank_roles(old, out->roles);
+    wefti_carried_swap(&out->arrays, old);
+    wefti_comm_settle(old->comms.control);
+    old->comms = (wefti_comms){0}; /* they go on, and so do their tags */
+    wefti_rank_destroy(old);
+    *r = NULL;
+}
+
+static weft_status take_place(wefti_passage *d, wefti_rank *r) {
+    r->n_control_messages = d->n_control_messages;
+    r->n_replica_messages = d->n_replica_messages;
+    r->traffic_before = d->traffic;
+    r->should_stop = d->should_stop;
+    r->stop_user = d->stop_user;
+    r->leaves_alone = d->leaves_alone;
+    WEFT_TRY(wefti_rank_adopt(r, d->roles, d->arrays.array, d->arrays.n));
+    return wefti_rank_prime(r);
+}
+
+weft_status wefti_rank_arrive(wefti_passage *d, const wefti_job *job, wefti_rank **r) {
+    weft_status status = WEFT_OK;
+    *r = NULL;
+    if (job)
+        status = wefti_rank_create(d->ctx, job, d->rank, &d->comms, r);
+    else
+        wefti_comms_destroy(&d->comms);
+    if (status == WEFT_OK && job) status = take_place(d, *r);
+    wefti_carried_fini(d->ctx, &d->arrays);
+    return status;
 }

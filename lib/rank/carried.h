@@ -26,3 +26,38 @@ void wefti_carried_swap(wefti_carried *l, wefti_rank *r);
 
 /* Frees what is in it. */
 void wefti_carried_fini(weft_ctx *ctx, wefti_carried *l);
+
+/* --- another form of what crosses the wire (job/form.h) --- */
+
+/* What array i of wefti_rank_arrays is. */
+typedef struct wefti_array_role {
+    enum { WEFTI_OF_RANK, WEFTI_OF_OPTIMIZER, WEFTI_OF_REPLICATOR, WEFTI_OF_MIXER } owner;
+    const char *name; /* of a replicator's or mixer's state */
+} wefti_array_role;
+
+void wefti_rank_roles(const wefti_rank *r, wefti_array_role out[WEFTI_RANK_ARRAYS]);
+
+/* Gives a new rank the n arrays of one with another form, by swapping: what is left in `arrays` is
+ * the caller's, and nothing is owed in it. Before prime. Collective over the nodes. */
+weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float **arrays,
+                             int n) WEFT_CHECKED;
+
+/* Between two steps in the same world: what is left of a rank while the job is made with which it
+ * goes on. `depart` takes the rank. `arrive` makes it again, primed, for a job whose first step is
+ * the one to come; job NULL: there is none, and all is freed. On failure *r is NULL. */
+typedef struct wefti_passage {
+    weft_ctx *ctx;
+    int rank;
+    wefti_comms comms;
+    wefti_carried arrays;
+    wefti_array_role roles[WEFTI_RANK_ARRAYS];
+    int64_t n_control_messages, n_replica_messages;
+    wefti_traffic traffic;
+    bool (*should_stop)(void *user);
+    void *stop_user;
+    bool leaves_alone;
+} wefti_passage;
+
+void wefti_rank_depart(wefti_rank **r, wefti_passage *out);
+weft_status wefti_rank_arrive(wefti_passage *departed, const wefti_job *job,
+                              wefti_rank **r) WEFT_CHECKED;

@@ -276,8 +276,8 @@ void wefti_rank_destroy(wefti_rank *r) {
     wefti_free(r->ctx, r->kept);
     for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++) wefti_free(r->ctx, r->state[i]);
     WEFTI_FREE(r->ctx, r->params, r->grads, r->moved, r->squares, r->sums, r->staging,
-               r->tickets, r->weights, r->watch.seen, r->watch.sizes, r->speeds.step_s,
-               r->speeds.row_s, r->speeds.next);
+               r->tickets, r->owed, r->weights, r->watch.seen, r->watch.sizes,
+               r->speeds.step_s, r->speeds.row_s, r->speeds.next);
     wefti_schedule_destroy(r->ctx, r->schedule);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
     wefti_timeline_destroy(r->ctx, r->timeline);

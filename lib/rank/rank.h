@@ -28,7 +28,7 @@ typedef struct wefti_step_status {
         double told_rows; /* in a loop whose rows differ (loop/sync_weigh.c) */
     };
     union {
-        double computed_s; /* with batch.shares=speed */
+        double computed_s; /* with batch.shares=speed, and where the form may change */
         double told_since; /* in such a loop: rows since a mixer last sent */
     };
     double met;     /* ranks that have such an estimate; not sent, as what follows */
@@ -170,6 +170,9 @@ typedef struct wefti_rank {
     unsigned char sent_status[WEFTI_STATUS_SLOTS][WEFTI_STATUS_BYTES]; /* as it was sent;
                                                                           step t at t %
                                                                           slots */
+    float *
+        owed; /* owned: what an earlier form of the exchange has left out, and this step's
+                     gradient has beside its own; or NULL */
     wefti_tally tally;
     double distance; /* the mixer's, after the last step; NAN: there is none */
     double busy_before_s;
@@ -182,6 +185,10 @@ typedef struct wefti_rank {
     bool leaves_alone; /* asked to stop, its copy leaves, and the others continue */
     void *stop_user;
     bool asks_save; /* with the next status; the first rank's word counts */
+    int64_t asks_form,
+        form;          /* the same for a form (job/form.h); of the status that was read
+                                last. 0: none */
+    double computed_s; /* with job->follows: by the slowest rank, in that step */
 } wefti_rank;
 
 /* Allocates everything; after the first step nothing more is allocated. Takes `comms`,

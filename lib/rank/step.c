@@ -21,6 +21,8 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/memory.h"
+#include "job/form.h"
 #include "job/learning_rate.h"
 #include "replicate/replicator.h"
 #include "step/schedule.h"
@@ -100,8 +102,15 @@ static weft_status answer_op(wefti_rank *r, const wefti_op *op) {
     return WEFT_OK;
 }
 
+static void pay(const wefti_rank *r, int b) {
+    int64_t from = r->arrangement->bucket_offset[b];
+    int64_t to = from + r->arrangement->buckets[b].n_elements;
+    for (int64_t i = from; i < to; i++) r->grads[i] += r->owed[i];
+}
+
 static weft_status submit_op(wefti_rank *r, const wefti_op *op) {
     WEFTI_ASSERT(op->index >= 0 && op->index < r->schedule->n_buckets);
+    if (r->owed) pay(r, op->index);
     r->last_ticket = wefti_worker_submit(r->worker, op->index);
     r->tickets[op->index] = r->last_ticket;
     return WEFT_OK;
@@ -123,8 +132,8 @@ static unsigned char *sent_of(wefti_rank *r, int64_t step) {
     return r->sent_status[step % WEFTI_STATUS_SLOTS];
 }
 
-/* What is sent: 1 asks to stop, 2 to save, 4 says that the rank leaves. */
-enum { STOP = 1, SAVE = 2, LEAVE = 4, ALL = 7 };
+/* What is sent: 1 asks to stop, 2 to save, 4 says that the rank leaves; 8 times a form. */
+enum { STOP = 1, SAVE = 2, LEAVE = 4, FORM = 8, ALL = FORM * (WEFTI_FORM_CODES + 1) - 1 };
 
 static int asks_of(const wefti_step_status *said) {
     return said->stop >= 0 && said->stop <= ALL ? (int)said->stop : 0;
@@ -141,7 +150,8 @@ wefti_step_status wefti_rank_status_of(const void *bytes) {
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
     unsigned char *bytes = sent_of(r, step);
     wefti_put_f64(bytes, r->status.loss_sum);
-    wefti_put_f64(bytes + 8, r->status.stop + SAVE * r->status.save);
+    wefti_put_f64(bytes + 8,
+                  r->status.stop + SAVE * r->status.save + (double)(FORM * r->asks_form));
     wefti_put_f64(bytes + 16, r->status.distance);
     wefti_put_f64(bytes + 24, r->status.computed_s);
     return wefti_comm_tell(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
@@ -155,7 +165,7 @@ static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     r->status.stop = asked ? (r->leaves_alone ? LEAVE : STOP) : 0;
     r->status.save = r->asks_save;
     r->status.distance = r->distance;
-    if (r->job->measures)
+    if (r->job->measures || r->job->follows)
         r->status.computed_s = wefti_now_s() - r->begun_s - r->tally.wait_s;
     WEFT_TRY(wefti_rank_check_loss(r));
     return wefti_rank_send_status(r, r->step);
@@ -185,8 +195,10 @@ static void add_status(void *user, int peer, const void *bytes) {
     if (to->heard != copy) agreed->heard++, to->heard = copy;
     agreed->leaves += (asks & LEAVE) && copy == to->rank->rank / S;
     if (peer == 0) agreed->save = (asks & SAVE) != 0;
+    if (peer == 0) to->rank->form = asks / FORM;
     if (!takes_part(to->rank, peer, to->step)) return;
     wefti_speeds_note(to->rank, peer, said.computed_s);
+    if (said.computed_s > to->rank->computed_s) to->rank->computed_s = said.computed_s;
     agreed->counted++;
     agreed->rows += (double)wefti_job_rows(to->rank->job, copy);
     agreed->loss_sum += said.loss_sum;
@@ -206,6 +218,8 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
                                    wefti_step_status *agreed) {
     reading to = {r, step, agreed, -1, -1};
     *agreed = (wefti_step_status){0};
+    r->form = 0;
+    r->computed_s = 0;
     WEFT_TRY(wefti_rank_hear_status(r, step, add_status, &to));
     wefti_speeds_end(r);
     return WEFT_OK;
@@ -279,6 +293,8 @@ static void name_suspect(wefti_rank *r) {
 /* Sums up what the step cost, over all ranks of the replica. */
 static weft_status settle_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
+    wefti_free(r->ctx, r->owed);
+    r->owed = NULL;
     if (r->mixer->ops->distance) r->distance = r->mixer->ops->distance(r->mixer);
     count_exchange(r);
     count_traffic(r);

@@ -34,7 +34,7 @@ static void is_smaller(const wefti_job *job) {
 
 static void each_rank_keeps_its_rows_and_goes_on_behind_the_last_one(void **state) {
     const int places[] = {0, 2, 3};
-    const wefti_regroup_batch b = {3, 4, 2, 7, 112, places, NULL};
+    const wefti_regroup_batch b = {3, 4, 2, 7, 112, places, NULL, NULL};
     regroup(KEYS("mesh.nodes=4"), &b, is_smaller);
 }
 
@@ -53,8 +53,8 @@ static void has_one_site_left(const wefti_job *job) {
 /* Places 0 and 1 are the first site. */
 static void a_site_is_smaller_or_gone(void **state) {
     const int some[] = {1, 2, 3}, second[] = {2, 3};
-    const wefti_regroup_batch three = {3, 4, 4, 7, 0, some, NULL},
-                              two = {2, 4, 4, 7, 0, second, NULL};
+    const wefti_regroup_batch three = {3, 4, 4, 7, 0, some, NULL, NULL},
+                              two = {2, 4, 4, 7, 0, second, NULL, NULL};
     const char *const *keys = KEYS("mesh.nodes=4", "mesh.sites=2", "mixer.kind=outer",
                                    "mixer.outer_every=4");
     regroup(keys, &three, has_sites_of_one_and_two);
@@ -84,13 +84,13 @@ static void has_rows_9_1_4(const wefti_job *job) {
 static void who_is_left_keeps_what_was_measured(void **state) {
     const int places[] = {0, 2, 7};
     const int64_t rows[] = {9, 1, 4};
-    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, rows};
+    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, rows, NULL};
     regroup(KEYS("mesh.nodes=3", "batch.shares=speed"), &b, has_rows_9_1_4);
 }
 
 static void who_is_left_has_its_share(void **state) {
     const int places[] = {0, 2, 7};
-    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, NULL};
+    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, NULL, NULL};
     const char *shrinks[] = {"mesh.nodes=3", "batch.shares=4,3,1", NULL, NULL};
     regroup(shrinks, &b, has_rows_8_2_2);
     shrinks[2] = "elastic.batch=keep";

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/rng.h"
 #include "base/stats.h"
 #include "check.h"
 
@@ -19,6 +20,46 @@ static void quantiles_lie_in_proportion(void **state) {
     assert_true(wefti_quantile(x, 5, 0.5) == 30);
     assert_true(fabs(wefti_quantile(x, 5, 0.1) - 14) < 1e-12);
     assert_true(fabs(wefti_quantile(x, 5, 0.95) - 48) < 1e-12);
+}
+
+static double gauss(uint64_t i) {
+    double sum = 0;
+    for (uint64_t k = 0; k < 12; k++)
+        sum += (double)(wefti_rng_u64(3, WEFTI_STREAM_TEST, i, k) >> 11) * 0x1p-53;
+    return sum - 6;
+}
+
+/* Waits of a wire: a third of spread, one in a hundred ten times as long; `factor` times as long
+ * from sample 5000 on. Returns the first sample that is told as a drift; -1: none. */
+static int64_t first_drift(uint64_t seed, double factor, int calm, double bound) {
+    wefti_drift d;
+    wefti_drift_begin(&d, calm, bound);
+    for (int64_t i = 0; i < 10000; i++) {
+        uint64_t draw = seed << 20 | (uint64_t)i;
+        bool stalls = wefti_rng_u64(5, WEFTI_STREAM_TEST, draw, 0) % 100 == 0;
+        double x = exp(gauss(draw) / 3) * (stalls ? 10 : 1) * (i < 5000 ? 1 : factor);
+        int drift = wefti_drift_add(&d, x);
+        assert_true(drift == 0 || (drift > 0) == (factor > 1));
+        if (drift) return i;
+    }
+    return -1;
+}
+
+static void a_steady_wire_does_not_drift(void **state) {
+    for (uint64_t seed = 0; seed < 50; seed++)
+        if (first_drift(seed, 1, WEFTI_CALM, 6) >= 0)
+            fail_msg("seed %llu drifts", (unsigned long long)seed);
+}
+
+static void a_drift_is_told_soon(void **state) {
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        int64_t slow = first_drift(seed, 3, WEFTI_CALM, 6),
+                fast = first_drift(seed, 1.0 / 3, WEFTI_CALM, 6),
+                slower = first_drift(seed, 25, WEFTI_CALM, 6);
+        assert_in_range(slow, 5000, 5025);
+        assert_in_range(fast, 5000, 5025);
+        assert_in_range(slower, 5000, 5005);
+    }
 }
 
 /* What is there stays, what is new is zero, and growing n times costs few copies. */
@@ -50,6 +91,8 @@ int main(void) {
         cmocka_unit_test(the_middle_is_the_mean_of_two_where_there_are_two),
         cmocka_unit_test(quantiles_lie_in_proportion),
         cmocka_unit_test(room_grows_by_doubling),
+        cmocka_unit_test(a_steady_wire_does_not_drift),
+        cmocka_unit_test(a_drift_is_told_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* What a run changes to, from facts alone. */
+#include "check.h"
+
+#include <weft/predict.h>
+
+#include "train/following.h"
+
+static weft_ctx *ctx;
+static weft_config *run;
+static weft_cluster *cluster;
+
+static const wefti_form full = {false, WEFTI_VALUES_F32, 0, 0},
+                        outer = {true, WEFTI_VALUES_F32, 50, 0.4};
+
+static int begin(void **state) {
+    static const char *const keys[] = {"data.path=none.txt", "data.length=32",
+                                       "model.layers=2",     "model.width=64",
+                                       "model.heads=2",      "model.vocab=256",
+                                       "run.steps=2000",     "batch.tokens_per_step=2048",
+                                       "schedule.warmup=10", "mesh.threads=1",
+                                       "mesh.nodes=2",       "method=hsdp"};
+    room_begin(&ctx);
+    assert_ok(ctx, weft_config_create(ctx, &run));
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        assert_ok(ctx, weft_config_set(ctx, run, keys[i]));
+    assert_ok(ctx, weft_config_finish(ctx, run));
+    assert_ok(ctx, weft_cluster_create(ctx, &cluster));
+    assert_ok(ctx, weft_cluster_set(ctx, cluster, "nodes", "2"));
+    assert_ok(ctx, weft_cluster_set(ctx, cluster, "node-flops", "20G"));
+    return 0;
+}
+
+static int end(void **state) {
+    weft_cluster_destroy(ctx, cluster);
+    weft_config_destroy(ctx, run);
+    return ctx_end(ctx);
+}
+
+/* The run in this form, on a wire where a step takes as long as is predicted. */
+static wefti_situation standing(const wefti_form *now, const char *link) {
+    weft_prediction found = {.struct_size = sizeof found};
+    assert_ok(ctx, weft_cluster_set(ctx, cluster, "link", link));
+    assert_ok(ctx, wefti_form_set(ctx, run, now));
+    assert_ok(ctx, weft_predict(ctx, run, cluster, NULL, &found));
+    wefti_situation s = {.config = run,
+                         .cluster = cluster,
+                         .now = *now,
+                         .steps_left = 1000,
+                         .parameters = found.parameters,
+                         .step_s = found.mean_step_s,
+                         .loss = 10};
+    weft_prediction_clear(ctx, &found);
+    return s;
+}
+
+static wefti_outlook plan(const wefti_situation *s) {
+    wefti_outlook out;
+    assert_ok(ctx, wefti_plan_forms(ctx, s, &out));
+    assert_true(out.low <= out.gain && out.gain <= out.high);
+    return out;
+}
+
+static void a_wire_that_carries_all_is_left_alone(void **state) {
+    wefti_situation s = standing(&full, "25Gbit,10us");
+    wefti_outlook best = plan(&s);
+    assert_true(wefti_form_same(&best.form, &full) && best.gain == 1);
+}
+
+static void a_slow_wire_gets_less_and_a_fast_one_all(void **state) {
+    wefti_situation s = standing(&full, "2Mbit,5ms");
+    wefti_outlook best = plan(&s);
+    assert_true(best.form.outer && best.gain > 3 && best.low > 1);
+    assert_true(best.step_s < s.step_s / 3);
+    s = standing(&outer, "2Mbit,5ms");
+    best = plan(&s);
+    assert_true(wefti_form_same(&best.form, &outer));
+    s = standing(&outer, "25Gbit,10us");
+    s.step_s *= 2; /* so that there is enough to gain */
+    best = plan(&s);
+    assert_true(wefti_form_same(&best.form, &full));
+}
+
+/* What has to pay in a few steps does not. */
+static void a_change_pays_before_the_end_or_is_not_made(void **state) {
+    wefti_situation s = standing(&full, "2Mbit,5ms");
+    s.steps_left = 2;
+    wefti_outlook best = plan(&s);
+    assert_true(wefti_form_same(&best.form, &full));
+    s = standing(&outer, "25Gbit,10us");
+    s.step_s *= 2;
+    s.steps_left = 100;
+    s.state_bytes = 1e15;
+    best = plan(&s);
+    assert_true(best.form.outer);
+}
+
+static void the_loss_that_may_be_lost_is_a_bound(void **state) {
+    wefti_situation s = standing(&full, "2Mbit,5ms");
+    s.loss = 0;
+    wefti_outlook best = plan(&s);
+    assert_true(wefti_form_same(&best.form, &full));
+    s.loss = 0.1;
+    best = plan(&s);
+    assert_true(best.form.every == 10); /* 50 would need more steps */
+}
+
+/* What was measured of a form counts beside what is predicted of it. */
+static void a_form_that_was_slower_than_predicted_is_not_taken_again(void **state) {
+    wefti_situation s = standing(&full, "2Mbit,5ms");
+    s.bias[true] = 100;
+    assert_false(plan(&s).form.outer);
+}
+
+static void the_step_tells_the_wire(void **state) {
+    static const char *const links[] = {"2Mbit,1ms", "20Mbit,1ms"};
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        double Bps;
+        wefti_situation s = standing(&full, links[i]);
+        double then = cluster->wire.bandwidth_Bps;
+        cluster->wire.bandwidth_Bps = 1e9; /* as it was believed to be */
+        assert_ok(ctx, wefti_wire_of_step(ctx, &s, &Bps));
+        assert_true(Bps > 0.9 * then && Bps < 1.1 * then);
+        assert_true(cluster->wire.bandwidth_Bps == 1e9);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_wire_that_carries_all_is_left_alone, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_slow_wire_gets_less_and_a_fast_one_all, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_change_pays_before_the_end_or_is_not_made,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(the_loss_that_may_be_lost_is_a_bound, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_form_that_was_slower_than_predicted_is_not_taken_again, begin, end),
+        cmocka_unit_test_setup_teardown(the_step_tells_the_wire, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
