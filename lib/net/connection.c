@@ -124,6 +124,12 @@ void wefti_connection_close(wefti_connection *s) {
     s->n_more = 0;
 }
 
+void wefti_connection_bare(wefti_connection *s) {
+    if (s->tls) wefti_tls_destroy(s->tls);
+    s->tls = NULL;
+    s->readable = s->writable = s->unread = true;
+}
+
 bool wefti_connection_wait(wefti_connection *s, short events, double until_s) {
     struct pollfd one = {.fd = s->fd, .events = events};
     for (double most_ms = s->stop ? SLICE_MS : 1e6;;) {

@@ -53,6 +53,9 @@ void wefti_connection_expect(wefti_connection *s, size_t n_bytes);
 
 void wefti_connection_close(wefti_connection *s);
 
+/* Both sides go on without this TLS layer: the socket is as a new one. */
+void wefti_connection_bare(wefti_connection *s);
+
 /* --- with a deadline, for the beginning of a connection --- */
 
 /* Sends (`out`) or receives all n bytes; false: s->error says why (ETIMEDOUT, ECONNRESET,

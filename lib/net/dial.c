@@ -143,6 +143,33 @@ static int connect_within(const weft_ctx *ctx, const struct addrinfo *a, double 
     return -1;
 }
 
+int wefti_dial_begin(const struct sockaddr_storage *to) {
+    union {
+        const struct sockaddr_storage *storage;
+        const struct sockaddr *any;
+    } address = {.storage = to};
+    socklen_t size = to->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                               : sizeof(struct sockaddr_in);
+    int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || connect(fd, address.any, size) == 0 || errno == EINPROGRESS) return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+bool wefti_dial_parse(const char *text, int port, struct sockaddr_storage *out) {
+    struct addrinfo *list = NULL, digits = {.ai_socktype = SOCK_STREAM,
+                                            .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    char service[16];
+    snprintf(service, sizeof service, "%d", port);
+    if (getaddrinfo(text, service, &digits, &list) != 0) return false;
+    memset(out, 0, sizeof *out);
+    memcpy(out, list->ai_addr, list->ai_addrlen);
+    freeaddrinfo(list);
+    return true;
+}
+
 int wefti_dial(const weft_ctx *ctx, const char *host, int port, double until_s) {
     int fd = -1, unknown;
     const char *why;

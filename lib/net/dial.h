@@ -38,6 +38,12 @@ int wefti_dial_port(int listener);
  * seconds, or -1 with errno; also when `ctx` (or NULL) is told to stop. */
 int wefti_dial(const weft_ctx *ctx, const char *host, int port, double until_s);
 
+/* Begins a connection to an address, without waiting for it; -1 with errno. */
+int wefti_dial_begin(const struct sockaddr_storage *to);
+
+/* An address of digits and a port; false: the text is none. */
+bool wefti_dial_parse(const char *text, int port, struct sockaddr_storage *out);
+
 /* The caller's side of the handshake; without tls there is nothing to do. FAILED: the other
  * side has another key; AGAIN: the other side has hung up (fd is -1), or does not answer. */
 wefti_shake wefti_dial_shake(const wefti_tls_context *tls, wefti_connection *s,

@@ -341,6 +341,8 @@ void wefti_tls_destroy(wefti_tls *tls) {
     free(tls);
 }
 
+void wefti_tls_read_exactly(wefti_tls *tls) { SSL_set_read_ahead(tls->ssl, 0); }
+
 static void begin(wefti_tls *tls, wefti_connection *s) {
     ERR_clear_error();
     BIO_set_data(tls->bio, s);

@@ -40,6 +40,9 @@ int wefti_tls_key_updates(const wefti_tls *tls);
 wefti_tls *wefti_tls_create(const wefti_tls_context *context, bool answers);
 void wefti_tls_destroy(wefti_tls *tls);
 
+/* Reads no byte behind the record that it needs: what follows may not be of this layer. */
+void wefti_tls_read_exactly(wefti_tls *tls);
+
 typedef enum wefti_shake {
     WEFTI_SHAKE_DONE,
     WEFTI_SHAKE_AGAIN,

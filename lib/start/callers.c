@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,7 @@ static void make_room(wefti_callers *all) {
     drop(all, worst);
 }
 
-static void add(wefti_callers *all, int fd, const struct sockaddr *from) {
+static void add(wefti_callers *all, int fd, const struct sockaddr *from, bool answers) {
     if (all->n == WEFTI_MAX_CALLERS) make_room(all);
     wefti_caller *c = &all->list[all->n];
     *c = (wefti_caller){.stream = wefti_connection_of(fd),
@@ -93,11 +94,47 @@ static void add(wefti_callers *all, int fd, const struct sockaddr *from) {
                         .number = ++all->n_called};
     c->shaken = !all->tls;
     wefti_dial_address(from, c->address, sizeof c->address);
-    if (all->tls) c->stream.tls = wefti_tls_create(all->tls, true);
+    if (all->tls) c->stream.tls = wefti_tls_create(all->tls, answers);
+    if (c->stream.tls && !answers) wefti_tls_read_exactly(c->stream.tls);
     if (all->tls && !c->stream.tls)
         wefti_connection_close(&c->stream);
     else
         all->n++;
+}
+
+bool wefti_callers_call(wefti_callers *all, const struct sockaddr_storage *to,
+                        const struct sockaddr_storage *whose, const unsigned char *card) {
+    for (int i = 0; i < all->n; i++)
+        if (all->list[i].outward &&
+            memcmp(all->list[i].card, card, WEFTI_CARD_BYTES) == 0)
+            return false;
+    int fd = wefti_dial_begin(to);
+    if (fd < 0) return false;
+    int n = all->n == WEFTI_MAX_CALLERS ? all->n - 1 : all->n;
+    union {
+        const struct sockaddr_storage *storage;
+        const struct sockaddr *any;
+    } address = {.storage = whose};
+    add(all, fd, address.any, false);
+    if (all->n == n) return false;
+    wefti_caller *c = &all->list[n];
+    c->outward = c->spoke = true;
+    c->stream.peer = *whose;
+    memcpy(c->card, card, sizeof c->card);
+    return true;
+}
+
+void wefti_callers_poll(wefti_callers *all, int most_ms) {
+    struct pollfd fds[WEFTI_MAX_CALLERS + 1];
+    for (int i = 0; i < all->n; i++) {
+        const wefti_connection *s = &all->list[i].stream;
+        fds[i] = (struct pollfd){.fd = s->fd,
+                                 .events = s->writable ? POLLIN : POLLIN | POLLOUT};
+    }
+    fds[all->n] = (struct pollfd){.fd = all->listener, .events = POLLIN};
+    if (poll(fds, (nfds_t)all->n + 1, most_ms) <= 0) return;
+    for (int i = 0; i < all->n; i++)
+        wefti_connection_ready(&all->list[i].stream, (unsigned short)fds[i].revents);
 }
 
 bool wefti_callers_accept(wefti_callers *all) {
@@ -112,7 +149,7 @@ bool wefti_callers_accept(wefti_callers *all) {
         int fd = accept4(all->listener, address.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE)) return false;
         if (fd < 0) return true; /* none waits, or the caller has hung up */
-        add(all, fd, address.any);
+        add(all, fd, address.any, true);
     }
     all->more = true;
     return true;
@@ -150,6 +187,25 @@ static wefti_caller_fate wait_for_word(const wefti_callers *all, wefti_caller *c
     return waits ? WEFTI_CALLER_WAITS : WEFTI_CALLER_GONE;
 }
 
+/* Shows the card to one that was called, and reads the answer: then it is as one that calls. */
+static wefti_caller_fate show_card(wefti_callers *all, wefti_caller *c) {
+    unsigned char code = 0;
+    struct iovec part = {c->card + c->n_card, (size_t)(WEFTI_CARD_BYTES - c->n_card)};
+    if (part.iov_len > 0) c->n_card += (int)wefti_connection_write(&c->stream, &part, 1);
+    part = (struct iovec){&code, 1};
+    if (c->n_card == WEFTI_CARD_BYTES) (void)wefti_connection_read(&c->stream, &part, 1);
+    if (code == 0 && c->stream.fd >= 0) return WEFTI_CALLER_WAITS;
+    if (code != 1 || c->stream.fd < 0) return WEFTI_CALLER_GONE;
+    wefti_connection_bare(&c->stream);
+    if (all->tls && !(c->stream.tls = wefti_tls_create(all->tls, true)))
+        return WEFTI_CALLER_GONE;
+    c->outward = c->spoke = c->told = false;
+    c->shaken = !all->tls;
+    c->n_card = 0;
+    c->since_s = wefti_now_s();
+    return WEFTI_CALLER_WAITS;
+}
+
 static wefti_caller_fate hear(wefti_callers *all, wefti_caller *c) {
     if (!c->spoke) {
         wefti_caller_fate word = wait_for_word(all, c);
@@ -158,6 +214,9 @@ static wefti_caller_fate hear(wefti_callers *all, wefti_caller *c) {
     wefti_caller_fate fate = shake(all, c);
     if (!c->shaken || fate == WEFTI_CALLER_GONE) return fate;
     if (c->out) return send_answer(c);
+    if (c->outward) fate = show_card(all, c);
+    if (c->outward || fate == WEFTI_CALLER_GONE) return fate;
+    if (!c->spoke) return hear(all, c);
     if (c->n_card == WEFTI_CARD_BYTES)
         return WEFTI_CALLER_WAITS; /* for the answer to its card */
     struct iovec part = {c->card + c->n_card, (size_t)(WEFTI_CARD_BYTES - c->n_card)};

@@ -20,6 +20,9 @@ enum { WEFTI_MAX_CALLERS = 64, WEFTI_CALLER_ADDRESS_BYTES = 64 };
 
 typedef struct wefti_caller {
     wefti_connection stream;
+    bool
+        outward; /* it was called; it is shown the card, and after the answer 1 it is as one
+                     that calls, without what was TLS until then (relay.h) */
     bool spoke;  /* its first byte has arrived */
     bool shaken; /* the handshake is over */
     double since_s;
@@ -71,6 +74,14 @@ bool wefti_callers_accept(wefti_callers *all);
 
 /* Continues with every caller as far as its socket is ready; returns how many were TAKEN. */
 int wefti_callers_hear(wefti_callers *all);
+
+/* Calls `to`, to show it this card; from the answer 1 on it is a caller from `whose` address.
+ * Nothing is done if it is being called with this card already. False: it is not called. */
+bool wefti_callers_call(wefti_callers *all, const struct sockaddr_storage *to,
+                        const struct sockaddr_storage *whose, const unsigned char *card);
+
+/* Sleeps until the listener or a caller is ready. */
+void wefti_callers_poll(wefti_callers *all, int most_ms);
 
 /* Finds a caller that still waits; NULL: it has hung up. */
 wefti_caller *wefti_callers_find(wefti_callers *all, unsigned number);

@@ -24,6 +24,7 @@
 #include "base/stop.h"
 #include "base/text.h"
 #include "net/dial.h"
+#include "start/relay.h"
 #include "start/streams.h"
 #include "start/vitals.h"
 
@@ -38,6 +39,8 @@ static const char magic[4] = {'w', 'e', 'f', 'J'};
 /* How often a process is asked again that answers "later" before another door is tried. */
 enum { PATIENT_TRIES = 8 };
 static const double answer_s = 5, again_s = 0.1, say_after_s = 3;
+/* How long one that may not be callable is called, and may take to call. */
+static const double direct_s = 2, called_s = 1;
 
 /* --- cards --- */
 
@@ -132,12 +135,16 @@ typedef struct entering {
     bool told;       /* that it waits, and for what, was logged */
     char host[256];  /* the process that gives places; port 0: the user's door */
     int port;
+    char via[256];       /* and who has said so; */
+    int via_port, giver; /* its place */
     char mute[256]; /* who hung up last; port 0: nobody since the last other refusal */
     int mute_port;
-    int turn;                  /* which of place->doors is tried next */
-    int n_later;               /* refusals by the same process, one after another */
-    bool silent;               /* no machine has answered at the last call */
-    bool moved;                /* the door before did not answer */
+    int turn;    /* which of place->doors is tried next */
+    int n_later; /* refusals by the same process, one after another */
+    bool silent; /* no machine has answered at the last call */
+    bool moved;  /* the door before did not answer */
+    bool shut;   /* nobody who was asked has called this process */
+    int listener;
     wefti_connection *streams; /* [table.n_places] */
     wefti_late_table table;
 } entering;
@@ -174,18 +181,13 @@ static weft_status refuse(const entering *e, const char *why) {
                          why);
 }
 
-/* Connects and shows the card. [out] the connection, and the code in the answer; 0: no
- * answer. */
+/* Shows the card on a new connection. [out] the code in the answer; 0: no answer. */
 static weft_status show_card(entering *e, const char *host, int port, wefti_connection *s,
                              unsigned char *code) {
     unsigned char bytes[WEFTI_CARD_BYTES];
     bool others = e->place->n_doors > 1;
     *code = 0;
-    *s = wefti_connection_of(wefti_dial(e->ctx, host, port, e->until_s));
     s->stop = e->ctx;
-    e->silent = s->fd < 0 && errno != ECONNREFUSED;
-    if (s->fd < 0) note_why(e, strerror(errno));
-    if (s->fd < 0) return WEFT_OK;
     wefti_shake shaken = wefti_dial_shake(e->tls, s, e->until_s);
     if (shaken == WEFTI_SHAKE_FAILED) {
         wefti_connection_close(s);
@@ -206,6 +208,16 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
     if (!late) e->mute_port = port;
     if (!late) snprintf(e->mute, sizeof e->mute, "%s", host);
     return WEFT_OK;
+}
+
+/* Calls for at most `patience_s` seconds; false: nobody is reached. */
+static bool call(entering *e, const char *host, int port, double patience_s,
+                 wefti_connection *s) {
+    double until_s = fmin(e->until_s, wefti_now_s() + patience_s);
+    *s = wefti_connection_of(wefti_dial(e->ctx, host, port, until_s));
+    e->silent = s->fd < 0 && errno != ECONNREFUSED;
+    if (s->fd < 0) note_why(e, strerror(errno));
+    return s->fd >= 0;
 }
 
 /* Handles a code other than WELCOME. */
@@ -249,10 +261,32 @@ static const char *address_of(const entering *e, int i, int *port) {
     return address[0] ? address : e->port ? e->host : e->place->doors[e->turn].host;
 }
 
+/* To a process that can not be called: either it calls, because a relay says so, or that one
+ * relays. */
+static bool meet(entering *e, wefti_relay_card wish, const char *host, int port,
+                 wefti_connection *s) {
+    double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
+    wish.port = e->card.port;
+    wish.token = e->card.incarnation;
+    wish.kind = WEFTI_RELAY_WANTED;
+    if (!e->shut &&
+        wefti_relay_ask(e->ctx, e->tls, host, port, &wish, until_s, s) ==
+            WEFTI_RELAY_JOINED &&
+        wefti_relay_await(e->tls, e->listener, &wish, wefti_now_s() + called_s, s))
+        return true;
+    wish.kind = WEFTI_RELAY_ASKS;
+    return e->shut = wefti_relay_ask(e->ctx, e->tls, host, port, &wish, until_s, s) ==
+                     WEFTI_RELAY_JOINED;
+}
+
 /* The next attempt asks the process that gives places. */
 static void turn_to(entering *e) {
     char host[sizeof e->host];
     int port;
+    const wefti_tcp_door *door = &e->place->doors[e->turn];
+    snprintf(e->via, sizeof e->via, "%s", e->port ? e->host : door->host);
+    e->via_port = e->port ? e->port : door->port;
+    e->giver = e->table.place;
     snprintf(host, sizeof host, "%s", address_of(e, e->table.place, &port));
     memcpy(e->host, host, sizeof host);
     e->port = port;
@@ -280,8 +314,13 @@ static weft_status ask(entering *e, bool *again) {
     e->card.place = -1;
     *again = true;
     const wefti_tcp_door *door = &e->place->doors[e->turn];
-    WEFT_TRY(show_card(e, named ? door->host : e->host, named ? door->port : e->port, &s,
-                       &code));
+    const char *host = named ? door->host : e->host;
+    int port = named ? door->port : e->port;
+    code = 0;
+    const wefti_relay_card wish = {.from = WEFTI_RELAY_NO_PLACE, .to = e->giver};
+    if (call(e, host, port, named ? answer_s : direct_s, &s) ||
+        (!named && meet(e, wish, e->via, e->via_port, &s)))
+        WEFT_TRY(show_card(e, host, port, &s, &code));
     e->moved = named && code == 0;
     double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
     bool fine = (code == WEFT_SEAT_WELCOME || code == WEFT_SEAT_ELSEWHERE) &&
@@ -298,27 +337,93 @@ static weft_status ask(entering *e, bool *again) {
     return judge(e, code);
 }
 
-/* Calls every process of the table; *again: one of them did not accept. */
-static weft_status call_all(entering *e, bool *again) {
-    wefti_late_table *t = &e->table;
-    *again = false;
-    e->card.place = t->place;
-    e->card.run = t->run;
-    for (int i = 0; i < t->n_places && !*again; i++) {
-        unsigned char code;
-        int port;
-        if (!t->names[i] || i == t->place) continue;
-        const char *address = address_of(e, i, &port);
-        WEFT_TRY(show_card(e, address, port, &e->streams[i], &code));
-        int n = wefti_streams_welcomed(e->place->streams, code);
+/* Whether a process of the table has to be called, and where. */
+static bool is_there(const entering *e, int i, const char **host, int *port) {
+    *host = address_of(e, i, port);
+    return e->table.names[i] && i != e->table.place;
+}
+
+/* Connects to process i by way of any that was reached. */
+static bool reach_by_others(entering *e, int i, const bool *direct) {
+    int port;
+    const int *rank_of = e->table.rank_of;
+    const wefti_relay_card wish = {.from = e->table.place, .to = i};
+    for (int j = 0; j < e->table.n_places; j++) {
+        const char *relay = address_of(e, j, &port);
+        if (!direct[j] || !meet(e, wish, relay, port, &e->streams[i])) continue;
+        const char *host = address_of(e, i, &port);
+        (void)wefti_dial_parse(host, port, &e->streams[i].peer);
+        if (!e->shut)
+            weft_ctx_log(e->ctx, WEFT_LOG_INFO,
+                         "rank %d can not call rank %d, which calls it",
+                         rank_of[e->table.place], rank_of[i]);
+        else
+            weft_ctx_log(e->ctx, WEFT_LOG_INFO,
+                         "rank %d and rank %d can not reach each other: rank %d relays",
+                         rank_of[e->table.place], rank_of[i], rank_of[j]);
+        return true;
+    }
+    return false;
+}
+
+/* Connects to every process of the table. [out] direct[n_places]: it was called. False: one of
+ * them was not reached. */
+static bool reach_all(entering *e, bool *direct) {
+    const wefti_late_table *t = &e->table;
+    const char *host;
+    int port, n_far = 0;
+    for (int i = 0; i < t->n_places; i++) {
+        if (!is_there(e, i, &host, &port)) continue;
+        direct[i] = call(e, host, port, direct_s, &e->streams[i]);
+        n_far += !direct[i];
+    }
+    for (int i = 0; i < t->n_places && n_far > 0; i++) {
+        if (!is_there(e, i, &host, &port)) continue;
+        if (!direct[i] && !reach_by_others(e, i, direct)) return false;
+    }
+    for (int i = 0; i < t->n_places && n_far > 0; i++) { /* who waits hangs up */
         wefti_connection *s = &e->streams[i];
+        if (!direct[i] || !is_there(e, i, &host, &port)) continue;
+        wefti_connection_close(s);
+        if (!call(e, host, port, direct_s, s)) return false;
+    }
+    return true;
+}
+
+/* Takes its place at each of them; *again: one of them did not accept. */
+static weft_status call_all(entering *e, const bool *direct, bool *again) {
+    const wefti_late_table *t = &e->table;
+    const char *host;
+    int port, wish = e->card.wish;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < t->n_places && !*again && status == WEFT_OK; i++) {
+        unsigned char code;
+        if (!is_there(e, i, &host, &port)) continue;
+        wefti_connection *s = &e->streams[i];
+        e->card.wish = direct[i] ? wish : 0;
+        status = show_card(e, host, port, s, &code);
+        int n = wefti_streams_welcomed(e->place->streams, code);
         *again = n == 0 || !wefti_streams_room(s, n, e->card.incarnation) ||
                  !wefti_streams_open(e->tls, s, t->place,
                                      fmin(e->until_s, wefti_now_s() + answer_s));
-        WEFT_TRY(judge(e, code));
+        if (status == WEFT_OK) status = judge(e, code);
     }
+    e->card.wish = wish;
+    return status;
+}
+
+/* Connects to every process of the table, to take its place; *again: not this time. */
+static weft_status take_place(entering *e, bool *again) {
+    const wefti_late_table *t = &e->table;
+    bool *direct = calloc((size_t)t->n_places, sizeof *direct);
+    if (!direct) return weft_ctx_fail(e->ctx, WEFT_ERR_MEMORY, "no memory to join");
+    e->card.place = t->place;
+    e->card.run = t->run;
+    *again = !reach_all(e, direct);
+    weft_status status = *again ? WEFT_OK : call_all(e, direct, again);
+    free(direct);
     if (*again && ++e->n_later >= PATIENT_TRIES) turn_away(e);
-    return WEFT_OK;
+    return status;
 }
 
 static void hang_up(entering *e) {
@@ -335,7 +440,7 @@ static weft_status try_once(entering *e, bool *again) {
     e->streams = calloc((size_t)e->table.n_places, sizeof *e->streams);
     if (!e->streams) return weft_ctx_fail(e->ctx, WEFT_ERR_MEMORY, "no memory to join");
     for (int i = 0; i < e->table.n_places; i++) e->streams[i] = wefti_connection_of(-1);
-    return call_all(e, again);
+    return take_place(e, again);
 }
 
 /* Draws a name that no process has had, for each attempt: a process refused half-way is
@@ -444,6 +549,7 @@ weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
     *listener = wefti_dial_listen_from(local && !tls && !place->plain,
                                        place->doors[0].port + 1, WEFTI_TCP_PORTS - 1);
     if (*listener < 0) return refuse(&e, strerror(errno));
+    e.listener = *listener;
     e.card.port = wefti_dial_port(*listener);
     e.card.first_port = place->doors[0].port;
     e.card.free_ports = find_free_ports(e.card.first_port, e.card.port);

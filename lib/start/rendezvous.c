@@ -26,6 +26,7 @@
 #include "base/stop.h"
 #include "base/text.h"
 #include "start/callers.h"
+#include "start/relay.h"
 #include "start/streams.h"
 #include "net/dial.h"
 
@@ -37,6 +38,8 @@ enum {
 };
 static const char magic[4] = {'w', 'e', 'f', 'T'};
 static const double say_after_s = 3, again_s = 0.1, name_s = 10;
+/* How long one that may not be callable is called; one that is missing may be late; a slot. */
+static const double direct_s = 2, late_s = 1, slot_s = 0.5;
 
 /* The answers to a card. */
 enum { ANSWER_WELCOME = 1, ANSWER_OTHER_SIZE, ANSWER_TAKEN, ANSWER_OTHER_VERSION };
@@ -48,11 +51,15 @@ typedef struct gathering {
     wefti_connection *streams;
     unsigned char *cards;
     double begin_s, until_s;
-    bool told;          /* the log says which ranks are missing */
-    const char *mute;   /* how one that was called hung up without an answer, or NULL */
-    bool local;         /* other machines can not call */
-    int n_due;          /* further sockets that will call */
-    int listener, port; /* this process's */
+    bool told;        /* the log says which ranks are missing */
+    const char *mute; /* how one that was called hung up without an answer, or NULL */
+    bool local;       /* other machines can not call */
+    int n_due;        /* further sockets that will call */
+    int slot;         /* of time: who is missing is called in each */
+    bool shut;        /* nobody who was asked has called this process */
+    wefti_relay_card wanted; /* a rank that can not be called shall call, as this says; */
+    wefti_connection brought; /* it has */
+    int listener, port;       /* this process's */
     wefti_callers callers;
 } gathering;
 
@@ -154,8 +161,10 @@ static void answer(wefti_caller *c, unsigned char code) {
 static wefti_caller_fate admit_stream(gathering *g, wefti_caller *c,
                                       const wefti_stream_card *card) {
     if (card->rank < g->place->size &&
-        wefti_streams_take(&g->streams[card->rank], card, &c->stream))
+        wefti_streams_take(&g->streams[card->rank], card, &c->stream)) {
+        g->n_due--;
         return WEFTI_CALLER_TAKEN;
+    }
     wefti_callers_complain(&g->callers, c->address, "names a socket that it has not");
     return WEFTI_CALLER_GONE;
 }
@@ -164,7 +173,12 @@ static wefti_caller_fate admit_stream(gathering *g, wefti_caller *c,
 static wefti_caller_fate admit(void *user, wefti_caller *c) {
     gathering *g = user;
     wefti_stream_card stream;
+    wefti_relay_card relayed;
     if (wefti_stream_card_read(c->card, &stream)) return admit_stream(g, c, &stream);
+    if (wefti_relay_card_read(c->card,
+                              &relayed)) /* it calls again if it comes too early */
+        return wefti_relay_is_wanted(c, &g->wanted, &g->brought) ? WEFTI_CALLER_TAKEN
+                                                                 : WEFTI_CALLER_GONE;
     int rank = wefti_card_read(c->card, g->place->size);
     bool taken = rank >= 0 && (rank == g->place->rank || g->streams[rank].fd >= 0);
     if (rank >= 0 && !taken) {
@@ -190,16 +204,15 @@ static wefti_caller_fate admit(void *user, wefti_caller *c) {
     return WEFTI_CALLER_GONE;
 }
 
-static void poll_callers(gathering *g) {
-    struct pollfd all[WEFTI_MAX_CALLERS + 1];
-    wefti_callers *callers = &g->callers;
+/* Waits a moment for calls, and serves them. */
+static weft_status take_calls(gathering *g) {
     double wait_s = fmin(g->until_s - wefti_now_s(), again_s * 2);
-    for (int i = 0; i < callers->n; i++)
-        all[i] = (struct pollfd){.fd = callers->list[i].stream.fd, .events = POLLIN};
-    all[callers->n] = (struct pollfd){.fd = g->listener, .events = POLLIN};
-    if (poll(all, (nfds_t)callers->n + 1, (int)(fmax(wait_s, 0) * 1000) + 1) <= 0) return;
-    for (int i = 0; i < callers->n; i++)
-        wefti_connection_ready(&callers->list[i].stream, (unsigned short)all[i].revents);
+    g->callers.listener = g->listener;
+    wefti_callers_poll(&g->callers, (int)(fmax(wait_s, 0) * 1000) + 1);
+    if (!wefti_callers_accept(&g->callers))
+        return complain_of_system(g, "can not take a call");
+    (void)wefti_callers_hear(&g->callers);
+    return WEFT_OK;
 }
 
 /* "2, 3, 5": the ranks from `first` on that have not called yet. */
@@ -235,19 +248,42 @@ static weft_status give_up(const gathering *g, int first) {
     return complain(g, what, strerror(ETIMEDOUT));
 }
 
+/* Calls a rank that is missing, or has rank 0 join the two: it has asked for one of them. */
+static void call_late(gathering *g, int rank, bool direct) {
+    unsigned char bytes[WEFTI_CARD_BYTES];
+    struct sockaddr_storage to, relay = g->streams[0].peer;
+    const char *address = (const char *)card_of(g, rank) + ADDRESS_AT;
+    const wefti_relay_card card = {direct ? WEFTI_RELAY_CALLS : WEFTI_RELAY_COMES,
+                                   g->place->rank,
+                                   rank,
+                                   g->port,
+                                   WEFTI_RELAY_GATHERS,
+                                   ""};
+    if (!wefti_dial_parse(address, wefti_card_port(card_of(g, rank)), &to)) return;
+    wefti_relay_card_write(&card, bytes);
+    (void)wefti_callers_call(&g->callers, direct ? &to : &relay, &to, bytes);
+}
+
+/* How many ranks from `first` on have not called yet. Those that are late may not be able to. */
+static int count_missing(gathering *g, int first, double since_s) {
+    int n = 0, slot = (int)((wefti_now_s() - since_s) / slot_s);
+    bool due = g->place->rank > 0 && slot != g->slot && slot * slot_s >= late_s;
+    g->slot = slot;
+    for (int r = first; r < g->place->size; r++) {
+        if (g->streams[r].fd >= 0) continue;
+        n++;
+        if (due) call_late(g, r, slot % 2 == 0);
+    }
+    return n;
+}
+
 /* Accepts calls until all ranks from `first` on have called; strangers are rejected. */
 static weft_status accept_calls(gathering *g, int first) {
-    int n = g->place->size - first;
-    while (n > 0) {
+    double since_s = wefti_now_s();
+    while (count_missing(g, first, since_s) > 0 || g->n_due > 0) {
         if (is_over(g)) return give_up(g, first);
         say_who_is_missing(g, first);
-        poll_callers(g);
-        g->callers.listener = g->listener;
-        if (!wefti_callers_accept(&g->callers))
-            return complain_of_system(g, "can not take a call");
-        n -= wefti_callers_hear(&g->callers);
-        n += g->n_due;
-        g->n_due = 0;
+        WEFT_TRY(take_calls(g));
     }
     return WEFT_OK;
 }
@@ -291,13 +327,9 @@ static weft_status check_answer(const gathering *g, int rank, int code,
     return complain(g, "was sent away", "the other side does not speak as weft does");
 }
 
-/* One call. AGAIN: no answer, or the other side hung up; errno says why. */
-static weft_status try_call(gathering *g, int rank, const char *host, int port,
-                            bool *again) {
-    *again = true;
-    int fd = wefti_dial(g->ctx, host, port, g->until_s);
-    if (fd < 0) return WEFT_OK;
-    wefti_connection s = wefti_connection_of(fd);
+/* The handshake and the card, on a new connection. AGAIN: no answer, or the other side hung
+ * up; errno says why. */
+static weft_status begin_with(gathering *g, int rank, wefti_connection s, bool *again) {
     s.stop = g->ctx;
     wefti_shake shaken = wefti_dial_shake(g->tls, &s, g->until_s);
     int code = shaken == WEFTI_SHAKE_DONE ? introduce(g, &s) : 0;
@@ -321,6 +353,52 @@ static weft_status try_call(gathering *g, int rank, const char *host, int port,
         wefti_connection_close(&s);
     errno = ECONNRESET;
     return status;
+}
+
+/* A rank that can not be called: either it calls, or rank 0 relays. */
+static weft_status meet(gathering *g, int rank, bool *again) {
+    double call_by_s = fmin(g->until_s, wefti_now_s() + 2 * late_s);
+    unsigned char *card = card_of(g, g->place->rank), wish = card[18];
+    g->wanted = (wefti_relay_card){
+        WEFTI_RELAY_WANTED, g->place->rank, rank, g->port, WEFTI_RELAY_GATHERS, ""};
+    g->brought = wefti_connection_of(-1);
+    while (!g->shut && g->brought.fd < 0 && wefti_now_s() < call_by_s && !is_over(g))
+        WEFT_TRY(take_calls(g));
+    wefti_connection s = g->brought;
+    g->brought = wefti_connection_of(-1);
+    bool relayed = s.fd < 0;
+    wefti_relay_card asks = g->wanted;
+    g->wanted.token = 0; /* not any more */
+    asks.kind = WEFTI_RELAY_ASKS;
+    if (relayed)
+        (void)wefti_relay_ask(g->ctx, g->tls, g->place->host, g->place->port, &asks,
+                              g->until_s, &s);
+    *again = s.fd < 0;
+    g->shut = g->shut || (relayed && s.fd >= 0);
+    errno = EHOSTUNREACH;
+    if (*again) return WEFT_OK;
+    (void)wefti_dial_parse((const char *)card_of(g, rank) + ADDRESS_AT,
+                           wefti_card_port(card_of(g, rank)), &s.peer);
+    card[18] = 0; /* one socket */
+    weft_status status = begin_with(g, rank, s, again);
+    card[18] = wish;
+    if (status == WEFT_OK && !*again)
+        weft_ctx_log(g->ctx, WEFT_LOG_INFO,
+                     relayed
+                         ? "rank %d and rank %d can not reach each other: rank 0 relays"
+                         : "rank %d can not call rank %d, which calls it",
+                     g->place->rank, rank);
+    return status;
+}
+
+/* One call, as begin_with. Every rank reaches rank 0. */
+static weft_status try_call(gathering *g, int rank, const char *host, int port,
+                            bool *again) {
+    *again = true;
+    double until_s = fmin(g->until_s, wefti_now_s() + direct_s);
+    int fd = wefti_dial(g->ctx, host, port, rank > 0 ? until_s : g->until_s);
+    if (fd < 0) return rank > 0 ? meet(g, rank, again) : WEFT_OK;
+    return begin_with(g, rank, wefti_connection_of(fd), again);
 }
 
 static void say_who_is_called(gathering *g, int rank, const char *host, int port) {
@@ -468,6 +546,7 @@ weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
                    .begin_s = now_s,
                    .until_s = now_s + place->patience_s,
                    .listener = place->listener > 0 ? place->listener : -1,
+                   .brought = wefti_connection_of(-1),
                    .callers = {.ctx = ctx, .tls = tls, .rank = place->rank}};
     g.callers.admit = admit;
     g.callers.user = &g;

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "net/dial.h"
 #include "start/latecomer.h"
+#include "start/relay.h"
 #include "start/tcpstate.h"
 
 /* How often silent callers are checked: their time may be up. */
@@ -49,21 +50,14 @@ wefti_caller_fate wefti_tcp_admit(void *transport, wefti_caller *caller) {
     tcp_transport *t = transport;
     if (wefti_stream_card_read(caller->card, &stream))
         return admit_stream(t, caller, &stream);
+    wefti_relay_card relayed;
+    if (wefti_relay_card_read(caller->card, &relayed))
+        return wefti_tcp_admit_relay(t, caller, &relayed);
     const unsigned char code = WEFTI_LATE_OTHER_VERSION;
     if (!wefti_late_card_is_foreign(caller->card)) return WEFTI_CALLER_GONE;
     wefti_callers_complain(&t->callers, caller->address, "runs another version of weft");
     wefti_callers_answer(&t->callers, caller, &code, 1);
     return WEFTI_CALLER_WAITS;
-}
-
-/* New callers are watched like connections, all with the same pointer in place of a
- * connection's: an event then means that some caller is ready. */
-static void watch_callers(tcp_transport *t, int from) {
-    for (int i = from; i < t->callers.n; i++) {
-        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                                    .data.ptr = &t->callers};
-        (void)epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->callers.list[i].stream.fd, &event);
-    }
 }
 
 /* Serves all callers, because one of them or a new one is ready, or because the time of
@@ -80,8 +74,9 @@ static void hear_callers(tcp_transport *t) {
     (void)wefti_callers_accept(&t->callers); /* callers for which there is no file call
                                                 again */
     t->called = t->callers.more;
-    watch_callers(t, before < t->callers.n ? before : t->callers.n);
+    wefti_tcp_watch_callers(t, before < t->callers.n ? before : t->callers.n);
     (void)wefti_callers_hear(&t->callers);
+    wefti_tcp_join_callers(t);
 }
 
 /* "10.0.0.1" of "10.0.0.1:29500". */

@@ -70,17 +70,8 @@ bool wefti_stream_card_read(const unsigned char *bytes, wefti_stream_card *out) 
 }
 
 static wefti_connection begin_call(const wefti_connection *first) {
-    const struct sockaddr_storage *to = &first->peer;
-    socklen_t size = to->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                               : sizeof(struct sockaddr_in);
-    int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)to, size) != 0 &&
-        errno != EINPROGRESS) {
-        close(fd);
-        fd = -1;
-    }
-    wefti_connection s = wefti_connection_of(fd);
-    s.peer = *to;
+    wefti_connection s = wefti_connection_of(wefti_dial_begin(&first->peer));
+    s.peer = first->peer;
     s.stop = first->stop;
     return s;
 }

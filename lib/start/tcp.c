@@ -32,7 +32,6 @@
 #include "start/latecomer.h"
 #include "start/tcpstate.h"
 
-enum { LANE_PIECES = 1 };
 enum { MAX_SIZE = 1024, MAX_PARTS = 32, MAX_EVENTS = 64, MAX_UNSENT_BYTES = 1 << 20 };
 static const double lead_s = 1e-3;
 
@@ -126,14 +125,7 @@ static outgoing *queue(tcp_transport *t, connection *c, const void *data, int64_
     outgoing *o = wefti_tcp_spare(t);
     if (!o) return NULL;
     *o = (outgoing){.data = data, .n_bytes = WEFTI_TCP_HEAD_BYTES + (data ? n_bytes : 0)};
-    wefti_put_u32(o->head, lane);
-    wefti_put_u32(o->head + 4, (uint32_t)n_bytes);
-    if (c->first)
-        c->last->next = o;
-    else
-        c->first = o;
-    c->last = o;
-    c->n_queued += o->n_bytes;
+    wefti_tcp_queue(c, o, lane, n_bytes);
     return o;
 }
 
@@ -141,7 +133,7 @@ static bool tcp_send(weft_transport *head, int peer, int lane, const void *data,
                      int n_bytes, void **request) {
     tcp_transport *t = (tcp_transport *)head;
     connection *c = &t->peers[peer];
-    int by = lane == LANE_PIECES && n_bytes > 0 ? wefti_tcp_least_laden(c) : 0;
+    int by = lane == WEFTI_LANE_PIECES && n_bytes > 0 ? wefti_tcp_least_laden(c) : 0;
     uint32_t named = (uint32_t)lane | (uint32_t)by << 16;
     outgoing *lead = by ? queue(t, c, NULL, n_bytes, named) : NULL;
     outgoing *o = by && !lead ? NULL
@@ -230,9 +222,14 @@ static bool announce(tcp_transport *t, int peer, weft_transport_found *found) {
     connection *c = &t->peers[peer];
     uint32_t named = wefti_get_u32(c->head), length = wefti_get_u32(c->head + 4);
     uint32_t lane = named & 0xffff, by = named >> 16;
-    if (lane > LANE_PIECES || length > WEFT_TRANSPORT_BYTES)
+    c->n_head = 0;
+    c->n_card = 0;
+    c->tells = lane == WEFTI_LANE_CARDS && length == WEFTI_CARD_BYTES && by == 0;
+    if (c->tells) return true;
+    if (lane > WEFTI_LANE_PIECES || length > WEFT_TRANSPORT_BYTES)
         return fail(t, peer, "no message of weft came from", strerror(EPROTO));
-    if (by > (uint32_t)c->n_more || (by > 0 && (lane != LANE_PIECES || length == 0))) {
+    if (by > (uint32_t)c->n_more ||
+        (by > 0 && (lane != WEFTI_LANE_PIECES || length == 0))) {
         snprintf(
             t->text, sizeof t->text,
             "host %s sent %u bytes of lane %u by socket %u, expected pieces by one of "
@@ -241,11 +238,19 @@ static bool announce(tcp_transport *t, int peer, weft_transport_found *found) {
         return false;
     }
     c->announced = true;
-    c->n_head = 0;
     c->by = (int)by;
     *found = (weft_transport_found){
         .any = true, .peer = peer, .lane = (int)lane, .n_bytes = (int)length};
     return true;
+}
+
+/* The card that is arriving for this process. */
+static void take_card(tcp_transport *t, int peer) {
+    connection *c = &t->peers[peer];
+    struct iovec part = {c->card + c->n_card, (size_t)(WEFTI_CARD_BYTES - c->n_card)};
+    c->n_card += (int)wefti_connection_read(&c->stream, &part, 1);
+    c->tells = c->n_card < WEFTI_CARD_BYTES;
+    if (!c->tells) wefti_tcp_hear_told(t, peer, c->card);
 }
 
 /* Looks whether a head, or the end of the connection, has arrived from this process; the
@@ -253,13 +258,17 @@ static bool announce(tcp_transport *t, int peer, weft_transport_found *found) {
 static bool look(tcp_transport *t, int peer, weft_transport_found *found) {
     connection *c = &t->peers[peer];
     if (peer == t->head.rank || c->told) return true;
-    bool may = !c->announced && wefti_tcp_has_room(c);
-    if (may && c->n_head < WEFTI_TCP_HEAD_BYTES) {
-        struct iovec part = {c->head + c->n_head,
-                             (size_t)(WEFTI_TCP_HEAD_BYTES - c->n_head)};
-        c->n_head += (int)wefti_connection_read(&c->stream, &part, 1);
+    for (bool may = !c->announced && wefti_tcp_has_room(c); may; may = !c->tells) {
+        if (c->tells) take_card(t, peer);
+        if (!c->tells && c->n_head < WEFTI_TCP_HEAD_BYTES) {
+            struct iovec part = {c->head + c->n_head,
+                                 (size_t)(WEFTI_TCP_HEAD_BYTES - c->n_head)};
+            c->n_head += (int)wefti_connection_read(&c->stream, &part, 1);
+        }
+        if (c->tells || c->n_head < WEFTI_TCP_HEAD_BYTES) break;
+        if (!announce(t, peer, found) || c->announced) return c->announced;
+        take_card(t, peer);
     }
-    if (may && c->n_head == WEFTI_TCP_HEAD_BYTES) return announce(t, peer, found);
     if (!wefti_tcp_is_over(c)) return true;
     *found = (weft_transport_found){.closed = true, .peer = peer};
     c->told = true;
@@ -308,7 +317,9 @@ static double tcp_rate(const weft_transport *head, int peer) {
 static void tcp_wait(weft_transport *head, double seconds) {
     tcp_transport *t = (tcp_transport *)head;
     struct epoll_event events[MAX_EVENTS];
-    int most_ms = t->called ? 0 : (int)ceil(seconds * 1000); /* a caller waits already */
+    int most_ms = t->called || t->relaying
+                      ? 0
+                      : (int)ceil(seconds * 1000); /* a caller waits already */
     int n = epoll_wait(t->epoll, events, MAX_EVENTS, most_ms);
     for (int i = 0; i < n; i++) {
         connection *c = events[i].data.ptr;
@@ -317,6 +328,7 @@ static void tcp_wait(weft_transport *head, double seconds) {
         else if (c)
             wefti_connection_ready(&c->stream, events[i].events);
     }
+    wefti_tcp_relay(t);
 }
 
 /* May be called by any thread. The number in the eventfd is never read: each addition is an
@@ -337,7 +349,7 @@ static void free_outgoing(outgoing *o) {
     while (o) {
         outgoing *next = o->next;
         free(o->own);
-        free(o);
+        if (!o->part) free(o);
         o = next;
     }
 }
@@ -366,6 +378,7 @@ static bool tcp_finish(weft_transport *head, bool failed) {
         free(c->more);
     }
     wefti_callers_fini(&t->callers);
+    wefti_tcp_end_relays(t, false);
     wefti_guard_end(t->guard, failed || t->speaks);
     if (t->listener >= 0) close(t->listener);
     free_outgoing(t->spare);
@@ -397,6 +410,7 @@ static void tcp_forget(weft_transport *head) {
         let_go(&t->peers[p].call);
     }
     for (int i = 0; i < t->callers.n; i++) let_go(&t->callers.list[i].stream.fd);
+    wefti_tcp_end_relays(t, true);
     wefti_guard_forget(t->guard);
     let_go(&t->listener);
     let_go(&t->epoll);

@@ -32,6 +32,16 @@ bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c) {
     return epoll_ctl(t->epoll, op, fd, &event) == 0;
 }
 
+/* New callers are watched like connections, all with the same pointer in place of a
+ * connection's: an event then means that some caller is ready. */
+void wefti_tcp_watch_callers(tcp_transport *t, int from) {
+    for (int i = from; i < t->callers.n; i++) {
+        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                                    .data.ptr = &t->callers};
+        (void)epoll_ctl(t->epoll, EPOLL_CTL_ADD, t->callers.list[i].stream.fd, &event);
+    }
+}
+
 /* The kernel sends all that a socket may have under way in one burst after a pause, and the
  * line's queue overflows; paced, it takes a round trip for that. Any limit turns it on. */
 void wefti_tcp_pace(int fd) {

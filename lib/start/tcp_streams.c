@@ -10,7 +10,9 @@
  * whose bodies do not come, is ended after a second. */
 #define _GNU_SOURCE
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "start/tcpstate.h"
 
@@ -43,6 +45,27 @@ outgoing *wefti_tcp_spare(tcp_transport *t) {
     if (!o) return malloc(sizeof *o);
     t->spare = o->next;
     return o;
+}
+
+void wefti_tcp_queue(connection *c, outgoing *o, uint32_t lane, int64_t n_bytes) {
+    wefti_put_u32(o->head, lane);
+    wefti_put_u32(o->head + 4, (uint32_t)n_bytes);
+    if (c->first)
+        c->last->next = o;
+    else
+        c->first = o;
+    c->last = o;
+    c->n_queued += o->n_bytes;
+}
+
+void wefti_tcp_tell(tcp_transport *t, int peer, const unsigned char *card) {
+    connection *c = &t->peers[peer];
+    if (c->telling.n_sent < c->telling.n_bytes) return;
+    memcpy(c->told_card, card, sizeof c->told_card);
+    c->telling = (outgoing){.data = c->told_card,
+                            .n_bytes = WEFTI_TCP_HEAD_BYTES + WEFTI_CARD_BYTES,
+                            .part = true};
+    wefti_tcp_queue(c, &c->telling, WEFTI_LANE_CARDS, WEFTI_CARD_BYTES);
 }
 
 bool wefti_tcp_has_room(const connection *pair) {

@@ -13,7 +13,7 @@
  * admits processes that join while the run trains, tcp_connection.c begins a connection,
  * tcp_inquiry.c asks how a lost process stands, and says how this one does. */
 
-enum { WEFTI_TCP_HEAD_BYTES = 8 };
+enum { WEFTI_TCP_HEAD_BYTES = 8, WEFTI_LANE_PIECES = 1, WEFTI_LANE_CARDS = 2 };
 
 /* What the kernel keeps unsent of a further socket, which short messages do not share. */
 enum { WEFTI_TCP_MORE_UNSENT_BYTES = 64 << 10 };
@@ -28,6 +28,7 @@ typedef struct outgoing {
     const unsigned char *data;
     int64_t n_bytes, n_sent; /* with the head */
     unsigned char *own;      /* a copy of the rest of data, after it was withdrawn */
+    bool part;               /* it is part of its connection, and nobody waits for it */
 } outgoing;
 
 typedef struct connection {
@@ -55,6 +56,11 @@ typedef struct connection {
     int call;                        /* a pending inquiry at that address; -1: none */
     double call_s;                   /* when it began */
     bool called; /* it was accepted, and this side has said that it inquires */
+    bool tells;  /* a card for this process is arriving (tcp_relay.c) */
+    int n_card;
+    unsigned char card[WEFTI_CARD_BYTES];
+    outgoing telling; /* the same on its way to the peer */
+    unsigned char told_card[WEFTI_CARD_BYTES];
 } connection;
 
 typedef struct tcp_transport {
@@ -72,6 +78,10 @@ typedef struct tcp_transport {
     bool called;          /* there is a new call, or a caller's socket is ready */
     double heard_s;       /* when callers were last served */
     wefti_callers callers;
+    struct wefti_relay *relays; /* [n_relays] owned; pairs whose bytes pass here */
+    int n_relays;
+    bool relaying;      /* some have more bytes for another turn */
+    int64_t n_relayed;  /* bytes */
     wefti_guard *guard; /* owned; NULL: nothing was kept yet, or there can be none */
     bool tried_guard, speaks;   /* speaks: the guard does, also after an orderly end */
     int *replaced;              /* [size] owned; for probe's answer */
@@ -90,6 +100,9 @@ void wefti_tcp_pace(int fd);
 
 /* Registers a socket with epoll (op: EPOLL_CTL_ADD, or _MOD if it is registered already). */
 bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c);
+
+/* New callers, from this one on, are watched. */
+void wefti_tcp_watch_callers(tcp_transport *t, int from);
 
 /* The address at which a peer is called gets this port. */
 void wefti_tcp_set_port(connection *c, int port);
@@ -118,6 +131,12 @@ void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream, 
 void wefti_tcp_set_more(tcp_transport *t, connection *pair, wefti_connection *streams,
                         int n);
 void wefti_tcp_drop_more(tcp_transport *t, connection *pair);
+
+/* Puts an entry that is filled in at the end of a queue. */
+void wefti_tcp_queue(connection *c, outgoing *o, uint32_t lane, int64_t n_bytes);
+
+/* Sends a card to a peer, unless the one before is still on its way. */
+void wefti_tcp_tell(tcp_transport *t, int peer, const unsigned char *card);
 
 /* Whether another body may be announced. */
 bool wefti_tcp_has_room(const connection *pair);
@@ -152,6 +171,25 @@ bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found);
 
 /* Answers a caller (weft_transport_ops.seat). */
 bool wefti_tcp_seat(weft_transport *head, int caller, const weft_transport_seat *seat);
+
+/* --- tcp_relay.c --- */
+
+struct wefti_relay_card;
+
+/* A caller's card asks for a relayed connection, or comes to one. */
+wefti_caller_fate wefti_tcp_admit_relay(tcp_transport *t, wefti_caller *caller,
+                                        struct wefti_relay_card *card);
+
+/* Joins the callers that belong together. */
+void wefti_tcp_join_callers(tcp_transport *t);
+
+/* A relay has passed on that somebody wants to be called. */
+void wefti_tcp_hear_told(tcp_transport *t, int peer, const unsigned char *bytes);
+
+/* Passes bytes on. */
+void wefti_tcp_relay(tcp_transport *t);
+
+void wefti_tcp_end_relays(tcp_transport *t, bool forget);
 
 /* Bytes per second that have lately arrived at the other end of a connection; 0: not known. */
 double wefti_tcp_rate(int fd);

@@ -118,3 +118,24 @@ end_all() {
     started=()
     rm -rf run[0-9]* log.* out.*
 }
+
+# behind I R: machine I is no longer on the switch, but behind machine R, a router with a masquerade
+# and no forwards, as 192.168.I.2.
+behind() {
+    local i=$1 r=$2
+    ip -n "$net-$i" link del eth0
+    ip link add eth0 netns "$net-$i" type veth peer name "in$i" netns "$net-$r"
+    ip -n "$net-$i" addr add "192.168.$i.2/24" dev eth0
+    ip -n "$net-$i" link set eth0 up
+    ip -n "$net-$i" route add default via "192.168.$i.1"
+    ip -n "$net-$r" addr add "192.168.$i.1/24" dev "in$i"
+    ip -n "$net-$r" link set "in$i" up
+    on "$r" sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
+    on "$r" nft -f - <<N
+table inet router {
+    chain after { type nat hook postrouting priority 100; oifname "eth0" masquerade; }
+    chain through { type filter hook forward priority 0; policy drop;
+        iifname "in*" accept; ct state established,related accept; }
+}
+N
+}

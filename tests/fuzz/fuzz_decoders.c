@@ -13,6 +13,7 @@
 #include "invite/bundle.h"
 #include "comm/envelope.h"
 #include "start/latecomer.h"
+#include "start/relay.h"
 #include "start/rendezvous.h"
 #include "start/streams.h"
 #include "start/tcp.h"
@@ -22,7 +23,7 @@
 #include "rank/alike.h"
 #include "wire/section.h"
 
-enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 12 };
+enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 13 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -85,6 +86,20 @@ static void read_stream_card(const uint8_t *data, size_t size) {
     require(wefti_stream_card_read(again, &back));
     require(back.number == card.number && back.rank == card.rank &&
             back.token == card.token);
+}
+
+/* The card of a relayed connection. */
+static void read_relay_card(const uint8_t *data, size_t size) {
+    unsigned char bytes[WEFTI_CARD_BYTES] = {0}, again[WEFTI_CARD_BYTES];
+    wefti_relay_card card, back;
+    memcpy(bytes, data, size < sizeof bytes ? size : sizeof bytes);
+    if (!wefti_relay_card_read(bytes, &card)) return;
+    require(card.from >= 0 && card.to >= 0 && card.from != card.to && card.port > 0);
+    require_text(card.address, sizeof card.address);
+    wefti_relay_card_write(&card, again);
+    require(wefti_relay_card_read(again, &back));
+    require(back.kind == card.kind && back.token == card.token && back.to == card.to &&
+            strcmp(back.address, card.address) == 0);
 }
 
 /* The card that is shown to a witness. */
@@ -253,6 +268,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (which == 9) read_meeting(data + 1, size - 1);
     if (which == 10) read_bundle(ctx, data + 1, size - 1);
     if (which == 11) read_stream_card(data + 1, size - 1);
+    if (which == 12) read_relay_card(data + 1, size - 1);
     weft_ctx_clear(ctx);
     require(weft_ctx_bytes_held(ctx) == 0);
     weft_ctx_destroy(ctx);

@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Machines behind routers that let nobody in: of a pair who can be called is called, whatever the
+# order, and where none can be called another member relays.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+# shellcheck source=tests/cli/machines.sh
+. "$source_dir/tests/cli/machines.sh"
+empty_here
+write_sentences >text.txt
+cat >run.yaml <<Y
+data: {path: [text.txt], length: 32}
+model: {kind: gpt2, layers: 2, width: 32, heads: 2}
+batch: {tokens_per_step: 1920}
+run: {steps: 100000, eval_every: 0, save_every: 0, compare_every: 1, log_every: 1, tensorboard: false}
+mesh: {threads: 1, compute_time: 0.02}
+schedule: {warmup: 2}
+method: hsdp
+Y
+# 0 and 5 on the open network, 3 behind router 1, 4 behind router 2
+net_up 6
+behind 3 1
+behind 4 2
+"$weft" key new >run.key
+keyed="run.yaml mesh.key=run.key"
+
+# found MACHINE...: founders in this order.
+found() {
+    local n=$# rank=0 i
+    for i in "$@"; do
+        # shellcheck disable=SC2086
+        RANK=$rank WORLD_SIZE=$n MASTER_ADDR=10.97.0.1 MASTER_PORT=29500 start "$i" "$i" $keyed "run.folder=run$i"
+        rank=$((rank + 1))
+    done
+}
+newest() { tail -n 1 "$1/metrics.jsonl" 2>/dev/null | grep -o '"step":[0-9]*' | head -1 | cut -d: -f2; }
+grows() { local a b; a=$(newest "$1"); sleep 0.7; b=$(newest "$1"); [ "${b:-0}" -gt "${a:-0}" ]; }
+
+# -- Founders: 1 is behind a router, 2 can be called; 3 is behind another router.
+found 0 3 5 4
+until_true 30 "founders behind routers begin" has_lines run0 20
+says 5 "rank 2 can not call rank 1, which calls it" || fail "who calls: $(cat log.5)"
+says 4 "rank 3 and rank 1 can not reach each other: rank 0 relays" || fail "no relay: $(cat log.4)"
+says 4 "rank 3 .* rank 2" && fail "rank 3 calls rank 2 itself: $(cat log.4)"
+# The relay passes ciphertext; when it dies the two lose their connection, and not their run.
+kill -9 "${started[0]}"
+until_true 30 "the one that is left out takes another relay" says 4 "rank .* can not reach each other: rank 2 relays"
+until_true 30 "it is in the run again" says 4 "takes part as rank"
+end_all
+
+# -- Who comes later: up at 0, then one behind each router, then one that can be called.
+# shellcheck disable=SC2086
+start 0 0 $keyed run.folder=run0 --listen 29500
+until_true 30 "one begins" has_lines run0 3
+k=0
+for i in 3 4 5; do
+    # shellcheck disable=SC2086
+    start "$i" "$i" $keyed "run.folder=run$i" --join 10.97.0.1
+    k=$((k + 1))
+    until_true 10 "machine $i is in the run" says "$i" "takes part as rank $k"
+done
+says 4 "rank 2 and rank 1 can not reach each other: rank 0 relays" || fail "no relay: $(cat log.4)"
+says 5 "rank 3 can not call rank 1, which calls it" || fail "who calls: $(cat log.5)"
+until_true 10 "all train" grows run0
+end_all
+finish
