@@ -45,6 +45,17 @@ void wefti_dial_address(const struct sockaddr *address, char *out, size_t size) 
         memmove(out, plain, strlen(plain) + 1);
 }
 
+void wefti_dial_own(int fd, char *out, size_t size) {
+    struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
+    union {
+        struct sockaddr_storage *storage;
+        struct sockaddr *any;
+    } address = {.storage = &own};
+    socklen_t n = sizeof own;
+    (void)getsockname(fd, address.any, &n);
+    wefti_dial_address(address.any, out, size);
+}
+
 bool wefti_dial_is_loopback(const struct sockaddr *address) {
     union {
         const struct sockaddr *any;

@@ -21,6 +21,9 @@ bool wefti_dial_is_loopback(const struct sockaddr *address);
  * without "::ffff:". "" if it has none. */
 void wefti_dial_address(const struct sockaddr *address, char *out, size_t size);
 
+/* The same of this end of a socket. */
+void wefti_dial_own(int fd, char *out, size_t size);
+
 /* A listening socket, at this machine's own addresses only (here) or at all; port 0: any.
  * A guard of a dead process (guard.h) gives up the port. -1 with errno. */
 int wefti_dial_listen(bool here, int port);

@@ -33,6 +33,7 @@ enum {
     LATE_HOST_AT = 32,
     LATE_MACHINE_AT = LATE_HOST_AT + WEFTI_CARD_HOST_BYTES,
     LATE_FREE_AT = LATE_MACHINE_AT + 8,
+    LATE_OWN_AT = LATE_FREE_AT + 8,
     MAX_PLACES = 1024
 };
 static const char magic[4] = {'w', 'e', 'f', 'J'};
@@ -57,6 +58,7 @@ void wefti_late_card_write(const wefti_late_card *card, unsigned char *bytes) {
     wefti_put_u32(bytes + LATE_FREE_AT, card->free_ports);
     wefti_put_u32(bytes + LATE_FREE_AT + 4,
                   (uint32_t)card->first_port | (uint32_t)card->wish << 16);
+    memcpy(bytes + LATE_OWN_AT, card->own, sizeof card->own - 1);
 }
 
 bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out) {
@@ -70,7 +72,9 @@ bool wefti_late_card_read(const unsigned char *bytes, wefti_late_card *out) {
     out->first_port = (int)(wefti_get_u32(bytes + LATE_FREE_AT + 4) & 0xffff);
     out->wish = bytes[LATE_FREE_AT + 6];
     memcpy(out->host, bytes + LATE_HOST_AT, sizeof out->host - 1);
+    memcpy(out->own, bytes + LATE_OWN_AT, sizeof out->own - 1);
     wefti_text_plain(out->host);
+    wefti_text_plain(out->own);
     return memcmp(bytes, magic, sizeof magic) == 0 &&
            wefti_get_u32(bytes + 4) == LATE_VERSION && port > 0 && port <= 0xffff &&
            (place == UINT32_MAX || place < MAX_PLACES) && out->incarnation > 1;
@@ -196,6 +200,7 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
         return WEFT_OK;
     }
     double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
+    wefti_dial_own(s->fd, e->card.own, sizeof e->card.own);
     wefti_late_card_write(&e->card, bytes);
     bool heard = shaken == WEFTI_SHAKE_DONE &&
                  wefti_connection_all(s, bytes, sizeof bytes, true, until_s) &&

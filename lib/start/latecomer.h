@@ -18,7 +18,8 @@
  * (all ones: any), port that the caller listens at (4 bytes each), run, incarnation (8
  * each), host name (56), number of its machine (8), and which of the ports that processes
  * of a run listen at are free where it runs (4; bit i: the door's port + i), the base (2),
- * how many sockets it wishes (2).
+ * how many sockets it wishes (2), and the address that it calls from (40): behind a router it
+ * is another one than the member sees.
  * One member gives places, one after
  * another; the others say where that member is (code ELSEWHERE, place: its place). Its
  * decision does not bind the others: a process that finds the place taken refuses, and the
@@ -28,7 +29,7 @@
 
 /* A member's answer to the late card of another version; its other answers are those of
  * ext/transport.h. */
-enum { WEFTI_LATE_OTHER_VERSION = 7 };
+enum { WEFTI_LATE_OTHER_VERSION = 7, WEFTI_LATE_OWN_BYTES = 40 };
 
 enum { WEFTI_LATE_ROW_BYTES = 12 + WEFTI_CARD_BYTES, WEFTI_LATE_HEAD_BYTES = 21 };
 
@@ -40,6 +41,8 @@ typedef struct wefti_late_card {
     uint32_t free_ports; /* are free where it runs, or its own */
     int wish;            /* of sockets (streams.h) */
     char host[WEFTI_CARD_HOST_BYTES];
+    char own
+        [WEFTI_LATE_OWN_BYTES]; /* the address that it calls from, as it sees it itself */
 } wefti_late_card;
 
 void wefti_late_card_write(const wefti_late_card *card, unsigned char *bytes);

@@ -87,10 +87,11 @@ static bool is_address_of(const connection *c, const char *caller) {
 }
 
 /* The processes whose place the caller could have taken: they listened on its machine, at a
- * port that is free there. */
+ * port that is free there. Behind a router there may be several machines of one name. */
 static int find_replaced(tcp_transport *t, const wefti_caller *caller,
                          const wefti_late_card *card) {
     int n = 0;
+    if (strcmp(card->own, caller->address) != 0) return 0;
     for (int p = 0; p < t->head.size && t->replaced; p++) {
         const unsigned char *own = t->cards + (size_t)p * WEFTI_CARD_BYTES;
         int i = wefti_card_port(own) - card->first_port;

@@ -19,9 +19,10 @@ mesh: {threads: 1, compute_time: 0.02}
 schedule: {warmup: 2}
 method: hsdp
 Y
-# 0 and 5 on the open network, 3 behind router 1, 4 behind router 2
-net_up 6
+# 0 and 5 on the open network, 3 and 6 behind router 1, 4 behind router 2
+net_up 7
 behind 3 1
+behind 6 1
 behind 4 2
 "$weft" key new >run.key
 keyed="run.yaml mesh.key=run.key"
@@ -64,5 +65,23 @@ done
 says 4 "rank 2 and rank 1 can not reach each other: rank 0 relays" || fail "no relay: $(cat log.4)"
 says 5 "rank 3 can not call rank 1, which calls it" || fail "who calls: $(cat log.5)"
 until_true 10 "all train" grows run0
+end_all
+
+# -- 3 is cut off, and 6 comes, which has its address and its host name: this is no proof that 3 has
+# ended, and of two none goes on alone.
+# shellcheck disable=SC2086
+start 0 0 $keyed run.folder=run0 --listen 29500
+until_true 30 "one begins" has_lines run0 3
+# shellcheck disable=SC2086
+start 3 3 $keyed run.folder=run3 --join 10.97.0.1
+until_true 10 "two train" says 3 "takes part as rank 1"
+ip -n "$net-1" link set in3 down
+sleep 2
+# shellcheck disable=SC2086
+start 6 6 $keyed run.folder=run6 --join 10.97.0.1
+sleep 3
+! says 0 "lost rank" || fail "a neighbour behind the same router is taken for a restart: $(cat log.0)"
+ip -n "$net-1" link set in3 up
+until_true 20 "they train on" grows run0
 end_all
 finish
