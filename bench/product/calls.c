@@ -65,7 +65,7 @@ static int fail_with(int error) {
 }
 
 WRAP(int, close, (int fd)) {
-    if (!is_ours(fd)) return __real_close(fd);
+    if (!is_ours(fd)) return disk_close(fd);
     point();
     file *f = file_of(fd);
     if (!f) return -1;
@@ -275,9 +275,8 @@ WRAP(int, shutdown, (int fd, int how)) {
     return 0;
 }
 
-WRAP(int, fcntl, (int fd, int command, long argument)) {
-    if (!is_ours(fd)) return __real_fcntl(fd, command, argument);
-    return 0;
+WRAP(int, fcntl, (int fd, int command, void *argument)) {
+    return is_ours(fd) ? 0 : disk_lock(fd, command, argument);
 }
 
 /* --- bytes --- */
@@ -328,16 +327,16 @@ WRAP(ssize_t, send, (int fd, const void *bytes, size_t n, int flags)) {
 }
 
 WRAP(ssize_t, read, (int fd, void *bytes, size_t n)) {
-    return is_ours(fd) ? receive(fd, bytes, n, 0) : __real_read(fd, bytes, n);
+    return is_ours(fd) ? receive(fd, bytes, n, 0) : disk_read(fd, bytes, n);
 }
 
 WRAP(ssize_t, __read_chk, (int fd, void *bytes, size_t n, size_t room)) {
     (void)room;
-    return is_ours(fd) ? receive(fd, bytes, n, 0) : __real_read(fd, bytes, n);
+    return is_ours(fd) ? receive(fd, bytes, n, 0) : disk_read(fd, bytes, n);
 }
 
 WRAP(ssize_t, write, (int fd, const void *bytes, size_t n)) {
-    return is_ours(fd) ? give(fd, bytes, n) : __real_write(fd, bytes, n);
+    return is_ours(fd) ? give(fd, bytes, n) : disk_write(fd, bytes, n);
 }
 
 /* Part after part, up to the first that does not go or come whole. */
@@ -378,7 +377,9 @@ static int64_t deadline_of(int ms) {
 static int look(struct pollfd *all, nfds_t n) {
     int found = 0;
     for (nfds_t i = 0; i < n; i++) {
-        all[i].revents = 0;
+        bool is_real = all[i].fd >= 0 && all[i].fd < FIRST_FILE; /* a text */
+        all[i].revents = is_real ? all[i].events : 0;
+        found += is_real;
         if (all[i].fd < FIRST_FILE) continue;
         file *f = file_of(all[i].fd);
         uint32_t m = f ? file_mask(f) : POLLNVAL;
@@ -624,8 +625,10 @@ WRAP(long, syscall, (long number, long a, long b, long c, long d, long e, long f
 
 WRAP(int, open, (const char *path, int flags, mode_t mode)) {
     bool hidden = w.current && w.current->owner->guard;
-    return hidden ? fail_with(ENOENT) : __real_open(path, flags, mode);
+    return hidden ? fail_with(ENOENT) : disk_open(path, flags, mode);
 }
+
+WRAP(int, __open_2, (const char *path, int flags)) { return __wrap_open(path, flags, 0); }
 
 WRAP(int, dup2, (int from, int to)) { return w.current ? to : __real_dup2(from, to); }
 

@@ -56,6 +56,16 @@ void check_step(life *l, const step_record *done, int64_t window) {
     commit(l, t - window);
 }
 
+bool end_is_known(void) { return n_ends > 0; }
+
+int64_t committed_view(int64_t step) { return steps[step].step ? steps[step].view : 0; }
+
+int64_t newest_commit(void) {
+    int64_t t = all_steps;
+    while (t > 0 && steps[t].step == 0) t--;
+    return t;
+}
+
 void check_end(life *l, uint64_t sum, bool mean) {
     trace("end, %016llx", (unsigned long long)sum);
     commit(l, l->steps);
@@ -77,6 +87,9 @@ static const char *const allowed[] = {
     "was not taken in",
     "it may join again",
     "the run has ended without it",
+    "writes nothing there",                    /* descent.c */
+    "while this process was silent; this one", /* lease.c */
+    "has lost a process that was giving it parameters and state",
 };
 
 void check_error(life *l, const char *why) {
@@ -167,6 +180,7 @@ static void look_at_end(void) {
 static void watch(void *argument) {
     char text[2000] = "";
     at_time(w.now_ns + 250 * MS, watch, argument);
+    kept_look();
     if (!scheduled && (all_train() || the_plan.early)) {
         scheduled = true;
         plan_schedule();

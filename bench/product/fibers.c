@@ -263,6 +263,7 @@ void process_kill(process *p) {
         p->files[i] = NULL;
         if (f) file_close(f);
     }
+    disk_forget(p);
     for (int i = 0; i < w.n_processes; i++) /* those who watch its life */
         for (int k = 0; k < MAX_FILES; k++) {
             file *f = w.processes[i]->files[k];

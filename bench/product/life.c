@@ -33,7 +33,6 @@ typedef struct member {
     weft_config *config;
     weft_mesh *mesh;
     weft_sync *s;
-    double pace;
 } member;
 
 static int64_t elements(int i) { return tensors[i].rows * tensors[i].cols; }
@@ -99,7 +98,7 @@ static weft_status one_step(member *m) {
     int64_t step = weft_sync_steps(m->s);
     int size;
     for (int i = TENSORS - 1; i >= 0; i--) {
-        fiber_sleep((int64_t)((double)the_plan.compute_ns * m->pace *
+        fiber_sleep((int64_t)((double)the_plan.compute_ns * m->l->pace *
                               (0.8 + 0.4 * draw_share()) / TENSORS));
         compute(m, i, step);
         WEFT_TRY(weft_sync_ready(m->s, i));
@@ -135,8 +134,10 @@ static weft_status train(member *m) {
 
 static weft_status set_keys(member *m) {
     const char *const *keys = the_plan.method->keys;
-    char text[7][48];
-    snprintf(text[0], sizeof *text, "mesh.nodes=%d", m->l->joins ? 1 : the_plan.n);
+    char text[32][48];
+    int n = 6 + the_plan.witness;
+    snprintf(text[0], sizeof *text, "mesh.nodes=%d",
+             m->l->joins && !the_plan.train ? 1 : the_plan.n);
     snprintf(text[1], sizeof *text, "elastic.silence=%.3f", the_plan.silence_s);
     snprintf(text[2], sizeof *text, "elastic.pause=%.3f", the_plan.pause_s);
     snprintf(text[3], sizeof *text, "mesh.join_steps=%d", the_plan.join_steps);
@@ -145,8 +146,8 @@ static weft_status set_keys(member *m) {
     snprintf(text[6], sizeof *text, "elastic.witness=10.0.0.%d", MAX_HOSTS);
     WEFT_TRY(weft_config_create(m->ctx, &m->config));
     for (int i = 0; keys[i]; i++) WEFT_TRY(weft_config_set(m->ctx, m->config, keys[i]));
-    for (int i = 0; i < 6 + the_plan.witness; i++)
-        WEFT_TRY(weft_config_set(m->ctx, m->config, text[i]));
+    if (the_plan.train) run_keys(text, &n);
+    for (int i = 0; i < n; i++) WEFT_TRY(weft_config_set(m->ctx, m->config, text[i]));
     return weft_config_finish(m->ctx, m->config);
 }
 
@@ -194,7 +195,8 @@ static weft_status meet(member *m) {
 
 /* One part in the run; [out] back: whether it may come back, and where. */
 static weft_status take_part(life *l, bool *back) {
-    member m = {.l = l, .pace = 1 + 0.3 * draw_share()};
+    member m = {.l = l};
+    l->pace = 1 + 0.3 * draw_share();
     weft_status status = weft_ctx_create(&m.ctx);
     *back = false;
     weft_ctx_set_sink(m.ctx, log_line, NULL);
@@ -202,8 +204,14 @@ static weft_status take_part(life *l, bool *back) {
     if (status == WEFT_OK) status = meet(&m);
     if (status == WEFT_OK && !m.mesh)
         status = weft_ctx_fail(m.ctx, WEFT_ERR_INTERNAL, "there is no mesh");
-    if (status == WEFT_OK) status = make(&m);
-    if (status == WEFT_OK) status = train(&m);
+    l->mesh = m.mesh;
+    if (status == WEFT_OK && the_plan.train) {
+        status = set_keys(&m);
+        if (status == WEFT_OK) status = run_train(l, m.ctx, m.config);
+    } else if (status == WEFT_OK) {
+        status = make(&m);
+        if (status == WEFT_OK) status = train(&m);
+    }
     l->training = false;
     if (status != WEFT_OK) {
         if (m.mesh) (void)weft_mesh_fail(m.ctx, m.mesh, status);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* product --seeds A..B: each seed in a process of its own. A seed that fails is printed with what
  * was wrong; --trace shows one from the first call to the last. */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +31,14 @@ static void run_seed(uint64_t seed, result *r) {
     for (int h = 1; h <= the_plan.n; h++)
         (void)life_begin(h, false, draw_between(0, 300) * MS);
     if (the_plan.witness) witness_begin();
+    if (the_plan.train) {
+        disk_begin();
+        run_write_text();
+    }
     check_schedule();
     world_run();
+    w.current = NULL;
+    if (!w.failure[0]) kept_judge();
     *r = (result){seed, w.hash, all_steps, w.n_calls, w.now_ns, ""};
     snprintf(r->failure, sizeof r->failure, "%.1490s", w.failure);
 }
@@ -39,23 +47,38 @@ typedef struct job {
     pid_t process;
     int pipe;
     uint64_t seed;
+    char folder[40]; /* in which it works */
 } job;
 
 static job start(uint64_t seed) {
     int ends[2];
     result r;
+    job j = {.seed = seed, .folder = "/dev/shm/product-XXXXXX"};
     if (pipe(ends) != 0) exit(2);
+    if (!the_plan.train)
+        j.folder[0] = 0;
+    else if (!mkdtemp(j.folder))
+        exit(2);
     fflush(NULL);
     pid_t child = fork();
     if (child < 0) exit(2);
     if (child > 0) {
         close(ends[1]);
-        return (job){child, ends[0], seed};
+        j.process = child;
+        j.pipe = ends[0];
+        return j;
     }
+    if (j.folder[0] && chdir(j.folder) != 0) _exit(2);
     alarm(60);
     run_seed(seed, &r);
     if (__gcov_dump) __gcov_dump();
     _exit(write(ends[1], &r, sizeof r) == (ssize_t)sizeof r ? 0 : 2);
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type,
+                        struct FTW *walk) {
+    (void)info, (void)type, (void)walk;
+    return remove(path);
 }
 
 static void finish(job j, result *r) {
@@ -63,6 +86,10 @@ static void finish(job j, result *r) {
     ssize_t n = read(j.pipe, r, sizeof *r);
     close(j.pipe);
     while (waitpid(j.process, &code, 0) < 0 && errno == EINTR) continue;
+    if (w.trace && j.folder[0])
+        fprintf(stderr, "the disks are in %s\n", j.folder);
+    else if (j.folder[0])
+        nftw(j.folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
     if (n == (ssize_t)sizeof *r) return;
     *r = (result){.seed = j.seed};
     if (WIFSIGNALED(code) && WTERMSIG(code) == SIGALRM)
@@ -91,7 +118,7 @@ static void write_key(void) {
 static int usage(void) {
     fprintf(stderr,
             "usage: product [--seed N] [--seeds A..B] [--jobs J] [--trace] [--again]\n"
-            "               [--machines N] [--faults TEXT] [--found FILE]\n");
+            "               [--machines N] [--faults TEXT] [--found FILE] [--train]\n");
     return 2;
 }
 
@@ -114,6 +141,8 @@ static bool parse(int argc, char **argv, options *o) {
         char *next = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(argv[i], "--trace") == 0)
             w.trace = true;
+        else if (strcmp(argv[i], "--train") == 0)
+            the_plan.train = true;
         else if (strcmp(argv[i], "--again") == 0)
             o->again = true;
         else if (strcmp(argv[i], "--jobs") == 0 && next)

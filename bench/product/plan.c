@@ -47,12 +47,20 @@ void plan_draw(void) {
                          : draw_log(4, 40); /* longer than faults last */
     p->join_steps = (int)draw_between(-1, 0);
     p->compute_ns = (int64_t)(draw_log(8, 150) * (double)MS);
+    if (p->train) {
+        p->join_steps = (int)draw_between(-1, 6);
+        p->shared = draw_one_in(2);
+        p->lockless = draw_one_in(3);
+        p->save_every = (int)draw_between(3, 25);
+        p->keep = (int)draw_between(1, 3);
+        p->ends = true;
+    }
     p->bound_ns = (p->mild ? 120 : 200) * SECOND;
     w.preempt = (unsigned)draw_log(8, 300);
     n_machines = p->n;
     p->witness = !p->faults && w.seed * 0x9e3779b97f4a7c15u >> 61 == 0;
     wire_loses = draw_one_in(4);
-    wire_secret = p->tls;
+    wire_secret = p->tls || p->train; /* weft train sends what it measured */
     double byte_ns = draw_log(1, 2000), latency_ms = draw_log(0.02, 20);
     for (int h = 1; h <= MAX_HOSTS; h++) {
         snprintf(hosts[h].name, sizeof hosts[h].name, "host%d", h);
@@ -122,6 +130,7 @@ static void start_somebody(int at) {
                      draw_one_in(3) ? 0 : (int64_t)(draw_log(0.05, 8) * (double)SECOND));
 }
 
+/* The guard of who died is another process of the machine. */
 static void kill_guard(const life *l) {
     for (int i = 0; i < w.n_processes; i++)
         if (w.processes[i]->guard && w.processes[i]->host == l->host)
@@ -145,6 +154,21 @@ static void fault_kill(void) {
         (void)life_begin(l->host, true, draw_between(0, 5000) * MS);
     else
         start_somebody(l->host);
+}
+
+bool life_may_die(const life *l) { return may_die(l, false); }
+
+void life_dies(life *l) {
+    start_somebody(l->host);
+    do_kill(l, false);
+}
+
+/* A process dies at one of its next calls to its disk. */
+static void fault_doom(void) {
+    life *l = draw_life();
+    if (!l) return;
+    l->process->doom = (int)draw_log(1, 120);
+    trace("FAULT: %s has %d calls to its disk left", l->process->name, l->process->doom);
 }
 
 /* A fault that lasts s seconds: when it is over. */
@@ -215,6 +239,18 @@ static void fault_slow(void) {
     trace("FAULT: %d to %d is slow", a, b);
 }
 
+static void fault_disk(void) {
+    int at = draw_machine();
+    bool full = draw_one_in(2);
+    int64_t until_ns = lasts(draw_log(0.1, full ? 10 : 4));
+    trace("FAULT: the disk of host %d is %s for %.3f s", at, full ? "full" : "slow",
+          (double)(until_ns - w.now_ns) / 1e9);
+    if (full)
+        disk_fills(at, until_ns);
+    else
+        disk_slows(at, until_ns);
+}
+
 static void power_on(void *argument) {
     host *h = argument;
     int at = (int)(h - hosts);
@@ -245,6 +281,10 @@ static void fault_come(void) {
 
 static void do_fault(void *argument) {
     (void)argument;
+    if (the_plan.train && draw_one_in(3)) {
+        draw_one_in(2) ? fault_doom() : fault_disk();
+        return;
+    }
     switch (draw_between(0, 10)) {
     case 0:
     case 1:
@@ -296,7 +336,8 @@ static void do_told(void *argument) {
         return;
     }
     bool dies = !strcmp(what, "kill") || !strcmp(what, "unseen");
-    life *l = dies || !strcmp(what, "suspend") ? life_at(a) : NULL;
+    bool one = dies || !strcmp(what, "suspend") || !strcmp(what, "doom");
+    life *l = one ? life_at(a) : NULL;
     if (a > n_machines) n_machines = a;
     if (!strcmp(what, "end")) {
         goal_step = all_steps + 6;
@@ -305,8 +346,14 @@ static void do_told(void *argument) {
     }
     if (l && dies)
         do_kill(l, what[0] == 'u');
+    else if (l && what[0] == 'd')
+        l->process->doom = (int)t->seconds[1];
     else if (l)
         do_suspend(l, t->seconds[1]);
+    else if (!strcmp(what, "full"))
+        disk_fills(a, lasts(t->seconds[1]));
+    else if (!strcmp(what, "slow"))
+        disk_slows(a, lasts(t->seconds[1]));
     else if (!strcmp(what, "start") || !strcmp(what, "other")) {
         life *new = life_begin(a, true, 0);
         if (new) new->other = what[0] == 'o';
@@ -326,6 +373,7 @@ static void do_told(void *argument) {
 
 /* "0.5 kill 2; 1 power 3 1.5": seconds after the moment when all train, fault, machines, seconds;
  * without them a machine stays off. "5 end 1": the run ends, and whoever it left behind has to.
+ * "full", "slow": its disk. "doom 1 5": it dies at the fifth call to its disk from there on.
  * "other": starts somebody with another model. */
 static void follow(const char *text) {
     the_plan.heal_ns = w.now_ns + SECOND;

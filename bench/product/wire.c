@@ -401,6 +401,7 @@ void host_off(int h) {
             memset(w.processes[i]->files, 0, sizeof w.processes[i]->files);
             process_kill(w.processes[i]);
         }
+    disk_loses_power(h);
 }
 
 void host_on(int h) { hosts[h].off = false; }

@@ -7,14 +7,18 @@
 #include <sys/types.h>
 #include <ucontext.h>
 
+#include <weft/config.h>
+
 /* A world of simulated machines, processes and threads in one thread of the system. The library
  * that ships runs in it: the linker sends its calls of the system to calls.c (--wrap).
  *
  *     fibers.c   threads, mutexes and conditions, processes, virtual time; one runs at a time
  *     wire.c     sockets and the network between machines
  *     calls.c    the calls of the system, over both
+ *     disk.c     files: a disk that is full, slow, without power
  *     plan.c     what a seed draws: shape, timers, faults
  *     life.c     what each process does: join, train, come back
+ *     run.c      a process of `weft train`, with its folder
  *     checks.c   what has to hold
  *
  * Everything that is drawn comes from one generator; so the seed decides every instruction. Nothing
@@ -58,6 +62,7 @@ struct process {
     int id, host, code;
     int64_t asleep_ns; /* suspended until then */
     bool dead, guard;
+    int doom; /* calls to its disk until it dies; 0: it does not */
     file *files[MAX_FILES];
     void *life; /* of life.c; NULL: a fork */
     char name[24];
@@ -183,7 +188,21 @@ void reset_between(int a, int b); /* forged resets on all connections */
 void host_off(int h);
 void host_on(int h);
 
-/* --- plan.c, life.c, checks.c --- */
+/* --- disk.c --- */
+
+void disk_begin(void);
+int disk_of(int host);
+void disk_fills(int host, int64_t until_ns);
+void disk_slows(int host, int64_t until_ns);
+void disk_loses_power(int host);
+void disk_forget(const process *p); /* it has died */
+int disk_open(const char *path, int flags, mode_t mode);
+int disk_close(int fd);
+ssize_t disk_write(int fd, const void *bytes, size_t n);
+ssize_t disk_read(int fd, void *bytes, size_t n);
+int disk_lock(int fd, int command, void *argument);
+
+/* --- plan.c, life.c, run.c, checks.c --- */
 
 typedef struct method {
     const char *name;
@@ -203,9 +222,13 @@ typedef struct plan {
     double silence_s, pause_s;
     int join_steps;
     int64_t compute_ns, heal_ns, bound_ns;
-    const char *key;    /* file */
-    int machines;       /* given; 0: drawn */
-    const char *faults; /* given; NULL: drawn */
+    const char *key;      /* file */
+    bool train;           /* processes of weft train */
+    bool shared;          /* which share a folder; else each machine has its own */
+    bool lockless;        /* that folder knows no locks */
+    int save_every, keep; /* checkpoints */
+    int machines;         /* given; 0: drawn */
+    const char *faults;   /* given; NULL: drawn */
 } plan;
 extern plan the_plan;
 
@@ -224,8 +247,11 @@ typedef struct life {
     bool joins;
     char from[400]; /* where it joins */
     int64_t steps, view, first_step;
-    int64_t newest;      /* view that it knows; view: the one of its steps */
-    int size;            /* of its world at its last step */
+    int64_t newest; /* view that it knows; view: the one of its steps */
+    int size;       /* of its world at its last step */
+    struct weft_mesh *mesh;
+    double pace;
+    uint64_t sum;
     bool training, done; /* in the loop; it has ended well */
     bool other;          /* its model is another one: it must be refused */
     bool ended, unseen;  /* unseen: nobody reports its end */
@@ -236,6 +262,10 @@ typedef struct life {
 } life;
 extern life *lives[256];
 extern int n_lives;
+
+/* A process dies in a call to its disk. */
+bool life_may_die(const life *l);
+void life_dies(life *l);
 
 void plan_draw(void);
 void plan_schedule(void);
@@ -249,3 +279,19 @@ void check_error(life *l, const char *why);
 void check_schedule(void);
 extern int64_t goal_step; /* the run's last one; 0: not known yet */
 extern int64_t all_steps;
+bool end_is_known(void);              /* somebody has ended well */
+int64_t committed_view(int64_t step); /* 0: not all have done it */
+int64_t newest_commit(void);
+
+/* run.c */
+
+void run_keys(char (*out)[48], int *n);
+void run_write_text(void);
+weft_status run_train(life *l, weft_ctx *ctx, weft_config *config);
+
+/* kept.c: the folders of runs */
+void kept_saved(int host, int64_t step);
+void kept_ended(int host, int64_t step);
+void kept_power(int host);
+void kept_look(void);
+void kept_judge(void);

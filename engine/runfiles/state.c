@@ -398,19 +398,26 @@ static weft_status create_away(wefti_rank *r, const wefti_bootstrap *bootstrap,
     return create_file(r, &file);
 }
 
-/* Sends the files of such replicas to the leader. */
+/* Sends the files of such replicas to the leader: all of them, whatever a disk refuses, as all
+ * ranks count the messages. */
 static weft_status bring_home(wefti_rank *r, wefti_bootstrap *bootstrap,
                               const char *partial) {
     tensor_file file;
+    weft_status all = WEFT_OK;
     for (int replica = 0; replica < wefti_rank_replicas(r); replica++) {
         int from = replica * r->job->S;
         if (wefti_bootstrap_sees(bootstrap, from)) continue;
         WEFT_TRY(name_replica_file(r, partial, replica, &file));
         if (file.n == 0) continue;
-        WEFT_TRY(wefti_bootstrap_send_file(r->ctx, bootstrap, from, 0, file.path));
+        weft_status status = wefti_bootstrap_send_file(r->ctx, bootstrap, from, 0,
+                                                       file.path);
+        if (status != WEFT_OK && status != WEFT_ERR_FILE) return status;
+        if (all == WEFT_OK) all = status;
     }
     bool away = !wefti_bootstrap_sees(bootstrap, r->rank);
-    return away && r->local == 0 ? wefti_file_remove_tree(r->ctx, partial) : WEFT_OK;
+    if (all == WEFT_OK && away && r->local == 0)
+        return wefti_file_remove_tree(r->ctx, partial);
+    return all;
 }
 
 /* All ranks learn whether a disk has refused something on any of them. */
@@ -452,9 +459,11 @@ weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
     *saved = false;
     WEFT_TRY(wefti_rank_control_early(r, what->step));
     WEFT_TRY(wefti_file_path(r->ctx, what->folder, "checkpoints", checkpoints));
-    if (snprintf(partial, sizeof partial, "%.4000s/step-%08lld.partial", checkpoints,
-                 (long long)what->step) < 0)
-        return WEFT_ERR_INTERNAL;
+    int n = snprintf(partial, sizeof partial, "%.4000s/step-%08lld.partial", checkpoints,
+                     (long long)what->step);
+    if (!wefti_bootstrap_sees(bootstrap,
+                              r->rank)) /* its folder may still be the leader's */
+        snprintf(partial + n, sizeof partial - (size_t)n, "-%d", r->replica);
     weft_status mine = begin(r, checkpoints, partial, what);
     if (mine == WEFT_OK) mine = create_away(r, bootstrap, partial);
     WEFT_TRY(vote(r, mine, saved));

@@ -35,6 +35,7 @@ typedef struct wefti_prepared {
     int64_t view;       /* of the members, in which this process took over the folder */
     int n_late;         /* times that the disk refused that; last at late_s */
     double late_s;
+    weft_step_record latest;         /* step > 0: has no line, for that reason */
     int64_t n_unsaved, unsaved_step; /* checkpoints that could not be written */
     bool joins;                      /* this process joins a run that is training */
     bool bare;                       /* and has no parameters and state yet */

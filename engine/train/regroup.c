@@ -455,6 +455,9 @@ static weft_status take_now(weft_ctx *ctx, wefti_prepared *p) {
                      "took over %s late: steps after step %lld have no lines",
                      p->config->run.folder, (long long)p->job->first_step);
     p->n_late = 0;
+    if (status == WEFT_OK && p->latest.step > 0) /* what is saved has a line */
+        status = wefti_journal_step(p->journal, &p->latest, true);
+    p->latest.step = 0;
     if (status == WEFT_OK) return WEFT_OK;
     wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED);
     if (ctx != p->ctx) weft_ctx_fail(ctx, status, "%s", weft_ctx_message(p->ctx));

@@ -190,7 +190,10 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     int64_t every = wefti_journal_every(run->prepared->job->config);
     bool logged = record.step % every == 0 || record.step == record.steps;
     if (logged) WEFT_TRY(check_lease(t, false));
-    if (!run->prepared->journal) return WEFT_OK;
+    if (!run->prepared->journal) {
+        run->prepared->latest = record;
+        return WEFT_OK;
+    }
     return wefti_journal_step(run->prepared->journal, &record, logged);
 }
 
@@ -442,7 +445,7 @@ static weft_status log_view(rank_thread *t) {
     if (wefti_regroup_is_cut_off(t->run->prepared, t->slot->state)) return refuse_step(t);
     wefti_elastic_forget_missed(t->mesh);
     WEFT_TRY(check_lease(t, true));
-    return wefti_viewlog_write(t->slot->ctx, t->run->prepared->views);
+    return wefti_viewlog_write(t->run->prepared->ctx, t->run->prepared->views);
 }
 
 /* Steps in which nothing is computed, until one in which all ranks say that they have

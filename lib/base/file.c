@@ -163,7 +163,9 @@ weft_status wefti_file_mkdirs(weft_ctx *ctx, const char *path) {
         if (*p != '/' && *p) continue;
         char kept = *p;
         *p = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+        if (mkdir(part, 0777) == 0)
+            WEFT_TRY(wefti_file_sync_parent(ctx, part));
+        else if (errno != EEXIST)
             return wefti_fail_errno(ctx, "create", part);
         if (!kept) break;
         *p = kept;

@@ -129,19 +129,21 @@ weft_status wefti_bootstrap_look(weft_ctx *ctx, wefti_bootstrap *c, const char *
 
 static weft_status send_bytes(weft_ctx *ctx, wefti_bootstrap *c, int fd, int64_t n_bytes,
                               int to, int64_t tag, char *piece, const char *path) {
+    bool fine = true;
     for (int64_t done = 0; done < n_bytes;) {
         int64_t wanted = n_bytes - done < PIECE_BYTES ? n_bytes - done : PIECE_BYTES;
         ssize_t got = pread(fd, piece, (size_t)wanted, done);
         if (got < 0 && errno == EINTR) continue;
-        if (got != wanted)
-            return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not read %s: %s", path,
-                                 got < 0 ? strerror(errno) : "it became shorter");
+        if (got != wanted && fine) /* the receiver waits for all pieces */
+            weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not read %s: %s", path,
+                          got < 0 ? strerror(errno) : "it became shorter");
+        fine = fine && got == wanted;
         tag += NEXT_PIECE;
         WEFT_TRY(wefti_comm_send(c->comm, to, tag, piece, wanted));
         WEFT_TRY(wefti_comm_await(c->comm, tag));
         done += wanted;
     }
-    return WEFT_OK;
+    return fine ? WEFT_OK : WEFT_ERR_FILE;
 }
 
 /* Takes all pieces that are sent, even if the disk refuses one (fd -1: it has refused the
