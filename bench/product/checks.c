@@ -87,8 +87,9 @@ static const char *const allowed[] = {
     "was not taken in",
     "it may join again",
     "the run has ended without it",
-    "writes nothing there",                    /* descent.c */
-    "while this process was silent; this one", /* lease.c */
+    "writes nothing there",                     /* descent.c */
+    "while this process was silent; this one",  /* lease.c */
+    "was removed: another run may write there", /* the others have ended it */
     "has lost a process that was giving it parameters and state",
 };
 
