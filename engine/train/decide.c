@@ -444,7 +444,7 @@ static weft_status read_last(weft_ctx *ctx, const wefti_prepared *p,
     return WEFT_OK;
 }
 
-/* A run that is resumed goes on in the form that it had changed to. `again`: it was decided anew. */
+/* A run that is resumed goes on in the form that it had changed to. `again`: decided anew. */
 static weft_status resume_form(weft_ctx *ctx, const weft_config *config,
                                wefti_prepared *p, bool again) {
     char text[WEFTI_FORM_TEXT] = "";

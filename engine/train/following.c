@@ -6,10 +6,10 @@
  *     all          the status of step t asks for it -> before t + 1: job, rank, views.jsonl
  *
  * A period is a step or, with outer steps, all from one to the next. Its wait is what it took
- * beyond the computing of the slowest rank, and a twentieth of that, below which nothing is told apart.
- * A plan is asked for when the usual wait is known: first, after a drift, and in each world. A form
- * is taken if the rest of the run is faster by more than the change costs and the errors of the
- * predicted step and of what it takes from learning. */
+ * beyond the computing of the slowest rank, and a twentieth of that, below which nothing is told
+ * apart. A plan is asked for when the usual wait is known: first, after a drift, and in each
+ * world. A form is taken if the rest of the run is faster by more than the change costs and the
+ * errors of the predicted step and of what it takes from learning. */
 #define _GNU_SOURCE
 #include "train/following.h"
 

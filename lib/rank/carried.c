@@ -119,6 +119,9 @@ static weft_status average_states(wefti_rank *r) {
     if (n == 0) return WEFT_OK;
     WEFT_TRY(wefti_all_reduce_create(&setup, &a));
     weft_status status = average(r, a, n);
+    if (status == WEFT_OK) /* others may still read what is in it */
+        status = wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
+    wefti_comm_settle(r->comms.control);
     wefti_all_reduce_destroy(a);
     return status;
 }
