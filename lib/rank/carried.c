@@ -76,7 +76,7 @@ static bool is_same(const wefti_array_role *a, const wefti_array_role *b) {
 }
 
 static bool is_named(const wefti_array_role *role, int owner, const char *name) {
-    return (int)role->owner == owner && role->name && strcmp(role->name, name) == 0;
+    return role->owner == owner && role->name && strcmp(role->name, name) == 0;
 }
 
 /* What no array of the new form has a place for. */

@@ -30,8 +30,10 @@ void wefti_carried_fini(weft_ctx *ctx, wefti_carried *l);
 /* --- another form of what crosses the wire (job/form.h) --- */
 
 /* What array i of wefti_rank_arrays is. */
+enum { WEFTI_OF_RANK, WEFTI_OF_OPTIMIZER, WEFTI_OF_REPLICATOR, WEFTI_OF_MIXER };
+
 typedef struct wefti_array_role {
-    enum { WEFTI_OF_RANK, WEFTI_OF_OPTIMIZER, WEFTI_OF_REPLICATOR, WEFTI_OF_MIXER } owner;
+    int owner;
     const char *name; /* of a replicator's or mixer's state */
 } wefti_array_role;
 
