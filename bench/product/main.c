@@ -215,7 +215,7 @@ static bool run_found(options *o, tally *all) {
         if (line[0] == '#' || !line[0]) continue;
         fine = sscanf(line, "%47s %d %n", seeds, &the_plan.machines, &at) == 2 && at &&
                parse_seeds(seeds, o);
-        the_plan.faults = line + at;
+        the_plan.faults = strcmp(line + at, "-") ? line + at : NULL; /* -: drawn */
         if (fine) run_all(o, all);
         if (!fine || all->failed > failed) printf("%s: %s\n", o->found, line);
     }
