@@ -49,7 +49,7 @@ typedef struct wefti_view_line {
     char form[64],
         why[400]; /* of what crosses the wire (job/form.h), where that may change, and
                                 why it does; "": not said */
-    bool apart; /* views before it are in another machine's folder */
+    bool apart;   /* views before it are in another machine's folder */
     int guests;   /* copies of the model, the last ones, that have no state yet */
     int64_t slices,
         from; /* in which it comes to them, and from where on (rank/guests.h) */

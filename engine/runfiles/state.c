@@ -22,12 +22,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "job/job.h"
 #include "mix/mixer.h"
-#include "optim/optimizer.h"
 #include "rank/carried.h"
-#include "rank/rank.h"
-#include "replicate/replicator.h"
 #include "shard/layout.h"
 #include "text/json.h"
 #include "base/memory.h"

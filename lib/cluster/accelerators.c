@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Common accelerators: peak rates of their data sheets (16-bit products, dense, f32 sums;
  * NVIDIA's and AMD's sheets and NVIDIA's papers on the GA102, AD102 and GB202 architectures;
- * Apple's announcements up to the M2 Ultra, for later ones 256 FLOP a core and cycle) and the share of them that training of large models is reported to reach. Where no
- * report is named, 25 to 45 % is assumed. Small batches reach less: give --launch, or a
- * measured step (weft_cluster_anchor). */
+ * Apple's announcements up to the M2 Ultra, for later ones 256 FLOP a core and cycle) and
+ * the share of them that training of large models is reported to reach. Where no report
+ * is named, 25 to 45 % is assumed. Small batches reach less: give --launch, or a measured
+ * step (weft_cluster_anchor). */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
