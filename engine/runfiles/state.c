@@ -310,7 +310,6 @@ static weft_status write_frozen(wefti_rank *r, const tensor_file *file) {
     return status == WEFT_OK ? closed : status;
 }
 
-/* The saved model is the mean of the replicas where they differ. */
 static weft_status write_model(wefti_rank *r, const char *partial) {
     tensor_file file;
     WEFT_TRY(name_model_file(r, partial, &file));
@@ -394,8 +393,7 @@ static weft_status create_away(wefti_rank *r, const wefti_bootstrap *bootstrap,
     return create_file(r, &file);
 }
 
-/* Sends the files of such replicas to the leader: all of them, whatever a disk refuses, as all
- * ranks count the messages. */
+/* Sends all files of such replicas to the leader, whatever a disk refuses. */
 static weft_status bring_home(wefti_rank *r, wefti_bootstrap *bootstrap,
                               const char *partial) {
     tensor_file file;
@@ -410,10 +408,8 @@ static weft_status bring_home(wefti_rank *r, wefti_bootstrap *bootstrap,
         if (status != WEFT_OK && status != WEFT_ERR_FILE) return status;
         if (all == WEFT_OK) all = status;
     }
-    bool away = !wefti_bootstrap_sees(bootstrap, r->rank);
-    if (all == WEFT_OK && away && r->local == 0)
-        return wefti_file_remove_tree(r->ctx, partial);
-    return all;
+    bool away = !wefti_bootstrap_sees(bootstrap, r->rank) && r->local == 0;
+    return all == WEFT_OK && away ? wefti_file_remove_tree(r->ctx, partial) : all;
 }
 
 /* All ranks learn whether a disk has refused something on any of them. */
