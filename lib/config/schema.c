@@ -584,7 +584,7 @@ const weft_config_key wefti_config_keys[] = {
     {AT(decide.alone), CHOICE, "", "end", ONE_OF(alones),
      "what happens if one process alone would be faster"},
     {AT(decide.loss), NUMBER, "", "10", WITHIN(0, 10),
-     "largest share of steps that the choice may need more to the same loss; 0.02 = 2 %"},
+     "share of steps that the choice may need more to the same loss; 0.02 = 2 %"},
     {AT(decide.time), NUMBER, "seconds", "10", WITHIN(1, 3600),
      "about how long machines and wires are measured before the first step"},
     {NULL, 0, INT, NULL, NULL, ANY, NULL}};

@@ -51,7 +51,7 @@ refused() {
     "$weft" train run.yaml run.folder=no mesh.nodes=2 "$@" --quiet >out 2>err && fail "$* passes"
     grep -q "batch.shares is $said" err || fail "$*: it says $(cat err)"
 }
-said="'3', expected equal, speed, or a whole number from 1 to 1000000 for each of the 2 nodes" refused batch.shares=3
+said="'3', expected equal, speed, steps, or a whole number from 1 to 1000000 for each of the 2 nodes" refused batch.shares=3
 said="'3,1,1', expected" refused batch.shares=3,1,1
 said="'3,0', expected" refused batch.shares=3,0
 said="'3;1', expected" refused "batch.shares=3;1"
