@@ -100,6 +100,7 @@ void check_error(life *l, const char *why) {
     fine = fine ||
            (!the_plan.mild && strstr(why, "all who had parameters and state are lost"));
     fine = fine || (l->other && strstr(why, "all ranks must have the same"));
+    fine = fine || (goal_step > 0 && strstr(why, "stopped while text was read"));
     bool is_over = goal_step > 0 &&
                    n_ends > 0; /* the others ended, and did not wait for it */
     fine = fine || (is_over && strstr(why, "has left, but rank"));
