@@ -94,7 +94,7 @@ static weft_status open_folder(weft_ctx *ctx, const weft_config *config, bool re
     wefti_bootstrap *c = &p->bootstrap;
     p->saved.step = -1;
     if (wefti_bootstrap_leads(c)) WEFT_TRY(look_into_folder(ctx, config, resume, p));
-    WEFT_TRY(wefti_bootstrap_look(ctx, c, config->run.folder));
+    WEFT_TRY(wefti_bootstrap_look(ctx, c, config->run.folder, true));
     WEFT_TRY(wefti_bootstrap_tell(c, &p->saved, sizeof p->saved));
     WEFT_TRY(wefti_bootstrap_tell(c, p->saved_path, sizeof p->saved_path));
     if (p->saved.step < 0) return WEFT_OK;

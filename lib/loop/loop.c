@@ -83,7 +83,7 @@ weft_status wefti_loop_forgive(wefti_loop *l, weft_status status) {
 
 weft_status wefti_loop_look(wefti_loop *l, const char *folder) {
     if (!l->cards.heard) return WEFT_OK;
-    return wefti_loop_forgive(l, wefti_bootstrap_look(l->ctx, l->members, folder));
+    return wefti_loop_forgive(l, wefti_bootstrap_look(l->ctx, l->members, folder, false));
 }
 
 /* Joins all ranks of the world, before there is a job. */

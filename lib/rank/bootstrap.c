@@ -99,7 +99,8 @@ static bool exists(const char *path) {
     return stat(path, &info) == 0;
 }
 
-weft_status wefti_bootstrap_look(weft_ctx *ctx, wefti_bootstrap *c, const char *folder) {
+weft_status wefti_bootstrap_look(weft_ctx *ctx, wefti_bootstrap *c, const char *folder,
+                                 bool required) {
     char path[PATH_MAX];
     struct timespec now;
     int64_t mark[2];
@@ -108,7 +109,9 @@ weft_status wefti_bootstrap_look(weft_ctx *ctx, wefti_bootstrap *c, const char *
     clock_gettime(CLOCK_REALTIME, &now);
     mark[0] = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     mark[1] = (int64_t)getpid();
-    WEFT_TRY(wefti_file_mkdirs(ctx, folder));
+    weft_status made = wefti_file_mkdirs(ctx, folder);
+    if (made != WEFT_OK && (required || made != WEFT_ERR_FILE)) return made;
+    if (made != WEFT_OK) weft_ctx_clear(ctx);
     WEFT_TRY(wefti_comm_barrier(c->comm, c->n_messages++));
     if (c->comm->rank == 0) {
         snprintf(path, sizeof path, "%.4000s/.seen-%llx-%llx", folder,

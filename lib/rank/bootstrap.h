@@ -45,9 +45,9 @@ bool wefti_bootstrap_sees(const wefti_bootstrap *c, int rank);
 int wefti_bootstrap_rank(const wefti_bootstrap *c);
 
 /* Finds out which ranks see the leader's `folder`; creates it where it is not seen.
- * Collective. */
-weft_status wefti_bootstrap_look(weft_ctx *ctx, wefti_bootstrap *c,
-                                 const char *folder) WEFT_CHECKED;
+ * Where that fails the rank sees nothing, or with `required` ends. Collective. */
+weft_status wefti_bootstrap_look(weft_ctx *ctx, wefti_bootstrap *c, const char *folder,
+                                 bool required) WEFT_CHECKED;
 
 /* Copies the leader's folder `from` with its files to the name `to` on each machine that
  * does not see it. Collective. */
