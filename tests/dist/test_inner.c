@@ -38,6 +38,8 @@ static weft_status one_step(rank_env *env) {
     if (status == WEFT_OK) status = wefti_rank_read_status(r, 0, &agreed);
     if (status == WEFT_OK) t->loss = agreed.loss_sum;
     memcpy(t->x, r->params, (size_t)t->n * sizeof(float));
+    if (status == WEFT_OK) /* others may still read what this one has sent */
+        status = wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
     wefti_rank_destroy(r);
     return status;
 }

@@ -66,7 +66,7 @@ static double step_of(int64_t nodes) { return predict(nodes, "").mean_step_s; }
 
 static void have(int64_t n, const weft_machine *machines) {
     assert_ok(ctx, weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_MACHINES, n));
-    memcpy(cluster->machines, machines, (size_t)n * sizeof *machines);
+    if (n > 0) memcpy(cluster->machines, machines, (size_t)n * sizeof *machines);
 }
 
 /* ---- machines ---- */
