@@ -49,7 +49,7 @@ class PerRank:
         n = size if self.saved is None else _saved_by(self.saved)[0]
         if n == size:
             return [f"rank {rank} of {size}"]
-        share = int(getattr(self.optimizer, "share", 1))
+        share = int(getattr(self.optimizer, "seated", 1))
         if n % share:
             raise Error("format", f"{self.saved} has the state of {n} ranks, but {share} ranks "
                         f"share a copy of the model here; expected a multiple of {share}")
