@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The passes of a library that was built without the engine. */
 #include "rank/rank.h"
+#include "step/schedule.h"
 
 #ifndef WEFT_ENGINE
 
