@@ -57,16 +57,11 @@ static int look_at_call(connection *c, int place) {
 }
 
 static int begin_call(connection *c, int place) {
-    bool v6 = c->address.ss_family == AF_INET6;
     c->call_s = wefti_now_s();
     c->called = false;
-    c->call = socket(c->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (c->call < 0) return PENDING;
-    socklen_t size = v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    if (connect(c->call, (struct sockaddr *)&c->address, size) == 0 ||
-        errno == EINPROGRESS)
-        return look_at_call(c, place);
-    return end_call(c, errno == ECONNREFUSED ? REFUSED : PENDING);
+    c->call = wefti_dial_begin(&c->address);
+    if (c->call >= 0) return look_at_call(c, place);
+    return errno == ECONNREFUSED ? REFUSED : PENDING;
 }
 
 int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Relayed connections (relay.h): how a member joins two callers and passes their bytes on, and
  * how one that is told of a wish calls. All of it runs on the progress thread and never waits.
- * A slow receiver fills the buffer of its direction, then the sender's socket: nothing else
- * stands still.
+ * A slow receiver fills the buffer of its direction, then the sender's socket, and delays
+ * nothing else.
  *
  *     side 0 -> buffer of 64 KB -> side 1, and back; at most so much of each in a turn
  *
