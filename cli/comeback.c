@@ -48,7 +48,7 @@ static bool is_of_the_beginning(const char *name) {
 
 /* The command line of a process that joins. NULL: no memory, or the training text comes
  * from stdin, which can be read only once. */
-static char **command_line(const args *a, const char *doors) {
+static char **command_line(const args *a, const char *endpoints) {
     size_t most = 6 + 2 * (size_t)a->n_given + (size_t)a->n_operands;
     union {
         const char *in;
@@ -57,7 +57,7 @@ static char **command_line(const args *a, const char *doors) {
     char **argv = calloc(most, sizeof *argv);
     int n = 0;
     if (!argv) return NULL;
-    const char *begin[] = {"weft", a->command->name, "--join", doors};
+    const char *begin[] = {"weft", a->command->name, "--join", endpoints};
     for (size_t i = 0; i < sizeof begin / sizeof begin[0]; i++)
         word.in = begin[i], argv[n++] = word.out;
     for (int i = 0; i < a->n_given; i++) {
@@ -86,9 +86,9 @@ static bool wait_for(int seconds, bool (*should_stop)(void *user)) {
 }
 
 /* Executes the program again; returns only if that fails. */
-static void begin_anew(const comeback *c, int n, const char *doors) {
+static void begin_anew(const comeback *c, int n, const char *endpoints) {
     char count[16];
-    char **argv = command_line(c->given, doors);
+    char **argv = command_line(c->given, endpoints);
     if (!argv) return;
     snprintf(count, sizeof count, "%d", n);
     if (setenv(count_variable, count, 1) == 0) {
@@ -102,11 +102,11 @@ static void begin_anew(const comeback *c, int n, const char *doors) {
 
 void comeback_try(const comeback *c, const weft_ctx *ctx, weft_mesh *mesh,
                   bool (*should_stop)(void *user)) {
-    char doors[DOORS_BYTES], sentence[1200];
+    char endpoints[DOORS_BYTES], sentence[1200];
     int n = now_s() - c->begin_s > trained_s ? 1 : c->n + 1;
     int wait = n > 6 ? LONGEST_WAIT_S : 1 << (n - 1);
     if (should_stop(NULL) || c->most == 0) return;
-    if (!weft_mesh_way_back(mesh, doors, sizeof doors)) return;
+    if (!weft_mesh_way_back(mesh, endpoints, sizeof endpoints)) return;
     if (n > c->most) {
         snprintf(
             sentence, sizeof sentence,
@@ -121,5 +121,6 @@ void comeback_try(const comeback *c, const weft_ctx *ctx, weft_mesh *mesh,
              weft_ctx_message(ctx), wait, n, c->most);
     progress_note("weft: ", sentence);
     if (!wait_for(wait, should_stop)) return;
-    if (weft_mesh_way_back(mesh, doors, sizeof doors)) begin_anew(c, n, doors);
+    if (weft_mesh_way_back(mesh, endpoints, sizeof endpoints))
+        begin_anew(c, n, endpoints);
 }

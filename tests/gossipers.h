@@ -30,7 +30,7 @@ typedef struct trial {
     int64_t moves; /* steps with updates; in later ones they are zero */
     bool answers;  /* the mixer's answer() is called */
     bool anew;     /* step `first` is the first one of a world; nothing is restored */
-    int guests;    /* ranks, the last ones, that do not take part before step `until` */
+    int learners;  /* ranks, the last ones, that do not take part before step `until` */
     int64_t until;
     uint64_t averages; /* bit t: control makes the gossip round of step t a mean of all */
     float x[STEPS + 1][N]; /* x[t]: before step t */
@@ -141,8 +141,8 @@ static inline weft_status with_mixer(rank_env *env, wefti_comm *comm, gossip_bod
     t->config.topology = topology;
     t->config.everybody = everybody;
     if (!comm) comm = env->replica;
-    comm->n_guests = t->guests;
-    comm->guest_until = t->until;
+    comm->n_learners = t->learners;
+    comm->learner_until = t->until;
     WEFT_TRY(wefti_mixer_create(env->ctx, &t->config, &wefti_kernels_reference, comm,
                                 buckets, N_BUCKETS, &m));
     weft_status status = body(env, m, room);

@@ -29,7 +29,7 @@ typedef struct trial {
     const wefti_kernels *kernels;
     bool same_gradients; /* every rank has rank 0's */
     bool settles;        /* after every step */
-    int guests,
+    int learners,
         until; /* the last ranks, without gradients, do not take part before this step */
     void (*edit)(int rank, int step, float *gradient); /* or NULL */
     const double *weights; /* gradients are multiplied by them; or NULL */
@@ -89,8 +89,8 @@ static inline weft_status run_trial(rank_env *env) {
     trial *t = env->user;
     wefti_replicator *r;
     wefti_traffic traffic;
-    env->replica->n_guests = t->guests;
-    env->replica->guest_until = t->until;
+    env->replica->n_learners = t->learners;
+    env->replica->learner_until = t->until;
     env->replica->weights = t->weights;
     WEFT_TRY(wefti_replicator_create(env->ctx, &t->config, t->kernels, env->replica,
                                      test_buckets, N_BUCKETS, &r));

@@ -147,7 +147,7 @@ WRAP(int, bind, (int fd, const struct sockaddr *a, socklen_t size)) {
     if (a->sa_family == AF_UNIX) {
         f->port = door_number(a, size);
         if (door_at(f->host, f->port)) return fail_with(EADDRINUSE);
-        f->kind = DOOR;
+        f->kind = ENDPOINT;
         return 0;
     }
     (void)host_of(a, &port);
@@ -164,7 +164,7 @@ WRAP(int, listen, (int fd, int backlog)) {
     point();
     file *f = file_of(fd);
     if (!f) return -1;
-    if (f->kind == DOOR) return 0;
+    if (f->kind == ENDPOINT) return 0;
     if (listener_at(f->host, f->port)) return fail_with(EADDRINUSE);
     f->kind = LISTENER;
     return 0;

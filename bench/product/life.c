@@ -179,18 +179,18 @@ static weft_status meet(member *m) {
                                          .key = the_plan.tls ? the_plan.key : NULL,
                                          .plain = !the_plan.tls,
                                          .run = "product"};
-    weft_mesh_seat seat = {.struct_size = sizeof seat,
-                           .rank = m->l->number,
-                           .size = the_plan.n,
-                           .host = "10.0.0.1",
-                           .port = PORT,
-                           .patience = 60,
-                           .security = &security};
+    weft_mesh_place place = {.struct_size = sizeof place,
+                             .rank = m->l->number,
+                             .size = the_plan.n,
+                             .host = "10.0.0.1",
+                             .port = PORT,
+                             .patience = 60,
+                             .security = &security};
     if (m->l->joins)
         return weft_mesh_enter(m->ctx, m->l->from, the_plan.bare ? 0 : PORT, 60,
                                &security, &m->mesh);
-    WEFT_TRY(weft_mesh_listen_at(m->ctx, PORT, &seat.listener));
-    return weft_mesh_join(m->ctx, &seat, &m->mesh);
+    WEFT_TRY(weft_mesh_listen_at(m->ctx, PORT, &place.listener));
+    return weft_mesh_join(m->ctx, &place, &m->mesh);
 }
 
 /* One part in the run; [out] back: whether it may come back, and where. */

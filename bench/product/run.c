@@ -79,7 +79,7 @@ weft_status __wrap_wefti_rank_settle(wefti_rank *, wefti_tally *);
 weft_status __wrap_wefti_rank_settle(wefti_rank *r, wefti_tally *tally) {
     weft_status status = __real_wefti_rank_settle(r, tally);
     life *l = w.current ? w.current->owner->life : NULL;
-    bool counts = l && the_plan.train && status == WEFT_OK && !wefti_rank_is_guest(r);
+    bool counts = l && the_plan.train && status == WEFT_OK && !wefti_rank_is_learner(r);
     if (counts && l->mesh->elastic) note_step(l, r);
     return status;
 }

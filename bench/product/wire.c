@@ -49,7 +49,7 @@ static int room(const file *f) {
 
 uint32_t file_mask(const file *f) {
     uint32_t m = 0;
-    if (f->kind == LISTENER || f->kind == DOOR) return f->n_queue > 0 ? EPOLLIN : 0;
+    if (f->kind == LISTENER || f->kind == ENDPOINT) return f->n_queue > 0 ? EPOLLIN : 0;
     if (f->kind == EVENT) return EPOLLOUT | (f->count > 0 ? (uint32_t)EPOLLIN : 0);
     if (f->kind == LIFE) return f->subject->dead ? EPOLLIN : 0;
     if (f->kind == EPOLL) return 0;
@@ -231,7 +231,7 @@ file *listener_at(int at, int port) {
 file *door_at(int at, int number) {
     for (int i = 0; i < n_all; i++) {
         file *f = all_files[i];
-        if (f->kind == DOOR && !f->closed && f->host == at && f->port == number &&
+        if (f->kind == ENDPOINT && !f->closed && f->host == at && f->port == number &&
             !is_forgotten(f))
             return f;
     }

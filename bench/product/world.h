@@ -106,7 +106,7 @@ void world_run(void);
 
 /* --- wire.c --- */
 
-typedef enum { UNUSED, STREAM, LISTENER, DOOR, EVENT, EPOLL, LIFE } file_kind;
+typedef enum { UNUSED, STREAM, LISTENER, ENDPOINT, EVENT, EPOLL, LIFE } file_kind;
 typedef enum { FRESH, CALLING, OPEN, BROKEN } stream_state;
 
 typedef struct parcel {
@@ -142,7 +142,7 @@ struct file {
     parcel *first, *last;       /* on the way to us */
     bool pumped;
     int64_t last_ns, tries, n_sent;
-    /* LISTENER, DOOR */
+    /* LISTENER, ENDPOINT */
     file *queue[64];
     int n_queue;
     /* EVENT */

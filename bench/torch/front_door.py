@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the door costs: CPU seconds of a step of one process alone, torch's AdamW beside weft's
+"""What the package costs: CPU seconds of a step of one process alone, torch's AdamW beside weft's
 (method hsdp, which then exchanges nothing), in turns on the same model and rows.
 
     OMP_NUM_THREADS=1 python bench/torch/front_door.py [rounds]

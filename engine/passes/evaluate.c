@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loss on held-out text. Every rank that takes part (guests do not, rank/guests.h)
+/* Loss on held-out text. Every rank that takes part (learners do not, rank/learners.h)
  * evaluates its share of the windows, in batches of B. A batch that goes beyond the last
  * window is padded with skipped targets, because all ranks of a node must make the same
  * number of passes. */

@@ -115,9 +115,9 @@ void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v)
     if (v->shared) wefti_buffer_text(ctx, out, ",\"shared\":true");
     put_text(ctx, out, "form", v->form);
     put_text(ctx, out, "why", v->why);
-    if (v->guests > 0)
-        wefti_buffer_print(ctx, out, ",\"guests\":%d,\"slices\":%lld,\"from\":%lld",
-                           v->guests, (long long)v->slices, (long long)v->from);
+    if (v->learners > 0)
+        wefti_buffer_print(ctx, out, ",\"learners\":%d,\"slices\":%lld,\"from\":%lld",
+                           v->learners, (long long)v->slices, (long long)v->from);
     wefti_buffer_text(ctx, out, ",\"members\":[");
     for (int i = 0; i < v->n_members; i++) {
         const wefti_view_member *m = &v->members[i];
@@ -208,8 +208,9 @@ static bool read_numbers(const json_t *object, wefti_view_line *v) {
                 whole(object, "micro", 1, v->rows_per_rank, &v->micro) &&
                 small(object, "shards", 1, WEFTI_VIEWS_MAX_MEMBERS, &v->shards) &&
                 small(object, "threads", 1, WEFTI_VIEWS_MAX_MEMBERS, &v->threads);
-    if (json_object_get(object, "guests"))
-        fine = fine && small(object, "guests", 1, WEFTI_VIEWS_MAX_MEMBERS, &v->guests) &&
+    if (json_object_get(object, "learners"))
+        fine = fine &&
+               small(object, "learners", 1, WEFTI_VIEWS_MAX_MEMBERS, &v->learners) &&
                whole(object, "slices", 1, MAX_PARTS, &v->slices) &&
                whole(object, "from", 0, MAX_PARTS - 1, &v->from);
     const json_t *time = json_object_get(object, "time");

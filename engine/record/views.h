@@ -50,9 +50,9 @@ typedef struct wefti_view_line {
         why[400]; /* of what crosses the wire (job/form.h), where that may change, and
                                 why it does; "": not said */
     bool apart;   /* views before it are in another machine's folder */
-    int guests;   /* copies of the model, the last ones, that have no state yet */
+    int learners; /* copies of the model, the last ones, that have no state yet */
     int64_t slices,
-        from; /* in which it comes to them, and from where on (rank/guests.h) */
+        from; /* in which it comes to them, and from where on (rank/learners.h) */
     uint64_t
         checksum; /* of the parameters of all who were there, before the first step */
     int n_members, n_lost, n_joined;

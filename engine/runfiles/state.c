@@ -338,8 +338,9 @@ static weft_status write_blocks(wefti_rank *r, const char *partial) {
  * memory. */
 static bool pack_known(const wefti_rank *r, json_t *layout) {
     const wefti_mixer *m = r->mixer;
-    bool weighted = m->weights && r->guests.open; /* guests' weights are the last ones */
-    int n = m->n_known - (weighted ? r->guests.n : 0);
+    bool weighted = m->weights &&
+                    r->learners.open; /* learners' weights are the last ones */
+    int n = m->n_known - (weighted ? r->learners.n : 0);
     if (n == 0) return true;
     json_t *known = json_array();
     bool fine = known != NULL;
@@ -592,7 +593,7 @@ static weft_status load_replica(wefti_rank *r, const wefti_saved_layout *saved,
     }
     WEFT_TRY(load_known(r->mixer, saved, path));
     WEFT_TRY(name_replica_file(r, path, r->replica, &file));
-    if (!wefti_mixer_has_met(r->mixer)) { /* saved while guests were there */
+    if (!wefti_mixer_has_met(r->mixer)) { /* saved while learners were there */
         wefti_mixer_meet_anew(r->mixer, saved->step);
         leave_partners(r, &file);
     }

@@ -4,7 +4,7 @@
  * state got it there from the others: that is part of what the run computes.
  *
  *     collect   each rank, between two worlds    messages that did not count here
- *     replace   the next charters are there      the line of a world without steps, or none
+ *     replace   the next terms are there      the line of a world without steps, or none
  *     gather    all ranks                        these messages of all, without duplicates
  *     plan      the world is known               its line, not written yet
  *     write     the first step begins            lines of skipped messages, then of the view
@@ -29,7 +29,7 @@
 #include "base/memory.h"
 #include "base/stats.h"
 #include "job/form.h"
-#include "rank/guests.h"
+#include "rank/learners.h"
 #include "record/append.h"
 #include "record/metrics.h"
 #include "record/tfevents.h"
@@ -444,10 +444,10 @@ static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_ent
     if (job->follows && !wefti_form_of(job->config, &form))
         wefti_form_write(&form, line.form);
     if (e->why) snprintf(line.why, sizeof line.why, "%s", e->why);
-    if (e->guests && e->guests->n > 0 && e->guests->slices > 0) {
-        line.guests = e->guests->n;
-        line.slices = e->guests->slices;
-        line.from = e->guests->from;
+    if (e->learners && e->learners->n > 0 && e->learners->slices > 0) {
+        line.learners = e->learners->n;
+        line.slices = e->learners->slices;
+        line.from = e->learners->from;
     }
     return line;
 }

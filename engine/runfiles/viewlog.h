@@ -6,7 +6,7 @@
 #include "record/views.h"
 #include "rank/bootstrap.h"
 
-typedef struct wefti_guests_plan wefti_guests_plan; /* rank/guests.h */
+typedef struct wefti_learners_plan wefti_learners_plan; /* rank/learners.h */
 
 /* Makes the run's log of views (record/views.h): every process keeps the last lines since it
  * joined, 8 to 16 MB, and the first rank of the world writes them. So a new first rank can add
@@ -57,7 +57,7 @@ typedef struct wefti_viewlog_entry {
     int64_t view;
     weft_mesh *mesh; /* or NULL: all ranks are here */
     const wefti_job *job;
-    const wefti_guests_plan *guests; /* or NULL: there are none */
+    const wefti_learners_plan *learners; /* or NULL: there are none */
     const bool *has; /* [job->W] or NULL: which ranks have state; NULL: all */
     bool
         shared; /* the last view goes on, with other rows or another form: `run` and `view`

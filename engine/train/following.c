@@ -291,7 +291,7 @@ static void look(wefti_prepared *p, wefti_rank *r, int64_t step, const wefti_for
     wefti_following *f = p->following;
     r->asks_form = 0;
     if (f->job != p->job) begin_anew(f, p->job, false);
-    if (f->loss < 0 || r->guests.open || p->took_s <= 0) return;
+    if (f->loss < 0 || r->learners.open || p->took_s <= 0) return;
     f->took_s += p->took_s;
     f->computed_s += r->computed_s;
     f->n++;
@@ -350,7 +350,7 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
     const char *obstacle = wefti_form_of(p->job->config, &now);
     int64_t asked = (*r)->form, left = p->job->config->run.steps - step;
     if (obstacle || left < 1) return WEFT_OK;
-    if (asked > 0 && !(*r)->guests.open) {
+    if (asked > 0 && !(*r)->learners.open) {
         bool known = wefti_form_decode(asked, left, &next);
         const char *why = known ? wefti_form_refusal(&now, &next, step) : "it is no form";
         if (why)

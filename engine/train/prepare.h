@@ -57,11 +57,11 @@ typedef struct wefti_prepared {
     int64_t next_row, state_bytes; /* of the text; of parameters and state */
     int64_t own_rows;              /* in a step, as its last world had them */
     int64_t steps_done; /* when membership changed last; after the last step: all */
-    int64_t given;      /* if it was a guest: the parts of the state that it
+    int64_t given;      /* if it was a learner: the parts of the state that it
                                       has */
     double step_s;      /* mean time of the last steps */
     double took_s;      /* of the last step, until it is taken; 0 */
-    double join_s;      /* of a guest: predicted time until it takes part */
+    double join_s;      /* of a learner: predicted time until it takes part */
     int64_t join_bytes; /* and the bytes that it gets until then */
 } wefti_prepared;
 

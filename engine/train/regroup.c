@@ -6,7 +6,7 @@
  * whichever rank takes them.
  *
  * A process that joins a world that is training learns there what the job is, from the
- * first rank that knows it (charter), and gets parameters and state from all the others.
+ * first rank that knows it (terms), and gets parameters and state from all the others.
  * The first rank writes the files. */
 #include "train/regroup.h"
 
@@ -21,7 +21,7 @@
 #include "train/alikefiles.h"
 #include "runfiles/descent.h"
 #include "loop/loop.h"
-#include "rank/guests.h"
+#include "rank/learners.h"
 #include "rank/handover.h"
 
 /* The sites of the places, as they were when the run began. */
@@ -113,16 +113,16 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
 
 /* What each rank tells the others. About the run and the batch: from the world's first
  * step on. About the rank, for the log of views: its parameters, and how many messages it
- * went on without. And how state is handed over to ranks that have none (guests.h). Sent
+ * went on without. And how state is handed over to ranks that have none (learners.h). Sent
  * as it lies in memory, numbers of 64 bits: all ranks have one byte order (transport.h
  * carries no others). */
-typedef struct charter {
+typedef struct terms {
     int64_t has; /* it has parameters and state: what follows is known */
     int64_t rows_per_rank, micro, first_row, rows; /* rows: its own, where they differ */
     uint64_t lease_run;
     uint64_t checksum, chain; /* chain: of its views, which who has no state follows */
     int64_t n_missed;         /* -1: unknown */
-    int64_t slices, given;    /* as in wefti_guests_plan; given: what a rank without state
+    int64_t slices, given; /* as in wefti_learners_plan; given: what a rank without state
                               has */
     int64_t
         form; /* in which it trains, where that may change (job/form.h); 0: the run's */
@@ -130,55 +130,55 @@ typedef struct charter {
     int64_t step_us, state_bytes, wire_us; /* for a prediction; wire_us: all from one
                                               rank */
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
-} charter;
+} terms;
 
 /* One entry into a world. */
 typedef struct entry {
     wefti_prepared *p;
-    charter c; /* this rank's, then that of the first rank that has state */
+    terms c; /* this rank's, then that of the first rank that has state */
 } entry;
 
 /* Number of steps over which this rank would give its state. */
 static int64_t slices_of(const wefti_prepared *p) {
     int64_t steps = p->job->config->mesh.join_steps;
-    if (p->bare || !wefti_guests_can(p->job)) return 0;
+    if (p->bare || !wefti_learners_can(p->job)) return 0;
     if (steps >= 0) return steps;
     double rate_Bps = wefti_elastic_rate(p->bootstrap.mesh);
-    return wefti_guests_slices(p->state_bytes, rate_Bps, p->step_s);
+    return wefti_learners_slices(p->state_bytes, rate_Bps, p->step_s);
 }
 
-static charter charter_of(const wefti_prepared *p) {
+static terms terms_of(const wefti_prepared *p) {
     const wefti_job *job = p->job;
     double rate_Bps = wefti_elastic_rate(p->bootstrap.mesh);
     double wire_s = rate_Bps > 1 ? (double)p->state_bytes / rate_Bps : 0;
     wefti_form form;
     bool may_change = job->follows && !wefti_form_of(job->config, &form);
-    return (charter){.rows_per_rank = job->rows_per_rank,
-                     .micro = job->B,
-                     .first_row = p->next_row,
-                     .rows = p->own_rows,
-                     .lease_run = p->lease_run,
-                     .checksum = p->bare ? 0 : p->checksum,
-                     .chain = wefti_viewlog_chain(p->views),
-                     .form = may_change ? wefti_form_code(&form) : 0,
-                     .momentum = may_change ? form.momentum : 0,
-                     .loss = p->most_loss,
-                     .slices = slices_of(p),
-                     .given = p->bare ? p->given : WEFTI_GUESTS_ALL,
-                     .step_us = (int64_t)(p->step_s * 1e6),
-                     .state_bytes = p->state_bytes,
-                     .wire_us = wire_s < 1e9 ? (int64_t)(wire_s * 1e6) : 0};
+    return (terms){.rows_per_rank = job->rows_per_rank,
+                   .micro = job->B,
+                   .first_row = p->next_row,
+                   .rows = p->own_rows,
+                   .lease_run = p->lease_run,
+                   .checksum = p->bare ? 0 : p->checksum,
+                   .chain = wefti_viewlog_chain(p->views),
+                   .form = may_change ? wefti_form_code(&form) : 0,
+                   .momentum = may_change ? form.momentum : 0,
+                   .loss = p->most_loss,
+                   .slices = slices_of(p),
+                   .given = p->bare ? p->given : WEFTI_LEARNERS_ALL,
+                   .step_us = (int64_t)(p->step_s * 1e6),
+                   .state_bytes = p->state_bytes,
+                   .wire_us = wire_s < 1e9 ? (int64_t)(wire_s * 1e6) : 0};
 }
 
-/* Passes what the charters say on to the log of views. */
-static weft_status log_charters(weft_ctx *ctx, wefti_prepared *p,
-                                const wefti_loop_cards *cards) {
-    const charter *all = cards->all;
+/* Passes what the terms of all say on to the log of views. */
+static weft_status log_terms(weft_ctx *ctx, wefti_prepared *p,
+                             const wefti_loop_cards *cards) {
+    const terms *all = cards->all;
     int n = p->bootstrap.comm->size;
     int64_t *missed;
     uint64_t checksum = 0;
     WEFT_TRY(wefti_viewlog_replace(ctx, p->views, p->bootstrap.mesh, cards->has, n));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *missed, "the ranks' charters", &missed));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *missed, "the ranks' all_terms", &missed));
     for (int r = 0; r < n; r++) {
         missed[r] = all[r].n_missed;
         checksum += all[r].checksum;
@@ -192,20 +192,20 @@ static weft_status log_charters(weft_ctx *ctx, wefti_prepared *p,
 /* State is sent in slices if the ranks without state are the last copies of the world,
  * whole ones, and all other ranks have it; else everything is handed over between two
  * steps (slices 0). */
-static wefti_guests_plan plan_of(const charter *all, int W, int S, int64_t slices) {
-    wefti_guests_plan plan = {.slices = slices, .from = WEFTI_GUESTS_ALL};
+static wefti_learners_plan plan_of(const terms *all, int W, int S, int64_t slices) {
+    wefti_learners_plan plan = {.slices = slices, .from = WEFTI_LEARNERS_ALL};
     int n = 0;
     for (int r = W - 1; r >= 0 && all[r].has != 1; r--, n++)
         if (all[r].given < plan.from) plan.from = all[r].given;
     for (int r = 0; r < W - n; r++)
         if (all[r].has != 1) plan.slices = 0;
-    if (n % S != 0 || plan.from < 0 || plan.from >= WEFTI_GUESTS_ALL) plan.slices = 0;
+    if (n % S != 0 || plan.from < 0 || plan.from >= WEFTI_LEARNERS_ALL) plan.slices = 0;
     plan.n = n / S;
     return plan;
 }
 
 /* *form NULL: the run's. */
-static bool take_form(const charter *c, wefti_form *room, const wefti_form **form) {
+static bool take_form(const terms *c, wefti_form *room, const wefti_form **form) {
     *form = c->form == 0 ? NULL : room;
     if (c->form == 0) return true;
     bool sane = wefti_form_decode(c->form, 1, room) && c->momentum >= 0 &&
@@ -214,25 +214,25 @@ static bool take_form(const charter *c, wefti_form *room, const wefti_form **for
     return sane;
 }
 
-static bool are_sane(const charter *all, int W, int64_t T) {
+static bool are_sane(const terms *all, int W, int64_t T) {
     for (int r = 0; r < W; r++)
         if (all[r].rows < 0 || all[r].rows >= INT64_MAX / 4 / T / W) return false;
     return true;
 }
 
 /* Takes what the first rank that has state says. */
-static weft_status take_charters(weft_ctx *ctx, wefti_prepared *p,
-                                 const wefti_loop_cards *cards, charter *c,
-                                 wefti_guests_plan *plan) {
+static weft_status take_terms(weft_ctx *ctx, wefti_prepared *p,
+                              const wefti_loop_cards *cards, terms *c,
+                              wefti_learners_plan *plan) {
     int W = p->bootstrap.comm->size;
-    const charter *all = cards->all;
+    const terms *all = cards->all;
     *c = all[cards->first];
     *plan = plan_of(all, W, p->job->S, c->slices);
     wefti_form room;
     const wefti_form *form;
     bool sane = take_form(c, &room, &form) && c->rows_per_rank >= 1 && c->micro >= 1 &&
                 c->first_row >= 0 && c->slices >= 0 && are_sane(all, W, p->job->T) &&
-                c->slices <= WEFTI_GUESTS_ALL &&
+                c->slices <= WEFTI_LEARNERS_ALL &&
                 (p->job->rows || c->rows_per_rank % c->micro == 0) &&
                 c->rows_per_rank < INT64_MAX / 4 / p->job->T / W;
     if (sane) return wefti_viewlog_follow(ctx, p->views, c->chain);
@@ -359,7 +359,7 @@ static void keep_batch(const wefti_prepared *p, wefti_regroup_batch *batch) {
 /* Measured rows of those that have state; those that come have the least of them. */
 static weft_status measured_rows(weft_ctx *ctx, const wefti_loop_cards *cards, int W,
                                  int64_t **out) {
-    const charter *all = cards->all;
+    const terms *all = cards->all;
     int64_t least = INT64_MAX;
     WEFT_TRY(wefti_alloc_n(ctx, W, sizeof **out, "shares", out));
     for (int r = 0; r < W; r++)
@@ -374,7 +374,7 @@ static weft_status measured_rows(weft_ctx *ctx, const wefti_loop_cards *cards, i
 }
 
 static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *l,
-                            const charter *c) {
+                            const terms *c) {
     const wefti_elastic_world *w = &l->world;
     int64_t *rows = NULL;
     wefti_regroup_batch batch = {.ranks = w->size,
@@ -488,11 +488,11 @@ static weft_status keep_lease(weft_ctx *ctx, wefti_prepared *p,
     return WEFT_OK;
 }
 
-/* Predicts for a guest how long it will be one: the number of steps, each of them longer
+/* Predicts for a learner how long it will be one: the number of steps, each of them longer
  * by its slice, because where joining takes long the steps themselves fill the wire. */
-static void predict_join(wefti_prepared *p, const charter *c,
-                         const wefti_guests_plan *plan) {
-    double left = (double)(WEFTI_GUESTS_ALL - plan->from) / WEFTI_GUESTS_ALL;
+static void predict_join(wefti_prepared *p, const terms *c,
+                         const wefti_learners_plan *plan) {
+    double left = (double)(WEFTI_LEARNERS_ALL - plan->from) / WEFTI_LEARNERS_ALL;
     int givers = p->job->replicas_equal ? p->job->R - plan->n : 1;
     p->join_s = (double)c->slices * (double)c->step_us * 1e-6 +
                 (double)c->wire_us * 1e-6 * left / (givers > 0 ? givers : 1);
@@ -505,7 +505,7 @@ static weft_status plan_line(wefti_loop *l) {
                                       .view = l->world.number,
                                       .mesh = l->mesh,
                                       .job = e->p->job,
-                                      .guests = &l->plan,
+                                      .learners = &l->plan,
                                       .has = l->cards.has,
                                       .done = e->p->steps_done};
     return wefti_viewlog_plan(l->ctx, e->p->views, &line);
@@ -514,14 +514,14 @@ static weft_status plan_line(wefti_loop *l) {
 static weft_status say(wefti_loop *l) {
     entry *e = l->user;
     WEFT_TRY(keep_lease(l->ctx, e->p, &l->world));
-    e->c = charter_of(e->p);
+    e->c = terms_of(e->p);
     return wefti_viewlog_collect(l->ctx, e->p->views, l->mesh, &e->c.n_missed);
 }
 
 static weft_status hear(wefti_loop *l) {
     entry *e = l->user;
-    WEFT_TRY(take_charters(l->ctx, e->p, &l->cards, &e->c, &l->plan));
-    return wefti_loop_forgive(l, log_charters(l->ctx, e->p, &l->cards));
+    WEFT_TRY(take_terms(l->ctx, e->p, &l->cards, &e->c, &l->plan));
+    return wefti_loop_forgive(l, log_terms(l->ctx, e->p, &l->cards));
 }
 
 static weft_status make_job_of(wefti_loop *l, const wefti_job **job) {
@@ -562,7 +562,7 @@ static wefti_loop loop_of(entry *e, weft_ctx *rank_ctx, wefti_rank **rank) {
 }
 
 bool wefti_regroup_is_cut_off(const wefti_prepared *p, const wefti_rank *r) {
-    return p->bare && !wefti_rank_is_guest(r);
+    return p->bare && !wefti_rank_is_learner(r);
 }
 
 weft_status wefti_regroup_await_entry(weft_ctx *rank_ctx, wefti_prepared *p,
@@ -579,8 +579,8 @@ weft_status wefti_regroup(weft_ctx *rank_ctx, wefti_prepared *p, int64_t step,
     if (*state) {
         p->next_row = wefti_rank_first_row(*state, step);
         p->own_rows = wefti_job_rows(p->job, (*state)->replica);
-        p->state_bytes = wefti_guests_bytes(*state);
-        p->given = (*state)->guests.given;
+        p->state_bytes = wefti_learners_bytes(*state);
+        p->given = (*state)->learners.given;
     }
     if (*state && !p->bare)
         p->checksum = XXH3_64bits(

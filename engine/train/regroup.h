@@ -52,7 +52,7 @@ typedef struct wefti_regroup_batch {
 weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
                               const wefti_regroup_batch *batch) WEFT_CHECKED;
 
-/* Whether this rank has neither all of its state nor the place of a guest: a change of
+/* Whether this rank has neither all of its state nor the place of a learner: a change of
  * membership interrupted the handover. The next world begins with it again; this rank does
  * not take part in a step of this one. */
 bool wefti_regroup_is_cut_off(const wefti_prepared *p, const wefti_rank *r);

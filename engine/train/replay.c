@@ -35,7 +35,7 @@
 #include "job/learning_rate.h"
 #include "record/metrics.h"
 #include "record/views.h"
-#include "rank/guests.h"
+#include "rank/learners.h"
 #include "rank/handover.h"
 #include "passes/passes.h"
 #include "train/prepare.h"
@@ -48,7 +48,7 @@ typedef struct actor {
         array[WEFTI_RANK_ARRAYS]; /* [n] parameters and all state; owned; n 0: none yet */
     wefti_array_role role[WEFTI_RANK_ARRAYS]; /* where the form may change */
     int n;
-    bool bare;         /* a guest that had not received all of its state when its view
+    bool bare;         /* a learner that had not received all of its state when its view
                           ended */
     uint64_t checksum; /* of the parameters */
 } actor;
@@ -102,7 +102,7 @@ static weft_status keep(replay *p, wefti_rank *r) {
     }
     if (p->view->form[0]) wefti_rank_roles(r, a->role);
     a->checksum = XXH3_64bits(r->params, array_bytes(r));
-    a->bare = wefti_rank_is_guest(r);
+    a->bare = wefti_rank_is_learner(r);
     return WEFT_OK;
 }
 
@@ -139,9 +139,9 @@ static weft_status fill(const replay *p, wefti_rank *r) {
         wefti_rank_init_params(r);
         return init[0] ? load_initial(r, init) : WEFT_OK;
     }
-    const wefti_guests_plan plan = {p->view->guests, p->view->slices, p->view->from};
+    const wefti_learners_plan plan = {p->view->learners, p->view->slices, p->view->from};
     if (plan.n > 0) {
-        WEFT_TRY(wefti_guests_begin(r, &plan));
+        WEFT_TRY(wefti_learners_begin(r, &plan));
         wefti_mixer_meet_anew(r->mixer, r->job->first_step);
         return WEFT_OK;
     }
@@ -253,9 +253,9 @@ static weft_status look_back(replay *p, wefti_rank *r, int64_t done) {
 /* Compares the checkpoint that was written again when the view had begun. */
 static weft_status look_first(replay *p, wefti_rank *r) {
     if (!p->wrote) return WEFT_OK;
-    wefti_guests_set_aside(r, p->p->saved.step, true);
-    weft_status status = wefti_rank_is_guest(r) ? WEFT_OK : compare_checkpoint(p, r);
-    wefti_guests_set_aside(r, p->p->saved.step, false);
+    wefti_learners_set_aside(r, p->p->saved.step, true);
+    weft_status status = wefti_rank_is_learner(r) ? WEFT_OK : compare_checkpoint(p, r);
+    wefti_learners_set_aside(r, p->p->saved.step, false);
     return status;
 }
 
@@ -269,9 +269,9 @@ static weft_status after_step(replay *p, wefti_rank *r, int64_t done, int64_t *c
     /* The run took in the messages in flight (replicator.delay) before it wrote down its
      * state. */
     WEFT_TRY(wefti_replicator_settle(r->replicator));
-    wefti_guests_set_aside(r, done, true);
-    weft_status status = wefti_rank_is_guest(r) ? WEFT_OK : look_back(p, r, done);
-    wefti_guests_set_aside(r, done, false);
+    wefti_learners_set_aside(r, done, true);
+    weft_status status = wefti_rank_is_learner(r) ? WEFT_OK : look_back(p, r, done);
+    wefti_learners_set_aside(r, done, false);
     return status;
 }
 
@@ -280,12 +280,12 @@ static weft_status play_steps(replay *p, wefti_rank *r) {
     for (int64_t step = r->job->first_step; step < p->end; step++) {
         wefti_tally tally;
         bool ends;
-        WEFT_TRY(wefti_guests_step(r, NULL, step));
+        WEFT_TRY(wefti_learners_step(r, NULL, step));
         WEFT_TRY(wefti_rank_step(r, step));
         WEFT_TRY(wefti_rank_settle(r, &tally));
         WEFT_TRY(read_status(p, r, step - r->job->status_lag, &counted));
         wefti_rank_end(r, 0);
-        WEFT_TRY(wefti_guests_end(r, step + 1, &ends)); /* as in run.c */
+        WEFT_TRY(wefti_learners_end(r, step + 1, &ends)); /* as in run.c */
         WEFT_TRY(after_step(p, r, step + 1, &counted));
     }
     /* Messages in flight belong to the view in which they were sent
@@ -392,9 +392,9 @@ static weft_status cast(replay *p, const wefti_view_line *before) {
     p->has = NULL;
     WEFT_TRY(wefti_alloc_n(p->ctx, view->n_members, sizeof *p->has, "ranks", &p->has));
     for (int r = 0; r < view->n_members; r++) {
-        bool guest = r >= view->n_members - view->guests * view->shards;
+        bool learner = r >= view->n_members - view->learners * view->shards;
         bool without = view->members[r].without;
-        p->has[r] = next[r].n > 0 && !next[r].bare && !guest && !without;
+        p->has[r] = next[r].n > 0 && !next[r].bare && !learner && !without;
     }
     return WEFT_OK;
 }
@@ -443,12 +443,12 @@ static weft_status make_job(replay *p) {
             "the view of step %lld has %d ranks per copy of the model and "
             "kernels %s, this replay %d and %s",
             (long long)v->step, v->shards, v->kernels, job->S, job->pass_kernels->name);
-    if (v->guests * v->shards >= v->n_members)
+    if (v->learners * v->shards >= v->n_members)
         return weft_ctx_fail(
             p->ctx, WEFT_ERR_FORMAT,
             "views.jsonl: the view of step %lld has %d copies without state "
             "among %d ranks, expected fewer",
-            (long long)v->step, v->guests, v->n_members);
+            (long long)v->step, v->learners, v->n_members);
     if (v->rows_per_rank > INT64_MAX / 4 / job->T / v->n_members)
         return weft_ctx_fail(p->ctx, WEFT_ERR_FORMAT,
                              "views.jsonl: %lld sequences per rank are too many",
@@ -559,7 +559,7 @@ static void find_writer(replay *p) {
     for (int64_t i = 0; i < p->views.n_views; i++) {
         const wefti_view_line *v = &p->views.views[i];
         bool next = v->view != 1 && !v->shared && v->step - 1 == saved->step;
-        if (next && v->n_members / v->shards - v->guests == saved->replicas)
+        if (next && v->n_members / v->shards - v->learners == saved->replicas)
             p->writer = i;
     }
 }

@@ -315,7 +315,7 @@ static void ask_to_save(rank_thread *t) {
 static weft_status do_step(rank_thread *t, int64_t step, double *start_s) {
     wefti_tally tally;
     ask_to_save(t);
-    WEFT_TRY(wefti_guests_step(t->slot->state, t->mesh, step));
+    WEFT_TRY(wefti_learners_step(t->slot->state, t->mesh, step));
     WEFT_TRY(wefti_rank_step(t->slot->state, step));
     WEFT_TRY(wefti_rank_settle(t->slot->state, &tally));
     double settled_s = wefti_now_s();
@@ -344,29 +344,29 @@ static void tell_entry(const rank_thread *t, int64_t done) {
     tell_change(t, sentence);
 }
 
-/* Guests take part from here on, if they have received everything. */
+/* Learners take part from here on, if they have received everything. */
 static weft_status admit(rank_thread *t, int64_t done) {
     bool ends;
     wefti_rank *r = t->slot->state;
-    bool guest = wefti_rank_is_guest(r);
-    weft_status status = wefti_guests_end(r, done, &ends);
+    bool learner = wefti_rank_is_learner(r);
+    weft_status status = wefti_learners_end(r, done, &ends);
     if (status != WEFT_OK && !wefti_elastic_interrupted(t->slot->ctx, t->mesh, status))
         return status;
-    if (!ends || !guest) return WEFT_OK;
+    if (!ends || !learner) return WEFT_OK;
     t->run->prepared->bare = false;
     tell_entry(t, done);
     return WEFT_OK;
 }
 
-/* Guests wait until the others have done what all ranks meet for. No step begins before
+/* Learners wait until the others have done what all ranks meet for. No step begins before
  * that, so that a change of membership in the meantime finds all ranks between the same
  * two steps. */
 static weft_status come_together(rank_thread *t, int64_t done) {
     wefti_rank *r = t->slot->state;
-    bool guest = wefti_rank_is_guest(r), open = r->guests.open;
-    wefti_guests_set_aside(r, done, true);
-    weft_status status = guest ? WEFT_OK : after_step(t, done, t->stopping);
-    wefti_guests_set_aside(r, done, false);
+    bool learner = wefti_rank_is_learner(r), open = r->learners.open;
+    wefti_learners_set_aside(r, done, true);
+    weft_status status = learner ? WEFT_OK : after_step(t, done, t->stopping);
+    wefti_learners_set_aside(r, done, false);
     if (status != WEFT_OK || !open) return status;
     t->run->prepared->bootstrap.n_messages = r->n_control_messages; /* tags for files */
     return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
@@ -392,7 +392,7 @@ static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
 /* Reports what a process that joins has to wait for. */
 static void tell_guest(const rank_thread *t) {
     const wefti_prepared *p = t->run->prepared;
-    const wefti_guests *g = &t->slot->state->guests;
+    const wefti_learners *g = &t->slot->state->learners;
     char sentence[200];
     int givers = p->job->replicas_equal ? p->job->R - g->n : 1;
     snprintf(sentence, sizeof sentence,
@@ -420,7 +420,7 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     wefti_node_meter_begin(&t->meter, t->slot->state);
     wefti_loop_tell(&world, run->prepared->job->R, words, sentence);
     if (leads(t)) tell_change(t, sentence);
-    if (wefti_rank_is_guest(t->slot->state)) tell_guest(t);
+    if (wefti_rank_is_learner(t->slot->state)) tell_guest(t);
     if (comes && !run->prepared->bare) tell_entry(t, step);
     *whole = false;
     if (wefti_regroup_is_cut_off(run->prepared, t->slot->state)) return WEFT_OK;

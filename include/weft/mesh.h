@@ -41,7 +41,7 @@ WEFT_API weft_status weft_mesh_open(weft_ctx *ctx, const weft_mesh_security *sec
 /** For programs that know which processes take part, from a store or a list of their own: rank 0
  * listens, the program tells its address to the other ranks in its own way, and all ranks join.
  * May be used any number of times, at any time, by any thread. */
-typedef struct weft_mesh_seat {
+typedef struct weft_mesh_place {
     size_t struct_size;
     int rank, size;
     const char *host; /* of rank 0: a name or an address that all others reach */
@@ -51,7 +51,7 @@ typedef struct weft_mesh_seat {
                         chooses */
     double patience; /* seconds to wait for the other ranks; 0: two minutes */
     const weft_mesh_security *security; /* or NULL */
-} weft_mesh_seat;
+} weft_mesh_place;
 
 /** Opens a listening socket at a port that the system chooses. [out] *listener owned by the
  * caller, for weft_mesh_join or close(). Not collective. */
@@ -65,7 +65,7 @@ WEFT_API weft_status weft_mesh_listen_at(weft_ctx *ctx, int port,
 
 /** Joins by TCP. Besides the places of lost processes there are 16 places for processes that
  * join later. [out] *out is NULL if the process is the only one. Collective. */
-WEFT_API weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat,
+WEFT_API weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_place *place,
                                     weft_mesh **out) WEFT_CHECKED;
 
 /** Begins a mesh that consists of this process alone, and that others join by weft_mesh_enter at

@@ -246,7 +246,7 @@ int wefti_machine_cores(void) {
 }
 
 /* /proc/stat: "cpu user nice system idle iowait irq softirq steal ...", in clock ticks;
- * the time of guests is already part of user. */
+ * the time of learners is already part of user. */
 void wefti_machine_busy(const char *root, double *busy_s, double *all_s) {
     enum { COUNTS = 8, IDLE = 3, IOWAIT = 4 };
     char line[512];

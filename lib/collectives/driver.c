@@ -208,13 +208,13 @@ static int rank_of(const wefti_party *party, int member) {
     return party->members ? party->members[member] : member;
 }
 
-/* Whether a member sends nothing in this round because it is a guest. Messages of mixers in
+/* Whether a member sends nothing in this round because it is a learner. Messages of mixers in
  * a step may depend on its parameters after the step before, so they begin a step later. */
 static bool is_silent(const wefti_driver *d, const wefti_round *round, int member) {
     int64_t later = d->setup.stage >= WEFTI_MIXER_STAGE;
     return (round->number == 0 || d->setup.own_answers) &&
-           wefti_comm_is_guest(d->setup.comm, rank_of(&round->party, member),
-                               round->step - later);
+           wefti_comm_is_learner(d->setup.comm, rank_of(&round->party, member),
+                                 round->step - later);
 }
 
 static weft_status send_to(wefti_driver *d, const wefti_round *round, int rank,

@@ -24,7 +24,7 @@
  *     OWNER    what I say about member j, to j           j adds it all and answers all
  *              own_answers: the same to all              and what it answers is its own, too
  *
- * A guest (wefti_comm.n_guests) sends nothing in the first round, and nothing waits for it.
+ * A learner (wefti_comm.n_learners) sends nothing in the first round, and nothing waits for it.
  * It receives all messages, and as an owner it adds and answers like the others, unless
  * answers are a member's own numbers, too.
  *

@@ -15,8 +15,8 @@
 
 enum { MAX_SUM = 16 };
 
-bool wefti_comm_is_guest(const wefti_comm *comm, int rank, int64_t step) {
-    return step < comm->guest_until && rank >= comm->size - comm->n_guests;
+bool wefti_comm_is_learner(const wefti_comm *comm, int rank, int64_t step) {
+    return step < comm->learner_until && rank >= comm->size - comm->n_learners;
 }
 
 weft_status wefti_comm_send(wefti_comm *comm, int peer, int64_t tag, const void *data,
@@ -36,18 +36,19 @@ weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
     return WEFT_OK;
 }
 
-weft_status wefti_comm_reserve_told(wefti_comm *comm, int n_rounds, int n_bytes) {
+weft_status wefti_comm_reserve_allgather(wefti_comm *comm, int n_rounds, int n_bytes) {
     if (comm->ops->open_board) return comm->ops->open_board(comm, n_rounds, n_bytes);
     return wefti_comm_reserve(comm, n_rounds * (comm->size - 1));
 }
 
-weft_status wefti_comm_tell(wefti_comm *comm, int64_t tag, const void *data,
-                            int64_t n_bytes) {
+weft_status wefti_comm_allgather_begin(wefti_comm *comm, int64_t tag, const void *data,
+                                       int64_t n_bytes) {
     if (comm->ops->tell) return comm->ops->tell(comm, tag, data, n_bytes);
     return wefti_comm_send_all(comm, tag, data, n_bytes);
 }
 
-weft_status wefti_comm_hear(wefti_comm *comm, int64_t tag, const wefti_hearing *told) {
+weft_status wefti_comm_allgather_end(wefti_comm *comm, int64_t tag,
+                                     const wefti_allgather *told) {
     if (comm->ops->hear) return comm->ops->hear(comm, tag, told);
     for (int peer = 0; peer < comm->size; peer++) {
         wefti_received got = {.view = told->mine};

@@ -54,12 +54,12 @@ typedef struct wefti_received {
 /* What a backend implements. */
 /* Who takes what all ranks tell each other: one call for each rank in rank order, except for
  * those whose message does not count. */
-typedef struct wefti_hearing {
+typedef struct wefti_allgather {
     const void *mine; /* what this rank has told */
     int64_t n_bytes;
     void (*take)(void *user, int rank, const void *bytes);
     void *user;
-} wefti_hearing;
+} wefti_allgather;
 
 typedef struct wefti_comm_ops {
     const char *name;
@@ -82,7 +82,7 @@ typedef struct wefti_comm_ops {
     /* All three may be NULL: then messages to and from each rank do it. */
     weft_status (*open_board)(wefti_comm *comm, int n_rounds, int n_bytes);
     weft_status (*tell)(wefti_comm *comm, int64_t tag, const void *data, int64_t n_bytes);
-    weft_status (*hear)(wefti_comm *comm, int64_t tag, const wefti_hearing *told);
+    weft_status (*hear)(wefti_comm *comm, int64_t tag, const wefti_allgather *told);
     /* All of these may be NULL: then no member is ever lost (mesh/elastic.h). */
     weft_status (*send_part)(wefti_comm *comm, int peer, int64_t tag, const void *data,
                              int64_t n_bytes);
@@ -102,11 +102,11 @@ struct wefti_comm {
     weft_ctx *ctx; /* borrowed */
     int rank, size;
     double arrival_s; /* arrival time of the last received message (wefti_now_s) */
-    /* The last n_guests ranks joined while the others train and have no state yet: up to
-     * step guest_until (rank/guests.h) they contribute nothing of their own. 0: all ranks
+    /* The last n_learners ranks joined while the others train and have no state yet: up to
+     * step learner_until (rank/learners.h) they contribute nothing of their own. 0: all ranks
      * contribute. */
-    int n_guests;
-    int64_t guest_until;
+    int n_learners;
+    int64_t learner_until;
     const double
         *weights; /* [size] borrowed: how much of a mean is each rank's; NULL: 1 */
     struct wefti_robust_watch *watch; /* borrowed: collectives/robust.h; NULL: none */
@@ -117,8 +117,8 @@ static inline float wefti_comm_weight(const wefti_comm *comm) {
     return comm->weights ? (float)comm->weights[comm->rank] : 1;
 }
 
-/* Whether a rank contributes nothing to a step because it is a guest. */
-bool wefti_comm_is_guest(const wefti_comm *comm, int rank, int64_t step);
+/* Whether a rank contributes nothing to a step because it is a learner. */
+bool wefti_comm_is_learner(const wefti_comm *comm, int rank, int64_t step);
 
 /* Starts sending n_bytes to a peer. `data` is borrowed until wefti_comm_await. Not
  * collective. */
@@ -134,12 +134,12 @@ weft_status wefti_comm_send_all(wefti_comm *comm, int64_t tag, const void *data,
  * borrowed until wefti_comm_await. Each rank must hear each tag that it has told; up to n_rounds
  * tags of n_bytes may be open at once. In a process of W ranks a round takes W^2 reads of memory,
  * and no messages. */
-weft_status wefti_comm_reserve_told(wefti_comm *comm, int n_rounds,
-                                    int n_bytes) WEFT_CHECKED;
-weft_status wefti_comm_tell(wefti_comm *comm, int64_t tag, const void *data,
-                            int64_t n_bytes) WEFT_CHECKED;
-weft_status wefti_comm_hear(wefti_comm *comm, int64_t tag,
-                            const wefti_hearing *told) WEFT_CHECKED;
+weft_status wefti_comm_reserve_allgather(wefti_comm *comm, int n_rounds,
+                                         int n_bytes) WEFT_CHECKED;
+weft_status wefti_comm_allgather_begin(wefti_comm *comm, int64_t tag, const void *data,
+                                       int64_t n_bytes) WEFT_CHECKED;
+weft_status wefti_comm_allgather_end(wefti_comm *comm, int64_t tag,
+                                     const wefti_allgather *told) WEFT_CHECKED;
 
 /* Waits for the message of `peer` with `tag`, which must have exactly n_bytes (another
  * length is WEFT_ERR_WIRE). [out] *view is borrowed until wefti_comm_release. */

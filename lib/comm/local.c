@@ -465,7 +465,8 @@ static weft_status local_tell(wefti_comm *head, int64_t tag, const void *data,
                          comm->world_rank);
 }
 
-static weft_status local_hear(wefti_comm *head, int64_t tag, const wefti_hearing *told) {
+static weft_status local_hear(wefti_comm *head, int64_t tag,
+                              const wefti_allgather *told) {
     local_comm *comm = (local_comm *)head;
     mailbox *mine = &comm->world->boxes[comm->world_rank];
     wefti_traffic *traffic = &comm->world->traffic[comm->world_rank];

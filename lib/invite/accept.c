@@ -28,7 +28,7 @@
 #include "base/stop.h"
 #include "invite/bundle.h"
 #include "invite/sealed.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "start/tcp.h"
 
 enum { PLACES = 16, LOOK_MS = 100 };
@@ -37,7 +37,7 @@ static const double call_every_s = 0.5, gather_s = 0.15, told_after_s = 3, answe
 
 /* Where invitations may be. */
 typedef struct places {
-    wefti_tcp_door list[PLACES];
+    wefti_tcp_endpoint list[PLACES];
     uint64_t numbers[PLACES];
     int n, other_version;
 } places;
@@ -86,7 +86,7 @@ static void note(places *all, const wefti_call *call, const struct sockaddr_in *
         if (all->numbers[i] == call->id) return;
     if (call->version != WEFTI_MEETING_VERSION) all->other_version = call->version;
     if (call->version != WEFTI_MEETING_VERSION || all->n == PLACES) return;
-    wefti_tcp_door *at = &all->list[all->n];
+    wefti_tcp_endpoint *at = &all->list[all->n];
     inet_ntop(AF_INET, &from->sin_addr, at->host, sizeof at->host);
     at->port = call->port;
     all->numbers[all->n++] = call->id;
@@ -142,10 +142,10 @@ static weft_status find(weft_ctx *ctx, const weft_invite_request *request,
     int yes = 1;
     *out = (places){.n = 0};
     if (request->host) {
-        wefti_tcp_door *list;
+        wefti_tcp_endpoint *list;
         int n;
         WEFT_TRY(
-            wefti_tcp_doors(ctx, request->host, WEFT_INVITE_PORT, PLACES, &list, &n));
+            wefti_tcp_endpoints(ctx, request->host, WEFT_INVITE_PORT, PLACES, &list, &n));
         out->n = n < PLACES ? n : PLACES;
         memcpy(out->list, list, (size_t)out->n * sizeof *list);
         wefti_free(ctx, list);
@@ -170,7 +170,7 @@ static weft_status find(weft_ctx *ctx, const weft_invite_request *request,
 typedef struct meeting {
     weft_ctx *ctx;
     const weft_invite_request *request;
-    const wefti_tcp_door *at;
+    const wefti_tcp_endpoint *at;
     wefti_code code;
     wefti_wish wish;
     wefti_connection stream;
@@ -344,7 +344,8 @@ static weft_status take_all(meeting *m) {
 }
 
 static weft_status meet(meeting *m) {
-    int fd = wefti_dial(m->ctx, m->at->host, m->at->port, wefti_now_s() + answer_s);
+    int fd = wefti_socket_connect(m->ctx, m->at->host, m->at->port,
+                                  wefti_now_s() + answer_s);
     if (fd < 0)
         return weft_ctx_fail(
             m->ctx, WEFT_ERR_PEER,

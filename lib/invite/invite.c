@@ -2,11 +2,11 @@
 /* The invitation of a run: one thread, which polls all its sockets and never waits for one.
  *
  *     call (UDP) -> answer                                              anybody, at any time
- *     listener -> wefti_callers -> hello -> guest: SHARES -> PROVES -> GIVES -> ENDS
+ *     listener -> wefti_callers -> hello -> joiner: SHARES -> PROVES -> GIVES -> ENDS
  *
- * A stranger who is silent is one of many callers (callers.h), and later one of GUESTS, where
+ * A stranger who is silent is one of many callers (callers.h), and later one of JOINERS, where
  * one who has proved nothing makes room. Nothing is read from a file, and no key is
- * used, before a guest has proved that it has the code. */
+ * used, before a joiner has proved that it has the code. */
 #define _GNU_SOURCE
 #include <weft/invite.h>
 
@@ -28,15 +28,15 @@
 #include "base/sized.h"
 #include "invite/bundle.h"
 #include "invite/sealed.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "start/callers.h"
 
-enum { GUESTS = 32, WRONG_CODES = 3, PORTS = 16, CALLS_AT_ONCE = 32, LOOK_MS = 200 };
+enum { JOINERS = 32, WRONG_CODES = 3, PORTS = 16, CALLS_AT_ONCE = 32, LOOK_MS = 200 };
 static const double proof_s = 5, silence_s = 30;
 
 typedef enum step { SHARES, PROVES, GIVES, ENDS } step;
 
-typedef struct guest {
+typedef struct joiner {
     wefti_connection stream; /* fd -1: the place is free */
     step step;
     double
@@ -53,7 +53,7 @@ typedef struct guest {
     bool *gives; /* owned */
     int64_t file, at;
     int fd; /* of that file */
-} guest;
+} joiner;
 
 struct weft_invite {
     weft_ctx *ctx;
@@ -64,7 +64,7 @@ struct weft_invite {
     int64_t most_bytes;
     wefti_bundle bundle;
     wefti_callers callers;
-    guest *guests; /* owned; [GUESTS] */
+    joiner *joiners; /* owned; [JOINERS] */
     pthread_t thread;
     bool runs;
     atomic_bool closing;
@@ -72,9 +72,9 @@ struct weft_invite {
 
 static bool is_closed(const weft_invite *d) { return d->wrong >= WRONG_CODES; }
 
-/* --- guests --- */
+/* --- joiners --- */
 
-static void dismiss(weft_invite *d, guest *g) {
+static void dismiss(weft_invite *d, joiner *g) {
     wefti_connection_close(&g->stream);
     if (g->fd >= 0) close(g->fd);
     if (g->list) sodium_memzero(g->list, (size_t)g->n_list); /* it has the key */
@@ -90,20 +90,20 @@ static void put_judgement(const weft_invite *d, wefti_ruling verdict,
     wefti_judgement_write(&j, out);
 }
 
-/* How many guests of this one's address have proved nothing; 0: it has proved. */
-static int crowd_of(const weft_invite *d, const guest *g) {
+/* How many joiners of this one's address have proved nothing; 0: it has proved. */
+static int crowd_of(const weft_invite *d, const joiner *g) {
     int n = 0;
-    for (const guest *o = d->guests; o < d->guests + GUESTS; o++)
+    for (const joiner *o = d->joiners; o < d->joiners + JOINERS; o++)
         n += o->step < GIVES && strcmp(o->address, g->address) == 0;
     return g->step < GIVES ? n : 0;
 }
 
-/* A free place, or that of the oldest unproved guest of the address with the most of them;
+/* A free place, or that of the oldest unproved joiner of the address with the most of them;
  * NULL: all have proved that they have the code. */
-static guest *find_place(weft_invite *d) {
-    guest *worst = NULL;
+static joiner *find_place(weft_invite *d) {
+    joiner *worst = NULL;
     int most = 0;
-    for (guest *g = d->guests; g < d->guests + GUESTS; g++) {
+    for (joiner *g = d->joiners; g < d->joiners + JOINERS; g++) {
         if (g->stream.fd < 0) return g;
         int n = crowd_of(d, g);
         if (n > most || (n > 0 && n == most && g->until_s < worst->until_s))
@@ -135,7 +135,7 @@ static wefti_caller_fate admit(void *user, wefti_caller *caller) {
     if (is_closed(d)) return turn_away(d, caller, WEFTI_RULING_CLOSED);
     if (hello.channel != d->code.channel)
         return turn_away(d, caller, WEFTI_RULING_CHANNEL);
-    guest *g = find_place(d);
+    joiner *g = find_place(d);
     if (!g) return turn_away(d, caller, WEFTI_RULING_BUSY);
     bool begun = wefti_exchange_begin(&g->exchange, &d->code, hello.session);
     memcpy(g->exchange.newcomer.share, hello.share, sizeof hello.share);
@@ -153,7 +153,7 @@ static wefti_caller_fate admit(void *user, wefti_caller *caller) {
     return WEFTI_CALLER_TAKEN;
 }
 
-static void tell_wrong(weft_invite *d, const guest *g) {
+static void tell_wrong(weft_invite *d, const joiner *g) {
     if (is_closed(d))
         weft_ctx_log(
             d->ctx, WEFT_LOG_WARN,
@@ -168,7 +168,7 @@ static void tell_wrong(weft_invite *d, const guest *g) {
 }
 
 /* The proof is here: a right one gets the greeting, a wrong one is counted. */
-static bool judge(weft_invite *d, guest *g) {
+static bool judge(weft_invite *d, joiner *g) {
     const unsigned char *head = g->in + WEFTI_CPACE_TAG;
     unsigned char wish[WEFTI_WISH_BYTES];
     wefti_sealed heard;
@@ -201,9 +201,9 @@ static bool judge(weft_invite *d, guest *g) {
 }
 
 /* Before the first piece: the list, whose length is the first piece. */
-static bool begin_giving(weft_invite *d, guest *g) {
+static bool begin_giving(weft_invite *d, joiner *g) {
     unsigned char length[8];
-    if (wefti_alloc_n(d->ctx, d->bundle.n_files, sizeof *g->gives, "a guest's files",
+    if (wefti_alloc_n(d->ctx, d->bundle.n_files, sizeof *g->gives, "a joiner's files",
                       &g->gives) != WEFT_OK ||
         wefti_bundle_text(d->ctx, &d->bundle, &g->wish, g->gives, &g->list) != WEFT_OK) {
         weft_ctx_log(d->ctx, WEFT_LOG_WARN, "a newcomer at %s gets nothing: %s",
@@ -220,7 +220,7 @@ static bool begin_giving(weft_invite *d, guest *g) {
 }
 
 /* Some bytes of the present file; false: it is not what it was. */
-static bool give_file(weft_invite *d, guest *g) {
+static bool give_file(weft_invite *d, joiner *g) {
     static _Thread_local unsigned char text[WEFTI_PIECE_BYTES];
     const wefti_bundle_file *f = &d->bundle.files[g->file];
     int64_t left = f->n_bytes - g->at;
@@ -240,7 +240,7 @@ static bool give_file(weft_invite *d, guest *g) {
 }
 
 /* Makes the next piece. */
-static bool give(weft_invite *d, guest *g) {
+static bool give(weft_invite *d, joiner *g) {
     g->n_sent = 0;
     if (!g->list) return begin_giving(d, g);
     if (g->at_list < g->n_list) {
@@ -264,7 +264,7 @@ static bool give(weft_invite *d, guest *g) {
 }
 
 /* Sends what there is; whether all of it has left. */
-static bool send_some(guest *g, double now_s) {
+static bool send_some(joiner *g, double now_s) {
     struct iovec part = {g->out + g->n_sent, g->n_out - g->n_sent};
     size_t n = part.iov_len ? wefti_connection_write(&g->stream, &part, 1) : 0;
     g->n_sent += n;
@@ -272,9 +272,9 @@ static bool send_some(guest *g, double now_s) {
     return g->n_sent == g->n_out;
 }
 
-/* Goes on with a guest as far as its socket is ready, but for so many pieces at a time; false:
+/* Goes on with a joiner as far as its socket is ready, but for so many pieces at a time; false:
  * it has ended. */
-static bool serve_guest(weft_invite *d, guest *g) {
+static bool serve_joiner(weft_invite *d, joiner *g) {
     enum { PIECES = 16 };
     double now_s = wefti_now_s();
     if (now_s > g->until_s) return false;
@@ -322,12 +322,12 @@ static void answer_calls(weft_invite *d) {
 }
 
 static void wait_for_work(weft_invite *d) {
-    struct pollfd all[WEFTI_MAX_CALLERS + GUESTS + 3];
+    struct pollfd all[WEFTI_MAX_CALLERS + JOINERS + 3];
     wefti_callers *c = &d->callers;
     nfds_t n = 0;
     for (int i = 0; i < c->n; i++)
         all[n++] = (struct pollfd){.fd = c->list[i].stream.fd, .events = POLLIN};
-    for (guest *g = d->guests; g < d->guests + GUESTS; g++)
+    for (joiner *g = d->joiners; g < d->joiners + JOINERS; g++)
         all[n++] = (struct pollfd){
             .fd = g->stream.fd,
             .events = g->n_sent < g->n_out || g->step == GIVES ? POLLOUT : POLLIN};
@@ -338,7 +338,7 @@ static void wait_for_work(weft_invite *d) {
     n = 0;
     for (int i = 0; i < c->n; i++)
         wefti_connection_ready(&c->list[i].stream, (unsigned short)all[n++].revents);
-    for (guest *g = d->guests; g < d->guests + GUESTS; g++)
+    for (joiner *g = d->joiners; g < d->joiners + JOINERS; g++)
         wefti_connection_ready(&g->stream, (unsigned short)all[n++].revents);
 }
 
@@ -350,8 +350,8 @@ static void *serve(void *user) {
         if (!wefti_callers_accept(&d->callers))
             usleep(LOOK_MS * 1000); /* no more files: those who wait, wait */
         (void)wefti_callers_hear(&d->callers);
-        for (guest *g = d->guests; g < d->guests + GUESTS; g++)
-            if (g->stream.fd >= 0 && !serve_guest(d, g)) dismiss(d, g);
+        for (joiner *g = d->joiners; g < d->joiners + JOINERS; g++)
+            if (g->stream.fd >= 0 && !serve_joiner(d, g)) dismiss(d, g);
     }
     return NULL;
 }
@@ -376,13 +376,13 @@ static int listen_to_calls(void) {
 }
 
 static weft_status open_sockets(weft_ctx *ctx, weft_invite *d, int port) {
-    d->listener = port ? wefti_dial_listen(false, port)
-                       : wefti_dial_listen_from(false, WEFT_INVITE_PORT, PORTS);
+    d->listener = port ? wefti_socket_listen(false, port)
+                       : wefti_socket_listen_from(false, WEFT_INVITE_PORT, PORTS);
     if (d->listener < 0)
         return weft_ctx_fail(ctx, WEFT_ERR_PEER,
                              "the invitation can not listen at port %d: %s",
                              port ? port : WEFT_INVITE_PORT, strerror(errno));
-    d->port = wefti_dial_port(d->listener);
+    d->port = wefti_socket_port(d->listener);
     d->udp = listen_to_calls();
     if (d->udp < 0)
         weft_ctx_log(ctx, WEFT_LOG_WARN,
@@ -417,9 +417,9 @@ static weft_status open_all(weft_ctx *ctx, weft_invite *d,
     randombytes_buf(&d->number, sizeof d->number);
     wefti_code_make((int)randombytes_uniform(WEFTI_CHANNELS), random, &d->code);
     wefti_code_text(&d->code, d->code_text);
-    WEFT_TRY(wefti_alloc_n(ctx, GUESTS, sizeof *d->guests, "an invitation's guests",
-                           &d->guests));
-    for (int i = 0; i < GUESTS; i++) d->guests[i].stream.fd = d->guests[i].fd = -1;
+    WEFT_TRY(wefti_alloc_n(ctx, JOINERS, sizeof *d->joiners, "an invitation's joiners",
+                           &d->joiners));
+    for (int i = 0; i < JOINERS; i++) d->joiners[i].stream.fd = d->joiners[i].fd = -1;
     WEFT_TRY(wefti_bundle_make(ctx, setup, &d->bundle));
     WEFT_TRY(open_sockets(ctx, d, setup->port));
     d->callers = (wefti_callers){.ctx = ctx,
@@ -465,13 +465,13 @@ void weft_invite_close(weft_invite *d) {
         (void)eventfd_write(d->wakeup, 1);
         pthread_join(d->thread, NULL);
     }
-    for (int i = 0; d->guests && i < GUESTS; i++) dismiss(d, &d->guests[i]);
+    for (int i = 0; d->joiners && i < JOINERS; i++) dismiss(d, &d->joiners[i]);
     wefti_callers_fini(&d->callers);
     wefti_bundle_fini(ctx, &d->bundle);
     const int files[] = {d->listener, d->udp, d->wakeup};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (files[i] >= 0) close(files[i]);
-    wefti_free(ctx, d->guests);
+    wefti_free(ctx, d->joiners);
     sodium_memzero(d, sizeof *d);
     wefti_free(ctx, d);
 }

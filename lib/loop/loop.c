@@ -4,7 +4,7 @@
  *     old rank -> its arrays -> cards: who has parameters and state?
  *                            -> new job -> new rank <- arrays
  *                            -> who has none gets them: now (rank/handover.h), or in slices
- *                               while the others train (rank/guests.h)
+ *                               while the others train (rank/learners.h)
  *
  * Mixers begin as in a run that is resumed at that step: what gossip sends ahead of a step and
  * outer exchanges that are in flight are sent again, among the ranks that are left. Copies of
@@ -142,7 +142,7 @@ static weft_status fill_rank(wefti_loop *l) {
     wefti_rank *r = *l->rank;
     weft_status status = WEFT_OK;
     if (l->cards.heard)
-        status = in_slices ? wefti_guests_begin(r, &l->plan) : hand_over(l);
+        status = in_slices ? wefti_learners_begin(r, &l->plan) : hand_over(l);
     wefti_mixer_meet_anew(r->mixer, r->job->first_step);
     return wefti_loop_forgive(l, status);
 }
@@ -157,7 +157,8 @@ static weft_status enter(wefti_loop *l, int64_t step) {
     WEFT_TRY(meet(l));
     WEFT_TRY(make_rank(l));
     WEFT_TRY(fill_rank(l));
-    if (*l->bare && !wefti_rank_is_guest(*l->rank)) return WEFT_OK; /* it sends nothing */
+    if (*l->bare && !wefti_rank_is_learner(*l->rank))
+        return WEFT_OK; /* it sends nothing */
     WEFT_TRY(wefti_rank_prime(*l->rank));
     return *l->bare ? WEFT_OK : l->ops->met(l);
 }

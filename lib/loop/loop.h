@@ -4,7 +4,7 @@
 #include "mesh/elastic.h"
 #include "rank/bootstrap.h"
 #include "rank/carried.h"
-#include "rank/guests.h"
+#include "rank/learners.h"
 
 /* What is done whenever membership changes, whoever runs the loop over the steps: `weft train`
  * (train/regroup.c) or a program (sync_regroup.c). A world consists of the ranks that take part.
@@ -63,7 +63,7 @@ struct wefti_loop {
 
     /* the world that begins */
     wefti_elastic_world world;
-    wefti_guests_plan plan;
+    wefti_learners_plan plan;
     wefti_carried carried;
     bool whole; /* membership has not changed meanwhile */
 };

@@ -73,7 +73,7 @@ weft_status wefti_sync_pass(wefti_loop *l) {
 /* The number of averages that a rank says it has ended may differ from the first rank's
  * by 2 at most, because some ranks end an interrupted average and others do not; a number
  * from the network must not make this rank repeat them without end. */
-static weft_status check_charters(weft_sync *s, const wefti_loop_cards *cards, int W) {
+static weft_status check_terms(weft_sync *s, const wefti_loop_cards *cards, int W) {
     const wefti_sync_card *all = cards->all;
     int64_t first = all[cards->first].n_averages;
     for (int r = 0; r < W; r++) {
@@ -123,7 +123,7 @@ weft_status wefti_sync_say(wefti_loop *l) {
 
 weft_status wefti_sync_hear(wefti_loop *l) {
     weft_sync *s = l->user;
-    WEFT_TRY(check_charters(s, &l->cards, l->world.size));
+    WEFT_TRY(check_terms(s, &l->cards, l->world.size));
     s->n_to_repeat = averages_to_repeat(s, l);
     const wefti_sync_card *all = l->cards.all;
     int S = l->cards.shards, copies = l->world.size / S;

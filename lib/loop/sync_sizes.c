@@ -19,7 +19,7 @@ size_t weft_sync_size_of(const char *type) {
         size_t size;
     } rows[] = {
         ROW(weft_sync_tensor),      ROW(weft_sync_report),    ROW(weft_sync_setup),
-        ROW(weft_mesh_security),    ROW(weft_mesh_seat),      ROW(weft_mesh_facts),
+        ROW(weft_mesh_security),    ROW(weft_mesh_place),     ROW(weft_mesh_facts),
         ROW(weft_sync_offer_shape), ROW(weft_config_key),     ROW(weft_prediction),
         ROW(weft_loop_facts),       ROW(weft_sync_part),      ROW(weft_probe_options),
         ROW(weft_probe_figure),     ROW(weft_probe_result),   ROW(weft_accelerator),

@@ -18,15 +18,15 @@
 
 static const double most_rows = 0x1p53; /* a double counts up to here */
 
-typedef struct hearing {
+typedef struct gather {
     weft_sync *s;
     double rows, loss, behind; /* sums; behind: of the weights of those that are heard */
     int copies, wrong,
         unlike; /* a rank whose numbers are none, or not its copy's; or -1 */
-} hearing;
+} gather;
 
 static void take(void *user, int peer, const void *bytes) {
-    hearing *h = user;
+    gather *h = user;
     wefti_rank *r = h->s->rank;
     const wefti_step_status said = wefti_rank_status_of(bytes);
     double rows = said.told_rows, since = said.told_since;
@@ -50,7 +50,7 @@ static void take(void *user, int peer, const void *bytes) {
     h->copies++;
 }
 
-static weft_status check_heard(weft_sync *s, const hearing *h) {
+static weft_status check_heard(weft_sync *s, const gather *h) {
     if (h->wrong >= 0)
         return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
                              "what rank %d says of its rows is no number of rows",
@@ -63,7 +63,7 @@ static weft_status check_heard(weft_sync *s, const hearing *h) {
         h->unlike);
 }
 
-static weft_status exchange_rows(weft_sync *s, double loss, double rows, hearing *h) {
+static weft_status exchange_rows(weft_sync *s, double loss, double rows, gather *h) {
     wefti_rank *r = s->rank;
     r->status.loss_sum = rows > 0 ? loss : 0; /* of no rows it may be anything */
     r->status.told_s = s->told_s;
@@ -82,7 +82,7 @@ static weft_status exchange_rows(weft_sync *s, double loss, double rows, hearing
 }
 
 /* Nothing of the step before is under way any more, so the exchange thread reads none of this. */
-static void set_weights(weft_sync *s, const hearing *h) {
+static void set_weights(weft_sync *s, const gather *h) {
     wefti_rank *r = s->rank;
     bool mixes = wefti_is(r->job->replicator_config.kind, "none");
     for (int i = 0; i < r->job->R; i++)
@@ -95,7 +95,7 @@ static void set_weights(weft_sync *s, const hearing *h) {
 }
 
 static weft_status weigh(weft_sync *s, double loss, double rows, double *weight) {
-    hearing h = {.s = s, .wrong = -1, .unlike = -1};
+    gather h = {.s = s, .wrong = -1, .unlike = -1};
     if (!s->setup.uneven)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_weigh without weft_sync_setup.uneven");

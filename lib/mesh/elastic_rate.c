@@ -6,7 +6,7 @@
  *
  * A single sample misleads: right after a burst that fitted into buffers it is several
  * times too high, and while nothing is sent it is old. A slice of the state that is then
- * four times too long delays every step until the guest has its state. */
+ * four times too long delays every step until the learner has its state. */
 #include "mesh/elastic.h"
 
 #include <string.h>

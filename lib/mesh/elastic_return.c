@@ -8,7 +8,7 @@
  * accepted again. So it joins like any other process: with a new incarnation, and with
  * parameters and state from the others. Of the old mesh it keeps only where the ranks that
  * it knew listened; any of these, or a successor at the same address, admits it or tells
- * which process does (latecomer.h).
+ * which process does (joiner.h).
  *
  * A rank whose numbers are wrong (WEFTI_FACT_WRONG) leaves before it has sent any of them,
  * and comes back for those of the others.
@@ -25,14 +25,15 @@
 #include "mesh/elastic.h"
 
 /* Appends the address where a rank listens; false: it does not fit any more. */
-static bool add_door(const weft_mesh *mesh, int rank, char *out, size_t size) {
+static bool add_endpoint(const weft_mesh *mesh, int rank, char *out, size_t size) {
     const weft_transport *t = mesh->transport;
-    char door[128];
+    char endpoint[128];
     size_t n = strlen(out);
-    if (!t->ops->where || !t->ops->where(t, mesh->peer_of[rank], door, sizeof door))
+    if (!t->ops->where ||
+        !t->ops->where(t, mesh->peer_of[rank], endpoint, sizeof endpoint))
         return true;
-    if (n + strlen(door) + 2 > size) return false;
-    snprintf(out + n, size - n, "%s%s", n ? "," : "", door);
+    if (n + strlen(endpoint) + 2 > size) return false;
+    snprintf(out + n, size - n, "%s%s", n ? "," : "", endpoint);
     return true;
 }
 
@@ -41,7 +42,7 @@ void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
     char text[WEFTI_WAY_BACK_BYTES] = "";
     int S = e->setup.shards;
     for (int r = 0; r < e->size; r++)
-        if (r / S != mesh->rank / S && !add_door(mesh, r, text, sizeof text)) break;
+        if (r / S != mesh->rank / S && !add_endpoint(mesh, r, text, sizeof text)) break;
     pthread_mutex_lock(&mesh->lock);
     bool lives = out == WEFTI_OUT_EVICTED || out == WEFTI_OUT_NO_QUORUM ||
                  (out == WEFTI_OUT_LEFT && (e->replaced || e->wrong));

@@ -117,17 +117,18 @@ const char *wefti_elastic_witness_text(const wefti_elastic *e, wefti_member_out 
 
 /* --- birth and death --- */
 
-static weft_status find_door(weft_ctx *ctx, const char *text, wefti_asker *a) {
-    wefti_tcp_door *doors;
+static weft_status find_endpoint(weft_ctx *ctx, const char *text, wefti_asker *a) {
+    wefti_tcp_endpoint *endpoints;
     int n;
-    weft_status status = wefti_tcp_doors(ctx, text, WEFT_WITNESS_PORT, 1, &doors, &n);
+    weft_status status = wefti_tcp_endpoints(ctx, text, WEFT_WITNESS_PORT, 1, &endpoints,
+                                             &n);
     if (status == WEFT_OK && n == 1) {
-        snprintf(a->host, sizeof a->host, "%s", doors[0].host);
-        a->port = doors[0].port;
-        wefti_free(ctx, doors);
+        snprintf(a->host, sizeof a->host, "%s", endpoints[0].host);
+        a->port = endpoints[0].port;
+        wefti_free(ctx, endpoints);
         return WEFT_OK;
     }
-    if (status == WEFT_OK) wefti_free(ctx, doors);
+    if (status == WEFT_OK) wefti_free(ctx, endpoints);
     weft_ctx_clear(ctx);
     return weft_ctx_fail(
         ctx, WEFT_ERR_CONFIG,
@@ -172,7 +173,7 @@ weft_status wefti_elastic_know_witness(weft_ctx *ctx, weft_mesh *mesh, wefti_ela
     wefti_asker *a;
     WEFT_TRY(wefti_alloc(mesh->ctx, sizeof *a, "the witness", &a));
     a->mesh = mesh;
-    weft_status status = find_door(ctx, where, a);
+    weft_status status = find_endpoint(ctx, where, a);
     if (status == WEFT_OK) look_whether_it_is_there(ctx, a);
     if (status == WEFT_OK) status = start(ctx, a);
     if (status == WEFT_OK)

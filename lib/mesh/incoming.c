@@ -316,7 +316,7 @@ bool wefti_incoming_pick_up(weft_mesh *mesh) {
         wefti_found found;
         if (!next_found(mesh, &found)) return true;
         if (found.what.asks) {
-            wefti_reception_answer(mesh, &found.what);
+            wefti_admission_answer(mesh, &found.what);
             moved = true;
             continue;
         }

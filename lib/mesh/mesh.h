@@ -283,10 +283,10 @@ wefti_arrival *wefti_incoming_room(weft_mesh *mesh, int64_t n_bytes);
 /* Handles a receive that has ended. */
 void wefti_incoming_finish(weft_mesh *mesh, const wefti_request *flight);
 
-/* --- reception.c --- */
+/* --- admission.c --- */
 
 /* Answers a process that wants to join (transport.h). */
-void wefti_reception_answer(weft_mesh *mesh, const weft_transport_found *found);
+void wefti_admission_answer(weft_mesh *mesh, const weft_transport_found *found);
 
 /* --- liveness.c --- */
 

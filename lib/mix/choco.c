@@ -14,11 +14,11 @@
  *
  * A pair whose two know nothing of each other begins from told = heard = 0, and tells for
  * some rounds before it pulls (meetings.c); all pairs do when membership changes, so no rank
- * waits for a mean of all. A guest (comm.h) tells nothing. It hears all, and moves with its
+ * waits for a mean of all. A learner (comm.h) tells nothing. It hears all, and moves with its
  * partners, by what they have told it:
  *
- *     x_i <- x_i + gamma sum_j W_ij (heard_ij - x_i)          i is a guest
- *     told_ij <- told_ij + q_ij                               j is a guest: no pull
+ *     x_i <- x_i + gamma sum_j W_ij (heard_ij - x_i)          i is a learner
+ *     told_ij <- told_ij + q_ij                               j is a learner: no pull
  *
  * Message: head (wire/frame.h), then the bucket as a dense section (wire/section.h). told
  * and heard change when the gossip round is mixed, so a run that is resumed between
@@ -130,13 +130,13 @@ static float strength_of(const wefti_mixer *m, float gamma, int k) {
     return wefti_pairs_pulls(m, &self->pairs, k) ? gamma * self->weights[k] : 0;
 }
 
-/* x <- x + gamma sum_k w_k (heard_k - told_k), partners ascending, a guest's x instead of
+/* x <- x + gamma sum_k w_k (heard_k - told_k), partners ascending, a learner's x instead of
  * told; returns sum_k w_k |heard_k - told_k|^2. */
 static double pull(const wefti_mixer *m, const wefti_round *round, float gamma) {
     const choco *self = m->self;
     int bucket = round->bucket;
     float *x = round->x;
-    bool guest = wefti_gossip_is_guest(m, m->comm->rank, round->step);
+    bool learner = wefti_gossip_is_learner(m, m->comm->rank, round->step);
     double sum = 0;
     for (int k = 0; k < self->n_partners; k++) {
         const float *told = wefti_mixer_state(m, 2 * k + TOLD, bucket);
@@ -145,7 +145,7 @@ static double pull(const wefti_mixer *m, const wefti_round *round, float gamma) 
         double squares = 0;
         if (strength == 0) continue;
         for (int64_t i = 0; i < m->buckets[bucket].n_elements; i++) {
-            float apart = heard[i] - (guest ? x : told)[i];
+            float apart = heard[i] - (learner ? x : told)[i];
             x[i] += strength * apart;
             squares += (double)(apart * apart);
         }
@@ -229,11 +229,11 @@ static void deliver_heard(wefti_mixer *m, int bucket, int64_t step, float gamma)
                                         .bytes = came_from(m, bucket, k)});
 }
 
-/* told <- told + what this rank has sent; a guest has sent nothing. */
+/* told <- told + what this rank has sent; a learner has sent nothing. */
 static weft_status note_told(wefti_mixer *m, const wefti_round *round, int member) {
     const choco *self = m->self;
     int k = slot_of(self, round->party.members[member]);
-    if (wefti_gossip_is_guest(m, m->comm->rank, round->step)) return WEFT_OK;
+    if (wefti_gossip_is_learner(m, m->comm->rank, round->step)) return WEFT_OK;
     return add_section(m, &self->cuts[round->bucket],
                        wefti_driver_sent(m->driver, round, member),
                        wefti_mixer_state(m, 2 * k + TOLD, round->bucket));
@@ -314,8 +314,9 @@ static weft_status choco_mix(wefti_mixer *m, int bucket, int64_t step, float *pa
     memset(self->weights, 0, (size_t)self->n_partners * sizeof *self->weights);
     WEFT_TRY(wefti_driver_receive(m->driver, &round));
     round.number = 0;
-    for (int i = 0; i < round.party.n; i++) /* guests answer nothing */
-        if (i != round.party.me && wefti_gossip_is_guest(m, round.party.members[i], step))
+    for (int i = 0; i < round.party.n; i++) /* learners answer nothing */
+        if (i != round.party.me &&
+            wefti_gossip_is_learner(m, round.party.members[i], step))
             WEFT_TRY(note_told(m, &round, i));
     return WEFT_OK;
 }

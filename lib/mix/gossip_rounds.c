@@ -41,8 +41,8 @@ void wefti_gossip_foresee(const wefti_mixer_config *config, int member, int64_t 
     look_up(config, wefti_mixer_average_is_due(config, step), member, step, room);
 }
 
-bool wefti_gossip_is_guest(const wefti_mixer *m, int member, int64_t step) {
-    return wefti_comm_is_guest(m->comm, member, step - 1);
+bool wefti_gossip_is_learner(const wefti_mixer *m, int member, int64_t step) {
+    return wefti_comm_is_learner(m->comm, member, step - 1);
 }
 
 static int64_t sent_in(const wefti_mixer_config *config, int64_t step) {

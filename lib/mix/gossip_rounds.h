@@ -29,10 +29,10 @@ void wefti_gossip_look_up(const wefti_mixer *m, int member, int64_t step,
 void wefti_gossip_foresee(const wefti_mixer_config *config, int member, int64_t step,
                           weft_neighbours *room);
 
-/* Whether a member is a guest in the gossip round of `step`: it sends nothing. Guests begin
+/* Whether a member is a learner in the gossip round of `step`: it sends nothing. Learners begin
  * one round later than with a step's other messages, because these may have been sent
  * in the step before. */
-bool wefti_gossip_is_guest(const wefti_mixer *m, int member, int64_t step);
+bool wefti_gossip_is_learner(const wefti_mixer *m, int member, int64_t step);
 
 /* The place after `member` in an ascending list of n others. A rank begins to send there,
  * so that not all ranks send to the same one first. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When two ranks begin to know each other (a new world, a guest that begins to take part),
+/* When two ranks begin to know each other (a new world, a learner that begins to take part),
  * both know nothing: told = heard = 0. In its first rounds a pair only tells, because
  *
  *     heard_ij - told_ij = (x_j - lost_j) - (x_i - lost_i)
@@ -32,9 +32,10 @@ int wefti_pairs_needed(wefti_value_codec values) {
 void wefti_pairs_init(wefti_mixer *m, int64_t round) {
     const wefti_comm *comm = m->comm;
     m->pairs[WEFTI_PAIRS_SINCE] = (double)(round + 1);
-    m->pairs[WEFTI_PAIRS_GUESTS] = comm->n_guests > 0 ? (double)(comm->guest_until + 2)
-                                                      : 0;
-    m->pairs[WEFTI_PAIRS_FIRST_GUEST] = comm->size - comm->n_guests;
+    m->pairs[WEFTI_PAIRS_GUESTS] = comm->n_learners > 0
+                                       ? (double)(comm->learner_until + 2)
+                                       : 0;
+    m->pairs[WEFTI_PAIRS_FIRST_GUEST] = comm->size - comm->n_learners;
     m->pairs[WEFTI_PAIRS_MEMBERS] =
         (double)weft_topology_describe(m->config.topology)->members;
 }
@@ -45,10 +46,10 @@ static int64_t known(const wefti_mixer *m, int i) { return (int64_t)m->pairs[i];
 static int64_t begin_of(const wefti_mixer *m, int partner, int64_t round) {
     int64_t first = known(m, WEFTI_PAIRS_FIRST_GUEST);
     WEFTI_ASSERT(partner >= 0 && partner < m->comm->size);
-    int64_t guests = known(m, WEFTI_PAIRS_GUESTS) - 1;
+    int64_t learners = known(m, WEFTI_PAIRS_GUESTS) - 1;
     bool came_later = partner >= first || m->comm->rank >= first;
-    bool anew = came_later && guests >= 0 && round >= guests;
-    return anew ? guests : known(m, WEFTI_PAIRS_SINCE) - 1;
+    bool anew = came_later && learners >= 0 && round >= learners;
+    return anew ? learners : known(m, WEFTI_PAIRS_SINCE) - 1;
 }
 
 /* Counts the meetings in round t of the pairs as they are in `round`, up to what is needed.

@@ -13,8 +13,8 @@ typedef struct wefti_pairs {
 enum {
     WEFTI_PAIRS_SINCE,  /* 1 + first gossip round of the pairs; 0: they began with equal
                                 parameters */
-    WEFTI_PAIRS_GUESTS, /* 1 + first gossip round in which guests take part */
-    WEFTI_PAIRS_FIRST_GUEST, /* first rank that was a guest */
+    WEFTI_PAIRS_GUESTS, /* 1 + first gossip round in which learners take part */
+    WEFTI_PAIRS_FIRST_GUEST, /* first rank that was a learner */
     WEFTI_PAIRS_MEMBERS,     /* of the topology */
     WEFTI_PAIRS_KNOWN
 };

@@ -225,12 +225,12 @@ weft_status wefti_mixer_handed(const wefti_mixer *m, int bucket, int partner,
 void wefti_mixer_deliver(wefti_mixer *m, const wefti_held_parcel *parcel);
 
 /* The pairs of a mixer with keeps_partners begin anew with the gossip round of `step`: who
- * was there before knows nothing of any other rank, and guests (comm.h) begin when they take
+ * was there before knows nothing of any other rank, and learners (comm.h) begin when they take
  * part. Before prime; between the steps of a run. For all other mixers it does nothing. */
 void wefti_mixer_meet_anew(wefti_mixer *m, int64_t step);
 
 /* Whether what the pairs know was learned by as many ranks as there are now: a checkpoint
- * that was written while there were guests is not. True for all other mixers. */
+ * that was written while there were learners is not. True for all other mixers. */
 bool wefti_mixer_has_met(const wefti_mixer *m);
 
 /* Consensus control (config.consensus_bound): decides, before anything is sent for the

@@ -11,7 +11,7 @@
  * r_ij add up to one over j, so z stays within its former values. P = (1 - gamma) I +
  * gamma W. A mean of all leaves w = 1 where gamma is 1.
  *
- * A guest g (comm.h) has no weight, and what others would give it they keep: P_gj is added
+ * A learner g (comm.h) has no weight, and what others would give it they keep: P_gj is added
  * to P_jj. So sum w_i z_i over those that take part is preserved without it, while z_g is the
  * mean of what it hears. When it takes part it brings w_g = 1 with its z_g:
  *
@@ -41,22 +41,22 @@ void wefti_pushsum_fini(wefti_mixer *m, wefti_pushsum *self) {
     WEFTI_FREE(m->ctx, self->row, self->kept, self->next);
 }
 
-/* P_ij w_j for source k of the member whose neighbours are in `room`; of a guest nothing. */
+/* P_ij w_j for source k of the member whose neighbours are in `room`; of a learner nothing. */
 static double share_of(const wefti_mixer *m, const wefti_pushsum *self, double gamma,
                        int k) {
     const weft_neighbours *room = self->room;
     int source = room->sources[k];
     double p = gamma * room->weights[k];
     if (k == room->self) p += 1 - gamma + self->kept[source];
-    return wefti_gossip_is_guest(m, source, self->step) ? 0 : p * m->weights[source];
+    return wefti_gossip_is_learner(m, source, self->step) ? 0 : p * m->weights[source];
 }
 
-/* kept[j] <- sum over the guests g of P_gj: what j does not give. */
-static void keep_from_guests(const wefti_mixer *m, wefti_pushsum *self, double gamma) {
+/* kept[j] <- sum over the learners g of P_gj: what j does not give. */
+static void keep_from_learners(const wefti_mixer *m, wefti_pushsum *self, double gamma) {
     int R = m->comm->size;
     memset(self->kept, 0, (size_t)R * sizeof *self->kept);
-    for (int i = R - m->comm->n_guests; i < R; i++) {
-        if (!wefti_gossip_is_guest(m, i, self->step)) continue;
+    for (int i = R - m->comm->n_learners; i < R; i++) {
+        if (!wefti_gossip_is_learner(m, i, self->step)) continue;
         wefti_gossip_look_up(m, i, self->step, self->room);
         for (int k = 0; k < self->room->n_sources; k++)
             self->kept[self->room->sources[k]] += gamma * self->room->weights[k];
@@ -71,11 +71,11 @@ static double weight_of(const wefti_mixer *m, wefti_pushsum *self, double gamma,
     int n = self->room->n_sources;
     for (int k = 0; k < n; k++) sum += share_of(m, self, gamma, k);
     for (int k = 0; k < n && row; k++) {
-        double all = k == self->room->self; /* of a guest that hears nobody */
+        double all = k == self->room->self; /* of a learner that hears nobody */
         row[k] = sum > 0 ? share_of(m, self, gamma, k) / sum : all;
     }
-    return wefti_gossip_is_guest(m, i, self->step) ? 1
-                                                   : sum; /* from its first round on */
+    return wefti_gossip_is_learner(m, i, self->step) ? 1
+                                                     : sum; /* from its first round on */
 }
 
 const double *wefti_pushsum_row(wefti_mixer *m, wefti_pushsum *self, int64_t step) {
@@ -84,7 +84,7 @@ const double *wefti_pushsum_row(wefti_mixer *m, wefti_pushsum *self, int64_t ste
     if (self->step == step) return self->row;
     double gamma = wefti_mixer_gamma(&m->config, step);
     self->step = step;
-    keep_from_guests(m, self, gamma);
+    keep_from_learners(m, self, gamma);
     for (int i = 0; i < R; i++)
         self->next[i] = weight_of(m, self, gamma, i, i == me ? self->row : NULL);
     memcpy(m->weights, self->next, (size_t)R * sizeof(double));

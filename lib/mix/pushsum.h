@@ -7,7 +7,7 @@
 typedef struct wefti_pushsum {
     int64_t step; /* of the gossip round that `row` belongs to; -1: none yet */
     double *row;  /* [members] weights of this rank's sources, adding up to one */
-    double *kept; /* [members] shares that are not given to guests */
+    double *kept; /* [members] shares that are not given to learners */
     double *next; /* [members] */
     weft_neighbours *room;
 } wefti_pushsum;

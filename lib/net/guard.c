@@ -62,9 +62,10 @@ typedef struct call {
 
 typedef struct watch {
     page *shared;
-    int process, line, listener, door; /* door: where a new owner of the port asks */
-    struct sockaddr_un door_address;
-    socklen_t door_size;
+    int process, line, listener,
+        endpoint; /* endpoint: where a new owner of the port asks */
+    struct sockaddr_un endpoint_address;
+    socklen_t endpoint_size;
     call calls[CALLS];
     int n_calls, n_served; /* served: members, each once */
     bool served[ASKERS];
@@ -140,13 +141,14 @@ static void drop_memory(void) {
     if (maps >= 0) close(maps);
 }
 
-static int open_door(watch *w) {
+static int open_endpoint(watch *w) {
     union {
         struct sockaddr_un *un;
         struct sockaddr *any;
-    } a = {.un = &w->door_address};
+    } a = {.un = &w->endpoint_address};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && bind(fd, a.any, w->door_size) == 0 && listen(fd, 4) == 0) return fd;
+    if (fd >= 0 && bind(fd, a.any, w->endpoint_size) == 0 && listen(fd, 4) == 0)
+        return fd;
     if (fd >= 0) close(fd);
     return -1;
 }
@@ -201,7 +203,7 @@ static void take_calls(watch *w) {
 static bool is_dismissed(const watch *w) {
     struct ucred who = {.uid = (uid_t)-1};
     socklen_t size = sizeof who;
-    int fd = accept4(w->door, NULL, NULL, SOCK_CLOEXEC);
+    int fd = accept4(w->endpoint, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) return false;
     bool mine = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
                 who.uid == getuid();
@@ -220,17 +222,17 @@ static void see_whether_done(watch *w) {
 static void speak(watch *w) {
     struct pollfd all[CALLS + 2];
     w->until_ms = now_ms() + (int64_t)WEFTI_GUARD_LINGERS_S * 1000;
-    w->door = open_door(w);
+    w->endpoint = open_endpoint(w);
     (void)fcntl(w->listener, F_SETFL, O_NONBLOCK);
     while (now_ms() < w->until_ms) {
         all[0] = (struct pollfd){.fd = w->n_calls < CALLS ? w->listener : -1,
                                  .events = POLLIN};
-        all[1] = (struct pollfd){.fd = w->door, .events = POLLIN};
+        all[1] = (struct pollfd){.fd = w->endpoint, .events = POLLIN};
         for (int i = 0; i < w->n_calls; i++)
             all[2 + i] = (struct pollfd){.fd = w->calls[i].fd,
                                          .events = w->calls[i].told ? 0 : POLLIN};
         (void)poll(all, (nfds_t)(2 + w->n_calls), 100);
-        if (w->door >= 0 && is_dismissed(w)) return;
+        if (w->endpoint >= 0 && is_dismissed(w)) return;
         take_calls(w);
         serve_calls(w);
         if (w->n_served > 0) see_whether_done(w);
@@ -269,7 +271,7 @@ static void be_guard(watch *w) {
 /* --- the process's side --- */
 
 /* In the abstract space of this network namespace. */
-static socklen_t door_address(int port, struct sockaddr_un *out) {
+static socklen_t endpoint_address(int port, struct sockaddr_un *out) {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
     int n = snprintf(out->sun_path + 1, sizeof out->sun_path - 1, "weft-guard-%d", port);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
@@ -314,8 +316,8 @@ wefti_guard *wefti_guard_start(int listener, int port) {
                    .process = process,
                    .line = ends[0],
                    .listener = listener,
-                   .door = -1};
-        w.door_size = door_address(port, &w.door_address);
+                   .endpoint = -1};
+        w.endpoint_size = endpoint_address(port, &w.endpoint_address);
         done = fork_guard(&w);
     }
     if (process >= 0) close(process);
@@ -359,7 +361,7 @@ bool wefti_guard_dismiss(int port) {
         struct sockaddr *any;
     } a = {.un = &address};
     char end;
-    socklen_t size = door_address(port, &address);
+    socklen_t size = endpoint_address(port, &address);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct pollfd one = {.fd = fd, .events = POLLIN};
     bool there = fd >= 0 && connect(fd, a.any, size) == 0;

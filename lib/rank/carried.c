@@ -154,7 +154,7 @@ weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float
 
 void wefti_rank_depart(wefti_rank **r, wefti_passage *out) {
     wefti_rank *old = *r;
-    WEFTI_ASSERT(!old->guests.open && !old->owed);
+    WEFTI_ASSERT(!old->learners.open && !old->owed);
     *out = (wefti_passage){.ctx = old->ctx,
                            .rank = old->rank,
                            .comms = old->comms,

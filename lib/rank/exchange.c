@@ -127,10 +127,10 @@ static void optimize(wefti_rank *r, const wefti_optimizer_rule *rule,
                      r->state, moved);
 }
 
-/* A guest has no gradient of its own. Where each replica follows its own gradient, a
- * guest therefore makes no optimizer step. */
+/* A learner has no gradient of its own. Where each replica follows its own gradient, a
+ * learner therefore makes no optimizer step. */
 static bool stands_still(const wefti_rank *r) {
-    return !r->job->replicas_equal && wefti_rank_is_guest(r);
+    return !r->job->replicas_equal && wefti_rank_is_learner(r);
 }
 
 /* Runs the optimizer on the part of a piece that the direction covers. */

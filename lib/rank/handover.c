@@ -185,7 +185,7 @@ weft_status wefti_handover_match(wefti_rank *r, const bool *has, bool checks) {
     uint64_t theirs = own;
     int n = 0;
     for (int i = 0; i < comm->size / r->job->S; i++)
-        if (has ? has[i] : i < r->job->R - r->guests.n)
+        if (has ? has[i] : i < r->job->R - r->learners.n)
             all[n++] = all[i * r->job->S + r->local];
     if (status == WEFT_OK) theirs = all[wefti_rank_find_most(all, n, sizeof own)];
     wefti_free(r->ctx, all);

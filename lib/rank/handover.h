@@ -24,7 +24,7 @@ weft_status wefti_handover(wefti_rank *r, const bool *has) WEFT_CHECKED;
 weft_status wefti_handover_compare(wefti_rank *r, const bool *has) WEFT_CHECKED;
 
 /* Compares checksums of all ranks' parameters; fails on a rank that checks if its own are not those
- * of most replicas that have state ([R]; NULL: all but the guests), of as many those of the lowest.
- * So none of them alone can pass others on. Collective over the world. */
+ * of most replicas that have state ([R]; NULL: all but the learners), of as many those of the
+ * lowest. So none of them alone can pass others on. Collective over the world. */
 weft_status wefti_handover_match(wefti_rank *r, const bool *has,
                                  bool checks) WEFT_CHECKED;

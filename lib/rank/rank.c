@@ -104,8 +104,8 @@ static weft_status reserve_messages(wefti_rank *r) {
     WEFT_TRY(wefti_comm_reserve(r->comms.shard, 2 * (r->job->S - 1)));
     if (r->job->n_whole > 0)
         WEFT_TRY(wefti_comm_reserve(r->comms.rows, 2 * (r->job->S - 1)));
-    WEFT_TRY(wefti_comm_reserve_told(r->comms.control, WEFTI_STATUS_SLOTS,
-                                     WEFTI_STATUS_BYTES));
+    WEFT_TRY(wefti_comm_reserve_allgather(r->comms.control, WEFTI_STATUS_SLOTS,
+                                          WEFTI_STATUS_BYTES));
     return wefti_comm_reserve(r->comms.control, r->job->W - 1);
 }
 
@@ -265,7 +265,7 @@ void wefti_rank_destroy(wefti_rank *r) {
     wefti_mixer_destroy(r->mixer);
     wefti_matrices_destroy(r->matrices);
     wefti_comms_destroy(&r->comms);
-    wefti_free(r->ctx, r->guests.gift);
+    wefti_free(r->ctx, r->learners.gift);
     free_activations(r);
     for (int i = 0; i < WEFTI_PLACES; i++) {
         wefti_free(r->ctx, r->gathered.buffer[i]);
@@ -289,10 +289,10 @@ void wefti_rank_forget_gathered(wefti_rank *r) {
     for (int u = 0; r->kept && u < r->arrangement->n_units; u++) r->kept[u].valid = false;
 }
 
-/* The first row of a step. In the steps before `until` guests take no rows. */
+/* The first row of a step. In the steps before `until` learners take no rows. */
 int64_t wefti_rank_first_row(const wefti_rank *r, int64_t step) {
     const wefti_job *job = r->job;
-    const wefti_guests *g = &r->guests;
+    const wefti_learners *g = &r->learners;
     int64_t without = (step < g->until ? step : g->until) - job->first_step;
     int64_t rows = job->first_row + (step - job->first_step) * job->rows_per_step;
     return g->n == 0 ? rows : rows - without * g->rows;

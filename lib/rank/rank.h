@@ -98,20 +98,20 @@ typedef struct wefti_speeds {
     int64_t n;      /* steps that were read since the world began */
 } wefti_speeds;
 
-/* Copies of the model that have joined while the others train (rank/guests.h). */
-typedef struct wefti_guests {
+/* Copies of the model that have joined while the others train (rank/learners.h). */
+typedef struct wefti_learners {
     int n;                /* copies of the model, the world's last ones; 0: none */
     int64_t first, until; /* they take no part in steps first .. until - 1 */
     int64_t slices, from; /* their state is sent in this many slices, from part `from`
                              on */
     int64_t rows;         /* of each step before `until` that are left out */
-    int64_t given;        /* of a guest: all parts before this one have come */
+    int64_t given;        /* of a learner: all parts before this one have come */
     bool open;            /* they take no part yet */
-    bool broken;          /* of a guest: a giver was lost */
+    bool broken;          /* of a learner: a giver was lost */
     unsigned char *gift;  /* owned: what a giver has sent last, with tag `tag` */
     int64_t tag;
     bool sent; /* the gift may not have left yet */
-} wefti_guests;
+} wefti_learners;
 
 /* Everything one rank owns. Its compute thread runs the step; its exchange thread runs
  * replicate -> optimize on completed buckets. */
@@ -149,7 +149,7 @@ typedef struct wefti_rank {
     wefti_matrices *matrices; /* NULL: each element is moved by itself */
     wefti_worker *worker;
     wefti_timeline *timeline; /* owned; NULL: nothing is recorded */
-    wefti_guests guests;
+    wefti_learners learners;
     int64_t last_ticket;
     int64_t *tickets;        /* [buckets] of this step's exchange; 0: not submitted yet */
     double *moved, *squares; /* [buckets] written by the thread that applies, or begins, a
@@ -201,13 +201,13 @@ void wefti_rank_destroy(wefti_rank *r);
 void wefti_rank_weigh(wefti_rank *r);
 
 /* Whether this rank has joined, but does not take part yet. */
-static inline bool wefti_rank_is_guest(const wefti_rank *r) {
-    return r->guests.open && r->replica >= r->job->R - r->guests.n;
+static inline bool wefti_rank_is_learner(const wefti_rank *r) {
+    return r->learners.open && r->replica >= r->job->R - r->learners.n;
 }
 
 /* Copies of the model that take part. */
 static inline int wefti_rank_replicas(const wefti_rank *r) {
-    return r->job->R - (r->guests.open ? r->guests.n : 0);
+    return r->job->R - (r->learners.open ? r->learners.n : 0);
 }
 
 /* The first row of the text that a step takes, in the endless sequence of rows. */

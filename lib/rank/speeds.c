@@ -39,7 +39,7 @@ void wefti_speeds_end(wefti_rank *r) {
 bool wefti_speeds_decide(wefti_rank *r, int64_t step, double took_s[2]) {
     const wefti_job *job = r->job;
     wefti_speeds *s = &r->speeds;
-    if (!s->next || r->guests.open || s->n <= 1 || s->n % EVERY != 1) return false;
+    if (!s->next || r->learners.open || s->n <= 1 || s->n % EVERY != 1) return false;
     bool mixes = wefti_is(job->replicator_config.kind, "none") && r->mixer->ops->period;
     int64_t period = mixes ? r->mixer->ops->period(&job->mixer_config) : 1;
     if (period > 1 && step % period != 0) {

@@ -154,7 +154,7 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
                   r->status.stop + SAVE * r->status.save + (double)(FORM * r->asks_form));
     wefti_put_f64(bytes + 16, r->status.distance);
     wefti_put_f64(bytes + 24, r->status.computed_s);
-    return wefti_comm_tell(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
+    return wefti_comm_allgather_begin(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
 }
 
 /* The distance is that of the step before, because this step's mixing is not done yet. */
@@ -171,9 +171,9 @@ static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     return wefti_rank_send_status(r, r->step);
 }
 
-/* Whether a rank of the world took part in a step, or was a guest. */
+/* Whether a rank of the world took part in a step, or was a learner. */
 static bool takes_part(const wefti_rank *r, int rank, int64_t step) {
-    const wefti_guests *g = &r->guests;
+    const wefti_learners *g = &r->learners;
     return step >= g->until || rank / r->job->S < r->job->R - g->n;
 }
 
@@ -210,8 +210,8 @@ static void add_status(void *user, int peer, const void *bytes) {
 weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
                                    void (*take)(void *user, int rank, const void *bytes),
                                    void *user) {
-    const wefti_hearing told = {sent_of(r, step), WEFTI_STATUS_BYTES, take, user};
-    return wefti_comm_hear(r->comms.control, step, &told);
+    const wefti_allgather told = {sent_of(r, step), WEFTI_STATUS_BYTES, take, user};
+    return wefti_comm_allgather_end(r->comms.control, step, &told);
 }
 
 weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
@@ -342,13 +342,13 @@ static weft_status (*const act[WEFTI_OP_KINDS])(wefti_rank *r, const wefti_op *o
     [WEFTI_OP_FINISH] = finish_op,     [WEFTI_OP_SETTLE] = settle_op,
 };
 
-/* A guest submits its buckets like all other ranks, because it adds up their messages and
+/* A learner submits its buckets like all other ranks, because it adds up their messages and
  * answers them, but it computes nothing. */
 static bool is_left_out(const wefti_rank *r, const wefti_op *op) {
     bool computes = op->kind == WEFTI_OP_LOAD || op->kind == WEFTI_OP_GATHER ||
                     op->kind == WEFTI_OP_FORWARD || op->kind == WEFTI_OP_BACKWARD ||
                     op->kind == WEFTI_OP_REDUCE || op->kind == WEFTI_OP_INNER;
-    return computes && wefti_rank_is_guest(r);
+    return computes && wefti_rank_is_learner(r);
 }
 
 /* Runs ops number `from` to `to` - 1. */

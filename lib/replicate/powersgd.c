@@ -6,7 +6,7 @@
  *     Q <- mean over the nodes of M^T P        kept for the next time
  *     d <- P Q^T                               M <- M - d
  *
- * so the sum of all M and R d is all that went in. A guest (comm.h) adds nothing in either
+ * so the sum of all M and R d is all that went in. A learner (comm.h) adds nothing in either
  * round; its Q is the others', and its M is zero when it begins to take part. Vectors, and
  * matrices that two factors would not make smaller, are sent whole: d is their mean, and
  * nothing stays. A column of
@@ -263,7 +263,7 @@ static void end_bucket(wefti_replicator *r, const wefti_round *round) {
     const powersgd *self = r->self;
     const wefti_bucket *bucket = &r->buckets[round->bucket];
     int64_t k = rank_of(&r->config);
-    bool guest = wefti_comm_is_guest(r->comm, r->comm->rank, round->step);
+    bool learner = wefti_comm_is_learner(r->comm, r->comm->rank, round->step);
     const float *sum = self->sum, *left = self->p[round->bucket];
     for (int i = 0; i < bucket->n_pieces; i++) {
         const wefti_piece *p = &bucket->pieces[i];
@@ -281,7 +281,7 @@ static void end_bucket(wefti_replicator *r, const wefti_round *round) {
                 for (int64_t j = 0; j < p->cols; j++)
                     d[row * p->cols + j] += left[l * p->rows + row] *
                                             sum[l * p->cols + j];
-        for (int64_t j = 0; j < p->rows * p->cols; j++) m[j] = guest ? 0 : m[j] - d[j];
+        for (int64_t j = 0; j < p->rows * p->cols; j++) m[j] = learner ? 0 : m[j] - d[j];
         left += k * p->rows;
         sum += k * p->cols;
     }

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "net/guard.h"
 
 /* How many calls of a flood are accepted at a time: this thread carries a run's messages,
@@ -93,7 +93,7 @@ static void add(wefti_callers *all, int fd, const struct sockaddr *from, bool an
                         .since_s = wefti_now_s(),
                         .number = ++all->n_called};
     c->shaken = !all->tls;
-    wefti_dial_address(from, c->address, sizeof c->address);
+    wefti_socket_address(from, c->address, sizeof c->address);
     if (all->tls) c->stream.tls = wefti_tls_create(all->tls, answers);
     if (c->stream.tls && !answers) wefti_tls_read_exactly(c->stream.tls);
     if (all->tls && !c->stream.tls)
@@ -108,7 +108,7 @@ bool wefti_callers_call(wefti_callers *all, const struct sockaddr_storage *to,
         if (all->list[i].outward &&
             memcmp(all->list[i].card, card, WEFTI_CARD_BYTES) == 0)
             return false;
-    int fd = wefti_dial_begin(to);
+    int fd = wefti_socket_begin(to);
     if (fd < 0) return false;
     int n = all->n == WEFTI_MAX_CALLERS ? all->n - 1 : all->n;
     union {

@@ -148,14 +148,15 @@ weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port, double pa
                              .plain = security && security->plain,
                              .streams = security ? security->streams : 0};
     weft_transport *transport;
-    wefti_tcp_door *doors;
+    wefti_tcp_endpoint *endpoints;
     if (port < 0 || port > 65535)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "port %d, expected 0 to 65535", port);
-    WEFT_TRY(wefti_tcp_doors(ctx, host, port ? port : master_port(),
-                             port ? 1 : WEFTI_TCP_PORTS, &doors, &place.n_doors));
-    place.doors = doors;
+    WEFT_TRY(wefti_tcp_endpoints(ctx, host, port ? port : master_port(),
+                                 port ? 1 : WEFTI_TCP_PORTS, &endpoints,
+                                 &place.n_endpoints));
+    place.endpoints = endpoints;
     weft_status status = wefti_tcp_enter(ctx, &place, security, &transport);
-    wefti_free(ctx, doors);
+    wefti_free(ctx, endpoints);
     WEFT_TRY(status);
     return weft_mesh_create(ctx, transport, out);
 }
@@ -186,24 +187,24 @@ weft_status weft_mesh_listen_at(weft_ctx *ctx, int port, int *listener) {
     return wefti_tcp_listen_at(ctx, port, listener);
 }
 
-weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_seat *seat, weft_mesh **out) {
+weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_place *where, weft_mesh **out) {
     *out = NULL;
-    WEFTI_SIZED_IN(ctx, weft_mesh_seat, seat);
-    WEFTI_SIZED_PART(ctx, weft_mesh_security, seat, security);
-    wefti_tcp_place place = {.rank = seat->rank,
-                             .size = seat->size,
-                             .host = seat->host ? seat->host : "",
-                             .port = seat->port,
-                             .patience_s = seat->patience > 0 ? seat->patience
-                                                              : GATHERING_S,
-                             .plain = seat->security && seat->security->plain,
-                             .streams = seat->security ? seat->security->streams : 0,
-                             .listener = seat->listener};
+    WEFTI_SIZED_IN(ctx, weft_mesh_place, where);
+    WEFTI_SIZED_PART(ctx, weft_mesh_security, where, security);
+    wefti_tcp_place place = {.rank = where->rank,
+                             .size = where->size,
+                             .host = where->host ? where->host : "",
+                             .port = where->port,
+                             .patience_s = where->patience > 0 ? where->patience
+                                                               : GATHERING_S,
+                             .plain = where->security && where->security->plain,
+                             .streams = where->security ? where->security->streams : 0,
+                             .listener = where->listener};
     if (place.size > 1 && place.size + WEFTI_SPARE_PLACES <= MOST_PLACES)
         place.spare = WEFTI_SPARE_PLACES;
     weft_transport *transport;
-    WEFT_TRY(wefti_tcp_open(ctx, &place, seat->security, &transport));
-    if (seat->size > 1) return weft_mesh_create(ctx, transport, out);
+    WEFT_TRY(wefti_tcp_open(ctx, &place, where->security, &transport));
+    if (where->size > 1) return weft_mesh_create(ctx, transport, out);
     (void)transport->ops->finish(transport, false);
     return WEFT_OK;
 }

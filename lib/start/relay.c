@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "net/dial.h"
+#include "net/socket.h"
 
 enum { VERSION = 1, MAX_PLACES = 1024, TURN_MS = 50 };
 static const char magic[4] = {'w', 'e', 'f', 'R'};
@@ -60,10 +60,10 @@ int wefti_relay_ask(weft_ctx *ctx, const wefti_tls_context *tls, const char *hos
                     wefti_connection *s) {
     unsigned char bytes[WEFTI_CARD_BYTES], answer = 0;
     until_s = fmin(until_s, wefti_now_s() + answer_s);
-    *s = wefti_connection_of(wefti_dial(ctx, host, port, until_s));
+    *s = wefti_connection_of(wefti_socket_connect(ctx, host, port, until_s));
     s->stop = ctx;
     wefti_relay_card_write(card, bytes);
-    bool heard = s->fd >= 0 && wefti_dial_shake(tls, s, until_s) == WEFTI_SHAKE_DONE &&
+    bool heard = s->fd >= 0 && wefti_socket_shake(tls, s, until_s) == WEFTI_SHAKE_DONE &&
                  wefti_connection_all(s, bytes, sizeof bytes, true, until_s) &&
                  wefti_connection_all(s, &answer, 1, false, until_s);
     if (heard && answer == WEFTI_RELAY_JOINED && card->kind == WEFTI_RELAY_ASKS)

@@ -28,7 +28,7 @@
 #include "start/callers.h"
 #include "start/relay.h"
 #include "start/streams.h"
-#include "net/dial.h"
+#include "net/socket.h"
 
 enum {
     CARD_VERSION = 3,
@@ -135,11 +135,11 @@ static weft_status find_names(gathering *g) {
     for (;;) {
         int error;
         const char *why;
-        struct addrinfo *list = wefti_dial_resolve(g->place->host, g->place->port, &error,
-                                                   &why);
+        struct addrinfo *list = wefti_socket_resolve(g->place->host, g->place->port,
+                                                     &error, &why);
         bool local = list != NULL;
         for (struct addrinfo *a = list; a; a = a->ai_next)
-            local = local && wefti_dial_is_loopback(a->ai_addr);
+            local = local && wefti_socket_is_loopback(a->ai_addr);
         if (list) freeaddrinfo(list);
         g->local = local;
         if (list) return WEFT_OK;
@@ -259,7 +259,7 @@ static void call_late(gathering *g, int rank, bool direct) {
                                    g->port,
                                    WEFTI_RELAY_GATHERS,
                                    ""};
-    if (!wefti_dial_parse(address, wefti_card_port(card_of(g, rank)), &to)) return;
+    if (!wefti_socket_parse(address, wefti_card_port(card_of(g, rank)), &to)) return;
     wefti_relay_card_write(&card, bytes);
     (void)wefti_callers_call(&g->callers, direct ? &to : &relay, &to, bytes);
 }
@@ -331,7 +331,7 @@ static weft_status check_answer(const gathering *g, int rank, int code,
  * up; errno says why. */
 static weft_status begin_with(gathering *g, int rank, wefti_connection s, bool *again) {
     s.stop = g->ctx;
-    wefti_shake shaken = wefti_dial_shake(g->tls, &s, g->until_s);
+    wefti_shake shaken = wefti_socket_shake(g->tls, &s, g->until_s);
     int code = shaken == WEFTI_SHAKE_DONE ? introduce(g, &s) : 0;
     bool mute = shaken == WEFTI_SHAKE_DONE && code == 0;
     *again = shaken == WEFTI_SHAKE_AGAIN || mute;
@@ -377,8 +377,8 @@ static weft_status meet(gathering *g, int rank, bool *again) {
     g->shut = g->shut || (relayed && s.fd >= 0);
     errno = EHOSTUNREACH;
     if (*again) return WEFT_OK;
-    (void)wefti_dial_parse((const char *)card_of(g, rank) + ADDRESS_AT,
-                           wefti_card_port(card_of(g, rank)), &s.peer);
+    (void)wefti_socket_parse((const char *)card_of(g, rank) + ADDRESS_AT,
+                             wefti_card_port(card_of(g, rank)), &s.peer);
     card[18] = 0; /* one socket */
     weft_status status = begin_with(g, rank, s, again);
     card[18] = wish;
@@ -396,7 +396,7 @@ static weft_status try_call(gathering *g, int rank, const char *host, int port,
                             bool *again) {
     *again = true;
     double until_s = fmin(g->until_s, wefti_now_s() + direct_s);
-    int fd = wefti_dial(g->ctx, host, port, rank > 0 ? until_s : g->until_s);
+    int fd = wefti_socket_connect(g->ctx, host, port, rank > 0 ? until_s : g->until_s);
     if (fd < 0) return rank > 0 ? meet(g, rank, again) : WEFT_OK;
     return begin_with(g, rank, wefti_connection_of(fd), again);
 }
@@ -523,12 +523,12 @@ static weft_status gather(gathering *g) {
     if (place->listener > 0)
         (void)fcntl(g->listener, F_SETFL, fcntl(g->listener, F_GETFL) | O_NONBLOCK);
     else
-        g->listener = place->rank == 0   ? wefti_dial_listen(here, place->port)
-                      : place->spare > 0 ? wefti_dial_listen_from(here, place->port + 1,
-                                                                  WEFTI_TCP_PORTS - 1)
-                                         : wefti_dial_listen(here, 0);
+        g->listener = place->rank == 0   ? wefti_socket_listen(here, place->port)
+                      : place->spare > 0 ? wefti_socket_listen_from(here, place->port + 1,
+                                                                    WEFTI_TCP_PORTS - 1)
+                                         : wefti_socket_listen(here, 0);
     if (g->listener < 0) return complain_of_system(g, "could not listen");
-    g->port = wefti_dial_port(g->listener);
+    g->port = wefti_socket_port(g->listener);
     write_card(g, card_of(g, place->rank));
     wefti_text_plain((char *)card_of(g, place->rank) + WEFTI_CARD_HOST_AT);
     return place->rank == 0 ? be_called(g) : call_others(g);

@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "net/window.h"
 #include "start/rendezvous.h"
 #include "start/tcpstate.h"
@@ -46,7 +46,7 @@ int wefti_streams_agree(int own, int wish, const wefti_connection *s, int n_peer
 }
 
 int wefti_streams_welcomed(int setting, int answer) {
-    int n = answer == WEFT_SEAT_WELCOME ? 1 : answer - WEFTI_STREAMS_WELCOME;
+    int n = answer == WEFT_PLACE_WELCOME ? 1 : answer - WEFTI_STREAMS_WELCOME;
     int most = setting == 0 ? WEFTI_STREAMS : setting;
     return n >= 1 && n <= most ? n : 0;
 }
@@ -70,7 +70,7 @@ bool wefti_stream_card_read(const unsigned char *bytes, wefti_stream_card *out) 
 }
 
 static wefti_connection begin_call(const wefti_connection *first) {
-    wefti_connection s = wefti_connection_of(wefti_dial_begin(&first->peer));
+    wefti_connection s = wefti_connection_of(wefti_socket_begin(&first->peer));
     s.peer = first->peer;
     s.stop = first->stop;
     return s;
@@ -105,12 +105,12 @@ static void call(const wefti_tls_context *tls, const wefti_connection *first,
         if (!fine[i]) continue;
         card.number = i + 1;
         wefti_stream_card_write(&card, bytes);
-        fine[i] = wefti_dial_shake(tls, &more[i], until_s) == WEFTI_SHAKE_DONE &&
+        fine[i] = wefti_socket_shake(tls, &more[i], until_s) == WEFTI_SHAKE_DONE &&
                   wefti_connection_all(&more[i], bytes, sizeof bytes, true, until_s);
     }
     for (int i = 0; i < n; i++) {
         fine[i] = fine[i] && wefti_connection_all(&more[i], &code, 1, false, until_s) &&
-                  code == WEFT_SEAT_WELCOME;
+                  code == WEFT_PLACE_WELCOME;
         if (called[i] && !fine[i]) wefti_connection_close(&more[i]);
     }
 }
@@ -140,7 +140,7 @@ bool wefti_streams_open(const wefti_tls_context *tls, wefti_connection *first, i
 
 bool wefti_streams_take(wefti_connection *first, const wefti_stream_card *card,
                         wefti_connection *s) {
-    unsigned char code = WEFT_SEAT_WELCOME;
+    unsigned char code = WEFT_PLACE_WELCOME;
     struct iovec part = {&code, 1};
     if (first->fd < 0 || card->number > first->n_more || card->token != first->token ||
         first->more[card->number - 1].fd >= 0 || wefti_connection_write(s, &part, 1) != 1)

@@ -8,7 +8,7 @@
  *     send: queue -> flush: one sendmsg        wait: epoll -> probe: heads, test: bodies
  *
  * The listener stays open while the run trains: accepting calls shows that this process
- * lives, and processes that join later call there (latecomer.h). Such callers are served
+ * lives, and processes that join later call there (joiner.h). Such callers are served
  * whenever something has arrived at the listener or from one of them; probe reports those
  * that have shown a card. */
 #define _GNU_SOURCE
@@ -28,8 +28,8 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "net/dial.h"
-#include "start/latecomer.h"
+#include "net/socket.h"
+#include "start/joiner.h"
 #include "start/tcpstate.h"
 
 enum { MAX_SIZE = 1024, MAX_PARTS = 32, MAX_EVENTS = 64, MAX_UNSENT_BYTES = 1 << 20 };
@@ -507,7 +507,7 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
         .hang_up = wefti_tcp_hang_up,
         .rate = tcp_rate,
         .where = wefti_tcp_where,
-        .seat = wefti_tcp_seat,
+        .give_place = wefti_tcp_give_place,
         .say = tcp_say,
         .finish = tcp_finish,
         .forget = tcp_forget,
@@ -550,7 +550,7 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
     tcp_transport *t;
     WEFT_TRY(create(ctx, &t));
     t->head.rank = place->rank;
-    t->door = place->port;
+    t->endpoint = place->port;
     t->streams = place->streams;
     t->head.founders = place->spare > 0 ? place->size : 0;
     return end_opening(t, begin(ctx, place, security, taken, t), out);
@@ -589,7 +589,7 @@ weft_status wefti_tcp_enter(weft_ctx *ctx, const wefti_tcp_place *place,
     wefti_late_card card;
     *out = NULL;
     WEFT_TRY(create(ctx, &t));
-    t->door = place->doors[0].port;
+    t->endpoint = place->endpoints[0].port;
     t->streams = place->streams;
     weft_status status = wefti_tls_context_create(ctx, security, &t->tls);
     if (status == WEFT_OK)
@@ -612,15 +612,15 @@ weft_status wefti_tcp_open(weft_ctx *ctx, const wefti_tcp_place *place,
 }
 
 weft_status wefti_tcp_listen_at(weft_ctx *ctx, int port, int *listener) {
-    *listener = wefti_dial_listen(false, port);
+    *listener = wefti_socket_listen(false, port);
     if (*listener >= 0) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_PEER, "could not listen at port %d: %s", port,
                          strerror(errno));
 }
 
 weft_status wefti_tcp_listen(weft_ctx *ctx, int *listener, int *port) {
-    *listener = wefti_dial_listen(false, 0);
-    *port = *listener >= 0 ? wefti_dial_port(*listener) : 0;
+    *listener = wefti_socket_listen(false, 0);
+    *port = *listener >= 0 ? wefti_socket_port(*listener) : 0;
     if (*listener >= 0) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_PEER, "could not listen at any port: %s",
                          strerror(errno));

@@ -17,10 +17,10 @@ enum { WEFTI_SPARE_PLACES = 16 };
 enum { WEFTI_TCP_PORTS = 16 };
 
 /* An address at which a process of a running run may be called. */
-typedef struct wefti_tcp_door {
+typedef struct wefti_tcp_endpoint {
     char host[256]; /* a name or an address */
     int port;
-} wefti_tcp_door;
+} wefti_tcp_endpoint;
 
 typedef struct wefti_tcp_place {
     int rank, size;
@@ -32,19 +32,20 @@ typedef struct wefti_tcp_place {
     int listener;      /* a socket that listens already, in process 0 at the port; it is
                           taken over, also on failure. 0: none */
     int spare;         /* places for processes that join later */
-    const wefti_tcp_door *doors; /* [n_doors] for a process that joins, instead of host
+    const wefti_tcp_endpoint
+        *endpoints; /* [n_endpoints] for a process that joins, instead of host
                                     and port: tried one after another until one of them
                                     admits it */
-    int n_doors;
+    int n_endpoints;
 } wefti_tcp_place;
 
-/* Parses a list of doors: "host", "host:port", "[address]:port", separated by commas. A
- * host without a port has `n_ports` doors, from `port` on. [out] *doors owned by the caller
+/* Parses a list of endpoints: "host", "host:port", "[address]:port", separated by commas. A
+ * host without a port has `n_ports` endpoints, from `port` on. [out] *endpoints owned by the caller
  * (wefti_free). */
-weft_status wefti_tcp_doors(weft_ctx *ctx, const char *text, int port, int n_ports,
-                            wefti_tcp_door **doors, int *n) WEFT_CHECKED;
+weft_status wefti_tcp_endpoints(weft_ctx *ctx, const char *text, int port, int n_ports,
+                                wefti_tcp_endpoint **endpoints, int *n) WEFT_CHECKED;
 
-/* Joins a run that trains already, by calling one of its processes at one of the doors;
+/* Joins a run that trains already, by calling one of its processes at one of the endpoints;
  * host, port, rank, size and listener are ignored. Fails if no process answers within
  * patience_s, or if this process is refused. */
 weft_status wefti_tcp_enter(weft_ctx *ctx, const wefti_tcp_place *place,

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "net/window.h"
 #include "start/tcpstate.h"
 
@@ -125,7 +125,7 @@ bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size) 
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
     } at = {.any = c->address};
-    wefti_dial_address((const struct sockaddr *)&c->address, host, sizeof host);
+    wefti_socket_address((const struct sockaddr *)&c->address, host, sizeof host);
     if (!host[0]) return false;
     bool v6 = c->address.ss_family == AF_INET6;
     int n = snprintf(out, (size_t)size, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
@@ -140,8 +140,10 @@ int wefti_tcp_ask(weft_transport *head, const char *host, int port, const void *
     unsigned char answer = 0, question[WEFTI_CARD_BYTES];
     if (n_bytes > (int)sizeof question) return 0;
     memcpy(question, bytes, (size_t)n_bytes);
-    wefti_connection s = wefti_connection_of(wefti_dial(NULL, host, port, until_s));
-    bool heard = s.fd >= 0 && wefti_dial_shake(t->tls, &s, until_s) == WEFTI_SHAKE_DONE &&
+    wefti_connection s = wefti_connection_of(
+        wefti_socket_connect(NULL, host, port, until_s));
+    bool heard = s.fd >= 0 &&
+                 wefti_socket_shake(t->tls, &s, until_s) == WEFTI_SHAKE_DONE &&
                  wefti_connection_all(&s, question, (size_t)n_bytes, true, until_s) &&
                  wefti_connection_all(&s, &answer, 1, false, until_s);
     wefti_connection_close(&s);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "start/tcpstate.h"
 
 static const double call_patience_s = 1;
@@ -27,7 +27,7 @@ void wefti_tcp_keep(weft_transport *head, const void *now, const void *after, in
     tcp_transport *t = (tcp_transport *)head;
     if (n_bytes < 0 || n_bytes > WEFTI_GUARD_BYTES) return;
     if (!t->tried_guard && t->listener >= 0)
-        t->guard = wefti_guard_start(t->listener, wefti_dial_port(t->listener));
+        t->guard = wefti_guard_start(t->listener, wefti_socket_port(t->listener));
     t->tried_guard = true;
     memcpy(t->callers.words, now, (size_t)n_bytes);
     t->callers.n_words = n_bytes;
@@ -59,7 +59,7 @@ static int look_at_call(connection *c, int place) {
 static int begin_call(connection *c, int place) {
     c->call_s = wefti_now_s();
     c->called = false;
-    c->call = wefti_dial_begin(&c->address);
+    c->call = wefti_socket_begin(&c->address);
     if (c->call >= 0) return look_at_call(c, place);
     return errno == ECONNREFUSED ? REFUSED : PENDING;
 }
@@ -82,9 +82,9 @@ int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size) {
 int wefti_tcp_turn(weft_transport *head, int peer, int k) {
     tcp_transport *t = (tcp_transport *)head;
     connection *c = &t->peers[peer];
-    if (k > WEFTI_TCP_PORTS || t->door + k - 1 > 0xffff) k = 0;
+    if (k > WEFTI_TCP_PORTS || t->endpoint + k - 1 > 0xffff) k = 0;
     const unsigned char *card = t->cards + (size_t)peer * WEFTI_CARD_BYTES;
-    wefti_tcp_set_port(c, k > 0 ? t->door + k - 1 : wefti_card_port(card));
+    wefti_tcp_set_port(c, k > 0 ? t->endpoint + k - 1 : wefti_card_port(card));
     if (c->call >= 0) (void)end_call(c, PENDING);
     return k;
 }

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "start/relay.h"
 #include "start/tcpstate.h"
 
@@ -181,14 +181,14 @@ void wefti_tcp_hear_told(tcp_transport *t, int peer, const unsigned char *bytes)
     unsigned char own[WEFTI_CARD_BYTES];
     struct sockaddr_storage whose, relay = t->peers[peer].address;
     if (t->listener < 0 || !wefti_relay_card_read(bytes, &wish) ||
-        wish.to != t->head.rank || !wefti_dial_parse(wish.address, wish.port, &whose) ||
+        wish.to != t->head.rank || !wefti_socket_parse(wish.address, wish.port, &whose) ||
         (wish.kind != WEFTI_RELAY_WANTED && wish.kind != WEFTI_RELAY_ASKS))
         return;
     bool direct = wish.kind == WEFTI_RELAY_WANTED;
     const wefti_relay_card card = {direct ? WEFTI_RELAY_CALLS : WEFTI_RELAY_COMES,
                                    wish.to,
                                    wish.from,
-                                   wefti_dial_port(t->listener),
+                                   wefti_socket_port(t->listener),
                                    wish.token,
                                    ""};
     wefti_relay_card_write(&card, own);

@@ -9,7 +9,7 @@
 #include "net/guard.h"
 #include "start/tcp.h"
 
-/* What the files of this transport share: tcp.c moves messages over connections, seats.c
+/* What the files of this transport share: tcp.c moves messages over connections, serve_joiners.c
  * admits processes that join while the run trains, tcp_connection.c begins a connection,
  * tcp_inquiry.c asks how a lost process stands, and says how this one does. */
 
@@ -72,7 +72,7 @@ typedef struct tcp_transport {
     const char **hosts;   /* [size] into cards */
     int epoll, wakeup;    /* wakeup: an eventfd */
     int next;             /* peer that probe looks at first */
-    int door;             /* the first port that processes of this run listen at */
+    int endpoint;         /* the first port that processes of this run listen at */
     int streams;          /* how many sockets a pair has; 0: by the wire */
     int listener;         /* accepts calls, which shows that this process lives */
     bool called;          /* there is a new call, or a caller's socket is ready */
@@ -161,7 +161,7 @@ int wefti_tcp_inquire(weft_transport *head, int peer, void *bytes, int size);
 int wefti_tcp_turn(weft_transport *head, int peer, int k);
 void wefti_tcp_hang_up(weft_transport *head, int peer);
 
-/* --- seats.c --- */
+/* --- serve_joiners.c --- */
 
 /* A caller's card has arrived. */
 wefti_caller_fate wefti_tcp_admit(void *transport, wefti_caller *caller);
@@ -169,8 +169,9 @@ wefti_caller_fate wefti_tcp_admit(void *transport, wefti_caller *caller);
 /* Serves the callers; returns whether one of them has shown a card, *found. */
 bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found);
 
-/* Answers a caller (weft_transport_ops.seat). */
-bool wefti_tcp_seat(weft_transport *head, int caller, const weft_transport_seat *seat);
+/* Answers a caller (weft_transport_ops.give_place). */
+bool wefti_tcp_give_place(weft_transport *head, int caller,
+                          const weft_transport_place *place);
 
 /* --- tcp_relay.c --- */
 

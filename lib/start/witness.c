@@ -31,7 +31,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "start/callers.h"
-#include "net/dial.h"
+#include "net/socket.h"
 
 enum { WITNESS_VERSION = 1, HOST_AT = 44, MAX_RANK = 1 << 20, LINE_BYTES = 96 };
 static const char magic[4] = {'w', 'e', 'f', 'W'};
@@ -264,7 +264,7 @@ weft_status weft_witness_serve(weft_ctx *ctx, weft_witness *w, double seconds) {
 }
 
 static weft_status listen_at(weft_ctx *ctx, weft_witness *w, int port, bool plain) {
-    w->listener = wefti_dial_listen(!w->tls && !plain, port);
+    w->listener = wefti_socket_listen(!w->tls && !plain, port);
     if (w->listener >= 0) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_PEER, "the witness can not listen at port %d: %s",
                          port, strerror(errno));

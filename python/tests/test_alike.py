@@ -148,11 +148,11 @@ def coming(make):
                                      method="ddp", between="ranks"),
      "optimizer.lr is 0.0056 here and 0.001 in the run")], ids=["rate", "inside"])
 def test_who_comes_is_told_what_differs(make, sentence):
-    port, door, over = free_port(), free_port(), fork.Event()
+    port, endpoint, over = free_port(), free_port(), fork.Event()
     env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    others = [Rank(going, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(door)} if r == 0 else {})},
+    others = [Rank(going, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(endpoint)} if r == 0 else {})},
                    (over,), {}) for r in range(2)]
-    late = Rank(coming, 0, {"RANK": "0", "WEFT_JOIN": f"127.0.0.1:{door}"}, (make,), {})
+    late = Rank(coming, 0, {"RANK": "0", "WEFT_JOIN": f"127.0.0.1:{endpoint}"}, (make,), {})
     fine, told = late.finish(60)
     over.set()
     assert all(ok for ok, _ in answers(others, 60))

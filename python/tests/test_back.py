@@ -172,7 +172,7 @@ def untouched():
     opt = weft.Optimizer(model, method="flexdemo", between="ranks", lr=1e-3)
     with pytest.raises(weft.Error, match="nobody has gone on without this process"):
         opt.come_back()
-    opt.seated = 2
+    opt.placed = 2
     opt.mesh.way_back = lambda: "somewhere:1"
     with pytest.raises(weft.Error, match="come back together"):
         opt.come_back()

@@ -46,14 +46,14 @@ def trained(method, inside, keys, comes, wanted, dies):
 
 def returning(*what, size=3, function=trained):
     """What the processes say, the last of them the one that has come."""
-    port, door = free_port(), free_port()
+    port, endpoint = free_port(), free_port()
     env = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    all = [Rank(function, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(door)} if r == 0 else {})},
+    all = [Rank(function, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(endpoint)} if r == 0 else {})},
                 (*what, False, size, True), {}) for r in range(size)]
     fine, _ = all[1].finish(120)
     assert not fine
     late = Rank(function, 1, {"RANK": "1",  # the first that answers is enough
-                              "WEFT_JOIN": f"127.0.0.1:1,127.0.0.1:{door}"},
+                              "WEFT_JOIN": f"127.0.0.1:1,127.0.0.1:{endpoint}"},
                 (*what, True, size, False), {})
     found = answers([all[0], *all[2:], late])
     assert all_fine(found), found
@@ -128,7 +128,7 @@ def test_addresses_of_those_who_are_joined(monkeypatch):
 
 
 def spread(kind, steps):
-    """Process 1 of machine 1 is killed in step AT. The seat, processes of each step, parameters."""
+    """Process 1 of machine 1 is killed in step AT. The place, processes of each step, parameters."""
     from models import start_gloo
     from test_fsdp import sharded
     local, node = start_gloo(), int(os.environ["WEFT_NODE"])

@@ -287,4 +287,4 @@ def test_a_batch_script_of_slurm_is_no_task(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SLURM_PROCID", "0")
     monkeypatch.setenv("SLURM_NTASKS", "8")
-    assert weft._world.seat() == (0, 1, None)
+    assert weft._world.place() == (0, 1, None)

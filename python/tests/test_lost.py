@@ -56,7 +56,7 @@ def trained(method, inside, keys, at, dtype=torch.float32):
     with opt.averaged():
         mean = flat(model)
     assert where == [p.data_ptr() for p in model.parameters()]  # they lie where they lay
-    return processes, mean, flat(model), losses, said.sentences, opt._sync.seat()
+    return processes, mean, flat(model), losses, said.sentences, opt._sync.place()
 
 
 METHODS = [("ddp", False, {}), ("flexdemo", False, {}), ("random", False, {}),
@@ -72,7 +72,7 @@ METHODS = [("ddp", False, {}), ("flexdemo", False, {}), ("random", False, {}),
 def test_the_others_go_on_when_one_is_killed(method, inside, keys):
     found = answers(start(trained, 3, method, inside, keys, AT))
     assert [fine for fine, _ in found] == [True, False, True], found
-    (counts, a, own, losses, said, seat), (_, b, theirs, _, _, other) = found[0][1], found[2][1]
+    (counts, a, own, losses, said, place), (_, b, theirs, _, _, other) = found[0][1], found[2][1]
     met = {"dadam": AT - 2, "diloco": 3}.get(method, AT)  # who is killed may be ahead of the others by as much
     assert counts[:met] == [3] * met and counts[-1] == 2 and sorted(counts, reverse=True) == counts
     assert torch.equal(a, b)
@@ -81,7 +81,7 @@ def test_the_others_go_on_when_one_is_killed(method, inside, keys):
     known = [loss for loss in losses if loss is not None]  # gossip's are eight steps late
     assert len(known) > 5 and (known[-1] < known[0] or method == "random")
     assert len(said) == 1 and said[0].startswith("lost rank 1 (host ") and "2 processes" in said[0]
-    assert (seat, other) == ((0, 2), (1, 2))
+    assert (place, other) == ((0, 2), (1, 2))
 
 
 def test_parameters_in_bf16_too():
@@ -180,7 +180,7 @@ def test_an_average_is_done_again_among_those_who_are_left():
     assert torch.equal(a, b) and torch.equal(end, other_end) and n == 2
 
 
-def seated(which):
+def placed(which):
     model = net(rank_of())
     keys = {"skips": {"skips": True}, "end": {"mesh_on_loss": "end"}, "two": {}}[which]
     opt = weft.Optimizer(model, method="ddp", lr=1e-3, between="ranks", **keys)
@@ -194,6 +194,6 @@ def seated(which):
 
 
 def test_where_it_does_not_and_two_exchanges():
-    assert run(seated, 2, "skips") == [(False, True)] * 2
-    assert run(seated, 2, "end") == [(False, True)] * 2
-    assert run(seated, 2, "two") == [(True, False)] * 2
+    assert run(placed, 2, "skips") == [(False, True)] * 2
+    assert run(placed, 2, "end") == [(False, True)] * 2
+    assert run(placed, 2, "two") == [(True, False)] * 2

@@ -256,7 +256,7 @@ def unlike_checkpoints(path):
     with pytest.raises(weft.Error, match="has the state of no ranks"):
         weft.PerRank(opt, path).state_dict()
     dcp.save({"opt": weft.PerRank(opt)}, checkpoint_id=path)
-    opt.seated = 2
+    opt.placed = 2
     dist = torch.distributed
     dist.destroy_process_group()
     opt.mesh.size = 2

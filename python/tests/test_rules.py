@@ -102,7 +102,7 @@ def in_turns(fault):
     assert together.agreed(None) is None
     said = weft.LeftBehind("peer", "it is out", "a:1,b:2") if place == 1 else None
     left = together.agreed(said)
-    assert (str(left), left.doors) == ("it is out", "a:1,b:2")
+    assert (str(left), left.endpoints) == ("it is out", "a:1,b:2")
 
     def enter():
         if place == 1 and fault is not None:
@@ -150,7 +150,7 @@ def test_ten_minutes_begin_with_the_last_return(monkeypatch):
 
 
 def test_the_report_of_a_return_is_of_no_step():
-    sync = types.SimpleNamespace(steps=lambda: 12, seat=lambda: (1, 5))
+    sync = types.SimpleNamespace(steps=lambda: 12, place=lambda: (1, 5))
     report = _back.report_of(sync)
     assert (report.step, report.skipped, report.processes, report.loss) == (12, True, 5, None)
 
@@ -196,7 +196,7 @@ def test_devices_share_their_copies_and_the_host_copies_nothing():
 def test_blame_is_left_out_of_what_a_process_hears_of_itself():
     sync = types.SimpleNamespace(goes_on=True, mesh=types.SimpleNamespace(way_back=lambda: "a:1", taken=True))
     found = _sync.Sync._told_apart(sync, weft.PeerError("peer", "rank 2 failed: it is out"))
-    assert isinstance(found, weft.LeftBehind) and (str(found), found.doors) == ("it is out", "a:1")
+    assert isinstance(found, weft.LeftBehind) and (str(found), found.endpoints) == ("it is out", "a:1")
     error = weft.Error("config", "rank 2 failed: it is out")
     assert _sync.Sync._told_apart(sync, error) is error
     sync.goes_on = False
@@ -289,8 +289,8 @@ def test_ctrl_c_between_arrivals_is_told_to_the_others():
 class Joined:
     """In place of a Mesh: with what it was made."""
 
-    def __init__(self, _ctx, *seat, **more):
-        self.seat, self.more, self.size, self.pointer = seat, more, seat[1] if seat else 2, True
+    def __init__(self, _ctx, *place, **more):
+        self.place, self.more, self.size, self.pointer = place, more, place[1] if place else 2, True
 
     def close(self):
         self.pointer = False
@@ -307,10 +307,10 @@ def test_machines_apart_have_seats_by_their_numbers(joined, env):
     env(WEFT_NODES="3", WEFT_NODE="2", WEFT_MASTER="[fd00::2]:29600", RANK="1", WORLD_SIZE="4",
         LOCAL_RANK="1", WEFT_PORT="29700")
     all_of_them = joined(0)
-    assert all_of_them.seat == (2 * 4 + 1, 12)
+    assert all_of_them.place == (2 * 4 + 1, 12)
     assert all_of_them.more == {"address": ("fd00::2", 29600), "port": 29701}
     leaders = joined(5, leaders=4)
-    assert leaders.seat == (2, 3) and leaders.more == {"address": ("fd00::2", 29605), "port": 0}
+    assert leaders.place == (2, 3) and leaders.more == {"address": ("fd00::2", 29605), "port": 0}
     assert joined(0, leaders=4).more["port"] == 29700
     env(WEFT_NODE="3")
     with pytest.raises(weft.Error, match="WEFT_NODE is 3, expected 0 to 2"):
@@ -333,7 +333,7 @@ def test_a_machine_apart_counts_the_processes_of_its_own_torch(joined, env, monk
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 2)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 3)
-    assert joined(0).seat == (1 * 3 + 2, 6)
+    assert joined(0).place == (1 * 3 + 2, 6)
 
 
 def test_who_comes_does_so_in_turns_where_several_have_a_torch_together(joined, env, monkeypatch):
@@ -360,17 +360,17 @@ def test_who_comes_does_so_in_turns_where_several_have_a_torch_together(joined, 
 
 
 def test_a_launchers_processes_have_its_numbers(joined, env, monkeypatch):
-    monkeypatch.setattr(_world, "seat", lambda: (5, 8, "store"))
+    monkeypatch.setattr(_world, "place", lambda: (5, 8, "store"))
     env(MASTER_ADDR="node1", WEFT_PORT="29700", LOCAL_RANK="3")
-    assert joined(0).seat == (5, 8, "node1", "store", "weft/0")
+    assert joined(0).place == (5, 8, "node1", "store", "weft/0")
     assert joined(0).more == {"port": 29703} and joined(1).more == {"port": 0}
-    assert joined(2, leaders=4).seat == (1, 2, "node1", "store", "weft/2")
+    assert joined(2, leaders=4).place == (1, 2, "node1", "store", "weft/2")
     env(MASTER_ADDR="")  # torch.distributed may have come by a file
-    assert joined(0).seat[2] == socket.gethostname()
+    assert joined(0).place[2] == socket.gethostname()
 
 
 def test_a_mesh_that_was_left_is_joined_anew(joined, monkeypatch):
-    monkeypatch.setattr(_world, "seat", lambda: (0, 2, None))
+    monkeypatch.setattr(_world, "place", lambda: (0, 2, None))
     first = _world.mesh()
     assert _world.mesh() is first
     second = _world.again(first, ("a", 1))
@@ -384,7 +384,7 @@ def test_a_mesh_that_was_left_is_joined_anew(joined, monkeypatch):
 
 def test_the_mesh_of_one_process_stays(joined, monkeypatch):
     """It has nothing open that could be left."""
-    monkeypatch.setattr(_world, "seat", lambda: (0, 1, None))
+    monkeypatch.setattr(_world, "place", lambda: (0, 1, None))
     first = _world.mesh()
     first.pointer = None
     assert first.size == 1 and _world.mesh() is first
@@ -394,7 +394,7 @@ def test_half_of_a_launchers_variables_is_refused(env):
     for half in ({"RANK": "1"}, {"MASTER_ADDR": "a"}):
         env(WORLD_SIZE="2", **half)
         with pytest.raises(weft.Error, match="WORLD_SIZE is 2, but RANK or MASTER_ADDR is not set"):
-            _world.seat()
+            _world.place()
         del os.environ[next(iter(half))]
 
 
@@ -439,7 +439,7 @@ def test_rows_are_sharded_over_neighbours_alone(monkeypatch):
 
 
 def test_an_exchange_that_goes_on_has_a_mesh_for_itself(joined, monkeypatch):
-    monkeypatch.setattr(_world, "seat", lambda: (0, 2, None))
+    monkeypatch.setattr(_world, "place", lambda: (0, 2, None))
     first = _world.mesh()
     first.taken = False
     assert _world.mesh_of_its_own() is first
@@ -483,7 +483,7 @@ def test_a_configuration_is_of_its_mesh_and_of_the_keys_that_are_given(env, monk
 
 def test_who_is_a_node_unless_keys_say_so():
     def found(mesh, shards, between, method, **given):
-        _world.seats(given, mesh, shards, between, method)
+        _world.places(given, mesh, shards, between, method)
         return given
     mesh = types.SimpleNamespace(joins=False, size=8)
     assert found(mesh, 1, "nodes", "flexdemo") == {}

@@ -164,11 +164,11 @@ LOOP = """
 
 
 def test_two_machines_train_by_two_lines(tmp_path):
-    path, run, door = script(tmp_path, LOOP), free_port(), free_port()
-    first = start(tmp_path, "--nproc-per-node", 1, "--listen", run, "--invite-port", door, path)
+    path, run, endpoint = script(tmp_path, LOOP), free_port(), free_port()
+    first = start(tmp_path, "--nproc-per-node", 1, "--listen", run, "--invite-port", endpoint, path)
     line = first.stderr.readline()
     if "libsodium" in line:
         pytest.skip(line)
     code = re.search(r"--join (\S+)", line).group(1)
-    second = start(tmp_path, "--nproc-per-node", 1, "--join", code, "--at", f"127.0.0.1:{door}", path)
+    second = start(tmp_path, "--nproc-per-node", 1, "--join", code, "--at", f"127.0.0.1:{endpoint}", path)
     assert ended(second)[0] == ended(first)[0]

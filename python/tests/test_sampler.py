@@ -127,12 +127,12 @@ def killed(comes, log):
 
 
 def test_rows_of_a_process_that_is_lost_and_comes_back_are_taken_once(tmp_path):
-    port, door = free_port(), free_port()
+    port, endpoint = free_port(), free_port()
     env = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    first = [Rank(killed, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(door)} if r == 0 else {})},
+    first = [Rank(killed, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(endpoint)} if r == 0 else {})},
                   (False, str(tmp_path / str(r))), {}) for r in range(3)]
     assert not first[1].finish(120)[0]
-    late = Rank(killed, 1, {"RANK": "1", "WEFT_JOIN": f"127.0.0.1:{door}"}, (True, str(tmp_path / "late")), {})
+    late = Rank(killed, 1, {"RANK": "1", "WEFT_JOIN": f"127.0.0.1:{endpoint}"}, (True, str(tmp_path / "late")), {})
     found = answers([first[0], first[2], late])
     assert all(fine for fine, _ in found), found
     x, state = found[0][1]

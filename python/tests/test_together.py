@@ -108,9 +108,9 @@ def test_a_machine_that_stood_still_comes_back_as_a_whole(kind, inside):
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_machine_of_two_shards_comes_into_the_run(inside):
     """Each process as the part of a copy that it has, whichever calls first."""
-    lost, door = fork.Event(), free_port()  # where the first process listens: WEFT_MASTER
-    first = machine(0, 1, door, "fsdp", inside, True, lost)
-    late = machine(7, 9, 1, "fsdp", inside, True, lost, WEFT_JOIN=f"127.0.0.1:{door}")
+    lost, endpoint = fork.Event(), free_port()  # where the first process listens: WEFT_MASTER
+    first = machine(0, 1, endpoint, "fsdp", inside, True, lost)
+    late = machine(7, 9, 1, "fsdp", inside, True, lost, WEFT_JOIN=f"127.0.0.1:{endpoint}")
     found = answers(first + late)
     assert all(fine for fine, _ in found), found
     (_, end, _, params, there, rate, _), _, came, other = (told for _, told in found)

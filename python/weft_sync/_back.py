@@ -44,7 +44,7 @@ class Returns:
 
 def report_of(sync: Any) -> Report:
     """Of a step that was none: this process took up the others' state in its place."""
-    return Report(sync.steps(), 0.0, None, 0, 0, 0, 0.0, 0.0, True, sync.seat()[1])
+    return Report(sync.steps(), 0.0, None, 0, 0, 0, 0.0, 0.0, True, sync.place()[1])
 
 
 __all__ = ["Returns", "report_of"]

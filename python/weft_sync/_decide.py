@@ -98,7 +98,7 @@ def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]
                     "step=weft.measure_step(model, loss, [batch])")
     if mesh.size == 1 and not mesh.joins:
         return Decision("hsdp", {}, "method=auto: one process, where nothing crosses a wire")
-    store = None if mesh.joins or _world.apart() else _world.seat()[2]
+    store = None if mesh.joins or _world.apart() else _world.place()[2]
     if store is None:
         raise Error("config", "method='auto' decides among processes that one torchrun has started; "
                     "expected its answer here, the method that was taken there")

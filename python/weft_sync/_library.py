@@ -39,11 +39,11 @@ class PeerError(Error):
 
 class LeftBehind(PeerError):
     """The others have gone on without this process, which lives: it stood still, or could not be
-    heard. `doors` is where they listen (WEFT_JOIN)."""
+    heard. `endpoints` is where they listen (WEFT_JOIN)."""
 
-    def __init__(self, status: str, message: str, doors: str):
+    def __init__(self, status: str, message: str, endpoints: str):
         super().__init__(status, message)
-        self.doors = doors
+        self.endpoints = endpoints
 
 
 class Sized(c.Structure):
@@ -93,7 +93,7 @@ class Security(Sized):
                 ("plain", BOOL), ("run", TEXT), ("streams", INT)]
 
 
-class Seat(Sized):
+class Place(Sized):
     _fields_ = [("rank", INT), ("size", INT), ("host", TEXT), ("port", INT),
                 ("listener", INT), ("patience", F64), ("security", c.POINTER(Security))]
 
@@ -168,7 +168,7 @@ STRUCTS = {Tensor: "weft_sync_tensor", Report: "weft_sync_report", Setup: "weft_
            ProbeOptions: "weft_probe_options", Figure: "weft_probe_figure",
            ProbeResult: "weft_probe_result", Accelerator: "weft_accelerator",
            InviteSetup: "weft_invite_setup", InviteRequest: "weft_invite_request",
-           Security: "weft_mesh_security", Seat: "weft_mesh_seat", Facts: "weft_mesh_facts",
+           Security: "weft_mesh_security", Place: "weft_mesh_place", Facts: "weft_mesh_facts",
            Recipe: "weft_recipe", Learning: "weft_learning", Key: "weft_config_key", Prediction: "weft_prediction", Loop: "weft_loop_facts"}
 
 P = c.POINTER
@@ -195,7 +195,7 @@ FUNCTIONS = {
     "weft_mesh_open": (INT, [PTR, P(Security), P(PTR)]),
     "weft_mesh_listen": (INT, [PTR, P(INT), P(INT)]),
     "weft_mesh_listen_at": (INT, [PTR, INT, P(INT)]),
-    "weft_mesh_join": (INT, [PTR, P(Seat), P(PTR)]),
+    "weft_mesh_join": (INT, [PTR, P(Place), P(PTR)]),
     "weft_mesh_begin": (INT, [PTR, INT, P(Security), P(PTR)]),
     "weft_mesh_enter": (INT, [PTR, TEXT, INT, F64, P(Security), P(PTR)]),
     "weft_mesh_close": (BOOL, [PTR]),
@@ -575,10 +575,10 @@ class Mesh:
             else:
                 if address is not None:
                     host = address[0]
-                seat = self._seat(host, store, key, port, address)
-                seat.patience = patience
-                host = os.fsdecode(seat.host)
-                ctx.wait(None, "weft_mesh_join", ctx.pointer, c.byref(seat),
+                place = self._place(host, store, key, port, address)
+                place.patience = patience
+                host = os.fsdecode(place.host)
+                ctx.wait(None, "weft_mesh_join", ctx.pointer, c.byref(place),
                          c.byref(self.pointer))
         except Error as error:
             raise _keyless(error, host) from None
@@ -589,10 +589,10 @@ class Mesh:
             ctx.speak(False)
         self._begin()
 
-    def _seat(self, host: str, store: Any, key: str, port: int,
-              address: tuple[str, int] | None) -> Seat:
+    def _place(self, host: str, store: Any, key: str, port: int,
+              address: tuple[str, int] | None) -> Place:
         """Where rank 0 listens, and where this process does."""
-        seat = Seat(rank=self.rank, size=self.size, security=c.pointer(self._security))
+        place = Place(rank=self.rank, size=self.size, security=c.pointer(self._security))
         listener, chosen = INT(), INT(port)
         if address is not None and self.rank == 0:
             chosen = INT(address[1])
@@ -601,18 +601,18 @@ class Mesh:
         elif self.rank == 0:
             self.ctx.call("weft_mesh_listen", self.ctx.pointer, c.byref(listener),
                           c.byref(chosen))
-        seat.listener = listener
+        place.listener = listener
         if address is not None:
-            seat.port = address[1]
+            place.port = address[1]
         elif self.rank == 0:
-            seat.port = chosen.value
+            place.port = chosen.value
             store.set(key, f"{host} {chosen.value}")
         else:
             told = store.get(key)
             host, number = (told.decode() if isinstance(told, bytes) else told).split()
-            seat.port = int(number)
-        seat.host = text_of(host)
-        return seat
+            place.port = int(number)
+        place.host = text_of(host)
+        return place
 
     def _begin(self) -> None:
         ctx = self.ctx
@@ -645,9 +645,9 @@ class Mesh:
 
     def way_back(self) -> str | None:
         """Where those listen who have gone on without this process, as WEFT_JOIN takes it."""
-        doors = c.create_string_buffer(1024)
-        known = self.pointer and self.ctx.lib.weft_mesh_way_back(self.pointer, doors, len(doors))
-        return os.fsdecode(doors.value) if known else None
+        endpoints = c.create_string_buffer(1024)
+        known = self.pointer and self.ctx.lib.weft_mesh_way_back(self.pointer, endpoints, len(endpoints))
+        return os.fsdecode(endpoints.value) if known else None
 
     def check_process(self) -> None:
         """Fails in a child that fork() made."""

@@ -27,7 +27,7 @@ from ._shares import Shares
 from ._state import State
 from ._sync import Closing, Report, Sync
 from ._uneven import Shared, Uneven
-from ._world import configure, groups_of, local, seats, shards_of, table_of, width_of
+from ._world import configure, groups_of, local, places, shards_of, table_of, width_of
 
 
 class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
@@ -117,17 +117,17 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
         self._asked_keys = set(asked)
         given = {**width_of(model, [p for g in groups for p in g["params"]]), **asked}
         #: ranks that have one copy of the model together
-        self.seated = self._shards if self._node is None else self._node.size
+        self.placed = self._shards if self._node is None else self._node.size
         _asked.deciding(method, asked, step, self._node)
         self.decision: _decide.Decision | None = None
         if method == "auto":
             laid = dict(given)
-            seats(laid, self.mesh, self._shards, between, method)
+            places(laid, self.mesh, self._shards, between, method)
             self.decision = _decide.decide(model, step, self.mesh, self._shards, laid)
             method = self.decision.method
             given.update(self.decision.keys)
         self._asked = (method, config, dict(given))
-        seats(given, self.mesh, self._shards, between, method)
+        places(given, self.mesh, self._shards, between, method)
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
         self._own: _own.Own | None = None  #: weft's optimizer, where parameters are on a device
         far = self._node is None and all(_world.far(p) for g in groups for p in g["params"])
@@ -144,7 +144,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
             given["optimizer.clip"] = 0 if stays or self._clip > 0 else clip
             self._asked = (method, config, dict(given))
             self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
-        self._buffers = _buffers.of(buffers, self._module, self._config, self.seated)
+        self._buffers = _buffers.of(buffers, self._module, self._config, self.placed)
         if optimizer is not None:
             _asked.steps(self._config, optimizer)
         elif lr is not None:
@@ -245,7 +245,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
             for place in self._places:
                 place.rests = True
         if self._own is not None:
-            self._own.follow([self._sync.rule(i) for i in range(len(self._places))], self.seat()[1] // self.seated,
+            self._own.follow([self._sync.rule(i) for i in range(len(self._places))], self.place()[1] // self.placed,
                              lambda: self.steps)
         atexit.register(self.close)
         for place in self._places:
@@ -253,7 +253,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
                          self._storage.tensor(self._sync.gradients(place.index), place.shape))
         self._sync.begin()
         if self._carried.brought is None:
-            self._rows.shares = Shares(self.seat()[1] // self.seated)
+            self._rows.shares = Shares(self.place()[1] // self.placed)
         self.report = _back.report_of(self._sync) if back else None
         if self._node is not None:
             return self._stay_behind_ddp()
@@ -279,21 +279,21 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
     def come_back(self) -> Report:
         """After ``LeftBehind``: comes into the run again, with the others' parameters, state and
         steps, rates, and what is carried."""
-        doors = self._left.doors if self._left is not None else self.mesh.way_back()
-        if doors is None:
+        endpoints = self._left.endpoints if self._left is not None else self.mesh.way_back()
+        if endpoints is None:
             raise Error("argument", "nobody has gone on without this process")
-        if self.seated > 1 and self._returns.most == 0:
+        if self.placed > 1 and self._returns.most == 0:
             raise Error("argument", "processes that share a copy of the model come back together, "
                         "by themselves: create the optimizer with returns=10")
         if self._carried.moves():
             raise Error("argument", "the schedule of this process is not carried, nor are its rates "
                         "the others' then: call optimizer.carry(schedule)")
         Closing.close(self)
-        self.mesh = _world.again(self.mesh, _world.address_of(doors), self._together)
+        self.mesh = _world.again(self.mesh, _world.address_of(endpoints), self._together)
         method, config, given = self._asked
         given = {key: value for key, value in given.items() if key.replace(".", "_") not in
                  ("mesh_nodes", "mesh_ranks_per_node")}
-        seats(given, self.mesh, self._shards, "ranks", method)
+        places(given, self.mesh, self._shards, "ranks", method)
         self._ctx = Context()
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
         self._pending.clear()

@@ -152,7 +152,7 @@ class Packet:
 
     def _make_room(self, sync: Sync, *chosen: Any) -> None:
         """Anew in each step: what is on its way up stays as it is."""
-        ranks = sync.seat()[1] // sync.config.number("mesh.shards")
+        ranks = sync.place()[1] // sync.config.number("mesh.shards")
         self.room = [self.copies.room(torch.empty(ranks, *one.shape, dtype=one.dtype, device="cpu"))
                      for one in chosen]
 

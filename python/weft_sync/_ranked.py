@@ -36,7 +36,7 @@ class PerRank:
     def __init__(self, optimizer: Any, saved: str | os.PathLike[str] | None = None):
         self.optimizer, self.saved = optimizer, saved
 
-    def _seat(self) -> tuple[int, int]:
+    def _place(self) -> tuple[int, int]:
         dist = torch.distributed
         if dist.is_available() and dist.is_initialized():
             return dist.get_rank(), dist.get_world_size()
@@ -45,11 +45,11 @@ class PerRank:
     def _sources(self) -> list[str]:
         """Whose state this rank loads, or saves: its own; or of those that saved another number,
         all that had the rows that it has."""
-        rank, size = self._seat()
+        rank, size = self._place()
         n = size if self.saved is None else _saved_by(self.saved)[0]
         if n == size:
             return [f"rank {rank} of {size}"]
-        share = int(getattr(self.optimizer, "seated", 1))
+        share = int(getattr(self.optimizer, "placed", 1))
         if n % share:
             raise Error("format", f"{self.saved} has the state of {n} ranks, but {share} ranks "
                         f"share a copy of the model here; expected a multiple of {share}")
@@ -84,7 +84,7 @@ class PerRank:
         sources = [state_dict[source] for source in self._sources()]
         own = sources[0]
         tensors, rest = own["tensors"], own["rest"].value
-        if len(sources) > 1 or own is not state_dict.get("rank {} of {}".format(*self._seat())):
+        if len(sources) > 1 or own is not state_dict.get("rank {} of {}".format(*self._place())):
             parts = [source["tensors"] for source in sources]
             here = self.optimizer.state_dict()["weft"]
             check_mixed(parts, rest["weft"], here)

@@ -88,15 +88,15 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         self._of = getattr(optimizer, "weft", optimizer)
         self._n, self._rows, self._shuffle, self._seed = data if isinstance(data, int) else len(data), rows, shuffle, seed
         self._data = [self._n, rows, shuffle, seed, ahead]
-        copies = self._of.seat()[1]
-        if not self._of._rows.on or self._of.seated > 1:
+        copies = self._of.place()[1]
+        if not self._of._rows.on or self._of.placed > 1:
             raise Error("argument", "Sampler needs an optimizer with uneven=True, whose steps say their rows, and "
                         "one process for each copy of the model")
         self._fits(copies)
         self._ahead, self._given = ahead, log
         self.steps = self._drawn = self._at = self._epoch = 0
         self._came: list[int] | None = None  # as whom this process has admitted itself
-        self._copy: int | None = None if self._of._joined() else self._of.seat()[0]
+        self._copy: int | None = None if self._of._joined() else self._of.place()[0]
         self._left: list[int] = []
         self._orders: dict[int, list[int]] = {}
         self.log: list[tuple[int, list[int]]] = []
@@ -166,7 +166,7 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
                         "that the others know of; expected it to come again")
         if self._came is None and was != list(range(copies)):
             self._admit(was)
-        self._came, self._copy = None, self._of.seat()[0]
+        self._came, self._copy = None, self._of.place()[0]
         for piece, (_, rows, _) in zip(self._plan.pop(0)[1], said, strict=True):
             if rows < 0:
                 self._left += piece
@@ -180,7 +180,7 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         if self._copy is None:
             self._came = [w for w, _, _ in self._of._sync.said()]
             self._admit(self._came)
-            self._copy = self._of.seat()[0]
+            self._copy = self._of.place()[0]
         return [self._row(at) for at in self._plan[k][1][self._copy]]
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -197,7 +197,7 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
 
     def __len__(self) -> int:
         """Steps of an epoch, while nobody comes or goes."""
-        return self._n // self._rows + (self._n % self._rows >= self._of.seat()[1])
+        return self._n // self._rows + (self._n % self._rows >= self._of.place()[1])
 
     @property
     def epoch(self) -> int:
@@ -221,8 +221,8 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         self._at, self._epoch, self._left = state["at"], state["epoch"], list(state["left"])
         self._plan = [(e, [list(p) for p in pieces]) for e, pieces in state["plan"]]
         self.log = [(step, list(s)) for step, s in state["log"]]
-        joined, copies = self._of._joined(), self._of.seat()[1]
-        self._came, self._copy = None, None if joined else self._of.seat()[0]
+        joined, copies = self._of._joined(), self._of.place()[1]
+        self._came, self._copy = None, None if joined else self._of.place()[0]
         if joined:
             return
         if len(self._plan[0][1]) == copies:

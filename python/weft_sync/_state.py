@@ -52,11 +52,11 @@ class State:
                 f"rank {self.mesh.rank} of {self.mesh.size}, "
                 f"{sum(p.shape.numel() for p in self._places)} parameters)")
 
-    def seat(self) -> tuple[int, int]:
+    def place(self) -> tuple[int, int]:
         """This process's number among those that train now, and how many they are."""
         if isinstance(self._sync, Follower):
             return -1, 0
-        rank, size = self._sync.seat()
+        rank, size = self._sync.place()
         return int(rank), int(size)
 
     @property
@@ -151,7 +151,7 @@ class State:
             n = len(group["params"])
             groups.append({**group, "params": list(range(i, i + n))})
             i += n
-        rank, size = self._sync.seat()
+        rank, size = self._sync.place()
         own = {"step": self.report.step if self.report else self._resumed,
                "numbers": self._sync.numbers(), "size": size, "rank": rank,
                "arrays": list(arrays)}
@@ -237,7 +237,7 @@ class State:
         if isinstance(self._sync, Follower):
             return
         own, names = state_dict["weft"], list(self._arrays())
-        rank, size = self._sync.seat()
+        rank, size = self._sync.place()
         alike = self._equal_copies() and own["rank"] % self._shards == rank % self._shards
         given = [name for name in own["arrays"]
                  if self._theirs is None or not name.startswith("optimizer.")]

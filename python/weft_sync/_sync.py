@@ -144,8 +144,8 @@ class Sync:
         whose numbers were wrong."""
         self.mesh.taken |= isinstance(error, PeerError)
         ends = isinstance(error, PeerError) or error.status == "numeric"
-        doors = self.mesh.way_back() if self.goes_on and ends else None
-        return LeftBehind(error.status, _BLAME.sub("", str(error)), doors) if doors else error
+        endpoints = self.mesh.way_back() if self.goes_on and ends else None
+        return LeftBehind(error.status, _BLAME.sub("", str(error)), endpoints) if endpoints else error
 
     def begin(self) -> None:
         """All get rank 0's parameters, or who comes later those of the run."""
@@ -165,7 +165,7 @@ class Sync:
         if change:
             log.warning("%s", change.decode("utf-8", "replace"))
 
-    def seat(self) -> tuple[int, int]:
+    def place(self) -> tuple[int, int]:
         """This process's number among those that take part, and how many they are."""
         size = INT()
         rank = self.lib.weft_sync_rank(self.pointer, c.byref(size))

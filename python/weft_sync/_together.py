@@ -34,7 +34,7 @@ class Together:
         if not heard.item():
             return None
         said: list[Any] = [None] * len(self.ranks)
-        torch.distributed.all_gather_object(said, left and (str(left), left.doors),
+        torch.distributed.all_gather_object(said, left and (str(left), left.endpoints),
                                             group=self.group)
         return LeftBehind("peer", *next(words for words in said if words))
 

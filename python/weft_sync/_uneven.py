@@ -57,8 +57,8 @@ class Uneven:
 class Shared:
     """The part of an optimizer that says who takes how many rows."""
 
-    seated: int
-    seat: Callable[[], tuple[int, int]]
+    placed: int
+    place: Callable[[], tuple[int, int]]
     _rows: Uneven
     _sync: Any
 
@@ -67,14 +67,14 @@ class Shared:
         million, if they are left out), by the speeds of all. All processes together have `rows`."""
         if not self._rows.on:
             raise Error("argument", "share() without uneven=True, whose steps say their rows")
-        parts, (rank, size) = self._rows.shares.parts, self.seat()
-        if len(parts) != size // self.seated:  # somebody has come or gone since
-            parts = [1] * (size // self.seated)
-        return divide(rows, parts)[rank // self.seated]
+        parts, (rank, size) = self._rows.shares.parts, self.place()
+        if len(parts) != size // self.placed:  # somebody has come or gone since
+            parts = [1] * (size // self.placed)
+        return divide(rows, parts)[rank // self.placed]
 
     def _joined(self) -> bool:
         """Whether this process has come into the run, and has taken no step yet."""
-        return self._sync.said()[self.seat()[0] // self.seated][0] < 0
+        return self._sync.said()[self.place()[0] // self.placed][0] < 0
 
 
 __all__ = ["Shared", "Uneven"]

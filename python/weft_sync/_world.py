@@ -79,9 +79,9 @@ def founded(number: int, leaders: int = 0) -> Mesh:
         if not first:
             raise Error("config", "WEFT_JOIN is set, and this process has a mesh already; one "
                         "that comes into a run has one exchange: start the process again")
-        doors, size = _address("WEFT_JOIN"), _here()[1]
+        endpoints, size = _address("WEFT_JOIN"), _here()[1]
         several = size > 1 and not leaders and torch.distributed.is_initialized()
-        return enter(doors, _together.of_machine(size) if several else None)
+        return enter(endpoints, _together.of_machine(size) if several else None)
     if apart():
         rank, size = _here()
         nodes, node = _number("WEFT_NODES"), _number("WEFT_NODE")
@@ -92,18 +92,18 @@ def founded(number: int, leaders: int = 0) -> Mesh:
         share = 1 if leaders else size
         return Mesh(Context(), node * share + (0 if leaders else rank), nodes * share,
                     address=(host, at + number), port=port)
-    rank, size, store = seat()
+    rank, size, store = place()
     if leaders:
         rank, size = rank // leaders, size // leaders
     host = os.environ.get("MASTER_ADDR") or socket.gethostname()
     return Mesh(Context(), rank, size, host, store, f"weft/{number}", port=port)
 
 
-def enter(doors: tuple[str, int], together: _together.Together | None) -> Mesh:
+def enter(endpoints: tuple[str, int], together: _together.Together | None) -> Mesh:
     """Comes into a run that trains, in turns with who shares a copy of the model."""
     if together is None:
-        return Mesh(Context(), join=doors)
-    return together.in_turn(lambda: Mesh(Context(), join=doors))
+        return Mesh(Context(), join=endpoints)
+    return together.in_turn(lambda: Mesh(Context(), join=endpoints))
 
 
 def _first_node(nodes: str) -> str:
@@ -127,7 +127,7 @@ def read_slurm() -> None:
     env.setdefault("MASTER_PORT", str(20000 + _number("SLURM_JOB_ID", 0) % 10000))
 
 
-def seat() -> tuple[int, int, Any]:
+def place() -> tuple[int, int, Any]:
     """Rank, size and a store, from torch.distributed or the environment."""
     dist = torch.distributed
     if dist.is_available() and dist.is_initialized():
@@ -152,11 +152,11 @@ def mesh() -> Mesh:
     return _default
 
 
-def again(left: Mesh, doors: tuple[str, int], together: _together.Together | None = None) -> Mesh:
+def again(left: Mesh, endpoints: tuple[str, int], together: _together.Together | None = None) -> Mesh:
     """Leaves a mesh whose others have gone on, and comes in where they listen."""
     global _default
     left.close()
-    found = enter(doors, together)
+    found = enter(endpoints, together)
     if _default is left:
         _default = found
     return found
@@ -290,7 +290,7 @@ def configure(ctx: Context, mesh: Mesh, shards: int, method: str | None,
     return config
 
 
-def seats(given: dict[str, Any], mesh: Mesh, shards: int, between: str,
+def places(given: dict[str, Any], mesh: Mesh, shards: int, between: str,
           method: str | None) -> None:
     """Who is a node, where the caller has not said so by keys."""
     if between not in ("nodes", "ranks"):

@@ -131,7 +131,7 @@ def _joined(ctx: Context) -> Mesh:
     except ImportError:
         raise Error("config", "several processes are probed, which join through torch's store, "
                     "but torch is not installed; expected torch, or 'weft probe'") from None
-    rank, size, store = _world.seat()
+    rank, size, store = _world.place()
     return Mesh(ctx, rank, size, os.environ.get("MASTER_ADDR", ""), store, "weft/probe")
 
 
@@ -146,7 +146,7 @@ def _gloo(mesh: Mesh) -> Iterator[Any]:
         yield group
         dist.destroy_process_group(group)
         return
-    _, _, store = _world.seat()
+    _, _, store = _world.place()
     dist.init_process_group("gloo", store=dist.PrefixStore("weft/probe", store.store),
                             rank=mesh.rank, world_size=mesh.size)
     yield None

@@ -76,13 +76,13 @@ static const wefti_comm_ops lying = {.name = "lying",
 
 /* -- what the other one makes of it -- */
 
-typedef struct hearing {
+typedef struct hearers {
     wefti_replicator_config config;
     const lie *lies;
     int n_lies;
     weft_status *heard; /* [n_lies] of rank 1 */
     int64_t n_bytes;    /* of the messages, as they should be */
-} hearing;
+} hearers;
 
 /* Rank 0 says all that it has to say and leaves; rank 1 goes to the end. */
 static weft_status tell(wefti_replicator *r, int64_t step, float *x) {
@@ -97,7 +97,7 @@ static weft_status hear(wefti_replicator *r, int64_t step, float *x) {
 }
 
 /* Every lie is told in a step of its own by a replicator of its own. */
-static weft_status one_lie(rank_env *env, hearing *h, int i, liar *mouth) {
+static weft_status one_lie(rank_env *env, hearers *h, int i, liar *mouth) {
     wefti_replicator *r;
     float x[N];
     wefti_comm *comm = env->rank == 0 ? &mouth->head : env->replica;
@@ -120,7 +120,7 @@ static weft_status one_lie(rank_env *env, hearing *h, int i, liar *mouth) {
 }
 
 static weft_status all_lies(rank_env *env) {
-    hearing *h = env->user;
+    hearers *h = env->user;
     liar mouth = {.head = *env->replica, .inner = env->replica};
     mouth.head.ops = &lying;
     for (int i = 0; i < h->n_lies; i++) {
@@ -132,7 +132,7 @@ static weft_status all_lies(rank_env *env) {
 
 static int64_t run_lies(const wefti_replicator_config *config, const lie *lies, int n,
                         weft_status *heard) {
-    hearing h = {.config = *config, .lies = lies, .n_lies = n, .heard = heard};
+    hearers h = {.config = *config, .lies = lies, .n_lies = n, .heard = heard};
     void *users[] = {&h, &h};
     run_ranks(2, 1, (wefti_wire_model){0, 0}, all_lies, users, NULL);
     return h.n_bytes;

@@ -68,7 +68,7 @@ finds warning name "lonely resolves to 127.0.1.1, which is loopback" 1 \
 names "127.0.0.1 localhost" "10.9.0.99 lonely"
 finds error name "lonely resolves to 10.9.0.99, an address that none" 1 \
     "$weft" doctor --peers 10.9.0.7 --timeout 0.3
-names "127.0.0.1 localhost" "10.9.0.1 lonely" "10.9.0.7 silent" "10.9.0.1 door" "127.0.0.9 wrong"
+names "127.0.0.1 localhost" "10.9.0.1 lonely" "10.9.0.7 silent" "10.9.0.1 endpoint" "127.0.0.9 wrong"
 finds ok name "the host name lonely resolves to 10.9.0.1" 0 "$weft" doctor
 
 # -- the way to others, the interface that is taken
@@ -92,8 +92,8 @@ ip link del other
 # -- peers: nobody there, nobody listening, somebody listening, no name, loopback
 finds error peer "silent \(10.9.0.7\) (does not answer on port 22|cannot be reached)" 1 \
     "$weft" doctor --peers silent --timeout 0.3
-finds warning peer "door \(10.9.0.1\) is there, .* nobody listens on port 22" 0 \
-    "$weft" doctor --peers door
+finds warning peer "endpoint \(10.9.0.1\) is there, .* nobody listens on port 22" 0 \
+    "$weft" doctor --peers endpoint
 if command -v python3 >/dev/null; then
     python3 -c 'import signal, socket
 signal.alarm(60)
@@ -102,8 +102,8 @@ print("ready", flush=True)
 while True: s.accept()' >listening &
     listener=$!
     for _ in $(seq 100); do [[ -s listening ]] || sleep 0.05; done
-    finds ok peer "door \(10.9.0.1\) answers on port 5022" 0 \
-        "$weft" doctor --peers door --port 5022
+    finds ok peer "endpoint \(10.9.0.1\) answers on port 5022" 0 \
+        "$weft" doctor --peers endpoint --port 5022
     kill "$listener"
 fi
 finds error peer "the name stranger has no address" 1 "$weft" doctor --peers stranger

@@ -231,27 +231,27 @@ def copy(a, b):
         while data := a.recv(65536): b.sendall(data)
         b.shutdown(socket.SHUT_WR)
     except OSError: pass
-door = socket.create_server(('127.0.0.1', 0))
-print(door.getsockname()[1], flush=True)
+endpoint = socket.create_server(('127.0.0.1', 0))
+print(endpoint.getsockname()[1], flush=True)
 while True:
-    a = door.accept()[0]
+    a = endpoint.accept()[0]
     b = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
     for one, other in (a, b), (b, a): threading.Thread(target=copy, args=(one, other), daemon=True).start()
 E2
 until [[ -s both ]]; do kill -0 $pair || { fail "two runs: $(cat errors.both)"; break; }; done
-python3 forward.py "$(grep -o '[0-9]*/$' both | tr -d /)" >door &
+python3 forward.py "$(grep -o '[0-9]*/$' both | tr -d /)" >endpoint &
 forward=$!
 trap 'kill $server $pair $forward 2>/dev/null' EXIT
-until [[ -s door ]]; do kill -0 $forward || { fail "no forwarding"; break; }; done
+until [[ -s endpoint ]]; do kill -0 $forward || { fail "no forwarding"; break; }; done
 python3 - <<'E2' || fail "two runs through a forwarded port"
 import json, urllib.request
-text = urllib.request.urlopen(f"http://localhost:{int(open('door').read())}/data.json", timeout=20).read()
+text = urllib.request.urlopen(f"http://localhost:{int(open('endpoint').read())}/data.json", timeout=20).read()
 runs = json.loads(text)['runs']
 assert [r['name'] for r in runs] == ['run', 'second'], [r['name'] for r in runs]
 assert runs[1]['summary']['steps'] == 40
 E2
 if [[ -n $browser ]]; then
-    browse --window-size=1200,900 "http://localhost:$(<door)/" >dom
+    browse --window-size=1200,900 "http://localhost:$(<endpoint)/" >dom
     grep -q '<html[^>]* data-errors="0"' dom || fail "two runs, forwarded: $(grep -o '<html[^>]*>' dom) $(tail -2 browser.log)"
     grep -q '<html[^>]* data-live="yes"' dom || fail "not live through the forwarded port: $(grep -o '<html[^>]*>' dom)"
     curves=$(python3 -c 'import re, sys

@@ -35,7 +35,7 @@ static void *made; /* that no call leaves behind: all fail */
     X(weft_mesh_begin, weft_mesh_security, return weft_mesh_begin(ctx, -1, x, &mesh);)   \
     X(weft_mesh_enter, weft_mesh_security,                                               \
       return weft_mesh_enter(ctx, "127.0.0.1", -1, 1, x, &mesh);)                        \
-    X(weft_mesh_join, weft_mesh_seat, x->size = 2; x->rank = 2;                          \
+    X(weft_mesh_join, weft_mesh_place, x->size = 2; x->rank = 2;                          \
       return weft_mesh_join(ctx, x, &mesh);)                                             \
     X(weft_witness_open, weft_witness_setup, x->port = -1;                               \
       return weft_witness_open(ctx, x, (weft_witness **)&made);)                         \
@@ -207,7 +207,7 @@ static const char *const given[] = {"weft_config",
                                     "weft_tune_look",
                                     "weft_verify_item",
                                     "weft_transport_found",
-                                    "weft_transport_seat",
+                                    "weft_transport_place",
                                     "weft_recipe",
                                     NULL};
 

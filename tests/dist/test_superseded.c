@@ -84,15 +84,15 @@ static weft_status meet(weft_ctx *ctx, int number, const places *at, weft_mesh *
         for (int r = 0; r < founders; r++) close(at->listener[r]);
         return weft_mesh_enter(ctx, "127.0.0.1", at->port[0], 60, NULL, mesh);
     }
-    const weft_mesh_seat seat = {.struct_size = sizeof seat,
-                                 .rank = number,
-                                 .size = founders,
-                                 .host = "127.0.0.1",
-                                 .port = at->port[0],
-                                 .listener = at->listener[number]};
+    const weft_mesh_place place = {.struct_size = sizeof place,
+                                   .rank = number,
+                                   .size = founders,
+                                   .host = "127.0.0.1",
+                                   .port = at->port[0],
+                                   .listener = at->listener[number]};
     for (int r = 0; r < founders; r++)
         if (r != number) close(at->listener[r]);
-    return weft_mesh_join(ctx, &seat, mesh);
+    return weft_mesh_join(ctx, &place, mesh);
 }
 
 static weft_status configure(weft_ctx *ctx, weft_mesh *mesh, weft_config **config) {

@@ -303,7 +303,7 @@ static void test_types(void **state) {
 /* --- joining by addresses --- */
 
 typedef struct joiner {
-    weft_mesh_seat seat;
+    weft_mesh_place place;
     weft_status status;
     int size;
     bool clean;
@@ -315,7 +315,7 @@ static void *join_main(void *argument) {
     weft_ctx *ctx;
     weft_mesh *mesh;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-    j->status = weft_mesh_join(ctx, &j->seat, &mesh);
+    j->status = weft_mesh_join(ctx, &j->place, &mesh);
     if (j->status == WEFT_OK) j->size = weft_mesh_look(mesh)->size;
     j->clean = weft_mesh_close(mesh);
     assert_int_equal(ctx_end(ctx), 0);
@@ -331,12 +331,12 @@ static void test_join(void **state) {
         int listener, port;
         assert_ok(ctx, weft_mesh_listen(ctx, &listener, &port));
         for (int r = 0; r < 3; r++) {
-            j[r] = (joiner){.seat = {.struct_size = sizeof(weft_mesh_seat),
-                                     .rank = r,
-                                     .size = 3,
-                                     .host = "127.0.0.1",
-                                     .port = port,
-                                     .listener = r ? 0 : listener}};
+            j[r] = (joiner){.place = {.struct_size = sizeof(weft_mesh_place),
+                                      .rank = r,
+                                      .size = 3,
+                                      .host = "127.0.0.1",
+                                      .port = port,
+                                      .listener = r ? 0 : listener}};
             assert_int_equal(pthread_create(&j[r].thread, NULL, join_main, &j[r]), 0);
         }
         for (int r = 0; r < 3; r++) pthread_join(j[r].thread, NULL);
@@ -349,24 +349,24 @@ static void test_join(void **state) {
     int listener, port; /* nobody comes, and the port is free again */
     weft_mesh *mesh;
     assert_ok(ctx, weft_mesh_listen(ctx, &listener, &port));
-    weft_mesh_seat seat = {.struct_size = sizeof seat,
-                           .rank = 0,
-                           .size = 2,
-                           .host = "127.0.0.1",
-                           .port = port,
-                           .listener = listener,
-                           .patience = 0.05};
-    assert_int_equal(weft_mesh_join(ctx, &seat, &mesh), WEFT_ERR_PEER);
+    weft_mesh_place place = {.struct_size = sizeof place,
+                             .rank = 0,
+                             .size = 2,
+                             .host = "127.0.0.1",
+                             .port = port,
+                             .listener = listener,
+                             .patience = 0.05};
+    assert_int_equal(weft_mesh_join(ctx, &place, &mesh), WEFT_ERR_PEER);
     assert_null(mesh);
     assert_int_equal(close(listener), -1);
     weft_ctx_clear(ctx);
     assert_ok(ctx, weft_mesh_listen(ctx, &listener, &port));
-    seat = (weft_mesh_seat){.struct_size = sizeof(weft_mesh_seat),
-                            .rank = 0,
-                            .size = 1,
-                            .port = port,
-                            .listener = listener};
-    assert_ok(ctx, weft_mesh_join(ctx, &seat, &mesh));
+    place = (weft_mesh_place){.struct_size = sizeof(weft_mesh_place),
+                              .rank = 0,
+                              .size = 1,
+                              .port = port,
+                              .listener = listener};
+    assert_ok(ctx, weft_mesh_join(ctx, &place, &mesh));
     assert_null(mesh);
     assert_int_equal(ctx_end(ctx), 0);
 }

@@ -167,17 +167,17 @@ static weft_status train(member *m) {
 }
 
 static weft_status meet(member *m, const places *at) {
-    const weft_mesh_seat seat = {.struct_size = sizeof seat,
-                                 .rank = m->number,
-                                 .size = at->founders,
-                                 .host = "127.0.0.1",
-                                 .port = at->port[0],
-                                 .listener = m->comes ? -1 : at->listener[m->number]};
+    const weft_mesh_place place = {.struct_size = sizeof place,
+                                   .rank = m->number,
+                                   .size = at->founders,
+                                   .host = "127.0.0.1",
+                                   .port = at->port[0],
+                                   .listener = m->comes ? -1 : at->listener[m->number]};
     for (int r = 0; r < at->founders; r++)
         if (r != m->number) close(at->listener[r]);
     if (m->comes)
         return weft_mesh_enter(m->ctx, "127.0.0.1", at->port[0], 60, NULL, &m->mesh);
-    return weft_mesh_join(m->ctx, &seat, &m->mesh);
+    return weft_mesh_join(m->ctx, &place, &m->mesh);
 }
 
 static void live(member m, const places *at, int tell) {
@@ -255,7 +255,7 @@ static void run_cut(member m) {
 
 #define GOSSIP "method=dadam", "mixer.topology=complete", "optimizer.clip=0"
 
-/* Number 2 has all charters of the world without number 3, and begins the step; number 0 lacks
+/* Number 2 has all terms of the world without number 3, and begins the step; number 0 lacks
  * that of number 1. It does the step as well, with what its mixer sends before. */
 static void who_was_interrupted_does_the_step_prepared(void **state) {
     static const char *const gossip[] = {GOSSIP, NULL};

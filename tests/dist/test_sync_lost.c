@@ -183,18 +183,18 @@ typedef struct places {
 } places;
 
 static weft_status meet(member *m, const places *at) {
-    const weft_mesh_seat seat = {.struct_size = sizeof seat,
-                                 .rank = m->number,
-                                 .size = m->plan->size,
-                                 .host = "127.0.0.1",
-                                 .port = at->port[0],
-                                 .listener = at->listener[m->number]};
+    const weft_mesh_place place = {.struct_size = sizeof place,
+                                   .rank = m->number,
+                                   .size = m->plan->size,
+                                   .host = "127.0.0.1",
+                                   .port = at->port[0],
+                                   .listener = at->listener[m->number]};
     for (int r = 0; r < m->plan->size && !m->comes; r++)
         if (r != m->number) close(at->listener[r]);
     if (m->comes)
         return weft_mesh_enter(m->ctx, "127.0.0.1", at->port[m->plan->returns_to], 60,
                                NULL, &m->mesh);
-    return weft_mesh_join(m->ctx, &seat, &m->mesh);
+    return weft_mesh_join(m->ctx, &place, &m->mesh);
 }
 
 /* The whole life of a process. */

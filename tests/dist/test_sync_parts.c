@@ -276,13 +276,13 @@ static void test_order(void **state) {
 /* --- forks --- */
 
 static weft_status join(member *m, int port, int listener) {
-    weft_mesh_seat seat = {.struct_size = sizeof seat,
-                           .rank = m->number,
-                           .size = 2,
-                           .host = "127.0.0.1",
-                           .port = port,
-                           .listener = listener};
-    return weft_mesh_join(m->ctx, &seat, &m->mesh);
+    weft_mesh_place place = {.struct_size = sizeof place,
+                             .rank = m->number,
+                             .size = 2,
+                             .host = "127.0.0.1",
+                             .port = port,
+                             .listener = listener};
+    return weft_mesh_join(m->ctx, &place, &m->mesh);
 }
 
 /* In a fork of a process that trains: nothing but letting go is possible. 0: all is well. */

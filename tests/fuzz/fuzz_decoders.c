@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "invite/bundle.h"
 #include "comm/envelope.h"
-#include "start/latecomer.h"
+#include "start/joiner.h"
 #include "start/relay.h"
 #include "start/rendezvous.h"
 #include "start/streams.h"
@@ -192,18 +192,19 @@ static void read_notice(weft_ctx *ctx, const uint8_t *data, size_t size) {
 /* Where members listened, as others said it. */
 static void read_doors(weft_ctx *ctx, const uint8_t *data, size_t size) {
     char *text = malloc(size + 1);
-    wefti_tcp_door *doors;
+    wefti_tcp_endpoint *endpoints;
     int n = 0;
     if (!text) return;
     memcpy(text, data, size);
     text[size] = 0;
-    if (wefti_tcp_doors(ctx, text, 29500, 16, &doors, &n) == WEFT_OK) {
+    if (wefti_tcp_endpoints(ctx, text, 29500, 16, &endpoints, &n) == WEFT_OK) {
         require(n >= 0 && n <= 1024);
         for (int i = 0; i < n; i++) {
-            require(doors[i].port > 0 && doors[i].port <= 0xffff);
-            require(doors[i].host[0] && memchr(doors[i].host, 0, sizeof doors[i].host));
+            require(endpoints[i].port > 0 && endpoints[i].port <= 0xffff);
+            require(endpoints[i].host[0] &&
+                    memchr(endpoints[i].host, 0, sizeof endpoints[i].host));
         }
-        wefti_free(ctx, doors);
+        wefti_free(ctx, endpoints);
     }
     free(text);
 }

@@ -21,19 +21,19 @@
 
 enum { HEARERS = 4, MESSAGE_HEAD = 12, LOST = 3 };
 
-typedef struct hearing {
+typedef struct hearers {
     weft_ctx *ctx;
     weft_mesh mesh;
     weft_transport transport;
     wefti_peer peers[HEARERS];
     int numbers[HEARERS];
-} hearing;
+} hearers;
 
 static void must(bool sound) {
     if (!sound) abort();
 }
 
-static void begin_hearing(hearing *h) {
+static void begin_hearers(hearers *h) {
     static const weft_transport_ops ops = {.struct_size = sizeof ops, .name = "none"};
     static const char *const hosts[HEARERS] = {"a", "b", "c", "d"};
     static const char notice[] = "what all have alike";
@@ -47,7 +47,7 @@ static void begin_hearing(hearing *h) {
                                        .notice = notice,
                                        .notice_bytes = sizeof notice,
                                        .policy = {.silence_s = 1e6, .pause_s = 1e6}};
-    *h = (hearing){.transport = {.ops = &ops, .size = HEARERS, .host = hosts}};
+    *h = (hearers){.transport = {.ops = &ops, .size = HEARERS, .host = hosts}};
     for (int r = 0; r < HEARERS; r++) h->numbers[r] = r;
     must(weft_ctx_create(&h->ctx) == WEFT_OK);
     must(wefti_world_init(h->ctx, &h->mesh.world, &wefti_remote_ops, &shape) == WEFT_OK);
@@ -63,7 +63,7 @@ static void begin_hearing(hearing *h) {
     h->mesh.elastic->departed[LOST] = true;
 }
 
-static void end_hearing(hearing *h) {
+static void end_hearers(hearers *h) {
     wefti_elastic_destroy(&h->mesh);
     while (h->mesh.all_parcels) {
         wefti_parcel *next = h->mesh.all_parcels->next_all;
@@ -84,7 +84,7 @@ static void end_hearing(hearing *h) {
 }
 
 /* One message; how many bytes it has taken. */
-static size_t hear_message(hearing *h, const unsigned char *bytes, size_t n) {
+static size_t hear_message(hearers *h, const unsigned char *bytes, size_t n) {
     size_t length = bytes[MESSAGE_HEAD - 1];
     if (length > n - MESSAGE_HEAD) length = n - MESSAGE_HEAD;
     wefti_arrival *arrival = wefti_incoming_room(&h->mesh, (int64_t)length);
@@ -109,9 +109,9 @@ static int count(const wefti_arrival *list) {
 }
 
 static void hear_messages(const unsigned char *bytes, size_t n) {
-    hearing h;
+    hearers h;
     int heard = 0, all = 0;
-    begin_hearing(&h);
+    begin_hearers(&h);
     while (n >= MESSAGE_HEAD) {
         size_t taken = hear_message(&h, bytes, n);
         bytes += taken;
@@ -125,5 +125,5 @@ static void hear_messages(const unsigned char *bytes, size_t n) {
          all);
     for (const wefti_parcel *p = h.mesh.submitted.first; p; p = p->next)
         must(p->peer >= 0 && p->peer < HEARERS && p->envelope.n_bytes < 1 << 20);
-    end_hearing(&h);
+    end_hearers(&h);
 }

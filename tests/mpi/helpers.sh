@@ -25,7 +25,7 @@ finish() {
     [ "$failures" = 0 ] || exit 1
     echo ok
 }
-words=(the cat sat on a mat and dog ran to red house with blue door but never came back again)
+words=(the cat sat on a mat and dog ran to red house with blue endpoint but never came back again)
 make_text() {
     local i n=${#words[@]} state=7
     for ((i = 0; i < 6000; i++)); do

@@ -201,7 +201,7 @@ static void a_guest_of_powersgd_adds_nothing_before_it_takes_part(void **state) 
     like = (trial){.config = config,
                    .kernels = wefti_kernels_find(NULL),
                    .edit = third_is_guest,
-                   .guests = 1,
+                   .learners = 1,
                    .until = GUEST_UNTIL};
     run_alike(trials, 3, &like);
     for (int step = 0; step < STEPS; step++)

@@ -360,11 +360,11 @@ static void strangers_go_on_from_their_states_to_the_same_bits(void **state) {
             }
 }
 
-/* --- guests --- */
+/* --- learners --- */
 
 enum { GUEST_UNTIL = 20 };
 
-/* The sum over the ranks that take part is kept; a guest comes closer to their mean, and from
+/* The sum over the ranks that take part is kept; a learner comes closer to their mean, and from
  * its first round on the sum over all is kept. */
 static void a_guest_moves_nobody_and_is_moved(void **state) {
     for (int s = 0; s < N_SCHEDULES; s++)
@@ -373,7 +373,7 @@ static void a_guest_moves_nobody_and_is_moved(void **state) {
             double begin[N];
             set_strangers(s, knobs(codecs[c], 0.3, c % 2 == 0));
             for (int r = 0; r < R; r++)
-                trials[r].guests = 1, trials[r].until = GUEST_UNTIL;
+                trials[r].learners = 1, trials[r].until = GUEST_UNTIL;
             for (int e = 0; e < N; e++) trials[R - 1].x[FIRST][e] += e % 2 ? 1 : -1;
             go(R, FIRST, STEPS);
             for (int64_t t = FIRST; t < GUEST_UNTIL; t++)

@@ -118,7 +118,7 @@ static wefti_mixer_config knobs(bool combine_last, double gamma, int64_t average
                                 .average_every = average_every};
 }
 
-/* --- guests --- */
+/* --- learners --- */
 
 enum { GUEST_UNTIL = 24 };
 
@@ -133,16 +133,16 @@ static double mass_of(int n, int64_t t, int e, double *weight) {
     return mass;
 }
 
-/* What a guest is told costs nobody weight. It is told until it takes part, and brings a
+/* What a learner is told costs nobody weight. It is told until it takes part, and brings a
  * weight of one then; all have the same weights in mind. */
 static void a_guest_of_push_sum_takes_no_weight_and_brings_one(void **state) {
     for (int last = 0; last < 2; last++)
-        for (int guests = 1; guests < 3; guests++) {
-            int R = 6, n = R - guests;
+        for (int learners = 1; learners < 3; learners++) {
+            int R = 6, n = R - learners;
             set_out(R, 1, "push", knobs(last, 0.8, 0), false);
             for (int r = 0; r < R; r++) {
                 trials[r].moves = 0;
-                trials[r].guests = guests;
+                trials[r].learners = learners;
                 trials[r].until = GUEST_UNTIL;
             }
             for (int e = 0; e < N; e++) trials[R - 1].x[0][e] += 100;

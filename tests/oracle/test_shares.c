@@ -87,7 +87,7 @@ static void all_get_the_same_bits_for_the_bytes_predicted(void **state) {
     for_each_kind(agree);
 }
 
-/* As a guest, who sends nothing in any of the steps. A guest of powersgd has other factors, and
+/* As a learner, who sends nothing in any of the steps. A learner of powersgd has other factors, and
  * what coding a mean has lost stays with it; public_demo counts zeros that were sent. */
 static void count_for_nothing(const wefti_replicator_config *config) {
     static const double three[MAX_R] = {1, 1, 1, 0};
@@ -97,7 +97,7 @@ static void count_for_nothing(const wefti_replicator_config *config) {
     run_weighted(trials, MAX_R, config, three);
     like = (trial){.config = *config,
                    .kernels = wefti_kernels_find(NULL),
-                   .guests = 1,
+                   .learners = 1,
                    .until = STEPS};
     run_alike(others, MAX_R, &like);
     if (memcmp(trials[0].direction, others[0].direction, sizeof trials[0].direction))

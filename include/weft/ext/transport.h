@@ -33,7 +33,7 @@ typedef struct weft_transport_found {
     bool any, closed;
     int peer, lane, n_bytes;
     bool asks; /* a process has connected and asks to join the run; peer is the number of
-                  this caller, for `seat` */
+                  this caller, for `place` */
     int place; /* asks: the place that another process gave it; -1: it has none yet */
     uint64_t run, incarnation; /* asks: the run that it wants to join; its own name */
     char host[64];             /* asks: the host that it says it runs on, */
@@ -44,25 +44,25 @@ typedef struct weft_transport_found {
 } weft_transport_found;
 
 /** The answer to a caller that asks to join. */
-typedef enum weft_transport_seat_code {
-    WEFT_SEAT_WELCOME = 1,
-    WEFT_SEAT_LATER,      /* not now: the run has not begun, or is changing its members */
-    WEFT_SEAT_FULL,       /* no place is free */
-    WEFT_SEAT_NEVER,      /* this run admits no process */
-    WEFT_SEAT_ELSEWHERE,  /* another process gives places: its place is seat->place */
-    WEFT_SEAT_OVER,       /* the run admits nobody any more: it is about to end */
-    WEFT_SEAT_SHUNNED = 8 /* this machine has computed wrongly too often */
-} weft_transport_seat_code;
+typedef enum weft_transport_place_code {
+    WEFT_PLACE_WELCOME = 1,
+    WEFT_PLACE_LATER,     /* not now: the run has not begun, or is changing its members */
+    WEFT_PLACE_FULL,      /* no place is free */
+    WEFT_PLACE_NEVER,     /* this run admits no process */
+    WEFT_PLACE_ELSEWHERE, /* another process gives places: its place is place->place */
+    WEFT_PLACE_OVER,      /* the run admits nobody any more: it is about to end */
+    WEFT_PLACE_SHUNNED = 8 /* this machine has computed wrongly too often */
+} weft_transport_place_code;
 
 /** The answer to a process that asks for a place. */
-typedef struct weft_transport_seat {
-    weft_transport_seat_code code;
+typedef struct weft_transport_place {
+    weft_transport_place_code code;
     int place;    /* the caller's place; if it asked for this one, it is connected now */
     int group;    /* for a caller without a place: processes that share one copy, */
     uint64_t run; /* the run, */
     const int *rank_of;    /* [size] the rank of each process, */
     const uint64_t *names; /* [size] and its incarnation; 0: the place is free */
-} weft_transport_seat;
+} weft_transport_place;
 
 /** What a process that has joined a run got as the answer. */
 typedef struct weft_transport_entry {
@@ -110,8 +110,8 @@ typedef struct weft_transport_ops {
     /** May be NULL. Where a process listens, as "address:port"; false: not known. */
     bool (*where)(const weft_transport *t, int peer, char *out, int size);
     /** May be NULL: no process can join later. Answers a caller. Returns whether the caller is
-     * now connected as seat->place, whose former connection had ended or never existed. */
-    bool (*seat)(weft_transport *t, int caller, const weft_transport_seat *seat);
+     * now connected as place->place, whose former connection had ended or never existed. */
+    bool (*give_place)(weft_transport *t, int caller, const weft_transport_place *place);
     void (*say)(const weft_transport *t, char *text, int size);
     /** Ends the transport and frees t; waits for the other processes unless `failed`. False:
      * this could not be completed, and the process should end at once. */

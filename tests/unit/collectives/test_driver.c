@@ -162,7 +162,7 @@ static void what_is_held_together_is_released_after_finish(void **state) {
     wefti_driver_destroy(m.driver);
 }
 
-/* Rank 2 is a guest up to step 5. A replicator hears it from that step on; a mixer a step later,
+/* Rank 2 is a learner up to step 5. A replicator hears it from that step on; a mixer a step later,
  * because what it sends depends on the step before. */
 static void a_guest_is_silent_until_its_own_first_step(void **state) {
     static const struct {
@@ -178,8 +178,8 @@ static void a_guest_is_silent_until_its_own_first_step(void **state) {
         wefti_round round = round_of(WEFTI_SHAPE_ALL, cases[i].step);
         stage = cases[i].stage;
         begin(&m, 2, false, 0);
-        m.fake.comm.n_guests = 1;
-        m.fake.comm.guest_until = 5;
+        m.fake.comm.n_learners = 1;
+        m.fake.comm.learner_until = 5;
         assert_ok(ctx, wefti_driver_send(m.driver, &round));
         deliver(&m, 0, 0, cases[i].step, 7);
         deliver(&m, 2, 0, cases[i].step, 9);

@@ -33,15 +33,15 @@ static void take(void *user, int rank, const void *bytes) {
 static weft_status tell(rank_env *env, int64_t tag) {
     unsigned char mine[BYTES]; /* a board copies them */
     fill(mine, env->rank, tag);
-    return wefti_comm_tell(env->control, tag, mine, BYTES);
+    return wefti_comm_allgather_begin(env->control, tag, mine, BYTES);
 }
 
 static weft_status hear(rank_env *env, int64_t tag, int wanted) {
     unsigned char mine[BYTES];
     heard h = {.last = -1, .tag = tag};
     fill(mine, env->rank, tag);
-    const wefti_hearing hearing = {mine, BYTES, take, &h};
-    WEFT_TRY(wefti_comm_hear(env->control, tag, &hearing));
+    const wefti_allgather gathered = {mine, BYTES, take, &h};
+    WEFT_TRY(wefti_comm_allgather_end(env->control, tag, &gathered));
     return h.wrong || h.n != wanted ? WEFT_ERR_INTERNAL : WEFT_OK;
 }
 
@@ -49,7 +49,7 @@ static weft_status hear(rank_env *env, int64_t tag, int wanted) {
 static weft_status tell_and_hear(rank_env *env) {
     int W = env->control->size;
     wefti_traffic traffic;
-    WEFT_TRY(wefti_comm_reserve_told(env->control, 2 * OPEN + 2, BYTES));
+    WEFT_TRY(wefti_comm_reserve_allgather(env->control, 2 * OPEN + 2, BYTES));
     for (int64_t tag = 0; tag < ROUNDS; tag++) {
         WEFT_TRY(tell(env, tag));
         if (tag >= OPEN) WEFT_TRY(hear(env, tag - OPEN, W));
@@ -73,7 +73,7 @@ static void all_hear_all_in_rank_order_and_bytes_are_counted(void **state) {
 
 /* The wire's latency, and its rate: all that a rank tells leaves one after another. */
 static weft_status hear_late(rank_env *env) {
-    WEFT_TRY(wefti_comm_reserve_told(env->control, 1, BYTES));
+    WEFT_TRY(wefti_comm_reserve_allgather(env->control, 1, BYTES));
     double begun_s = wefti_now_s();
     WEFT_TRY(
         wefti_comm_barrier(env->control, -1)); /* nobody tells before all have begun */
@@ -89,7 +89,7 @@ static void it_takes_as_long_as_the_wire(void **state) {
 }
 
 static weft_status one_fails(rank_env *env) {
-    WEFT_TRY(wefti_comm_reserve_told(env->control, 1, BYTES));
+    WEFT_TRY(wefti_comm_reserve_allgather(env->control, 1, BYTES));
     if (env->rank == 1)
         return weft_ctx_fail(env->ctx, WEFT_ERR_NUMERIC, "rank 1 tells nothing");
     WEFT_TRY(tell(env, 0));
@@ -105,7 +105,7 @@ static void a_rank_that_fails_ends_the_wait(void **state) {
 }
 
 static weft_status two_rounds_at_once(rank_env *env) {
-    WEFT_TRY(wefti_comm_reserve_told(env->control, 1, BYTES));
+    WEFT_TRY(wefti_comm_reserve_allgather(env->control, 1, BYTES));
     WEFT_TRY(tell(env, 0));
     return tell(env, 1);
 }
@@ -121,7 +121,7 @@ static weft_status skip_one(rank_env *env) {
     static const wefti_missed list[] = {{1, WEFTI_GROUP_WORLD * 8, 2, 0, 1}};
     if (env->rank == 0) wefti_local_skip(env->world, list, 1);
     WEFT_TRY(wefti_comm_barrier(env->control, -1));
-    WEFT_TRY(wefti_comm_reserve_told(env->control, 2, BYTES));
+    WEFT_TRY(wefti_comm_reserve_allgather(env->control, 2, BYTES));
     for (int64_t tag = 0; tag < 2; tag++) {
         WEFT_TRY(tell(env, tag));
         WEFT_TRY(hear(env, tag, tag == 1 && env->rank == 2 ? 2 : 3));

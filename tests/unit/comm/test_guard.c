@@ -16,7 +16,7 @@
 
 #include "check.h"
 #include "base/memory.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "start/tcp.h"
 #include "start/vitals.h"
 
@@ -35,14 +35,14 @@ static pid_t start(char how, int *port, int *alive) {
     assert_int_equal(pipe(to), 0);
     pid_t child = fork();
     if (child == 0) {
-        int fd = wefti_dial_listen(true, 0);
-        wefti_guard *g = wefti_guard_start(fd, wefti_dial_port(fd));
+        int fd = wefti_socket_listen(true, 0);
+        wefti_guard *g = wefti_guard_start(fd, wefti_socket_port(fd));
         if (!g) _exit(2);
         wefti_guard_keep(g, "first", 5, 1);
         wefti_guard_keep(g, "words", 5, how == 't' ? 2 : 1);
         if (how == 'o' || how == 'v') keep_state(g, how == 'o');
         if (how == 'd' || how == 'e') wefti_guard_end(g, how == 'e');
-        int p = wefti_dial_port(fd);
+        int p = wefti_socket_port(fd);
         if (write(to[1], &p, sizeof p) != sizeof p) _exit(3);
         if (how == 'e') close(fd);
         if (how == 'd') _exit(0);
@@ -137,7 +137,7 @@ static void who_joins_at_the_port_of_a_guard_hears_why_not(void **state) {
         int port, alive;
         char text[64];
         wefti_tcp_place place = {.patience_s = 1};
-        wefti_tcp_door *doors;
+        wefti_tcp_endpoint *endpoints;
         weft_transport *transport;
         weft_ctx *ctx;
         pid_t child = start(over ? 'o' : 'v', &port, &alive);
@@ -145,14 +145,15 @@ static void who_joins_at_the_port_of_a_guard_hears_why_not(void **state) {
         end(child);
         assert_int_equal(ctx_begin(&ctx), 0);
         snprintf(text, sizeof text, "127.0.0.1:%d", port);
-        assert_ok(ctx, wefti_tcp_doors(ctx, text, 1, 1, &doors, &place.n_doors));
-        place.doors = doors;
+        assert_ok(ctx,
+                  wefti_tcp_endpoints(ctx, text, 1, 1, &endpoints, &place.n_endpoints));
+        place.endpoints = endpoints;
         assert_int_equal(wefti_tcp_enter(ctx, &place, NULL, &transport), WEFT_ERR_PEER);
         assert_non_null(strstr(weft_ctx_message(ctx),
                                over ? "the run there has ended"
                                     : "the process that listened there has ended"));
         weft_ctx_clear(ctx);
-        wefti_free(ctx, doors);
+        wefti_free(ctx, endpoints);
         assert_int_equal(ctx_end(ctx), 0);
     }
 }
@@ -197,7 +198,7 @@ static void a_process_that_becomes_another_program_is_spoken_for(void **state) {
     if (!alive) skip();
     assert_int_equal(ask(port, NULL, text, sizeof text, 5000), 5);
     for (int i = 0; i < 600 && fd < 0; i++) {
-        fd = wefti_dial_listen(true, port);
+        fd = wefti_socket_listen(true, port);
         usleep(1000);
     }
     assert_true(fd >= 0);
@@ -210,13 +211,13 @@ static void a_new_process_gets_the_port_of_a_dead_one_and_not_of_a_living(void *
     char text[64];
     pid_t child = start('k', &port, &alive);
     if (!alive) skip();
-    assert_int_equal(wefti_dial_listen(true, port), -1);
-    assert_false(wefti_dial_is_free(port));
+    assert_int_equal(wefti_socket_listen(true, port), -1);
+    assert_false(wefti_socket_is_free(port));
     end(child);
     for (int i = 0; i < 600 && ask(port, "x", text, sizeof text, 5000) != 0; i++)
-        usleep(1000);                       /* until the guard has noticed */
-    assert_false(wefti_dial_is_free(port)); /* which asks nobody to go */
-    int fd = wefti_dial_listen(true, port);
+        usleep(1000);                         /* until the guard has noticed */
+    assert_false(wefti_socket_is_free(port)); /* which asks nobody to go */
+    int fd = wefti_socket_listen(true, port);
     assert_true(fd >= 0);
     close(fd);
 }

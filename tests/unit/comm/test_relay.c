@@ -8,7 +8,7 @@
 #include "base/machine.h"
 #include "members.h"
 #include "net/connection.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "start/relay.h"
 
 static const weft_mesh_security key_a = {.struct_size = sizeof key_a, .key = "a.key"},
@@ -88,9 +88,9 @@ static void join_two(const pair *p, asker *a, wefti_connection *b) {
     *a = (asker){.p = p, .tls = p->tls, .s = wefti_connection_of(-1)};
     a->card = (wefti_relay_card){WEFTI_RELAY_ASKS, 2, 1, 1000, WEFTI_RELAY_GATHERS, ""};
     assert_int_equal(pthread_create(&a->thread, NULL, ask_main, a), 0);
-    *b = wefti_connection_of(wefti_dial(NULL, "127.0.0.1", p->port, until_s));
+    *b = wefti_connection_of(wefti_socket_connect(NULL, "127.0.0.1", p->port, until_s));
     assert_true(b->fd >= 0);
-    assert_int_equal(wefti_dial_shake(p->tls, b, until_s), WEFTI_SHAKE_DONE);
+    assert_int_equal(wefti_socket_shake(p->tls, b, until_s), WEFTI_SHAKE_DONE);
     wefti_relay_card_write(&comes, bytes);
     assert_true(wefti_connection_all(b, bytes, sizeof bytes, true, until_s));
     assert_true(wefti_connection_all(b, &code, 1, false, until_s));

@@ -10,7 +10,7 @@
 #include "base/machine.h"
 #include "start/callers.h"
 #include "net/connection.h"
-#include "start/latecomer.h"
+#include "start/joiner.h"
 #include "start/rendezvous.h"
 #include "members.h"
 
@@ -238,7 +238,7 @@ static void strangers_at_a_run_that_trains_hold_up_nobody(void **state) {
     send_home(&c);
     for (int r = 0; r < 2; r++) expect(&members[r], WEFT_OK, "");
     for (int r = 0; r < 2; r++) assert_in_range(members[r].n_lines, 0, 1);
-    assert_int_equal(answer, WEFT_SEAT_LATER);
+    assert_int_equal(answer, WEFT_PLACE_LATER);
     if (!UNDER_SANITIZER) assert_true(more < 2 << 20);
 }
 

@@ -23,7 +23,7 @@
 #include "base/machine.h"
 #include "check.h"
 #include "net/connection.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "start/rendezvous.h"
 #include "net/tls.h"
 #include "members.h"
@@ -305,7 +305,7 @@ static void another_version_is_refused_with_a_sentence(void **state) {
     expect(&zero, WEFT_ERR_PEER, "do not come: rank 1");
     assert_int_equal(zero.n_lines, 1);
     /* Rank 0 of that version hangs up. */
-    int listener = wefti_dial_listen(true, port);
+    int listener = wefti_socket_listen(true, port);
     assert_true(listener >= 0);
     start(&one);
     for (double end_s = wefti_now_s() + 3; wefti_now_s() < end_s;) {

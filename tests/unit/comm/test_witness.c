@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 
 #include "base/bytes.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "start/witness.h"
 #include "members.h"
 
@@ -69,7 +69,7 @@ static int show(int port, const weft_mesh_security *security, unsigned char *byt
     wefti_tls_context *tls = context_of(security);
     wefti_connection s = wefti_connection_of(dial(port));
     (void)fcntl(s.fd, F_SETFL, O_NONBLOCK);
-    bool heard = wefti_dial_shake(tls, &s, until_s) == WEFTI_SHAKE_DONE &&
+    bool heard = wefti_socket_shake(tls, &s, until_s) == WEFTI_SHAKE_DONE &&
                  wefti_connection_all(&s, bytes, n, true, until_s) &&
                  wefti_connection_all(&s, &answer, 1, false, until_s);
     wefti_connection_close(&s);

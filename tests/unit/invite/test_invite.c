@@ -19,14 +19,14 @@
 #include "check.h"
 #include "invite/bundle.h"
 #include "invite/sealed.h"
-#include "net/dial.h"
+#include "net/socket.h"
 
 enum { LIMIT = 10 << 20, TEXT_BYTES = 200000 };
 static const char key[] =
     "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 typedef struct house {
-    weft_ctx *ctx, *guest;
+    weft_ctx *ctx, *joiner;
     weft_invite *invitation;
     weft_config *config;
     char lines[4096];
@@ -49,7 +49,7 @@ static void begin_with(house *h, int64_t most_bytes) {
     static char text[TEXT_BYTES];
     memset(h, 0, sizeof *h);
     assert_int_equal(room_begin(&h->ctx), 0);
-    assert_int_equal(ctx_begin(&h->guest), 0);
+    assert_int_equal(ctx_begin(&h->joiner), 0);
     weft_ctx_set_sink(h->ctx, note_line, h);
     for (int i = 0; i < TEXT_BYTES; i++) text[i] = (char)('a' + (i % 23) * (i % 29) % 25);
     write_file("room/key", key, strlen(key), 0600);
@@ -76,7 +76,7 @@ static void begin(house *h) { begin_with(h, LIMIT); }
 static void end(house *h) {
     weft_invite_close(h->invitation);
     weft_config_destroy(h->ctx, h->config);
-    assert_int_equal(ctx_end(h->guest), 0);
+    assert_int_equal(ctx_end(h->joiner), 0);
     assert_int_equal(ctx_end(h->ctx), 0);
 }
 
@@ -88,9 +88,9 @@ static weft_status enter_at(house *h, int port, const char *code, int64_t most_b
                                    .host = host,
                                    .folder = "room/in",
                                    .most_bytes = most_bytes};
-    weft_ctx_clear(h->guest);
+    weft_ctx_clear(h->joiner);
     assert_ok(h->ctx, wefti_file_remove_tree(h->ctx, "room/in"));
-    weft_status status = weft_invite_accept(h->guest, &request, where, sizeof where);
+    weft_status status = weft_invite_accept(h->joiner, &request, where, sizeof where);
     if (status == WEFT_OK) assert_string_equal(where, "127.0.0.1:4711");
     return status;
 }
@@ -126,7 +126,7 @@ static void who_has_the_code_gets_files_key_and_configuration(void **state) {
     snprintf(typed, sizeof typed, " %s",
              weft_invite_code(h.invitation)); /* as people type it */
     for (char *at = typed; *at; at++) *at = (char)(*at >= 'A' ? *at | 32 : *at);
-    assert_ok(h.guest, enter(&h, typed));
+    assert_ok(h.joiner, enter(&h, typed));
     same_file(&h, "room/a b.txt", "room/in/data.path-0/a_b.txt");
     same_file(&h, "room/empty.txt", "room/in/data.path-1/empty.txt");
     same_file(&h, "room/start/words", "room/in/model.init-0/words");
@@ -147,7 +147,7 @@ static void who_has_the_code_gets_files_key_and_configuration(void **state) {
     assert_string_equal(c->mesh.key, "room/in/run.key");
     assert_string_equal(c->run.folder, "room/in/run");
     weft_config_destroy(h.ctx, c);
-    assert_ok(h.guest,
+    assert_ok(h.joiner,
               enter(&h, weft_invite_code(h.invitation))); /* and who comes next */
     end(&h);
 }
@@ -156,13 +156,13 @@ static void a_limit_on_either_side_keeps_the_files(void **state) {
     house h;
     begin(&h);
     assert_fails(
-        h.guest,
+        h.joiner,
         enter_at(&h, weft_invite_port(h.invitation), weft_invite_code(h.invitation), 99),
         WEFT_ERR_FILE, "the run's files have 200003 bytes, more than the 99");
     assert_int_equal(access("room/in", F_OK), -1);
     end(&h);
     begin_with(&h, 98);
-    assert_fails(h.guest, enter(&h, weft_invite_code(h.invitation)), WEFT_ERR_FILE,
+    assert_fails(h.joiner, enter(&h, weft_invite_code(h.invitation)), WEFT_ERR_FILE,
                  "more than the 98");
     end(&h);
 }
@@ -170,14 +170,14 @@ static void a_limit_on_either_side_keeps_the_files(void **state) {
 static void three_wrong_codes_close_the_invitation(void **state) {
     house h;
     begin(&h);
-    assert_fails(h.guest, enter(&h, "nonsense"), WEFT_ERR_ARGUMENT, "is no code");
-    assert_fails(h.guest, enter(&h, wrong(&h)), WEFT_ERR_PEER,
+    assert_fails(h.joiner, enter(&h, "nonsense"), WEFT_ERR_ARGUMENT, "is no code");
+    assert_fails(h.joiner, enter(&h, wrong(&h)), WEFT_ERR_PEER,
                  "not the run's code; the invitation closes after 2 more wrong ones");
-    assert_fails(h.guest, enter(&h, wrong(&h)), WEFT_ERR_PEER, "after 1 more wrong one");
-    assert_ok(h.guest, enter(&h, weft_invite_code(h.invitation)));
-    assert_fails(h.guest, enter(&h, wrong(&h)), WEFT_ERR_PEER, "invitation is closed");
+    assert_fails(h.joiner, enter(&h, wrong(&h)), WEFT_ERR_PEER, "after 1 more wrong one");
+    assert_ok(h.joiner, enter(&h, weft_invite_code(h.invitation)));
+    assert_fails(h.joiner, enter(&h, wrong(&h)), WEFT_ERR_PEER, "invitation is closed");
     assert_fails(
-        h.guest, enter(&h, weft_invite_code(h.invitation)), WEFT_ERR_PEER,
+        h.joiner, enter(&h, weft_invite_code(h.invitation)), WEFT_ERR_PEER,
         "the run's invitation is closed, because it was given three wrong codes");
     assert_non_null(
         strstr(h.lines, "gave a wrong code; the invitation closes after 2 more"));
@@ -186,8 +186,8 @@ static void three_wrong_codes_close_the_invitation(void **state) {
 }
 
 static int call(const house *h) {
-    int fd = wefti_dial(NULL, "127.0.0.1", weft_invite_port(h->invitation),
-                        wefti_now_s() + 5);
+    int fd = wefti_socket_connect(NULL, "127.0.0.1", weft_invite_port(h->invitation),
+                                  wefti_now_s() + 5);
     assert_true(fd >= 0);
     return fd;
 }
@@ -215,7 +215,7 @@ static void strangers_who_are_silent_keep_nobody_out(void **state) {
         assert_int_equal(recv(fds[n], answer, sizeof answer, MSG_WAITALL), sizeof answer);
     }
     double begin_s = wefti_now_s();
-    assert_ok(h.guest, enter(&h, weft_invite_code(h.invitation)));
+    assert_ok(h.joiner, enter(&h, weft_invite_code(h.invitation)));
     assert_true(wefti_now_s() - begin_s < 2); /* a stranger's deadline is five seconds */
     while (n > 0) close(fds[--n]);
     assert_null(strstr(h.lines, "wrong code"));
@@ -246,7 +246,7 @@ static void *relay(void *user) {
     struct pollfd ready = {.fd = b->listener, .events = POLLIN};
     (void)poll(&ready, 1, 10000);
     int in = accept(b->listener, NULL, NULL);
-    int out = wefti_dial(NULL, "127.0.0.1", b->invite_port, wefti_now_s() + 5);
+    int out = wefti_socket_connect(NULL, "127.0.0.1", b->invite_port, wefti_now_s() + 5);
     for (bool goes_on = true; goes_on;) {
         struct pollfd both[2] = {{.fd = in, .events = POLLIN},
                                  {.fd = out, .events = POLLIN}};
@@ -273,8 +273,8 @@ static weft_status enter_between(house *h, between *b, size_t change_at) {
     memset(b, 0, sizeof *b);
     b->invite_port = weft_invite_port(h->invitation);
     b->change_at = change_at;
-    b->listener = wefti_dial_listen(true, 0);
-    b->port = wefti_dial_port(b->listener);
+    b->listener = wefti_socket_listen(true, 0);
+    b->port = wefti_socket_port(b->listener);
     assert_int_equal(pthread_create(&b->thread, NULL, relay, b), 0);
     weft_status status = enter_at(h, b->port, weft_invite_code(h->invitation), LIMIT);
     pthread_join(b->thread, NULL);
@@ -288,7 +288,7 @@ static void a_recording_says_nothing_and_opens_nothing(void **state) {
     unsigned char answer[4096];
     size_t n = 0;
     begin(&h);
-    assert_ok(h.guest, enter_between(&h, &b, 0));
+    assert_ok(h.joiner, enter_between(&h, &b, 0));
     assert_true(b.n_heard > TEXT_BYTES);
     assert_null(memmem(b.heard, b.n_heard, key, 16));
     assert_null(memmem(b.heard, b.n_heard, "data.path", 9));
@@ -327,7 +327,7 @@ static void what_is_changed_on_its_way_is_refused(void **state) {
     house h;
     begin(&h);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_fails(h.guest, enter_between(&h, &b, cases[i].at), WEFT_ERR_PEER,
+        assert_fails(h.joiner, enter_between(&h, &b, cases[i].at), WEFT_ERR_PEER,
                      cases[i].sentence);
         assert_int_equal(access("room/in", F_OK), -1);
     }
@@ -370,10 +370,10 @@ static void who_plays_the_host_with_another_code_is_found_out(void **state) {
     static between b;
     house h;
     begin(&h);
-    b.listener = wefti_dial_listen(true, 0);
-    b.port = wefti_dial_port(b.listener);
+    b.listener = wefti_socket_listen(true, 0);
+    b.port = wefti_socket_port(b.listener);
     assert_int_equal(pthread_create(&b.thread, NULL, impostor, &b), 0);
-    assert_fails(h.guest, enter_at(&h, b.port, weft_invite_code(h.invitation), LIMIT),
+    assert_fails(h.joiner, enter_at(&h, b.port, weft_invite_code(h.invitation), LIMIT),
                  WEFT_ERR_PEER, "does not have the code: it is not the run");
     pthread_join(b.thread, NULL);
     close(b.listener);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which process may join: a member's answer to a process that calls while the run trains
- * (latecomer.h draws the protocol, seats.c sends the answers). This code runs on the
+ * (joiner.h draws the protocol, serve_joiners.c sends the answers). This code runs on the
  * progress thread.
  *
  *     asks for any place     the first member gives the lowest free one, and no second one before
@@ -98,21 +98,21 @@ static int find_place(const weft_mesh *mesh, const weft_transport_found *found) 
 }
 
 /* Lock held. Gives a place to a process that has none yet. */
-static weft_transport_seat_code give(weft_mesh *mesh, const weft_transport_found *found,
-                                     int *rank) {
+static weft_transport_place_code give(weft_mesh *mesh, const weft_transport_found *found,
+                                      int *rank) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s();
     *rank = e->n_order > 0 ? e->order[0] : mesh->rank;
-    if (*rank != mesh->rank) return WEFT_SEAT_ELSEWHERE;
-    if (is_busy(mesh, now_s)) return WEFT_SEAT_LATER;
+    if (*rank != mesh->rank) return WEFT_PLACE_ELSEWHERE;
+    if (is_busy(mesh, now_s)) return WEFT_PLACE_LATER;
     int place = find_place(mesh, found);
     bool empty = false; /* a place may become free */
     for (int r = 0; r < e->size; r++) empty = empty || waits(e, r) || mesh->peers[r].lost;
-    if (place < 0) return empty ? WEFT_SEAT_LATER : WEFT_SEAT_FULL;
+    if (place < 0) return empty ? WEFT_PLACE_LATER : WEFT_PLACE_FULL;
     e->given_s[place] = now_s;
     *rank = place;
-    return WEFT_SEAT_WELCOME;
+    return WEFT_PLACE_WELCOME;
 }
 
 /* Whether a caller may be accepted here at all: by a member; or, if the caller already has
@@ -136,18 +136,18 @@ static void forget_former(weft_mesh *mesh, int rank) {
 }
 
 /* Lock held. The answer to the caller; *rank: of the place in the answer. */
-static weft_transport_seat_code decide(weft_mesh *mesh, const weft_transport_found *found,
-                                       int *rank) {
+static weft_transport_place_code decide(weft_mesh *mesh,
+                                        const weft_transport_found *found, int *rank) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     *rank = mesh->rank;
-    if (mesh->elastic->over || mesh->said_bye) return WEFT_SEAT_OVER;
-    if (wefti_elastic_shuns(mesh->elastic, found)) return WEFT_SEAT_SHUNNED;
-    if (mesh->elastic->is_out || !may_take(mesh, found)) return WEFT_SEAT_LATER;
+    if (mesh->elastic->over || mesh->said_bye) return WEFT_PLACE_OVER;
+    if (wefti_elastic_shuns(mesh->elastic, found)) return WEFT_PLACE_SHUNNED;
+    if (mesh->elastic->is_out || !may_take(mesh, found)) return WEFT_PLACE_LATER;
     if (found->place < 0) return give(mesh, found, rank);
     *rank = mesh->rank_of[found->place];
-    if (is_free(mesh, *rank)) return WEFT_SEAT_WELCOME;
+    if (is_free(mesh, *rank)) return WEFT_PLACE_WELCOME;
     forget_former(mesh, *rank);
-    return WEFT_SEAT_LATER;
+    return WEFT_PLACE_LATER;
 }
 
 /* Names of all connected processes, in the transport's order, but of those that the members
@@ -179,11 +179,11 @@ static void begin_peer(weft_mesh *mesh, int rank) {
 
 /* Before training begins, and if a lost process ends the run, no process can join. */
 static void send_away(weft_mesh *mesh, const weft_transport_found *found) {
-    const weft_transport_seat later = {.code = WEFT_SEAT_LATER};
-    (void)mesh->transport->ops->seat(mesh->transport, found->peer, &later);
+    const weft_transport_place later = {.code = WEFT_PLACE_LATER};
+    (void)mesh->transport->ops->give_place(mesh->transport, found->peer, &later);
 }
 
-void wefti_reception_answer(weft_mesh *mesh, const weft_transport_found *found) {
+void wefti_admission_answer(weft_mesh *mesh, const weft_transport_found *found) {
     wefti_elastic *e = mesh->elastic;
     uint64_t *names;
     int rank;
@@ -195,15 +195,16 @@ void wefti_reception_answer(weft_mesh *mesh, const weft_transport_found *found) 
         return;
     }
     pthread_mutex_lock(&mesh->lock);
-    weft_transport_seat seat = {.code = decide(mesh, found, &rank),
-                                .run = e->setup.run,
-                                .group = e->setup.shards,
-                                .rank_of = mesh->rank_of,
-                                .names = names};
+    weft_transport_place place = {.code = decide(mesh, found, &rank),
+                                  .run = e->setup.run,
+                                  .group = e->setup.shards,
+                                  .rank_of = mesh->rank_of,
+                                  .names = names};
     pthread_mutex_unlock(&mesh->lock);
     list_names(mesh, names);
-    seat.place = mesh->peer_of[rank];
-    bool connected = mesh->transport->ops->seat(mesh->transport, found->peer, &seat);
+    place.place = mesh->peer_of[rank];
+    bool connected = mesh->transport->ops->give_place(mesh->transport, found->peer,
+                                                      &place);
     wefti_free(mesh->ctx, names);
     if (!connected) return;
     begin_peer(mesh, rank);

@@ -6,8 +6,8 @@
  *
  * The giver copies the slice, because the following step changes the arrays, and sends
  * the copy while it computes. Before the next slice it waits until the copy has left. The
- * guest waits for its slice before it takes in the step's messages. */
-#include "rank/guests.h"
+ * learner waits for its slice before it takes in the step's messages. */
+#include "rank/learners.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,19 +23,19 @@ enum { MAX_SLICES = 4096 };
 
 static const double at_once_s = 0.1, share_of_step = 0.25;
 
-int64_t wefti_guests_bytes(wefti_rank *r) {
+int64_t wefti_learners_bytes(wefti_rank *r) {
     float **arrays[WEFTI_RANK_ARRAYS];
     return wefti_rank_arrays(r, arrays) * r->arrangement->n_elements *
            (int64_t)sizeof(float);
 }
 
 /* Messages that are in flight over several steps (a delay) need no place in the arrays: a
- * guest receives them like all other ranks. */
-bool wefti_guests_can(const wefti_job *job) {
+ * learner receives them like all other ranks. */
+bool wefti_learners_can(const wefti_job *job) {
     return !wefti_job_has_sites(job) && job->copies == 1;
 }
 
-int64_t wefti_guests_slices(int64_t n_bytes, double rate_Bps, double step_s) {
+int64_t wefti_learners_slices(int64_t n_bytes, double rate_Bps, double step_s) {
     double all_s = rate_Bps > 0 ? (double)n_bytes / rate_Bps : 0;
     if (!(all_s > at_once_s) || !(step_s > 0)) return 0;
     double slices = ceil(all_s / (share_of_step * step_s));
@@ -45,15 +45,15 @@ int64_t wefti_guests_slices(int64_t n_bytes, double rate_Bps, double step_s) {
 
 /* --- who gives what --- */
 
-static int n_givers(const wefti_rank *r) { return r->job->R - r->guests.n; }
+static int n_givers(const wefti_rank *r) { return r->job->R - r->learners.n; }
 
 static int rank_of(const wefti_rank *r, int replica) {
     return replica * r->job->S + r->local;
 }
 
-/* Whether a giver has anything for a guest. */
-static bool serves(const wefti_rank *r, int giver, int guest) {
-    return r->job->replicas_equal || (guest - n_givers(r)) % n_givers(r) == giver;
+/* Whether a giver has anything for a learner. */
+static bool serves(const wefti_rank *r, int giver, int learner) {
+    return r->job->replicas_equal || (learner - n_givers(r)) % n_givers(r) == giver;
 }
 
 typedef struct slice {
@@ -63,9 +63,10 @@ typedef struct slice {
 /* The slice of the parts [a, b) that giver k sends. */
 static slice slice_of(const wefti_rank *r, int64_t a, int64_t b, int k) {
     int64_t n = r->arrangement->n_elements;
-    int64_t begin = n / WEFTI_GUESTS_ALL * a +
-                    n % WEFTI_GUESTS_ALL * a / WEFTI_GUESTS_ALL;
-    int64_t end = n / WEFTI_GUESTS_ALL * b + n % WEFTI_GUESTS_ALL * b / WEFTI_GUESTS_ALL;
+    int64_t begin = n / WEFTI_LEARNERS_ALL * a +
+                    n % WEFTI_LEARNERS_ALL * a / WEFTI_LEARNERS_ALL;
+    int64_t end = n / WEFTI_LEARNERS_ALL * b +
+                  n % WEFTI_LEARNERS_ALL * b / WEFTI_LEARNERS_ALL;
     int64_t d = n_givers(r), count = end - begin;
     if (!r->job->replicas_equal) return (slice){begin, count};
     return (slice){begin + count * k / d, count * (k + 1) / d - count * k / d};
@@ -76,8 +77,8 @@ static int64_t message_bytes(int n_arrays, slice s) {
 }
 
 /* The part with which slice j begins. */
-static int64_t part_at(const wefti_guests *g, int64_t j) {
-    int64_t left = WEFTI_GUESTS_ALL - g->from;
+static int64_t part_at(const wefti_learners *g, int64_t j) {
+    int64_t left = WEFTI_LEARNERS_ALL - g->from;
     return g->from + left / g->slices * j + left % g->slices * j / g->slices;
 }
 
@@ -85,14 +86,14 @@ static int64_t part_at(const wefti_guests *g, int64_t j) {
 
 /* Waits until the copy that was sent last has left. */
 static weft_status take_back(wefti_rank *r) {
-    if (!r->guests.sent) return WEFT_OK;
-    WEFT_TRY(wefti_comm_await(r->comms.control, r->guests.tag));
-    r->guests.sent = false;
+    if (!r->learners.sent) return WEFT_OK;
+    WEFT_TRY(wefti_comm_await(r->comms.control, r->learners.tag));
+    r->learners.sent = false;
     return WEFT_OK;
 }
 
 static weft_status give(wefti_rank *r, int64_t a, int64_t b, int64_t tag) {
-    float **arrays[WEFTI_RANK_ARRAYS], *to = (float *)(void *)r->guests.gift;
+    float **arrays[WEFTI_RANK_ARRAYS], *to = (float *)(void *)r->learners.gift;
     int n = wefti_rank_arrays(r, arrays);
     slice s = slice_of(r, a, b, r->replica);
     if (s.n == 0) return WEFT_OK;
@@ -100,14 +101,14 @@ static weft_status give(wefti_rank *r, int64_t a, int64_t b, int64_t tag) {
         memcpy(to, *arrays[i] + s.begin, (size_t)s.n * sizeof *to);
     int64_t n_bytes = message_bytes(n, s);
     size_t at = (size_t)n_bytes - sizeof(uint64_t);
-    uint64_t hash = XXH3_64bits(r->guests.gift, at);
-    memcpy(r->guests.gift + at, &hash, sizeof hash);
-    r->guests.tag = tag;
-    r->guests.sent = true;
+    uint64_t hash = XXH3_64bits(r->learners.gift, at);
+    memcpy(r->learners.gift + at, &hash, sizeof hash);
+    r->learners.tag = tag;
+    r->learners.sent = true;
     for (int to_whom = n_givers(r); to_whom < r->job->R; to_whom++)
         if (serves(r, r->replica, to_whom))
             WEFT_TRY(wefti_comm_send(r->comms.control, rank_of(r, to_whom), tag,
-                                     r->guests.gift, n_bytes));
+                                     r->learners.gift, n_bytes));
     return WEFT_OK;
 }
 
@@ -140,15 +141,15 @@ static weft_status take(wefti_rank *r, int64_t a, int64_t b, int64_t tag) {
         wefti_comm_release(all, rank_of(r, k), tag);
         WEFT_TRY(status);
     }
-    r->guests.given = b;
+    r->learners.given = b;
     return WEFT_OK;
 }
 
 /* Gives or takes slice j, before the step that it belongs to. */
 static weft_status pass(wefti_rank *r, int64_t j) {
-    wefti_guests *g = &r->guests;
+    wefti_learners *g = &r->learners;
     int64_t a = part_at(g, j), b = part_at(g, j + 1), tag = wefti_rank_control_tag(r);
-    if (wefti_rank_is_guest(r)) return take(r, a, b, tag);
+    if (wefti_rank_is_learner(r)) return take(r, a, b, tag);
     WEFT_TRY(take_back(r));
     return give(r, a, b, tag);
 }
@@ -157,27 +158,27 @@ static weft_status pass(wefti_rank *r, int64_t j) {
 
 static void set_until(wefti_rank *r, int64_t until) {
     wefti_comm *groups[] = {r->comms.replica, r->comms.sites};
-    r->guests.until = until;
+    r->learners.until = until;
     for (int i = 0; i < 2; i++) {
-        groups[i]->n_guests = r->guests.n;
-        groups[i]->guest_until = until;
+        groups[i]->n_learners = r->learners.n;
+        groups[i]->learner_until = until;
     }
 }
 
-weft_status wefti_guests_begin(wefti_rank *r, const wefti_guests_plan *plan) {
+weft_status wefti_learners_begin(wefti_rank *r, const wefti_learners_plan *plan) {
     float **arrays[WEFTI_RANK_ARRAYS];
-    wefti_guests *g = &r->guests;
+    wefti_learners *g = &r->learners;
     if (plan->n == 0 || plan->slices == 0) return WEFT_OK;
-    *g = (wefti_guests){.n = plan->n,
-                        .first = r->job->first_step,
-                        .slices = plan->slices,
-                        .from = plan->from,
-                        .given = plan->from,
-                        .open = true};
+    *g = (wefti_learners){.n = plan->n,
+                          .first = r->job->first_step,
+                          .slices = plan->slices,
+                          .from = plan->from,
+                          .given = plan->from,
+                          .open = true};
     int taking = (r->job->R - plan->n) * r->job->S;
     g->rows = r->job->rows_per_step - wefti_job_rows_before(r->job, taking);
     set_until(r, g->first + g->slices);
-    if (wefti_rank_is_guest(r)) return WEFT_OK;
+    if (wefti_rank_is_learner(r)) return WEFT_OK;
     slice longest = {0, r->arrangement->n_elements / g->slices + 2};
     return wefti_alloc_n(r->ctx, message_bytes(wefti_rank_arrays(r, arrays), longest), 1,
                          "state for who has come", &g->gift);
@@ -198,37 +199,37 @@ static weft_status cut_off(wefti_rank *r, weft_mesh *mesh) {
                          "rank %d has lost who gave it parameters and state", r->rank);
 }
 
-weft_status wefti_guests_step(wefti_rank *r, weft_mesh *mesh, int64_t step) {
-    wefti_guests *g = &r->guests;
-    bool guest = wefti_rank_is_guest(r);
-    if (guest) /* a guest adds nothing to any momentum */
+weft_status wefti_learners_step(wefti_rank *r, weft_mesh *mesh, int64_t step) {
+    wefti_learners *g = &r->learners;
+    bool learner = wefti_rank_is_learner(r);
+    if (learner) /* a learner adds nothing to any momentum */
         memset(r->grads, 0, (size_t)r->arrangement->n_elements * sizeof *r->grads);
     if (!g->open || g->broken)
         return g->open && step >= g->until ? cut_off(r, mesh) : WEFT_OK;
     weft_status status = pass(r, step - g->first);
-    if (status == WEFT_OK || !guest || !is_lost(r, mesh, status)) return status;
+    if (status == WEFT_OK || !learner || !is_lost(r, mesh, status)) return status;
     g->broken = true;
     return WEFT_OK;
 }
 
-/* Each rank numbers its messages between steps. Guests were left out and have counted
+/* Each rank numbers its messages between steps. Learners were left out and have counted
  * fewer, so the numbers are set from the step. */
 static int64_t tags_from(int64_t done, bool aside) {
     enum { TAGS = 1 << 16 };
     return (2 * (done + 1) + !aside) * TAGS;
 }
 
-void wefti_guests_set_aside(wefti_rank *r, int64_t done, bool aside) {
-    int n = aside ? -r->guests.n : r->guests.n;
-    if (!r->guests.open) return;
+void wefti_learners_set_aside(wefti_rank *r, int64_t done, bool aside) {
+    int n = aside ? -r->learners.n : r->learners.n;
+    if (!r->learners.open) return;
     r->comms.control->size += n * r->job->S;
     r->comms.replica->size += n;
     r->comms.sites->size += n;
     r->n_control_messages = r->n_replica_messages = tags_from(done, aside);
 }
 
-weft_status wefti_guests_end(wefti_rank *r, int64_t done, bool *ends) {
-    wefti_guests *g = &r->guests;
+weft_status wefti_learners_end(wefti_rank *r, int64_t done, bool *ends) {
+    wefti_learners *g = &r->learners;
     *ends = g->open && done >= g->until && !g->broken;
     if (!*ends) return WEFT_OK;
     g->open = false;

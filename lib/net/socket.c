@@ -3,7 +3,7 @@
  * because connections are (connection.h). Functions that take time wait in poll, also
  * across interruptions, up to a deadline. */
 #define _GNU_SOURCE
-#include "net/dial.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <math.h>
@@ -22,8 +22,8 @@ static const double call_s = 5, shake_s = 10;
 
 /* --- names --- */
 
-struct addrinfo *wefti_dial_resolve(const char *host, int port, int *error,
-                                    const char **why) {
+struct addrinfo *wefti_socket_resolve(const char *host, int port, int *error,
+                                      const char **why) {
     char service[16];
     struct addrinfo wanted = {.ai_socktype = SOCK_STREAM}, *list = NULL;
     snprintf(service, sizeof service, "%d", port);
@@ -32,7 +32,7 @@ struct addrinfo *wefti_dial_resolve(const char *host, int port, int *error,
     return *error == 0 ? list : NULL;
 }
 
-void wefti_dial_address(const struct sockaddr *address, char *out, size_t size) {
+void wefti_socket_address(const struct sockaddr *address, char *out, size_t size) {
     static const char mapped[] = "::ffff:";
     socklen_t n = address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                  : sizeof(struct sockaddr_in);
@@ -45,7 +45,7 @@ void wefti_dial_address(const struct sockaddr *address, char *out, size_t size) 
         memmove(out, plain, strlen(plain) + 1);
 }
 
-void wefti_dial_own(int fd, char *out, size_t size) {
+void wefti_socket_own(int fd, char *out, size_t size) {
     struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
     union {
         struct sockaddr_storage *storage;
@@ -53,10 +53,10 @@ void wefti_dial_own(int fd, char *out, size_t size) {
     } address = {.storage = &own};
     socklen_t n = sizeof own;
     (void)getsockname(fd, address.any, &n);
-    wefti_dial_address(address.any, out, size);
+    wefti_socket_address(address.any, out, size);
 }
 
-bool wefti_dial_is_loopback(const struct sockaddr *address) {
+bool wefti_socket_is_loopback(const struct sockaddr *address) {
     union {
         const struct sockaddr *any;
         const struct sockaddr_in *v4;
@@ -105,20 +105,20 @@ static int listen_at(bool here, int port) {
     return -1;
 }
 
-int wefti_dial_listen(bool here, int port) {
+int wefti_socket_listen(bool here, int port) {
     int fd = listen_at(here, port);
     if (fd < 0 && errno == EADDRINUSE && wefti_guard_dismiss(port))
         fd = listen_at(here, port);
     return fd;
 }
 
-bool wefti_dial_is_free(int port) {
+bool wefti_socket_is_free(int port) {
     int fd = port <= UINT16_MAX ? listen_at(false, port) : -1;
     if (fd >= 0) close(fd);
     return fd >= 0;
 }
 
-int wefti_dial_listen_from(bool here, int port, int n) {
+int wefti_socket_listen_from(bool here, int port, int n) {
     for (int i = 0; i < n && port + i <= UINT16_MAX; i++) {
         int fd = listen_at(here, port + i);
         if (fd >= 0) return fd;
@@ -126,7 +126,7 @@ int wefti_dial_listen_from(bool here, int port, int n) {
     return listen_at(here, 0);
 }
 
-int wefti_dial_port(int fd) {
+int wefti_socket_port(int fd) {
     endpoint address = {.v4 = {0}};
     socklen_t size = sizeof address;
     if (getsockname(fd, &address.any, &size) != 0) return 0;
@@ -154,7 +154,7 @@ static int connect_within(const weft_ctx *ctx, const struct addrinfo *a, double 
     return -1;
 }
 
-int wefti_dial_begin(const struct sockaddr_storage *to) {
+int wefti_socket_begin(const struct sockaddr_storage *to) {
     union {
         const struct sockaddr_storage *storage;
         const struct sockaddr *any;
@@ -169,7 +169,7 @@ int wefti_dial_begin(const struct sockaddr_storage *to) {
     return -1;
 }
 
-bool wefti_dial_parse(const char *text, int port, struct sockaddr_storage *out) {
+bool wefti_socket_parse(const char *text, int port, struct sockaddr_storage *out) {
     struct addrinfo *list = NULL, digits = {.ai_socktype = SOCK_STREAM,
                                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     char service[16];
@@ -181,10 +181,11 @@ bool wefti_dial_parse(const char *text, int port, struct sockaddr_storage *out) 
     return true;
 }
 
-int wefti_dial(const weft_ctx *ctx, const char *host, int port, double until_s) {
+int wefti_socket_connect(const weft_ctx *ctx, const char *host, int port,
+                         double until_s) {
     int fd = -1, unknown;
     const char *why;
-    struct addrinfo *list = wefti_dial_resolve(host, port, &unknown, &why);
+    struct addrinfo *list = wefti_socket_resolve(host, port, &unknown, &why);
     errno = EHOSTUNREACH;
     for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
         fd = connect_within(ctx, a, fmin(until_s, wefti_now_s() + call_s));
@@ -194,8 +195,8 @@ int wefti_dial(const weft_ctx *ctx, const char *host, int port, double until_s) 
     return fd;
 }
 
-wefti_shake wefti_dial_shake(const wefti_tls_context *tls, wefti_connection *s,
-                             double until_s) {
+wefti_shake wefti_socket_shake(const wefti_tls_context *tls, wefti_connection *s,
+                               double until_s) {
     until_s = fmin(until_s, wefti_now_s() + shake_s);
     if (!tls) return WEFTI_SHAKE_DONE;
     if (!s->tls) s->tls = wefti_tls_create(tls, false);

@@ -27,16 +27,16 @@ static weft_status train(member *m) {
     return WEFT_OK;
 }
 
-/* Calls at a door that nobody is behind, and then at the run's. */
+/* Calls at an endpoint that nobody is behind, and then at the run's. */
 static weft_status call(weft_ctx *ctx, int port, weft_transport **out) {
     char text[64];
-    wefti_tcp_door *doors;
+    wefti_tcp_endpoint *endpoints;
     wefti_tcp_place place = {.patience_s = 60};
     snprintf(text, sizeof text, "127.0.0.1:%d,127.0.0.1:%d", free_port(), port);
-    WEFT_TRY(wefti_tcp_doors(ctx, text, 1, 1, &doors, &place.n_doors));
-    place.doors = doors;
+    WEFT_TRY(wefti_tcp_endpoints(ctx, text, 1, 1, &endpoints, &place.n_endpoints));
+    place.endpoints = endpoints;
     weft_status status = wefti_tcp_enter(ctx, &place, NULL, out);
-    wefti_free(ctx, doors);
+    wefti_free(ctx, endpoints);
     return status;
 }
 
@@ -71,12 +71,12 @@ static void who_comes_after_the_last_step_is_told_so(void **state) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static weft_transport_seat_code answered;
+static weft_transport_place_code answered;
 static int n_hung_up;
 
-static bool note_seat(weft_transport *t, int caller, const weft_transport_seat *seat) {
+static bool note_seat(weft_transport *t, int caller, const weft_transport_place *place) {
     (void)t, (void)caller;
-    answered = seat->code;
+    answered = place->code;
     return false;
 }
 
@@ -90,7 +90,8 @@ enum { PLACES = 3 };
 
 /* Rank 0 of a run, alone, to whom 1 is connected and 2 was. */
 static void be_asked(void (*ask)(weft_mesh *mesh, wefti_elastic *e)) {
-    static const weft_transport_ops ops = {.seat = note_seat, .hang_up = note_hang_up};
+    static const weft_transport_ops ops = {.give_place = note_seat,
+                                           .hang_up = note_hang_up};
     weft_transport transport = {.ops = &ops};
     double closed_s[PLACES] = {0}, given_s[PLACES] = {0};
     bool departed[PLACES] = {true, true, true}, fresh[PLACES] = {0}, ended[PLACES] = {0},
@@ -129,9 +130,9 @@ static void be_asked(void (*ask)(weft_mesh *mesh, wefti_elastic *e)) {
     assert_int_equal(ctx_end(ctx), 0);
 }
 
-static void expect_answer(weft_mesh *mesh, int place, weft_transport_seat_code code) {
+static void expect_answer(weft_mesh *mesh, int place, weft_transport_place_code code) {
     const weft_transport_found found = {.asks = true, .place = place};
-    wefti_reception_answer(mesh, &found);
+    wefti_admission_answer(mesh, &found);
     assert_int_equal(answered, code);
 }
 
@@ -139,9 +140,9 @@ static void expect_answer(weft_mesh *mesh, int place, weft_transport_seat_code c
 static void take_leave(weft_mesh *mesh, wefti_elastic *e) {
     mesh->peers[1].left = true;
     wefti_elastic_lose(mesh, 1);
-    expect_answer(mesh, -1, WEFT_SEAT_LATER);
+    expect_answer(mesh, -1, WEFT_PLACE_LATER);
     e->view = 1;
-    expect_answer(mesh, -1, WEFT_SEAT_WELCOME);
+    expect_answer(mesh, -1, WEFT_PLACE_WELCOME);
 }
 
 static void that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run(void **state) {
@@ -152,15 +153,15 @@ static void that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run(void 
 static void give_place(weft_mesh *mesh, wefti_elastic *e) {
     e->view = 1;
     e->fresh[1] = true; /* somebody else has just come there */
-    expect_answer(mesh, 1, WEFT_SEAT_LATER);
+    expect_answer(mesh, 1, WEFT_PLACE_LATER);
     e->fresh[1] = e->departed[1] = false; /* a member */
-    expect_answer(mesh, 1, WEFT_SEAT_LATER);
+    expect_answer(mesh, 1, WEFT_PLACE_LATER);
     assert_int_equal(n_hung_up, 0);
     e->departed[1] = true;
-    expect_answer(mesh, 1, WEFT_SEAT_LATER);
+    expect_answer(mesh, 1, WEFT_PLACE_LATER);
     assert_int_equal(n_hung_up, 1);
     mesh->peers[1].lost = true;
-    expect_answer(mesh, 1, WEFT_SEAT_WELCOME);
+    expect_answer(mesh, 1, WEFT_PLACE_WELCOME);
     assert_int_equal(n_hung_up, 1);
 }
 

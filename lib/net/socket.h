@@ -6,48 +6,48 @@
 #include "net/connection.h"
 
 /* Listening and connecting: the sockets that are used when a run's processes gather
- * (rendezvous.c) and when processes join later (latecomer.c). The functions here do not
+ * (rendezvous.c) and when processes join later (joiner.c). The functions here do not
  * depend on the protocol above. */
 
 /* A host's addresses, for freeaddrinfo. NULL: *error is getaddrinfo's result, *why its
  * text. */
-struct addrinfo *wefti_dial_resolve(const char *host, int port, int *error,
-                                    const char **why);
+struct addrinfo *wefti_socket_resolve(const char *host, int port, int *error,
+                                      const char **why);
 
 /* Whether packets to an address never leave this machine. */
-bool wefti_dial_is_loopback(const struct sockaddr *address);
+bool wefti_socket_is_loopback(const struct sockaddr *address);
 
 /* An address as digits, without a port; an IPv4 one that came through a socket for both versions
  * without "::ffff:". "" if it has none. */
-void wefti_dial_address(const struct sockaddr *address, char *out, size_t size);
+void wefti_socket_address(const struct sockaddr *address, char *out, size_t size);
 
 /* The same of this end of a socket. */
-void wefti_dial_own(int fd, char *out, size_t size);
+void wefti_socket_own(int fd, char *out, size_t size);
 
 /* A listening socket, at this machine's own addresses only (here) or at all; port 0: any.
  * A guard of a dead process (guard.h) gives up the port. -1 with errno. */
-int wefti_dial_listen(bool here, int port);
+int wefti_socket_listen(bool here, int port);
 
 /* Whether nobody listens at a port of this machine. */
-bool wefti_dial_is_free(int port);
+bool wefti_socket_is_free(int port);
 
 /* Listens at the first free one of n ports, or at any port if none of them is free. */
-int wefti_dial_listen_from(bool here, int port, int n);
+int wefti_socket_listen_from(bool here, int port, int n);
 
 /* The port of a listening socket. */
-int wefti_dial_port(int listener);
+int wefti_socket_port(int listener);
 
 /* A connection to the first of a host's addresses that answers, each tried for at most five
  * seconds, or -1 with errno; also when `ctx` (or NULL) is told to stop. */
-int wefti_dial(const weft_ctx *ctx, const char *host, int port, double until_s);
+int wefti_socket_connect(const weft_ctx *ctx, const char *host, int port, double until_s);
 
 /* Begins a connection to an address, without waiting for it; -1 with errno. */
-int wefti_dial_begin(const struct sockaddr_storage *to);
+int wefti_socket_begin(const struct sockaddr_storage *to);
 
 /* An address of digits and a port; false: the text is none. */
-bool wefti_dial_parse(const char *text, int port, struct sockaddr_storage *out);
+bool wefti_socket_parse(const char *text, int port, struct sockaddr_storage *out);
 
 /* The caller's side of the handshake; without tls there is nothing to do. FAILED: the other
  * side has another key; AGAIN: the other side has hung up (fd is -1), or does not answer. */
-wefti_shake wefti_dial_shake(const wefti_tls_context *tls, wefti_connection *s,
-                             double until_s);
+wefti_shake wefti_socket_shake(const wefti_tls_context *tls, wefti_connection *s,
+                               double until_s);

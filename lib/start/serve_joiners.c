@@ -3,7 +3,7 @@
  * not wait: callers are served as far as their sockets are ready, and each answer is sent
  * as far as the socket accepts it.
  *
- *     listener -> callers (callers.h) -> card -> probe: asks -> the mesh decides -> seat
+ *     listener -> callers (callers.h) -> card -> probe: asks -> the mesh decides -> place
  *
  *     asks for any place     the table of all places goes back, and the caller hangs up
  *     asks for this place    one byte goes back, and the connection is this peer's */
@@ -16,8 +16,8 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "net/dial.h"
-#include "start/latecomer.h"
+#include "net/socket.h"
+#include "start/joiner.h"
 #include "start/relay.h"
 #include "start/tcpstate.h"
 
@@ -27,7 +27,7 @@ static const double callers_every_s = 0.5;
 /* A further socket of one that has come. */
 static wefti_caller_fate admit_stream(tcp_transport *t, wefti_caller *caller,
                                       const wefti_stream_card *card) {
-    unsigned char code = WEFT_SEAT_WELCOME;
+    unsigned char code = WEFT_PLACE_WELCOME;
     struct iovec part = {&code, 1};
     connection *pair = card->rank < t->head.size ? &t->peers[card->rank] : NULL;
     bool fits = pair && pair->stream.fd >= 0 && card->number <= pair->n_more &&
@@ -82,7 +82,7 @@ static void hear_callers(tcp_transport *t) {
 /* "10.0.0.1" of "10.0.0.1:29500". */
 static bool is_address_of(const connection *c, const char *caller) {
     char own[WEFTI_CALLER_ADDRESS_BYTES];
-    wefti_dial_address((const struct sockaddr *)&c->address, own, sizeof own);
+    wefti_socket_address((const struct sockaddr *)&c->address, own, sizeof own);
     return own[0] && strcmp(own, caller) == 0;
 }
 
@@ -126,9 +126,9 @@ bool wefti_tcp_look_at_callers(tcp_transport *t, weft_transport_found *found) {
     return false;
 }
 
-/* Sends the table of latecomer.h. */
+/* Sends the table of joiner.h. */
 static void send_table(tcp_transport *t, wefti_caller *caller,
-                       const weft_transport_seat *seat) {
+                       const weft_transport_place *place) {
     size_t n = (size_t)t->head.size;
     unsigned char *bytes = calloc(1, WEFTI_LATE_HEAD_BYTES + n * WEFTI_LATE_ROW_BYTES);
     unsigned char *row = bytes + WEFTI_LATE_HEAD_BYTES;
@@ -136,18 +136,18 @@ static void send_table(tcp_transport *t, wefti_caller *caller,
         wefti_connection_close(&caller->stream);
         return;
     }
-    bytes[0] = (unsigned char)seat->code;
+    bytes[0] = (unsigned char)place->code;
     wefti_put_u32(bytes + 1, (uint32_t)n);
-    wefti_put_u32(bytes + 5, (uint32_t)seat->place);
-    wefti_put_u64(bytes + 9, seat->run);
-    wefti_put_u32(bytes + 17, (uint32_t)seat->group);
+    wefti_put_u32(bytes + 5, (uint32_t)place->place);
+    wefti_put_u64(bytes + 9, place->run);
+    wefti_put_u32(bytes + 17, (uint32_t)place->group);
     for (size_t p = 0; p < n; p++, row += WEFTI_LATE_ROW_BYTES) {
-        wefti_put_u32(row, (uint32_t)seat->rank_of[p]);
-        wefti_put_u64(row + 4, seat->names[p]);
+        wefti_put_u32(row, (uint32_t)place->rank_of[p]);
+        wefti_put_u64(row + 4, place->names[p]);
         memcpy(row + 12, t->cards + p * WEFTI_CARD_BYTES, WEFTI_CARD_BYTES);
-        wefti_dial_address((const struct sockaddr *)&t->peers[p].address,
-                           (char *)row + 12 + WEFTI_CARD_ADDRESS_AT,
-                           WEFTI_CALLER_ADDRESS_BYTES);
+        wefti_socket_address((const struct sockaddr *)&t->peers[p].address,
+                             (char *)row + 12 + WEFTI_CARD_ADDRESS_AT,
+                             WEFTI_CALLER_ADDRESS_BYTES);
     }
     wefti_callers_answer(&t->callers, caller, bytes,
                          WEFTI_LATE_HEAD_BYTES + n * WEFTI_LATE_ROW_BYTES);
@@ -156,7 +156,7 @@ static void send_table(tcp_transport *t, wefti_caller *caller,
 
 /* The caller is peer `place` from now on. */
 static bool attach(tcp_transport *t, wefti_caller *caller, int place) {
-    unsigned char code = WEFT_SEAT_WELCOME;
+    unsigned char code = WEFT_PLACE_WELCOME;
     struct iovec part = {&code, 1};
     wefti_late_card card;
     unsigned char *own = t->cards + (size_t)place * WEFTI_CARD_BYTES;
@@ -177,17 +177,19 @@ static bool attach(tcp_transport *t, wefti_caller *caller, int place) {
     return wefti_tcp_watch(t, EPOLL_CTL_MOD, stream.fd, &t->peers[place]);
 }
 
-bool wefti_tcp_seat(weft_transport *head, int caller, const weft_transport_seat *seat) {
+bool wefti_tcp_give_place(weft_transport *head, int caller,
+                          const weft_transport_place *place) {
     tcp_transport *t = (tcp_transport *)head;
-    unsigned char code = (unsigned char)seat->code;
+    unsigned char code = (unsigned char)place->code;
     wefti_late_card card;
     wefti_caller *c = wefti_callers_find(&t->callers, (unsigned)caller);
     if (!c) return false; /* it has hung up */
     bool fits = wefti_late_card_read(c->card, &card);
-    if (fits && seat->code == WEFT_SEAT_WELCOME && card.place >= 0)
-        return attach(t, c, seat->place);
-    if (fits && (seat->code == WEFT_SEAT_WELCOME || seat->code == WEFT_SEAT_ELSEWHERE))
-        send_table(t, c, seat);
+    if (fits && place->code == WEFT_PLACE_WELCOME && card.place >= 0)
+        return attach(t, c, place->place);
+    if (fits &&
+        (place->code == WEFT_PLACE_WELCOME || place->code == WEFT_PLACE_ELSEWHERE))
+        send_table(t, c, place);
     else
         wefti_callers_answer(&t->callers, c, &code, 1);
     t->called = true;

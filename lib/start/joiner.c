@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The process that joins late (latecomer.h draws the protocol). All of this happens before
+/* The process that joins late (joiner.h draws the protocol). All of this happens before
  * the process has a mesh, so it may wait: for each answer up to a deadline; and after a
  * refusal that may be temporary, for a random time, so that several processes that come at
  * once do not collide at the same place again and again.
@@ -7,7 +7,7 @@
  * What a member sends is checked before any allocation depends on it: the number of places
  * against the maximum of a transport, each rank against the number of places. */
 #define _GNU_SOURCE
-#include "start/latecomer.h"
+#include "start/joiner.h"
 
 #include <errno.h>
 #include <math.h>
@@ -23,7 +23,7 @@
 #include "base/machine.h"
 #include "base/stop.h"
 #include "base/text.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "start/relay.h"
 #include "start/streams.h"
 #include "start/vitals.h"
@@ -37,7 +37,7 @@ enum {
     MAX_PLACES = 1024
 };
 static const char magic[4] = {'w', 'e', 'f', 'J'};
-/* How often a process is asked again that answers "later" before another door is tried. */
+/* How often a process is asked again that answers "later" before another endpoint is tried. */
 enum { PATIENT_TRIES = 8 };
 static const double answer_s = 5, again_s = 0.1, say_after_s = 3;
 /* How long one that may not be callable is called, and may take to call. */
@@ -137,16 +137,16 @@ typedef struct entering {
     double until_s;
     const char *why; /* the last refusal that may pass */
     bool told;       /* that it waits, and for what, was logged */
-    char host[256];  /* the process that gives places; port 0: the user's door */
+    char host[256];  /* the process that gives places; port 0: the user's endpoint */
     int port;
     char via[256];       /* and who has said so; */
     int via_port, giver; /* its place */
     char mute[256]; /* who hung up last; port 0: nobody since the last other refusal */
     int mute_port;
-    int turn;    /* which of place->doors is tried next */
+    int turn;    /* which of place->endpoints is tried next */
     int n_later; /* refusals by the same process, one after another */
     bool silent; /* no machine has answered at the last call */
-    bool moved;  /* the door before did not answer */
+    bool moved;  /* the endpoint before did not answer */
     bool shut;   /* nobody who was asked has called this process */
     int listener;
     wefti_connection *streams; /* [table.n_places] */
@@ -154,12 +154,12 @@ typedef struct entering {
 } entering;
 
 /* "a:29500", "a, ports 29500 to 29515", "a:29500, b:29501". */
-static const char *doors_text(const entering *e, char *out, size_t size) {
+static const char *endpoints_text(const entering *e, char *out, size_t size) {
     size_t at = 0;
-    const wefti_tcp_door *d = e->place->doors;
-    for (int i = 0, n; i < e->place->n_doors && at < size; i += n) {
+    const wefti_tcp_endpoint *d = e->place->endpoints;
+    for (int i = 0, n; i < e->place->n_endpoints && at < size; i += n) {
         n = 1;
-        while (i + n < e->place->n_doors && strcmp(d[i].host, d[i + n].host) == 0 &&
+        while (i + n < e->place->n_endpoints && strcmp(d[i].host, d[i + n].host) == 0 &&
                d[i + n].port == d[i].port + n)
             n++;
         const char *comma = i > 0 ? ", " : "";
@@ -178,21 +178,21 @@ static void note_why(entering *e, const char *why) {
 }
 
 static weft_status refuse(const entering *e, const char *why) {
-    char doors[400];
-    const char *form = e->place->n_doors > 1 ? "no run at %s can be joined: %s"
-                                             : "the run at %s can not be joined: %s";
-    return weft_ctx_fail(e->ctx, WEFT_ERR_PEER, form, doors_text(e, doors, sizeof doors),
-                         why);
+    char endpoints[400];
+    const char *form = e->place->n_endpoints > 1 ? "no run at %s can be joined: %s"
+                                                 : "the run at %s can not be joined: %s";
+    return weft_ctx_fail(e->ctx, WEFT_ERR_PEER, form,
+                         endpoints_text(e, endpoints, sizeof endpoints), why);
 }
 
 /* Shows the card on a new connection. [out] the code in the answer; 0: no answer. */
 static weft_status show_card(entering *e, const char *host, int port, wefti_connection *s,
                              unsigned char *code) {
     unsigned char bytes[WEFTI_CARD_BYTES];
-    bool others = e->place->n_doors > 1;
+    bool others = e->place->n_endpoints > 1;
     *code = 0;
     s->stop = e->ctx;
-    wefti_shake shaken = wefti_dial_shake(e->tls, s, e->until_s);
+    wefti_shake shaken = wefti_socket_shake(e->tls, s, e->until_s);
     if (shaken == WEFTI_SHAKE_FAILED) {
         wefti_connection_close(s);
         if (!others) return refuse(e, "it has another key, or none, or another mesh.run");
@@ -200,7 +200,7 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
         return WEFT_OK;
     }
     double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
-    wefti_dial_own(s->fd, e->card.own, sizeof e->card.own);
+    wefti_socket_own(s->fd, e->card.own, sizeof e->card.own);
     wefti_late_card_write(&e->card, bytes);
     bool heard = shaken == WEFTI_SHAKE_DONE &&
                  wefti_connection_all(s, bytes, sizeof bytes, true, until_s) &&
@@ -219,7 +219,7 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
 static bool call(entering *e, const char *host, int port, double patience_s,
                  wefti_connection *s) {
     double until_s = fmin(e->until_s, wefti_now_s() + patience_s);
-    *s = wefti_connection_of(wefti_dial(e->ctx, host, port, until_s));
+    *s = wefti_connection_of(wefti_socket_connect(e->ctx, host, port, until_s));
     e->silent = s->fd < 0 && errno != ECONNREFUSED;
     if (s->fd < 0) note_why(e, strerror(errno));
     return s->fd >= 0;
@@ -227,17 +227,17 @@ static bool call(entering *e, const char *host, int port, double patience_s,
 
 /* Handles a code other than WELCOME. */
 static weft_status judge(entering *e, unsigned char code) {
-    if (code == WEFT_SEAT_NEVER)
+    if (code == WEFT_PLACE_NEVER)
         return refuse(e, "it takes nobody, for it ends when a process is lost");
-    if (code == WEFT_SEAT_OVER)
+    if (code == WEFT_PLACE_OVER)
         return refuse(e, "it has done its last step and is about to end");
-    if (code == WEFT_SEAT_SHUNNED)
+    if (code == WEFT_PLACE_SHUNNED)
         return refuse(e, "what this machine computed was not finite, or not that of the "
                          "others, elastic.faults times");
     if (code == WEFTI_LATE_OTHER_VERSION)
         return refuse(e, "it runs another version of weft");
-    if (code == WEFT_SEAT_FULL) note_why(e, "no place is free");
-    if (code == WEFT_SEAT_LATER) note_why(e, "it is not ready for it");
+    if (code == WEFT_PLACE_FULL) note_why(e, "no place is free");
+    if (code == WEFT_PLACE_LATER) note_why(e, "it is not ready for it");
     return WEFT_OK;
 }
 
@@ -263,7 +263,7 @@ static const char *address_of(const entering *e, int i, int *port) {
     const unsigned char *card = e->table.cards + (size_t)i * WEFTI_CARD_BYTES;
     const char *address = (const char *)card + WEFTI_CARD_ADDRESS_AT;
     *port = wefti_card_port(card);
-    return address[0] ? address : e->port ? e->host : e->place->doors[e->turn].host;
+    return address[0] ? address : e->port ? e->host : e->place->endpoints[e->turn].host;
 }
 
 /* To a process that can not be called: either it calls, because a relay says so, or that one
@@ -288,9 +288,9 @@ static bool meet(entering *e, wefti_relay_card wish, const char *host, int port,
 static void turn_to(entering *e) {
     char host[sizeof e->host];
     int port;
-    const wefti_tcp_door *door = &e->place->doors[e->turn];
-    snprintf(e->via, sizeof e->via, "%s", e->port ? e->host : door->host);
-    e->via_port = e->port ? e->port : door->port;
+    const wefti_tcp_endpoint *endpoint = &e->place->endpoints[e->turn];
+    snprintf(e->via, sizeof e->via, "%s", e->port ? e->host : endpoint->host);
+    e->via_port = e->port ? e->port : endpoint->port;
     e->giver = e->table.place;
     snprintf(host, sizeof host, "%s", address_of(e, e->table.place, &port));
     memcpy(e->host, host, sizeof host);
@@ -299,12 +299,12 @@ static void turn_to(entering *e) {
     note_why(e, "who gives places does not answer");
 }
 
-/* The next attempt asks at another door: who refuses may be on its way in itself, or one that the
- * others have gone on without, and neither can let anybody in. A machine that does not answer is
- * not called at each of its ports. */
+/* The next attempt asks at another endpoint: who refuses may be on its way in itself, or one
+ * that the others have gone on without, and neither can let anybody in. A machine that does not
+ * answer is not called at each of its ports. */
 static void turn_away(entering *e) {
-    const wefti_tcp_door *d = e->place->doors;
-    int n = e->place->n_doors, before = e->turn;
+    const wefti_tcp_endpoint *d = e->place->endpoints;
+    int n = e->place->n_endpoints, before = e->turn;
     bool same = e->port == 0 && e->silent;
     e->port = e->n_later = 0;
     do e->turn = (e->turn + 1) % n;
@@ -318,9 +318,9 @@ static weft_status ask(entering *e, bool *again) {
     bool named = e->port == 0;
     e->card.place = -1;
     *again = true;
-    const wefti_tcp_door *door = &e->place->doors[e->turn];
-    const char *host = named ? door->host : e->host;
-    int port = named ? door->port : e->port;
+    const wefti_tcp_endpoint *endpoint = &e->place->endpoints[e->turn];
+    const char *host = named ? endpoint->host : e->host;
+    int port = named ? endpoint->port : e->port;
     code = 0;
     const wefti_relay_card wish = {.from = WEFTI_RELAY_NO_PLACE, .to = e->giver};
     if (call(e, host, port, named ? answer_s : direct_s, &s) ||
@@ -328,17 +328,17 @@ static weft_status ask(entering *e, bool *again) {
         WEFT_TRY(show_card(e, host, port, &s, &code));
     e->moved = named && code == 0;
     double until_s = fmin(e->until_s, wefti_now_s() + answer_s);
-    bool fine = (code == WEFT_SEAT_WELCOME || code == WEFT_SEAT_ELSEWHERE) &&
+    bool fine = (code == WEFT_PLACE_WELCOME || code == WEFT_PLACE_ELSEWHERE) &&
                 wefti_connection_all(&s, head, sizeof head, false, until_s) &&
                 wefti_late_head_read(head, MAX_PLACES, &e->table) &&
                 read_rows(e, &s, until_s);
     wefti_connection_close(&s);
-    bool later = code == WEFT_SEAT_LATER && ++e->n_later < PATIENT_TRIES;
-    if (fine && code == WEFT_SEAT_ELSEWHERE)
+    bool later = code == WEFT_PLACE_LATER && ++e->n_later < PATIENT_TRIES;
+    if (fine && code == WEFT_PLACE_ELSEWHERE)
         turn_to(e);
     else if (!fine && !later)
         turn_away(e);
-    *again = !fine || code == WEFT_SEAT_ELSEWHERE;
+    *again = !fine || code == WEFT_PLACE_ELSEWHERE;
     return judge(e, code);
 }
 
@@ -357,7 +357,7 @@ static bool reach_by_others(entering *e, int i, const bool *direct) {
         const char *relay = address_of(e, j, &port);
         if (!direct[j] || !meet(e, wish, relay, port, &e->streams[i])) continue;
         const char *host = address_of(e, i, &port);
-        (void)wefti_dial_parse(host, port, &e->streams[i].peer);
+        (void)wefti_socket_parse(host, port, &e->streams[i].peer);
         if (!e->shut)
             weft_ctx_log(e->ctx, WEFT_LOG_INFO,
                          "rank %d can not call rank %d, which calls it",
@@ -467,7 +467,7 @@ static const char *why(const entering *e) {
     double until_s = wefti_now_s() + 1;
     if (e->mute_port == 0) return e->why ? e->why : "no answer";
     wefti_connection s = wefti_connection_of(
-        wefti_dial(e->ctx, e->mute, e->mute_port, until_s));
+        wefti_socket_connect(e->ctx, e->mute, e->mute_port, until_s));
     s.stop = e->ctx;
     bool heard = s.fd >= 0 && shutdown(s.fd, SHUT_WR) == 0 &&
                  wefti_connection_all(&s, said, sizeof said, false, until_s);
@@ -482,10 +482,11 @@ static const char *why(const entering *e) {
 static void say_what_it_waits_for(entering *e, double begin_s) {
     if (e->told || wefti_now_s() - begin_s < say_after_s) return;
     e->told = true;
-    char doors[400];
+    char endpoints[400];
     weft_ctx_log(e->ctx, WEFT_LOG_INFO,
                  "the run at %s does not take this process yet (%s); trying for %.0f s",
-                 doors_text(e, doors, sizeof doors), why(e), e->until_s - begin_s);
+                 endpoints_text(e, endpoints, sizeof endpoints), why(e),
+                 e->until_s - begin_s);
 }
 
 static weft_status enter(entering *e) {
@@ -500,7 +501,7 @@ static weft_status enter(entering *e) {
         if (wefti_now_s() >= e->until_s || wefti_stop_asked(e->ctx))
             return refuse(e, why(e));
         say_what_it_waits_for(e, begin_s);
-        if (e->moved && e->turn > 0) continue; /* the next door, at once */
+        if (e->moved && e->turn > 0) continue; /* the next endpoint, at once */
         wefti_sleep_until_s(wefti_now_s() + again_s * (0.5 + share));
     }
 }
@@ -508,20 +509,21 @@ static weft_status enter(entering *e) {
 static weft_status look_at_host(const entering *e, int i, bool *local) {
     int error;
     const char *why;
-    const wefti_tcp_door *door = &e->place->doors[i];
-    struct addrinfo *list = wefti_dial_resolve(door->host, door->port, &error, &why);
+    const wefti_tcp_endpoint *endpoint = &e->place->endpoints[i];
+    struct addrinfo *list = wefti_socket_resolve(endpoint->host, endpoint->port, &error,
+                                                 &why);
     if (!list) return refuse(e, why);
     for (struct addrinfo *a = list; a; a = a->ai_next)
-        *local = *local && wefti_dial_is_loopback(a->ai_addr);
+        *local = *local && wefti_socket_is_loopback(a->ai_addr);
     freeaddrinfo(list);
     return WEFT_OK;
 }
 
 /* Bytes that cross a network have to be encrypted, unless the user has allowed plain bytes. */
 static weft_status look_at_hosts(const entering *e, bool *local) {
-    const wefti_tcp_door *d = e->place->doors;
+    const wefti_tcp_endpoint *d = e->place->endpoints;
     *local = true;
-    for (int i = 0; i < e->place->n_doors; i++)
+    for (int i = 0; i < e->place->n_endpoints; i++)
         if (i == 0 || strcmp(d[i].host, d[i - 1].host) != 0)
             WEFT_TRY(look_at_host(e, i, local));
     if (e->tls || *local || e->place->plain) return WEFT_OK;
@@ -535,7 +537,7 @@ static weft_status look_at_hosts(const entering *e, bool *local) {
 static uint32_t find_free_ports(int first, int own) {
     uint32_t free_ports = 0;
     for (int i = 0; i < WEFTI_TCP_PORTS; i++)
-        if (first + i == own || wefti_dial_is_free(first + i))
+        if (first + i == own || wefti_socket_is_free(first + i))
             free_ports |= (uint32_t)1 << i;
     return free_ports;
 }
@@ -551,12 +553,13 @@ weft_status wefti_late_enter(weft_ctx *ctx, const wefti_tcp_place *place,
                   .until_s = wefti_now_s() + place->patience_s};
     *listener = -1;
     WEFT_TRY(look_at_hosts(&e, &local));
-    *listener = wefti_dial_listen_from(local && !tls && !place->plain,
-                                       place->doors[0].port + 1, WEFTI_TCP_PORTS - 1);
+    *listener = wefti_socket_listen_from(local && !tls && !place->plain,
+                                         place->endpoints[0].port + 1,
+                                         WEFTI_TCP_PORTS - 1);
     if (*listener < 0) return refuse(&e, strerror(errno));
     e.listener = *listener;
-    e.card.port = wefti_dial_port(*listener);
-    e.card.first_port = place->doors[0].port;
+    e.card.port = wefti_socket_port(*listener);
+    e.card.first_port = place->endpoints[0].port;
     e.card.free_ports = find_free_ports(e.card.first_port, e.card.port);
     gethostname(e.card.host, sizeof e.card.host - 1);
     e.card.machine = wefti_machine_number();

@@ -17,7 +17,7 @@
  * A card has the size of those that gather a run (rendezvous.h): "wefJ", version, place
  * (all ones: any), port that the caller listens at (4 bytes each), run, incarnation (8
  * each), host name (56), number of its machine (8), and which of the ports that processes
- * of a run listen at are free where it runs (4; bit i: the door's port + i), the base (2),
+ * of a run listen at are free where it runs (4; bit i: the endpoint's port + i), the base (2),
  * how many sockets it wishes (2), and the address that it calls from (40): behind a router it
  * is another one than the member sees.
  * One member gives places, one after

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a process says that comes into a run that trains, and what it is told: numbers that no run
  * has are refused before anything is allocated by them. */
-#include "start/latecomer.h"
+#include "start/joiner.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "check.h"
 #include "members.h"
-#include "net/dial.h"
+#include "net/socket.h"
 #include "start/tcpstate.h"
 
 static wefti_late_card some_card(void) {
@@ -135,16 +135,16 @@ static int teardown(void **state) { return ctx_end(*state); }
 
 /* What --join takes, and what a process that was left behind tells itself. */
 static void check_doors(weft_ctx *ctx, const char *text, const char *expected) {
-    wefti_tcp_door *doors;
+    wefti_tcp_endpoint *endpoints;
     char got[2048] = "";
     size_t at = 0;
     int n;
-    assert_int_equal(wefti_tcp_doors(ctx, text, 29500, 2, &doors, &n), WEFT_OK);
+    assert_int_equal(wefti_tcp_endpoints(ctx, text, 29500, 2, &endpoints, &n), WEFT_OK);
     for (int i = 0; i < n; i++)
-        at += (size_t)snprintf(got + at, sizeof got - at, "%s|%d ", doors[i].host,
-                               doors[i].port);
+        at += (size_t)snprintf(got + at, sizeof got - at, "%s|%d ", endpoints[i].host,
+                               endpoints[i].port);
     assert_string_equal(got, expected);
-    wefti_free(ctx, doors);
+    wefti_free(ctx, endpoints);
 }
 
 static void doors_are_hosts_with_or_without_ports(void **state) {
@@ -163,36 +163,39 @@ static void what_is_no_door_is_refused(void **state) {
         "[]:7", "[::1]7", "[::1]x:7"};
     weft_ctx *ctx = *state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        wefti_tcp_door *doors;
+        wefti_tcp_endpoint *endpoints;
         int n;
-        if (wefti_tcp_doors(ctx, texts[i], 29500, 2, &doors, &n) != WEFT_ERR_ARGUMENT)
+        if (wefti_tcp_endpoints(ctx, texts[i], 29500, 2, &endpoints, &n) !=
+            WEFT_ERR_ARGUMENT)
             fail_msg("\"%s\" was taken", texts[i]);
-        assert_null(doors);
+        assert_null(endpoints);
         weft_ctx_clear(ctx);
     }
     char name[300];
     memset(name, 'a', sizeof name);
     name[256] = 0; /* longer than a name may be */
-    wefti_tcp_door *doors;
+    wefti_tcp_endpoint *endpoints;
     int n;
-    assert_int_equal(wefti_tcp_doors(ctx, name, 29500, 1, &doors, &n), WEFT_ERR_ARGUMENT);
+    assert_int_equal(wefti_tcp_endpoints(ctx, name, 29500, 1, &endpoints, &n),
+                     WEFT_ERR_ARGUMENT);
     name[255] = 0;
-    assert_int_equal(wefti_tcp_doors(ctx, name, 29500, 1, &doors, &n), WEFT_OK);
+    assert_int_equal(wefti_tcp_endpoints(ctx, name, 29500, 1, &endpoints, &n), WEFT_OK);
     assert_int_equal(n, 1);
-    wefti_free(ctx, doors);
+    wefti_free(ctx, endpoints);
 }
 
 /* A connection that ended before its process looked at it: the member can be called all the same,
  * and who has come since at another port of its machine. */
 static void whose_connection_has_ended_can_be_called(void **state) {
     char where[64];
-    int port = free_port(), listener = wefti_dial_listen(true, port);
+    int port = free_port(), listener = wefti_socket_listen(true, port);
     const struct linger at_once = {1, 0};
     connection peer = {.call = -1};
     unsigned char card[WEFTI_CARD_BYTES] = {0};
-    tcp_transport t = {.peers = &peer, .cards = card, .door = 29500};
+    tcp_transport t = {.peers = &peer, .cards = card, .endpoint = 29500};
     wefti_put_u32(card + 16, 29507);
-    wefti_connection s = wefti_connection_of(wefti_dial(NULL, "127.0.0.1", port, 1e9));
+    wefti_connection s = wefti_connection_of(
+        wefti_socket_connect(NULL, "127.0.0.1", port, 1e9));
     int other = accept(listener, NULL, NULL);
     assert_true(s.fd >= 0 && other >= 0);
     setsockopt(other, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* In how many steps a guest gets its state, and what the others do without it meanwhile. What
- * travels is looked at on real runs (cli/guests). */
-#include "rank/guests.h"
+/* In how many steps a learner gets its state, and what the others do without it meanwhile. What
+ * travels is looked at on real runs (cli/learners). */
+#include "rank/learners.h"
 
 #include <math.h>
 
@@ -14,7 +14,7 @@ static const double rate_Bps = 12.5e6, step_s = 0.5; /* 100 Mbit/s */
 /* n bytes take n / rate, of which a slice may take a quarter of a step. */
 static void a_slice_takes_a_quarter_of_a_step(void **state) {
     for (int64_t n = 4000000; n < 5000000000; n += n / 3) {
-        int64_t slices = wefti_guests_slices(n, rate_Bps, step_s);
+        int64_t slices = wefti_learners_slices(n, rate_Bps, step_s);
         double slice_s = (double)n / rate_Bps / (double)slices;
         assert_in_range(slices, 2, 4096);
         if (slices < 4096 && slice_s > 0.25 * step_s)
@@ -25,60 +25,60 @@ static void a_slice_takes_a_quarter_of_a_step(void **state) {
     }
 }
 
-/* A tenth of a second of waiting is cheaper than many steps with a guest. */
+/* A tenth of a second of waiting is cheaper than many steps with a learner. */
 static void what_is_little_comes_at_once(void **state) {
     int64_t tenth = (int64_t)(0.1 * rate_Bps);
-    assert_int_equal(wefti_guests_slices(0, rate_Bps, step_s), 0);
-    assert_int_equal(wefti_guests_slices(tenth, rate_Bps, 1e-3), 0);
-    assert_in_range(wefti_guests_slices(tenth + 2, rate_Bps, 1e-3), 2, 4096);
-    assert_int_equal(wefti_guests_slices(2 * tenth, rate_Bps, 60), 0); /* one slice */
+    assert_int_equal(wefti_learners_slices(0, rate_Bps, step_s), 0);
+    assert_int_equal(wefti_learners_slices(tenth, rate_Bps, 1e-3), 0);
+    assert_in_range(wefti_learners_slices(tenth + 2, rate_Bps, 1e-3), 2, 4096);
+    assert_int_equal(wefti_learners_slices(2 * tenth, rate_Bps, 60), 0); /* one slice */
 }
 
 /* Nobody knows how fast the links are, or how long a step takes: all wait. */
 static void what_is_not_known_is_not_guessed(void **state) {
-    assert_int_equal(wefti_guests_slices(1 << 30, 0, step_s), 0);
-    assert_int_equal(wefti_guests_slices(1 << 30, rate_Bps, 0), 0);
-    assert_int_equal(wefti_guests_slices(1 << 30, (double)NAN, step_s), 0);
-    assert_int_equal(wefti_guests_slices(1 << 30, rate_Bps, (double)NAN), 0);
-    assert_int_equal(wefti_guests_slices(INT64_MAX, 1, 1e-9), 4096);
+    assert_int_equal(wefti_learners_slices(1 << 30, 0, step_s), 0);
+    assert_int_equal(wefti_learners_slices(1 << 30, rate_Bps, 0), 0);
+    assert_int_equal(wefti_learners_slices(1 << 30, (double)NAN, step_s), 0);
+    assert_int_equal(wefti_learners_slices(1 << 30, rate_Bps, (double)NAN), 0);
+    assert_int_equal(wefti_learners_slices(INT64_MAX, 1, 1e-9), 4096);
 }
 
-/* Of 5 copies of 2 ranks the last 2 are guests: what all come together for is done by the others,
- * whose messages are numbered as if the guests had not counted differently. */
-static void guests_stand_by_while_the_others_come_together(void **state) {
+/* Of 5 copies of 2 ranks the last 2 are learners: what all come together for is done by the others,
+ * whose messages are numbered as if the learners had not counted differently. */
+static void learners_stand_by_while_the_others_come_together(void **state) {
     wefti_comm control = {.size = 10}, replica = {.size = 5}, sites = {.size = 5};
     wefti_job job = {.R = 5, .S = 2};
     wefti_rank r = {.job = &job,
                     .comms = {.control = &control, .replica = &replica, .sites = &sites},
-                    .guests = {.n = 2, .open = true},
+                    .learners = {.n = 2, .open = true},
                     .n_control_messages = 7};
     assert_int_equal(wefti_rank_replicas(&r), 3);
-    wefti_guests_set_aside(&r, 40, true);
+    wefti_learners_set_aside(&r, 40, true);
     int64_t members = r.n_control_messages;
     assert_int_equal(control.size, 6);
     assert_int_equal(replica.size, 3);
     assert_int_equal(sites.size, 3);
-    r.n_control_messages += 100; /* a guest would have counted none */
-    wefti_guests_set_aside(&r, 40, false);
+    r.n_control_messages += 100; /* a learner would have counted none */
+    wefti_learners_set_aside(&r, 40, false);
     assert_int_equal(control.size, 10);
     assert_int_equal(replica.size, 5);
     assert_int_equal(sites.size, 5);
     assert_true(r.n_control_messages > members + 100);
     assert_int_equal(r.n_control_messages, r.n_replica_messages);
     int64_t after = r.n_control_messages;
-    wefti_guests_set_aside(&r, 41, true);
+    wefti_learners_set_aside(&r, 41, true);
     assert_true(r.n_control_messages > after);
-    wefti_guests_set_aside(&r, 41, false);
+    wefti_learners_set_aside(&r, 41, false);
 }
 
-static void without_guests_all_come_together(void **state) {
+static void without_learners_all_come_together(void **state) {
     wefti_comm control = {.size = 10}, replica = {.size = 5}, sites = {.size = 5};
     wefti_job job = {.R = 5, .S = 2};
     wefti_rank r = {.job = &job,
                     .comms = {.control = &control, .replica = &replica, .sites = &sites},
-                    .guests = {.n = 2, .open = false}, /* they take part by now */
+                    .learners = {.n = 2, .open = false}, /* they take part by now */
                     .n_control_messages = 7};
-    wefti_guests_set_aside(&r, 40, true);
+    wefti_learners_set_aside(&r, 40, true);
     assert_int_equal(wefti_rank_replicas(&r), 5);
     assert_int_equal(control.size, 10);
     assert_int_equal(r.n_control_messages, 7);
@@ -105,7 +105,7 @@ static weft_status hear_sum(wefti_comm *comm, int peer, int64_t tag, int64_t n_b
 static void let_go(wefti_comm *comm, int peer, int64_t tag) {}
 static weft_status await_nothing(wefti_comm *comm, int64_t tag) { return WEFT_OK; }
 
-/* Of 3 members and a guest, one copy of the model in two shards; this is rank `me`. A member may
+/* Of 3 members and a learner, one copy of the model in two shards; this is rank `me`. A member may
  * give a wrong state, or say another sum than that of what it gave. */
 static void the_sum_of_most_members_is_believed(void **state) {
     enum { GOOD, LIE, OWN };
@@ -145,9 +145,9 @@ static void the_sum_of_most_members_is_believed(void **state) {
                         .params = params,
                         .arrangement = &arrangement,
                         .comms = {.control = &said.comm},
-                        .guests = {.n = 1, .open = true, .until = 5}};
+                        .learners = {.n = 1, .open = true, .until = 5}};
         bool ends;
-        weft_status status = wefti_guests_end(&r, 5, &ends);
+        weft_status status = wefti_learners_end(&r, 5, &ends);
         assert_true(ends);
         if (status != (cases[k].passes ? WEFT_OK : WEFT_ERR_NUMERIC))
             fail_msg("%s: %s", cases[k].what, weft_ctx_message(ctx));
@@ -161,8 +161,8 @@ int main(void) {
         cmocka_unit_test(a_slice_takes_a_quarter_of_a_step),
         cmocka_unit_test(what_is_little_comes_at_once),
         cmocka_unit_test(what_is_not_known_is_not_guessed),
-        cmocka_unit_test(guests_stand_by_while_the_others_come_together),
-        cmocka_unit_test(without_guests_all_come_together),
+        cmocka_unit_test(learners_stand_by_while_the_others_come_together),
+        cmocka_unit_test(without_learners_all_come_together),
         cmocka_unit_test(the_sum_of_most_members_is_believed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

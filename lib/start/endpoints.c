@@ -15,7 +15,7 @@
 #include "start/tcp.h"
 
 /* Each of a few hosts has at most 16 ports; a run has no more processes than this. */
-enum { MOST_DOORS = 1024 };
+enum { MOST_ENDPOINTS = 1024 };
 
 static weft_status refuse(weft_ctx *ctx, const char *part, size_t n) {
     return weft_ctx_fail(
@@ -35,7 +35,8 @@ static int port_of(const char *text, size_t n) {
 }
 
 /* Parses one part without commas. *port stays unchanged if the part has none. */
-static bool read_part(const char *part, size_t n, wefti_tcp_door *out, bool *has_port) {
+static bool read_part(const char *part, size_t n, wefti_tcp_endpoint *out,
+                      bool *has_port) {
     const char *end = part + n, *host = part, *colon = NULL, *close = NULL;
     bool brackets = n > 0 && part[0] == '[';
     if (brackets) close = memchr(part, ']', n);
@@ -56,28 +57,29 @@ static bool read_part(const char *part, size_t n, wefti_tcp_door *out, bool *has
 
 /* The list under construction, and the ports of a host without a port. */
 typedef struct list {
-    wefti_tcp_door *doors; /* [MOST_DOORS] */
+    wefti_tcp_endpoint *endpoints; /* [MOST_ENDPOINTS] */
     int n, port, n_ports;
 } list;
 
-/* Appends the doors of one part. */
+/* Appends the endpoints of one part. */
 static weft_status add_part(weft_ctx *ctx, list *all, const char *part, size_t n) {
-    wefti_tcp_door door = {.port = all->port};
+    wefti_tcp_endpoint endpoint = {.port = all->port};
     bool has_port;
-    if (!read_part(part, n, &door, &has_port)) return refuse(ctx, part, n);
-    int last = has_port ? door.port : door.port + all->n_ports - 1;
-    for (; door.port <= last && door.port <= 65535 && all->n < MOST_DOORS; door.port++)
-        all->doors[all->n++] = door;
+    if (!read_part(part, n, &endpoint, &has_port)) return refuse(ctx, part, n);
+    int last = has_port ? endpoint.port : endpoint.port + all->n_ports - 1;
+    for (; endpoint.port <= last && endpoint.port <= 65535 && all->n < MOST_ENDPOINTS;
+         endpoint.port++)
+        all->endpoints[all->n++] = endpoint;
     return WEFT_OK;
 }
 
-weft_status wefti_tcp_doors(weft_ctx *ctx, const char *text, int port, int n_ports,
-                            wefti_tcp_door **doors, int *n) {
+weft_status wefti_tcp_endpoints(weft_ctx *ctx, const char *text, int port, int n_ports,
+                                wefti_tcp_endpoint **endpoints, int *n) {
     list all = {.port = port, .n_ports = n_ports};
     weft_status status = WEFT_OK;
-    *doors = NULL;
-    WEFT_TRY(
-        wefti_alloc_n(ctx, MOST_DOORS, sizeof *all.doors, "hosts to call", &all.doors));
+    *endpoints = NULL;
+    WEFT_TRY(wefti_alloc_n(ctx, MOST_ENDPOINTS, sizeof *all.endpoints, "hosts to call",
+                           &all.endpoints));
     for (const char *part = text; status == WEFT_OK; part++) {
         size_t length = strcspn(part, ",");
         status = add_part(ctx, &all, part, length);
@@ -85,10 +87,10 @@ weft_status wefti_tcp_doors(weft_ctx *ctx, const char *text, int port, int n_por
         if (!*part) break;
     }
     if (status != WEFT_OK) {
-        wefti_free(ctx, all.doors);
+        wefti_free(ctx, all.endpoints);
         return status;
     }
-    *doors = all.doors;
+    *endpoints = all.endpoints;
     *n = all.n;
     return WEFT_OK;
 }
