@@ -153,4 +153,20 @@ typedef struct wefti_layers {
                     float *x);
 } wefti_layers;
 
+/* As WEFTI_KERNELS_EACH: DO(kernel) of those that tables of f32 and of bf16 have alike;
+ * DO(kernel, suffix) of those with products, and of the room that these take. */
+/* clang-format off */
+#define WEFTI_LAYERS_ALIKE(DO) \
+    DO(layernorm_forward) DO(layernorm_backward) DO(layernorm_forward_half) \
+    DO(layernorm_backward_half) DO(rmsnorm_forward) DO(rmsnorm_backward) DO(gelu_forward) \
+    DO(gelu_backward) DO(gelu_erf_forward) DO(gelu_erf_backward) DO(relu_forward) \
+    DO(relu_backward) DO(swiglu_forward) DO(swiglu_backward) DO(geglu_forward) \
+    DO(geglu_backward) DO(gate_forward) DO(gate_backward) DO(rope) DO(embed_forward) \
+    DO(embed_backward) DO(cap_logits) DO(dropout)
+#define WEFTI_LAYERS_PRODUCTS(DO, suffix) \
+    DO(attention_forward, suffix) DO(attention_backward, suffix) DO(head_loss, suffix)
+#define WEFTI_LAYERS_ROOMS(DO, suffix) DO(attention_scratch, suffix) DO(head_scratch, suffix)
+/* clang-format on */
+#define WEFTI_LAYER(kernel) __typeof__(*((const wefti_layers *)0)->kernel)
+
 extern const wefti_layers wefti_layers_reference, wefti_layers_reference_bf16;

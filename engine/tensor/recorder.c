@@ -285,55 +285,20 @@ static double sgd(int64_t n, float lr, float grad_scale, float decay, const floa
     NOTED_SUM(sgd, 6 * n, 3 * n, n, lr, grad_scale, decay, d, p);
 }
 
+#define ENTRY(kernel) .kernel = kernel,
+#define ENTRY_AS(kernel, suffix) .kernel = kernel##suffix,
+
 void wefti_recorder_begin(wefti_recorder *r, const wefti_kernels *under) {
     *r = (wefti_recorder){.under = under};
-    r->table = (wefti_kernels){.name = under->name,
-                               .layers = &r->layers,
-                               .bf16 = under->bf16,
-                               .multiplies_bf16 = under->multiplies_bf16,
-                               .gemm = gemm,
-                               .bias_add = bias_add,
-                               .bias_grad_half = bias_grad_half,
-                               .bias_grad = bias_grad,
-                               .accumulate = accumulate,
-                               .add = add,
-                               .scale = scale,
-                               .clear = clear,
-                               .sum_squares = sum_squares,
-                               .adam = adam,
-                               .accum_adam = accum_adam,
-                               .sgd = sgd};
-    r->layers = (wefti_layers){.gemm_mixed = under->layers->gemm_mixed ? gemm_mixed
-                                                                       : NULL,
-                               .gate_forward = gate_forward,
-                               .gate_backward = gate_backward,
-                               .layernorm_forward = layernorm_forward,
-                               .layernorm_backward = layernorm_backward,
-                               .layernorm_forward_half = layernorm_forward_half,
-                               .layernorm_backward_half = layernorm_backward_half,
-                               .rmsnorm_forward = rmsnorm_forward,
-                               .rmsnorm_backward = rmsnorm_backward,
-                               .gelu_forward = gelu_forward,
-                               .gelu_backward = gelu_backward,
-                               .gelu_erf_forward = gelu_erf_forward,
-                               .gelu_erf_backward = gelu_erf_backward,
-                               .relu_forward = relu_forward,
-                               .relu_backward = relu_backward,
-                               .swiglu_forward = swiglu_forward,
-                               .swiglu_backward = swiglu_backward,
-                               .geglu_forward = geglu_forward,
-                               .geglu_backward = geglu_backward,
-                               .rope = rope,
-                               .attention_scratch = under->layers->attention_scratch,
-                               .attention_halves = under->layers->attention_halves,
-                               .attention_forward = attention_forward,
-                               .attention_backward = attention_backward,
-                               .embed_forward = embed_forward,
-                               .embed_backward = embed_backward,
-                               .head_scratch = under->layers->head_scratch,
-                               .head_loss = head_loss,
-                               .cap_logits = cap_logits,
-                               .dropout = dropout};
+    r->table = (wefti_kernels){WEFTI_KERNELS_EACH(ENTRY).gemm = gemm, .name = under->name,
+                               .layers = &r->layers, .bf16 = under->bf16,
+                               .multiplies_bf16 = under->multiplies_bf16};
+    r->layers = (wefti_layers){
+        WEFTI_LAYERS_ALIKE(ENTRY) WEFTI_LAYERS_PRODUCTS(ENTRY_AS, ).gemm_mixed =
+            under->layers->gemm_mixed ? gemm_mixed : NULL,
+        .attention_scratch = under->layers->attention_scratch,
+        .attention_halves = under->layers->attention_halves,
+        .head_scratch = under->layers->head_scratch};
     current = r;
 }
 

@@ -8,7 +8,6 @@
 #include "tensor/reference_layers.h"
 
 #include <math.h>
-#include <stddef.h>
 
 void wefti_reference_embed_forward(int64_t N, int64_t T, int64_t C, const int32_t *token,
                                    const float *table, const float *pos, float *y) {
@@ -28,8 +27,7 @@ void wefti_reference_embed_backward(int64_t N, int64_t T, int64_t C, const int32
 }
 
 int64_t wefti_reference_head_scratch(int64_t N, int64_t V, int threads) {
-    (void)N;
-    (void)threads;
+    (void)N, (void)threads;
     return V;
 }
 

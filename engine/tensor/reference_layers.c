@@ -37,36 +37,11 @@ static void gemm_mixed(const wefti_mixed *p) {
     }
 }
 
-#define ENTRIES(head_loss_, attention_forward_, attention_backward_)                     \
-    .head_loss = head_loss_, .layernorm_forward = wefti_reference_layernorm_forward,     \
-    .layernorm_backward = wefti_reference_layernorm_backward,                            \
-    .layernorm_forward_half = wefti_reference_layernorm_forward_half,                    \
-    .layernorm_backward_half = wefti_reference_layernorm_backward_half,                  \
-    .rmsnorm_forward = wefti_reference_rmsnorm_forward,                                  \
-    .rmsnorm_backward = wefti_reference_rmsnorm_backward,                                \
-    .gelu_forward = wefti_reference_gelu_forward,                                        \
-    .gelu_backward = wefti_reference_gelu_backward,                                      \
-    .gelu_erf_forward = wefti_reference_gelu_erf_forward,                                \
-    .gelu_erf_backward = wefti_reference_gelu_erf_backward,                              \
-    .relu_forward = wefti_reference_relu_forward,                                        \
-    .relu_backward = wefti_reference_relu_backward,                                      \
-    .gate_forward = wefti_reference_gate_forward,                                        \
-    .gate_backward = wefti_reference_gate_backward,                                      \
-    .swiglu_forward = wefti_reference_swiglu_forward,                                    \
-    .swiglu_backward = wefti_reference_swiglu_backward,                                  \
-    .geglu_forward = wefti_reference_geglu_forward,                                      \
-    .geglu_backward = wefti_reference_geglu_backward, .rope = wefti_reference_rope,      \
-    .attention_scratch = wefti_reference_attention_scratch,                              \
-    .attention_forward = attention_forward_, .attention_backward = attention_backward_,  \
-    .embed_forward = wefti_reference_embed_forward,                                      \
-    .embed_backward = wefti_reference_embed_backward,                                    \
-    .head_scratch = wefti_reference_head_scratch,                                        \
-    .cap_logits = wefti_reference_cap_logits, .dropout = wefti_reference_dropout
+#define ENTRY(kernel) .kernel = wefti_reference_##kernel,
+#define ENTRY_AS(kernel, suffix) .kernel = wefti_reference_##kernel##suffix,
+#define ENTRIES(suffix)                                                                  \
+    WEFTI_LAYERS_ALIKE(ENTRY)                                                            \
+    WEFTI_LAYERS_PRODUCTS(ENTRY_AS, suffix) WEFTI_LAYERS_ROOMS(ENTRY_AS, )
 
-const wefti_layers wefti_layers_reference = {ENTRIES(wefti_reference_head_loss,
-                                                     wefti_reference_attention_forward,
-                                                     wefti_reference_attention_backward)};
-const wefti_layers wefti_layers_reference_bf16 = {
-    ENTRIES(wefti_reference_head_loss_bf16, wefti_reference_attention_forward_bf16,
-            wefti_reference_attention_backward_bf16),
-    .gemm_mixed = gemm_mixed};
+const wefti_layers wefti_layers_reference = {ENTRIES()};
+const wefti_layers wefti_layers_reference_bf16 = {ENTRIES(_bf16).gemm_mixed = gemm_mixed};

@@ -130,6 +130,16 @@ struct wefti_kernels {
                   float *p);
 };
 
+/* DO(kernel) of each kernel but products, so that who has one of each names none of them; and the
+ * type of a kernel, by which its function is declared. */
+/* clang-format off */
+#define WEFTI_KERNELS_EACH(DO) WEFTI_KERNELS_ELEMENTWISE(DO) DO(adam) DO(accum_adam) DO(sgd)
+#define WEFTI_KERNELS_ELEMENTWISE(DO) \
+    DO(bias_add) DO(bias_grad) DO(bias_grad_half) DO(accumulate) DO(add) DO(scale) DO(clear) \
+    DO(sum_squares)
+/* clang-format on */
+#define WEFTI_KERNEL(kernel) __typeof__(*((const wefti_kernels *)0)->kernel)
+
 /* The reference table: plain loops as in the formulas, with sums in double where it matters. */
 extern const wefti_kernels wefti_kernels_reference;
 

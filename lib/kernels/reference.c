@@ -3,7 +3,6 @@
  * It is slow and single-threaded on purpose; the fast tables are tested against it. */
 #include "kernels/reference.h"
 
-#include <math.h>
 #include <stddef.h>
 
 static double dot_strided(int64_t n, const float *a, int64_t step_a, const float *b,
@@ -95,12 +94,11 @@ extern const struct wefti_layers wefti_layers_reference, wefti_layers_reference_
 #define LAYERS(table) NULL
 #endif
 
+#define ENTRY(kernel) .kernel = kernel,
 #define ENTRIES(gemm_, layers_)                                                          \
-    .name = "reference", .bf16 = &wefti_kernels_reference_bf16,                          \
-    .layers = LAYERS(layers_), .multiplies_bf16 = multiplies_bf16, .gemm = gemm_,        \
-    .bias_add = bias_add, .bias_grad = bias_grad, .accumulate = accumulate, .add = add,  \
-    .scale = scale, .clear = clear, .sum_squares = sum_squares,                          \
-    .bias_grad_half = bias_grad_half, .adam = wefti_reference_adam,                      \
+    WEFTI_KERNELS_ELEMENTWISE(ENTRY).name = "reference",                                 \
+    .bf16 = &wefti_kernels_reference_bf16, .layers = LAYERS(layers_),                    \
+    .multiplies_bf16 = multiplies_bf16, .gemm = gemm_, .adam = wefti_reference_adam,     \
     .accum_adam = wefti_reference_accum_adam, .sgd = wefti_reference_sgd
 
 const wefti_kernels wefti_kernels_reference = {ENTRIES(gemm, wefti_layers_reference)};

@@ -13,9 +13,6 @@ static inline float wefti_reference_bf16(float x) {
 }
 
 /* reference_optimizer.c */
-double wefti_reference_adam(int64_t n, const wefti_adam_step *s, const float *g, float *p,
-                            float *m, float *v);
-double wefti_reference_accum_adam(int64_t n, const wefti_accum_step *s, const float *g,
-                                  float *p, float *m, float *v, float *a);
-double wefti_reference_sgd(int64_t n, float lr, float grad_scale, float decay,
-                           const float *d, float *p);
+WEFTI_KERNEL(adam) wefti_reference_adam;
+WEFTI_KERNEL(accum_adam) wefti_reference_accum_adam;
+WEFTI_KERNEL(sgd) wefti_reference_sgd;

@@ -34,47 +34,22 @@ static inline void map_backward(function slope, int64_t n, const float *x,
     }
 }
 
-void WEFT_ISA_NAME(wefti_gelu_forward)(int64_t n, const float *x, float *y) {
-    map_forward(gelu, n, x, y);
-}
-
-void WEFT_ISA_NAME(wefti_gelu_backward)(int64_t n, const float *x, const float *dy,
-                                        float *dx) {
-    map_backward(gelu_slope, n, x, dy, dx);
-}
-
-void WEFT_ISA_NAME(wefti_gelu_erf_forward)(int64_t n, const float *x, float *y) {
-    map_forward(gelu_erf, n, x, y);
-}
-
-void WEFT_ISA_NAME(wefti_gelu_erf_backward)(int64_t n, const float *x, const float *dy,
-                                            float *dx) {
-    map_backward(gelu_erf_slope, n, x, dy, dx);
-}
-
-void WEFT_ISA_NAME(wefti_relu_forward)(int64_t n, const float *x, float *y) {
-    map_forward(relu, n, x, y);
-}
-
-void WEFT_ISA_NAME(wefti_relu_backward)(int64_t n, const float *x, const float *dy,
-                                        float *dx) {
-    map_backward(relu_slope, n, x, dy, dx);
-}
+#define ACTIVATION(name)                                                                 \
+    void WEFT_ISA_NAME(wefti_##name##_forward)(int64_t n, const float *x, float *y) {    \
+        map_forward(name, n, x, y);                                                      \
+    }                                                                                    \
+    void WEFT_ISA_NAME(wefti_##name##_backward)(int64_t n, const float *x,               \
+                                                const float *dy, float *dx) {            \
+        map_backward(name##_slope, n, x, dy, dx);                                        \
+    }
+ACTIVATION(gelu)
+ACTIVATION(gelu_erf)
+ACTIVATION(relu)
 
 static void geglu_row(int64_t F, const float *g, const float *u, float *y) {
     for (int64_t i = 0; i < F; i += LANES) {
         int64_t n = F - i < LANES ? F - i : LANES;
         store_part(y + i, gelu(load_part(g + i, n)) * load_part(u + i, n), n);
-    }
-}
-
-void WEFT_ISA_NAME(wefti_geglu_forward)(int64_t N, int64_t F, const float *gu, float *y) {
-    int t = team_size(N * F);
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int k = 0; k < t; k++) {
-        span rows = team_slice(N, 1, k, t);
-        for (int64_t n = rows.begin; n < rows.end; n++)
-            geglu_row(F, gu + n * 2 * F, gu + n * 2 * F + F, y + n * F);
     }
 }
 
@@ -88,17 +63,6 @@ static void geglu_backward_row(int64_t F, const float *gu, const float *dy, floa
     }
 }
 
-void WEFT_ISA_NAME(wefti_geglu_backward)(int64_t N, int64_t F, const float *gu,
-                                         const float *dy, float *dgu) {
-    int t = team_size(N * F);
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int k = 0; k < t; k++) {
-        span rows = team_slice(N, 1, k, t);
-        for (int64_t n = rows.begin; n < rows.end; n++)
-            geglu_backward_row(F, gu + n * 2 * F, dy + n * F, dgu + n * 2 * F);
-    }
-}
-
 static void swiglu_row(int64_t F, const float *g, const float *u, float *y) {
     int64_t i = 0, left;
     for (; i + LANES <= F; i += LANES) {
@@ -108,17 +72,6 @@ static void swiglu_row(int64_t F, const float *g, const float *u, float *y) {
     if ((left = F - i) > 0) {
         vfloat gate = load_part(g + i, left);
         store_part(y + i, gate * sigmoid(gate) * load_part(u + i, left), left);
-    }
-}
-
-void WEFT_ISA_NAME(wefti_swiglu_forward)(int64_t N, int64_t F, const float *gu,
-                                         float *y) {
-    int t = team_size(N * F);
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int k = 0; k < t; k++) {
-        span rows = team_slice(N, 1, k, t);
-        for (int64_t n = rows.begin; n < rows.end; n++)
-            swiglu_row(F, gu + n * 2 * F, gu + n * 2 * F + F, y + n * F);
     }
 }
 
@@ -138,13 +91,16 @@ static void swiglu_backward_row(int64_t F, const float *gu, const float *dy, flo
     }
 }
 
-void WEFT_ISA_NAME(wefti_swiglu_backward)(int64_t N, int64_t F, const float *gu,
-                                          const float *dy, float *dgu) {
-    int t = team_size(N * F);
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int k = 0; k < t; k++) {
-        span rows = team_slice(N, 1, k, t);
-        for (int64_t n = rows.begin; n < rows.end; n++)
-            swiglu_backward_row(F, gu + n * 2 * F, dy + n * F, dgu + n * 2 * F);
+#define GATE(name)                                                                       \
+    void WEFT_ISA_NAME(wefti_##name##_forward)(int64_t N, int64_t F, const float *gu,    \
+                                               float *y) {                               \
+        TEAM_ROWS(N *F, N, n,                                                            \
+                  name##_row(F, gu + n * 2 * F, gu + n * 2 * F + F, y + n * F));         \
+    }                                                                                    \
+    void WEFT_ISA_NAME(wefti_##name##_backward)(int64_t N, int64_t F, const float *gu,   \
+                                                const float *dy, float *dgu) {           \
+        TEAM_ROWS(N *F, N, n,                                                            \
+                  name##_backward_row(F, gu + n * 2 * F, dy + n * F, dgu + n * 2 * F));  \
     }
-}
+GATE(geglu)
+GATE(swiglu)

@@ -49,31 +49,21 @@ static inline void gate_row_back(gate_slopes f, int64_t F, const uint16_t *gu,
 
 void WEFT_ISA_NAME(wefti_gate_forward)(wefti_curve curve, int64_t N, int64_t F,
                                        const uint16_t *gu, uint16_t *y) {
-    int t = team_size(N * F);
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int k = 0; k < t; k++) {
-        span rows = team_slice(N, 1, k, t);
-        for (int64_t n = rows.begin; n < rows.end; n++)
-            if (curve == WEFTI_CURVE_SWIGLU)
-                gate_row(silu, F, gu + n * 2 * F, y + n * F);
-            else
-                gate_row(quick_gelu, F, gu + n * 2 * F, y + n * F);
-    }
+    if (curve == WEFTI_CURVE_SWIGLU)
+        TEAM_ROWS(N * F, N, n, gate_row(silu, F, gu + n * 2 * F, y + n * F));
+    else
+        TEAM_ROWS(N * F, N, n, gate_row(quick_gelu, F, gu + n * 2 * F, y + n * F));
 }
 
 void WEFT_ISA_NAME(wefti_gate_backward)(wefti_curve curve, int64_t N, int64_t F,
                                         const uint16_t *gu, const uint16_t *dy,
                                         uint16_t *dgu) {
-    int t = team_size(N * F);
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int k = 0; k < t; k++) {
-        span rows = team_slice(N, 1, k, t);
-        for (int64_t n = rows.begin; n < rows.end; n++)
-            if (curve == WEFTI_CURVE_SWIGLU)
-                gate_row_back(swiglu_slopes, F, gu + n * 2 * F, dy + n * F,
-                              dgu + n * 2 * F);
-            else
-                gate_row_back(geglu_slopes, F, gu + n * 2 * F, dy + n * F,
-                              dgu + n * 2 * F);
-    }
+    if (curve == WEFTI_CURVE_SWIGLU)
+        TEAM_ROWS(
+            N * F, N, n,
+            gate_row_back(swiglu_slopes, F, gu + n * 2 * F, dy + n * F, dgu + n * 2 * F));
+    else
+        TEAM_ROWS(
+            N * F, N, n,
+            gate_row_back(geglu_slopes, F, gu + n * 2 * F, dy + n * F, dgu + n * 2 * F));
 }

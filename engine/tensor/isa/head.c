@@ -152,10 +152,10 @@ static double loss_rows(int64_t rows, int64_t V, const int32_t *target, float ca
     return total;
 }
 
-static void head_loss(int64_t N, int64_t C, int64_t V, const float *x, const float *w,
-                      const int32_t *target, float cap, float grad_scale,
-                      double *loss_sum, float *dx, float *dw, bool fresh,
-                      float *scratch) {
+void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
+                                    const float *w, const int32_t *target, float cap,
+                                    float grad_scale, double *loss_sum, float *dx,
+                                    float *dw, bool fresh, float *scratch) {
     int64_t block = block_rows(N, V, BUDGET);
     for (int64_t n = 0; n < N; n += block) {
         int64_t rows = n + block < N ? block : N - n;
@@ -222,20 +222,15 @@ static void head_loss_half(void (*gemm)(const wefti_mixed *), int64_t N, int64_t
     }
 }
 
-void WEFT_ISA_NAME(wefti_head_loss)(int64_t N, int64_t C, int64_t V, const float *x,
-                                    const float *w, const int32_t *target, float cap,
-                                    float grad_scale, double *loss_sum, float *dx,
-                                    float *dw, bool fresh, float *scratch) {
-    head_loss(N, C, V, x, w, target, cap, grad_scale, loss_sum, dx, dw, fresh, scratch);
-}
-
-void WEFT_ISA_NAME(wefti_head_loss_bf16)(int64_t N, int64_t C, int64_t V, const float *x,
-                                         const float *w, const int32_t *target, float cap,
-                                         float grad_scale, double *loss_sum, float *dx,
-                                         float *dw, bool fresh, float *scratch) {
-    head_loss_half(WEFT_ISA_NAME(wefti_gemm_mixed_bf16), N, C, V, x, w, target, cap,
-                   grad_scale, loss_sum, dx, dw, fresh, scratch);
-}
+#define HEAD_LOSS(suffix)                                                                \
+    void WEFT_ISA_NAME(wefti_head_loss##suffix)(                                         \
+        int64_t N, int64_t C, int64_t V, const float *x, const float *w,                 \
+        const int32_t *target, float cap, float grad_scale, double *loss_sum, float *dx, \
+        float *dw, bool fresh, float *scratch) {                                         \
+        head_loss_half(WEFT_ISA_NAME(wefti_gemm_mixed##suffix), N, C, V, x, w, target,   \
+                       cap, grad_scale, loss_sum, dx, dw, fresh, scratch);               \
+    }
+HEAD_LOSS(_bf16)
 
 #ifdef WEFT_TILES
 int64_t WEFT_ISA_NAME(wefti_head_scratch_amx)(int64_t N, int64_t V, int threads) {
@@ -243,11 +238,5 @@ int64_t WEFT_ISA_NAME(wefti_head_scratch_amx)(int64_t N, int64_t V, int threads)
     return block_rows(N, V, BUDGET_BF16) * V;
 }
 
-void WEFT_ISA_NAME(wefti_head_loss_amx)(int64_t N, int64_t C, int64_t V, const float *x,
-                                        const float *w, const int32_t *target, float cap,
-                                        float grad_scale, double *loss_sum, float *dx,
-                                        float *dw, bool fresh, float *scratch) {
-    head_loss_half(WEFT_ISA_NAME(wefti_gemm_mixed_amx), N, C, V, x, w, target, cap,
-                   grad_scale, loss_sum, dx, dw, fresh, scratch);
-}
+HEAD_LOSS(_amx)
 #endif

@@ -75,18 +75,10 @@ void WEFT_ISA_NAME(wefti_rmsnorm_backward)(int64_t N, int64_t C, int64_t ld,
                                            const float *rstd, const float *dy, float *dx,
                                            float *dgain) {
     enum { ROWS = 16 }; /* at a time: their sum stays in registers */
-    int t = team_size(N * C);
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int i = 0; i < t; i++) {
-        span columns = team_slice(C, 16, i, t);
-        for (int64_t n = 0; n < N; n += ROWS)
-            backward_columns(ld, x, rstd, dy, (span){n, n + ROWS < N ? n + ROWS : N},
-                             columns, dgain);
-    }
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int i = 0; i < t; i++) {
-        span rows = team_slice(N, 1, i, t);
-        for (int64_t n = rows.begin; n < rows.end; n++)
-            backward_row(C, x + n * ld, gain, rstd[n], dy + n * ld, dx + n * ld);
-    }
+    TEAM_SLICES(
+        N * C, C, 16, columns,
+        for (int64_t n = 0; n < N; n += ROWS) backward_columns(
+            ld, x, rstd, dy, (span){n, n + ROWS < N ? n + ROWS : N}, columns, dgain));
+    TEAM_ROWS(N * C, N, n,
+              backward_row(C, x + n * ld, gain, rstd[n], dy + n * ld, dx + n * ld));
 }

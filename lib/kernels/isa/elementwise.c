@@ -19,12 +19,8 @@ static void scale_slice(int64_t n, float s, float *y) {
 }
 
 void WEFT_ISA_NAME(wefti_add)(int64_t n, const float *a, const float *b, float *y) {
-    int t = team_size(n);
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int i = 0; i < t; i++) {
-        span s = team_slice(n, LANES, i, t);
-        add_slice(s.end - s.begin, a + s.begin, b + s.begin, y + s.begin);
-    }
+    TEAM_SLICES(n, n, LANES, s,
+                add_slice(s.end - s.begin, a + s.begin, b + s.begin, y + s.begin));
 }
 
 void WEFT_ISA_NAME(wefti_accumulate)(int64_t n, const float *a, float *y) {
@@ -32,12 +28,7 @@ void WEFT_ISA_NAME(wefti_accumulate)(int64_t n, const float *a, float *y) {
 }
 
 void WEFT_ISA_NAME(wefti_scale)(int64_t n, float s, float *y) {
-    int t = team_size(n);
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int i = 0; i < t; i++) {
-        span part = team_slice(n, LANES, i, t);
-        scale_slice(part.end - part.begin, s, y + part.begin);
-    }
+    TEAM_SLICES(n, n, LANES, part, scale_slice(part.end - part.begin, s, y + part.begin));
 }
 
 /* Stores past the cache, where a core writes twice as fast as through it. */
@@ -56,22 +47,11 @@ static void clear_slice(int64_t n, float *y) {
 }
 
 void WEFT_ISA_NAME(wefti_clear)(int64_t n, float *y) {
-    int t = team_size(n);
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int i = 0; i < t; i++) {
-        span part = team_slice(n, LANES, i, t);
-        clear_slice(part.end - part.begin, y + part.begin);
-    }
+    TEAM_SLICES(n, n, LANES, part, clear_slice(part.end - part.begin, y + part.begin));
 }
 
 void WEFT_ISA_NAME(wefti_bias_add)(int64_t N, int64_t C, const float *b, float *y) {
-    int t = team_size(N * C);
-#pragma omp parallel for num_threads(t) schedule(static) if (t > 1)
-    for (int i = 0; i < t; i++) {
-        span rows = team_slice(N, 1, i, t);
-        for (int64_t n = rows.begin; n < rows.end; n++)
-            add_slice(C, b, y + n * C, y + n * C);
-    }
+    TEAM_ROWS(N * C, N, n, add_slice(C, b, y + n * C, y + n * C));
 }
 
 /* Adds `rows` rows of dy to columns c of db; few rows at a time keep db in registers. */

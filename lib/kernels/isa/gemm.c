@@ -151,9 +151,4 @@ static void multiply_few(const product *p) {
     }
 }
 
-void WEFT_ISA_NAME(wefti_gemm)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
-                               float alpha, const float *A, int64_t lda, const float *B,
-                               int64_t ldb, float beta, float *C, int64_t ldc) {
-    product p = product_of_floats(ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
-    multiply_divided(&p, !ta && M <= FEW ? multiply_few : call_in_parts);
-}
+GEMM(wefti_gemm, multiply_divided(&p, !ta && M <= FEW ? multiply_few : call_in_parts))

@@ -320,13 +320,7 @@ static void multiply(const product *p) {
         multiply_shared(p, threads_for(p));
 }
 
-void WEFT_ISA_NAME(wefti_gemm_amx)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
-                                   float alpha, const float *A, int64_t lda,
-                                   const float *B, int64_t ldb, float beta, float *C,
-                                   int64_t ldc) {
-    product p = product_of_floats(ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
-    multiply(&p);
-}
+GEMM(wefti_gemm_amx, multiply(&p))
 
 void WEFT_ISA_NAME(wefti_gemm_mixed_amx)(const wefti_mixed *m) {
     enum { LEAST = 1 << 18 }; /* less may stay in the cache */

@@ -365,13 +365,7 @@ static void multiply(const product *p) {
         multiply_patches(p, cheapest_patch(p, t), multiply_blocks, t);
 }
 
-void WEFT_ISA_NAME(wefti_gemm_bf16)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
-                                    float alpha, const float *A, int64_t lda,
-                                    const float *B, int64_t ldb, float beta, float *C,
-                                    int64_t ldc) {
-    product p = product_of_floats(ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
-    multiply(&p);
-}
+GEMM(wefti_gemm_bf16, multiply(&p))
 
 void WEFT_ISA_NAME(wefti_gemm_mixed_bf16)(const wefti_mixed *m) {
     product p = product_of(m);

@@ -84,16 +84,17 @@ static inline int grid_rows(int64_t M, int64_t N, int t) {
     return best;
 }
 
-static inline product product_of_floats(bool ta, bool tb, int64_t M, int64_t N, int64_t K,
-                                        float alpha, const float *A, int64_t lda,
-                                        const float *B, int64_t ldb, float beta, float *C,
-                                        int64_t ldc) {
-    product p = {
-        .ta = ta, .tb = tb, .M = M, .N = N, .K = K, .alpha = alpha, .beta = beta};
-    p.A = A, p.B = B, p.C = C;
-    p.lda = lda, p.ldb = ldb, p.ldc = ldc;
-    return p;
-}
+/* The kernel of that name: `call`, which multiplies the product p. */
+#define GEMM(name, call)                                                                 \
+    void WEFT_ISA_NAME(name)(bool ta, bool tb, int64_t M, int64_t N, int64_t K,          \
+                             float alpha, const float *A, int64_t lda, const float *B,   \
+                             int64_t ldb, float beta, float *C, int64_t ldc) {           \
+        product p = {                                                                    \
+            .ta = ta, .tb = tb, .M = M, .N = N, .K = K, .alpha = alpha, .beta = beta};   \
+        p.A = A, p.B = B, p.C = C;                                                       \
+        p.lda = lda, p.ldb = ldb, p.ldc = ldc;                                           \
+        call;                                                                            \
+    }
 
 static inline product product_of(const wefti_mixed *m) {
     return (product){.ta = m->ta,

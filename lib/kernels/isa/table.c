@@ -18,17 +18,11 @@ extern const struct wefti_layers WEFT_ISA_NAME(wefti_layers),
 #define LAYERS(table) NULL
 #endif
 
+#define ENTRY(kernel) .kernel = WEFT_ISA_NAME(wefti_##kernel),
 #define ENTRIES(table, rounded, suffix, layers_)                                         \
-    .name = table, .bf16 = &rounded, .layers = LAYERS(layers_),                          \
+    WEFTI_KERNELS_EACH(ENTRY).name = table, .bf16 = &rounded, .layers = LAYERS(layers_), \
     .multiplies_bf16 = WEFT_ISA_NAME(wefti_multiplies_bf16),                             \
-    .gemm = WEFT_ISA_NAME(wefti_gemm##suffix),                                           \
-    .bias_grad_half = WEFT_ISA_NAME(wefti_bias_grad_half),                               \
-    .bias_add = WEFT_ISA_NAME(wefti_bias_add),                                           \
-    .bias_grad = WEFT_ISA_NAME(wefti_bias_grad),                                         \
-    .accumulate = WEFT_ISA_NAME(wefti_accumulate), .add = WEFT_ISA_NAME(wefti_add),      \
-    .scale = WEFT_ISA_NAME(wefti_scale), .clear = WEFT_ISA_NAME(wefti_clear),            \
-    .sum_squares = WEFT_ISA_NAME(wefti_sum_squares), .adam = WEFT_ISA_NAME(wefti_adam),  \
-    .accum_adam = WEFT_ISA_NAME(wefti_accum_adam), .sgd = WEFT_ISA_NAME(wefti_sgd)
+    .gemm = WEFT_ISA_NAME(wefti_gemm##suffix)
 
 #define OWN_NAME NAME_TEXT(WEFT_ISA)
 #define OWN_ROUNDED WEFT_ISA_NAME(wefti_kernels_bf16)

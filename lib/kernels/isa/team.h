@@ -53,3 +53,18 @@ static inline span team_slice(int64_t n, int64_t unit, int i, int t) {
     int64_t begin = units * i / t * unit, end = units * (i + 1) / t * unit;
     return (span){begin < n ? begin : n, end < n ? end : n};
 }
+
+/* What each thread of a team does that `work` elements are worth: with its slice s of 0..n, or
+ * for each row n of its part of N rows. */
+#define TEAM_SLICES(work, n_, unit, s, ...)                                              \
+    do {                                                                                 \
+        int t_ = team_size(work);                                                        \
+        _Pragma("omp parallel for num_threads(t_) schedule(static) if (t_ > 1)") for (   \
+            int i_ = 0; i_ < t_; i_++) {                                                 \
+            span s = team_slice(n_, unit, i_, t_);                                       \
+            __VA_ARGS__;                                                                 \
+        }                                                                                \
+    } while (0)
+#define TEAM_ROWS(work, N, n, ...)                                                       \
+    TEAM_SLICES(work, N, 1, rows_,                                                       \
+                for (int64_t n = rows_.begin; n < rows_.end; n++) __VA_ARGS__)
