@@ -37,41 +37,30 @@ FLAT void put_all(int n, terms x, const vfloat *v) {
 
 /* Transforms of n = 8 or 16 terms in memory; all of x is read before out is written. The
  * compiler sees n and whether the constant term is scaled. */
-FLAT void two_terms(int n, turns t, source x, terms out) {
-    vfloat v[16];
-    get_all(n, x, v);
-    n == 8 ? two_8(t, v) : two_16(t, v);
-    put_all(n, out, v);
-}
+#define IN_MEMORY(kind)                                                                  \
+    FLAT void kind##_terms(int n, turns t, source x, terms out) {                        \
+        vfloat v[16];                                                                    \
+        get_all(n, x, v);                                                                \
+        n == 8 ? kind##_8(t, v) : kind##_16(t, v);                                       \
+        put_all(n, out, v);                                                              \
+    }
+IN_MEMORY(two)
+IN_MEMORY(four)
+IN_MEMORY(back)
 
-FLAT void four_terms(int n, turns t, source x, terms out) {
-    vfloat v[16];
-    get_all(n, x, v);
-    n == 8 ? four_8(t, v) : four_16(t, v);
-    put_all(n, out, v);
-}
-
-FLAT void back_terms(int n, turns t, source x, terms out) {
-    vfloat v[16];
-    get_all(n, x, v);
-    n == 8 ? back_8(t, v) : back_16(t, v);
-    put_all(n, out, v);
-}
-
-static void two_terms_8(turns t, source x, terms out) {
-    two_terms(8, (turns){t.own, t.plain, true}, x, out);
-}
-static void two_terms_16(turns t, source x, terms out) {
-    two_terms(16, (turns){t.own, t.plain, true}, x, out);
-}
-static void plain_terms_8(turns t, source x, terms out) {
-    two_terms(8, inner(t), x, out);
-}
-static void plain_terms_16(turns t, source x, terms out) {
-    two_terms(16, inner(t), x, out);
-}
-static void four_terms_8(turns t, source x, terms out) { four_terms(8, t, x, out); }
-static void four_terms_16(turns t, source x, terms out) { four_terms(16, t, x, out); }
+#define SCALED ((turns){t.own, t.plain, true})
+#define ALONE(name, kind, n, turns_)                                                     \
+    static void name(turns t, source x, terms out) { kind##_terms(n, turns_, x, out); }
+ALONE(two_terms_8, two, 8, SCALED)
+ALONE(two_terms_16, two, 16, SCALED)
+ALONE(plain_terms_8, two, 8, inner(t))
+ALONE(plain_terms_16, two, 16, inner(t))
+ALONE(four_terms_8, four, 8, t)
+ALONE(four_terms_16, four, 16, t)
+ALONE(back_terms_8, back, 8, SCALED)
+ALONE(back_terms_16, back, 16, SCALED)
+ALONE(back_plain_8, back, 8, inner(t))
+ALONE(back_plain_16, back, 16, inner(t))
 
 /* Lengths of at least 32, in memory: two stages at once, then quarters. x may be out,
  * because all of x is read first. `temp` has room for 4n vectors. */
@@ -166,19 +155,6 @@ static void two(int64_t n, turns t, source x, terms out, float *temp) {
         two_long(64, t, x, out, temp);
     else
         two_long(n, t, x, out, temp);
-}
-
-static void back_terms_8(turns t, source x, terms out) {
-    back_terms(8, (turns){t.own, t.plain, true}, x, out);
-}
-static void back_terms_16(turns t, source x, terms out) {
-    back_terms(16, (turns){t.own, t.plain, true}, x, out);
-}
-static void back_plain_8(turns t, source x, terms out) {
-    back_terms(8, inner(t), x, out);
-}
-static void back_plain_16(turns t, source x, terms out) {
-    back_terms(16, inner(t), x, out);
 }
 
 /* The transpose of merge_terms. */

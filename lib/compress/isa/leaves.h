@@ -67,96 +67,33 @@ FLAT void two_1(turns t, vfloat *x) {
     if (t.is_scaled) four_1(t, x);
 }
 
-FLAT void two_2(turns t, vfloat *x) {
-    vfloat s[1], d[1];
-    split_sums(2, x, s, d);
-    two_1(t, s);
-    four_1(t, d);
-    interleave_terms(2, s, d, x);
-}
+#define back_1 two_1
 
-FLAT void four_2(turns t, vfloat *x) {
-    vfloat u[1], w[1];
-    split_turns(2, t.own, x, u, w);
-    merge_turns(2, u, w, x);
-}
+/* The transforms of n terms from those of half as many. */
+#define TRANSFORMS(n, half)                                                              \
+    FLAT void two_##n(turns t, vfloat *x) {                                              \
+        vfloat s[half], d[half];                                                         \
+        split_sums(n, x, s, d);                                                          \
+        two_##half(t, s);                                                                \
+        four_##half(t, d);                                                               \
+        interleave_terms(n, s, d, x);                                                    \
+    }                                                                                    \
+    FLAT void four_##n(turns t, vfloat *x) {                                             \
+        vfloat u[half], w[half];                                                         \
+        split_turns(n, t.own, x, u, w);                                                  \
+        two_##half(inner(t), u);                                                         \
+        two_##half(inner(t), w);                                                         \
+        merge_turns(n, u, w, x);                                                         \
+    }                                                                                    \
+    FLAT void back_##n(turns t, vfloat *x) {                                             \
+        vfloat s[half], d[half];                                                         \
+        part_terms(n, x, s, d);                                                          \
+        back_##half(t, s);                                                               \
+        four_##half(t, d);                                                               \
+        merge_sums(n, s, d, x);                                                          \
+    }
 
-FLAT void back_2(turns t, vfloat *x) {
-    vfloat s[1], d[1];
-    part_terms(2, x, s, d);
-    two_1(t, s);
-    four_1(t, d);
-    merge_sums(2, s, d, x);
-}
-
-FLAT void two_4(turns t, vfloat *x) {
-    vfloat s[2], d[2];
-    split_sums(4, x, s, d);
-    two_2(t, s);
-    four_2(t, d);
-    interleave_terms(4, s, d, x);
-}
-
-FLAT void four_4(turns t, vfloat *x) {
-    vfloat u[2], w[2];
-    split_turns(4, t.own, x, u, w);
-    two_2(inner(t), u);
-    two_2(inner(t), w);
-    merge_turns(4, u, w, x);
-}
-
-FLAT void back_4(turns t, vfloat *x) {
-    vfloat s[2], d[2];
-    part_terms(4, x, s, d);
-    back_2(t, s);
-    four_2(t, d);
-    merge_sums(4, s, d, x);
-}
-
-FLAT void two_8(turns t, vfloat *x) {
-    vfloat s[4], d[4];
-    split_sums(8, x, s, d);
-    two_4(t, s);
-    four_4(t, d);
-    interleave_terms(8, s, d, x);
-}
-
-FLAT void four_8(turns t, vfloat *x) {
-    vfloat u[4], w[4];
-    split_turns(8, t.own, x, u, w);
-    two_4(inner(t), u);
-    two_4(inner(t), w);
-    merge_turns(8, u, w, x);
-}
-
-FLAT void back_8(turns t, vfloat *x) {
-    vfloat s[4], d[4];
-    part_terms(8, x, s, d);
-    back_4(t, s);
-    four_4(t, d);
-    merge_sums(8, s, d, x);
-}
-
-FLAT void two_16(turns t, vfloat *x) {
-    vfloat s[8], d[8];
-    split_sums(16, x, s, d);
-    two_8(t, s);
-    four_8(t, d);
-    interleave_terms(16, s, d, x);
-}
-
-FLAT void four_16(turns t, vfloat *x) {
-    vfloat u[8], w[8];
-    split_turns(16, t.own, x, u, w);
-    two_8(inner(t), u);
-    two_8(inner(t), w);
-    merge_turns(16, u, w, x);
-}
-
-FLAT void back_16(turns t, vfloat *x) {
-    vfloat s[8], d[8];
-    part_terms(16, x, s, d);
-    back_8(t, s);
-    four_8(t, d);
-    merge_sums(16, s, d, x);
-}
+TRANSFORMS(2, 1)
+TRANSFORMS(4, 2)
+TRANSFORMS(8, 4)
+TRANSFORMS(16, 8)
