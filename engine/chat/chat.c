@@ -34,11 +34,14 @@ struct weft_chat {
 };
 
 const char *weft_chat_name(int i, const char **summary) {
-    int n = 0;
-    while (wefti_formats[n].name) n++;
-    if (i < 0 || i >= n) return NULL;
-    if (summary) *summary = wefti_formats[i].summary;
-    return wefti_formats[i].name;
+#define WEFTI_KIND(name, what) {#name, what},
+    static const char *const all[][2] = {
+#include "config/chats.def"
+    };
+#undef WEFTI_KIND
+    if (i < 0 || i >= (int)(sizeof all / sizeof all[0])) return NULL;
+    if (summary) *summary = all[i][1];
+    return all[i][0];
 }
 
 static weft_status no_memory(weft_ctx *ctx) {
@@ -180,10 +183,13 @@ static weft_status open_named(weft_ctx *ctx, weft_chat *chat, const char *name) 
         WEFT_TRY(name_token(ctx, chat, "eos_token", f->eos));
         return take(ctx, chat, f->jinja, NULL);
     }
+#define WEFTI_KIND(format, what) #format ", "
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "there is no chat template \"%s\", expected chatml, llama2, "
-                         "llama3, mistral, gemma, phi3, qwen or text",
+                         "there is no chat template \"%s\", expected "
+#include "config/chats.def"
+                         "or text",
                          name);
+#undef WEFTI_KIND
 }
 
 static weft_status open_all(weft_ctx *ctx, weft_chat *chat, const char *name,

@@ -23,7 +23,6 @@
 
 const wefti_format wefti_formats[] = {
     {.name = "chatml",
-     .summary = "<|im_start|>role, text, <|im_end|>: SmolLM, Yi and many more",
      .bos = "",
      .eos = "<|im_end|>",
      .first = "",
@@ -34,7 +33,6 @@ const wefti_format wefti_formats[] = {
      .mark = "<|im_start|>",
      .jinja = CHATML("")},
     {.name = "llama2",
-     .summary = "[INST] text [/INST] with <<SYS>>: Llama 2 chat",
      .bos = "<s>",
      .eos = "</s>",
      .first = "",
@@ -53,7 +51,6 @@ const wefti_format wefti_formats[] = {
      "{%- else -%}{{ ' ' + content.strip() + ' ' + eos_token }}{%- endif -%}"
      "{%- endfor -%}"},
     {.name = "llama3",
-     .summary = "<|start_header_id|>role<|end_header_id|>, <|eot_id|>: Llama 3",
      .bos = "<|begin_of_text|>",
      .eos = "<|eot_id|>",
      .first = "{bos}",
@@ -68,7 +65,6 @@ const wefti_format wefti_formats[] = {
               "| trim + '<|eot_id|>' }}{% endfor %}{% if add_generation_prompt %}"
               "{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"},
     {.name = "mistral",
-     .summary = "[INST] text [/INST], one beginning-of-text token: Mistral, Mixtral",
      .bos = "<s>",
      .eos = "</s>",
      .first = "{bos}",
@@ -83,7 +79,6 @@ const wefti_format wefti_formats[] = {
               "{%- else -%}{{ ' ' + content + eos_token }}{%- endif -%}"
               "{%- endfor -%}"},
     {.name = "gemma",
-     .summary = "<start_of_turn>user, text, <end_of_turn>: Gemma 1 to 3",
      .bos = "<bos>",
      .eos = "<end_of_turn>",
      .first = "{bos}",
@@ -103,7 +98,6 @@ const wefti_format wefti_formats[] = {
          "{%- endfor -%}"
          "{%- if add_generation_prompt -%}{{ '<start_of_turn>model\\n' }}{%- endif -%}"},
     {.name = "phi3",
-     .summary = "<|user|>, text, <|end|>: Phi-3",
      .bos = "",
      .eos = "<|end|>",
      .first = "",
@@ -116,7 +110,6 @@ const wefti_format wefti_formats[] = {
               "'<|end|>\\n' }}{% endfor %}"
               "{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}"},
     {.name = "qwen",
-     .summary = "chatml with a system message if none is given: Qwen 2 and 2.5",
      .bos = "",
      .eos = "<|im_end|>",
      .first = "",

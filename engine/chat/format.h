@@ -10,7 +10,7 @@
 /* How a conversation is written. A text has {role}, {text} and {system} of a message, and the
  * tokens {bos} and {eos}. */
 typedef struct wefti_format {
-    const char *name, *summary;
+    const char *name;
     const char *bos, *eos; /* where the model's folder does not say them */
     const char *first;     /* before all messages */
     const char *lead;      /* and, if the first one is no system message, this; or NULL */

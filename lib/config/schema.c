@@ -35,17 +35,6 @@ static const weft_choice rows_of_text[] = {
     {"windows", "data.length tokens of one long text; all of them count in the loss"},
     {"prompts", "one example of a .jsonl file; only its answers count in the loss"},
     {NULL, NULL}};
-static const weft_choice chats[] = {
-    {"auto", "as the checkpoint was trained, if weft has written it"},
-    {"chatml", "<|im_start|>role, text, <|im_end|>: SmolLM, Yi and many more"},
-    {"llama2", "[INST] text [/INST] with <<SYS>>: Llama 2 chat"},
-    {"llama3", "<|start_header_id|>role<|end_header_id|>, <|eot_id|>: Llama 3"},
-    {"mistral", "[INST] text [/INST], one beginning-of-text token: Mistral"},
-    {"gemma", "<start_of_turn>user, text, <end_of_turn>: Gemma"},
-    {"phi3", "<|user|>, text, <|end|>: Phi-3"},
-    {"qwen", "chatml with a default system message if none is given: Qwen 2 and 2.5"},
-    {"text", "prompts are a template's texts already: special tokens in them count"},
-    {NULL, NULL}};
 static const weft_choice models[] = {
     {"gpt2", "learned positions, LayerNorm, GELU"},
     {"llama", "rotary positions, RMSNorm, SwiGLU, grouped queries"},
@@ -104,6 +93,11 @@ static const weft_choice kernels[] = {
     {NULL, NULL}};
 /* The kinds that other folders implement: their lists, converted to choices. */
 #define WEFTI_KIND(name, summary) {#name, summary},
+static const weft_choice chats[] = {
+    {"auto", "as the checkpoint was trained, if weft has written it"},
+#include "config/chats.def"
+    {"text", "prompts are a template's texts already: special tokens in them count"},
+    {NULL, NULL}};
 static const weft_choice precisions[] = {
     {"f32", "all numbers in 32 bits"},
     {"bf16",
