@@ -41,15 +41,10 @@ struct wefti_weights {
     int *first;                  /* [n + 1], owned: number of a file's first tensor */
 };
 
-static bool holds(const char *folder, const char *name, char *path) {
-    struct stat info;
-    int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
-    return n < PATH_MAX && stat(path, &info) == 0;
-}
-
 bool wefti_weights_here(const char *folder) {
     char path[PATH_MAX];
-    return holds(folder, one_name, path) || holds(folder, index_name, path);
+    return wefti_file_there(folder, one_name, path) ||
+           wefti_file_there(folder, index_name, path);
 }
 
 /* ---- the index ---- */
@@ -139,7 +134,7 @@ static weft_status open_files(weft_ctx *ctx, const char *folder, wefti_weights *
         wefti_alloc_n(ctx, w->n + 1, sizeof *w->first, "files of tensors", &w->first));
     for (int i = 0; i < w->n; i++) {
         const char *name = w->names ? w->names[i] : w->one;
-        if (!holds(folder, name, path))
+        if (!wefti_file_there(folder, name, path))
             return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s names %s, which is not there",
                                  w->path, name);
         WEFT_TRY(wefti_safetensors_open(ctx, path, false, &w->files[i]));
@@ -166,14 +161,14 @@ static weft_status open_listed(weft_ctx *ctx, const char *folder, wefti_weights 
 }
 
 static weft_status open_any(weft_ctx *ctx, const char *folder, wefti_weights *w) {
-    if (holds(folder, w->one, w->path)) {
+    if (wefti_file_there(folder, w->one, w->path)) {
         w->n = 1;
         return open_files(ctx, folder, w);
     }
     if (w->one != one_name)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s holds no %s", folder, w->one);
-    if (holds(folder, index_name, w->path)) return open_listed(ctx, folder, w);
-    if (holds(folder, adapter_name, w->path))
+    if (wefti_file_there(folder, index_name, w->path)) return open_listed(ctx, folder, w);
+    if (wefti_file_there(folder, adapter_name, w->path))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE,
                              "%s holds an adapter and no whole model; weft merge makes "
                              "one of it",

@@ -12,7 +12,7 @@
 #include "base/rng.h"
 #include "base/sized.h"
 #include "base/text.h"
-#include "token/ids.h"
+#include "token/encode.h"
 #include "token/vocab.h"
 #include "data/windows.h"
 

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -45,18 +44,6 @@ static weft_status add_name(weft_ctx *ctx, names *list, const char *name) {
     return WEFT_OK;
 }
 
-static int by_name(const void *a, const void *b) {
-    char *x, *y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return strcmp(x, y);
-}
-
-static weft_status join(weft_ctx *ctx, const char *folder, const char *name, char *out) {
-    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
-}
-
 /* The entries of a folder that are folders, or that are images. */
 static weft_status list(weft_ctx *ctx, const char *path, bool folders, names *out) {
     char full[PATH_MAX];
@@ -70,7 +57,7 @@ static weft_status list(weft_ctx *ctx, const char *path, bool folders, names *ou
         if (!entry && errno != 0) status = wefti_fail_errno(ctx, "read", path);
         if (!entry) break;
         if (entry->d_name[0] == '.') continue;
-        status = join(ctx, path, entry->d_name, full);
+        status = wefti_file_path(ctx, path, entry->d_name, full);
         bool is_folder = status == WEFT_OK && stat(full, &info) == 0 &&
                          S_ISDIR(info.st_mode);
         bool wanted = folders ? is_folder
@@ -79,7 +66,7 @@ static weft_status list(weft_ctx *ctx, const char *path, bool folders, names *ou
     }
     closedir(folder);
     if (status == WEFT_OK && out->n > 0)
-        qsort(out->items, (size_t)out->n, sizeof *out->items, by_name);
+        qsort(out->items, (size_t)out->n, sizeof *out->items, wefti_by_name);
     return status;
 }
 
@@ -150,7 +137,7 @@ static weft_status add_class(weft_ctx *ctx, wefti_examples *e, const char *folde
     weft_status status = list(ctx, folder, false, &files);
     for (int64_t i = 0; i < files.n && status == WEFT_OK; i++) {
         wefti_image image = {0};
-        status = join(ctx, folder, files.items[i], path);
+        status = wefti_file_path(ctx, folder, files.items[i], path);
         if (status == WEFT_OK) status = wefti_image_read(ctx, path, e->channels, &image);
         if (status == WEFT_OK) status = add_image(ctx, e, path, &image, label, wished);
         wefti_image_free(ctx, &image);
@@ -170,7 +157,7 @@ static weft_status add_folder(weft_ctx *ctx, wefti_examples *e, const char *path
                                "the folder %s has no folders, expected one per class",
                                path);
     for (int64_t i = 0; i < classes.n && status == WEFT_OK; i++) {
-        status = join(ctx, path, classes.items[i], folder);
+        status = wefti_file_path(ctx, path, classes.items[i], folder);
         if (status == WEFT_OK)
             status = find_class(ctx, e, path, classes.items[i], known, &label);
         if (status == WEFT_OK) status = add_class(ctx, e, folder, label, wished);

@@ -21,7 +21,7 @@
 #include "text/sniff.h"
 #include "data/shardlayout.h"
 #include "data/tokenfile.h"
-#include "token/ids.h"
+#include "token/encode.h"
 
 enum {
     LLMC_HEADER_BYTES = 1024,

@@ -9,7 +9,6 @@
 
 #include "base/memory.h"
 #include "token/encode.h"
-#include "token/ids.h"
 
 enum { CHUNK_BYTES_PER_THREAD = 4 << 20 };
 

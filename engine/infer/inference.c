@@ -11,12 +11,12 @@
  * is a pass over all of them. An evaluation processes as many rows at once as make about
  * EVALUATION_TOKENS tokens. */
 #define _GNU_SOURCE
+#include "base/file.h"
 #include "base/sized.h"
 #include "infer/inference.h"
 
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -26,19 +26,12 @@
 #include "runfiles/adopt.h"
 #include "model/model.h"
 #include "token/encode.h"
-#include "token/ids.h"
 #include "runfiles/adapterfile.h"
 #include "passes/initial.h"
 #include "passes/rowids.h"
 #include "runfiles/state.h"
 
 enum { EVALUATION_TOKENS = 4096 };
-
-static bool has_file(const char *folder, const char *name, char *path) {
-    struct stat info;
-    int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
-    return n < PATH_MAX && stat(path, &info) == 0;
-}
 
 static weft_status read_model(weft_ctx *ctx, const char *folder, weft_inference *inf) {
     weft_model_config config = {.struct_size = sizeof config};
@@ -51,7 +44,7 @@ static weft_status read_tokenizer(weft_ctx *ctx, const char *folder,
     char path[PATH_MAX];
     bool images = weft_inference_rows(inf) == WEFT_ROWS_IMAGES;
     int64_t vocab = inf->model->config.vocab;
-    if (has_file(folder, "tokenizer.json", path))
+    if (wefti_file_there(folder, "tokenizer.json", path))
         WEFT_TRY(weft_tokenizer_load(ctx, path, &inf->tokenizer));
     else if (!images)
         WEFT_TRY(wefti_adopt_bytes(ctx, folder, vocab));
@@ -70,8 +63,8 @@ static weft_status read_adapted(weft_ctx *ctx, const char *folder, const char *b
     char found[PATH_MAX], own[PATH_MAX];
     WEFT_TRY(wefti_merge_locate(ctx, folder, base, found));
     WEFT_TRY(read_model(ctx, found, inf));
-    WEFT_TRY(read_tokenizer(ctx, has_file(folder, "tokenizer.json", own) ? folder : found,
-                            inf));
+    WEFT_TRY(read_tokenizer(
+        ctx, wefti_file_there(folder, "tokenizer.json", own) ? folder : found, inf));
     return wefti_merge_read(ctx, inf, folder, found);
 }
 

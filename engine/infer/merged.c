@@ -6,7 +6,6 @@
  *     adapter -----> A, B /                                                          */
 #define _GNU_SOURCE
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"

@@ -129,12 +129,6 @@ static weft_status take_text(reader *r, const char *text, int64_t n) {
 
 /* -- lines -- */
 
-static bool is_blank(const char *text, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r') return false;
-    return true;
-}
-
 /* Names the fields that are there beside the one that is not. */
 static weft_status fail_field(const reader *r, const json_t *object, const char *field) {
     char names[160] = "";
@@ -168,7 +162,7 @@ static weft_status take_line(reader *r) {
     int64_t n = r->record.n;
     r->record.n = 0;
     r->line++;
-    if (is_blank(r->record.bytes, n)) return WEFT_OK;
+    if (wefti_is_blank(r->record.bytes, n)) return WEFT_OK;
     snprintf(where, sizeof where, ", line %lld", (long long)r->line);
     WEFT_TRY(wefti_json_read(r->ctx, r->path, where, r->record.bytes, n, WEFT_ERR_FORMAT,
                              &object));

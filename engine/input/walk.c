@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -74,18 +73,12 @@ static weft_status walk_folder(const walker *w, const char *path, int depth) {
     return status;
 }
 
-static int by_name(const void *a, const void *b) {
-    char *x, *y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return strcmp(x, y);
-}
-
 weft_status wefti_walk_folder(weft_ctx *ctx, const char *path,
                               bool (*wanted)(const char *), wefti_walk *walk) {
     walker w = {ctx, wanted, walk};
     WEFT_TRY(walk_folder(&w, path, 0));
-    if (walk->n > 0) qsort(walk->paths, (size_t)walk->n, sizeof *walk->paths, by_name);
+    if (walk->n > 0)
+        qsort(walk->paths, (size_t)walk->n, sizeof *walk->paths, wefti_by_name);
     return WEFT_OK;
 }
 

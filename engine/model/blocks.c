@@ -11,31 +11,37 @@
 #include "model/decoder.h"
 #include "model/pieces.h"
 
-/* ---- norms before the branches ---- */
+/* ---- norms before the branches, or on both sides of them (`posts`) ---- */
 
 static void pre_norm_forward(const wefti_decoder_view *f) {
+    bool posts = f->model->ops->traits->place == WEFTI_NORM_BOTH;
     float *a = f->w.a, *y = f->pass->y;
     wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
-    wefti_decoder_attention(f, a, y);
+    wefti_decoder_attention(f, a, posts ? f->s.out1 : y);
+    if (posts) wefti_decoder_norm(f, WEFTI_POST1, f->s.out1, y, f->s.post1);
     wefti_drop(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, y);
     f->k->add(f->N * f->C, f->pass->x, y, f->s.mid);
     wefti_decoder_norm(f, WEFTI_NORM2, f->s.mid, a, f->s.stats2);
-    wefti_decoder_ffn(f, a, y);
+    wefti_decoder_ffn(f, a, posts ? f->s.out : y);
+    if (posts) wefti_decoder_norm(f, WEFTI_POST2, f->s.out, y, f->s.post2);
     wefti_drop(f->model, f->unit, WEFTI_DROP_SECOND, f->pass, y);
     f->k->accumulate(f->N * f->C, f->s.mid, y);
 }
 
 static void pre_norm_backward(const wefti_decoder_view *f) {
+    bool posts = f->model->ops->traits->place == WEFTI_NORM_BOTH;
     float *a = f->w.a, *b = f->w.b, *dy = f->pass->dy;
     const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_SECOND, f->pass,
                                          b);
+    if (posts) wefti_decoder_norm_backward(f, WEFTI_POST2, f->s.out, f->s.post2, d, b);
     wefti_decoder_norm(f, WEFTI_NORM2, f->s.mid, a, f->s.stats2);
-    wefti_decoder_ffn_backward(f, a, d, b);
+    wefti_decoder_ffn_backward(f, a, posts ? b : d, b);
     wefti_decoder_norm_backward(f, WEFTI_NORM2, f->s.mid, f->s.stats2, b, b);
     f->k->accumulate(f->N * f->C, b, dy); /* dy is now dh */
     d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, b);
+    if (posts) wefti_decoder_norm_backward(f, WEFTI_POST1, f->s.out1, f->s.post1, d, b);
     wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
-    wefti_decoder_attention_backward(f, a, d, b);
+    wefti_decoder_attention_backward(f, a, posts ? b : d, b);
     wefti_decoder_norm_backward(f, WEFTI_NORM1, f->pass->x, f->s.stats1, b, b);
     f->k->accumulate(f->N * f->C, b, dy);
 }
@@ -70,39 +76,6 @@ static void post_norm_backward(const wefti_decoder_view *f) {
     d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, b);
     wefti_decoder_norm_backward(f, WEFTI_NORM1, f->s.mid, f->s.stats1, d, b);
     wefti_decoder_attention_backward(f, f->pass->x, b, b);
-    f->k->accumulate(f->N * f->C, b, dy);
-}
-
-/* ---- norms on both sides ---- */
-
-static void both_norms_forward(const wefti_decoder_view *f) {
-    float *a = f->w.a, *y = f->pass->y;
-    wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
-    wefti_decoder_attention(f, a, f->s.out1);
-    wefti_decoder_norm(f, WEFTI_POST1, f->s.out1, y, f->s.post1);
-    wefti_drop(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, y);
-    f->k->add(f->N * f->C, f->pass->x, y, f->s.mid);
-    wefti_decoder_norm(f, WEFTI_NORM2, f->s.mid, a, f->s.stats2);
-    wefti_decoder_ffn(f, a, f->s.out);
-    wefti_decoder_norm(f, WEFTI_POST2, f->s.out, y, f->s.post2);
-    wefti_drop(f->model, f->unit, WEFTI_DROP_SECOND, f->pass, y);
-    f->k->accumulate(f->N * f->C, f->s.mid, y);
-}
-
-static void both_norms_backward(const wefti_decoder_view *f) {
-    float *a = f->w.a, *b = f->w.b, *dy = f->pass->dy;
-    const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_SECOND, f->pass,
-                                         b);
-    wefti_decoder_norm_backward(f, WEFTI_POST2, f->s.out, f->s.post2, d, b);
-    wefti_decoder_norm(f, WEFTI_NORM2, f->s.mid, a, f->s.stats2);
-    wefti_decoder_ffn_backward(f, a, b, b);
-    wefti_decoder_norm_backward(f, WEFTI_NORM2, f->s.mid, f->s.stats2, b, b);
-    f->k->accumulate(f->N * f->C, b, dy); /* dy is now dh */
-    d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, b);
-    wefti_decoder_norm_backward(f, WEFTI_POST1, f->s.out1, f->s.post1, d, b);
-    wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
-    wefti_decoder_attention_backward(f, a, b, b);
-    wefti_decoder_norm_backward(f, WEFTI_NORM1, f->pass->x, f->s.stats1, b, b);
     f->k->accumulate(f->N * f->C, b, dy);
 }
 
@@ -164,7 +137,7 @@ static const struct {
 } blocks[] = {
     [WEFTI_NORM_BEFORE] = {pre_norm_forward, pre_norm_backward},
     [WEFTI_NORM_AFTER] = {post_norm_forward, post_norm_backward},
-    [WEFTI_NORM_BOTH] = {both_norms_forward, both_norms_backward},
+    [WEFTI_NORM_BOTH] = {pre_norm_forward, pre_norm_backward},
     [WEFTI_NORM_PARALLEL] = {parallel_forward, parallel_backward},
 };
 

@@ -8,7 +8,6 @@
  * With mesh.keep_whole, gathered units are kept until the parameters change. */
 #include <math.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "adapter/adapted.h"
 #include "base/clock.h"

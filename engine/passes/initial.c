@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "adapter/adapted.h"
 
@@ -130,15 +131,10 @@ static weft_status check_all(weft_ctx *ctx, const wefti_weights *w,
     return WEFT_OK;
 }
 
-static bool holds(const char *folder, const char *name) {
-    char path[PATH_MAX];
-    return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX &&
-           access(path, F_OK) == 0;
-}
-
 weft_status wefti_initial_absent(weft_ctx *ctx, const char *folder) {
-    if (holds(folder, "pytorch_model.bin") ||
-        holds(folder, "pytorch_model.bin.index.json"))
+    char path[PATH_MAX];
+    if (wefti_file_there(folder, "pytorch_model.bin", path) ||
+        wefti_file_there(folder, "pytorch_model.bin.index.json", path))
         return weft_ctx_fail(
             ctx, WEFT_ERR_FILE,
             "%s has its weights in pytorch_model.bin, expected safetensors; python -c "

@@ -11,7 +11,6 @@
 #include "record/history.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/memory.h"
 #include "base/stats.h"

@@ -43,12 +43,6 @@ typedef struct line {
     bool has_end;           /* a newline follows */
 } line;
 
-static bool is_blank(const char *text, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r') return false;
-    return true;
-}
-
 /* The next line; the caller has checked that there is one. */
 static weft_status next_line(weft_ctx *ctx, lines *in, line *out) {
     json_error_t error;
@@ -58,7 +52,7 @@ static weft_status next_line(weft_ctx *ctx, lines *in, line *out) {
     out->n_bytes = end ? end - begin : in->n_bytes - in->next;
     in->next += out->n_bytes + (end != NULL);
     in->number++;
-    if (is_blank(begin, out->n_bytes)) return WEFT_OK;
+    if (wefti_is_blank(begin, out->n_bytes)) return WEFT_OK;
     out->object = wefti_json_load(begin, out->n_bytes, JSON_REJECT_DUPLICATES, &error);
     if (json_is_object(out->object)) return WEFT_OK;
     /* for want of memory a good last line would pass for one that was cut off */
@@ -282,31 +276,12 @@ weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *cons
     return status;
 }
 
-/* The last bytes of a file. */
-static weft_status read_tail(weft_ctx *ctx, int fd, lines *in) {
-    struct stat info;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", in->path);
-    int64_t begin = info.st_size > TAIL_BYTES ? info.st_size - TAIL_BYTES : 0;
-    WEFT_TRY(wefti_alloc(ctx, TAIL_BYTES + 1, "the end of a file", &in->data));
-    ssize_t n = pread(fd, in->data, TAIL_BYTES, begin);
-    if (n < 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not read %s: %s", in->path,
-                             strerror(errno));
-    in->n_bytes = n;
-    return WEFT_OK;
-}
-
 weft_status wefti_metrics_newest(weft_ctx *ctx, const char *path, int64_t *step) {
     lines in = {.path = path};
+    int64_t from;
     *step = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT) return WEFT_OK;
-    if (fd < 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", path,
-                             strerror(errno));
-    weft_status status = read_tail(ctx, fd, &in);
-    close(fd);
+    weft_status status = wefti_file_tail(ctx, path, TAIL_BYTES, &in.data, &in.n_bytes,
+                                         &from);
     while (status == WEFT_OK && in.next < in.n_bytes) {
         line now;
         status = next_line(ctx, &in, &now);

@@ -4,8 +4,6 @@
 #define _GNU_SOURCE
 #include "record/nodes.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +12,7 @@
 #include <unistd.h>
 
 #include "text/json.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 enum { MOST_BYTES = 8 << 20, MOST_NODES = 4096 };
@@ -88,36 +87,15 @@ static weft_status add_lines(weft_ctx *ctx, const char *path, const char *text, 
     return WEFT_OK;
 }
 
-/* The last bytes of a file, at most MOST_BYTES, from the begin of a line on. */
-static weft_status read_tail(weft_ctx *ctx, int fd, const char *path, char **text,
-                             size_t *begin, size_t *n) {
-    struct stat info;
-    *text = NULL;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is not a regular file", path);
-    off_t from = info.st_size > MOST_BYTES ? info.st_size - MOST_BYTES : 0;
-    WEFT_TRY(wefti_alloc(
-        ctx, MOST_BYTES < info.st_size ? MOST_BYTES : (size_t)info.st_size + 1,
-        "the nodes' lines", text));
-    ssize_t got = pread(fd, *text, (size_t)(info.st_size - from), from);
-    *n = got > 0 ? (size_t)got : 0;
-    const char *line = from > 0 ? memchr(*text, '\n', *n) : NULL;
-    *begin = line ? (size_t)(line - *text) + 1 : 0;
-    return WEFT_OK;
-}
-
 weft_status wefti_nodes_read(weft_ctx *ctx, const char *path, wefti_nodes *out) {
     char *text;
-    size_t begin = 0, n = 0;
+    int64_t n, from;
     *out = (wefti_nodes){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT) return WEFT_OK;
-    if (fd < 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", path,
-                             strerror(errno));
-    weft_status status = read_tail(ctx, fd, path, &text, &begin, &n);
-    close(fd);
-    if (status == WEFT_OK) status = add_lines(ctx, path, text + begin, n - begin, out);
+    WEFT_TRY(wefti_file_tail(ctx, path, MOST_BYTES, &text, &n, &from));
+    const char *cut = from > 0 ? memchr(text, '\n', (size_t)n) : NULL; /* a line's end */
+    int64_t begin = cut ? cut - text + 1 : 0;
+    weft_status status =
+        n == 0 ? WEFT_OK : add_lines(ctx, path, text + begin, (size_t)(n - begin), out);
     wefti_free(ctx, text);
     if (status != WEFT_OK) wefti_nodes_fini(ctx, out);
     return status;

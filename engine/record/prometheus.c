@@ -11,12 +11,10 @@
 #define _GNU_SOURCE
 #include "record/prometheus.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -67,8 +65,7 @@ void wefti_prometheus_put(weft_ctx *ctx, wefti_buffer *out, const char *run,
 }
 
 static weft_status fail(weft_ctx *ctx, const char *path) {
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not write %s: %s", path,
-                         strerror(errno));
+    return wefti_fail_errno(ctx, "write", path);
 }
 
 weft_status wefti_prometheus_write(weft_ctx *ctx, const char *path,

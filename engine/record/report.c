@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,8 +74,7 @@ static void drop_material(weft_ctx *ctx, wefti_material *m) {
 static weft_status name_run(weft_ctx *ctx, const char *folder, char **out) {
     char whole[PATH_MAX];
     if (!realpath(folder, whole))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open the run folder %s: %s",
-                             folder, strerror(errno));
+        return wefti_fail_errno(ctx, "open the run folder", folder);
     const char *slash = strrchr(whole, '/');
     return wefti_strdup(ctx, slash ? slash + 1 : whole, out);
 }

@@ -30,15 +30,10 @@
 enum { MAX_JSON = 16 << 20 };
 static const char before[] = "base_model.model.", behind[] = ".lora_A.weight";
 
-static bool path_in(const char *folder, const char *name, char *path) {
-    struct stat info;
-    int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
-    return n < PATH_MAX && stat(path, &info) == 0;
-}
-
 bool wefti_adapter_here(const char *folder) {
     char path[PATH_MAX];
-    return !wefti_weights_here(folder) && path_in(folder, "adapter_config.json", path);
+    return !wefti_weights_here(folder) &&
+           wefti_file_there(folder, "adapter_config.json", path);
 }
 
 /* Finds the module whose lora_A matrix this tensor is. Returns the length of its name, or
@@ -71,7 +66,7 @@ static weft_status read_facts(weft_ctx *ctx, const char *folder,
                               wefti_adapter_facts *facts) {
     char path[PATH_MAX], *text;
     int64_t n_bytes;
-    if (!path_in(folder, "adapter_config.json", path))
+    if (!wefti_file_there(folder, "adapter_config.json", path))
         return weft_ctx_fail(ctx, WEFT_ERR_FILE,
                              "%s has no adapter_config.json, which says what the adapter "
                              "is",
@@ -174,7 +169,8 @@ weft_status wefti_adapter_check_base(weft_ctx *ctx, const char *folder,
     char path[PATH_MAX], *text, is[20];
     int64_t n_bytes;
     json_t *root;
-    if (!path_in(folder, "index.json", path)) return WEFT_OK; /* not written by weft */
+    if (!wefti_file_there(folder, "index.json", path))
+        return WEFT_OK; /* not written by weft */
     WEFT_TRY(wefti_file_read(ctx, path, MAX_JSON, &text, &n_bytes));
     weft_status status = wefti_json_read(ctx, "", path, text, n_bytes, WEFT_ERR_FORMAT,
                                          &root);

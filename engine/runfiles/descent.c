@@ -13,7 +13,6 @@
 #define _GNU_SOURCE
 #include "runfiles/descent.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/file.h"

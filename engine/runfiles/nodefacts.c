@@ -12,7 +12,6 @@
 #include "runfiles/nodefacts.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

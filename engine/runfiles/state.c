@@ -669,21 +669,14 @@ weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
     return load_replica(r, saved, path);
 }
 
-static bool holds(const char *folder, const char *name) {
-    char path[PATH_MAX];
-    struct stat info;
-    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return n < PATH_MAX && stat(path, &info) == 0;
-}
-
 weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
                                int64_t *step) {
     wefti_saved_layout saved;
     *step = -1;
     if (wefti_weights_here(path) || wefti_adapter_here(path)) {
-        char *layout;
+        char *layout, index[PATH_MAX];
         snprintf(folder, PATH_MAX, "%s", path);
-        if (!holds(path, "index.json")) return WEFT_OK;
+        if (!wefti_file_there(path, "index.json", index)) return WEFT_OK;
         WEFT_TRY(wefti_checkpoint_verify(ctx, path, &layout));
         wefti_free(ctx, layout);
         return WEFT_OK;

@@ -12,7 +12,6 @@
 #include <weft/verify.h>
 
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 
 #include <weft/config.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "checkpoint/folder.h"
 #include "record/metrics.h"
@@ -166,9 +166,7 @@ static weft_status verify_checkpoints(verifier *v) {
     struct dirent **names;
     if (!present(v, "checkpoints", path)) return WEFT_OK;
     int n = scandir(path, &names, is_step, alphasort);
-    if (n < 0)
-        return weft_ctx_fail(v->ctx, WEFT_ERR_FILE, "could not list %s: %s", path,
-                             strerror(errno));
+    if (n < 0) return wefti_fail_errno(v->ctx, "list", path);
     for (int i = 0; i < n; i++) {
         verify_checkpoint(v, path, names[i]->d_name);
         free(names[i]);
@@ -183,8 +181,7 @@ weft_status weft_verify_run(weft_ctx *ctx, const char *run_folder, weft_verify_s
     struct stat info;
     *n_damaged = 0;
     if (stat(run_folder, &info) != 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open the run folder %s: %s",
-                             run_folder, strerror(errno));
+        return wefti_fail_errno(ctx, "open the run folder", run_folder);
     verify_config(&v);
     verify_lines(&v, "metrics.jsonl");
     verify_lines(&v, "nodes.jsonl");

@@ -8,7 +8,7 @@
  * makes them), so that checkpoints hold it and transformers read it; all else in weft sees a
  * tokenizer and need not know that there is no text. Only what would be counted in bytes of
  * text, and what a text would lose in encoding, asks here. */
-#include "token/ids.h"
+#include "token/encode.h"
 
 #include <stdio.h>
 #include <string.h>

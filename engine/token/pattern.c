@@ -17,12 +17,11 @@
 #define _GNU_SOURCE
 #include "token/pipeline.h"
 
-#include <pcre2.h>
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/memory.h"
 #include "text/utf8.h"
+#include "token/pcrememory.h"
 
 #define SPACES "\\p{Z}\\x{09}-\\x{0D}\\x{85}"
 #define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
@@ -36,12 +35,6 @@ enum {
     WORK_AT_ONCE = 20000000,
     WORK_PER_BYTE = 100
 };
-
-/* Lets PCRE2 allocate through the context of the moment. */
-typedef struct pcre_memory {
-    weft_ctx *ctx;
-    bool failed;
-} pcre_memory;
 
 struct wefti_pattern {
     char *literal; /* owned; or NULL and: */
@@ -60,26 +53,6 @@ struct wefti_matcher {
     int64_t place; /* steps from each place */
     int64_t left;  /* steps that may still be paid */
 };
-
-static void *pcre_malloc(size_t n_bytes, void *user) {
-    pcre_memory *memory = user;
-    void *block;
-    if (wefti_alloc(memory->ctx, n_bytes, "an expression", &block) != WEFT_OK)
-        memory->failed = true;
-    return block;
-}
-
-static void pcre_free(void *block, void *user) {
-    wefti_free(((pcre_memory *)user)->ctx, block);
-}
-
-static weft_status fail_pcre(const pcre_memory *memory, int code, const char *what) {
-    PCRE2_UCHAR text[120] = "";
-    if (memory->failed) return WEFT_ERR_MEMORY;
-    pcre2_get_error_message(code, text, sizeof text);
-    return weft_ctx_fail(memory->ctx, WEFT_ERR_FORMAT, "could not %s: %s", what,
-                         (const char *)text);
-}
 
 /* -- rewriting -- */
 
@@ -155,7 +128,8 @@ static weft_status compile(weft_ctx *ctx, wefti_pattern *p, const char *text) {
                             PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code,
                             &where, how);
     pcre2_compile_context_free(how);
-    if (!p->code) return fail_pcre(&p->memory, code, "compile its expression");
+    if (!p->code)
+        return fail_pcre(&p->memory, WEFT_ERR_FORMAT, code, "compile its expression");
     /* without just-in-time code PCRE2 interprets: slower, the same */
     (void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
     return p->memory.failed ? WEFT_ERR_MEMORY : WEFT_OK;
@@ -278,7 +252,9 @@ static weft_status find_regex(const wefti_pattern *p, wefti_matcher *m, const ch
                              "an expression of the tokenizer goes back and forth over a "
                              "text for more than %d steps and %d for each byte",
                              WORK_AT_ONCE, WORK_PER_BYTE);
-    if (rc < 0) return fail_pcre(&m->memory, rc, "match an expression of the tokenizer");
+    if (rc < 0)
+        return fail_pcre(&m->memory, WEFT_ERR_FORMAT, rc,
+                         "match an expression of the tokenizer");
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m->match);
     if (span[1] <= span[0]) return WEFT_OK; /* \K may do that */
     *start = (int64_t)span[0];

@@ -6,11 +6,10 @@
  * text; no alternative nests one repetition in another, so the work of a match is
  * linear in what it looks at. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "text/utf8.h"
+#include "token/pcrememory.h"
 #include "token/splitter.h"
 
 #define SPACES "\\p{Z}\\x{09}-\\x{0D}\\x{85}"
@@ -37,12 +36,6 @@ static const rule_text rules[] = {
     [WEFTI_RULE_STEPS] = {"steps", NULL, NULL},
 };
 enum { N_RULES = WEFTI_RULE_STEPS }; /* those that are expressions, and none */
-
-/* Lets PCRE2 allocate through the context of the moment. */
-typedef struct pcre_memory {
-    weft_ctx *ctx;
-    bool failed;
-} pcre_memory;
 
 struct wefti_splitter {
     pcre_memory memory;
@@ -82,28 +75,7 @@ bool wefti_rule_by_regex(const char *regex, wefti_rule *rule) {
     return false;
 }
 
-static void *pcre_malloc(size_t n_bytes, void *user) {
-    pcre_memory *memory = user;
-    void *block;
-    if (wefti_alloc(memory->ctx, n_bytes, "the splitting rule", &block) != WEFT_OK)
-        memory->failed = true;
-    return block;
-}
-
-static void pcre_free(void *block, void *user) {
-    wefti_free(((pcre_memory *)user)->ctx, block);
-}
-
-static weft_status fail_pcre(weft_ctx *ctx, const pcre_memory *memory, int code,
-                             const char *what) {
-    if (memory->failed) return WEFT_ERR_MEMORY;
-    PCRE2_UCHAR text[120] = "";
-    pcre2_get_error_message(code, text, sizeof text);
-    return weft_ctx_fail(ctx, WEFT_ERR_INTERNAL, "PCRE2 could not %s: %s", what,
-                         (const char *)text);
-}
-
-static weft_status compile(weft_ctx *ctx, wefti_splitter *splitter, wefti_rule rule) {
+static weft_status compile(wefti_splitter *splitter, wefti_rule rule) {
     splitter->general = pcre2_general_context_create(pcre_malloc, pcre_free,
                                                      &splitter->memory);
     if (!splitter->general) return WEFT_ERR_MEMORY;
@@ -116,7 +88,8 @@ static weft_status compile(weft_ctx *ctx, wefti_splitter *splitter, wefti_rule r
         PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NO_START_OPTIMIZE, &code, &where,
         how);
     pcre2_compile_context_free(how);
-    if (!splitter->code) return fail_pcre(ctx, &splitter->memory, code, "compile a rule");
+    if (!splitter->code)
+        return fail_pcre(&splitter->memory, WEFT_ERR_INTERNAL, code, "compile a rule");
     /* Where the system has no just-in-time code, PCRE2 interprets: slower, same
      * pieces. */
     pcre2_jit_compile(splitter->code, PCRE2_JIT_COMPLETE);
@@ -128,7 +101,7 @@ weft_status wefti_splitter_create(weft_ctx *ctx, wefti_rule rule, wefti_splitter
     wefti_splitter *splitter;
     WEFT_TRY(wefti_alloc(ctx, sizeof *splitter, "the splitting rule", &splitter));
     splitter->memory.ctx = ctx;
-    weft_status status = compile(ctx, splitter, rule);
+    weft_status status = compile(splitter, rule);
     if (status != WEFT_OK)
         wefti_splitter_destroy(ctx, splitter);
     else
@@ -200,7 +173,7 @@ static weft_status match(wefti_scan *scan, int64_t *n_bytes) {
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(code, (PCRE2_SPTR)run, n, from, options | PCRE2_NO_JIT,
                          scan->match, scan->limits);
-    if (rc < 0) return fail_pcre(scan->memory.ctx, &scan->memory, rc, "split the text");
+    if (rc < 0) return fail_pcre(&scan->memory, WEFT_ERR_INTERNAL, rc, "split the text");
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(scan->match);
     *n_bytes = (int64_t)(span[1] - span[0]);
     if (span[0] == from && span[1] > from) return WEFT_OK;

@@ -3,7 +3,6 @@
  * process has read. */
 #include "train/alikefiles.h"
 
-#include <string.h>
 #include <xxhash.h>
 
 #include "base/bytes.h"

@@ -26,7 +26,7 @@
 #include "job/doubts.h"
 #include "kernels/rate.h"
 #include "runfiles/adopt.h"
-#include "token/ids.h"
+#include "token/encode.h"
 #include "config/named.h"
 #include "runfiles/adapterfile.h"
 #include "train/alikefiles.h"

@@ -41,12 +41,6 @@ static const char *span_text(double low, double high, char *out, size_t size) {
     return out;
 }
 
-static bool has_sites(const weft_advice *a) {
-    for (int64_t i = 0; i < a->n_candidates; i++)
-        if (a->candidates[i].sites > 1) return true;
-    return false;
-}
-
 /* The most frequent reason for which candidates were left out. */
 static const char *main_reason(const weft_advice *a) {
     int64_t most = 0;
@@ -125,7 +119,7 @@ static void put_name(answer *w, const weft_candidate *c) {
     wefti_put_mesh(w->ctx, &w->text, c);
     if (wefti_advise_is_flat(w->adviser, c))
         PUT(w, " of all sites");
-    else if (has_sites(w->a) && c->sites <= 1)
+    else if (wefti_advice_has_sites(w->a) && c->sites <= 1)
         PUT(w, " of one site");
 }
 

@@ -12,7 +12,6 @@
  * the one before it, within one per cent, is mentioned together with it. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "base/text.h"
@@ -119,7 +118,7 @@ static const char *short_factor(double speedup, char *out, size_t size) {
     return out;
 }
 
-static bool has_sites(const weft_advice *a) {
+bool wefti_advice_has_sites(const weft_advice *a) {
     for (int64_t i = 0; i < a->n_candidates; i++)
         if (a->candidates[i].sites > 1) return true;
     return false;
@@ -151,7 +150,7 @@ static void put_methods(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
                        "\n\nAgainst one node alone, with a wire of %s and %s latency%s,",
                        wefti_rate_text(a->wire.bandwidth_Bps, rate, sizeof rate),
                        wefti_seconds_text(a->wire.latency_s, latency, sizeof latency),
-                       has_sites(a) ? " between sites" : "");
+                       wefti_advice_has_sites(a) ? " between sites" : "");
     for (int64_t i = 0; i < a->n_candidates; i++) {
         const weft_candidate *c = &a->candidates[i];
         if (c->curve < 0) continue;

@@ -13,3 +13,6 @@ const char *wefti_factor_text(double speedup, char *out, size_t size);
 /* "before one, two and three."; nothing if there are none. */
 void wefti_put_list(weft_ctx *ctx, wefti_buffer *s, const char *before,
                     const char *const words[10], int n);
+
+/* Whether a candidate has several sites. */
+bool wefti_advice_has_sites(const weft_advice *a);

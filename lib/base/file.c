@@ -41,6 +41,19 @@ weft_status wefti_file_path(weft_ctx *ctx, const char *folder, const char *name,
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "path too long: %s/%s", folder, name);
 }
 
+bool wefti_file_there(const char *folder, const char *name, char path[PATH_MAX]) {
+    struct stat info;
+    int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    return n < PATH_MAX && stat(path, &info) == 0;
+}
+
+int wefti_by_name(const void *a, const void *b) {
+    char *x, *y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return strcmp(x, y);
+}
+
 weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes,
                             char **data, int64_t *n_bytes) {
     return wefti_file_read_from(ctx, path, 0, max_bytes, data, n_bytes);
@@ -75,6 +88,16 @@ weft_status wefti_file_read_from(weft_ctx *ctx, const char *path, int64_t from,
     }
     *n_bytes = n;
     return WEFT_OK;
+}
+
+weft_status wefti_file_tail(weft_ctx *ctx, const char *path, int64_t most, char **data,
+                            int64_t *n_bytes, int64_t *from) {
+    struct stat info;
+    *data = NULL;
+    *n_bytes = *from = 0;
+    if (stat(path, &info) != 0 && errno == ENOENT) return WEFT_OK;
+    if (info.st_size > most) *from = info.st_size - most;
+    return wefti_file_read_from(ctx, path, *from, INT64_MAX, data, n_bytes);
 }
 
 weft_status wefti_file_pwrite(weft_ctx *ctx, int fd, const char *path, const void *data,
@@ -180,9 +203,7 @@ weft_status wefti_file_mkdirs(weft_ctx *ctx, const char *path) {
 
 static int remove_entry(const char *path, const struct stat *info, int type,
                         struct FTW *walk) {
-    (void)info;
-    (void)type;
-    (void)walk;
+    (void)info, (void)type, (void)walk;
     return remove(path);
 }
 

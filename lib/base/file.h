@@ -12,6 +12,12 @@ weft_status wefti_fail_errno(weft_ctx *ctx, const char *verb, const char *path);
 weft_status wefti_file_path(weft_ctx *ctx, const char *folder, const char *name,
                             char path[PATH_MAX]) WEFT_CHECKED;
 
+/* The same, without a failure: whether a file is there. */
+bool wefti_file_there(const char *folder, const char *name, char path[PATH_MAX]);
+
+/* Sorts texts, for qsort over char *. */
+int wefti_by_name(const void *a, const void *b);
+
 /* Reads a whole file. [out] *data owned by the caller (wefti_free), with a NUL after its
  * *n_bytes bytes. Refuses directories and files over max_bytes. */
 weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes,
@@ -21,6 +27,10 @@ weft_status wefti_file_read(weft_ctx *ctx, const char *path, int64_t max_bytes,
 weft_status wefti_file_read_from(weft_ctx *ctx, const char *path, int64_t from,
                                  int64_t max_bytes, char **data,
                                  int64_t *n_bytes) WEFT_CHECKED;
+
+/* The last `most` bytes of a file, from its byte *from on; none where there is no file. */
+weft_status wefti_file_tail(weft_ctx *ctx, const char *path, int64_t most, char **data,
+                            int64_t *n_bytes, int64_t *from) WEFT_CHECKED;
 
 /* Writes a temporary file, syncs it and renames it to `path`. After a crash at any time
  * there is either the old file or the new one, never a part of it. */

@@ -181,3 +181,9 @@ bool wefti_named(const char *const *list, const char *name) {
         if (wefti_is(*list, name)) return true;
     return false;
 }
+
+bool wefti_is_blank(const char *text, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r') return false;
+    return true;
+}

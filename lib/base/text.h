@@ -46,5 +46,8 @@ char *wefti_text_plain(char *text);
 /* "3.4 MB", "120 B": writes into out (at least 24 bytes) and returns it. */
 const char *wefti_format_bytes(double n_bytes, char *out, size_t out_size);
 
+/* Whether n bytes are white space of a line. */
+bool wefti_is_blank(const char *text, int64_t n);
+
 /* Whether a NULL-terminated list holds a name; an empty list may be NULL. */
 bool wefti_named(const char *const *list, const char *name);

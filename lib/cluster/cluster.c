@@ -8,8 +8,6 @@
  * are separate arrays; each is owned, and grows only through weft_cluster_resize. */
 #include <weft/cluster.h>
 
-#include <string.h>
-
 #include "base/memory.h"
 #include "cluster/facts.h"
 

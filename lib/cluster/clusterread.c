@@ -27,19 +27,7 @@ typedef struct reader {
     int section_lines[WEFTI_FACT_SECTIONS]; /* 0: not yet */
 } reader;
 
-static yaml_event_type_t type_of(const reader *r) { return r->yaml.event.type; }
-
-static int line_of(const reader *r) { return wefti_yaml_line(&r->yaml); }
-
-static weft_status next(reader *r) { return wefti_yaml_next(&r->yaml); }
-
-static bool is_scalar(const reader *r) { return wefti_yaml_is_scalar(&r->yaml); }
-
-static const char *scalar(const reader *r) { return wefti_yaml_text(&r->yaml); }
-
-static weft_status refuse(reader *r, const char *sentence) {
-    return wefti_yaml_refuse(&r->yaml, sentence);
-}
+#include "config/yamlreader.h"
 
 static weft_status fail_unknown(reader *r, const char *what, const char *const *names,
                                 int n) {

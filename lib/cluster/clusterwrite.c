@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes cluster.yaml in a readable form: comments explain the numbers, and every number
  * has its unit and enough digits to read back to the same bits. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buffer.h"

@@ -14,7 +14,6 @@
  * does not equal the others. */
 #include "cluster/facts.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

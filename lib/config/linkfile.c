@@ -10,7 +10,6 @@
  * cluster.yaml or in a separate file, and in any document of it. */
 #include <weft/topology.h>
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -31,19 +30,7 @@ typedef struct reader {
     int64_t room;
 } reader;
 
-static yaml_event_type_t type_of(const reader *r) { return r->yaml.event.type; }
-
-static int line_of(const reader *r) { return wefti_yaml_line(&r->yaml); }
-
-static weft_status next(reader *r) { return wefti_yaml_next(&r->yaml); }
-
-static bool is_scalar(const reader *r) { return wefti_yaml_is_scalar(&r->yaml); }
-
-static const char *scalar(const reader *r) { return wefti_yaml_text(&r->yaml); }
-
-static weft_status refuse(reader *r, const char *sentence) {
-    return wefti_yaml_refuse(&r->yaml, sentence);
-}
+#include "config/yamlreader.h"
 
 /* ---- one link ---- */
 

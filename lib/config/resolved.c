@@ -3,7 +3,6 @@
  * value" per line, with texts in quotes where YAML could read them as something else. */
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

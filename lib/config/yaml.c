@@ -32,17 +32,7 @@ typedef struct reader {
     int64_t packed_bytes, packed_room;
 } reader;
 
-static yaml_event_type_t type_of(const reader *r) { return r->yaml.event.type; }
-
-static int line_of(const reader *r) { return wefti_yaml_line(&r->yaml); }
-
-static weft_status next(reader *r) { return wefti_yaml_next(&r->yaml); }
-
-static const char *scalar(const reader *r) { return wefti_yaml_text(&r->yaml); }
-
-static weft_status refuse(reader *r, const char *sentence) {
-    return wefti_yaml_refuse(&r->yaml, sentence);
-}
+#include "config/yamlreader.h"
 
 static const char *prefix_of(const reader *r, int line, char *out, size_t out_size) {
     wefti_origin origin = {WEFTI_LAYER_FILE, line, r->yaml.path};

@@ -3,8 +3,6 @@
 #include "base/sized.h"
 #include "doctor/examine.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <weft/version.h>

@@ -3,7 +3,6 @@
  * one machine from ranks of several. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "base/machine.h"

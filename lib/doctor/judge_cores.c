@@ -7,7 +7,6 @@
  * If there are more threads than cores they run alternately, and a barrier then costs a time
  * slice. The same happens when two processes share cores while other cores are idle, and with a
  * quota of a control group: the process sees all cores, but gets only a share of their time. */
-#include <stdio.h>
 #include <string.h>
 
 #include "doctor/judge.h"

@@ -8,8 +8,6 @@
  *     clock      hosts whose clocks differ: times in logs cannot be compared
  */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "doctor/judge.h"

@@ -7,7 +7,6 @@
  *     folder      can be written, has room for the checkpoints that will be kept, survives a
  *                 restart; shared between hosts, or not
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"

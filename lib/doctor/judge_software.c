@@ -5,7 +5,6 @@
  *     BLAS, instruction sets        different ones round differently, or are slower: a warning
  *
  * Each fact is compared with rank 0's, and the first rank that differs is named. */
-#include <stdio.h>
 #include <string.h>
 
 #include "doctor/fact_fields.h"

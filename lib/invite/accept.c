@@ -305,9 +305,7 @@ static weft_status take_file(meeting *m, int64_t i) {
     bool last;
     WEFT_TRY(wefti_bundle_path(m->ctx, &m->bundle, i, m->request->folder, path));
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return weft_ctx_fail(m->ctx, WEFT_ERR_FILE, "could not write %s: %s", path,
-                             strerror(errno));
+    if (fd < 0) return wefti_fail_errno(m->ctx, "write", path);
     weft_status status = WEFT_OK;
     for (int64_t at = 0; at < m->bundle.files[i].n_bytes && status == WEFT_OK;
          at += (int64_t)n) {
@@ -326,8 +324,7 @@ static weft_status take_all(meeting *m) {
     bool last = false;
     WEFT_TRY(take_list(m));
     if (mkdir(m->request->folder, 0755) != 0)
-        return weft_ctx_fail(m->ctx, WEFT_ERR_FILE, "could not make the folder %s: %s",
-                             m->request->folder, strerror(errno));
+        return wefti_fail_errno(m->ctx, "make the folder", m->request->folder);
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < m->bundle.n_files && status == WEFT_OK; i++)
         status = take_file(m, i);

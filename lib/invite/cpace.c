@@ -3,7 +3,6 @@
 #include "invite/cpace.h"
 
 #include <sodium.h>
-#include <string.h>
 
 static const char dsi[] = "CPaceRistretto255", dsi_isk[] = "CPaceRistretto255_ISK";
 enum { LENGTH_BYTES = 10 };

@@ -10,8 +10,6 @@
  * no step (quorum.c). */
 #include "member/memberstate.h"
 
-#include <string.h>
-
 /* -- a member's side -- */
 
 static bool same_run(const wefti_member *m, const wefti_message *hello) {

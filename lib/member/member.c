@@ -3,8 +3,6 @@
  * numbers, alarms, leaving. create.c creates the state, events.c changes it. */
 #include "member/memberstate.h"
 
-#include <string.h>
-
 /* splitmix64 on the event's random number. */
 uint64_t wefti_member_draw(wefti_member *m) {
     uint64_t x = m->random += 0x9E3779B97F4A7C15u;

@@ -63,32 +63,18 @@ static void u8(walk *w, unsigned *x) {
     w->at += 1;
 }
 
-static void u16(walk *w, unsigned *x) {
-    if (!room_for(w, 2)) return;
-    if (w->writing)
-        wefti_put_u16(w->out + w->at, *x);
-    else
-        *x = wefti_get_u16(w->in + w->at);
-    w->at += 2;
-}
-
-static void u32(walk *w, uint32_t *x) {
-    if (!room_for(w, 4)) return;
-    if (w->writing)
-        wefti_put_u32(w->out + w->at, *x);
-    else
-        *x = wefti_get_u32(w->in + w->at);
-    w->at += 4;
-}
-
-static void u64(walk *w, uint64_t *x) {
-    if (!room_for(w, 8)) return;
-    if (w->writing)
-        wefti_put_u64(w->out + w->at, *x);
-    else
-        *x = wefti_get_u64(w->in + w->at);
-    w->at += 8;
-}
+#define NUMBER(name, type, n_bytes)                                                      \
+    static void name(walk *w, type *x) {                                                 \
+        if (!room_for(w, n_bytes)) return;                                               \
+        if (w->writing)                                                                  \
+            wefti_put_##name(w->out + w->at, *x);                                        \
+        else                                                                             \
+            *x = wefti_get_##name(w->in + w->at);                                        \
+        w->at += n_bytes;                                                                \
+    }
+NUMBER(u16, unsigned, 2)
+NUMBER(u32, uint32_t, 4)
+NUMBER(u64, uint64_t, 8)
 
 static void flag(walk *w, bool *x) {
     unsigned byte = *x;

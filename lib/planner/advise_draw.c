@@ -8,7 +8,6 @@
  * All coordinates are whole numbers of a tenth of a pixel, so that the file has the same bytes
  * on every machine. */
 #include <math.h>
-#include <stdio.h>
 
 #include "base/buffer.h"
 #include "base/file.h"

@@ -166,8 +166,7 @@ static weft_status receive_bytes(weft_ctx *ctx, wefti_bootstrap *c, int fd,
         done += wanted;
     }
     if (fd < 0 || kept != WEFT_OK || fsync(fd) == 0) return kept;
-    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not sync %s: %s", path,
-                         strerror(errno));
+    return wefti_fail_errno(ctx, "sync", path);
 }
 
 static weft_status send_file(weft_ctx *ctx, wefti_bootstrap *c, int to, int64_t tag,
@@ -202,14 +201,11 @@ static weft_status receive_file(weft_ctx *ctx, wefti_bootstrap *c, int from, int
                              from, (long long)n_bytes, path);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     weft_status made = WEFT_OK;
-    if (fd < 0)
-        made = weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not create %s: %s", path,
-                             strerror(errno));
+    if (fd < 0) made = wefti_fail_errno(ctx, "create", path);
     weft_status status = receive_bytes(ctx, c, fd, n_bytes, from, tag, path);
     if (status == WEFT_OK) status = made;
     if (fd >= 0 && close(fd) != 0 && status == WEFT_OK)
-        status = weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not close %s: %s", path,
-                               strerror(errno));
+        status = wefti_fail_errno(ctx, "close", path);
     return status;
 }
 
@@ -232,9 +228,7 @@ static weft_status list_files(weft_ctx *ctx, const char *folder, char *names,
                               int64_t size, int64_t *n_bytes) {
     DIR *d = opendir(folder);
     *n_bytes = 0;
-    if (!d)
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE, "could not open %s: %s", folder,
-                             strerror(errno));
+    if (!d) return wefti_fail_errno(ctx, "open", folder);
     for (struct dirent *entry; (entry = readdir(d));) {
         int64_t n = (int64_t)strlen(entry->d_name) + 1;
         if (entry->d_name[0] == '.') continue;

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "start/relay.h"
 
-#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <string.h>

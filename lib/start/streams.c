@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "start/streams.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>

@@ -240,8 +240,7 @@ CODEC_INLINE void pack_int8(int64_t n, const int8_t *q, unsigned char *out) {
 
 CODEC_INLINE const int8_t *unpack_int8(int64_t n, const unsigned char *in,
                                        int8_t *space) {
-    (void)n;
-    (void)space;
+    (void)n, (void)space;
     return (const int8_t *)in;
 }
 
