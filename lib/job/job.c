@@ -31,7 +31,7 @@
 #include "job/learning_rate.h"
 #include "mix/mixer.h"
 #include "replicate/replicator.h"
-#include "topology/kinds.h"
+#include "topology/topology.h"
 
 /* A micro-batch of about this many tokens keeps the kernels busy and the activations
  * small. */

@@ -27,7 +27,7 @@
 
 #include "base/memory.h"
 #include "mix/gossip_rounds.h"
-#include "mix/mixers.h"
+#include "mix/mixer.h"
 #include "mix/meetings.h"
 
 enum { BUFFERS = 2, TOLD = 0, HEARD = 1 };

@@ -32,7 +32,7 @@
 #include "base/assert.h"
 #include "base/memory.h"
 #include "mix/gossip_rounds.h"
-#include "mix/mixers.h"
+#include "mix/mixer.h"
 #include "mix/pushsum.h"
 
 /* Messages of a bucket that may be in flight; with a deadline they may stay so for

@@ -14,6 +14,13 @@
 #include "base/memory.h"
 #include "mix/meetings.h"
 
+#define WEFTI_KIND(name, summary) &wefti_mixer_##name,
+const wefti_mixer_ops *const wefti_mixer_registry[] = {
+#include "mix/mixers.def"
+    NULL,
+};
+#undef WEFTI_KIND
+
 const wefti_mixer_ops *wefti_mixer_find(const char *kind) {
     for (int i = 0; wefti_mixer_registry[i]; i++)
         if (strcmp(wefti_mixer_registry[i]->name, kind) == 0)

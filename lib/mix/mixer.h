@@ -260,3 +260,8 @@ float *wefti_mixer_state(const wefti_mixer *m, int i, int bucket);
 
 const wefti_mixer_ops *wefti_mixer_find(const char *kind);
 extern const wefti_mixer_ops *const wefti_mixer_registry[]; /* NULL-terminated */
+
+/* All of them, as tables of functions; each is defined at the end of its own file. */
+#define WEFTI_KIND(name, summary) extern const wefti_mixer_ops wefti_mixer_##name;
+#include "mix/mixers.def"
+#undef WEFTI_KIND

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Nothing is mixed: the replicator keeps the replicas equal. */
-#include "mix/mixers.h"
+#include "mix/mixer.h"
 
 static int no_acts(const wefti_mixer_config *config, const wefti_mixer_question *question,
                    wefti_mixer_act acts[WEFTI_MIXER_ACTS]) {

@@ -23,7 +23,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "mix/mixers.h"
+#include "mix/mixer.h"
 #include "mix/outerschedule.h"
 #include "collectives/all_reduce.h"
 

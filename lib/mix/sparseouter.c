@@ -18,7 +18,7 @@
 
 #include "base/memory.h"
 #include "compress/selection.h"
-#include "mix/mixers.h"
+#include "mix/mixer.h"
 #include "mix/outerschedule.h"
 #include "wire/bins.h"
 

@@ -36,15 +36,7 @@ wefti_accum_step wefti_moments_accum_step(const wefti_optimizer_config *config,
     };
 }
 
-const char *const wefti_moments_keys[] = {"beta1", "beta2", "eps", NULL};
-const char *const wefti_moments_accum_keys[] = {"beta1", "beta2", "eps", "accumulate",
-                                                NULL};
-
 double wefti_moments_traffic(const wefti_optimizer_config *config) {
     (void)config;
     return 28;
-}
-
-double wefti_moments_accum_traffic(const wefti_optimizer_config *config) {
-    return config->accumulate == 1 ? 28 : 28 + 8 / (double)config->accumulate;
 }

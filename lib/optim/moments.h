@@ -18,10 +18,5 @@ wefti_accum_step wefti_moments_accum_step(const wefti_optimizer_config *config,
                                           const wefti_optimizer_step *step,
                                           const wefti_span *span, wefti_decay decay);
 
-/* The keys that they read; the second list is for accum_adam(w). */
-extern const char *const wefti_moments_keys[], *const wefti_moments_accum_keys[];
-
 /* Their traffic: a gradient is read, parameters and moments are read and written. */
 double wefti_moments_traffic(const wefti_optimizer_config *config);
-/* The same for accum_adam(w), as derived at the head of accumadam.c. */
-double wefti_moments_accum_traffic(const wefti_optimizer_config *config);

@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "optim/moments.h"
-#include "optim/optimizers.h"
+#include "optim/optimizer.h"
 #include "optim/orthogonal.h"
 
 /* Updates everything but hidden matrices, with AdamW. */

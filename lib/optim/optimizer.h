@@ -129,3 +129,8 @@ int64_t wefti_optimizer_period(int64_t accumulate, int64_t replicas);
 
 const wefti_optimizer_ops *wefti_optimizer_find(const char *kind);
 extern const wefti_optimizer_ops *const wefti_optimizer_registry[]; /* NULL-terminated */
+
+/* All optimizers, as tables of functions; each is defined at the end of its own file. */
+#define WEFTI_KIND(name, summary) extern const wefti_optimizer_ops wefti_optimizer_##name;
+#include "optim/optimizers.def"
+#undef WEFTI_KIND

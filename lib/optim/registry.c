@@ -2,7 +2,7 @@
 /* The table of functions of each kind that optimizers.def names, in its order. */
 #include <string.h>
 
-#include "optim/optimizers.h"
+#include "optim/optimizer.h"
 
 #define WEFTI_KIND(name, summary) &wefti_optimizer_##name,
 const wefti_optimizer_ops *const wefti_optimizer_registry[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* p <- (1 - lr lambda) p - lr d. With the demo replicator d is a sign, as in DeMo. */
-#include "optim/optimizers.h"
+#include "optim/optimizer.h"
 
 static void sgd_apply(const wefti_optimizer_config *config, const wefti_kernels *kernels,
                       const wefti_optimizer_step *step, const wefti_span *span,

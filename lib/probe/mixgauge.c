@@ -11,7 +11,6 @@
  * and combine_peer_s, that for each other member. */
 #include "probe/mixgauge.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@
 #include "comm/local.h"
 #include "mix/mixer.h"
 #include "wire/values.h"
-#include "topology/kinds.h"
+#include "topology/topology.h"
 
 enum { SMALL = 2, LARGE = 4, TRIAL = 1 << 15, MOST = 1 << 19, HALVES = 2 };
 enum { BEGIN, COMBINE, END, PHASES };

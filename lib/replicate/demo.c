@@ -108,9 +108,9 @@ static void demo_label(const wefti_replicator_config *config, char *out, size_t 
         snprintf(out, size, "%lld/%lldx%lld ", k, c, c);
 }
 
-static wefti_told demo_told(const wefti_replicator_config *config,
-                            const wefti_bucket *bucket) {
-    wefti_told t = {0, 0, 0};
+static wefti_content demo_content(const wefti_replicator_config *config,
+                                  const wefti_bucket *bucket) {
+    wefti_content t = {0, 0, 0};
     for (int i = 0; i < bucket->n_pieces; i++) {
         const wefti_piece *piece = &bucket->pieces[i];
         double n = (double)(piece->rows * piece->cols);
@@ -166,7 +166,7 @@ const wefti_replicator_ops wefti_replicator_demo = {
     .method = "flexdemo",
     .knobs = demo_knobs,
     .label = demo_label,
-    .told = demo_told,
+    .content = demo_content,
     .touched = demo_touched,
     .floor_bytes = wefti_replicator_momentum_floor,
     .states = wefti_replicator_momentum_state,

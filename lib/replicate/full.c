@@ -87,10 +87,10 @@ static void full_destroy(wefti_replicator *r) { wefti_all_reduce_destroy(r->self
 
 /* --- predictions --- */
 
-static wefti_told full_told(const wefti_replicator_config *config,
-                            const wefti_bucket *bucket) {
+static wefti_content full_content(const wefti_replicator_config *config,
+                                  const wefti_bucket *bucket) {
     double n = (double)bucket->n_elements;
-    return (wefti_told){n, 0, n * wefti_value_ops_of(config->values)->bits};
+    return (wefti_content){n, 0, n * wefti_value_ops_of(config->values)->bits};
 }
 
 static wefti_touched full_touched(const wefti_replicator_config *config, int R) {
@@ -114,7 +114,7 @@ const wefti_replicator_ops wefti_replicator_full = {
     .name = "full",
     .keys = full_keys,
     .method = "hsdp",
-    .told = full_told,
+    .content = full_content,
     .touched = full_touched,
     .floor_bytes = full_floor,
     .averages_all = true,

@@ -305,10 +305,10 @@ static void power_label(const wefti_replicator_config *config, char *out, size_t
     snprintf(out, size, "rank %lld ", (long long)rank_of(config));
 }
 
-static wefti_told power_told(const wefti_replicator_config *config,
-                             const wefti_bucket *bucket) {
-    return (wefti_told){0, 32.0 * (double)numbers(config, bucket, 0),
-                        32.0 * (double)numbers(config, bucket, 1)};
+static wefti_content power_content(const wefti_replicator_config *config,
+                                   const wefti_bucket *bucket) {
+    return (wefti_content){0, 32.0 * (double)numbers(config, bucket, 0),
+                           32.0 * (double)numbers(config, bucket, 1)};
 }
 
 /* Three products of 2 r FLOP per number, by plain loops. */
@@ -339,7 +339,7 @@ const wefti_replicator_ops wefti_replicator_powersgd = {
     .is_baseline = true,
     .knobs = power_knobs,
     .label = power_label,
-    .told = power_told,
+    .content = power_content,
     .touched = power_touched,
     .floor_bytes = power_floor,
     .states = power_states,

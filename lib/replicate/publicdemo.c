@@ -11,7 +11,6 @@
  * cover a tensor without remainder; a vector is one row. k is at most h w. Payload of a
  * bucket: a sparse section (wire/section.h) for each piece, in order. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -300,9 +299,9 @@ static weft_status public_finish(wefti_replicator *r, const wefti_round *round,
 
 /* --- predictions --- */
 
-static wefti_told public_told(const wefti_replicator_config *config,
-                              const wefti_bucket *bucket) {
-    wefti_told t = {0, 0, 0};
+static wefti_content public_content(const wefti_replicator_config *config,
+                                    const wefti_bucket *bucket) {
+    wefti_content t = {0, 0, 0};
     for (int i = 0; i < bucket->n_pieces; i++) {
         wefti_section s = cut_of(config, &bucket->pieces[i]).section;
         t.values += (double)s.n_values;
@@ -334,7 +333,7 @@ const wefti_replicator_ops wefti_replicator_public_demo = {
     .is_baseline = true,
     .knobs = wefti_sparse_knobs,
     .label = wefti_sparse_label,
-    .told = public_told,
+    .content = public_content,
     .touched = public_touched,
     .floor_bytes = wefti_replicator_momentum_floor,
     .states = wefti_replicator_momentum_state,

@@ -22,6 +22,13 @@
 #include "base/assert.h"
 #include "base/memory.h"
 
+#define WEFTI_KIND(name, summary) &wefti_replicator_##name,
+const wefti_replicator_ops *const wefti_replicator_registry[] = {
+#include "replicate/replicators.def"
+    NULL,
+};
+#undef WEFTI_KIND
+
 const wefti_replicator_ops *wefti_replicator_find(const char *kind) {
     for (int i = 0; wefti_replicator_registry[i]; i++)
         if (strcmp(wefti_replicator_registry[i]->name, kind) == 0)

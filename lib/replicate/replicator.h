@@ -37,10 +37,10 @@ typedef struct wefti_cover {
 } wefti_cover;
 
 /* What a node sends about a bucket, and what is answered: lower bounds (variants.h). */
-typedef struct wefti_told {
+typedef struct wefti_content {
     double values;                  /* numbers, of config.values bits each */
     double index_bits, answer_bits; /* of their places; of all answers */
-} wefti_told;
+} wefti_content;
 
 /* Bytes of memory read and written per parameter that take as long as a phase does, for
  * use where nothing is measured (simulate/costs.h). combine_peer: for each other node's
@@ -84,7 +84,8 @@ typedef struct wefti_replicator_ops {
     bool is_baseline; /* compared by what it learns; its speed is in no list */
     const char *const *knobs; /* NULL: none but values */
     void (*label)(const wefti_replicator_config *config, char *out, size_t size);
-    wefti_told (*told)(const wefti_replicator_config *config, const wefti_bucket *bucket);
+    wefti_content (*content)(const wefti_replicator_config *config,
+                             const wefti_bucket *bucket);
     wefti_touched (*touched)(const wefti_replicator_config *config, int R);
     /* Bytes that any implementation has to read and write for n parameters. */
     double (*floor_bytes)(const wefti_replicator_config *config, double n, double values,

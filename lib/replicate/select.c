@@ -316,11 +316,11 @@ void wefti_select_label(const wefti_replicator_config *config, char *out, size_t
     snprintf(out, size, "1/%.4g ", 1 / config->compression_rate);
 }
 
-wefti_told wefti_select_told(const wefti_replicator_config *config,
-                             const wefti_bucket *bucket) {
+wefti_content wefti_select_content(const wefti_replicator_config *config,
+                                   const wefti_bucket *bucket) {
     double n = (double)vector_length(config, bucket);
     int bits = wefti_value_ops_of(config->values)->bits;
-    return (wefti_told){n, 0, n * (config->sign ? log2(3) : bits)};
+    return (wefti_content){n, 0, n * (config->sign ? log2(3) : bits)};
 }
 
 wefti_touched wefti_select_touched(const wefti_replicator_config *config, int R) {

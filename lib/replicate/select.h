@@ -54,15 +54,15 @@ void wefti_select_destroy(wefti_replicator *r);
 
 extern const char *const wefti_select_keys[], *const wefti_select_knobs[];
 void wefti_select_label(const wefti_replicator_config *config, char *out, size_t size);
-wefti_told wefti_select_told(const wefti_replicator_config *config,
-                             const wefti_bucket *bucket);
+wefti_content wefti_select_content(const wefti_replicator_config *config,
+                                   const wefti_bucket *bucket);
 wefti_touched wefti_select_touched(const wefti_replicator_config *config, int R);
 double wefti_select_floor(const wefti_replicator_config *config, double n, double values,
                           int R);
 
 #define WEFTI_SELECT_OPS                                                                 \
     .keys = wefti_select_keys, .knobs = wefti_select_knobs, .label = wefti_select_label, \
-    .told = wefti_select_told, .touched = wefti_select_touched,                          \
+    .content = wefti_select_content, .touched = wefti_select_touched,                    \
     .floor_bytes = wefti_select_floor, .states = wefti_replicator_momentum_state,        \
     .rounds = wefti_replicator_two_rounds, .round_bytes = wefti_select_round_bytes,      \
     .one_by_one = true, .robust = true, .work_bytes = wefti_select_work_bytes,           \

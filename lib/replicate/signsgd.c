@@ -116,11 +116,11 @@ static weft_status signs_finish(wefti_replicator *r, const wefti_round *round,
 
 /* --- predictions --- */
 
-static wefti_told signs_told(const wefti_replicator_config *config,
-                             const wefti_bucket *bucket) {
+static wefti_content signs_content(const wefti_replicator_config *config,
+                                   const wefti_bucket *bucket) {
     double bits = (double)bucket->n_elements * log2(3);
     (void)config;
-    return (wefti_told){0, bits, bits};
+    return (wefti_content){0, bits, bits};
 }
 
 /* Used where nothing is measured. */
@@ -139,7 +139,7 @@ const wefti_replicator_ops wefti_replicator_signsgd = {
     .keys = signs_keys,
     .method = "signsgd",
     .is_baseline = true,
-    .told = signs_told,
+    .content = signs_content,
     .touched = signs_touched,
     .floor_bytes = wefti_replicator_momentum_floor,
     .states = wefti_replicator_momentum_state,

@@ -199,10 +199,10 @@ void wefti_sparse_label(const wefti_replicator_config *config, char *out, size_t
              (long long)config->compression_chunk);
 }
 
-wefti_told wefti_sparse_told(const wefti_replicator_config *config,
-                             const wefti_bucket *bucket) {
+wefti_content wefti_sparse_content(const wefti_replicator_config *config,
+                                   const wefti_bucket *bucket) {
     int64_t c = config->compression_chunk, k = config->compression_topk, n = 0;
     for (int i = 0; i < bucket->n_pieces; i++)
         n += (elements_of(&bucket->pieces[i]) + c - 1) / c;
-    return (wefti_told){(double)(n * k), (double)n * wefti_log2_choose(c, k), 0};
+    return (wefti_content){(double)(n * k), (double)n * wefti_log2_choose(c, k), 0};
 }

@@ -33,5 +33,5 @@ weft_status wefti_sparse_add(wefti_replicator *r, const wefti_round *round,
 /* Entries of the table (replicator.h). */
 extern const char *const wefti_sparse_keys[], *const wefti_sparse_knobs[];
 void wefti_sparse_label(const wefti_replicator_config *config, char *out, size_t size);
-wefti_told wefti_sparse_told(const wefti_replicator_config *config,
-                             const wefti_bucket *bucket);
+wefti_content wefti_sparse_content(const wefti_replicator_config *config,
+                                   const wefti_bucket *bucket);

@@ -132,7 +132,7 @@ char *wefti_variant_keys(const wefti_replicator_config *config, char *out, size_
 }
 
 static double bound_bits(const wefti_replicator_config *config,
-                         const wefti_bucket *bucket, int R, const wefti_told *t) {
+                         const wefti_bucket *bucket, int R, const wefti_content *t) {
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
     double first = t->values * wefti_value_ops_of(config->values)->bits + t->index_bits;
     if (R > 1 && ops->rounds(config, bucket, R) == 1) return (R - 1) * first;
@@ -154,7 +154,8 @@ wefti_variant_work wefti_variant_work_of(const wefti_replicator_config *config,
     const wefti_replicator_ops *ops = wefti_replicator_find(config->kind);
     for (int b = 0; b < load->n_buckets; b++) {
         const wefti_bucket *bucket = &load->buckets[b];
-        wefti_told t = ops->told ? ops->told(config, bucket) : (wefti_told){0};
+        wefti_content t = ops->content ? ops->content(config, bucket)
+                                       : (wefti_content){0};
         work.elements += (double)bucket->n_elements;
         work.values += t.values;
         work.wire_bits += wire_bits(config, bucket, load->R);

@@ -9,7 +9,6 @@
  * nodes uniform inside, and mixed. */
 #include "base/memory.h"
 #include "topology/topology.h"
-#include "topology/kinds.h"
 
 typedef struct aer {
     wefti_fold fold;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* W = 1/n everywhere: the mean of all members in every step. */
-#include "topology/kinds.h"
+#include "topology/topology.h"
 
 static weft_status complete_create(weft_ctx *ctx, weft_topology *t,
                                    const weft_topology_config *config) {
-    (void)ctx;
-    (void)config;
+    (void)ctx, (void)config;
     t->facts.exact = true;
     t->facts.max_sources = t->facts.members;
     t->facts.max_targets = t->facts.members - 1;

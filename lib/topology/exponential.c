@@ -4,14 +4,13 @@
  * other n: in step i member j receives from j - 2^i mod n and sends to j + 2^i mod n, W =
  * (I + P)/2 with a permutation P. Columns and rows add up to one, but no number of steps
  * gives the mean exactly (entries of a product are k/2^steps, never 1/n). */
-#include "topology/kinds.h"
+#include "topology/topology.h"
 
 static bool is_power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 
 static weft_status exponential_create(weft_ctx *ctx, weft_topology *t,
                                       const weft_topology_config *config) {
-    (void)ctx;
-    (void)config;
+    (void)ctx, (void)config;
     int64_t n = t->facts.members;
     t->facts.period = n == 1 ? 1 : wefti_log2_up(n);
     t->facts.directed = !is_power_of_two(n);

@@ -5,12 +5,11 @@
  * one has no partner. The partner has the next lower or the next higher key, so one pass
  * over the members finds it without memory. Equal keys: the lower member first. */
 #include "base/rng.h"
-#include "topology/kinds.h"
+#include "topology/topology.h"
 
 static weft_status matching_create(weft_ctx *ctx, weft_topology *t,
                                    const weft_topology_config *config) {
-    (void)ctx;
-    (void)config;
+    (void)ctx, (void)config;
     int64_t n = t->facts.members;
     t->facts.period = n <= 2 ? 1 : 0;
     t->facts.exact = n <= 2;

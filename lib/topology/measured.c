@@ -6,7 +6,7 @@
  * chosen if they take less time than one period of the other. The choice uses only whole
  * numbers and sums in a fixed order, so that every machine finds the same schedule. */
 #include "base/memory.h"
-#include "topology/kinds.h"
+#include "topology/topology.h"
 #include "topology/rounds.h"
 
 enum { MAX_NODES = 256 };

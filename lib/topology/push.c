@@ -9,12 +9,11 @@
  * happen to be heard often; push-sum weights (weft/topology.h: push_sum) correct that.
  * With two members each hears the other, and W is the mean. */
 #include "base/rng.h"
-#include "topology/kinds.h"
+#include "topology/topology.h"
 
 static weft_status push_create(weft_ctx *ctx, weft_topology *t,
                                const weft_topology_config *config) {
-    (void)ctx;
-    (void)config;
+    (void)ctx, (void)config;
     int64_t n = t->facts.members;
     t->facts.period = n <= 2 ? 1 : 0;
     t->facts.exact = n <= 2;

@@ -3,12 +3,11 @@
  * are (0,1)(2,3).. and (1,2)..(n-1,0) alternately. With n odd one member has no partner, a
  * different one in each of n steps, so that every link of the ring is used equally.
  */
-#include "topology/kinds.h"
+#include "topology/topology.h"
 
 static weft_status ring_create(weft_ctx *ctx, weft_topology *t,
                                const weft_topology_config *config) {
-    (void)ctx;
-    (void)config;
+    (void)ctx, (void)config;
     int64_t n = t->facts.members;
     t->facts.period = n <= 2 ? 1 : n % 2 == 0 ? 2 : n;
     t->facts.exact = n <= 2 || n == 4; /* with 4 members the pairs of two steps give the

@@ -2,12 +2,11 @@
 /* In every step every member hears the members at distances 1, 2, 4, ... < n before it,
  * all with weight 1/(d+1), d = ceil(log2 n). The matrix is circulant, so columns add up
  * to one as rows do. For n <= 3 this is the complete graph. */
-#include "topology/kinds.h"
+#include "topology/topology.h"
 
 static weft_status static_exponential_create(weft_ctx *ctx, weft_topology *t,
                                              const weft_topology_config *config) {
-    (void)ctx;
-    (void)config;
+    (void)ctx, (void)config;
     int64_t n = t->facts.members, d = wefti_log2_up(n);
     t->facts.directed = n > 3;
     t->facts.exact = n <= 3;

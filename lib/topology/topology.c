@@ -10,10 +10,22 @@
 #include "topology/topology.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "base/text.h"
+
+#define WEFTI_KIND(name, summary) &wefti_topology_##name,
+const wefti_topology_ops *const wefti_topology_registry[] = {
+#include "topology/topologies.def"
+    NULL,
+};
+#undef WEFTI_KIND
+
+#define WEFTI_KIND(name, summary) summary,
+const char *const wefti_topology_summaries[] = {
+#include "topology/topologies.def"
+};
+#undef WEFTI_KIND
 
 enum { MAX_KINDS = 32 };
 

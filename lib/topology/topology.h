@@ -92,3 +92,8 @@ int wefti_log2_down(int64_t n);
 /* The second largest singular value of a doubly stochastic matrix M[n][n]: the largest of
  * M - 1 1^T / n. `work` has 2 n n numbers. Accurate to about 1e-12, absolutely. */
 double wefti_second_singular_value(int64_t n, const double *M, double *work);
+
+/* All topologies, as tables of functions; each is defined at the end of its own file. */
+#define WEFTI_KIND(name, summary) extern const wefti_topology_ops wefti_topology_##name;
+#include "topology/topologies.def"
+#undef WEFTI_KIND

@@ -4,7 +4,7 @@
  * member has no neighbours, along a side of 2 one, along a longer one two. All members
  * have the same number d of neighbours, so every weight is 1/(d+1) (Metropolis) and the
  * matrix is symmetric. 1 x 2 and 1 x 3 are complete. */
-#include "topology/kinds.h"
+#include "topology/topology.h"
 
 static int sides(int n, int *b) {
     int a = 1;
@@ -18,8 +18,7 @@ static int degree(int side) { return side > 2 ? 2 : side - 1; }
 
 static weft_status torus_create(weft_ctx *ctx, weft_topology *t,
                                 const weft_topology_config *config) {
-    (void)ctx;
-    (void)config;
+    (void)ctx, (void)config;
     int b, n = wefti_topology_members(t), a = sides(n, &b);
     t->facts.exact = n <= 3;
     t->facts.max_targets = degree(a) + degree(b);
