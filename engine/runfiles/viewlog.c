@@ -434,14 +434,14 @@ static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_ent
         .rows_per_rank = job->rows_per_rank,
         .micro = job->B,
         .shards = job->S,
-        .threads = job->threads,
+        .threads = job->run.threads,
         .shared = e->shared,
         .has_checksum = log->has_checksum,
         .checksum = log->checksum};
     wefti_form form;
     if (e->shared) line.run = log->last.run, line.view = log->last.view;
     snprintf(line.kernels, sizeof line.kernels, "%s", job->pass_kernels->name);
-    if (job->follows && !wefti_form_of(job->config, &form))
+    if (job->run.follows && !wefti_form_of(job->config, &form))
         wefti_form_write(&form, line.form);
     if (e->why) snprintf(line.why, sizeof line.why, "%s", e->why);
     if (e->learners && e->learners->n > 0 && e->learners->slices > 0) {

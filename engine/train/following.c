@@ -345,7 +345,7 @@ static weft_status make_following(wefti_prepared *p) {
 weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
                          const weft_train_hooks *hooks) {
     wefti_form now, next;
-    if (!p->job->follows) return WEFT_OK;
+    if (!p->job->run.follows) return WEFT_OK;
     if (!p->following) WEFT_TRY(make_following(p));
     const char *obstacle = wefti_form_of(p->job->config, &now);
     int64_t asked = (*r)->form, left = p->job->config->run.steps - step;

@@ -296,7 +296,7 @@ weft_status weft_bench_kernels(weft_ctx *ctx, const weft_config *config,
     int before = wefti_kernels_threads();
     weft_status status = prepare(&b);
     if (status == WEFT_OK) {
-        wefti_kernels_set_threads(b.job->threads);
+        wefti_kernels_set_threads(b.job->run.threads);
         measure(&b);
         status = summarize(&b, out);
         wefti_kernels_set_threads(before);

@@ -213,7 +213,7 @@ static weft_status check_memory(weft_ctx *ctx, wefti_prepared *p,
     const wefti_job *job = p->job;
     int ranks = p->bootstrap.mesh ? 1 : job->W; /* of this process */
     int64_t here = wefti_process_resident_bytes(), peak = wefti_process_peak_bytes(),
-            threads = (int64_t)ranks * job->threads;
+            threads = (int64_t)ranks * job->run.threads;
     int64_t wanted = f->total * ranks + p->library_bytes * threads +
                      wefti_frozen_bytes(job);
     int64_t limit = job->config->mesh.memory_limit,
@@ -257,7 +257,7 @@ static void describe_mesh(const wefti_job *job, const char *wire, char *out,
     int ranks = job->copies * job->S;
     int n = snprintf(out, size, "%lld node%s x %d rank%s x %d thread%s, wire %s",
                      (long long)c->mesh.nodes, plural(c->mesh.nodes), ranks,
-                     plural(ranks), job->threads, plural(job->threads), wire);
+                     plural(ranks), job->run.threads, plural(job->run.threads), wire);
     if (job->copies > 1)
         n += snprintf(out + n, size - (size_t)n, ", %d copies of the model per node",
                       job->copies);
@@ -357,8 +357,8 @@ static void choose_threads(wefti_prepared *p) {
     int mine = wefti_machine_cores();
     int ranks = weft_mesh_look(p->bootstrap.mesh)->ranks_here;
     if (p->job->config->mesh.threads > 0) return;
-    p->job->threads = mine < all ? mine : (int)(all / ranks);
-    if (p->job->threads < 1) p->job->threads = 1;
+    p->job->run.threads = mine < all ? mine : (int)(all / ranks);
+    if (p->job->run.threads < 1) p->job->run.threads = 1;
 }
 
 static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
@@ -370,7 +370,7 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
         vocab = weft_dataset_classes(p->dataset);
     WEFT_TRY(
         wefti_job_create(ctx, config, p->dataset, vocab ? vocab : BENCH_VOCAB, &p->job));
-    p->job->follows = p->follows;
+    p->job->run.follows = p->follows;
     if (p->saved.step >= 0) {
         p->job->first_step = p->saved.step;
         p->job->first_row = p->saved.rows;
@@ -378,7 +378,7 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
     int threads = wefti_machine_cores();
     if (p->bootstrap.mesh) {
         choose_threads(p);
-        threads = p->job->threads;
+        threads = p->job->run.threads;
     }
     int64_t before = wefti_process_resident_bytes();
     WEFT_TRY(wefti_measure_gemm(ctx, p->job->pass_kernels, threads, &p->gemm_flops));

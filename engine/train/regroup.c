@@ -152,7 +152,7 @@ static terms terms_of(const wefti_prepared *p) {
     double rate_Bps = wefti_elastic_rate(p->bootstrap.mesh);
     double wire_s = rate_Bps > 1 ? (double)p->state_bytes / rate_Bps : 0;
     wefti_form form;
-    bool may_change = job->follows && !wefti_form_of(job->config, &form);
+    bool may_change = job->run.follows && !wefti_form_of(job->config, &form);
     return (terms){.rows_per_rank = job->rows_per_rank,
                    .micro = job->B,
                    .first_row = p->next_row,
@@ -330,10 +330,6 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
         return status;
     }
     wefti_model_lend(job->model, &p->base);
-    job->threads = old->threads;
-    job->measures = old->measures;
-    job->inner_rows = old->inner_rows;
-    job->follows = old->follows;
     job->first_step = b->first_step;
     job->first_row = b->first_row;
     wefti_job_destroy(ctx, p->job);
@@ -392,10 +388,10 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *
     wefti_form form;
     take_form(c, &form, &batch.form);
     weft_status status = WEFT_OK;
-    if (p->job->measures) status = measured_rows(ctx, &l->cards, w->size, &rows);
+    if (p->job->run.measures) status = measured_rows(ctx, &l->cards, w->size, &rows);
     batch.rows = rows;
     if (status == WEFT_OK) status = wefti_regroup_job(ctx, p, &batch);
-    p->job->follows = c->form > 0;
+    p->job->run.follows = c->form > 0;
     p->most_loss = c->loss;
     WEFTI_FREE(ctx, places, rows);
     return status;

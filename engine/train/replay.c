@@ -362,8 +362,8 @@ static weft_status run_ranks(replay *p) {
     if (status == WEFT_OK) status = wefti_local_create(p->ctx, &shape, &p->world);
     if (status == WEFT_OK) {
         wefti_local_skip(p->world, skipped, n);
-        status = wefti_rank_threads_run(p->ctx, p->world, p->p->job->threads, play_rank,
-                                        p);
+        status = wefti_rank_threads_run(p->ctx, p->world, p->p->job->run.threads,
+                                        play_rank, p);
         wefti_world_destroy(p->ctx, p->world);
     }
     wefti_free(p->ctx, skipped);
@@ -453,12 +453,12 @@ static weft_status make_job(replay *p) {
         return weft_ctx_fail(p->ctx, WEFT_ERR_FORMAT,
                              "views.jsonl: %lld sequences per rank are too many",
                              (long long)v->rows_per_rank);
-    job->threads = v->threads;
+    job->run.threads = v->threads;
     int *places;
     WEFT_TRY(wefti_alloc_n(p->ctx, v->n_members, sizeof *places, "places", &places));
     int64_t *rows = NULL;
     weft_status status = WEFT_OK;
-    if (job->measures && v->members[0].rows > 0)
+    if (job->run.measures && v->members[0].rows > 0)
         status = wefti_alloc_n(p->ctx, v->n_members, sizeof *rows, "shares", &rows);
     for (int r = 0; r < v->n_members; r++) {
         places[r] = v->members[r].place;

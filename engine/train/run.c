@@ -70,9 +70,9 @@ static weft_status keep_timeline(rank_thread *t) {
 
 static void give_hooks(rank_thread *t) {
     if (!t->run->hooks || !t->slot->first_here) return;
-    t->slot->state->should_stop = t->run->hooks->should_stop;
-    t->slot->state->stop_user = t->run->hooks->user;
-    t->slot->state->leaves_alone = t->run->leaves_alone;
+    t->slot->state->onward.should_stop = t->run->hooks->should_stop;
+    t->slot->state->onward.stop_user = t->run->hooks->user;
+    t->slot->state->onward.leaves_alone = t->run->leaves_alone;
 }
 
 static weft_status build_rank(rank_thread *t) {
@@ -368,7 +368,8 @@ static weft_status come_together(rank_thread *t, int64_t done) {
     weft_status status = learner ? WEFT_OK : after_step(t, done, t->stopping);
     wefti_learners_set_aside(r, done, false);
     if (status != WEFT_OK || !open) return status;
-    t->run->prepared->bootstrap.n_messages = r->n_control_messages; /* tags for files */
+    t->run->prepared->bootstrap.n_messages =
+        r->onward.n_control_messages; /* tags for files */
     return wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
 }
 
@@ -617,7 +618,7 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
         run->hooks->on_start(run->hooks->user, &run->prepared->summary);
     run->start_s = wefti_now_s() - run->prepared->elapsed_s;
     weft_status status = wefti_rank_threads_run(
-        ctx, run->world, run->prepared->job->threads, rank_main, run);
+        ctx, run->world, run->prepared->job->run.threads, rank_main, run);
     wefti_world_destroy(ctx, run->world);
     weft_train_result *result = run->result;
     result->elapsed_s = wefti_now_s() - run->start_s;
@@ -644,13 +645,17 @@ static weft_status train_prepared(weft_ctx *ctx, training *run) {
     return run->prepared->finished ? WEFT_OK : run_prepared(ctx, run);
 }
 
+static training begin(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
+                      const weft_train_hooks *hooks, weft_train_result *result) {
+    *result = (weft_train_result){
+        .struct_size = sizeof *result, .validation_loss = NAN, .bigram_loss = NAN};
+    watch(ctx, mesh, config, hooks);
+    return (training){.ctx = ctx, .hooks = hooks, .result = result};
+}
+
 static weft_status train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool resume,
                          const weft_train_hooks *hooks, weft_train_result *result) {
-    *result = (weft_train_result){.struct_size = sizeof(weft_train_result),
-                                  .validation_loss = NAN,
-                                  .bigram_loss = NAN};
-    training run = {.ctx = ctx, .hooks = hooks, .result = result};
-    watch(ctx, mesh, config, hooks);
+    training run = begin(ctx, mesh, config, hooks, result);
     bool joins = mesh && mesh->transport->entry;
     weft_status status = joins ? wefti_prepare_joiner(ctx, mesh, config, &run.prepared)
                                : wefti_prepare(ctx, mesh, config, resume, &run.prepared);
@@ -677,11 +682,7 @@ weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool
 
 static weft_status bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                          const weft_train_hooks *hooks, weft_train_result *result) {
-    *result = (weft_train_result){.struct_size = sizeof(weft_train_result),
-                                  .validation_loss = NAN,
-                                  .bigram_loss = NAN};
-    training run = {.ctx = ctx, .hooks = hooks, .result = result};
-    watch(ctx, mesh, config, hooks);
+    training run = begin(ctx, mesh, config, hooks, result);
     weft_status status = wefti_prepare_bench(ctx, mesh, config, &run.prepared);
     wefti_stop_watch(ctx, NULL, NULL);
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 weft_status wefti_share_check(weft_ctx *ctx, const wefti_prepared *p) {
-    if (!p->job->measures || p->bootstrap.mesh || p->job->R == 1) return WEFT_OK;
+    if (!p->job->run.measures || p->bootstrap.mesh || p->job->R == 1) return WEFT_OK;
     return weft_ctx_fail(
         ctx, WEFT_ERR_CONFIG,
         "batch.shares is speed, but all nodes are threads of this process; "
@@ -33,7 +33,7 @@ weft_status wefti_share_anew(wefti_prepared *p, wefti_rank *r, int64_t step,
                              const weft_train_hooks *hooks) {
     weft_mesh *mesh = p->bootstrap.mesh;
     double took_s[2];
-    if (!p->job->measures || !mesh || !wefti_speeds_decide(r, step, took_s))
+    if (!p->job->run.measures || !mesh || !wefti_speeds_decide(r, step, took_s))
         return WEFT_OK;
     int64_t first_row = wefti_rank_first_row(r, step);
     wefti_job_share(p->job, r->speeds.next);

@@ -69,7 +69,7 @@ static int64_t largest_saved(const wefti_job *job) {
 }
 
 static int64_t scratch_floats(const wefti_job *job) {
-    return job->model->ops->scratch_floats(job->model, job->B, job->T, job->threads,
+    return job->model->ops->scratch_floats(job->model, job->B, job->T, job->run.threads,
                                            job->pass_kernels);
 }
 

@@ -11,7 +11,6 @@
  * after an outer step, where all nodes have the same parameters. */
 #include "job/form.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -134,10 +134,10 @@ static weft_status spread_rows(weft_ctx *ctx, wefti_job *job) {
     int64_t *of_nodes;
     if (job->rows || wefti_is(job->config->batch.shares, "equal")) return WEFT_OK;
     WEFT_TRY(wefti_shares_check(ctx, job->config, job->T));
-    job->measures = wefti_shares_measured(job->config);
+    job->run.measures = wefti_shares_measured(job->config);
     WEFT_TRY(wefti_shares_of(ctx, job->config, job->T, &of_nodes));
     if (!of_nodes) return WEFT_OK;
-    if (wefti_is(job->config->batch.shares, "steps")) job->inner_rows = of_nodes[0];
+    if (wefti_is(job->config->batch.shares, "steps")) job->run.inner_rows = of_nodes[0];
     weft_status status = wefti_alloc_n(ctx, job->R, sizeof(int64_t), "shares",
                                        &job->rows);
     for (int i = 0; i < job->R && status == WEFT_OK; i++)
@@ -215,9 +215,9 @@ static weft_status derive_mesh(weft_ctx *ctx, wefti_job *job) {
     job->mixed_replicas = wefti_job_has_sites(job) ? job->sites : job->R;
     job->replicas_equal = wefti_is(config->mixer.kind, "none");
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    job->threads = (int)config->mesh.threads;
-    if (job->threads == 0) job->threads = (int)(cores / job->W);
-    if (job->threads < 1) job->threads = 1;
+    job->run.threads = (int)config->mesh.threads;
+    if (job->run.threads == 0) job->run.threads = (int)(cores / job->W);
+    if (job->run.threads < 1) job->run.threads = 1;
     const char *name = config->mesh.kernels;
     job->kernels = wefti_kernels_find(wefti_is(name, "auto") ? NULL : name);
     if (!job->kernels)
@@ -269,7 +269,7 @@ static weft_status derive_replicator(weft_ctx *ctx, const wefti_job *job,
         .every = keys->every,
         .delay = keys->delay,
         .seed = (uint64_t)job->config->run.seed,
-        .threads = job->config->mesh.overlap ? 1 : job->threads,
+        .threads = job->config->mesh.overlap ? 1 : job->run.threads,
     };
     out->robust = wefti_robust_named(job->config->mesh.robust);
     if (wefti_replicator_find(keys->kind)) return WEFT_OK;
@@ -548,7 +548,9 @@ weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
                        .site_first = parts->site_first,
                        .rows = parts->rows,
                        .T = wefti_job_positions(config)};
-    return create(ctx, &begun, other->vocab, out);
+    WEFT_TRY(create(ctx, &begun, other->vocab, out));
+    (*out)->run = other->run;
+    return WEFT_OK;
 }
 
 weft_status wefti_job_create_for(weft_ctx *ctx, const weft_config *config,

@@ -22,6 +22,15 @@ enum { WEFTI_STATUS_SLOTS = 4 * WEFTI_MAX_LAG };
 
 /* What follows from a configuration before anything runs: read-only, shared by all ranks.
  */
+/* What the run decides once, whatever its ranks are later. */
+typedef struct wefti_job_run {
+    int threads;   /* of a rank's compute thread */
+    bool measures; /* rows follow what the ranks take for theirs (batch.shares=speed) */
+    bool follows;  /* what crosses the wire may change (job/form.h) */
+    int64_t inner_rows; /* of an optimizer step of a node that makes several in a step
+                           (batch.shares=steps); 0: each makes one */
+} wefti_job_run;
+
 typedef struct wefti_job {
     const weft_config *config;   /* borrowed */
     const weft_dataset *dataset; /* borrowed; NULL when nothing is trained */
@@ -54,20 +63,16 @@ typedef struct wefti_job {
     bool outside;        /* the caller optimizes: exchanges end with the direction */
     double clip;         /* bound of the gradient's norm; 0: none */
     bool replicas_equal; /* no mixer: all replicas hold the same bits after each step */
-    int threads;         /* of a rank's compute thread */
-    int64_t vocab;       /* the tokenizer's ids, or the classes of images */
-    int64_t T;           /* positions of x in a row */
-    int64_t B;           /* sequences per rank and forward pass */
-    int64_t n_micro;     /* passes per step */
+    wefti_job_run run;
+    int64_t vocab;   /* the tokenizer's ids, or the classes of images */
+    int64_t T;       /* positions of x in a row */
+    int64_t B;       /* sequences per rank and forward pass */
+    int64_t n_micro; /* passes per step */
     int64_t rows_per_rank, rows_per_step;
     int64_t
         *rows; /* owned, [R] sequences per step of each rank of a replica, whose largest
                       is rows_per_rank; NULL: all have as many */
-    bool measures; /* rows follow what the ranks take for theirs (batch.shares=speed) */
-    bool follows;  /* what crosses the wire may change (job/form.h) */
-    int64_t inner_rows; /* of an optimizer step of a node that makes several in a step
-                           (batch.shares=steps); 0: each makes one */
-    int64_t first_row;  /* of step first_step, in the endless sequence of rows */
+    int64_t first_row; /* of step first_step, in the endless sequence of rows */
     int64_t first_step;
     wefti_tensor *tensors;             /* owned, [model params], unit by unit */
     const wefti_tensor **unit_tensors; /* owned, [units] into tensors */
@@ -89,7 +94,7 @@ typedef struct wefti_job_parts {
     int64_t *rows;   /* as in wefti_job */
 } wefti_job_parts;
 
-/* The same with another job's text and vocabulary. */
+/* The same with another job's text, vocabulary and run. */
 weft_status wefti_job_create_like(weft_ctx *ctx, const wefti_job *other,
                                   const weft_config *config, const wefti_job_parts *parts,
                                   wefti_job **out) WEFT_CHECKED;
@@ -114,8 +119,10 @@ static inline int64_t wefti_job_rows(const wefti_job *job, int replica) {
 
 /* Optimizer steps that a replica makes in a step, of about inner_rows sequences each. */
 static inline int64_t wefti_job_inner_steps(const wefti_job *job, int replica) {
-    int64_t all = job->inner_rows ? wefti_job_rows(job, replica) : 0;
-    return all <= job->inner_rows ? 1 : (all + job->inner_rows / 2) / job->inner_rows;
+    int64_t all = job->run.inner_rows ? wefti_job_rows(job, replica) : 0;
+    return all <= job->run.inner_rows
+               ? 1
+               : (all + job->run.inner_rows / 2) / job->run.inner_rows;
 }
 
 static inline int64_t wefti_job_passes(const wefti_job *job, int replica) {

@@ -8,9 +8,7 @@
  * (of blocks), @tables (embeddings and heads) and @vectors. Keys: lr, a factor of
  * optimizer.lr; decay, in place of optimizer.weight_decay; optimizer. If a tensor is in
  * several groups, the first one counts. */
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

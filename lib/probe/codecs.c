@@ -7,7 +7,6 @@
  *     peer = (combine + end at R2 - the same at R1) / (R2 - R1), at least 0
  *
  * and the rest of combine and end at R2 does not depend on the size of the group. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -9,7 +9,6 @@
  *
  * All ranks measure at the same time, because in a run they compute at the same time: they share
  * caches, memory and clock rate, and a single rank alone would be faster than in a run. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,17 +40,18 @@ static weft_status measure_rates(wefti_prober *p, int64_t rounds, double *rates)
     const wefti_job *job = p->setup->job;
     float *block;
     WEFT_TRY(wefti_alloc_n(p->ctx, 2 * COPY_FLOATS, sizeof(float), "a copy", &block));
-    copy(job->threads, COPY_FLOATS, block + COPY_FLOATS, block);
+    copy(job->run.threads, COPY_FLOATS, block + COPY_FLOATS, block);
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < rounds && status == WEFT_OK; i++) {
         status = wefti_prober_meet(p);
         if (status == WEFT_OK)
-            status = wefti_measure_gemm(p->ctx, job->kernels, job->threads, &rates[i]);
+            status = wefti_measure_gemm(p->ctx, job->kernels, job->run.threads,
+                                        &rates[i]);
         if (status == WEFT_OK)
-            status = wefti_measure_gemm(p->ctx, job->kernels->bf16, job->threads,
+            status = wefti_measure_gemm(p->ctx, job->kernels->bf16, job->run.threads,
                                         &rates[2 * rounds + i]);
         if (status == WEFT_OK) status = wefti_prober_meet(p);
-        rates[rounds + i] = copy_rate(job->threads, block, block + COPY_FLOATS);
+        rates[rounds + i] = copy_rate(job->run.threads, block, block + COPY_FLOATS);
     }
     wefti_free(p->ctx, block);
     return status;

@@ -69,10 +69,10 @@ static weft_status describe(const probe *p, weft_cluster *c) {
     c->nodes = p->config->mesh.nodes;
     c->ranks_per_node = p->config->mesh.ranks_per_node;
     c->sites = p->config->mesh.sites;
-    c->threads = p->job->threads;
+    c->threads = p->job->run.threads;
     c->memory_bytes = free_bytes > 0 ? (double)(free_bytes / p->setup.machine_ranks) : 0;
     if (!wefti_probe_trials_here.init) return WEFT_OK; /* no model was timed */
-    return weft_cluster_model_key(p->ctx, p->config, p->job->threads, c->model);
+    return weft_cluster_model_key(p->ctx, p->config, p->job->run.threads, c->model);
 }
 
 /* --- the ranks --- */
@@ -101,7 +101,7 @@ static weft_status run(probe *p, weft_config *config) {
         WEFT_TRY(describe(p, p->result->cluster));
     }
     WEFT_TRY(create_world(p));
-    return wefti_rank_threads_run(p->ctx, p->world, p->calm->threads, measure, p);
+    return wefti_rank_threads_run(p->ctx, p->world, p->calm->run.threads, measure, p);
 }
 
 weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,

@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include "probe/prober.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
 #include "probe/samples.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/memory.h"
 #include "base/stats.h"

@@ -37,6 +37,7 @@ int wefti_rank_arrays(wefti_rank *r, float **out[WEFTI_RANK_ARRAYS]) {
 void wefti_carried_swap(wefti_carried *l, wefti_rank *r) {
     float **arrays[WEFTI_RANK_ARRAYS];
     int n = wefti_rank_arrays(r, arrays);
+    WEFTI_ASSERT(l->n <= WEFTI_RANK_ARRAYS);
     for (int i = 0; i < (l->n == 1 ? 1 : n); i++) {
         float *kept = l->array[i];
         l->array[i] = *arrays[i];
@@ -131,6 +132,7 @@ weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float
     wefti_array_role own[WEFTI_RANK_ARRAYS];
     float **at[WEFTI_RANK_ARRAYS];
     bool filled[WEFTI_RANK_ARRAYS] = {false}, apart = false;
+    WEFTI_ASSERT(n >= 0 && n <= WEFTI_RANK_ARRAYS);
     int n_own = wefti_rank_arrays(r, at);
     wefti_rank_roles(r, own);
     for (int i = 0; i < n; i++) {
@@ -155,15 +157,8 @@ weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float
 void wefti_rank_depart(wefti_rank **r, wefti_passage *out) {
     wefti_rank *old = *r;
     WEFTI_ASSERT(!old->learners.open && !old->owed);
-    *out = (wefti_passage){.ctx = old->ctx,
-                           .rank = old->rank,
-                           .comms = old->comms,
-                           .n_control_messages = old->n_control_messages,
-                           .n_replica_messages = old->n_replica_messages,
-                           .traffic = old->traffic_before,
-                           .should_stop = old->should_stop,
-                           .stop_user = old->stop_user,
-                           .leaves_alone = old->leaves_alone};
+    *out = (wefti_passage){
+        .ctx = old->ctx, .rank = old->rank, .comms = old->comms, .onward = old->onward};
     wefti_rank_roles(old, out->roles);
     wefti_carried_swap(&out->arrays, old);
     wefti_comm_settle(old->comms.control);
@@ -173,12 +168,8 @@ void wefti_rank_depart(wefti_rank **r, wefti_passage *out) {
 }
 
 static weft_status take_place(wefti_passage *d, wefti_rank *r) {
-    r->n_control_messages = d->n_control_messages;
-    r->n_replica_messages = d->n_replica_messages;
-    r->traffic_before = d->traffic;
-    r->should_stop = d->should_stop;
-    r->stop_user = d->stop_user;
-    r->leaves_alone = d->leaves_alone;
+    WEFTI_ASSERT(r->onward.n_control_messages == 0); /* nothing was sent with its tags */
+    r->onward = d->onward;
     WEFT_TRY(wefti_rank_adopt(r, d->roles, d->arrays.array, d->arrays.n));
     return wefti_rank_prime(r);
 }

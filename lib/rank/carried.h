@@ -53,11 +53,7 @@ typedef struct wefti_passage {
     wefti_comms comms;
     wefti_carried arrays;
     wefti_array_role roles[WEFTI_RANK_ARRAYS];
-    int64_t n_control_messages, n_replica_messages;
-    wefti_traffic traffic;
-    bool (*should_stop)(void *user);
-    void *stop_user;
-    bool leaves_alone;
+    wefti_onward onward;
 } wefti_passage;
 
 void wefti_rank_depart(wefti_rank **r, wefti_passage *out);

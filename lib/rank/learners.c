@@ -225,7 +225,7 @@ void wefti_learners_set_aside(wefti_rank *r, int64_t done, bool aside) {
     r->comms.control->size += n * r->job->S;
     r->comms.replica->size += n;
     r->comms.sites->size += n;
-    r->n_control_messages = r->n_replica_messages = tags_from(done, aside);
+    r->onward.n_control_messages = r->onward.n_replica_messages = tags_from(done, aside);
 }
 
 weft_status wefti_learners_end(wefti_rank *r, int64_t done, bool *ends) {

@@ -124,7 +124,7 @@ static weft_status set_weights(wefti_rank *r) {
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *r->weights, "shares", &r->weights));
     r->comms.replica->weights = r->comms.sites->weights = r->weights;
     wefti_rank_weigh(r);
-    if (!job->measures) return WEFT_OK;
+    if (!job->run.measures) return WEFT_OK;
     wefti_speeds *s = &r->speeds;
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->step_s, "speeds", &s->step_s));
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->row_s, "speeds", &s->row_s));

@@ -115,6 +115,17 @@ typedef struct wefti_learners {
 
 /* Everything one rank owns. Its compute thread runs the step; its exchange thread runs
  * replicate -> optimize on completed buckets. */
+/* What a rank has of its world and its caller, and who takes its place goes on with. */
+typedef struct wefti_onward {
+    int64_t
+        n_control_messages; /* makes the tags of the control group, beside the status, */
+    int64_t n_replica_messages;      /* and of the exchange groups, between steps */
+    wefti_traffic traffic;           /* when the step began */
+    bool (*should_stop)(void *user); /* or NULL */
+    void *stop_user;
+    bool leaves_alone; /* asked to stop, its copy leaves, and the others continue */
+} wefti_onward;
+
 typedef struct wefti_rank {
     const wefti_job *job;           /* borrowed */
     weft_ctx *ctx;                  /* borrowed */
@@ -177,18 +188,13 @@ typedef struct wefti_rank {
     double distance; /* the mixer's, after the last step; NAN: there is none */
     double busy_before_s;
     int64_t late_before;
-    wefti_traffic traffic_before;
-    int64_t n_shard_messages;        /* makes the tags of the shard group */
-    int64_t n_control_messages;      /* and of the control group, beside the status */
-    int64_t n_replica_messages;      /* and of the exchange groups, between steps */
-    bool (*should_stop)(void *user); /* or NULL */
-    bool leaves_alone; /* asked to stop, its copy leaves, and the others continue */
-    void *stop_user;
+    int64_t n_shard_messages; /* makes the tags of the shard group */
+    wefti_onward onward;
     bool asks_save; /* with the next status; the first rank's word counts */
     int64_t asks_form,
         form;          /* the same for a form (job/form.h); of the status that was read
                                 last. 0: none */
-    double computed_s; /* with job->follows: by the slowest rank, in that step */
+    double computed_s; /* with job->run.follows: by the slowest rank, in that step */
 } wefti_rank;
 
 /* Allocates everything; after the first step nothing more is allocated. Takes `comms`,

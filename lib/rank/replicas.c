@@ -14,7 +14,7 @@
 #include "rank/rank.h"
 
 /* Tags of the exchange groups that no replicator and no mixer uses: they are negative. */
-static int64_t own_tag(wefti_rank *r) { return -1 - r->n_replica_messages++; }
+static int64_t own_tag(wefti_rank *r) { return -1 - r->onward.n_replica_messages++; }
 
 /* The parameters in ranges, one for each rank of the group. */
 static int64_t range_floats(const void *rank, int i) {

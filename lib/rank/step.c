@@ -31,7 +31,9 @@
 /* Number of tags of the shard group that are reserved for a step and what follows it. */
 enum { SHARD_TAGS = 1 << 20 };
 
-int64_t wefti_rank_control_tag(wefti_rank *r) { return -1 - r->n_control_messages++; }
+int64_t wefti_rank_control_tag(wefti_rank *r) {
+    return -1 - r->onward.n_control_messages++;
+}
 
 static double bucket_squares(wefti_rank *r, int b) {
     const wefti_arrangement *a = r->arrangement;
@@ -161,11 +163,12 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
 static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     (void)op;
     if (r->told) return WEFT_OK;
-    bool asked = r->should_stop && r->should_stop(r->stop_user);
-    r->status.stop = asked ? (r->leaves_alone ? LEAVE : STOP) : 0;
+    const wefti_onward *o = &r->onward;
+    bool asked = o->should_stop && o->should_stop(o->stop_user);
+    r->status.stop = asked ? (o->leaves_alone ? LEAVE : STOP) : 0;
     r->status.save = r->asks_save;
     r->status.distance = r->distance;
-    if (r->job->measures || r->job->follows)
+    if (r->job->run.measures || r->job->run.follows)
         r->status.computed_s = wefti_now_s() - r->begun_s - r->tally.wait_s;
     WEFT_TRY(wefti_rank_check_loss(r));
     return wefti_rank_send_status(r, r->step);
@@ -262,7 +265,7 @@ static void count_exchange(wefti_rank *r) {
 }
 
 static void count_traffic(wefti_rank *r) {
-    wefti_traffic now, *before = &r->traffic_before;
+    wefti_traffic now, *before = &r->onward.traffic;
     wefti_comm_traffic(r->comms.control, &now);
     for (int link = 0; link < WEFTI_LINK_CLASSES; link++) {
         double out = (double)(now.bytes_out[link] - before->bytes_out[link]);
@@ -376,7 +379,7 @@ weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     int64_t earlier = step - WEFTI_STATUS_SLOTS;
     if (earlier >= r->job->first_step)
         WEFT_TRY(wefti_comm_await(r->comms.control, earlier));
-    wefti_comm_traffic(r->comms.control, &r->traffic_before);
+    wefti_comm_traffic(r->comms.control, &r->onward.traffic);
     wefti_rank_forget_gathered(r);
     r->n_shard_messages = (step + 1) *
                           SHARD_TAGS; /* whatever some ranks left out between steps */

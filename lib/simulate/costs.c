@@ -15,7 +15,6 @@
  * Costs of elements are linear: seconds per element times the elements of a bucket. */
 #include "simulate/costs.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +37,7 @@ char *wefti_costs_key(const wefti_job *job, char *out, size_t size) {
              m->kind, (long long)m->layers, (long long)m->width, (long long)m->heads,
              (long long)m->kv_heads, (long long)m->ffn, (long long)m->vocab, m->tied,
              m->qk_norm, (long long)job->T, source, (long long)job->B,
-             job->config->model.recompute, job->threads,
+             job->config->model.recompute, job->run.threads,
              job->pass_kernels == job->kernels ? "" : " bf16");
     return out;
 }

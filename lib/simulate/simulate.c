@@ -18,7 +18,6 @@
 #include <weft/simulate.h>
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

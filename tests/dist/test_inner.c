@@ -81,7 +81,7 @@ static void together(const int64_t *rows) {
                                     "mixer.outer_momentum=0", "batch.shares=steps",
                                     "batch.micro=3"),
                                &config);
-    assert_int_equal(job->inner_rows, 8);
+    assert_int_equal(job->run.inner_rows, 8);
     assert_int_equal(wefti_job_inner_steps(job, 0), 1);
     wefti_job_share(job, rows);
     for (int i = 0; i < 2; i++) nodes[i] = (trainee){.job = job, .begins = true};

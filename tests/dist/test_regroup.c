@@ -78,7 +78,7 @@ static void has_rows_11_3_2(const wefti_job *job) {
 static void has_rows_9_1_4(const wefti_job *job) {
     static const int64_t rows[] = {9, 1, 4};
     assert_memory_equal(job->rows, rows, sizeof rows);
-    assert_true(job->rows_per_rank == 9 && job->rows_per_step == 14 && job->measures);
+    assert_true(job->rows_per_rank == 9 && job->rows_per_step == 14 && job->run.measures);
 }
 
 static void who_is_left_keeps_what_was_measured(void **state) {

@@ -51,23 +51,23 @@ static void learners_stand_by_while_the_others_come_together(void **state) {
     wefti_rank r = {.job = &job,
                     .comms = {.control = &control, .replica = &replica, .sites = &sites},
                     .learners = {.n = 2, .open = true},
-                    .n_control_messages = 7};
+                    .onward = {.n_control_messages = 7}};
     assert_int_equal(wefti_rank_replicas(&r), 3);
     wefti_learners_set_aside(&r, 40, true);
-    int64_t members = r.n_control_messages;
+    int64_t members = r.onward.n_control_messages;
     assert_int_equal(control.size, 6);
     assert_int_equal(replica.size, 3);
     assert_int_equal(sites.size, 3);
-    r.n_control_messages += 100; /* a learner would have counted none */
+    r.onward.n_control_messages += 100; /* a learner would have counted none */
     wefti_learners_set_aside(&r, 40, false);
     assert_int_equal(control.size, 10);
     assert_int_equal(replica.size, 5);
     assert_int_equal(sites.size, 5);
-    assert_true(r.n_control_messages > members + 100);
-    assert_int_equal(r.n_control_messages, r.n_replica_messages);
-    int64_t after = r.n_control_messages;
+    assert_true(r.onward.n_control_messages > members + 100);
+    assert_int_equal(r.onward.n_control_messages, r.onward.n_replica_messages);
+    int64_t after = r.onward.n_control_messages;
     wefti_learners_set_aside(&r, 41, true);
-    assert_true(r.n_control_messages > after);
+    assert_true(r.onward.n_control_messages > after);
     wefti_learners_set_aside(&r, 41, false);
 }
 
@@ -77,11 +77,11 @@ static void without_learners_all_come_together(void **state) {
     wefti_rank r = {.job = &job,
                     .comms = {.control = &control, .replica = &replica, .sites = &sites},
                     .learners = {.n = 2, .open = false}, /* they take part by now */
-                    .n_control_messages = 7};
+                    .onward = {.n_control_messages = 7}};
     wefti_learners_set_aside(&r, 40, true);
     assert_int_equal(wefti_rank_replicas(&r), 5);
     assert_int_equal(control.size, 10);
-    assert_int_equal(r.n_control_messages, 7);
+    assert_int_equal(r.onward.n_control_messages, 7);
 }
 
 /* ---- what the others say that they have ---- */
