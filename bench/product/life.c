@@ -73,21 +73,16 @@ static bool unpack(void *user, const void *bytes, size_t n_bytes) {
 }
 
 /* The linker sends here who enters a world, so that the trace shows it. */
-weft_status __real_wefti_elastic_enter(weft_ctx *, weft_mesh *, wefti_elastic_world *);
-weft_status __wrap_wefti_elastic_enter(weft_ctx *, weft_mesh *, wefti_elastic_world *);
-weft_status __wrap_wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
-                                       wefti_elastic_world *out) {
-    weft_status status = __real_wefti_elastic_enter(ctx, mesh, out);
+void __real_wefti_elastic_enter(weft_mesh *, wefti_elastic_world *);
+void __wrap_wefti_elastic_enter(weft_mesh *, wefti_elastic_world *);
+void __wrap_wefti_elastic_enter(weft_mesh *mesh, wefti_elastic_world *out) {
+    __real_wefti_elastic_enter(mesh, out);
     life *l = w.current->owner->life;
-    if (status == WEFT_OK) {
-        l->view = l->newest = mesh->elastic->entered;
-        l->size = out->size;
-    }
-    if (status == WEFT_OK)
-        trace("enters view %lld with step %lld, as %d of %d",
-              (long long)mesh->elastic->entered, (long long)out->first_step + 1,
-              out->rank, out->size);
-    return status;
+    l->view = l->newest = mesh->elastic->entered;
+    l->size = out->size;
+    trace("enters view %lld with step %lld, as %d of %d",
+          (long long)mesh->elastic->entered, (long long)out->first_step + 1, out->rank,
+          out->size);
 }
 
 /* --- the loop --- */

@@ -12,7 +12,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -126,7 +125,8 @@ static wefti_link_class link_between(const local_world *world, int a, int b) {
 }
 
 /* Lock held. Books the messages whose head has come. */
-static void book_heads(interface *to, double now_s) {
+static void book_heads(local_world *world, interface *to, double now_s) {
+    WEFTI_ASSERT_HELD(&world->wire_lock);
     while (to->coming && to->coming->arrival_s <= now_s) {
         message *first = to->coming;
         to->coming = first->next_head;
@@ -158,7 +158,7 @@ static void send_off(local_world *world, int receiver, message *m) {
         link_at = &(*link_at)->next_head;
     m->next_head = *link_at;
     *link_at = m;
-    book_heads(m->to, now);
+    book_heads(world, m->to, now);
     pthread_mutex_unlock(&world->wire_lock);
 }
 
@@ -168,7 +168,7 @@ static double expect(local_world *world, const message *m, double now_s, bool *k
     *known = true;
     if (!m->to) return m->arrival_s;
     pthread_mutex_lock(&world->wire_lock);
-    book_heads(m->to, now_s);
+    book_heads(world, m->to, now_s);
     double arrival_s = m->arrival_s;
     *known = m->booked;
     pthread_mutex_unlock(&world->wire_lock);
@@ -279,6 +279,7 @@ static message *wait_for_post(const local_comm *comm, mailbox *box, int sender,
 
 /* The receiver takes a message: the view stays valid until it is released. Lock held. */
 static void take_post(local_comm *comm, message *post, const void **view) {
+    WEFTI_ASSERT_HELD(&comm->world->boxes[comm->world_rank].lock);
     wefti_link_class link = link_between(comm->world, post->sender, comm->world_rank);
     post->taken = true;
     *view = post->data;

@@ -148,7 +148,7 @@ static weft_status fill_rank(wefti_loop *l) {
 }
 
 static weft_status enter(wefti_loop *l, int64_t step) {
-    WEFT_TRY(wefti_elastic_enter(l->ctx, l->mesh, &l->world));
+    wefti_elastic_enter(l->mesh, &l->world);
     if (l->world.first_step != step)
         return weft_ctx_fail(l->ctx, WEFT_ERR_INTERNAL,
                              "the new world begins with step %lld, but this rank is at "

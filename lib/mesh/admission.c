@@ -33,14 +33,16 @@ static bool is_free(const weft_mesh *mesh, int r) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     const wefti_peer *peer = &mesh->peers[r];
-    bool silent = peer->lost && e->closed_s[r] <= 0 && !peer->quick.first &&
+    bool silent = peer->lost && e->at[r].closed_s <= 0 && !peer->quick.first &&
                   !peer->bulk.first && peer->n_flying == 0;
-    bool over = e->cut_of[r] < 0 || e->stable >= e->first_step - 1;
-    return r != mesh->rank && silent && e->departed[r] && !e->fresh[r] && over;
+    bool over = e->at[r].cut_of < 0 || e->stable >= e->first_step - 1;
+    return r != mesh->rank && silent && e->at[r].departed && !e->at[r].fresh && over;
 }
 
 /* Connected, not a member yet, and able to accept the processes that join next. */
-static bool waits(const wefti_elastic *e, int r) { return e->fresh[r] && e->spoke[r]; }
+static bool waits(const wefti_elastic *e, int r) {
+    return e->at[r].fresh && e->at[r].spoke;
+}
 
 /* Lock held. Whether a process is about to join: it has been given a place, or is connected
  * but can not accept others yet; if a copy of the model is one process, until it is a
@@ -49,10 +51,10 @@ static bool waits(const wefti_elastic *e, int r) { return e->fresh[r] && e->spok
 static bool is_busy(const weft_mesh *mesh, double now_s) {
     const wefti_elastic *e = mesh->elastic;
     for (int r = 0; r < e->size; r++) {
-        if (r != mesh->rank && !e->departed[r] && mesh->peers[r].lost) return true;
-        bool kept = e->given_s[r] > 0 && now_s - e->given_s[r] < kept_s;
+        if (r != mesh->rank && !e->at[r].departed && mesh->peers[r].lost) return true;
+        bool kept = e->at[r].given_s > 0 && now_s - e->at[r].given_s < kept_s;
         if (waits(e, r) && e->setup.shards > 1) continue;
-        if (e->fresh[r] || (kept && e->departed[r])) return true;
+        if (e->at[r].fresh || (kept && e->at[r].departed)) return true;
     }
     return e->frozen;
 }
@@ -110,7 +112,7 @@ static weft_transport_place_code give(weft_mesh *mesh, const weft_transport_foun
     bool empty = false; /* a place may become free */
     for (int r = 0; r < e->size; r++) empty = empty || waits(e, r) || mesh->peers[r].lost;
     if (place < 0) return empty ? WEFT_PLACE_LATER : WEFT_PLACE_FULL;
-    e->given_s[place] = now_s;
+    e->at[place].given_s = now_s;
     *rank = place;
     return WEFT_PLACE_WELCOME;
 }
@@ -130,7 +132,7 @@ static void forget_former(weft_mesh *mesh, int rank) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     const weft_transport *t = mesh->transport;
-    bool former = rank != mesh->rank && e->departed[rank] && !e->fresh[rank];
+    bool former = rank != mesh->rank && e->at[rank].departed && !e->at[rank].fresh;
     if (former && !mesh->peers[rank].lost && t->ops->hang_up)
         t->ops->hang_up(mesh->transport, mesh->peer_of[rank]);
 }
@@ -155,9 +157,9 @@ static weft_transport_place_code decide(weft_mesh *mesh,
 static void list_names(const weft_mesh *mesh, uint64_t *names) {
     const wefti_elastic *e = mesh->elastic;
     for (int r = 0; r < e->size; r++) {
-        bool gone = mesh->peers[r].lost || (e->departed[r] && !e->fresh[r]);
+        bool gone = mesh->peers[r].lost || (e->at[r].departed && !e->at[r].fresh);
         bool there = r == mesh->rank || !gone;
-        names[mesh->peer_of[r]] = there ? e->id[r].incarnation : 0;
+        names[mesh->peer_of[r]] = there ? e->at[r].id.incarnation : 0;
     }
 }
 

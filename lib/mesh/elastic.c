@@ -9,7 +9,6 @@
 #include "mesh/elastic.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -25,7 +24,7 @@ static wefti_node_id id_at(int rank, uint64_t incarnation) {
 
 static int rank_of_id(const wefti_elastic *e, wefti_node_id id) {
     bool known = id.key >= 1 && id.key <= (uint64_t)e->size &&
-                 wefti_node_is(e->id[id.key - 1], id);
+                 wefti_node_is(e->at[id.key - 1].id, id);
     return known ? (int)id.key - 1 : -1;
 }
 
@@ -46,31 +45,13 @@ static weft_status allocate(weft_ctx *ctx, wefti_elastic *e) {
     int64_t rows = (int64_t)wefti_view_max_departed(&e->limits) * e->limits.window *
                    e->limits.rounds;
     const char *what = "membership";
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->closed_s));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), what, &e->begun));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->told_s));
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->at, what, &e->at));
     WEFT_TRY(wefti_alloc_n(ctx, n, 1, what, &e->work));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->departed));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int64_t), what, &e->taken));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->cut_of));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->ranks));
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->order));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->id, what, &e->id));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->fresh));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->spoke));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->was, what, &e->was));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->given_s));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(double), what, &e->left_s));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->replaced_at));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(int), what, &e->turn));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->left_out));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *e->reason, what, &e->reason));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->ended));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->was_wrong));
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), sizeof *e->entries, what, &e->entries));
     WEFT_TRY(wefti_alloc_n(ctx, max_entries(e), (size_t)e->limits.rounds * row_bytes(e),
                            what, &e->held));
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof(bool), what, &e->was_departed));
     return wefti_alloc_n(ctx, rows * e->limits.parts, sizeof *e->holders, what,
                          &e->holders);
 }
@@ -79,13 +60,13 @@ static weft_status create_member(weft_ctx *ctx, const weft_mesh *mesh, wefti_ela
     wefti_view_node *founders;
     WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof *founders, "membership", &founders));
     for (int r = 0; r < e->n_ranks; r++)
-        founders[r] = (wefti_view_node){e->id[r], e->setup.first_step};
+        founders[r] = (wefti_view_node){e->at[r].id, e->setup.first_step};
     wefti_member_config config = {.limits = e->limits,
                                   .policy = wefti_elastic_member_policy(&e->setup),
                                   .run = e->setup.run,
                                   .config_hash = e->setup.config_hash,
                                   .data_hash = e->setup.data_hash,
-                                  .self = e->id[mesh->rank],
+                                  .self = e->at[mesh->rank].id,
                                   .n_founders = e->n_ranks,
                                   .founders = founders,
                                   .now_us = now_us()};
@@ -102,18 +83,10 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
             wefti_free(ctx, lists[i]);
             lists[i] = next;
         }
-    wefti_elastic_free_said(ctx, e);
-    void *blocks[] = {e->closed_s,     e->begun,       e->told_s,       e->work,
-                      e->departed,     e->taken,       e->cut_of,       e->ranks,
-                      e->reason,       e->held,        e->entries,      e->holders,
-                      e->order,        e->id,          e->fresh,        e->was,
-                      e->given_s,      e->spoke,       e->ended,        e->missed,
-                      e->left_s,       e->replaced_at, e->was_departed, e->notice,
-                      e->heard_notice, e->was_wrong,   e->turn,         e->left_out};
+    wefti_elastic_free_sent(ctx, e);
     wefti_member_destroy(e->member);
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        wefti_free(ctx, blocks[i]);
-    wefti_free(ctx, e);
+    WEFTI_FREE(ctx, e->at, e->work, e->ranks, e->order, e->held, e->entries, e->holders,
+               e->missed, e->notice, e->heard_notice, e);
 }
 
 /* Who has which place at the start. A joiner knows which ranks are connected to it; its
@@ -121,20 +94,20 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
 static void fill_places(const weft_mesh *mesh, wefti_elastic *e) {
     for (int r = 0; r < e->size; r++) {
         bool founds = r < e->n_ranks;
-        e->begun[r] = e->taken[r] = e->setup.first_step - 1;
-        e->cut_of[r] = -1;
+        e->at[r].begun = e->at[r].taken = e->setup.first_step - 1;
+        e->at[r].cut_of = -1;
         e->ranks[r] = e->order[r] = r;
-        e->departed[r] = !founds;
-        e->id[r] = id_at(r, founds ? 1 : 0);
-        e->was[r] = e->id[r].incarnation;
+        e->at[r].departed = !founds;
+        e->at[r].id = id_at(r, founds ? 1 : 0);
+        e->at[r].was = e->at[r].id.incarnation;
     }
     e->n_order = e->n_ranks;
     e->must_meet = e->setup.joins;
     const weft_transport_entry *entry = e->setup.joins ? mesh->transport->entry : NULL;
     for (int r = 0; r < e->size && entry; r++) {
         uint64_t name = entry->names[mesh->peer_of[r]];
-        e->id[r] = id_at(r, r == mesh->rank ? entry->incarnation : name);
-        e->fresh[r] = r != mesh->rank && name != 0;
+        e->at[r].id = id_at(r, r == mesh->rank ? entry->incarnation : name);
+        e->at[r].fresh = r != mesh->rank && name != 0;
     }
 }
 
@@ -186,12 +159,15 @@ void wefti_elastic_destroy(weft_mesh *mesh) {
 /* --- actions of the machine --- */
 
 /* Lock held. Another process has this place from now on. */
-static void begin_place(wefti_elastic *e, int rank, wefti_node_id id) {
-    e->id[rank] = id;
-    e->spoke[rank] = e->was_wrong[rank] = e->ended[rank] = e->left_out[rank] = false;
-    e->taken[rank] = e->stable;
-    e->cut_of[rank] = -1;
-    e->reason[rank][0] = 0;
+static void begin_place(weft_mesh *mesh, int rank, wefti_node_id id) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
+    wefti_elastic *e = mesh->elastic;
+    e->at[rank].id = id;
+    e->at[rank].spoke = e->at[rank].was_wrong = e->at[rank].ended = e->at[rank].left_out =
+        false;
+    e->at[rank].taken = e->stable;
+    e->at[rank].cut_of = -1;
+    e->at[rank].reason[0] = 0;
 }
 
 /* Lock held. The place of a member of a view; -1: none. It may be one to which this process is
@@ -206,9 +182,9 @@ static int place_of(weft_mesh *mesh, wefti_node_id id) {
     if (r == mesh->rank) return -1;
     if (!mesh->peers[r].lost && t->ops->hang_up)
         t->ops->hang_up(mesh->transport, mesh->peer_of[r]);
-    begin_place(e, r, id);
-    e->closed_s[r] = mesh->peers[r].lost ? wefti_now_s() : 0;
-    e->ended[r] = mesh->peers[r].lost;
+    begin_place(mesh, r, id);
+    e->at[r].closed_s = mesh->peers[r].lost ? wefti_now_s() : 0;
+    e->at[r].ended = mesh->peers[r].lost;
     return r;
 }
 
@@ -221,12 +197,12 @@ static void copy_cut(weft_mesh *mesh, const wefti_view *view) {
     for (int i = 0; i < view->n_nodes; i++) {
         int r = place_of(mesh, view->nodes[i].id);
         if (r < 0) continue;
-        e->fresh[r] = false;
+        e->at[r].fresh = false;
         e->order[e->n_order++] = r;
     }
     for (int r = 0; r < e->size; r++) {
-        e->cut_of[r] = wefti_view_find_departed(view, e->id[r]);
-        e->departed[r] = wefti_view_find(view, e->id[r]) < 0;
+        e->at[r].cut_of = wefti_view_find_departed(view, e->at[r].id);
+        e->at[r].departed = wefti_view_find(view, e->at[r].id) < 0;
     }
     e->cut_low = view->cut_low;
     e->cut_steps = view->cut_steps;
@@ -269,10 +245,10 @@ static void unpark(weft_mesh *mesh) {
     while (list) {
         wefti_arrival *arrival = list;
         list = arrival->next;
-        if (e->fresh[arrival->sender])
+        if (e->at[arrival->sender].fresh)
             park(mesh, arrival);
         else
-            (e->departed[arrival->sender] ? recycle : post)(mesh, arrival);
+            (e->at[arrival->sender].departed ? recycle : post)(mesh, arrival);
     }
 }
 
@@ -284,12 +260,12 @@ static void install(weft_mesh *mesh) {
     e->rate_Bps = rate_Bps;
     e->view = view->number;
     e->first_step = view->first_step;
-    memcpy(e->was_departed, e->departed, (size_t)e->size * sizeof *e->departed);
+    for (int r = 0; r < e->size; r++) e->at[r].was_departed = e->at[r].departed;
     copy_cut(mesh, view);
     e->frozen = false;
     unpark(mesh);
     for (wefti_sent_part *part = e->parts; part && !mesh->said_bye; part = part->next)
-        if (e->departed[part->peer] && !wefti_elastic_has_mates(e, part->channel))
+        if (e->at[part->peer].departed && !wefti_elastic_has_mates(e, part->channel))
             wefti_elastic_pass_on(mesh, part);
     wefti_elastic_say_again(mesh);
     bool whole = wefti_elastic_is_whole(e, mesh->rank);
@@ -297,9 +273,9 @@ static void install(weft_mesh *mesh) {
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
     for (int r = 0; r < e->size; r++) {
-        if (e->departed[r] && !e->was_departed[r])
-            e->left_out[r] = !wefti_member_is_dead(e->member, e->id[r]);
-        if (e->departed[r] && !e->fresh[r] && !mesh->peers[r].lost)
+        if (e->at[r].departed && !e->at[r].was_departed)
+            e->at[r].left_out = !wefti_member_is_dead(e->member, e->at[r].id);
+        if (e->at[r].departed && !e->at[r].fresh && !mesh->peers[r].lost)
             wefti_outbox_let_go(mesh, r);
     }
     if (site >= 0)
@@ -357,7 +333,7 @@ static void feed_once(weft_mesh *mesh, const wefti_member_event *event) {
 
 static wefti_inventory_entry *entry_of(wefti_elastic *e, int *n, int sender,
                                        int64_t step) {
-    wefti_node_id id = e->id[sender];
+    wefti_node_id id = e->at[sender].id;
     for (int i = 0; i < *n; i++)
         if (e->entries[i].step == step && wefti_node_is(e->entries[i].sender, id))
             return &e->entries[i];
@@ -368,7 +344,9 @@ static wefti_inventory_entry *entry_of(wefti_elastic *e, int *n, int sender,
     return &e->entries[(*n)++];
 }
 
+/* Lock held. */
 static void count_arrivals(weft_mesh *mesh, const wefti_arrival *list, int *n) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
     for (const wefti_arrival *a = list; a; a = a->next) {
         wefti_piece_place place;
@@ -387,8 +365,8 @@ static void count_arrivals(weft_mesh *mesh, const wefti_arrival *list, int *n) {
 
 static void count_taken(wefti_elastic *e, int *n) {
     for (int r = 0; r < e->size; r++) {
-        if (!e->work[r] || !wefti_member_is_open(e->member, e->taken[r])) continue;
-        wefti_inventory_entry *entry = entry_of(e, n, r, e->taken[r]);
+        if (!e->work[r] || !wefti_member_is_open(e->member, e->at[r].taken)) continue;
+        wefti_inventory_entry *entry = entry_of(e, n, r, e->at[r].taken);
         if (entry) entry->counted = true;
     }
 }
@@ -411,7 +389,7 @@ static void note_stable(weft_mesh *mesh) {
     int64_t stable = wefti_member_stable(mesh->elastic->member);
     if (stable <= mesh->elastic->stable) return;
     wefti_elastic_forget(mesh, stable);
-    wefti_elastic_forget_said(mesh, stable);
+    wefti_elastic_forget_sent(mesh, stable);
 }
 
 static void answer_freeze(weft_mesh *mesh) {
@@ -422,7 +400,7 @@ static void answer_freeze(weft_mesh *mesh) {
     note_stable(mesh); /* the window begins after what all have finished by now */
     int n = 0;
     for (int r = 0; r < e->size; r++)
-        e->work[r] = wefti_member_departs(e->member, e->id[r]);
+        e->work[r] = wefti_member_departs(e->member, e->at[r].id);
     pthread_mutex_lock(&mesh->lock);
     count_arrivals(mesh, mesh->posted, &n);
     count_arrivals(mesh, e->kept, &n);
@@ -450,19 +428,19 @@ void wefti_elastic_leave(weft_mesh *mesh) {
 
 static void feed_connected(weft_mesh *mesh, int rank) {
     const wefti_member_event event = {.kind = WEFTI_EVENT_CONNECTED,
-                                      .peer = mesh->elastic->id[rank]};
+                                      .peer = mesh->elastic->at[rank].id};
     feed(mesh, &event);
 }
 
 void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation) {
     wefti_elastic *e = mesh->elastic;
-    e->closed_s[rank] = e->left_s[rank] = 0;
-    e->replaced_at[rank] = false;
-    e->turn[rank] = 0;
-    e->begun[rank] = -1;
+    e->at[rank].closed_s = e->at[rank].left_s = 0;
+    e->at[rank].replaced_at = false;
+    e->at[rank].turn = 0;
+    e->at[rank].begun = -1;
     pthread_mutex_lock(&mesh->lock);
-    begin_place(e, rank, id_at(rank, incarnation));
-    e->fresh[rank] = e->departed[rank] = true;
+    begin_place(mesh, rank, id_at(rank, incarnation));
+    e->at[rank].fresh = e->at[rank].departed = true;
     pthread_mutex_unlock(&mesh->lock);
     if (rank == e->lender) wefti_elastic_set_lender(mesh, -1);
     feed_connected(mesh, rank);
@@ -474,13 +452,13 @@ static void meet_all(weft_mesh *mesh) {
     e->must_meet = false;
     pthread_mutex_lock(&mesh->lock);
     for (int r = 0; r < e->size; r++) {
-        e->ended[r] = e->ended[r] || (e->fresh[r] && mesh->peers[r].lost);
-        e->fresh[r] = e->fresh[r] && !mesh->peers[r].lost;
+        e->at[r].ended = e->at[r].ended || (e->at[r].fresh && mesh->peers[r].lost);
+        e->at[r].fresh = e->at[r].fresh && !mesh->peers[r].lost;
     }
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
     for (int r = 0; r < e->size; r++)
-        if (e->fresh[r]) feed_connected(mesh, r);
+        if (e->at[r].fresh) feed_connected(mesh, r);
 }
 
 double wefti_elastic_pump(weft_mesh *mesh) {
@@ -503,11 +481,11 @@ double wefti_elastic_pump(weft_mesh *mesh) {
 static void hear_piece(weft_mesh *mesh, int r, int64_t step) {
     wefti_elastic *e = mesh->elastic;
     double now_s = wefti_now_s();
-    if (step <= e->begun[r] && now_s - e->told_s[r] < tell_every_s) return;
-    if (step > e->begun[r]) e->begun[r] = step;
-    e->told_s[r] = now_s;
-    wefti_member_event event = {.kind = WEFTI_EVENT_DATA, .peer = e->id[r]};
-    event.steps.begun = e->begun[r];
+    if (step <= e->at[r].begun && now_s - e->at[r].told_s < tell_every_s) return;
+    if (step > e->at[r].begun) e->at[r].begun = step;
+    e->at[r].told_s = now_s;
+    wefti_member_event event = {.kind = WEFTI_EVENT_DATA, .peer = e->at[r].id};
+    event.steps.begun = e->at[r].begun;
     feed(mesh, &event);
 }
 
@@ -548,7 +526,7 @@ static bool open_relay(weft_mesh *mesh, wefti_arrival *arrival) {
     int64_t n = arrival->n_bytes - (int64_t)sizeof about;
     if (n < 0) return false;
     memcpy(&about, (char *)arrival->data + n, sizeof about);
-    if (about.sender >= (uint32_t)e->size || !e->departed[about.sender] ||
+    if (about.sender >= (uint32_t)e->size || !e->at[about.sender].departed ||
         about.channel >= WEFTI_CHANNEL_PART || e->frozen ||
         wefti_elastic_holder(e, (int)about.sender, (int)about.channel, arrival->tag) < 0)
         return false;
@@ -559,9 +537,9 @@ static bool open_relay(weft_mesh *mesh, wefti_arrival *arrival) {
 }
 
 static void take_member(weft_mesh *mesh, const wefti_arrival *arrival) {
-    mesh->elastic->spoke[arrival->sender] = true;
+    mesh->elastic->at[arrival->sender].spoke = true;
     wefti_member_event event = {.kind = WEFTI_EVENT_MESSAGE,
-                                .peer = mesh->elastic->id[arrival->sender],
+                                .peer = mesh->elastic->at[arrival->sender].id,
                                 .bytes = arrival->data,
                                 .n_bytes = (size_t)arrival->n_bytes};
     sync_steps(mesh);
@@ -595,15 +573,15 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
         return true;
     }
     int sender = arrival->sender;
-    if (e->fresh[sender]) {
+    if (e->at[sender].fresh) {
         put(mesh, arrival, park);
         return true;
     }
-    if (e->departed[sender]) {
+    if (e->at[sender].departed) {
         put(mesh, arrival, recycle);
         return true;
     }
-    if (e->frozen && wefti_member_departs(e->member, e->id[sender])) {
+    if (e->frozen && wefti_member_departs(e->member, e->at[sender].id)) {
         put(mesh, arrival, park);
         return true;
     }

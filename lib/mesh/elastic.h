@@ -137,8 +137,7 @@ typedef struct wefti_elastic_world {
     char text[512], joined[512];
 } wefti_elastic_world;
 
-weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
-                                wefti_elastic_world *out) WEFT_CHECKED;
+void wefti_elastic_enter(weft_mesh *mesh, wefti_elastic_world *out);
 
 /* When a world begins: the counts of this rank [WEFTI_FAULTY_MACHINES], for the others, and
  * those of another one. */
@@ -208,22 +207,48 @@ typedef struct wefti_elastic_rates {
 } wefti_elastic_rates;
 
 /* A message that this rank sent to another site on behalf of its own (elastic_sites.c). */
-typedef struct wefti_said {
-    struct wefti_said *next;
+typedef struct wefti_site_message {
+    struct wefti_site_message *next;
     int channel, peer; /* the other site, as a member of the group */
     int64_t tag, step, n_bytes, capacity;
     void *data; /* owned */
     int *
         ranks; /* [n_mine + n_theirs] owned: the mesh ranks of both sites in that world */
     int n_mine, n_theirs, max_ranks;
-} wefti_said;
+} wefti_site_message;
 
 typedef struct wefti_asker wefti_asker;
+
+/* What membership knows of the process at one place for ranks. */
+typedef struct wefti_elastic_place {
+    /* the progress thread's */
+    double closed_s;  /* when its connection ended; 0: it has not, < 0: reported */
+    bool replaced_at; /* a joiner has found its port free */
+    bool left_out;    /* the view is without it, and its end is not proven */
+    int turn;         /* the port of its machine that is called next; 0: its own */
+    double left_s;    /* when its farewell was noticed; 0: none yet */
+    int64_t begun;    /* step of the last piece reported to the machine */
+    double told_s;    /* time of that report */
+    double given_s;   /* when the place was promised to a caller; 0: never */
+    bool spoke;       /* its machine has sent a message: it accepts connections */
+
+    /* lock */
+    wefti_node_id id;            /* current or last process; 0: none yet */
+    bool departed, was_departed; /* not in the view; not in the one before */
+    bool fresh;                  /* connected, but not in any view here yet */
+    bool ended;                  /* its connection has ended */
+    bool was_wrong;              /* it reported that what it computed is wrong */
+    int64_t taken;               /* last step of which this rank took a part for itself */
+    int cut_of;                  /* row of holders; -1: none */
+    uint64_t was;                /* its incarnation in the current world; 0: none */
+    char reason[200];            /* what it reported about its failure */
+} wefti_elastic_place;
 
 typedef struct wefti_elastic {
     wefti_elastic_setup setup;
     wefti_member_limits limits;
     int size;
+    wefti_elastic_place *at; /* [size] */
 
     /* the progress thread's */
     /* Reports an event to the machine and carries out what follows (elastic.c). */
@@ -234,19 +259,11 @@ typedef struct wefti_elastic {
     bool has_frozen;
     bool must_meet; /* a joiner has not reported its connections to the machine yet */
     wefti_ballot ballot; /* the ballot whose inventory is due */
-    double *closed_s;    /* [size] time at which a connection ended; 0: it has not, < 0:
-                       reported to the machine */
-    bool *replaced_at;   /* [size] a joiner has found its port free */
-    bool *left_out;      /* [size] the view is without it, and its end is not proven */
     bool is_over;        /* somebody has said that the run has ended */
     bool was_paused;     /* at the last look */
     int lender; /* it lives, and its vote is this one's (elastic_deaths.c); -1: none */
-    int *turn;  /* [size] the port of its machine that is called next; 0: its own */
     wefti_member_state told_state; /* what wefti_elastic_tell_vitals last said */
-    double *left_s;                /* [size] when its farewell was noticed; 0: none yet */
-    int64_t *begun;    /* [size] step of the last piece reported to the machine */
-    double *told_s;    /* [size] time of that report */
-    double patience_s; /* the value last given to the machine; 0: none */
+    double patience_s;             /* the value last given to the machine; 0: none */
     wefti_elastic_rates rates;
     void *notice;       /* [setup.notice_bytes] owned */
     wefti_asker *asker; /* owned; NULL: there is no witness */
@@ -257,8 +274,6 @@ typedef struct wefti_elastic {
         *parked;     /* messages of ranks that the ballot removes, while frozen, and of
                         ranks that are not members here yet */
     double looked_s; /* when processes on their way in were last looked after */
-    double *given_s; /* [size] when a place was promised to a caller; 0: never */
-    bool *spoke;     /* [size] its machine has sent a message: it accepts connections */
     unsigned char *work; /* [size] */
 
     /* lock */
@@ -269,26 +284,18 @@ typedef struct wefti_elastic {
     int64_t n_steps;
     bool gathers;             /* the rank's thread waits for all members between steps */
     int64_t view, first_step; /* of the machine's view; copies for the ranks' threads */
-    double rate_Bps;   /* of the slowest connection to another machine; 0: not known */
-    bool *departed;    /* [size] not in the view */
-    wefti_node_id *id; /* [size] current or last process at a place; 0: none yet */
-    bool *fresh;       /* [size] connected, but not in any view here yet */
-    int *order;        /* [n_order] the view's members, in its order */
+    double rate_Bps; /* of the slowest connection to another machine; 0: not known */
+    int *order;      /* [n_order] the view's members, in its order */
     int n_order;
-    int64_t *taken; /* [size] last step of which this rank took a part for itself */
     int64_t cut_low;
     int cut_steps;
-    int *cut_of;      /* [size] row of holders; -1: none */
     int32_t *holders; /* [max departed][window][rounds][parts] ranks; -1: none */
     wefti_arrival *kept;
     int64_t stable;
     wefti_sent_part *parts, *spare_parts;
-    wefti_said *said, *spare_said;
-    bool *was_departed;  /* [size] before the last view */
-    char (*reason)[200]; /* [size] what a rank reported about its failure */
-    bool replaced;       /* another process took over what only one may do (see above), */
-    bool wrong;          /* or what this rank computed is wrong */
-    bool *was_wrong;     /* [size] a rank reported that of itself */
+    wefti_site_message *sent_between, *spare_sent_between;
+    bool replaced; /* another process took over what only one may do (see above), */
+    bool wrong;    /* or what this rank computed is wrong */
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
     bool refused;       /* this process may not join */
     void *heard_notice; /* [n_heard] owned: what a member sent in that case */
@@ -300,7 +307,6 @@ typedef struct wefti_elastic {
     bool is_out;      /* the machine has ended */
     char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they continued
                                             without this process; "": they did not */
-    bool *ended;                         /* [size] its connection has ended */
     wefti_missed *missed; /* [n_missed] messages that did not count for this rank */
     int n_missed, max_missed;
     bool forgot_missed; /* there was no memory to note one of them */
@@ -308,7 +314,6 @@ typedef struct wefti_elastic {
     /* the rank's thread */
     int64_t entered; /* view of the current world */
     double begun_s;  /* when the rank began its step */
-    uint64_t *was;   /* [size] incarnations of its members; 0: none */
     int *ranks;      /* [n_ranks] mesh ranks of the current world */
     int n_ranks, me;
 } wefti_elastic;
@@ -444,16 +449,15 @@ bool wefti_elastic_is_whole(const wefti_elastic *e, int rank);
 
 /* Keeps what this rank sends to a member of the group between sites, until all have it. Of
  * `what`, the fields channel, peer, tag and n_bytes are read. The data is copied. */
-weft_status wefti_elastic_keep_said(weft_mesh *mesh, const wefti_members *m,
-                                    const wefti_said *what,
+weft_status wefti_elastic_keep_sent(weft_mesh *mesh, const wefti_members *m,
+                                    const wefti_site_message *what,
                                     const void *data) WEFT_CHECKED;
-void wefti_elastic_forget_said(weft_mesh *mesh, int64_t stable); /* takes the lock */
-void wefti_elastic_free_said(weft_ctx *ctx, wefti_elastic *e);
+void wefti_elastic_forget_sent(weft_mesh *mesh, int64_t stable); /* takes the lock */
+void wefti_elastic_free_sent(weft_ctx *ctx, wefti_elastic *e);
 
 /* Number k (0, 1, ...) of the ranks of member `peer` that this rank sends to on behalf of
- * its site, as a mesh rank; -1: there are no more. `gone` marks lost ranks. */
-int wefti_elastic_hearer(const wefti_elastic *e, const wefti_members *m, int peer, int k,
-                         const bool *gone);
+ * its site, as a mesh rank; -1: there are no more. */
+int wefti_elastic_hearer(const wefti_elastic *e, const wefti_members *m, int peer, int k);
 
 /* Number k of the ranks that may send to this rank on behalf of a member, as a mesh rank;
  * -1: no more. */

@@ -28,7 +28,7 @@ static const double closed_patience_s = 1.0, left_patience_s = 1.0,
                     call_every_s = 0.25;
 
 static bool is_member(const wefti_elastic *e, int r) {
-    return !e->departed[r] && !e->fresh[r];
+    return !e->at[r].departed && !e->at[r].fresh;
 }
 
 /* --- how this process stands --- */
@@ -41,7 +41,7 @@ void wefti_elastic_tell_vitals(weft_mesh *mesh) {
     wefti_member_state state = wefti_member_get_state(e->member);
     const wefti_view *view = wefti_member_view(e->member);
     wefti_vitals v = {.state = WEFTI_VITAL_ENDED,
-                      .id = e->id[mesh->rank],
+                      .id = e->at[mesh->rank].id,
                       .view = view->number,
                       .record = wefti_member_own_record(e->member)};
     wefti_vitals_write(&v, e->setup.run, after);
@@ -59,10 +59,10 @@ void wefti_elastic_tell_over(weft_mesh *mesh) {
     weft_transport *t = mesh->transport;
     unsigned char over[WEFTI_VITALS_BYTES];
     bool any = false;
-    for (int r = 0; r < e->size; r++) any = any || e->left_out[r];
+    for (int r = 0; r < e->size; r++) any = any || e->at[r].left_out;
     if (!any || !t->ops->keep) return;
     const wefti_vitals v = {.state = WEFTI_VITAL_OVER,
-                            .id = e->id[mesh->rank],
+                            .id = e->at[mesh->rank].id,
                             .view = wefti_member_view(e->member)->number};
     wefti_vitals_write(&v, e->setup.run, over);
     t->ops->keep(t, over, over, WEFTI_VITALS_BYTES, -1);
@@ -73,25 +73,26 @@ void wefti_elastic_tell_over(weft_mesh *mesh) {
 static void feed_closed(weft_mesh *mesh, int rank, wefti_evidence evidence) {
     wefti_elastic *e = mesh->elastic;
     wefti_member_event event = {
-        .kind = WEFTI_EVENT_CLOSED, .peer = e->id[rank], .evidence = evidence};
-    e->closed_s[rank] = -1;
-    if (evidence == WEFTI_EVIDENCE_DEAD) e->left_out[rank] = false;
+        .kind = WEFTI_EVENT_CLOSED, .peer = e->at[rank].id, .evidence = evidence};
+    e->at[rank].closed_s = -1;
+    if (evidence == WEFTI_EVIDENCE_DEAD) e->at[rank].left_out = false;
     e->feed(mesh, &event);
 }
 
 static void feed_record(weft_mesh *mesh, int rank, const wefti_member_record *record) {
     wefti_elastic *e = mesh->elastic;
     wefti_member_event event = {
-        .kind = WEFTI_EVENT_RECORD, .peer = e->id[rank], .record = *record};
-    e->closed_s[rank] = -1;
-    e->left_out[rank] = false;
+        .kind = WEFTI_EVENT_RECORD, .peer = e->at[rank].id, .record = *record};
+    e->at[rank].closed_s = -1;
+    e->at[rank].left_out = false;
     e->feed(mesh, &event);
 }
 
 /* Calls another port of a rank's machine from now on; 0: its own. */
 static void turn_to(weft_mesh *mesh, int rank, int k) {
     weft_transport *t = mesh->transport;
-    if (t->ops->turn) mesh->elastic->turn[rank] = t->ops->turn(t, mesh->peer_of[rank], k);
+    if (t->ops->turn)
+        mesh->elastic->at[rank].turn = t->ops->turn(t, mesh->peer_of[rank], k);
 }
 
 /* Inquires at the place of a rank. [out] v->state NONE: nothing was said by the process
@@ -106,7 +107,7 @@ static bool inquire(weft_mesh *mesh, int rank, wefti_vitals *v) {
     if (n == -1) return false;
     if (!wefti_vitals_read(bytes, n, e->setup.run, v)) return true;
     e->is_over = e->is_over || v->state == WEFTI_VITAL_OVER;
-    if (!wefti_node_is(v->id, e->id[rank])) v->state = WEFTI_VITAL_NONE;
+    if (!wefti_node_is(v->id, e->at[rank].id)) v->state = WEFTI_VITAL_NONE;
     return true;
 }
 
@@ -115,12 +116,12 @@ static bool inquire(weft_mesh *mesh, int rank, wefti_vitals *v) {
 static void inquire_after(weft_mesh *mesh, int rank, double now_s) {
     wefti_elastic *e = mesh->elastic;
     wefti_vitals v;
-    if (e->turn[rank] > 0) turn_to(mesh, rank, 0);
+    if (e->at[rank].turn > 0) turn_to(mesh, rank, 0);
     bool answered = inquire(mesh, rank, &v);
-    bool late = now_s - e->closed_s[rank] > closed_patience_s;
+    bool late = now_s - e->at[rank].closed_s > closed_patience_s;
     if (v.state == WEFTI_VITAL_ENDED)
         feed_record(mesh, rank, &v.record);
-    else if (e->replaced_at[rank] && v.state == WEFTI_VITAL_NONE && (answered || late))
+    else if (e->at[rank].replaced_at && v.state == WEFTI_VITAL_NONE && (answered || late))
         feed_closed(mesh, rank, WEFTI_EVIDENCE_DEAD);
     else if (late)
         feed_closed(mesh, rank, WEFTI_EVIDENCE_CLOSED);
@@ -130,11 +131,12 @@ static void inquire_after(weft_mesh *mesh, int rank, double now_s) {
  * not believed against a member that is heard. */
 void wefti_elastic_hear_replaced(weft_mesh *mesh, int rank) {
     wefti_elastic *e = mesh->elastic;
-    bool silent = mesh->peers[rank].lost || wefti_member_suspects(e->member, e->id[rank]);
+    bool silent = mesh->peers[rank].lost ||
+                  wefti_member_suspects(e->member, e->at[rank].id);
     bool counts = rank != mesh->rank && is_member(e, rank) && silent;
-    e->replaced_at[rank] = counts || rank == e->lender;
+    e->at[rank].replaced_at = counts || rank == e->lender;
     if (!counts) return;
-    if (e->closed_s[rank] <= 0) e->closed_s[rank] = wefti_now_s();
+    if (e->at[rank].closed_s <= 0) e->at[rank].closed_s = wefti_now_s();
 }
 
 /* --- ranks that end --- */
@@ -143,20 +145,20 @@ void wefti_elastic_hear_replaced(weft_mesh *mesh, int rank) {
  * free. */
 void wefti_elastic_lose(weft_mesh *mesh, int rank) {
     wefti_elastic *e = mesh->elastic;
-    bool known = e->closed_s[rank] != 0;
+    bool known = e->at[rank].closed_s != 0;
     if (mesh->peers[rank].lost) return;
     mesh->peers[rank].lost = true;
-    if (!known) e->closed_s[rank] = wefti_now_s();
+    if (!known) e->at[rank].closed_s = wefti_now_s();
     pthread_mutex_lock(&mesh->lock);
-    e->fresh[rank] = false;
-    e->ended[rank] = true;
+    e->at[rank].fresh = false;
+    e->at[rank].ended = true;
     e->may_be_over = e->may_be_over || (e->view == 0 && mesh->peers[rank].left);
-    e->given_s[rank] = 0; /* the process that was promised this place had come */
+    e->at[rank].given_s = 0; /* the process that was promised this place had come */
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_forget(mesh, rank);
     wefti_elastic_check_copy(mesh, rank);
     pthread_cond_broadcast(&mesh->changed); /* a joiner may be alone now */
-    if (!known && e->view > 0) inquire_after(mesh, rank, e->closed_s[rank]);
+    if (!known && e->view > 0) inquire_after(mesh, rank, e->at[rank].closed_s);
 }
 
 /* Whether this rank waits for something that a rank which has left will never send: its
@@ -165,8 +167,8 @@ void wefti_elastic_lose(weft_mesh *mesh, int rank) {
 static bool misses(weft_mesh *mesh, int rank, double now_s) {
     wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    bool in_step = e->in_step && e->steps.begun > e->begun[rank];
-    bool between = e->gathers && now_s - e->left_s[rank] > left_patience_s;
+    bool in_step = e->in_step && e->steps.begun > e->at[rank].begun;
+    bool between = e->gathers && now_s - e->at[rank].left_s > left_patience_s;
     bool may_be_missed = is_member(e, rank);
     pthread_mutex_unlock(&mesh->lock);
     return may_be_missed && (in_step || between);
@@ -177,8 +179,8 @@ static bool part_with_who_left(weft_mesh *mesh, double now_s) {
     wefti_elastic *e = mesh->elastic;
     bool any = false;
     for (int r = 0; r < e->size; r++) {
-        if (!mesh->peers[r].left || mesh->said_bye || e->closed_s[r] != 0) continue;
-        if (e->left_s[r] <= 0) e->left_s[r] = now_s;
+        if (!mesh->peers[r].left || mesh->said_bye || e->at[r].closed_s != 0) continue;
+        if (e->at[r].left_s <= 0) e->at[r].left_s = now_s;
         any = true;
         if (misses(mesh, r, now_s)) feed_closed(mesh, r, WEFTI_EVIDENCE_DEAD);
     }
@@ -195,15 +197,15 @@ static bool yields_to(const weft_mesh *mesh, int rank, const wefti_vitals *v) {
     if (!lives) return v->view > view->number + (v->state == WEFTI_VITAL_ENDED);
     if (!mesh->peers[rank].lost || v->view < view->number) return false;
     return v->view > view->number ||
-           wefti_view_find(view, e->id[rank]) < wefti_member_number(e->member);
+           wefti_view_find(view, e->at[rank].id) < wefti_member_number(e->member);
 }
 
 /* Another process has this one's vote, of two, and may have decided by it. */
 static void lend_to(weft_mesh *mesh, int rank) {
     wefti_elastic *e = mesh->elastic;
-    const wefti_member_event lend = {.kind = WEFTI_EVENT_LEND, .peer = e->id[rank]};
+    const wefti_member_event lend = {.kind = WEFTI_EVENT_LEND, .peer = e->at[rank].id};
     const wefti_node_id heir = wefti_member_own_record(e->member).heir;
-    if (!wefti_node_is(heir, e->id[rank])) e->feed(mesh, &lend);
+    if (!wefti_node_is(heir, e->at[rank].id)) e->feed(mesh, &lend);
 }
 
 void wefti_elastic_set_lender(weft_mesh *mesh, int rank) {
@@ -221,7 +223,7 @@ static bool await_lender(weft_mesh *mesh) {
     int r = e->lender;
     if (r < 0) return false;
     bool answered = inquire(mesh, r, &v);
-    bool another = v.state == WEFTI_VITAL_NONE && (v.id.key != 0 || e->replaced_at[r]);
+    bool another = v.state == WEFTI_VITAL_NONE && (v.id.key != 0 || e->at[r].replaced_at);
     if (answered && (another || v.state == WEFTI_VITAL_ENDED))
         wefti_elastic_set_lender(mesh, -1);
     return true;
@@ -250,24 +252,24 @@ static bool call_the_silent(weft_mesh *mesh, double now_s) {
     if (!is_paused(mesh, now_s)) return false;
     for (int r = 0; r < e->size && !e->is_over; r++) {
         wefti_vitals v;
-        if (r == mesh->rank || !is_member(e, r) || e->closed_s[r] > 0 ||
-            !wefti_member_suspects(e->member, e->id[r]) || !inquire(mesh, r, &v) ||
+        if (r == mesh->rank || !is_member(e, r) || e->at[r].closed_s > 0 ||
+            !wefti_member_suspects(e->member, e->at[r].id) || !inquire(mesh, r, &v) ||
             e->is_over)
             continue;
         const wefti_view *view = wefti_member_view(e->member);
         bool lives = v.state == WEFTI_VITAL_LIVES || v.state == WEFTI_VITAL_PAUSED;
-        bool lent = lives && wefti_node_is(v.record.heir, e->id[mesh->rank]);
+        bool lent = lives && wefti_node_is(v.record.heir, e->at[mesh->rank].id);
         if (yields_to(mesh, r, &v)) {
             wefti_member_event yield = {.kind = WEFTI_EVENT_YIELD};
             bool stays = v.view == view->number;
-            if (stays) yield.peer = e->id[r];
+            if (stays) yield.peer = e->at[r].id;
             stays && view->n_nodes == 2 ? lend_to(mesh, r) : e->feed(mesh, &yield);
             return true;
         }
         if (lent) wefti_elastic_set_lender(mesh, r);
         if (lent || v.state == WEFTI_VITAL_ENDED) feed_record(mesh, r, &v.record);
         if (wefti_member_get_state(e->member) != WEFTI_MEMBER_PAUSED) return true;
-        if (!lives) turn_to(mesh, r, e->turn[r] + 1);
+        if (!lives) turn_to(mesh, r, e->at[r].turn + 1);
     }
     const wefti_member_event leave = {.kind = WEFTI_EVENT_LEAVE};
     if (e->is_over) e->feed(mesh, &leave);
@@ -282,9 +284,9 @@ static void drop_silent_joiners(weft_mesh *mesh, double now_s) {
     bool slept = now_s - e->looked_s > entrance_patience_s / 5;
     e->looked_s = now_s;
     for (int r = 0; r < e->size && e->view > 0 && t->ops->hang_up; r++) {
-        if (slept && e->fresh[r]) mesh->peers[r].heard_s = now_s;
+        if (slept && e->at[r].fresh) mesh->peers[r].heard_s = now_s;
         bool silent = now_s - mesh->peers[r].heard_s > entrance_patience_s;
-        if (e->fresh[r] && silent && !mesh->peers[r].lost)
+        if (e->at[r].fresh && silent && !mesh->peers[r].lost)
             t->ops->hang_up(mesh->transport, mesh->peer_of[r]);
     }
 }
@@ -297,7 +299,7 @@ double wefti_elastic_watch_deaths(weft_mesh *mesh, double now_s) {
     if (call_the_silent(mesh, now_s)) next_s = call_every_s;
     if (await_lender(mesh)) next_s = tell_every_s;
     for (int r = 0; r < e->size; r++) {
-        if (e->closed_s[r] <= 0 || e->view == 0) continue;
+        if (e->at[r].closed_s <= 0 || e->view == 0) continue;
         inquire_after(mesh, r, now_s);
         next_s = inquire_every_s;
     }

@@ -43,7 +43,7 @@ bool wefti_elastic_count_fault(weft_mesh *mesh, int rank) {
     wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards, first = rank / S * S;
     for (int r = first; r < first + S; r++)
-        if (e->was_wrong[r]) return false;
+        if (e->at[r].was_wrong) return false;
     return ++entry_of(e, machine_of(mesh, rank))->n == e->setup.policy.faults;
 }
 

@@ -80,17 +80,18 @@ void wefti_elastic_forget_missed(weft_mesh *mesh) {
 
 void wefti_elastic_who(const weft_mesh *mesh, int rank, int *place, uint64_t *name) {
     const wefti_elastic *e = mesh->elastic;
+    WEFTI_ASSERT(!e || (rank >= 0 && rank < e->n_ranks));
     *place = e ? e->ranks[rank] : rank;
-    *name = e ? e->was[*place] : 0;
+    *name = e ? e->at[*place].was : 0;
 }
 
 void wefti_elastic_why(weft_mesh *mesh, int place, char *out, size_t size) {
     const wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    const char *said = e->reason[place];
+    const char *said = e->at[place].reason;
     snprintf(out, size, "%s",
-             said[0]           ? said
-             : e->ended[place] ? "its connection ended"
-                               : "it was not heard any more");
+             said[0]              ? said
+             : e->at[place].ended ? "its connection ended"
+                                  : "it was not heard any more");
     pthread_mutex_unlock(&mesh->lock);
 }

@@ -31,7 +31,7 @@ bool wefti_elastic_ask_why(weft_mesh *mesh) {
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
     for (int r = 0; r < e->size; r++)
-        if (e->fresh[r]) wefti_elastic_post(mesh, r, WEFTI_CHANNEL_NOTICE, 0, NULL, 0);
+        if (e->at[r].fresh) wefti_elastic_post(mesh, r, WEFTI_CHANNEL_NOTICE, 0, NULL, 0);
     return true;
 }
 

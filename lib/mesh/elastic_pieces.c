@@ -85,10 +85,11 @@ wefti_arrival *wefti_elastic_find(weft_mesh *mesh, int sender, int channel, int6
 
 int wefti_elastic_holder(const wefti_elastic *e, int sender, int channel, int64_t tag) {
     wefti_piece_place p;
-    int d = e->cut_of[sender];
+    int d = e->at[sender].cut_of;
     if (d < 0 || !wefti_piece_of(e, channel, tag, &p)) return -1;
     int64_t s = p.step - e->cut_low - 1;
     if (s < 0 || s >= e->cut_steps) return -1;
+    WEFTI_ASSERT(d < wefti_view_max_departed(&e->limits) && p.part < e->limits.parts);
     int64_t row = ((int64_t)d * e->limits.window + s) * e->limits.rounds + p.round;
     return e->holders[row * e->limits.parts + p.part];
 }
@@ -194,7 +195,7 @@ void wefti_elastic_pass_on(weft_mesh *mesh, wefti_sent_part *part) {
     part->passed_on = true;
     for (int i = 0; i < e->n_ranks; i++) {
         int r = e->ranks[i];
-        if (r != mesh->rank && is_of_group(mesh, part->channel, r) && !e->departed[r])
+        if (r != mesh->rank && is_of_group(mesh, part->channel, r) && !e->at[r].departed)
             submit(mesh, r, &envelope, part->data);
     }
 }

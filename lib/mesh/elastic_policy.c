@@ -39,6 +39,7 @@ double wefti_elastic_patience(const wefti_elastic *e) {
 }
 
 void wefti_elastic_learn_step(wefti_elastic *e, double step_s) {
+    WEFTI_ASSERT(step_s >= 0);
     if (++e->n_steps < STEPS_TO_TELL) return;
     e->step_s = fmax(step_decay * e->step_s, step_s);
 }

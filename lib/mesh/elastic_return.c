@@ -76,7 +76,7 @@ void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
 
 void wefti_elastic_check_copy(weft_mesh *mesh, int rank) {
     int S = mesh->elastic->setup.shards;
-    if (rank / S == mesh->rank / S && !mesh->elastic->departed[rank])
+    if (rank / S == mesh->rank / S && !mesh->elastic->at[rank].departed)
         wefti_mesh_blame(
             mesh, rank,
             "rank %d (host %s), which held a part of the same copy of the model, "
@@ -91,9 +91,9 @@ void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, weft_status status,
     bool wrong = status == WEFT_ERR_NUMERIC;
     pthread_mutex_lock(&mesh->lock);
     bool last = wrong && wefti_elastic_count_fault(mesh, sender);
-    snprintf(e->reason[sender], sizeof e->reason[sender], "%.150s%s", text,
+    snprintf(e->at[sender].reason, sizeof e->at[sender].reason, "%.150s%s", text,
              last ? "; it is not taken in again" : "");
-    e->was_wrong[sender] = wrong;
+    e->at[sender].was_wrong = wrong;
     e->wrong = e->wrong || (shares && wrong);
     pthread_mutex_unlock(&mesh->lock);
     if (shares && (wrong || strstr(text, WEFTI_LEFT_BEHIND)))

@@ -5,8 +5,8 @@
  *     1  a site sends a bucket when all its remaining ranks hold the bucket's exchange inside the
  *        site (wefti_comm_agree). So all of them send the same, to the last bit, whichever of
  *        them is lost later, and whichever of the lost one's messages count.
- *     2  each rank keeps what it has sent until all have finished the step (`said`), with the
- *        ranks of both sites at that time: the next world may have begun here while a rank of
+ *     2  each rank keeps what it has sent until all have finished the step (wefti_site_message), and
+ *        the ranks of both sites then: the next world may have begun here while a rank of
  *        another site still waits in the last step of the world before.
  *     3  a rank receives from one rank of each other site. If that rank is lost, the next one of
  *        its site sends the same again, and so a message that comes twice is dropped. After its
@@ -40,7 +40,7 @@ bool wefti_elastic_is_whole(const wefti_elastic *e, int rank) {
     int first = rank / e->setup.shards * e->setup.shards;
     if (first + e->setup.shards > e->size) return false; /* places that are never given */
     for (int r = first; r < first + e->setup.shards; r++)
-        if (e->departed[r]) return false;
+        if (e->at[r].departed) return false;
     return true;
 }
 
@@ -52,148 +52,149 @@ int wefti_elastic_speaker(const wefti_elastic *e, const wefti_members *m, int pe
 
 bool wefti_elastic_lost_site(const wefti_elastic *e, const wefti_members *m, int peer) {
     for (int k = 0, r; (r = wefti_elastic_speaker(e, m, peer, k)) >= 0; k++)
-        if (!e->departed[r]) return false;
+        if (!e->at[r].departed) return false;
     return true;
 }
 
 /* Whether the rank at `place` of another site receives from this rank. */
-static bool hears_me(const wefti_elastic *e, const wefti_members *m, int place,
-                     const bool *gone) {
+static bool hears_me(const wefti_elastic *e, const wefti_members *m, int place) {
     int n = wefti_members_replicas(m, m->rank);
     int me = wefti_members_speaker(m, m->rank, m->place, 0);
     for (int k = 0; k < n; k++) {
         int r = wefti_members_speaker(m, m->rank, place, k);
         if (r == me) return true;
-        if (!gone[e->ranks[r]]) return false;
+        if (!e->at[e->ranks[r]].departed) return false;
     }
     return false;
 }
 
-int wefti_elastic_hearer(const wefti_elastic *e, const wefti_members *m, int peer, int k,
-                         const bool *gone) {
+int wefti_elastic_hearer(const wefti_elastic *e, const wefti_members *m, int peer,
+                         int k) {
     for (int place = 0; place < wefti_members_replicas(m, peer); place++)
-        if (hears_me(e, m, place, gone) && k-- == 0)
+        if (hears_me(e, m, place) && k-- == 0)
             return e->ranks[wefti_members_speaker(m, peer, place, 0)];
     return -1;
 }
 
 /* --- kept messages --- */
 
-static weft_status make_room(weft_ctx *ctx, wefti_said *said, int64_t n_bytes) {
-    if (said->capacity >= n_bytes) return WEFT_OK;
-    wefti_free(ctx, said->data);
-    said->data = NULL;
-    said->capacity = 0;
-    WEFT_TRY(wefti_alloc(ctx, (size_t)n_bytes, "a site's message", &said->data));
-    said->capacity = n_bytes;
+static weft_status make_room(weft_ctx *ctx, wefti_site_message *sent, int64_t n_bytes) {
+    if (sent->capacity >= n_bytes) return WEFT_OK;
+    wefti_free(ctx, sent->data);
+    sent->data = NULL;
+    sent->capacity = 0;
+    WEFT_TRY(wefti_alloc(ctx, (size_t)n_bytes, "a site's message", &sent->data));
+    sent->capacity = n_bytes;
     return WEFT_OK;
 }
 
 /* Lists the mesh ranks of the two sites, this rank's site first. */
 static weft_status list_ranks(weft_ctx *ctx, const wefti_elastic *e,
-                              const wefti_members *m, wefti_said *said) {
+                              const wefti_members *m, wefti_site_message *sent) {
     int mine = wefti_members_replicas(m, m->rank);
-    int theirs = wefti_members_replicas(m, said->peer);
-    if (said->max_ranks < mine + theirs) {
-        wefti_free(ctx, said->ranks);
-        said->ranks = NULL;
-        said->max_ranks = 0;
-        WEFT_TRY(wefti_alloc_n(ctx, mine + theirs, sizeof *said->ranks,
-                               "a site's message", &said->ranks));
-        said->max_ranks = mine + theirs;
+    int theirs = wefti_members_replicas(m, sent->peer);
+    if (sent->max_ranks < mine + theirs) {
+        wefti_free(ctx, sent->ranks);
+        sent->ranks = NULL;
+        sent->max_ranks = 0;
+        WEFT_TRY(wefti_alloc_n(ctx, mine + theirs, sizeof *sent->ranks,
+                               "a site's message", &sent->ranks));
+        sent->max_ranks = mine + theirs;
     }
     for (int i = 0; i < mine + theirs; i++) {
-        int site = i < mine ? m->rank : said->peer;
+        int site = i < mine ? m->rank : sent->peer;
         int place = i < mine ? i : i - mine;
-        said->ranks[i] = e->ranks[wefti_members_speaker(m, site, place, 0)];
+        sent->ranks[i] = e->ranks[wefti_members_speaker(m, site, place, 0)];
     }
-    said->n_mine = mine;
-    said->n_theirs = theirs;
+    sent->n_mine = mine;
+    sent->n_theirs = theirs;
     return WEFT_OK;
 }
 
 /* An unused entry, if possible one with enough capacity. NULL: no memory. */
-static wefti_said *take_spare(weft_ctx *ctx, wefti_elastic *e, int64_t n_bytes) {
-    wefti_said **link = &e->spare_said, *said;
+static wefti_site_message *take_spare(weft_ctx *ctx, wefti_elastic *e, int64_t n_bytes) {
+    wefti_site_message **link = &e->spare_sent_between, *sent;
     while (*link && (*link)->capacity < n_bytes) link = &(*link)->next;
-    said = *link;
-    if (said)
-        *link = said->next;
-    else if (wefti_alloc(ctx, sizeof *said, "a site's message", &said) != WEFT_OK)
+    sent = *link;
+    if (sent)
+        *link = sent->next;
+    else if (wefti_alloc(ctx, sizeof *sent, "a site's message", &sent) != WEFT_OK)
         return NULL;
-    return said;
+    return sent;
 }
 
-weft_status wefti_elastic_keep_said(weft_mesh *mesh, const wefti_members *m,
-                                    const wefti_said *what, const void *data) {
+weft_status wefti_elastic_keep_sent(weft_mesh *mesh, const wefti_members *m,
+                                    const wefti_site_message *what, const void *data) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
-    wefti_said *said = take_spare(mesh->ctx, e, what->n_bytes);
-    if (!said)
+    wefti_site_message *sent = take_spare(mesh->ctx, e, what->n_bytes);
+    if (!sent)
         return weft_ctx_fail(mesh->ctx, WEFT_ERR_MEMORY,
                              "no memory for a site's message");
-    said->channel = what->channel;
-    said->peer = what->peer;
-    said->tag = what->tag;
-    said->step = what->tag >> 24;
-    said->n_bytes = what->n_bytes;
-    weft_status status = make_room(mesh->ctx, said, what->n_bytes);
-    if (status == WEFT_OK) status = list_ranks(mesh->ctx, e, m, said);
-    wefti_said **list = status == WEFT_OK ? &e->said : &e->spare_said;
+    sent->channel = what->channel;
+    sent->peer = what->peer;
+    sent->tag = what->tag;
+    sent->step = what->tag >> 24;
+    sent->n_bytes = what->n_bytes;
+    weft_status status = make_room(mesh->ctx, sent, what->n_bytes);
+    if (status == WEFT_OK) status = list_ranks(mesh->ctx, e, m, sent);
+    wefti_site_message **list = status == WEFT_OK ? &e->sent_between
+                                                  : &e->spare_sent_between;
     if (status == WEFT_OK && what->n_bytes > 0)
-        memcpy(said->data, data, (size_t)what->n_bytes);
-    said->next = *list;
-    *list = said;
+        memcpy(sent->data, data, (size_t)what->n_bytes);
+    sent->next = *list;
+    *list = sent;
     return status;
 }
 
-void wefti_elastic_forget_said(weft_mesh *mesh, int64_t stable) {
+void wefti_elastic_forget_sent(weft_mesh *mesh, int64_t stable) {
     wefti_elastic *e = mesh->elastic;
     pthread_mutex_lock(&mesh->lock);
-    for (wefti_said **link = &e->said; *link;) {
-        wefti_said *said = *link;
-        if (said->step + e->setup.delay + MORE_STEPS > stable) {
-            link = &said->next;
+    for (wefti_site_message **link = &e->sent_between; *link;) {
+        wefti_site_message *sent = *link;
+        if (sent->step + e->setup.delay + MORE_STEPS > stable) {
+            link = &sent->next;
             continue;
         }
-        *link = said->next;
-        said->next = e->spare_said;
-        e->spare_said = said;
+        *link = sent->next;
+        sent->next = e->spare_sent_between;
+        e->spare_sent_between = sent;
     }
     pthread_mutex_unlock(&mesh->lock);
 }
 
-void wefti_elastic_free_said(weft_ctx *ctx, wefti_elastic *e) {
-    wefti_said *lists[] = {e->said, e->spare_said};
+void wefti_elastic_free_sent(weft_ctx *ctx, wefti_elastic *e) {
+    wefti_site_message *lists[] = {e->sent_between, e->spare_sent_between};
     for (int i = 0; i < 2; i++)
         while (lists[i]) {
-            wefti_said *next = lists[i]->next;
+            wefti_site_message *next = lists[i]->next;
             WEFTI_FREE(ctx, lists[i]->data, lists[i]->ranks, lists[i]);
             lists[i] = next;
         }
 }
 
-/* The rank of this site from which `place` of the other site receives; -1: all of them are
- * gone. */
-static int heard_at(const wefti_said *said, int place, const bool *gone) {
-    for (int k = 0; k < said->n_mine; k++) {
-        int r = said->ranks[(place + k) % said->n_mine];
-        if (!gone[r]) return r;
+/* The rank of this site from which `place` of the other site receives, or received `before` the
+ * last view; -1: all of them are gone. */
+static int heard_at(const wefti_elastic *e, const wefti_site_message *sent, int place,
+                    bool before) {
+    for (int k = 0; k < sent->n_mine; k++) {
+        int r = sent->ranks[(place + k) % sent->n_mine];
+        if (!(before ? e->at[r].was_departed : e->at[r].departed)) return r;
     }
     return -1;
 }
 
 /* Sends to those ranks of the other site that received from another rank before the view,
  * and receive from this one now. */
-static void say_to_new(weft_mesh *mesh, const wefti_said *said) {
+static void say_to_new(weft_mesh *mesh, const wefti_site_message *sent) {
     const wefti_elastic *e = mesh->elastic;
-    for (int place = 0; place < said->n_theirs; place++) {
-        int r = said->ranks[said->n_mine + place];
-        bool mine = heard_at(said, place, e->departed) == mesh->rank;
-        bool was_mine = heard_at(said, place, e->was_departed) == mesh->rank;
-        if (mine && !was_mine && !e->departed[r])
-            wefti_elastic_submit(mesh, r, said->channel, said->tag, said->data,
-                                 said->n_bytes);
+    for (int place = 0; place < sent->n_theirs; place++) {
+        int r = sent->ranks[sent->n_mine + place];
+        bool mine = heard_at(e, sent, place, false) == mesh->rank;
+        bool was_mine = heard_at(e, sent, place, true) == mesh->rank;
+        if (mine && !was_mine && !e->at[r].departed)
+            wefti_elastic_submit(mesh, r, sent->channel, sent->tag, sent->data,
+                                 sent->n_bytes);
     }
 }
 
@@ -202,7 +203,7 @@ static bool lost_mate(const weft_mesh *mesh) {
     const wefti_elastic *e = mesh->elastic;
     int mine = wefti_elastic_site_of(&e->setup, mesh->rank);
     for (int r = 0; r < e->size; r++)
-        if (e->departed[r] && !e->was_departed[r] &&
+        if (e->at[r].departed && !e->at[r].was_departed &&
             wefti_elastic_site_of(&e->setup, r) == mine)
             return true;
     return false;
@@ -212,8 +213,8 @@ void wefti_elastic_say_again(weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     if (e->setup.sites < 2 || mesh->said_bye || !lost_mate(mesh)) return;
-    for (const wefti_said *said = e->said; said; said = said->next)
-        say_to_new(mesh, said);
+    for (const wefti_site_message *sent = e->sent_between; sent; sent = sent->next)
+        say_to_new(mesh, sent);
 }
 
 bool wefti_elastic_has_mates(const wefti_elastic *e, int channel) {
@@ -223,6 +224,7 @@ bool wefti_elastic_has_mates(const wefti_elastic *e, int channel) {
 
 static bool holds(const weft_mesh *mesh, const wefti_arrival *list,
                   const wefti_arrival *arrival) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic_setup *s = &mesh->elastic->setup;
     int site = wefti_elastic_site_of(s, arrival->sender);
     for (const wefti_arrival *a = list; a; a = a->next)

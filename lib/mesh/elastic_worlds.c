@@ -48,7 +48,9 @@ weft_status wefti_elastic_begin(weft_ctx *ctx, weft_mesh *mesh, int64_t step,
 }
 
 /* Lock held. Parts of finished exchanges, all answers to which are here. */
-static void forget_parts(wefti_elastic *e, int64_t step) {
+static void forget_parts(weft_mesh *mesh, int64_t step) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
+    wefti_elastic *e = mesh->elastic;
     for (wefti_sent_part **link = &e->parts; *link;) {
         wefti_sent_part *part = *link;
         wefti_piece_place place;
@@ -68,7 +70,7 @@ static int count_unit(const weft_mesh *mesh) {
     const wefti_elastic *e = mesh->elastic;
     int S = e->setup.shards, first = mesh->rank / S * S, n = 1;
     for (int r = first; r < first + S && r < e->size; r++)
-        n += r != mesh->rank && e->fresh[r];
+        n += r != mesh->rank && e->at[r].fresh;
     return n;
 }
 
@@ -77,7 +79,7 @@ static bool hears_anybody(const weft_mesh *mesh) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     for (int r = 0; r < e->size; r++)
-        if (e->fresh[r] && r / e->setup.shards != mesh->rank / e->setup.shards)
+        if (e->at[r].fresh && r / e->setup.shards != mesh->rank / e->setup.shards)
             return true;
     return false;
 }
@@ -155,7 +157,7 @@ void wefti_elastic_finish(weft_mesh *mesh, int64_t step, int64_t counted) {
     wefti_elastic_reach(e, (wefti_member_steps){-1, step, counted});
     if (e->in_step) wefti_elastic_learn_step(e, wefti_now_s() - e->begun_s);
     e->in_step = false;
-    forget_parts(e, step);
+    forget_parts(mesh, step);
     pthread_mutex_unlock(&mesh->lock);
 }
 
@@ -224,15 +226,17 @@ static void add_name(const weft_mesh *mesh, int r, const char *said, char *text,
 
 /* Lists the ranks lost since the last world, and those that joined; a place with a new
  * process is in both lists. */
-static void say_change(const weft_mesh *mesh, wefti_elastic_world *out,
-                       const uint64_t *was_here) {
-    const wefti_elastic *e = mesh->elastic;
+static void say_change(const weft_mesh *mesh, wefti_elastic_world *out) {
+    WEFTI_ASSERT_HELD(&mesh->lock);
+    wefti_elastic *e = mesh->elastic;
     for (int r = 0; r < e->size; r++) {
-        uint64_t now = e->departed[r] ? 0 : e->id[r].incarnation;
-        if (was_here[r] == now) continue;
-        if (was_here[r]) {
+        uint64_t was = e->at[r].was;
+        uint64_t now = e->at[r].departed ? 0 : e->at[r].id.incarnation;
+        e->at[r].was = now;
+        if (was == now) continue;
+        if (was) {
             out->n_lost++;
-            add_name(mesh, r, now ? "" : e->reason[r], out->text, sizeof out->text);
+            add_name(mesh, r, now ? "" : e->at[r].reason, out->text, sizeof out->text);
         }
         if (!now) continue;
         out->n_joined++;
@@ -257,29 +261,22 @@ static void list_site(wefti_elastic *e, int first) {
     }
 }
 
-weft_status wefti_elastic_enter(weft_ctx *ctx, weft_mesh *mesh,
-                                wefti_elastic_world *out) {
+void wefti_elastic_enter(weft_mesh *mesh, wefti_elastic_world *out) {
     wefti_elastic *e = mesh->elastic;
-    uint64_t *was_here; /* the name at each place in the last world; 0: none */
-    WEFT_TRY(wefti_alloc_n(ctx, e->size, sizeof *was_here, "membership", &was_here));
     pthread_mutex_lock(&mesh->lock);
-    memcpy(was_here, e->was, (size_t)e->size * sizeof *was_here);
     *out = (wefti_elastic_world){.number = e->view, .first_step = e->first_step};
+    WEFTI_ASSERT(e->n_order <= e->size && e->view >= e->entered);
     e->entered = e->view;
     e->n_ranks = 0;
     for (int i = 0; i < e->n_order; i++)
         if (!is_listed(e, wefti_elastic_site_of(&e->setup, e->order[i]))) list_site(e, i);
     for (int i = 0; i < e->n_ranks; i++)
         if (e->ranks[i] == mesh->rank) e->me = i;
-    for (int r = 0; r < e->size; r++)
-        e->was[r] = e->departed[r] ? 0 : e->id[r].incarnation;
     drop_old(mesh);
-    say_change(mesh, out, was_here);
+    say_change(mesh, out);
     pthread_mutex_unlock(&mesh->lock);
     out->rank = e->me;
     out->size = e->n_ranks;
-    wefti_free(ctx, was_here);
-    return WEFT_OK;
 }
 
 /* --- the way back (elastic_return.c) --- */
@@ -303,7 +300,7 @@ static bool is_any_right(const weft_mesh *mesh) {
     for (int c = 0; c < e->size / S; c++) {
         bool right = c != mesh->rank / S;
         for (int r = c * S; r < (c + 1) * S; r++)
-            right = right && !e->departed[r] && !e->was_wrong[r];
+            right = right && !e->at[r].departed && !e->at[r].was_wrong;
         if (right) return true;
     }
     return false;

@@ -9,8 +9,6 @@
  * and a receiver of the first round would wait twice as long (docs/architecture.md). */
 #define _GNU_SOURCE
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -258,7 +256,7 @@ static void report_failure(weft_mesh *mesh) {
 /* A rank that the others continue without, and that may still be connected: nobody waits
  * for it. */
 static bool has_departed(const weft_mesh *mesh, int r) {
-    return mesh->elastic && mesh->elastic->departed[r];
+    return mesh->elastic && mesh->elastic->at[r].departed;
 }
 
 /* Moves submitted parcels into the ranks' queues. */

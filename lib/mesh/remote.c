@@ -57,7 +57,7 @@ static wefti_link_class link_to(const remote_comm *comm, int rank) {
 static bool is_lost(const weft_mesh *mesh, int mesh_rank) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
-    return e && e->departed[mesh_rank];
+    return e && e->at[mesh_rank].departed;
 }
 
 /* Lock held. Whether all ranks of a member are lost. */
@@ -152,12 +152,11 @@ static weft_status send_to(remote_comm *comm, int to, wefti_link_class link, int
 static int hearer_of(const remote_comm *comm, int peer, int k) {
     WEFTI_ASSERT_HELD(&comm->mesh->lock);
     const wefti_elastic *e = comm->mesh->elastic;
-    if (e && is_between(comm))
-        return wefti_elastic_hearer(e, &comm->members, peer, k, e->departed);
+    if (e && is_between(comm)) return wefti_elastic_hearer(e, &comm->members, peer, k);
     return k == 0 ? mesh_rank_of(comm, peer) : -1;
 }
 
-static bool keeps_said(const remote_comm *comm, int64_t tag) {
+static bool keeps_sent(const remote_comm *comm, int64_t tag) {
     const wefti_elastic *e = comm->mesh->elastic;
     return e && tag >= 0 && wefti_elastic_has_mates(e, comm->channel);
 }
@@ -170,12 +169,12 @@ static weft_status remote_send(wefti_comm *head, int peer, int64_t tag, const vo
     weft_mesh *mesh = comm->mesh;
     wefti_link_class link = link_to(comm, peer);
     weft_status status = WEFT_OK;
-    const wefti_said what = {
+    const wefti_site_message what = {
         .channel = comm->channel, .peer = peer, .tag = tag, .n_bytes = n_bytes};
     for (int k = 0, to = 0; status == WEFT_OK; k++) {
         pthread_mutex_lock(&mesh->lock);
-        if (k == 0 && keeps_said(comm, tag))
-            status = wefti_elastic_keep_said(mesh, &comm->members, &what, data);
+        if (k == 0 && keeps_sent(comm, tag))
+            status = wefti_elastic_keep_sent(mesh, &comm->members, &what, data);
         to = hearer_of(comm, peer, k);
         pthread_mutex_unlock(&mesh->lock);
         if (to < 0 || status != WEFT_OK) break;
@@ -425,7 +424,7 @@ static weft_status remote_receive_piece(wefti_comm *head, int peer, int64_t tag,
         arrival->mine = kind == WEFTI_PIECE_OWN;
         wefti_piece_place place;
         if (arrival->mine && wefti_piece_of(e, comm->channel, tag, &place))
-            e->taken[arrival->sender] = place.step;
+            e->at[arrival->sender].taken = place.step;
         out->view = arrival->data;
         note_silent(comm, peer, arrival->sender, tag, kind);
     } else if (!atomic_load(&mesh->world.poisoned)) {
@@ -683,8 +682,7 @@ static void remote_wake(wefti_world *world) {
 
 /* The mesh outlives its worlds. */
 static void remote_world_destroy(weft_ctx *ctx, wefti_world *world) {
-    (void)ctx;
-    (void)world;
+    (void)ctx, (void)world;
 }
 
 const wefti_world_ops wefti_remote_ops = {

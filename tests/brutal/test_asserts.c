@@ -18,6 +18,7 @@
 #include "member/view.h"
 #include "mesh/elastic.h"
 #include "mix/mixer.h"
+#include "rank/carried.h"
 #include "replicate/replicator.h"
 
 /* Runs a case in a child: it has to end by the assertion of that file. */
@@ -126,18 +127,72 @@ static void answer_to_all(void) {
     if (wefti_driver_answer(NULL, &round) != WEFT_OK) return;
 }
 
+static void wait_for_members_unlocked(void) {
+    weft_mesh mesh = {0};
+    double until_s = 0;
+    wefti_elastic_may_wait(&mesh, &until_s);
+}
+
+static void miss_unlocked(void) {
+    weft_mesh mesh = {0};
+    wefti_elastic_miss(&mesh, &(wefti_missed){0});
+}
+
+static void count_fault_unlocked(void) {
+    weft_mesh mesh = {0};
+    wefti_elastic_count_fault(&mesh, 0);
+}
+
+static void step_before_its_begin(void) {
+    wefti_elastic e = {.n_steps = 0};
+    wefti_elastic_learn_step(&e, -1);
+}
+
+static void more_members_than_places(void) {
+    wefti_elastic e = {.size = 1, .n_order = 2, .view = 1};
+    weft_mesh mesh = {.elastic = &e};
+    wefti_elastic_world world;
+    wefti_elastic_enter(&mesh, &world);
+}
+
+static void row_of_no_departed(void) {
+    wefti_elastic_place at = {.cut_of = 2};
+    wefti_elastic e = {.at = &at,
+                       .cut_steps = 1,
+                       .limits = {.max_nodes = 1, .window = 1, .rounds = 1, .parts = 1}};
+    wefti_elastic_holder(&e, 0, WEFTI_GROUP_WORLD * 8, 1);
+}
+
+static void more_arrays_than_a_rank_has(void) {
+    wefti_rank r = {.rank = 0};
+    if (wefti_rank_adopt(&r, NULL, NULL, WEFTI_RANK_ARRAYS + 1) != WEFT_OK) return;
+}
+
 static void each_broken_promise_ends_the_process(void **state) {
     (void)state;
     static const struct {
         void (*broken)(void);
         const char *file;
     } cases[] = {
-        {wait_unlocked, "remote.c"},    {wake_unlocked, "outbox.c"},
-        {pop_nothing, "outbox.c"},      {push_twice, "outbox.c"},
-        {finish_in_flight, "outbox.c"}, {steps_out_of_order, "elastic_steps.c"},
-        {wait_for_no_job, "worker.c"},  {no_voters, "quorum.c"},
-        {holder_outside, "view.c"},     {no_such_state, "replicator.c"},
-        {no_such_bucket, "mixer.c"},    {answer_to_all, "driver.c"},
+        {wait_unlocked, "remote.c"},
+        {wake_unlocked, "outbox.c"},
+        {pop_nothing, "outbox.c"},
+        {push_twice, "outbox.c"},
+        {finish_in_flight, "outbox.c"},
+        {steps_out_of_order, "elastic_steps.c"},
+        {wait_for_no_job, "worker.c"},
+        {no_voters, "quorum.c"},
+        {holder_outside, "view.c"},
+        {no_such_state, "replicator.c"},
+        {no_such_bucket, "mixer.c"},
+        {answer_to_all, "driver.c"},
+        {wait_for_members_unlocked, "elastic_policy.c"},
+        {miss_unlocked, "elastic_missed.c"},
+        {count_fault_unlocked, "elastic_faults.c"},
+        {step_before_its_begin, "elastic_policy.c"},
+        {more_members_than_places, "elastic_worlds.c"},
+        {row_of_no_departed, "elastic_pieces.c"},
+        {more_arrays_than_a_rank_has, "carried.c"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect_end(cases[i].broken, cases[i].file);

@@ -60,7 +60,7 @@ static void begin_hearers(hearers *h) {
          !pthread_cond_init(&h->mesh.changed, NULL) &&
          !pthread_cond_init(&h->mesh.wake, NULL));
     must(wefti_elastic_start(h->ctx, &h->mesh, &setup) == WEFT_OK);
-    h->mesh.elastic->departed[LOST] = true;
+    h->mesh.elastic->at[LOST].departed = true;
 }
 
 static void end_hearers(hearers *h) {

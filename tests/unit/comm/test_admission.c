@@ -93,21 +93,11 @@ static void be_asked(void (*ask)(weft_mesh *mesh, wefti_elastic *e)) {
     static const weft_transport_ops ops = {.give_place = note_seat,
                                            .hang_up = note_hang_up};
     weft_transport transport = {.ops = &ops};
-    double closed_s[PLACES] = {0}, given_s[PLACES] = {0};
-    bool departed[PLACES] = {true, true, true}, fresh[PLACES] = {0}, ended[PLACES] = {0},
-         spoke[PLACES] = {0};
-    int cut_of[PLACES] = {-1, -1, -1}, same[PLACES] = {0, 1, 2};
-    wefti_node_id id[PLACES] = {{0, 0}};
-    wefti_elastic e = {.size = PLACES,
-                       .setup = {.shards = 1},
-                       .closed_s = closed_s,
-                       .given_s = given_s,
-                       .departed = departed,
-                       .fresh = fresh,
-                       .ended = ended,
-                       .spoke = spoke,
-                       .cut_of = cut_of,
-                       .id = id};
+    int same[PLACES] = {0, 1, 2};
+    wefti_elastic_place at[PLACES] = {{.departed = true, .cut_of = -1},
+                                      {.departed = true, .cut_of = -1},
+                                      {.departed = true, .cut_of = -1}};
+    wefti_elastic e = {.size = PLACES, .setup = {.shards = 1}, .at = at};
     wefti_peer *peers;
     weft_mesh *mesh;
     weft_ctx *ctx;
@@ -152,12 +142,12 @@ static void that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run(void 
 /* The former process at a place has no power: its connection does not end by itself. */
 static void give_place(weft_mesh *mesh, wefti_elastic *e) {
     e->view = 1;
-    e->fresh[1] = true; /* somebody else has just come there */
+    e->at[1].fresh = true; /* somebody else has just come there */
     expect_answer(mesh, 1, WEFT_PLACE_LATER);
-    e->fresh[1] = e->departed[1] = false; /* a member */
+    e->at[1].fresh = e->at[1].departed = false; /* a member */
     expect_answer(mesh, 1, WEFT_PLACE_LATER);
     assert_int_equal(n_hung_up, 0);
-    e->departed[1] = true;
+    e->at[1].departed = true;
     expect_answer(mesh, 1, WEFT_PLACE_LATER);
     assert_int_equal(n_hung_up, 1);
     mesh->peers[1].lost = true;

@@ -41,7 +41,7 @@ typedef struct still {
     weft_mesh mesh;
     wefti_elastic elastic;
     wefti_peer peers[2];
-    bool departed[2];
+    wefti_elastic_place at[2];
     int ranks[2];
     wefti_comm *comm;
     weft_ctx *ctx;
@@ -60,7 +60,7 @@ static void begin(still *s) {
     assert_int_equal(pthread_mutex_init(&s->mesh.lock, NULL), 0);
     assert_int_equal(pthread_cond_init(&s->mesh.changed, NULL), 0);
     s->elastic = (wefti_elastic){
-        .departed = s->departed, .ranks = s->ranks, .n_ranks = 2, .me = 1, .view = 1};
+        .at = s->at, .ranks = s->ranks, .n_ranks = 2, .me = 1, .view = 1};
     s->elastic.entered = 1;
     s->mesh.elastic = &s->elastic;
     assert_int_equal(
@@ -83,7 +83,7 @@ static void a_view_ends_the_wait_as_a_loss(void **state) {
     const void *view;
     begin(&s);
     s.peers[0].gone = true;
-    s.departed[0] = true;
+    s.at[0].departed = true;
     assert_int_equal(wefti_comm_receive(s.comm, 0, 7, 8, &view), WEFT_ERR_PEER);
     assert_non_null(strstr(weft_ctx_message(s.ctx), "the membership has changed"));
     end(&s);

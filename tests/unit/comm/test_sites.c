@@ -22,9 +22,8 @@ typedef struct still {
     weft_transport transport;
     weft_transport_ops ops;
     wefti_peer peers[RANKS];
-    bool departed[RANKS], before[RANKS], fresh[RANKS];
-    int ranks[RANKS], cut_of[RANKS];
-    int64_t taken[RANKS];
+    wefti_elastic_place at[RANKS];
+    int ranks[RANKS];
     wefti_comm *site, *between;
     weft_ctx *ctx;
 } still;
@@ -47,15 +46,11 @@ static void begin(still *s, int me) {
     assert_int_equal(pthread_mutex_init(&s->mesh.lock, NULL), 0);
     assert_int_equal(pthread_cond_init(&s->mesh.changed, NULL), 0);
     assert_int_equal(pthread_cond_init(&s->mesh.wake, NULL), 0);
-    for (int r = 0; r < RANKS; r++) s->ranks[r] = r, s->cut_of[r] = -1;
+    for (int r = 0; r < RANKS; r++) s->ranks[r] = r, s->at[r].cut_of = -1;
     s->elastic = (wefti_elastic){
         .setup = {.shards = 1, .sites = 2, .per_site = 3, .units = 4},
         .size = RANKS,
-        .departed = s->departed,
-        .was_departed = s->before,
-        .fresh = s->fresh,
-        .cut_of = s->cut_of,
-        .taken = s->taken,
+        .at = s->at,
         .ranks = s->ranks,
         .n_ranks = RANKS,
         .me = me,
@@ -84,7 +79,7 @@ static void end(still *s) {
         WEFTI_FREE(s->ctx, s->mesh.all_parcels->own, s->mesh.all_parcels);
         s->mesh.all_parcels = next;
     }
-    wefti_elastic_free_said(s->ctx, &s->elastic);
+    wefti_elastic_free_sent(s->ctx, &s->elastic);
     wefti_free(s->ctx, s->elastic.missed);
     pthread_cond_destroy(&s->mesh.wake);
     pthread_cond_destroy(&s->mesh.changed);
@@ -96,8 +91,8 @@ static void end(still *s) {
 
 /* A view without these ranks (up to -1) is installed. */
 static void lose(still *s, const int *lost) {
-    memcpy(s->before, s->departed, sizeof s->before);
-    for (; *lost >= 0; lost++) s->departed[*lost] = true;
+    for (int r = 0; r < RANKS; r++) s->at[r].was_departed = s->at[r].departed;
+    for (; *lost >= 0; lost++) s->at[*lost].departed = true;
     s->elastic.view++;
     pthread_mutex_lock(&s->mesh.lock);
     wefti_elastic_say_again(&s->mesh);
@@ -203,7 +198,7 @@ static void what_all_have_is_not_said_again(void **state) {
     say(&s, 9);
     assert_said_to(&s, 2, 7);
     assert_said_to(&s, 2, 9);
-    wefti_elastic_forget_said(&s.mesh, 9);
+    wefti_elastic_forget_sent(&s.mesh, 9);
     LOSE(&s, 4);
     assert_said_to(&s, 1, 9);
     assert_null(sent(&s));
@@ -377,7 +372,7 @@ static void what_a_lost_site_said_to_one_of_a_site_counts_for_all_of_it(void **s
     s.elastic.holders = holders;
     s.elastic.cut_low = 6;
     s.elastic.cut_steps = 2;
-    s.cut_of[3] = 0;
+    s.at[3].cut_of = 0;
     relay = arrival_of(3, 7);
     assert_int_equal(pthread_create(&mate, NULL, relay_when_asked, &s), 0);
     assert_int_equal(wefti_comm_receive_piece(s.between, 1, tag_at(7), sizeof word,

@@ -74,7 +74,7 @@ static void enter(still *s, int64_t view) {
     wefti_elastic_world world;
     s->mesh.elastic->view = view;
     wefti_comm_destroy(s->comm);
-    assert_int_equal(wefti_elastic_enter(s->ctx, &s->mesh, &world), WEFT_OK);
+    wefti_elastic_enter(&s->mesh, &world);
     assert_int_equal(
         wefti_world_join(s->ctx, &s->mesh.world, 0, WEFTI_GROUP_REPLICA, 0, &s->comm),
         WEFT_OK);
@@ -82,7 +82,7 @@ static void enter(still *s, int64_t view) {
 
 /* The cut of the view says that the lost rank's messages of step 3 are with `holder`. */
 static void name_holder(wefti_elastic *e, int lost, int holder) {
-    e->cut_of[lost] = 0;
+    e->at[lost].cut_of = 0;
     e->cut_low = 2;
     e->cut_steps = 1;
     for (int i = 0; i < e->limits.rounds * e->limits.parts; i++) e->holders[i] = holder;
@@ -114,10 +114,10 @@ static wefti_arrival *arrival_of(still *s, bool relayed, int *peer) {
 
 static void take(still *s, wefti_arrival *arrival, int peer, bool is_lost) {
     wefti_elastic *e = s->mesh.elastic;
-    e->departed[peer] = is_lost;
+    e->at[peer].departed = is_lost;
     if (!wefti_elastic_takes(&s->mesh, arrival)) fail_msg("not taken");
-    e->departed[peer] = false;
-    e->cut_of[peer] = -1;
+    e->at[peer].departed = false;
+    e->at[peer].cut_of = -1;
 }
 
 static void bring_back(still *s, bool relayed) {
