@@ -28,8 +28,6 @@ static const flag flags[] = {
 static const char *const words[] = {"train", "kernels", "optimizers", "replicators",
                                     NULL};
 
-extern const command command_bench;
-
 enum { MAX_STEPS = 10000 };
 
 typedef struct results {
@@ -134,7 +132,7 @@ static int run_train(weft_ctx *ctx, const args *a, long long steps, long long wa
     sheet->warmup = warmup;
     weft_status status = bench(ctx, a, steps, sheet);
     free(sheet);
-    return status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    return program_code(ctx, status);
 }
 
 static void print_speeds_text(const weft_optimizer_speeds *s) {
@@ -200,7 +198,7 @@ static int run_optimizers(weft_ctx *ctx, const args *a, long long steps,
     if (status == WEFT_OK)
         (args_has(a, "--json") ? print_speeds_json : print_speeds_text)(&speeds);
     weft_config_destroy(ctx, config);
-    return status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    return program_code(ctx, status);
 }
 
 /* Refuses a flag that the given kind of benchmark does not read, instead of ignoring it. */
@@ -223,29 +221,23 @@ static int check_flags(const args *a, const char *word) {
 static int (*const runs[])(weft_ctx *, const args *, long long, long long) = {
     run_train, bench_kernels, run_optimizers, bench_replicators};
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     long long steps = 10, warmup = 2;
-    int code = args_parse(&command_bench, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 1, 1000);
-    if (code == CODE_OK) code = args_int(&a, "--steps", 1, MAX_STEPS, &steps);
-    if (code == CODE_OK) code = args_int(&a, "--warmup", 0, MAX_STEPS, &warmup);
+    int code = args_expect(a, 1, 1000);
+    if (code == CODE_OK) code = args_int(a, "--steps", 1, MAX_STEPS, &steps);
+    if (code == CODE_OK) code = args_int(a, "--warmup", 0, MAX_STEPS, &warmup);
     if (code != CODE_OK) return code;
     int which = 0;
-    while (words[which] && strcmp(a.operands[0], words[which]) != 0) which++;
+    while (words[which] && strcmp(a->operands[0], words[which]) != 0) which++;
     if (!words[which])
         return usage_error("unknown benchmark '%s', expected train, kernels, optimizers "
                            "or replicators",
-                           a.operands[0]);
-    code = check_flags(&a, words[which]);
+                           a->operands[0]);
+    code = check_flags(a, words[which]);
     if (code != CODE_OK) return code;
-    a.operands++;
-    a.n_operands--;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    code = runs[which](ctx, &a, steps, warmup);
-    weft_ctx_destroy(ctx);
-    return code;
+    a->operands++;
+    a->n_operands--;
+    return runs[which](ctx, a, steps, warmup);
 }
 
 const command command_bench = {

@@ -201,5 +201,5 @@ int bench_kernels(weft_ctx *ctx, const args *a, long long steps, long long warmu
     if (status == WEFT_OK && svg) status = draw(ctx, s, svg);
     if (status == WEFT_OK) (args_has(a, "--json") ? print_json : print_text)(s);
     free(s);
-    return status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    return program_code(ctx, status);
 }

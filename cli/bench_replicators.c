@@ -223,7 +223,7 @@ int bench_replicators(weft_ctx *ctx, const args *a, long long steps, long long w
     s.has_hidden = args_has(a, "--hidden");
     weft_status status = measure(ctx, a, &o, &s);
     if (status == WEFT_OK && s.has_hidden) status = train_each(ctx, a, &like, &s);
-    if (status != WEFT_OK) return program_fail(ctx, status);
+    if (status != WEFT_OK) return program_code(ctx, status);
     (args_has(a, "--json") ? print_json : print_text)(&s);
     return CODE_OK;
 }

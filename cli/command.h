@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 
+#include <weft/ctx.h>
+
 /* Exit codes of the program. */
 enum { CODE_OK = 0, CODE_FAILED = 1, CODE_USAGE = 2 };
 
@@ -16,8 +18,10 @@ typedef struct flag {
     const char *key; /* the configuration key that the flag sets, or NULL */
 } flag;
 
-/* A subcommand: one constant at the end of its own file and one line in registry.c. The
+/* A subcommand: one constant at the end of its own file and one word in COMMANDS. The
  * help, the man page and the completion scripts are generated from it. */
+struct args;
+
 typedef struct command {
     const char *name;
     const char *summary;  /* one line, no full stop */
@@ -30,11 +34,25 @@ typedef struct command {
                               NULL */
     const char *words_key; /* or: the values are the choices of this configuration key */
     bool configures;       /* takes [run.yaml] [key=value ...] */
-    /* argv[0] is the command's name; returns the exit code. */
-    int (*run)(int argc, char **argv);
+    int least, most;       /* operands; if it configures, as many as there are */
+    int (*run)(weft_ctx *ctx, struct args *a); /* returns the exit code */
 } command;
 
-/* All commands in the order of the help, NULL-terminated. */
+/* Every command, in the order of the help. */
+/* clang-format off */
+#define COMMANDS(DO) \
+    DO(plan) DO(simulate) DO(probe) DO(doctor) DO(train) DO(up) DO(join) DO(tune) DO(report) \
+    DO(watch) DO(verify) DO(eval) DO(sample) DO(translate) DO(merge) DO(bench) DO(data) \
+    DO(config) DO(list) DO(topology) DO(key) DO(witness) DO(man) DO(completion)
+/* clang-format on */
+#define DECLARED(name) extern const command command_##name;
+COMMANDS(DECLARED)
+#undef DECLARED
+
+/* Runs a command with its arguments; argv[0] is its name. Returns the exit code. */
+int command_run(const command *c, int argc, char **argv);
+
+/* All of them, NULL-terminated. */
 extern const command *const commands[];
 
 /* The command of that name, or NULL. */

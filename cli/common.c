@@ -69,7 +69,8 @@ int code_of(weft_status status) {
     return CODE_FAILED;
 }
 
-int program_fail(const weft_ctx *ctx, weft_status status) {
+int program_code(const weft_ctx *ctx, weft_status status) {
+    if (status == WEFT_OK) return CODE_OK;
     const char *sentence = weft_ctx_message(ctx);
     progress_note("weft: ", sentence[0] ? sentence : weft_status_name(status));
     return code_of(status);
@@ -160,7 +161,7 @@ weft_status config_of_args(weft_ctx *ctx, const args *a, weft_config **out) {
 int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code) {
     if (mesh && status != WEFT_OK) status = weft_mesh_fail(ctx, mesh, status);
     bool speaks = !mesh || weft_mesh_speaks(mesh);
-    if (status != WEFT_OK) code = speaks ? program_fail(ctx, status) : code_of(status);
+    if (status != WEFT_OK) code = speaks ? program_code(ctx, status) : code_of(status);
     fflush(NULL);
     if (weft_mesh_close(mesh)) return code;
     _exit(code);

@@ -24,8 +24,8 @@ void program_starts(void);
 /* The exit code of a status: CODE_USAGE for an error of the user, else CODE_FAILED. */
 int code_of(weft_status status);
 
-/* Prints the context's error message on stderr and returns the exit code of the status. */
-int program_fail(const weft_ctx *ctx, weft_status status);
+/* The exit code of a status, whose error message, if it is one, goes to stderr. */
+int program_code(const weft_ctx *ctx, weft_status status);
 
 /* Makes the finished configuration of a command line from its run files (a later file
  * overrides an earlier one), its key=value operands, and the flags that set a key. [out]

@@ -7,8 +7,6 @@
 #include "common.h"
 #include "completion.h"
 
-extern const command command_completion;
-
 static const char *const shells[] = {"bash", "fish", "zsh", NULL};
 
 static const char *const logic =
@@ -167,20 +165,17 @@ static void print_bash(void) {
     fputs(logic, stdout);
 }
 
-static int run(int argc, char **argv) {
-    args a;
-    int code = args_parse(&command_completion, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 1, 1);
-    if (code != CODE_OK) return code;
-    if (strcmp(a.operands[0], "bash") == 0)
+static int run(weft_ctx *ctx, args *a) {
+    (void)ctx;
+    if (strcmp(a->operands[0], "bash") == 0)
         print_bash();
-    else if (strcmp(a.operands[0], "fish") == 0)
+    else if (strcmp(a->operands[0], "fish") == 0)
         completion_fish();
-    else if (strcmp(a.operands[0], "zsh") == 0)
+    else if (strcmp(a->operands[0], "zsh") == 0)
         completion_zsh();
     else
         return usage_error("no completion for '%s', expected bash, fish or zsh",
-                           a.operands[0]);
+                           a->operands[0]);
     return CODE_OK;
 }
 
@@ -195,5 +190,7 @@ const command command_completion = {
         "~/.local/share/bash-completion/completions/weft, as "
         "~/.config/fish/completions/weft.fish, or as _weft in a folder of zsh's fpath.",
     .words = shells,
+    .least = 1,
+    .most = 1,
     .run = run,
 };

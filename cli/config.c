@@ -15,8 +15,6 @@ static const flag flags[] = {
     RUN_FLAGS,
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_config;
-
 static void print_keys(void) {
     const weft_config_key *key;
     char values[300];
@@ -89,22 +87,14 @@ static weft_status print_resolved(weft_ctx *ctx, const args *a) {
     return status;
 }
 
-static int run(int argc, char **argv) {
-    args a;
-    int code = args_parse(&command_config, argc, argv, &a);
-    if (code != CODE_OK) return code;
-    if (args_has(&a, "--keys") || args_has(&a, "--markdown")) {
-        code = args_expect(&a, 0, 0);
-        if (code == CODE_OK && args_has(&a, "--keys")) print_keys();
-        if (code == CODE_OK && args_has(&a, "--markdown")) print_markdown(stdout);
+static int run(weft_ctx *ctx, args *a) {
+    if (args_has(a, "--keys") || args_has(a, "--markdown")) {
+        int code = args_expect(a, 0, 0);
+        if (code == CODE_OK && args_has(a, "--keys")) print_keys();
+        if (code == CODE_OK && args_has(a, "--markdown")) print_markdown(stdout);
         return code;
     }
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    weft_status status = print_resolved(ctx, &a);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    weft_ctx_destroy(ctx);
-    return code;
+    return program_code(ctx, print_resolved(ctx, a));
 }
 
 const command command_config = {

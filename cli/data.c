@@ -27,8 +27,6 @@ static const flag flags[] = {
     {"--tokens", "N", "print the first N tokens as well (inspect)", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_data;
-
 /* The texts that the command line names. */
 static weft_shard_texts texts_of(const args *a, int threads) {
     return (weft_shard_texts){.struct_size = sizeof(weft_shard_texts),
@@ -107,7 +105,6 @@ static int read_numbers(const args *a, numbers *out) {
 
 /* Checks that the action exists and that its files are given. */
 static int check(const args *a) {
-    if (a->n_operands == 0) return args_expect(a, 1, 1);
     const char *action = a->operands[0];
     const char *guess = nearest_word(action, actions, 3);
     bool trains = strcmp(action, actions[0]) == 0,
@@ -123,23 +120,17 @@ static int check(const args *a) {
     return trains || encodes ? CODE_OK : args_expect(a, 2, 2);
 }
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     numbers n;
-    int code = args_parse(&command_data, argc, argv, &a);
-    if (code == CODE_OK) code = check(&a);
-    if (code == CODE_OK) code = read_numbers(&a, &n);
+    int code = check(a);
+    if (code == CODE_OK) code = read_numbers(a, &n);
     if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    weft_status status = strcmp(a.operands[0], actions[0]) == 0
-                             ? train_tokenizer(ctx, &a, n.vocab)
-                         : strcmp(a.operands[0], actions[1]) == 0
-                             ? encode(ctx, &a, (int)n.threads)
-                             : inspect(ctx, &a, n.tokens);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    weft_ctx_destroy(ctx);
-    return code;
+    weft_status status = strcmp(a->operands[0], actions[0]) == 0
+                             ? train_tokenizer(ctx, a, n.vocab)
+                         : strcmp(a->operands[0], actions[1]) == 0
+                             ? encode(ctx, a, (int)n.threads)
+                             : inspect(ctx, a, n.tokens);
+    return program_code(ctx, status);
 }
 
 const command command_data = {
@@ -159,5 +150,7 @@ const command command_data = {
         "describes its contents, or describes a tokenizer.json.",
     .flags = flags,
     .words = actions,
+    .least = 1,
+    .most = INT_MAX,
     .run = run,
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `weft doctor`: finds problems of these machines that would disturb a run. */
 #define _POSIX_C_SOURCE 200809L
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,6 @@ static const flag flags[] = {
     {"--json", NULL, "one JSON object: facts, peers, findings", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_doctor;
 extern char **environ;
 
 typedef struct visit {
@@ -272,19 +270,10 @@ static int doctor(weft_ctx *ctx, const args *a, visit *v) {
     return code;
 }
 
-static int run(int argc, char **argv) {
-    args a;
-    int code = args_parse(&command_doctor, argc, argv, &a);
-    if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
+static int run(weft_ctx *ctx, args *a) {
     visit *v = calloc(1, sizeof *v);
-    if (v)
-        code = doctor(ctx, &a, v);
-    else
-        code = usage_error("no memory left to start");
+    int code = v ? doctor(ctx, a, v) : usage_error("no memory left to start");
     free(v);
-    weft_ctx_destroy(ctx);
     return code;
 }
 

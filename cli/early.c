@@ -3,7 +3,6 @@
  * addresses when it is loaded. Where the process may not have them (ulimit -v) it asks again, for
  * ever: the program would hang before main. Sanitizers start even earlier. */
 #define _DEFAULT_SOURCE
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

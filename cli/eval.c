@@ -28,8 +28,6 @@ static const flag flags[] = {
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_eval;
-
 /* Opens the chat template for prompts. A folder without a template is accepted as long as
  * no prompt consists of messages. */
 static weft_status open_chat(weft_ctx *ctx, const weft_inference *inference,
@@ -169,21 +167,13 @@ static weft_status evaluate(weft_ctx *ctx, const args *a, int64_t T, int64_t max
     return status;
 }
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     long long max_tokens = -1; /* as many as the run evaluates */
     long long length = 0;
-    int code = args_parse(&command_eval, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 1, 1);
-    if (code == CODE_OK) code = args_int(&a, "--tokens", 0, 1000000000000ll, &max_tokens);
-    if (code == CODE_OK) code = args_int(&a, "--length", 1, 1 << 24, &length);
+    int code = args_int(a, "--tokens", 0, 1000000000000ll, &max_tokens);
+    if (code == CODE_OK) code = args_int(a, "--length", 1, 1 << 24, &length);
     if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    weft_status status = evaluate(ctx, &a, length, max_tokens);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    weft_ctx_destroy(ctx);
-    return code;
+    return program_code(ctx, evaluate(ctx, a, length, max_tokens));
 }
 
 const command command_eval = {
@@ -198,5 +188,7 @@ const command command_eval = {
         "their index, tokenizer.json. Prints the mean "
         "cross-entropy per token, its exponential, and bits per byte of text.",
     .flags = flags,
+    .least = 1,
+    .most = 1,
     .run = run,
 };

@@ -266,16 +266,21 @@ static weft_status set_ranks_of_each(weft_ctx *ctx, const args *a, const weft_co
     return WEFT_OK;
 }
 
+static weft_status set_nodes(weft_ctx *ctx, const weft_config *run, int64_t nodes,
+                             weft_cluster *cluster) {
+    double ranks = (double)run->mesh.ranks_per_node;
+    WEFT_TRY(set_number(ctx, cluster, "nodes", (double)nodes));
+    WEFT_TRY(set_number(ctx, cluster, "ranks-per-node", ranks));
+    return set_number(ctx, cluster, "sites", (double)run->mesh.sites);
+}
+
 static weft_status fill(weft_ctx *ctx, const args *a, const weft_config *run,
                         int64_t nodes, weft_cluster *cluster) {
     char name[40];
     const char *each = ranks_of_each(a);
     if (!args_has(a, "--cluster")) {
         if (run->mesh.nodes > 1) nodes = run->mesh.nodes;
-        WEFT_TRY(set_number(ctx, cluster, "nodes", (double)nodes));
-        WEFT_TRY(
-            set_number(ctx, cluster, "ranks-per-node", (double)run->mesh.ranks_per_node));
-        WEFT_TRY(set_number(ctx, cluster, "sites", (double)run->mesh.sites));
+        WEFT_TRY(set_nodes(ctx, run, nodes, cluster));
     }
     for (int i = 0; i < N_NAMES; i++) {
         snprintf(name, sizeof name, "--%s", names[i]);
@@ -353,10 +358,7 @@ weft_status cluster_of_args(weft_ctx *ctx, const args *a, const weft_config *run
 static weft_status fill_here(weft_ctx *ctx, const weft_config *run,
                              weft_cluster *cluster) {
     double flops;
-    WEFT_TRY(set_number(ctx, cluster, "nodes", (double)run->mesh.nodes));
-    WEFT_TRY(
-        set_number(ctx, cluster, "ranks-per-node", (double)run->mesh.ranks_per_node));
-    WEFT_TRY(set_number(ctx, cluster, "sites", (double)run->mesh.sites));
+    WEFT_TRY(set_nodes(ctx, run, run->mesh.nodes, cluster));
     WEFT_TRY(measure_here(ctx, run, &flops));
     return set_number(ctx, cluster, "node-flops", flops / (double)run->mesh.nodes);
 }

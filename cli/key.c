@@ -15,8 +15,6 @@ enum { KEY_BYTES = 32 };
 
 static const char *const actions[] = {"new", NULL};
 
-extern const command command_key;
-
 /* Makes the file that the shell has opened as stdout accessible only to its owner. */
 static int protect_output(void) {
     struct stat info;
@@ -51,15 +49,12 @@ static int print_key(void) {
     return CODE_OK;
 }
 
-static int run(int argc, char **argv) {
-    args a;
-    int code = args_parse(&command_key, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 1, 1);
-    if (code != CODE_OK) return code;
-    if (strcmp(a.operands[0], "new") != 0)
+static int run(weft_ctx *ctx, args *a) {
+    (void)ctx;
+    if (strcmp(a->operands[0], "new") != 0)
         return usage_error("nothing to do with a key called '%s', expected weft key new",
-                           a.operands[0]);
-    code = protect_output();
+                           a->operands[0]);
+    int code = protect_output();
     return code == CODE_OK ? print_key() : code;
 }
 
@@ -74,5 +69,7 @@ const command command_key = {
         "machine. A file that others can read is refused. docs/launching.md says what "
         "it protects.",
     .words = actions,
+    .least = 1,
+    .most = 1,
     .run = run,
 };

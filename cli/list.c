@@ -39,8 +39,6 @@ static const flag flags[] = {
     {"--json", NULL, "one JSON object: lists of name and meaning", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_list;
-
 static void print_choices(const weft_config_key *key, const char *margin) {
     int width = 14;
     for (const weft_choice *c = key->choices; c->name; c++)
@@ -90,34 +88,31 @@ static void print_all(void) {
     }
 }
 
-static int run(int argc, char **argv) {
-    args a;
-    int code = args_parse(&command_list, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 0, 1);
-    if (code != CODE_OK) return code;
-    bool json = args_has(&a, "--json");
-    if (a.n_operands == 0) {
+static int run(weft_ctx *ctx, args *a) {
+    (void)ctx;
+    bool json = args_has(a, "--json");
+    if (a->n_operands == 0) {
         if (json) return print_all_json();
         print_all();
         return CODE_OK;
     }
     for (int i = 0; i < N_TOPICS; i++)
-        if (strcmp(a.operands[0], topics[i].topic) == 0) {
+        if (strcmp(a->operands[0], topics[i].topic) == 0) {
             if (json) return say_json(list_choices(key_of(topics[i].key)));
             print_topic(i, "");
             return CODE_OK;
         }
-    const weft_config_key *key = key_of(a.operands[0]);
+    const weft_config_key *key = key_of(a->operands[0]);
     if (key && key->choices) {
         if (json) return say_json(list_choices(key));
         print_choices(key, "");
         return CODE_OK;
     }
-    const char *guess = nearest_word(a.operands[0], topic_words, N_TOPICS);
+    const char *guess = nearest_word(a->operands[0], topic_words, N_TOPICS);
     if (guess)
-        return usage_error("nothing to list for '%s' (did you mean '%s'?)", a.operands[0],
-                           guess);
-    return usage_error("nothing to list for '%s', see weft list", a.operands[0]);
+        return usage_error("nothing to list for '%s' (did you mean '%s'?)",
+                           a->operands[0], guess);
+    return usage_error("nothing to list for '%s', see weft list", a->operands[0]);
 }
 
 const command command_list = {
@@ -129,5 +124,7 @@ const command command_list = {
             "choices, such as elastic.partition, is a topic as well.",
     .flags = flags,
     .words = topic_words,
+    .least = 0,
+    .most = 1,
     .run = run,
 };

@@ -54,7 +54,7 @@ static int dispatch(int argc, char **argv) {
     if (asks_for_help(argc - 1, argv + 1)) return help(word);
     if (c->configures) threads_sleep(argv);
     products_in_one_thread();
-    return c->run(argc - 1, argv + 1);
+    return command_run(c, argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv) {

@@ -7,8 +7,6 @@
 #include "common.h"
 #include "help.h"
 
-extern const command command_man;
-
 /* Prints text, escaped so that roff reads no requests or escapes in it. */
 static void put_n(const char *text, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -76,11 +74,8 @@ static void put_keys(void) {
     }
 }
 
-static int run(int argc, char **argv) {
-    args a;
-    int code = args_parse(&command_man, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 0, 0);
-    if (code != CODE_OK) return code;
+static int run(weft_ctx *ctx, args *a) {
+    (void)ctx, (void)a;
     printf(".TH WEFT 1 \"\" \"weft %s\" \"User Commands\"\n", WEFT_VERSION);
     fputs(".SH NAME\nweft \\- train neural networks across machines\n"
           ".SH SYNOPSIS\n.B weft\n.I COMMAND\n.RI [ run.yaml ]\n.RI [ section.key=value "
@@ -107,5 +102,7 @@ const command command_man = {
     .summary = "print the manual page weft(1)",
     .usage = "",
     .help = "Prints the page in roff: weft man | man -l -",
+    .least = 0,
+    .most = 0,
     .run = run,
 };

@@ -12,8 +12,6 @@ static const flag flags[] = {
     {"--base", "FOLDER", "the adapter's base model, if not the one that it names", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_merge;
-
 static weft_status merge(weft_ctx *ctx, const char *path, const char *base,
                          const char *folder) {
     weft_inference *inference;
@@ -25,19 +23,10 @@ static weft_status merge(weft_ctx *ctx, const char *path, const char *base,
     return status;
 }
 
-static int run(int argc, char **argv) {
-    args a;
-    int code = args_parse(&command_merge, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 1, 1);
-    if (code != CODE_OK) return code;
-    const char *folder = args_value(&a, "-o");
+static int run(weft_ctx *ctx, args *a) {
+    const char *folder = args_value(a, "-o");
     if (!folder) return usage_error("merge needs -o FOLDER: where the model goes");
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    weft_status status = merge(ctx, a.operands[0], args_value(&a, "--base"), folder);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    weft_ctx_destroy(ctx);
-    return code;
+    return program_code(ctx, merge(ctx, a->operands[0], args_value(a, "--base"), folder));
 }
 
 const command command_merge = {
@@ -50,5 +39,7 @@ const command command_merge = {
         "tokenizer.json, which weft, transformers and others read. A run that trained "
         "a whole model is copied.",
     .flags = flags,
+    .least = 1,
+    .most = 1,
     .run = run,
 };

@@ -58,8 +58,6 @@ static const flag flags[] = {
     {"--pick", "N", "with --write: row N of the table instead of the choice", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_plan;
-
 enum { MOST_MEASURED = 16 };
 
 typedef struct request {
@@ -635,23 +633,18 @@ static weft_status show_decision(weft_ctx *ctx, const args *a, bool *told) {
     return WEFT_OK;
 }
 
-static int run(int argc, char **argv) {
+static int run(weft_ctx *ctx, args *a) {
     bool told;
-    args a;
-    request r = {.a = &a,
+    request r = {.a = a,
                  .options.struct_size = sizeof r.options,
                  .inferred.struct_size = sizeof r.inferred};
-    int code = args_parse(&command_plan, argc, argv, &a);
-    if (code == CODE_OK) code = read_flags(&a, &r);
+    int code = read_flags(a, &r);
     if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    weft_status status = show_decision(ctx, &a, &told);
+    weft_status status = show_decision(ctx, a, &told);
     if (status == WEFT_OK && !told) status = plan(ctx, &r);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
+    code = program_code(ctx, status);
     weft_cluster_destroy(ctx, r.cluster);
     weft_config_destroy(ctx, r.run);
-    weft_ctx_destroy(ctx);
     return code;
 }
 

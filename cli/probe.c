@@ -22,8 +22,6 @@ static const flag flags[] = {
     {"--quiet", NULL, "no progress; errors and results only", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_probe;
-
 enum { LEAST_SECONDS = 1, MOST_SECONDS = 7200 };
 
 /* --- text --- */
@@ -163,23 +161,17 @@ static weft_status probe(weft_ctx *ctx, const args *a, weft_mesh *mesh, double s
     return status;
 }
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     double seconds = 60;
-    int code = args_parse(&command_probe, argc, argv, &a);
-    if (code == CODE_OK)
-        code = args_number(&a, "--seconds", LEAST_SECONDS, MOST_SECONDS, &seconds);
+    int code = args_number(a, "--seconds", LEAST_SECONDS, MOST_SECONDS, &seconds);
     if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
     weft_config *config = NULL;
     weft_mesh *mesh = NULL;
-    weft_status status = mesh_of_args(ctx, &a, &mesh);
-    if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
-    if (status == WEFT_OK) status = probe(ctx, &a, mesh, seconds, config);
+    weft_status status = mesh_of_args(ctx, a, &mesh);
+    if (status == WEFT_OK) status = config_on_mesh(ctx, a, mesh, &config);
+    if (status == WEFT_OK) status = probe(ctx, a, mesh, seconds, config);
     code = leave_mesh(ctx, mesh, status, CODE_OK);
     weft_config_destroy(ctx, config);
-    weft_ctx_destroy(ctx);
     return code;
 }
 

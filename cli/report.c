@@ -14,8 +14,6 @@ static const flag flags[] = {
      NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_report;
-
 enum { MAX_RUNS = 64 };
 
 /* Writes the page and says on stdout where it is. */
@@ -43,22 +41,13 @@ static weft_status write_trace(weft_ctx *ctx, const args *a) {
     return WEFT_OK;
 }
 
-static int run(int argc, char **argv) {
-    args a;
-    int code = args_parse(&command_report, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 1, MAX_RUNS);
-    bool trace = args_has(&a, "--trace");
-    if (code == CODE_OK && trace && a.n_operands > 1)
-        code = usage_error("--trace is of one run, found %d", a.n_operands);
-    if (code == CODE_OK && trace && args_has(&a, "-o"))
-        code = usage_error("-o is the page's file, --trace has its own");
-    if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    weft_status status = trace ? write_trace(ctx, &a) : write_page(ctx, &a);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    weft_ctx_destroy(ctx);
-    return code;
+static int run(weft_ctx *ctx, args *a) {
+    bool trace = args_has(a, "--trace");
+    if (trace && a->n_operands > 1)
+        return usage_error("--trace is of one run, found %d", a->n_operands);
+    if (trace && args_has(a, "-o"))
+        return usage_error("-o is the page's file, --trace has its own");
+    return program_code(ctx, trace ? write_trace(ctx, a) : write_page(ctx, a));
 }
 
 const command command_report = {
@@ -72,5 +61,7 @@ const command command_report = {
         "ranks did in one step, for https://ui.perfetto.dev or chrome://tracing. weft "
         "watch RUN shows the same page while the run trains.",
     .flags = flags,
+    .least = 1,
+    .most = MAX_RUNS,
     .run = run,
 };

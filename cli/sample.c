@@ -30,8 +30,6 @@ static const flag flags[] = {
      NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_sample;
-
 /* Writes the prompt before the model's first byte, once: *prompt becomes NULL. */
 static void write_prompt(const char **prompt) {
     if (*prompt) fputs(*prompt, stdout);
@@ -69,33 +67,25 @@ static weft_status sample(weft_ctx *ctx, const args *a,
     return status;
 }
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     long long n_tokens = 200, top_k = 40, seed = 1;
     double temperature = 0.8;
-    int code = args_parse(&command_sample, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 1, 1);
-    if (code == CODE_OK) code = args_int(&a, "--tokens", 1, 1000000, &n_tokens);
-    if (code == CODE_OK) code = args_int(&a, "--top-k", 0, 1000000, &top_k);
-    if (code == CODE_OK) code = args_int(&a, "--seed", 0, 1ll << 62, &seed);
-    if (code == CODE_OK) code = args_number(&a, "--temperature", 0, 100, &temperature);
-    bool alone = !args_has(&a, "--chat") &&
-                 (args_value(&a, "--system") || args_value(&a, "--template"));
+    int code = args_int(a, "--tokens", 1, 1000000, &n_tokens);
+    if (code == CODE_OK) code = args_int(a, "--top-k", 0, 1000000, &top_k);
+    if (code == CODE_OK) code = args_int(a, "--seed", 0, 1ll << 62, &seed);
+    if (code == CODE_OK) code = args_number(a, "--temperature", 0, 100, &temperature);
+    bool alone = !args_has(a, "--chat") &&
+                 (args_value(a, "--system") || args_value(a, "--template"));
     if (code == CODE_OK && alone)
         code = usage_error(
             "--system and --template belong to --chat, which is not given");
     if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
     weft_sample_options options = {.struct_size = sizeof options,
                                    .n_tokens = n_tokens,
                                    .temperature = temperature,
                                    .top_k = top_k,
                                    .seed = (uint64_t)seed};
-    weft_status status = sample(ctx, &a, &options);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    weft_ctx_destroy(ctx);
-    return code;
+    return program_code(ctx, sample(ctx, a, &options));
 }
 
 const command command_sample = {
@@ -105,5 +95,7 @@ const command command_sample = {
     .help = "RUN is a run folder or any folder with model.safetensors, config.json and "
             "tokenizer.json. The same prompt, seed and model give the same text.",
     .flags = flags,
+    .least = 1,
+    .most = 1,
     .run = run,
 };

@@ -43,8 +43,6 @@ static const flag flags[] = {
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_simulate;
-
 enum { MOST_NODES = 65536, MOST_STEPS = 10000000 };
 
 /* ---- the command line ---- */
@@ -226,18 +224,11 @@ static weft_status simulate(weft_ctx *ctx, const args *a,
     return status;
 }
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     weft_simulate_options options = {.struct_size = sizeof options, .nodes = 0};
-    int code = args_parse(&command_simulate, argc, argv, &a);
-    if (code == CODE_OK) code = read_flags(&a, &options);
+    int code = read_flags(a, &options);
     if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    weft_status status = simulate(ctx, &a, &options);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    weft_ctx_destroy(ctx);
-    return code;
+    return program_code(ctx, simulate(ctx, a, &options));
 }
 
 const command command_simulate = {

@@ -20,8 +20,6 @@ static const flag flags[] = {
     {"--json", NULL, "one JSON object instead of text", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_topology;
-
 enum { MOST_STEPS = 16, SAMPLE = 8, MAX_PRINTED = 100000 };
 
 typedef struct request {
@@ -58,8 +56,8 @@ static int read_flags(const args *a, request *r) {
     r->config.struct_size = sizeof r->config;
     r->links.struct_size = sizeof r->links;
     r->config.copy_bytes = 100000000;
-    int code = args_expect(a, 1, 1);
-    if (code == CODE_OK && !args_has(a, "--nodes"))
+    int code = CODE_OK;
+    if (!args_has(a, "--nodes"))
         code = usage_error("the number of nodes is missing, expected: weft topology %s "
                            "--nodes N",
                            a->operands[0]);
@@ -258,18 +256,11 @@ static weft_status show(weft_ctx *ctx, const args *a, request *r) {
     return status;
 }
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     request r = {.steps = 0};
-    int code = args_parse(&command_topology, argc, argv, &a);
-    if (code == CODE_OK) code = read_flags(&a, &r);
+    int code = read_flags(a, &r);
     if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    weft_status status = show(ctx, &a, &r);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    weft_ctx_destroy(ctx);
-    return code;
+    return program_code(ctx, show(ctx, a, &r));
 }
 
 const command command_topology = {
@@ -287,5 +278,7 @@ const command command_topology = {
         "links: [{from: 0, to: 1, latency: 10ms, bandwidth: 100Mbit}]",
     .flags = flags,
     .words_key = "mixer.topology",
+    .least = 1,
+    .most = 1,
     .run = run,
 };

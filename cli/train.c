@@ -49,7 +49,6 @@ static const flag flags[] = {
     {"--quiet", NULL, "no progress; errors, lost processes and results only", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_train;
 extern char **environ;
 
 static atomic_int stop_requested; /* written by the signal handler, read by rank 0 */
@@ -419,26 +418,19 @@ static void show_replay(const char *folder, const weft_replay_result *r) {
 
 /* Replays a run in this process alone, with the configuration in its folder. No other
  * operands are allowed. */
-static int replay(const args *a, const char *folder) {
-    weft_ctx *ctx = program_context();
+static int replay(weft_ctx *ctx, const args *a, const char *folder) {
     view v = {.json = args_has(a, "--json"), .quiet = args_has(a, "--quiet"), .ctx = ctx};
     weft_train_hooks hooks = {.struct_size = sizeof hooks,
                               .user = &v,
                               .on_step = show_step,
                               .on_change = show_change};
     weft_replay_result result = {.struct_size = sizeof result};
-    if (!ctx) return CODE_USAGE;
     bool bar = !v.quiet && !v.json;
     if (bar) progress_begin(0);
     weft_status status = weft_replay(ctx, folder, &hooks, &result);
     if (bar) progress_end();
-    int code = CODE_OK;
-    if (status != WEFT_OK)
-        code = program_fail(ctx, status);
-    else if (!v.json)
-        show_replay(folder, &result);
-    weft_ctx_destroy(ctx);
-    return code;
+    if (status == WEFT_OK && !v.json) show_replay(folder, &result);
+    return program_code(ctx, status);
 }
 
 static bool has_run(const char *folder) {
@@ -481,31 +473,25 @@ weft_status number_folder(weft_ctx *ctx, const args *a, weft_config *config) {
     return weft_config_finish(ctx, config);
 }
 
-static int run(int argc, char **argv) {
-    args a;
-    int code = args_parse(&command_train, argc, argv, &a);
-    if (code != CODE_OK) return code;
-    const char *played = args_value(&a, "--replay");
-    if (played && (a.n_operands > 0 || args_has(&a, "--resume") ||
-                   args_value(&a, "--join") || args_value(&a, "--listen")))
+static int run(weft_ctx *ctx, args *a) {
+    const char *played = args_value(a, "--replay");
+    if (played && (a->n_operands > 0 || args_has(a, "--resume") ||
+                   args_value(a, "--join") || args_value(a, "--listen")))
         return usage_error("--replay RUN takes the configuration of the run's folder: "
                            "expected no other word but --json or --quiet");
-    if (played) return replay(&a, played);
+    if (played) return replay(ctx, a, played);
     weft_config *config = NULL;
     weft_mesh *mesh = NULL;
     comeback again;
-    if (comeback_init(&again, &a) != CODE_OK) return CODE_USAGE;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    weft_status status = mesh_of_args(ctx, &a, &mesh);
+    if (comeback_init(&again, a) != CODE_OK) return CODE_USAGE;
+    weft_status status = mesh_of_args(ctx, a, &mesh);
     if (mesh && weft_mesh_look(mesh)->rank > 0) weft_ctx_set_sink(ctx, NULL, NULL);
-    if (status == WEFT_OK) status = config_on_mesh(ctx, &a, mesh, &config);
-    if (status == WEFT_OK && !mesh) status = number_folder(ctx, &a, config);
-    if (status == WEFT_OK) status = train(ctx, &a, mesh, config);
+    if (status == WEFT_OK) status = config_on_mesh(ctx, a, mesh, &config);
+    if (status == WEFT_OK && !mesh) status = number_folder(ctx, a, config);
+    if (status == WEFT_OK) status = train(ctx, a, mesh, config);
     if (status != WEFT_OK && mesh) comeback_try(&again, ctx, mesh, should_stop);
-    code = leave_mesh(ctx, mesh, status, CODE_OK);
+    int code = leave_mesh(ctx, mesh, status, CODE_OK);
     weft_config_destroy(ctx, config);
-    weft_ctx_destroy(ctx);
     return code;
 }
 

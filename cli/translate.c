@@ -20,8 +20,6 @@ static const flag flags[] = {
      "most tokens of a translation (default: the run's data.length, else 128)", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_translate;
-
 /* Lines of a file, each with a terminating NUL. */
 typedef struct lines {
     char **items; /* owned, also each item */
@@ -141,19 +139,11 @@ static weft_status translate(weft_ctx *ctx, const args *a, int64_t length) {
     return status;
 }
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     long long length = 0;
-    int code = args_parse(&command_translate, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 1, 1);
-    if (code == CODE_OK) code = args_int(&a, "--length", 1, 1 << 16, &length);
+    int code = args_int(a, "--length", 1, 1 << 16, &length);
     if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    weft_status status = translate(ctx, &a, length);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    weft_ctx_destroy(ctx);
-    return code;
+    return program_code(ctx, translate(ctx, a, length));
 }
 
 const command command_translate = {
@@ -164,5 +154,7 @@ const command command_translate = {
             "config.json and tokenizer.json. Each token is the most likely one. BLEU is "
             "computed as sacrebleu does by default.",
     .flags = flags,
+    .least = 1,
+    .most = 1,
     .run = run,
 };

@@ -46,8 +46,6 @@ static const flag flags[] = {
     {"--quiet", NULL, "no progress lines", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_tune;
-
 /* The message of a child to the parent: a single write, below the size up to which pipes
  * write atomically. */
 typedef struct outcome {
@@ -487,30 +485,26 @@ static weft_status tune(search *s, const args *a, weft_tune_setup *setup,
     return s->status != WEFT_OK ? s->status : shown;
 }
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     weft_tune_setup setup = {.struct_size = sizeof setup};
     long long jobs = 0;
-    int code = args_parse(&command_tune, argc, argv, &a);
-    if (code == CODE_OK) code = read_numbers(&a, &setup, &jobs);
+    int code = read_numbers(a, &setup, &jobs);
     if (code != CODE_OK) return code;
-    const char *folder = args_value(&a, "--folder");
-    search s = {.folder = folder ? folder : "runs/tune",
-                .quiet = args_has(&a, "--quiet") || args_has(&a, "--json")};
+    const char *folder = args_value(a, "--folder");
+    search s = {.ctx = ctx,
+                .folder = folder ? folder : "runs/tune",
+                .quiet = args_has(a, "--quiet") || args_has(a, "--json")};
     if (strlen(s.folder) >= PATH_ROOM)
         return usage_error("--folder has %zu letters, expected fewer than %d",
                            strlen(s.folder), (int)PATH_ROOM);
     weft_config *base = NULL;
-    s.ctx = program_context();
-    if (!s.ctx) return CODE_USAGE;
-    weft_status status = config_of_args(s.ctx, &a, &base);
+    weft_status status = config_of_args(ctx, a, &base);
     if (status == WEFT_OK) share_cores(&s, base, jobs);
-    if (status == WEFT_OK) status = tune(&s, &a, &setup, base);
-    code = status == WEFT_OK ? CODE_OK : program_fail(s.ctx, status);
+    if (status == WEFT_OK) status = tune(&s, a, &setup, base);
+    code = program_code(ctx, status);
     if (status == WEFT_OK && n_signals > 0 && !s.quiet)
         fprintf(stderr, "stopped; the same command goes on\n");
-    weft_config_destroy(s.ctx, base);
-    weft_ctx_destroy(s.ctx);
+    weft_config_destroy(ctx, base);
     return code;
 }
 

@@ -2,13 +2,11 @@
 /* weft up: begins an elastic run as weft train --listen does, with a key of its own and an
  * invitation (weft/invite.h), which others accept with a short code. weft join: accepts it. */
 #define _POSIX_C_SOURCE 200809L
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,8 +47,6 @@ static const flag join_flags[] = {
     GIVEN_TO_TRAIN,
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_up, command_join;
-
 /* The command line of weft train. */
 typedef struct line {
     char *words[WORDS];
@@ -84,7 +80,7 @@ static int run_train(line *l, const args *a, int from) {
     if (l->n + a->n_operands >= WORDS)
         return usage_error("more than %d words", (int)WORDS - 16);
     for (int i = from; i < a->n_operands; i++) add(l, a->operands[i]);
-    return command_find("train")->run(l->n, l->words);
+    return command_run(command_find("train"), l->n, l->words);
 }
 
 /* --- weft up --- */
@@ -153,31 +149,13 @@ static weft_status config_of_run(weft_ctx *ctx, const args *a, weft_config **out
     return status;
 }
 
-/* The address of this machine on the way to others. */
-static void own_address(char *out, size_t size) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-    } a = {.v4 = {.sin_family = AF_INET, .sin_port = htons(9)}};
-    socklen_t n = sizeof a.v4;
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    a.v4.sin_addr.s_addr = htonl(0xc0000201); /* an example's: nothing is sent */
-    bool known = fd >= 0 && connect(fd, &a.any, sizeof a.v4) == 0 &&
-                 getsockname(fd, &a.any, &n) == 0 &&
-                 inet_ntop(AF_INET, &a.v4.sin_addr, out, (socklen_t)size);
-    if (!known && gethostname(out, size) != 0) snprintf(out, size, "HOST");
-    if (fd >= 0) close(fd);
-}
-
 static void say_code(void *user) {
     const weft_invite *invitation = user;
-    char host[256];
-    own_address(host, sizeof host);
     fprintf(stderr,
             "weft: on another machine of this network:  weft join %s\n"
             "weft: from another network:  weft join %s:%d %s\n",
-            weft_invite_code(invitation), host, weft_invite_port(invitation),
-            weft_invite_code(invitation));
+            weft_invite_code(invitation), weft_invite_host(invitation),
+            weft_invite_port(invitation), weft_invite_code(invitation));
 }
 
 /* A run that can not begin, as its text is missing, has no code. */
@@ -199,20 +177,16 @@ static int train_behind(const args *a, const weft_config *config, weft_invite *i
     return run_train(&l, a, 0);
 }
 
-static int run_up(int argc, char **argv) {
-    args a;
+static int run_up(weft_ctx *ctx, args *a) {
     char key[PATH_MAX];
     long long listen = 0, port = 0, most_mb = 1000;
-    int code = args_parse(&command_up, argc, argv, &a);
-    if (code == CODE_OK) code = args_int(&a, "--listen", 1, 65535, &listen);
-    if (code == CODE_OK) code = args_int(&a, "--invite-port", 1, 65535, &port);
-    if (code == CODE_OK) code = args_int(&a, "--text", 0, MOST_MB, &most_mb);
+    int code = args_int(a, "--listen", 1, 65535, &listen);
+    if (code == CODE_OK) code = args_int(a, "--invite-port", 1, 65535, &port);
+    if (code == CODE_OK) code = args_int(a, "--text", 0, MOST_MB, &most_mb);
     if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
     weft_config *config = NULL;
     weft_invite *invitation = NULL;
-    if (!ctx) return CODE_FAILED;
-    weft_status status = config_of_run(ctx, &a, &config);
+    weft_status status = config_of_run(ctx, a, &config);
     if (status == WEFT_OK) status = find_key(ctx, config, key);
     weft_invite_setup setup = {.struct_size = sizeof setup,
                                .port = (int)port,
@@ -221,11 +195,10 @@ static int run_up(int argc, char **argv) {
                                .config = config,
                                .most_bytes = most_mb * 1000000};
     if (status == WEFT_OK) status = weft_invite_open(ctx, &setup, &invitation);
-    code = status == WEFT_OK ? train_behind(&a, config, invitation, &setup)
-                             : program_fail(ctx, status);
+    code = status == WEFT_OK ? train_behind(a, config, invitation, &setup)
+                             : program_code(ctx, status);
     weft_invite_close(invitation);
     weft_config_destroy(ctx, config);
-    weft_ctx_destroy(ctx);
     return code;
 }
 
@@ -254,29 +227,23 @@ static weft_status enter(weft_ctx *ctx, const args *a, int n_words,
     return status;
 }
 
-static int run_join(int argc, char **argv) {
-    args a;
+static int run_join(weft_ctx *ctx, args *a) {
     char folder[PATH_MAX], run[PATH_MAX + 16], here[PATH_MAX + 16], where[300];
     long long most_mb = 1000, wait_s = 10;
-    int n = 0, code = args_parse(&command_join, argc, argv, &a);
-    if (code == CODE_OK) code = args_int(&a, "--text", 0, MOST_MB, &most_mb);
-    if (code == CODE_OK) code = args_int(&a, "--wait", 1, 86400, &wait_s);
+    int n = 0, code = args_int(a, "--text", 0, MOST_MB, &most_mb);
+    if (code == CODE_OK) code = args_int(a, "--wait", 1, 86400, &wait_s);
     if (code != CODE_OK) return code;
-    while (n < a.n_operands && n < 2 && !strchr(a.operands[n], '=')) n++;
+    while (n < a->n_operands && n < 2 && !strchr(a->operands[n], '=')) n++;
     if (n == 0) return usage_error("expected weft join CODE, as weft up printed it");
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_FAILED;
-    new_folder(&a, folder);
+    new_folder(a, folder);
     weft_invite_request request = {.struct_size = sizeof request,
-                                   .code = a.operands[n - 1],
-                                   .host = n == 2 ? a.operands[0] : NULL,
+                                   .code = a->operands[n - 1],
+                                   .host = n == 2 ? a->operands[0] : NULL,
                                    .folder = folder,
                                    .patience = (double)wait_s,
                                    .most_bytes = most_mb * 1000000};
-    weft_status status = enter(ctx, &a, n, &request, where);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    weft_ctx_destroy(ctx);
-    if (status != WEFT_OK) return code;
+    weft_status status = enter(ctx, a, n, &request, where);
+    if (status != WEFT_OK) return program_code(ctx, status);
     snprintf(run, sizeof run, "%s/run.yaml", folder);
     snprintf(here, sizeof here, "%s/here.yaml", folder);
     fprintf(stderr,
@@ -285,13 +252,13 @@ static int run_join(int argc, char **argv) {
             folder, run, here, where);
     line l = {.n = 0};
     add(&l, "train");
-    add_flags(&l, &a);
+    add_flags(&l, a);
     add(&l, "--join");
     add(&l, where);
     add(&l, "--");
     add(&l, run);
     add(&l, here);
-    return run_train(&l, &a, n);
+    return run_train(&l, a, n);
 }
 
 const command command_up = {

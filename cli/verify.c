@@ -9,8 +9,6 @@
 static const flag flags[] = {{"--json", NULL, "one JSON object per run", NULL},
                              {NULL, NULL, NULL, NULL}};
 
-extern const command command_verify;
-
 enum { MAX_RUNS = 64 };
 
 static void print_item(void *user, const weft_verify_item *item) {
@@ -26,23 +24,18 @@ static void keep_item(void *user, const weft_verify_item *item) {
                                           item->whole, "sentence", item->sentence));
 }
 
-static int run(int argc, char **argv) {
-    args a;
-    int code = args_parse(&command_verify, argc, argv, &a), all_damaged = 0;
-    if (code == CODE_OK) code = args_expect(&a, 1, MAX_RUNS);
-    if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    for (int i = 0; i < a.n_operands && code == CODE_OK; i++) {
+static int run(weft_ctx *ctx, args *a) {
+    int code = CODE_OK, all_damaged = 0;
+    for (int i = 0; i < a->n_operands && code == CODE_OK; i++) {
         int n_damaged;
         char shown[PATH_MAX];
-        json_t *items = args_has(&a, "--json") ? json_array() : NULL;
-        plain_text(a.operands[i], shown, sizeof shown);
+        json_t *items = args_has(a, "--json") ? json_array() : NULL;
+        plain_text(a->operands[i], shown, sizeof shown);
         if (!items) printf("%s\n", shown);
         weft_status status = weft_verify_run(
-            ctx, a.operands[i], items ? keep_item : print_item, items, &n_damaged);
+            ctx, a->operands[i], items ? keep_item : print_item, items, &n_damaged);
         if (status != WEFT_OK)
-            code = program_fail(ctx, status);
+            code = program_code(ctx, status);
         else
             all_damaged += n_damaged;
         if (code == CODE_OK && items)
@@ -50,7 +43,6 @@ static int run(int argc, char **argv) {
                                       n_damaged, "parts", items));
         json_decref(items);
     }
-    weft_ctx_destroy(ctx);
     if (code == CODE_OK && all_damaged > 0) return CODE_FAILED;
     return code;
 }
@@ -64,5 +56,7 @@ const command command_verify = {
             "intact. Changes nothing. Exits with 1 if something is damaged; weft train "
             "--resume continues from the newest intact checkpoint.",
     .flags = flags,
+    .least = 1,
+    .most = MAX_RUNS,
     .run = run,
 };

@@ -21,8 +21,6 @@ static const flag flags[] = {
     {"--once", NULL, "with --text: print once and end", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_watch;
-
 static volatile sig_atomic_t asked_to_end;
 
 static void ask_to_end(int number) {
@@ -82,33 +80,27 @@ static int check_folders(const watched *w, bool waits) {
     return CODE_OK;
 }
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     long long port = 8085;
-    watched w = {.every_s = 2};
-    int code = args_parse(&command_watch, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 1, MAX_WATCHED);
-    if (code == CODE_OK) code = args_int(&a, "--port", 0, 65535, &port);
-    if (code == CODE_OK) code = args_number(&a, "--every", 0.1, 3600, &w.every_s);
-    if (code == CODE_OK && args_has(&a, "--once") && !args_has(&a, "--text"))
+    watched w = {.ctx = ctx, .every_s = 2};
+    int code = args_int(a, "--port", 0, 65535, &port);
+    if (code == CODE_OK) code = args_number(a, "--every", 0.1, 3600, &w.every_s);
+    if (code == CODE_OK && args_has(a, "--once") && !args_has(a, "--text"))
         code = usage_error("--once goes with --text");
-    if (code == CODE_OK && args_has(&a, "--text") && args_has(&a, "--port"))
+    if (code == CODE_OK && args_has(a, "--text") && args_has(a, "--port"))
         code = usage_error("--port is of the page, --text shows none");
     if (code != CODE_OK) return code;
-    for (; w.n < a.n_operands; w.n++) w.folders[w.n] = a.operands[w.n];
+    for (; w.n < a->n_operands; w.n++) w.folders[w.n] = a->operands[w.n];
     catch_signals();
-    code = check_folders(&w, !args_has(&a, "--once"));
+    code = check_folders(&w, !args_has(a, "--once"));
     if (code != CODE_OK || asked_to_end) return code;
-    w.ctx = program_context();
-    if (!w.ctx) return CODE_USAGE;
-    bool text = args_has(&a, "--text");
+    bool text = args_has(a, "--text");
     weft_status status = weft_report_create(w.ctx, w.folders, w.n, text ? 0 : w.every_s,
                                             &w.report);
-    code = status != WEFT_OK ? program_fail(w.ctx, status)
-           : text            ? watch_text(&w, args_has(&a, "--once"))
+    code = status != WEFT_OK ? program_code(w.ctx, status)
+           : text            ? watch_text(&w, args_has(a, "--once"))
                              : watch_serve(&w, (int)port);
     weft_report_destroy(w.ctx, w.report);
-    weft_ctx_destroy(w.ctx);
     return code;
 }
 
@@ -123,5 +115,7 @@ const command command_watch = {
         "--text it draws loss, speed, bytes and the time left in the terminal instead. "
         "It ends with Ctrl-C, and only reads the run.",
     .flags = flags,
+    .least = 1,
+    .most = MAX_WATCHED,
     .run = run,
 };

@@ -267,8 +267,8 @@ int watch_text(const watched *w, bool once) {
         if (stamp == seen) continue;
         weft_status status = show(w, once);
         if (status != WEFT_OK && (once || (!shown && !begins(w))))
-            return program_fail(w->ctx, status);
-        if (status != WEFT_OK) (void)program_fail(w->ctx, status);
+            return program_code(w->ctx, status);
+        if (status != WEFT_OK) (void)program_code(w->ctx, status);
         shown = shown || status == WEFT_OK;
         seen = stamp;
         weft_ctx_set_sink(w->ctx, NULL, NULL); /* one warning about damage is enough */

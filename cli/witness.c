@@ -14,8 +14,6 @@ static const flag flags[] = {
     {"--votes", "FILE", "file for its votes (default weft-witness.votes)", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_witness;
-
 static weft_status serve(weft_ctx *ctx, const weft_witness_setup *setup) {
     weft_witness *witness;
     WEFT_TRY(weft_witness_open(ctx, setup, &witness));
@@ -28,27 +26,21 @@ static weft_status serve(weft_ctx *ctx, const weft_witness_setup *setup) {
     return status;
 }
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     long long port = WEFT_WITNESS_PORT;
-    int code = args_parse(&command_witness, argc, argv, &a);
-    if (code == CODE_OK) code = args_int(&a, "--listen", 1, 65535, &port);
+    int code = args_int(a, "--listen", 1, 65535, &port);
     if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_FAILED;
-    const char *votes = args_value(&a, "--votes");
+    const char *votes = args_value(a, "--votes");
     weft_config *config = NULL;
     weft_mesh_security security = {.struct_size = sizeof security};
-    weft_status status = security_of_args(ctx, &a, &config, &security);
+    weft_status status = security_of_args(ctx, a, &config, &security);
     weft_witness_setup setup = {.struct_size = sizeof setup,
                                 .port = (int)port,
                                 .votes = votes ? votes : "weft-witness.votes",
                                 .security = &security};
     if (status == WEFT_OK) status = serve(ctx, &setup);
     weft_config_destroy(ctx, config);
-    code = status == WEFT_OK ? CODE_OK : program_fail(ctx, status);
-    weft_ctx_destroy(ctx);
-    return code;
+    return program_code(ctx, status);
 }
 
 const command command_witness = {

@@ -15,9 +15,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
+#include <stdio.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -59,6 +61,7 @@ struct weft_invite {
     weft_ctx *ctx;
     wefti_code code;
     char code_text[WEFTI_CODE_BYTES];
+    char host[256];
     int port, udp, listener, wakeup, wrong;
     uint64_t number;
     int64_t most_bytes;
@@ -433,6 +436,22 @@ static weft_status open_all(weft_ctx *ctx, weft_invite *d,
     return start_thread(ctx, d);
 }
 
+/* The address of this machine on the way to others. */
+static void find_host(char *out, size_t size) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+    } a = {.v4 = {.sin_family = AF_INET, .sin_port = htons(9)}};
+    socklen_t n = sizeof a.v4;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    a.v4.sin_addr.s_addr = htonl(0xc0000201); /* an example's: nothing is sent */
+    bool known = fd >= 0 && connect(fd, &a.any, sizeof a.v4) == 0 &&
+                 getsockname(fd, &a.any, &n) == 0 &&
+                 inet_ntop(AF_INET, &a.v4.sin_addr, out, (socklen_t)size);
+    if (!known && gethostname(out, size) != 0) snprintf(out, size, "HOST");
+    if (fd >= 0) close(fd);
+}
+
 weft_status weft_invite_open(weft_ctx *ctx, const weft_invite_setup *setup,
                              weft_invite **out) {
     weft_invite *d;
@@ -450,12 +469,14 @@ weft_status weft_invite_open(weft_ctx *ctx, const weft_invite_setup *setup,
     d->listener = d->udp = d->wakeup = -1;
     d->most_bytes = setup->most_bytes;
     WEFTI_TRY_OR(open_all(ctx, d, setup), weft_invite_close(d));
+    find_host(d->host, sizeof d->host);
     *out = d;
     return WEFT_OK;
 }
 
 const char *weft_invite_code(const weft_invite *d) { return d->code_text; }
 int weft_invite_port(const weft_invite *d) { return d->port; }
+const char *weft_invite_host(const weft_invite *d) { return d->host; }
 
 void weft_invite_close(weft_invite *d) {
     if (!d) return;

@@ -10,7 +10,6 @@ import os
 import pathlib
 import secrets
 import shutil
-import socket
 import tempfile
 
 from ._library import INT, PTR, Config, Context, Error, InviteRequest, InviteSetup, text_of
@@ -48,14 +47,6 @@ def _free_port(ctx: Context, n: int) -> int:
                 "one for the run")
 
 
-def own_address() -> str:
-    """The address of this machine on the way to others."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        s.connect(("192.0.2.1", 9))  # an example's address: nothing is sent
-        return str(s.getsockname()[0])
-    return socket.gethostname()
-
-
 class Invitation:
     """Stands open until `close`, the end of the process, or three wrong codes. `code` is what other machines
     give to `join`; `port` is where they are let in, `run_port` where the run listens; `key` is the file of its key."""
@@ -75,6 +66,7 @@ class Invitation:
             config.destroy()
         self.code: str = self._ctx.lib.weft_invite_code(self._pointer).decode()
         self.port: int = self._ctx.lib.weft_invite_port(self._pointer)
+        self.host: str = self._ctx.lib.weft_invite_host(self._pointer).decode()
         atexit.register(self.close)
 
     def close(self) -> None:

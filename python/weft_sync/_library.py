@@ -257,6 +257,7 @@ FUNCTIONS = {
     "weft_invite_open": (INT, [PTR, P(InviteSetup), P(PTR)]),
     "weft_invite_code": (TEXT, [PTR]),
     "weft_invite_port": (INT, [PTR]),
+    "weft_invite_host": (TEXT, [PTR]),
     "weft_invite_close": (None, [PTR]),
     "weft_invite_accept": (INT, [PTR, P(InviteRequest), TEXT, SIZE]),
     "weft_probe_clear": (None, [PTR, P(ProbeResult)]),

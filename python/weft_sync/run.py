@@ -20,7 +20,7 @@ import sys
 import time
 from types import FrameType
 
-from ._invite import Invitation, join, own_address, up
+from ._invite import Invitation, join, up
 from ._library import Error
 
 
@@ -88,7 +88,7 @@ def _environments(n: int, invitation: Invitation | None) -> list[dict[str, str]]
     own = {"WORLD_SIZE": str(n), "LOCAL_WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     if invitation:
-        own.update(WEFT_NODES="1", WEFT_NODE="0", WEFT_MASTER=f"{own_address()}:{invitation.run_port}")
+        own.update(WEFT_NODES="1", WEFT_NODE="0", WEFT_MASTER=f"{invitation.host}:{invitation.run_port}")
     return [{**own, "RANK": str(r), "LOCAL_RANK": str(r)} for r in range(n)]
 
 
@@ -133,7 +133,7 @@ def _say_code(invitation: Invitation, a: argparse.Namespace) -> None:
     script = " ".join([os.path.basename(a.script), "..."])
     print(f"weft_sync: on another machine of this network:  python -m weft_sync.run --join {invitation.code} {script}\n"
           f"weft_sync: from another network:  python -m weft_sync.run --join {invitation.code} "
-          f"--at {own_address()}:{invitation.port} {script}", file=sys.stderr, flush=True)
+          f"--at {invitation.host}:{invitation.port} {script}", file=sys.stderr, flush=True)
 
 
 def main(words: list[str]) -> int:

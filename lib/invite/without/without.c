@@ -35,4 +35,9 @@ int weft_invite_port(const weft_invite *invitation) {
     return 0;
 }
 
+const char *weft_invite_host(const weft_invite *invitation) {
+    (void)invitation;
+    return "";
+}
+
 void weft_invite_close(weft_invite *invitation) { (void)invitation; }

@@ -160,6 +160,7 @@ static void a_limit_on_either_side_keeps_the_files(void **state) {
         enter_at(&h, weft_invite_port(h.invitation), weft_invite_code(h.invitation), 99),
         WEFT_ERR_FILE, "the run's files have 200003 bytes, more than the 99");
     assert_int_equal(access("room/in", F_OK), -1);
+    assert_true(strlen(weft_invite_host(h.invitation)) > 0);
     end(&h);
     begin_with(&h, 98);
     assert_fails(h.joiner, enter(&h, weft_invite_code(h.invitation)), WEFT_ERR_FILE,
