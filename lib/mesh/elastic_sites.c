@@ -5,8 +5,8 @@
  *     1  a site sends a bucket when all its remaining ranks hold the bucket's exchange inside the
  *        site (wefti_comm_agree). So all of them send the same, to the last bit, whichever of
  *        them is lost later, and whichever of the lost one's messages count.
- *     2  each rank keeps what it has sent until all have finished the step (wefti_site_message), and
- *        the ranks of both sites then: the next world may have begun here while a rank of
+ *     2  each rank keeps what it has sent (wefti_site_message) until all have finished the step,
+ *        and the ranks of both sites then: the next world may have begun here while a rank of
  *        another site still waits in the last step of the world before.
  *     3  a rank receives from one rank of each other site. If that rank is lost, the next one of
  *        its site sends the same again, and so a message that comes twice is dropped. After its
