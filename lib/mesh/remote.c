@@ -54,7 +54,7 @@ static wefti_link_class link_to(const remote_comm *comm, int rank) {
 }
 
 /* Lock held. Whether the others continue without this rank. */
-static bool is_lost(const weft_mesh *mesh, int mesh_rank) {
+static bool has_departed(const weft_mesh *mesh, int mesh_rank) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     const wefti_elastic *e = mesh->elastic;
     return e && e->at[mesh_rank].departed;
@@ -64,7 +64,8 @@ static bool is_lost(const weft_mesh *mesh, int mesh_rank) {
 static bool is_gone(const remote_comm *comm, int peer) {
     WEFTI_ASSERT_HELD(&comm->mesh->lock);
     const wefti_elastic *e = comm->mesh->elastic;
-    if (!e || !is_between(comm)) return is_lost(comm->mesh, mesh_rank_of(comm, peer));
+    if (!e || !is_between(comm))
+        return has_departed(comm->mesh, mesh_rank_of(comm, peer));
     return wefti_elastic_lost_site(e, &comm->members, peer);
 }
 
@@ -132,7 +133,7 @@ static weft_status send_to(remote_comm *comm, int to, wefti_link_class link, int
     if (!parcel)
         return weft_ctx_fail(comm->head.ctx, WEFT_ERR_MEMORY, "no memory to send");
     pthread_mutex_lock(&mesh->lock);
-    if (is_lost(mesh, to)) {
+    if (has_departed(mesh, to)) {
         parcel->next = mesh->spare_parcels;
         mesh->spare_parcels = parcel;
         pthread_mutex_unlock(&mesh->lock);
@@ -248,7 +249,7 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
     double until_s = 0;
     while (!arrival && !(left = has_gone(comm, sender, &until_s)) &&
            !atomic_load(&mesh->world.poisoned) && wefti_now_s() < deadline_s &&
-           !is_lost(mesh, sender) && !is_interrupted(comm)) {
+           !has_departed(mesh, sender) && !is_interrupted(comm)) {
         wefti_mesh_wait(mesh, until_s > 0 ? fmin(until_s, deadline_s) : deadline_s);
         arrival = find(comm, peer, tag, false);
     }
@@ -259,7 +260,8 @@ static weft_status remote_receive_by(wefti_comm *head, int peer, int64_t tag,
     }
     bool patient = isinf(deadline_s); /* with a deadline a lost rank just counts as
                                          late */
-    bool lost = !arrival && ((patient && is_lost(mesh, sender)) || is_interrupted(comm));
+    bool lost = !arrival &&
+                ((patient && has_departed(mesh, sender)) || is_interrupted(comm));
     pthread_mutex_unlock(&mesh->lock);
     if (!arrival && atomic_load(&mesh->world.poisoned)) return poisoned_error(comm);
     if (lost) return interrupted_error(comm, sender);
@@ -471,7 +473,7 @@ static weft_status remote_agree(wefti_comm *head, int64_t tag) {
     pthread_mutex_lock(&mesh->lock);
     for (int k = 1; k < head->size; k++) {
         int sender = mesh_rank_of(comm, (head->rank + k) % head->size);
-        while (!take_word(comm, sender, tag) && !is_lost(mesh, sender) &&
+        while (!take_word(comm, sender, tag) && !has_departed(mesh, sender) &&
                !atomic_load(&mesh->world.poisoned))
             wefti_mesh_wait(mesh, (double)INFINITY);
     }
@@ -512,7 +514,7 @@ static weft_status remote_receive_part(wefti_comm *head, const wefti_lost *lost,
     *view = NULL;
     pthread_mutex_lock(&mesh->lock);
     wefti_arrival *arrival = NULL;
-    while (!is_lost(mesh, sender) && e->view == lost->view &&
+    while (!has_departed(mesh, sender) && e->view == lost->view &&
            !atomic_load(&mesh->world.poisoned)) {
         arrival = find_part(comm, lost, peer, false);
         if (arrival) break;
