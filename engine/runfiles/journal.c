@@ -170,6 +170,10 @@ int64_t wefti_journal_every(const weft_config *config) {
     return steps > MOST_LINES ? (steps + MOST_LINES - 1) / MOST_LINES : 1;
 }
 
+bool wefti_journal_logs(const weft_config *config, int64_t step) {
+    return step % wefti_journal_every(config) == 0 || step == config->run.steps;
+}
+
 static void count(sums *s, const weft_step_record *r) {
     s->n++;
     s->loss += r->loss;

@@ -16,6 +16,7 @@ weft_status wefti_journal_open(weft_ctx *ctx, const weft_config *config,
                                wefti_journal **out) WEFT_CHECKED;
 /* Steps between two lines: as configured, or so many that a run has at most 20,000 lines. */
 int64_t wefti_journal_every(const weft_config *config);
+bool wefti_journal_logs(const weft_config *config, int64_t step);
 
 /* Called after every step. Only a step that is logged gets a line, whose times, rates and bytes
  * are means over the steps since the line before. */

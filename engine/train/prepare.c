@@ -31,6 +31,7 @@
 #include "runfiles/adapterfile.h"
 #include "train/alikefiles.h"
 #include "train/decide.h"
+#include "mesh/elastic.h"
 #include "runfiles/descent.h"
 #include "passes/initial.h"
 #include "passes/passes.h"
@@ -619,6 +620,7 @@ weft_status wefti_prepared_fill(const wefti_prepared *p, wefti_rank *r) {
 
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
     if (!p) return WEFT_OK;
+    wefti_elastic_ask_no_more(p->bootstrap.mesh);
     weft_status status = wefti_journal_close(p->journal);
     weft_status closed = wefti_viewlog_close(ctx, p->views);
     if (status == WEFT_OK) status = closed;

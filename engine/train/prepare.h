@@ -12,6 +12,8 @@
 #include "runfiles/state.h"
 #include "runfiles/viewlog.h"
 
+enum { WEFTI_RECENT = 32 }; /* steps; members are less apart (runfiles/descent.c) */
+
 /* Everything that is made before the ranks start, and shared by them. */
 typedef struct wefti_prepared {
     weft_ctx *ctx; /* borrowed: what is here belongs to it */
@@ -32,10 +34,12 @@ typedef struct wefti_prepared {
     uint64_t checksum;  /* of this rank's parameters when it left its last world */
     wefti_lease *lease; /* of the leader: no other process writes the run folder */
     uint64_t lease_run; /* of the lease, also where the leader is another process */
-    int64_t view;       /* of the members, in which this process took over the folder */
+    int64_t view;       /* of the members: this process's last one; 0: none yet */
     int n_late;         /* times that the disk refused that; last at late_s */
     double late_s;
-    weft_step_record latest;         /* step > 0: has no line, for that reason */
+    weft_step_record recent[WEFTI_RECENT]; /* a ring of the last steps, for lines that */
+    int64_t
+        told; /* a lost first rank has not written, or a disk refused; the newest one */
     int64_t n_unsaved, unsaved_step; /* checkpoints that could not be written */
     bool joins;                      /* this process joins a run that is training */
     bool bare;                       /* and has no parameters and state yet */

@@ -23,6 +23,7 @@
 #include "loop/loop.h"
 #include "rank/learners.h"
 #include "rank/handover.h"
+#include "record/metrics.h"
 
 /* The sites of the places, as they were when the run began. */
 static wefti_elastic_setup sites_of(const wefti_prepared *p) {
@@ -87,6 +88,18 @@ static bool has_ended(void *user, uint64_t run, int64_t view) {
     return status == WEFT_OK && ended;
 }
 
+weft_status wefti_regroup_check_lease(weft_ctx *ctx, wefti_prepared *p, bool look) {
+    weft_status status = wefti_lease_check(ctx, p->lease, look);
+    if (status == WEFT_OK) return WEFT_OK;
+    if (!has_ended(p, p->lease_run, p->view)) {
+        wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED);
+        return status;
+    }
+    weft_ctx_clear(ctx);
+    return weft_ctx_fail(ctx, status, WEFTI_ENDED_WITHOUT_IT "; its results are in %s",
+                         p->config->run.folder);
+}
+
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     wefti_bootstrap *b = &p->bootstrap;
     uint64_t config, data;
@@ -100,6 +113,7 @@ weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) {
     setup.data_hash = data;
     setup.has_ended = has_ended;
     setup.user = p;
+    setup.folder = p->config->run.folder;
     void *notice;
     WEFT_TRY(wefti_alike_notice(ctx, p, &notice, &setup.notice_bytes));
     setup.notice = notice;
@@ -439,6 +453,27 @@ static weft_status put_off(wefti_prepared *p, bool again) {
     return WEFT_OK;
 }
 
+/* Lines of the last steps that the file lacks: a lost first rank had not written them, or the disk
+ * took none. Late, the last step has one in any case, for what is saved has a line. */
+static weft_status write_recent(wefti_prepared *p, bool late) {
+    const char *folder = p->config->run.folder;
+    char path[PATH_MAX];
+    int64_t newest, from = p->told - WEFTI_RECENT;
+    WEFT_TRY(wefti_file_path(p->ctx, folder, "metrics.jsonl", path));
+    WEFT_TRY(wefti_metrics_newest(p->ctx, path, &newest));
+    if (late)
+        weft_ctx_log(p->ctx, WEFT_LOG_WARN,
+                     "took over %s late: %lld steps before step %lld have no lines",
+                     folder, (long long)(from > newest ? from - newest : 0),
+                     (long long)p->told);
+    for (int64_t step = (from > newest ? from : newest) + 1; step <= p->told; step++) {
+        const weft_step_record *r = &p->recent[step % WEFTI_RECENT];
+        bool logs = wefti_journal_logs(p->config, step) || (late && step == p->told);
+        if (r->step == step) WEFT_TRY(wefti_journal_step(p->journal, r, logs));
+    }
+    return WEFT_OK;
+}
+
 /* The first rank writes the files of the run. It takes the lease of the folder with the
  * name of the run and a later view than that of the former holder, which may be alive but
  * takes no part any more. One that may not write was left behind by the others. */
@@ -446,14 +481,8 @@ static weft_status take_now(weft_ctx *ctx, wefti_prepared *p) {
     weft_status status = take_lease(p->ctx, p);
     if (status == WEFT_OK) status = wefti_prepared_write(p->ctx, p);
     if (status == WEFT_ERR_FILE) return put_off(p, ctx != p->ctx);
-    if (status == WEFT_OK && p->n_late > 0)
-        weft_ctx_log(p->ctx, WEFT_LOG_WARN,
-                     "took over %s late: steps after step %lld have no lines",
-                     p->config->run.folder, (long long)p->job->first_step);
+    if (status == WEFT_OK) status = write_recent(p, p->n_late > 0);
     p->n_late = 0;
-    if (status == WEFT_OK && p->latest.step > 0) /* what is saved has a line */
-        status = wefti_journal_step(p->journal, &p->latest, true);
-    p->latest.step = 0;
     if (status == WEFT_OK) return WEFT_OK;
     wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED);
     if (ctx != p->ctx) weft_ctx_fail(ctx, status, "%s", weft_ctx_message(p->ctx));
@@ -470,7 +499,6 @@ weft_status wefti_regroup_take_over(weft_ctx *ctx, wefti_prepared *p) {
 static weft_status take_over(wefti_loop *l) {
     wefti_prepared *p = ((entry *)l->user)->p;
     if (!wefti_bootstrap_leads(&p->bootstrap) || p->journal) return WEFT_OK;
-    p->view = l->world.number;
     return take_now(l->ctx, p);
 }
 
@@ -478,9 +506,9 @@ static weft_status take_over(wefti_loop *l) {
  * over while this one slept. */
 static weft_status keep_lease(weft_ctx *ctx, wefti_prepared *p,
                               const wefti_elastic_world *w) {
-    if (!p->lease) return WEFT_OK;
-    WEFTI_TRY_OR(wefti_lease_renew(ctx, p->lease, w->number),
-                 wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED));
+    if (wefti_lease_renew(ctx, p->lease, w->number) != WEFT_OK)
+        return wefti_regroup_check_lease(ctx, p, true);
+    p->view = w->number;
     return WEFT_OK;
 }
 

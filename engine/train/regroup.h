@@ -22,6 +22,12 @@ const char *wefti_regroup_obstacle(const wefti_prepared *p);
 weft_status wefti_regroup_stop(weft_ctx *ctx, const wefti_prepared *p,
                                bool *alone) WEFT_CHECKED;
 
+/* The first rank, before it writes: fails if another process has taken over the folder
+ * (wefti_lease_check); membership then knows that the others went on
+ * without this process, or have ended, as the sentence then says. */
+weft_status wefti_regroup_check_lease(weft_ctx *ctx, wefti_prepared *p,
+                                      bool look) WEFT_CHECKED;
+
 /* Starts membership: from here on the run continues without lost nodes. Collective. */
 weft_status wefti_regroup_start(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 

@@ -42,6 +42,8 @@
 #include "rank/rank_threads.h"
 #include "train/regroup.h"
 
+enum { STEP, LOSS, PARTICIPATION, COLUMNS };
+
 /* A rank between two views. */
 typedef struct actor {
     float *
@@ -59,7 +61,7 @@ typedef struct replay {
     const weft_train_hooks *hooks; /* or NULL */
     weft_replay_result *result;
     wefti_views views;
-    double *rows; /* [n_rows][2] step and loss, of metrics.jsonl */
+    double *rows; /* [n_rows][COLUMNS] of metrics.jsonl */
     int64_t n_rows, next_row;
     int64_t last; /* the last step, counted from 1 */
     double start_s;
@@ -155,16 +157,19 @@ static weft_status fill(const replay *p, wefti_rank *r) {
 /* --- steps --- */
 
 /* For the first rank: compares with the line of this step in metrics.jsonl, if there is
- * one. */
-static weft_status compare_loss(replay *p, weft_ctx *ctx, int64_t step, double loss) {
-    while (p->next_row < p->n_rows && !(p->rows[2 * p->next_row] >= (double)step))
+ * one. At the end of a view others may have written it, who did without what a lost one had. */
+static weft_status compare_loss(replay *p, weft_ctx *ctx, int64_t step, double loss,
+                                double counted) {
+    while (p->next_row < p->n_rows &&
+           !(p->rows[COLUMNS * p->next_row + STEP] >= (double)step))
         p->next_row++;
-    if (p->next_row == p->n_rows || p->rows[2 * p->next_row] != (double)step)
-        return WEFT_OK;
-    double then = p->rows[2 * p->next_row++ + 1];
-    if (isnan(then))
-        return WEFT_OK; /* an evaluation's line, or a loss that is no
-                                        number */
+    const double *row = p->rows + COLUMNS * p->next_row;
+    if (p->next_row == p->n_rows || row[STEP] != (double)step) return WEFT_OK;
+    p->next_row++;
+    double then = row[LOSS];
+    bool other = step > p->end - WEFTI_RECENT && row[PARTICIPATION] < counted - 1e-6;
+    if (isnan(then) || other)
+        return WEFT_OK; /* an evaluation's line, or a loss that is no number */
     p->result->losses++;
     if (then == loss) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_NUMERIC,
@@ -195,7 +200,7 @@ static weft_status tell(replay *p, wefti_rank *r, int64_t step,
     p->result->steps = step + 1;
     p->result->loss = loss;
     if (p->hooks && p->hooks->on_step) p->hooks->on_step(p->hooks->user, &record);
-    return compare_loss(p, r->ctx, step + 1, loss);
+    return compare_loss(p, r->ctx, step + 1, loss, agreed->counted / job->W);
 }
 
 /* Reads the status of the steps up to `step`; *counted: the first step that is not read
@@ -545,10 +550,12 @@ static void find_end(replay *p) {
     const wefti_view_line *views = p->views.views;
     p->last = views[p->views.n_views - 1].step - 1;
     if (p->p->saved.step > p->last) p->last = p->p->saved.step;
-    for (int64_t i = 0; i < p->n_rows; i++)
-        if (p->rows[2 * i] > (double)p->last && !isnan(p->rows[2 * i + 1]) &&
-            p->rows[2 * i] <= (double)p->p->job->config->run.steps)
-            p->last = (int64_t)p->rows[2 * i];
+    for (int64_t i = 0; i < p->n_rows; i++) {
+        const double *row = p->rows + COLUMNS * i;
+        if (row[STEP] > (double)p->last && !isnan(row[LOSS]) &&
+            row[STEP] <= (double)p->p->job->config->run.steps)
+            p->last = (int64_t)row[STEP];
+    }
 }
 
 /* Finds the last view that begins right after the checkpoint and has as many copies of
@@ -609,7 +616,7 @@ static weft_status open_config(weft_ctx *ctx, const char *folder, const char *ke
 }
 
 static weft_status open_files(replay *p, const char *folder, weft_config **config) {
-    static const char *const names[] = {"step", "loss"};
+    static const char *const names[] = {"step", "loss", "participation"};
     char path[PATH_MAX];
     if (access(folder, F_OK) != 0)
         return weft_ctx_fail(p->ctx, WEFT_ERR_FILE, "there is no folder %s", folder);
@@ -621,7 +628,7 @@ static weft_status open_files(replay *p, const char *folder, weft_config **confi
     WEFT_TRY(open_config(p->ctx, folder, p->views.views[0].kernels, config));
     WEFT_TRY(wefti_prepare_replay(p->ctx, *config, &p->p));
     snprintf(path, sizeof path, "%.4000s/metrics.jsonl", folder);
-    return wefti_metrics_read(p->ctx, path, names, 2, &p->rows, &p->n_rows);
+    return wefti_metrics_read(p->ctx, path, names, COLUMNS, &p->rows, &p->n_rows);
 }
 
 weft_status weft_replay(weft_ctx *ctx, const char *run_folder,

@@ -166,35 +166,37 @@ static weft_status check_lease(const rank_thread *t, bool look) {
     wefti_prepared *p = t->run->prepared;
     if (!leads(t)) return WEFT_OK;
     WEFT_TRY(wefti_regroup_take_over(t->slot->ctx, p));
-    return wefti_saving_check(t->slot->ctx, p, look);
+    return wefti_regroup_check_lease(t->slot->ctx, p, look);
 }
 
 static weft_status tell_step(rank_thread *t, weft_step_record record,
                              const wefti_step_status *agreed) {
     training *run = t->run;
     weft_train_result *result = run->result;
-    if (t->slot->first_here) result->steps = record.step;
-    if (!leads(t)) return WEFT_OK;
-    const wefti_job *job = run->prepared->job;
+    wefti_prepared *p = run->prepared;
+    if (!t->slot->first_here) return WEFT_OK;
+    const wefti_job *job = p->job;
+    result->steps = record.step;
     record.loss = agreed->loss_sum / (agreed->rows * (double)job->T);
     record.consensus_distance = wefti_rank_consensus(t->slot->state, agreed);
-    if (run->prepared->bootstrap.mesh && run->prepared->bootstrap.mesh->elastic) {
+    if (p->bootstrap.mesh && p->bootstrap.mesh->elastic) {
         record.ranks = job->W;
         record.participation = agreed->counted / job->W;
     }
-    result->loss = record.loss;
-    result->wire_bytes += record.wire_bytes_out;
-    run->prepared->exchange_s += record.exchange_s;
-    run->prepared->wait_s += record.wait_s;
-    if (run->hooks && run->hooks->on_step) run->hooks->on_step(run->hooks->user, &record);
-    int64_t every = wefti_journal_every(run->prepared->job->config);
-    bool logged = record.step % every == 0 || record.step == record.steps;
-    if (logged) WEFT_TRY(check_lease(t, false));
-    if (!run->prepared->journal) {
-        run->prepared->latest = record;
-        return WEFT_OK;
+    bool logged = wefti_journal_logs(job->config, record.step);
+    if (leads(t)) {
+        result->loss = record.loss;
+        result->wire_bytes += record.wire_bytes_out;
+        p->exchange_s += record.exchange_s;
+        p->wait_s += record.wait_s;
+        if (run->hooks && run->hooks->on_step)
+            run->hooks->on_step(run->hooks->user, &record);
+        if (logged) WEFT_TRY(check_lease(t, false));
     }
-    return wefti_journal_step(run->prepared->journal, &record, logged);
+    p->recent[record.step % WEFTI_RECENT] = record;
+    p->told = record.step;
+    return leads(t) && p->journal ? wefti_journal_step(p->journal, &record, logged)
+                                  : WEFT_OK;
 }
 
 static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
@@ -586,6 +588,7 @@ static weft_status log_start(weft_ctx *ctx, wefti_prepared *p) {
                                        .mesh = p->bootstrap.mesh,
                                        .job = p->job,
                                        .done = p->job->config->run.steps};
+    p->view = entry.view;
     WEFT_TRY(wefti_viewlog_plan(ctx, p->views, &entry));
     return wefti_viewlog_write(ctx, p->views);
 }
@@ -628,14 +631,17 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     return status;
 }
 
-/* Sets what a wait asks to find out whether to stop: a wait for other ranks, or for a
- * pipe with text. */
-static void watch(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
-                  const weft_train_hooks *hooks) {
+/* Clears the result, and sets what a wait asks to find out whether to stop: a wait for other ranks,
+ * or for a pipe with text. */
+static training begin(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
+                      const weft_train_hooks *hooks, weft_train_result *result) {
+    *result = (weft_train_result){
+        .struct_size = sizeof *result, .validation_loss = NAN, .bigram_loss = NAN};
     if (hooks) wefti_stop_watch(ctx, hooks->should_stop, hooks->user);
     if (mesh)
         wefti_mesh_watch(mesh, config->mesh.timeout, hooks ? hooks->should_stop : NULL,
                          hooks ? hooks->user : NULL);
+    return (training){.ctx = ctx, .hooks = hooks, .result = result};
 }
 
 static weft_status train_prepared(weft_ctx *ctx, training *run) {
@@ -643,14 +649,6 @@ static weft_status train_prepared(weft_ctx *ctx, training *run) {
     run->result->bytes_per_token = weft_dataset_bytes_per_token(run->prepared->dataset);
     run->result->steps = run->prepared->job->first_step;
     return run->prepared->finished ? WEFT_OK : run_prepared(ctx, run);
-}
-
-static training begin(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
-                      const weft_train_hooks *hooks, weft_train_result *result) {
-    *result = (weft_train_result){
-        .struct_size = sizeof *result, .validation_loss = NAN, .bigram_loss = NAN};
-    watch(ctx, mesh, config, hooks);
-    return (training){.ctx = ctx, .hooks = hooks, .result = result};
 }
 
 static weft_status train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool resume,

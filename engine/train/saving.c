@@ -18,12 +18,6 @@
 enum { LAST_TRIES = 10, SHARE = 50 /* by the clock at most 1 / SHARE of the time */ };
 static const double between_tries_s = 1;
 
-weft_status wefti_saving_check(weft_ctx *ctx, wefti_prepared *p, bool look) {
-    weft_status status = wefti_lease_check(ctx, p->lease, look);
-    if (status != WEFT_OK) wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED);
-    return status;
-}
-
 /* Whether the first rank can write: WEFT_ERR_FILE with a sentence if not yet. */
 static weft_status get_ready(wefti_rank *r, wefti_prepared *p) {
     if (r->rank != 0) return WEFT_OK;
@@ -31,7 +25,7 @@ static weft_status get_ready(wefti_rank *r, wefti_prepared *p) {
     if (!p->journal)
         return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "%s was not taken over yet",
                              p->config->run.folder);
-    if (wefti_saving_check(r->ctx, p, true) != WEFT_OK) return WEFT_ERR_PEER;
+    if (wefti_regroup_check_lease(r->ctx, p, true) != WEFT_OK) return WEFT_ERR_PEER;
     weft_status status = wefti_journal_sync(p->journal);
     if (status == WEFT_OK) return WEFT_OK;
     weft_ctx_fail(r->ctx, status, "%s", weft_ctx_message(p->ctx));
@@ -46,8 +40,8 @@ static weft_status try_once(wefti_rank *r, wefti_prepared *p, int64_t step, bool
                                .ready = get_ready(r, p),
                                .lease = p->lease};
     weft_status status = wefti_state_save(r, &p->bootstrap, &what, saved);
-    if (status != WEFT_OK && r->rank == 0 && !wefti_lease_is_held(p->lease))
-        wefti_elastic_note(p->bootstrap.mesh, WEFTI_FACT_REPLACED);
+    if (status != WEFT_OK && r->rank == 0)
+        (void)!wefti_regroup_check_lease(r->ctx, p, true);
     return status;
 }
 

@@ -6,10 +6,6 @@
 /* Writing the run folder while the run trains, with a disk that may be full for a while, and
  * in a folder that may have been taken over while this process slept. */
 
-/* The first rank, before it writes: fails if another process has taken over the folder
- * (wefti_lease_check); membership then knows that the others went on without this process. */
-weft_status wefti_saving_check(weft_ctx *ctx, wefti_prepared *p, bool look) WEFT_CHECKED;
-
 /* When a checkpoint is due by the clock. Each rank has one: all note what was saved, the first
  * one asks all with its status, so that they save after the same step. */
 typedef struct wefti_save_clock {

@@ -57,6 +57,7 @@ typedef struct wefti_elastic_setup {
      * Asked every 5 s by a waiting thread of the rank while too few others are heard. */
     bool (*has_ended)(void *user, uint64_t run, int64_t view);
     void *user;
+    const char *folder; /* where it would be shown, to be named then; borrowed */
     wefti_elastic_policy policy;
 } wefti_elastic_setup;
 
@@ -73,11 +74,17 @@ static inline int wefti_elastic_site_of(const wefti_elastic_setup *s, int place)
  * reduces it. */
 bool wefti_elastic_fits(const weft_mesh *mesh, const wefti_elastic_setup *setup);
 
+#define WEFTI_ENDED_WITHOUT_IT "the run has ended without it, while it was not heard"
+
 /* From now on the run continues without lost ranks. To be called after a barrier of all
  * ranks, before the first step. */
 weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
                                 const wefti_elastic_setup *setup) WEFT_CHECKED;
 void wefti_elastic_destroy(weft_mesh *mesh);
+
+/* setup.has_ended is not called any more, for its user ends; a mesh without membership, or NULL, is
+ * accepted. */
+void wefti_elastic_ask_no_more(weft_mesh *mesh);
 
 /* What this rank knows before its membership machine does. */
 typedef enum wefti_elastic_fact {

@@ -58,9 +58,11 @@ says_what_it_found() {
         fail "$what: it says $(tail -n 3 "log.$sleeper")"
 }
 
-put_to_sleep 2
+put_to_sleep 0 # who wrote the folder
 others_end
 wakes
+says "the run has ended without it, while it was not heard; its results are in run" log.0 ||
+    fail "$what: it says $(tail -n 3 log.0)"
 
 put_to_sleep 2 elastic.partition=split run.tensorboard=true
 others_end
@@ -109,7 +111,7 @@ guards_end
 late=$!
 wakes
 kill "$late" 2>/dev/null || fail "$what: it waited: $(tail -n 3 log.2)"
-says "takes no part any more: the run has ended without it" log.2 || fail "$what: it says $(tail -n 3 log.2)"
+says "takes no part any more: the run has ended without it, .*; its results are in run" log.2 || fail "$what: it says $(tail -n 3 log.2)"
 
 # The others still train: it joins them again.
 begin 3 "it joins again" elastic.partition=split

@@ -64,8 +64,11 @@ await says "the checkpoint of step 50 is not written" log.0 || fail "$what: it s
 kill -9 "${pids[0]}"
 await says "could not take over run: .*No space left on device" log.1 || fail "$what: it says $(grep -v "^train" log.1)"
 rm run/ballast
-await says "took over run late: steps after step [0-9]* have no lines" log.1 || fail "$what: $(grep -v "^train" log.1)"
+await says "took over run late: [0-9]* steps before step [0-9]* have no lines" log.1 || fail "$what: $(grep -v "^train" log.1)"
 wait "${pids[1]}" || fail "$what: it ended with $?: $(tail -n 3 log.1)"
+missing=$(sed -n 's/.* late: \([0-9]*\) steps .*/\1/p' log.1)
+have=$(grep -o '"step":[0-9]*,"loss"' run/metrics.jsonl | sort -u | wc -l)
+((have + missing == 400)) || fail "$what: $have lines, and $missing are missing"
 [ -d run/checkpoints/step-00000400 ] || fail "$what: $(ls run/checkpoints)"
 "$weft" verify run >out 2>err || fail "$what: $(cat out err)"
 
