@@ -71,7 +71,10 @@ static disk disks[MAX_HOSTS + 1];
 
 int disk_of(int h) { return the_plan.shared ? 0 : h; }
 
-void disk_fills(int h, int64_t until_ns) { disks[disk_of(h)].full_ns = until_ns; }
+void disk_fills(int h, int64_t until_ns) {
+    disks[disk_of(h)].full_ns = until_ns;
+    kept_full(h);
+}
 void disk_slows(int h, int64_t until_ns) { disks[disk_of(h)].slow_ns = until_ns; }
 
 static int fail_with(int error) {

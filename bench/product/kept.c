@@ -2,7 +2,7 @@
 /* What has to hold for the folders of runs, looked at from outside:
  *
  *     views.jsonl is one chain; no line goes whose view has trained on
- *     metrics.jsonl keeps the lines of steps that all have done
+ *     metrics.jsonl keeps the lines of steps that all have done, and lacks none
  *     checkpoints  the newest one never gets older; what was reported as saved is there
  *     at the end   weft verify's rules, and a replay gets the same bits
  *
@@ -10,11 +10,13 @@
 #include <weft/train.h>
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/memory.h"
 #include "checkpoint/folder.h"
 #include "record/metrics.h"
 #include "record/views.h"
@@ -31,6 +33,7 @@ typedef struct kept {
     int64_t n_views, newest, checkpoint;
     int64_t saved; /* reported */
     int64_t ended; /* with this step, the run that wrote here; 0: not yet */
+    bool filled;   /* the disk was full: who died then had lines that it did not take */
 } kept;
 static kept all[MAX_HOSTS + 1];
 
@@ -40,6 +43,8 @@ void kept_saved(int h, int64_t step) {
 }
 
 void kept_ended(int h, int64_t step) { all[disk_of(h)].ended = step; }
+
+void kept_full(int h) { all[disk_of(h)].filled = true; }
 
 void kept_power(int h) {
     kept *k = &all[h];
@@ -118,11 +123,34 @@ static weft_status look(weft_ctx *ctx, int at, const char *folder) {
     return WEFT_OK;
 }
 
+/* In a common folder each step has its line, whoever wrote and died. */
+static weft_status judge_lines(weft_ctx *ctx, int at, const char *folder) {
+    static const char *const names[] = {"step", "loss"};
+    char path[PATH_MAX];
+    double *rows, last = 0;
+    int64_t n;
+    if (!the_plan.shared || all[at].filled) return WEFT_OK;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    WEFT_TRY(wefti_metrics_read(ctx, path, names, 2, &rows, &n));
+    for (int64_t i = 0; i < n; i++) {
+        double step = rows[2 * i];
+        if (isnan(rows[2 * i + 1])) continue; /* of an evaluation */
+        if (step != last + 1)
+            fail_world("disk %d: the line of step %.0f stands behind that of step %.0f",
+                       at, step, last);
+        last = step;
+    }
+    wefti_free(ctx, rows);
+    return WEFT_OK;
+}
+
 /* Where a run has ended, its folder tells one story, and it is the one that was. */
 static weft_status judge(weft_ctx *ctx, int at, const char *folder) {
     weft_replay_result played = {.struct_size = sizeof played};
+    int64_t came;
     if (all[at].ended == 0) return WEFT_OK;
-    WEFT_TRY(wefti_descent_agree(ctx, folder, 1));
+    WEFT_TRY(wefti_descent_agree(ctx, folder, 1, &came));
+    WEFT_TRY(judge_lines(ctx, at, folder));
     if (all[at].checkpoint != all[at].ended)
         fail_world("disk %d: the run ends with step %lld, its checkpoint is of step %lld",
                    at, (long long)all[at].ended, (long long)all[at].checkpoint);

@@ -293,5 +293,6 @@ weft_status run_train(life *l, weft_ctx *ctx, weft_config *config);
 void kept_saved(int host, int64_t step);
 void kept_ended(int host, int64_t step);
 void kept_power(int host);
+void kept_full(int host);
 void kept_look(void);
 void kept_judge(void);

@@ -29,6 +29,9 @@ static weft_status read_view(weft_ctx *ctx, const char *folder,
     WEFT_TRY(wefti_file_path(ctx, folder, "views.jsonl", path));
     WEFT_TRY(wefti_views_read(ctx, path, &views));
     out->has_view = views.n_views > 0;
+    for (int64_t i = 0; i < views.n_views; i++)
+        if (views.views[i].apart || (i == 0 && views.views[i].view > 1))
+            out->came_step = views.views[i].step;
     if (out->has_view) {
         const wefti_view_line *last = &views.views[views.n_views - 1];
         out->run = last->run;
@@ -147,11 +150,13 @@ static weft_status check_order(weft_ctx *ctx, const char *folder) {
     return status;
 }
 
-weft_status wefti_descent_agree(weft_ctx *ctx, const char *folder, int64_t log_every) {
+weft_status wefti_descent_agree(weft_ctx *ctx, const char *folder, int64_t log_every,
+                                int64_t *came_step) {
     char path[PATH_MAX];
     wefti_descent_record r;
     int64_t lines;
     WEFT_TRY(wefti_descent_read(ctx, folder, &r));
+    *came_step = r.came_step;
     WEFT_TRY(wefti_file_path(ctx, folder, "nodes.jsonl",
                              path)); /* has a line of each checkpoint */
     WEFT_TRY(wefti_metrics_newest(ctx, path, &lines));
@@ -161,7 +166,8 @@ weft_status wefti_descent_agree(weft_ctx *ctx, const char *folder, int64_t log_e
                              "there is a checkpoint of step %lld, and metrics.jsonl ends "
                              "with step %lld",
                              (long long)r.checkpoint, (long long)lines);
-    if (r.view_step - 1 > lines + log_every + MOST_APART)
+    int64_t needed = (lines > r.came_step ? lines : r.came_step) + log_every + MOST_APART;
+    if (r.view_step - 1 > needed)
         return weft_ctx_fail(
             ctx, WEFT_ERR_FORMAT,
             "views.jsonl has a view of step %lld, and metrics.jsonl ends "

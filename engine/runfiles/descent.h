@@ -12,7 +12,8 @@ typedef struct wefti_descent_record {
     bool has_view;
     uint64_t run, chain; /* of the last view's line (record/views.h) */
     int64_t view, view_step;
-    int64_t step;       /* newest of metrics.jsonl; 0: none */
+    int64_t came_step; /* with which the run came from another folder; 0: it began here */
+    int64_t step;      /* newest of metrics.jsonl; 0: none */
     int64_t checkpoint; /* newest; -1: none */
     bool is_past; /* set by the caller: an earlier view of the run that it has joined */
 } wefti_descent_record;
@@ -40,6 +41,6 @@ weft_status wefti_descent_ended(weft_ctx *ctx, const char *folder, uint64_t run,
 
 /* For weft verify: fails with one sentence if views, lines and checkpoints of a folder
  * contradict each other, as if two runs had written them, or one had cut what another did.
- * log_every: of the run; how many steps may be without a line. */
-weft_status wefti_descent_agree(weft_ctx *ctx, const char *folder,
-                                int64_t log_every) WEFT_CHECKED;
+ * log_every: of the run; how many steps may be without a line. *came_step: as in the record. */
+weft_status wefti_descent_agree(weft_ctx *ctx, const char *folder, int64_t log_every,
+                                int64_t *came_step) WEFT_CHECKED;

@@ -103,11 +103,17 @@ static void verify_lines(verifier *v, const char *name) {
 
 /* Only where the lines by themselves are in order, so that a damaged one is named once. */
 static void verify_records(verifier *v) {
-    char path[PATH_MAX];
+    char path[PATH_MAX], good[128] = "views, lines and checkpoints agree";
+    int64_t came;
     if (v->n_damaged > 0 || v->log_every == 0 || v->no_memory) return;
     if (!present(v, "metrics.jsonl", path)) return;
-    weft_status status = wefti_descent_agree(v->ctx, v->folder, v->log_every);
-    tell_status(v, "records", status, "views, lines and checkpoints agree");
+    weft_status status = wefti_descent_agree(v->ctx, v->folder, v->log_every, &came);
+    size_t n = strlen(good);
+    if (came > 0)
+        snprintf(good + n, sizeof good - n,
+                 "; the run came here with step %lld, from another folder",
+                 (long long)came);
+    tell_status(v, "records", status, good);
 }
 
 static void verify_plan(verifier *v) {
@@ -132,7 +138,7 @@ static void verify_plan(verifier *v) {
 static const char *remains(const char *name) {
     const char *dot = strchr(name, '.');
     if (!dot) return NULL;
-    if (strcmp(dot, ".partial") == 0) return "a crash left it; it was never complete";
+    if (strncmp(dot, ".partial", 8) == 0) return "a crash left it; it was never complete";
     if (strcmp(dot, ".removed") == 0) return "a crash left it while it was removed";
     if (strcmp(dot, ".old") == 0) return NULL;
     return strcmp(dot, ".damaged") == 0 ? "set aside as damaged by a resumed run"

@@ -23,8 +23,20 @@ await says "takes part as rank 2" log.0 || fail "$what: it has no state: $(tail 
 kill -9 "${pids[1]}" "${pids[2]}"
 wait "${pids[1]}" "${pids[2]}" 2>/dev/null
 await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 log.0)"
-stop "${pids[0]}" "${pids[0]}"
+# It writes for others who do not see its folder: their replicas are sent to it.
+ports=$port
+for i in 1 2 3 4; do ports=$ports,127.0.0.1:$((port + i)); done # it has come back at one of these
+joiner late "$ports" run.folder=run3 elastic.stop=all
+await says "joined by .*; 2 nodes go on" log.0 || fail "$what: nobody comes: $(tail -n 3 log.*)"
+await says "takes part as rank 1" log.late || fail "$what: it has no state: $(tail -n 3 log.*)"
+grep -q "^view [2-9]" run0/lease || fail "$what: the lease is of view $(grep -a "^view" run0/lease)"
+stop "${pids[0]}" "${pids[0]}" "$last"
+[ "$(find run0/checkpoints -name 'replica-0000[01].safetensors' | wc -l)" = 2 ] ||
+    fail "$what: not of all replicas: $(find run0/checkpoints)"
+no_files run3
 "$weft" verify run0 >out 2>err || fail "$what: $(cat out err)"
+says "the run came here with step .*, from another folder" out || fail "$what: $(cat out)"
+"$weft" verify run1 >out 2>err || fail "$what: $(cat out err)"
 "$weft" train --replay run0 --quiet >out 2>err && fail "$what: it is played again: $(cat out)"
 says "views.jsonl goes on with view .*, expected those between" err || fail "$what: it says $(cat err)"
 finish

@@ -38,7 +38,13 @@ static wefti_view_line line_of(uint64_t before, int64_t number, int64_t step, in
 
 static void put(const char *path, const wefti_view_line *lines, int n) {
     wefti_buffer out = {0};
-    for (int i = 0; i < n; i++) wefti_views_put(ctx, &out, &lines[i]);
+    for (int i = 0; i < n; i++) {
+        wefti_buffer one = {0};
+        wefti_views_put(ctx, &one, &lines[i]);
+        if (lines[i].apart) wefti_buffer_text(ctx, &out, WEFTI_VIEWS_APART);
+        wefti_buffer_put(ctx, &out, one.bytes + lines[i].apart, one.n - lines[i].apart);
+        wefti_buffer_fini(ctx, &one);
+    }
     assert_int_equal(out.status, WEFT_OK);
     assert_ok(ctx, wefti_file_write(ctx, path, out.bytes, out.n));
     wefti_buffer_fini(ctx, &out);
@@ -198,7 +204,15 @@ static void a_resumed_run_follows_lines_without_a_chain(void **state) {
 }
 
 static void disagrees(const char *words) {
-    assert_fails(ctx, wefti_descent_agree(ctx, "room", 1), WEFT_ERR_FORMAT, words);
+    int64_t came;
+    assert_fails(ctx, wefti_descent_agree(ctx, "room", 1, &came), WEFT_ERR_FORMAT, words);
+}
+
+/* The run came with this step, from another folder. */
+static void agrees(int64_t log_every, int64_t expected) {
+    int64_t came;
+    assert_ok(ctx, wefti_descent_agree(ctx, "room", log_every, &came));
+    assert_int_equal(came, expected);
 }
 
 /* What one run has written agrees; what a second one cut or wrote between does not. */
@@ -210,15 +224,15 @@ static void a_folder_that_two_have_written_contradicts_itself(void **state) {
     put("room/views.jsonl", lines, 3);
     put_steps("room/metrics.jsonl", 1, 150);
     put_checkpoint(150);
-    assert_ok(ctx, wefti_descent_agree(ctx, "room", 1));
+    agrees(1, 0);
     put_steps("room/metrics.jsonl", 1, 22);
     disagrees("a checkpoint of step 150, and metrics.jsonl ends with step 22");
     put_steps("room/nodes.jsonl", 150, 150); /* few lines of steps were asked for */
-    assert_ok(ctx, wefti_descent_agree(ctx, "room", 1));
+    agrees(1, 0);
     assert_ok(ctx, wefti_file_remove_tree(ctx, "room/nodes.jsonl"));
     assert_ok(ctx, wefti_file_remove_tree(ctx, "room/checkpoints"));
     disagrees("a view of step 90, and metrics.jsonl ends with step 22");
-    assert_ok(ctx, wefti_descent_agree(ctx, "room", 100));
+    agrees(100, 0);
     put_steps("room/metrics.jsonl", 1, 150);
     lines[1] = lines[2];
     put("room/views.jsonl", lines, 2);
@@ -227,6 +241,34 @@ static void a_folder_that_two_have_written_contradicts_itself(void **state) {
     assert_ok(ctx, wefti_file_write(ctx, "room/metrics.jsonl",
                                     "{\"step\":9}\n{\"step\":8}\n", 22));
     disagrees("a line of step 8 stands behind one of step 9");
+}
+
+/* Who joined a run and then writes it in a folder of its own, or goes on in one behind what it
+ * wrote before it was left out: the views and lines between are another machine's. */
+static void a_run_may_come_from_another_folder(void **state) {
+    wefti_view_line lines[] = {line_of(0xf00, 4, 90, 1, 2), line_of(0, 5, 200, 2, 2)};
+    lines[1] = line_of(lines[0].chain, 5, 200, 2, 2);
+    put("room/views.jsonl", lines, 1);
+    put_steps("room/metrics.jsonl", 1, 0);
+    agrees(1, 90);
+    put("room/views.jsonl", lines, 2);
+    disagrees("a view of step 200, and metrics.jsonl ends with step 0");
+    put_steps("room/metrics.jsonl", 90, 199);
+    agrees(1, 90);
+    put_steps("room/metrics.jsonl", 90, 299);
+    lines[1] = line_of(0xbad, 7, 300, 2, 2);
+    put("room/views.jsonl", lines, 2);
+    disagrees("the view of step 300 does not follow from the one before it, of step 90");
+    lines[1].apart = true;
+    put("room/views.jsonl", lines, 2);
+    agrees(1, 300);
+    lines[1].view = 5; /* the next one: nothing can be between */
+    put("room/views.jsonl", lines, 2);
+    disagrees("the view of step 300 does not follow");
+    lines[1].view = 7;
+    lines[1].run = 0xcd;
+    put("room/views.jsonl", lines, 2);
+    disagrees("the view of step 300 does not follow");
 }
 
 int main(void) {
@@ -241,6 +283,7 @@ int main(void) {
         IN_ROOM(members_are_not_far_ahead),
         IN_ROOM(a_view_without_lines_of_its_steps_counts),
         IN_ROOM(a_resumed_run_follows_lines_without_a_chain),
-        IN_ROOM(a_folder_that_two_have_written_contradicts_itself)};
+        IN_ROOM(a_folder_that_two_have_written_contradicts_itself),
+        IN_ROOM(a_run_may_come_from_another_folder)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,11 +57,68 @@ static void a_new_writer_has_the_last_lines(void **state) {
     wefti_views_fini(ctx, &views);
 }
 
+static void put_three(const char *path) {
+    wefti_buffer out = {0};
+    for (int i = 1; i <= 3; i++) {
+        wefti_view_line line = {.run = 0xab,
+                                .view = i,
+                                .step = 20 * i,
+                                .has_chain = true,
+                                .chain = (uint64_t)i,
+                                .rows_per_rank = 2,
+                                .micro = 1,
+                                .shards = 1,
+                                .threads = 1,
+                                .n_members = 1,
+                                .members = members};
+        wefti_views_put(ctx, &out, &line);
+    }
+    assert_ok(ctx, wefti_file_write(ctx, path, out.bytes, out.n));
+    wefti_buffer_fini(ctx, &out);
+}
+
+/* What was in a view of steps that are done again is no part of this run's chain. */
+static void views_of_steps_that_are_done_again_are_dropped(void **state) {
+    static const int64_t done[][2] = {{60, 3}, {59, 2}, {40, 2}, {39, 1}, {0, 0}};
+    for (size_t i = 0; i < sizeof done / sizeof done[0]; i++) {
+        wefti_viewlog *log;
+        wefti_views views;
+        put_three("room/views.jsonl");
+        assert_ok(ctx, wefti_viewlog_create(ctx, &log));
+        assert_ok(ctx, wefti_viewlog_open(ctx, log, "room", done[i][0]));
+        assert_ok(ctx, wefti_views_read(ctx, "room/views.jsonl", &views));
+        assert_int_equal(views.n_views, done[i][1]);
+        if (views.n_views > 0)
+            assert_true(wefti_viewlog_chain(log) == views.views[views.n_views - 1].chain);
+        wefti_views_fini(ctx, &views);
+        assert_ok(ctx, wefti_viewlog_close(ctx, log));
+    }
+}
+
+/* The others made the views between while this machine was left out. */
+static void the_first_line_behind_a_gap_says_so(void **state) {
+    static const bool apart[] = {false, true, false};
+    wefti_views views;
+    put_three("room/views.jsonl");
+    assert_ok(ctx, wefti_viewlog_follow(ctx, log_, 0xf00));
+    assert_ok(ctx, wefti_viewlog_open(ctx, log_, "room", 20));
+    add_views(90, 91);
+    assert_ok(ctx, wefti_views_read(ctx, "room/views.jsonl", &views));
+    assert_int_equal(views.n_views, 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(views.views[i].apart, apart[i]);
+    assert_int_equal(views.views[1].step, 90);
+    wefti_views_fini(ctx, &views);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_year_of_views_takes_no_more_memory_than_a_day,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_new_writer_has_the_last_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_first_line_behind_a_gap_says_so, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(views_of_steps_that_are_done_again_are_dropped,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
