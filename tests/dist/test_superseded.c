@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "record/metrics.h"
+#include "record/views.h"
 #include "training.h"
 
 enum { MOST = 3, REPLAY = MOST + 1, STEPS_AFTER = 5 };
@@ -230,6 +231,19 @@ static void who_gave_state_is_killed_before_the_step(void **state) {
     }
 }
 
+/* A world that took no step and gave no state leaves no line. */
+static void assert_no_line(int64_t view) {
+    weft_ctx *ctx;
+    wefti_views views;
+    assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
+    assert_ok(ctx, wefti_views_read(ctx, "run/views.jsonl", &views));
+    assert_true(views.n_views > 1);
+    for (int64_t i = 0; i < views.n_views; i++)
+        assert_int_not_equal(views.views[i].view, view);
+    wefti_views_fini(ctx, &views);
+    weft_ctx_destroy(ctx);
+}
+
 /* Nobody begins the step before who has come has everything, also where replicas differ and nothing
  * is compared: it gets its state again, and nothing of what it had is in that. */
 static void half_a_state_is_forgotten(void **state) {
@@ -243,6 +257,7 @@ static void half_a_state_is_forgotten(void **state) {
         const plan p = {
             .keys = keys[i], .founders = 2, .dies = 1, .when = IN_THE_HANDOVER};
         run(&p, 0, said);
+        assert_no_line(2);
     }
 }
 
