@@ -207,7 +207,7 @@ static weft_status show_card(entering *e, const char *host, int port, wefti_conn
                  wefti_connection_all(s, code, 1, false, until_s);
     if (heard) return WEFT_OK;
     *code = 0;
-    bool late = wefti_now_s() >= until_s;
+    bool late = s->fd >= 0; /* who hangs up closes it, also before TLS has begun */
     note_why(e, late ? "it accepted the call and did not answer; it may stand still"
                      : "it hung up before it had answered");
     if (!late) e->mute_port = port;

@@ -214,11 +214,42 @@ static void whose_connection_has_ended_can_be_called(void **state) {
     close(listener);
 }
 
+/* As a member that was suspended: the system accepts, and nobody reads. With TLS a shake ends
+ * before all time is up. */
+static void who_stands_still_does_not_hang_up(void **state) {
+    weft_ctx *ctx = *state;
+    write_key("a.key", 'a', 0600);
+    wefti_tls_context *tls[] = {
+        NULL, context_of(&(weft_mesh_security){.struct_size = sizeof(weft_mesh_security),
+                                               .key = "a.key"})};
+    for (int i = 0; i < 2; i++) {
+        wefti_tcp_endpoint *endpoints;
+        wefti_connection *streams;
+        wefti_late_table table;
+        wefti_late_card card;
+        char text[32];
+        int listener, n, port = free_port(), still = wefti_socket_listen(true, port);
+        snprintf(text, sizeof text, "127.0.0.1:%d", port);
+        assert_ok(ctx, wefti_tcp_endpoints(ctx, text, 29500, 1, &endpoints, &n));
+        const wefti_tcp_place place = {
+            .patience_s = tls[i] ? 12 : 6, .endpoints = endpoints, .n_endpoints = n};
+        assert_fails(
+            ctx,
+            wefti_late_enter(ctx, &place, tls[i], &streams, &table, &card, &listener),
+            WEFT_ERR_PEER, "it accepted the call and did not answer; it may stand still");
+        wefti_free(ctx, endpoints);
+        wefti_tls_context_destroy(tls[i]);
+        close(still);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(doors_are_hosts_with_or_without_ports, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_no_door_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_stands_still_does_not_hang_up, setup,
+                                        teardown),
         cmocka_unit_test(a_card_comes_back),
         cmocka_unit_test(a_card_with_other_numbers_is_none),
         cmocka_unit_test(a_card_of_another_version_is_known_as_one),
