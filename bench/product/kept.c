@@ -123,7 +123,7 @@ static weft_status look(weft_ctx *ctx, int at, const char *folder) {
     return WEFT_OK;
 }
 
-/* In a common folder each step has its line, whoever wrote and died. */
+/* In a common folder no line is missing, whoever wrote and died. */
 static weft_status judge_lines(weft_ctx *ctx, int at, const char *folder) {
     static const char *const names[] = {"step", "loss"};
     char path[PATH_MAX];
@@ -135,7 +135,7 @@ static weft_status judge_lines(weft_ctx *ctx, int at, const char *folder) {
     for (int64_t i = 0; i < n; i++) {
         double step = rows[2 * i];
         if (isnan(rows[2 * i + 1])) continue; /* of an evaluation */
-        if (step != last + 1)
+        if (step <= last || step > last + run_log_every())
             fail_world("disk %d: the line of step %.0f stands behind that of step %.0f",
                        at, step, last);
         last = step;
@@ -149,7 +149,7 @@ static weft_status judge(weft_ctx *ctx, int at, const char *folder) {
     weft_replay_result played = {.struct_size = sizeof played};
     int64_t came;
     if (all[at].ended == 0) return WEFT_OK;
-    WEFT_TRY(wefti_descent_agree(ctx, folder, 1, &came));
+    WEFT_TRY(wefti_descent_agree(ctx, folder, run_log_every(), &came));
     WEFT_TRY(judge_lines(ctx, at, folder));
     if (all[at].checkpoint != all[at].ended)
         fail_world("disk %d: the run ends with step %lld, its checkpoint is of step %lld",

@@ -286,6 +286,7 @@ int64_t newest_commit(void);
 /* run.c */
 
 void run_keys(char (*out)[48], int *n);
+int run_log_every(void);
 void run_write_text(void);
 weft_status run_train(life *l, weft_ctx *ctx, weft_config *config);
 
