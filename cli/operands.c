@@ -8,9 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <weft/train.h>
+
 #include "common.h"
 
-typedef enum kind { KEY, RUN_FILE, RUN, MODEL, DATA } kind;
+typedef enum kind { KEY, RUN_FILE, RUN, RUN_AT, MODEL, DATA } kind;
 
 static weft_status set_from_flags(weft_ctx *ctx, const args *a, weft_config *config) {
     char assignment[4200];
@@ -65,11 +67,12 @@ static bool holds_keys(const char *path) {
     return keys;
 }
 
+static const char *const texts[] = {".txt",   ".md",      ".jsonl", ".ndjson", ".csv",
+                                    ".tsv",   ".bin",     ".gz",    ".zst",    ".parquet",
+                                    ".arrow", ".feather", NULL};
+
 /* What is neither a known name nor a file of keys is data; it is told once. */
 static kind kind_of_file(weft_ctx *ctx, const char *operand) {
-    static const char *const texts[] = {
-        ".txt", ".md",  ".jsonl",   ".ndjson", ".csv",     ".tsv", ".bin",
-        ".gz",  ".zst", ".parquet", ".arrow",  ".feather", NULL};
     static const char *const yamls[] = {".yaml", ".yml", NULL};
     if (ends_as(operand, texts)) return DATA;
     if (ends_as(operand, yamls) || holds_keys(operand)) return RUN_FILE;
@@ -95,8 +98,10 @@ static bool is_key(const char *operand) {
     return key_of(name) || stat(operand, &info) != 0;
 }
 
-static kind kind_of(weft_ctx *ctx, const char *operand) {
+static kind kind_of(weft_ctx *ctx, const char *operand, bool resumes) {
     struct stat info;
+    if (strncmp(operand, "s3://", 5) == 0 && resumes && !ends_as(operand, texts))
+        return RUN_AT;
     if (strcmp(operand, "-") == 0 || is_address(operand)) return DATA;
     if (is_key(operand)) return KEY;
     if (stat(operand, &info) != 0 || S_ISREG(info.st_mode))
@@ -144,10 +149,11 @@ weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
     char list[8192] = "";
     for (int i = 0; i < a->n_operands; i++) { /* a later file overrides an earlier one */
         const char *operand = a->operands[i];
-        switch (kind_of(ctx, operand)) {
+        switch (kind_of(ctx, operand, args_has(a, "--resume"))) {
         case KEY: WEFT_TRY(weft_config_set(ctx, config, operand)); break;
         case RUN_FILE: WEFT_TRY(weft_config_load(ctx, config, operand)); break;
         case RUN: WEFT_TRY(load_run(ctx, operand, config)); break;
+        case RUN_AT: WEFT_TRY(weft_run_fetch(ctx, operand, config)); break;
         case MODEL: WEFT_TRY(set_folder(ctx, "model.init", operand, config)); break;
         case DATA: WEFT_TRY(add_data(ctx, operand, list, sizeof list)); break;
         }

@@ -23,6 +23,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/shardlayout.h"
+#include "store/fetch.h"
 
 static bool ends_in(const char *name, const char *suffix) {
     size_t n = strlen(name), m = strlen(suffix);
@@ -115,7 +116,9 @@ weft_status wefti_source_files(weft_ctx *ctx, const char *path, wefti_walk *file
     }
     WEFT_TRY(wefti_reserve(ctx, &files->paths, &files->capacity, files->n, 1,
                            sizeof *files->paths, "names of files"));
-    WEFT_TRY(wefti_strdup(ctx, path, &files->paths[files->n]));
+    char local[PATH_MAX];
+    WEFT_TRY(wefti_fetch_file(ctx, path, local));
+    WEFT_TRY(wefti_strdup(ctx, local, &files->paths[files->n]));
     files->n++;
     return WEFT_OK;
 }

@@ -24,6 +24,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "store/fetch.h"
 #include "text/sniff.h"
 #include "base/stop.h"
 #include "base/text.h"
@@ -49,16 +50,17 @@ struct wefti_input {
 };
 
 static weft_status open_file(weft_ctx *ctx, wefti_input *in) {
+    char path[PATH_MAX];
     struct stat info;
     bool standard = wefti_is(in->path, "-");
+    WEFT_TRY(wefti_fetch_file(ctx, in->path, path));
     in->fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                      : open(in->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+                      : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (in->fd < 0 && strstr(in->path, "://"))
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_FILE,
-            "%s is an address, expected a file or a pipe: %s %s | weft train -", in->path,
-            strncmp(in->path, "s3:", 3) == 0 ? "aws s3 cp" : "curl -sL",
-            strncmp(in->path, "s3:", 3) == 0 ? "ADDRESS -" : "ADDRESS");
+        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                             "%s is an address that is not known, expected https://, "
+                             "http://, s3:// or a file",
+                             in->path);
     if (in->fd < 0)
         return wefti_fail_errno(ctx, "open", standard ? "standard input" : in->path);
     if (fstat(in->fd, &info) != 0) return wefti_fail_errno(ctx, "stat", in->path);

@@ -35,6 +35,7 @@
 #include "token/vocab.h"
 #include "runfiles/adapterfile.h"
 #include "passes/initial.h"
+#include "store/fetch.h"
 
 enum {
     MAX_ARRAYS = 1 + WEFTI_OPTIMIZER_STATES + 2 * WEFTI_REPLICATOR_STATES +
@@ -669,9 +670,11 @@ weft_status wefti_state_load(wefti_rank *r, const wefti_saved_layout *saved,
     return load_replica(r, saved, path);
 }
 
-weft_status wefti_state_locate(weft_ctx *ctx, const char *path, char *folder,
+weft_status wefti_state_locate(weft_ctx *ctx, const char *name, char *folder,
                                int64_t *step) {
     wefti_saved_layout saved;
+    char path[PATH_MAX];
+    WEFT_TRY(wefti_fetch_model(ctx, name, path));
     *step = -1;
     if (wefti_weights_here(path) || wefti_adapter_here(path)) {
         char *layout, index[PATH_MAX];

@@ -35,6 +35,8 @@
 #include "runfiles/descent.h"
 #include "passes/initial.h"
 #include "passes/passes.h"
+#include "store/fetch.h"
+#include "store/upload.h"
 #include "train/rundata.h"
 
 enum { BENCH_VOCAB = 256 };
@@ -62,6 +64,16 @@ static weft_status find_run(weft_ctx *ctx, const weft_config *config, bool *foun
     return WEFT_OK;
 }
 
+/* A run that is resumed may have its newest checkpoint at run.upload. */
+static weft_status fetch_newest(weft_ctx *ctx, const weft_config *config) {
+    char path[PATH_MAX], newest[PATH_MAX];
+    int64_t step;
+    if (!config->run.upload[0]) return WEFT_OK;
+    WEFT_TRY(wefti_file_path(ctx, config->run.folder, "checkpoints", path));
+    WEFT_TRY(wefti_checkpoint_latest(ctx, path, &step, newest));
+    return wefti_fetch_run(ctx, config->run.upload, config->run.folder, step);
+}
+
 /* A new run needs a folder without a run; a resumed run finds its newest checkpoint. */
 static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bool resume,
                                     wefti_prepared *p) {
@@ -77,6 +89,7 @@ static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bo
             "run.folder",
             config->run.folder);
     if (!resume) return WEFT_OK;
+    WEFT_TRY(fetch_newest(ctx, config));
     WEFT_TRY(wefti_state_find(ctx, config->run.folder, true, &p->saved, p->saved_path));
     if (p->saved.step < 0) WEFT_TRY(find_run(ctx, config, &found));
     if (!found) return WEFT_OK;
@@ -510,6 +523,9 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     p->finished = p->job->first_step >= config->run.steps;
     bool writes = !p->finished && wefti_bootstrap_leads(&p->bootstrap);
     if (writes) WEFT_TRY(wefti_prepared_write(ctx, p));
+    if (writes && config->run.upload[0])
+        WEFT_TRY(wefti_uploader_create(ctx, config->run.upload, config->run.folder,
+                                       p->saved.step < 0, &p->uploader));
     return tell_origin(ctx, p);
 }
 
@@ -624,6 +640,8 @@ weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *p) {
     weft_status status = wefti_journal_close(p->journal);
     weft_status closed = wefti_viewlog_close(ctx, p->views);
     if (status == WEFT_OK) status = closed;
+    weft_status uploaded = wefti_uploader_end(ctx, p->uploader);
+    if (status == WEFT_OK) status = uploaded;
     wefti_lease_give_back(p->lease);
     wefti_bootstrap_leave(ctx, &p->bootstrap);
     for (int s = 0; p->shards && s < p->n_shards; s++)

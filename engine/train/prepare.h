@@ -26,7 +26,8 @@ typedef struct wefti_prepared {
     weft_config *own_config; /* the job's, after a change of the world, or of the form
                                 that was decided; or NULL */
     wefti_journal *journal;  /* of the leader */
-    wefti_viewlog *views;    /* who takes part, in each process; NULL: not recorded */
+    struct wefti_uploader *uploader; /* of the leader, with run.upload; or NULL; owned */
+    wefti_viewlog *views; /* who takes part, in each process; NULL: not recorded */
     struct wefti_following *following; /* of the loop over steps; or NULL */
     bool
         follows; /* method was auto, and what it decided may change (train/following.h) */

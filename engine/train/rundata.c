@@ -9,12 +9,17 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+
+#include <weft/train.h>
 
 #include "base/machine.h"
 #include "base/text.h"
 #include "config/layers.h"
 #include "config/named.h"
+#include "store/address.h"
+#include "store/fetch.h"
 
 /* Takes the model's image side and channels from the images, unless the configuration has
  * them; fails if the two differ. */
@@ -90,6 +95,17 @@ static weft_status check_rows(weft_ctx *ctx, const weft_config *config,
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "data.rows is %s, but a %s is trained on rows of its own",
                          config->data.rows, config->model.kind);
+}
+
+weft_status weft_run_fetch(weft_ctx *ctx, const char *address, weft_config *config) {
+    char from[WEFTI_URL_BYTES], path[PATH_MAX];
+    size_t n = strlen(address);
+    while (n > 0 && address[n - 1] == '/') n--;
+    snprintf(from, sizeof from, "%.*s/config.yaml", (int)(n < 4000 ? n : 4000), address);
+    WEFT_TRY(wefti_fetch_file(ctx, from, path));
+    WEFT_TRY(weft_config_load(ctx, config, path));
+    snprintf(from, sizeof from, "run.upload=%.*s", (int)(n < 4000 ? n : 4000), address);
+    return weft_config_set(ctx, config, from);
 }
 
 weft_status wefti_rundata_open(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {

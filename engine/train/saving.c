@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "mesh/elastic.h"
+#include "store/upload.h"
 #include "train/regroup.h"
 
 enum { LAST_TRIES = 10, SHARE = 50 /* by the clock at most 1 / SHARE of the time */ };
@@ -63,13 +64,28 @@ static weft_status give_up(wefti_rank *r, int64_t step, const char *why) {
                          (long long)step, why);
 }
 
+/* Who took the folder over has no uploader yet. */
+static void upload(wefti_rank *r, wefti_prepared *p, int64_t step) {
+    const weft_config *config = p->config;
+    if (r->rank != 0 || !config->run.upload[0]) return;
+    weft_status status = p->uploader ? WEFT_OK
+                                     : wefti_uploader_create(r->ctx, config->run.upload,
+                                                             config->run.folder, false,
+                                                             &p->uploader);
+    if (status == WEFT_OK) wefti_uploader_push(p->ctx, p->uploader, step);
+    if (status == WEFT_OK) return;
+    weft_ctx_log(p->ctx, WEFT_LOG_WARN, "the checkpoint of step %lld is not uploaded: %s",
+                 (long long)step, weft_ctx_message(r->ctx));
+    weft_ctx_clear(r->ctx);
+}
+
 static weft_status save(wefti_rank *r, wefti_prepared *p, int64_t step, bool last) {
     char why[600];
     bool saved;
     for (int i = 0; i < (last ? LAST_TRIES : 1); i++) {
         if (i > 0) wefti_sleep_until_s(wefti_now_s() + between_tries_s);
         WEFT_TRY(try_once(r, p, step, &saved));
-        if (saved) return WEFT_OK;
+        if (saved) return upload(r, p, step), WEFT_OK;
         if (i == 0) warn(r, p, step, last);
         snprintf(why, sizeof why, "%s", weft_ctx_message(r->ctx));
         weft_ctx_clear(r->ctx);

@@ -66,6 +66,7 @@ typedef struct weft_config {
         bool tensorboard;
         const char *prometheus; /* a file; "": none */
         double save_time;       /* seconds between two checkpoints; 0 = never by time */
+        const char *upload; /* s3://BUCKET/PREFIX for copies of checkpoints; "": none */
     } run;
     struct {
         weft_texts path;

@@ -131,6 +131,11 @@ WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
                                 bool resume, const weft_train_hooks *hooks,
                                 weft_train_result *result) WEFT_CHECKED;
 
+/** Reads the configuration of a run that run.upload has copied to s3://BUCKET/PREFIX, and sets
+ * run.upload to it: weft_train with resume goes on from the newest checkpoint there. */
+WEFT_API weft_status weft_run_fetch(weft_ctx *ctx, const char *address,
+                                    weft_config *config) WEFT_CHECKED;
+
 /** What a run with method=auto decided, and why, as its folder says (decision.json): lines for a
  * reader. [out] *text owned by the caller (weft_free); NULL: there is no such file. */
 WEFT_API weft_status weft_decision_text(weft_ctx *ctx, const char *run_folder,

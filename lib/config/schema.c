@@ -303,6 +303,8 @@ const weft_config_key wefti_config_keys[] = {
     {AT(run.tensorboard), BOOL, "", "true", ANY, "also write TensorBoard event files"},
     {AT(run.prometheus), TEXT, "", "", ANY,
      "file for the latest metrics in the Prometheus text format; empty = none"},
+    {AT(run.upload), TEXT, "", "", ANY,
+     "s3://BUCKET/PREFIX, to which checkpoints and metrics are copied; empty = none"},
 
     {AT(data.path), TEXTS, "", "", ANY,
      "training data: texts, token shards, folders of them; - = standard input"},
@@ -626,6 +628,7 @@ const weft_config_key *wefti_config_key_find(const char *name) {
 bool wefti_config_key_is_own(const char *name) {
     static const char *const own[] = {"run.folder",
                                       "run.prometheus",
+                                      "run.upload",
                                       "data.path",
                                       "data.validation_path",
                                       "data.tokenizer",

@@ -80,6 +80,7 @@ static void examine_folder(const char *path, weft_rank_facts *facts) {
 static void examine_texts(const weft_texts *paths, weft_rank_facts *facts) {
     for (int i = 0; i < paths->n; i++) {
         struct stat info;
+        if (strstr(paths->items[i], "://")) continue; /* fetched when the run begins */
         bool there = stat(paths->items[i], &info) == 0 &&
                      access(paths->items[i], R_OK) == 0;
         if ((there && facts->data_files == 0 && facts->data_missing == 0) ||

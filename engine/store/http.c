@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/* A request and its answer:
+ *
+ *     fetch   GET     200: from the first byte; 206: from SIDE.part's end on, if the file is
+ *                     still the one of SIDE.from (If-Range); 304: the file here is it
+ *                     (If-None-Match). Renamed when all bytes that were announced are there
+ *     put     PUT
+ *     remove  DELETE
+ *
+ * Nothing that a server says is believed: an answer is as long as it was announced and no longer
+ * than the caller takes, and none leads a signed request, or one of https, elsewhere by http. */
+#define _GNU_SOURCE
+#include "store/http.h"
+
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/stop.h"
+#include "base/text.h"
+
+enum { LINE_BYTES = 8192, MARK_BYTES = 256 };
+static const double say_every_s = 10, patience_s = 60, longest_pause_s = 8;
+static const long connect_s = 20, silence_s = 30;
+static const int64_t most_put = (int64_t)5 << 30; /* bytes of one file, by S3's rules */
+
+typedef struct request {
+    weft_ctx *ctx;
+    const wefti_transfer *t;
+    wefti_verb verb;
+    char url[WEFTI_URL_BYTES], name[480]; /* to fetch; to tell */
+    bool is_signed;
+    CURL *curl;
+    int fd;
+    int64_t at, size; /* bytes that are there; of all, -1: not known */
+    int64_t was_size; /* of SIDE.from; -1: there is none */
+    char was[MARK_BYTES],
+        is[MARK_BYTES];      /* ETag or Last-Modified: of SIDE.from; of the answer */
+    int64_t announced, from; /* Content-Length, Content-Range of the answer; -1 */
+    long code;               /* of the answer */
+    bool looked;             /* at its head */
+    double said_s;
+    weft_status status; /* what another try does not mend */
+} request;
+
+/* --- SIDE.from: "SIZE MARK" --- */
+
+static void recall(request *r) {
+    char path[PATH_MAX], line[MARK_BYTES + 32] = "", *rest = line;
+    snprintf(path, PATH_MAX, "%.4000s.from", r->t->side);
+    FILE *file = fopen(path, "r");
+    r->was_size = -1;
+    if (!file) return;
+    if (fgets(line, sizeof line, file)) r->was_size = strtoll(line, &rest, 10);
+    fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+    snprintf(r->was, sizeof r->was, "%s", *rest == ' ' ? rest + 1 : "");
+    if (!r->was[0]) r->was_size = -1;
+}
+
+static weft_status note(request *r) {
+    char path[PATH_MAX], line[MARK_BYTES + 32];
+    snprintf(path, PATH_MAX, "%.4000s.from", r->t->side);
+    int n = snprintf(line, sizeof line, "%lld %s\n", (long long)r->size, r->is);
+    return wefti_file_write(r->ctx, path, line, n);
+}
+
+/* --- the answer --- */
+
+static size_t take_header(char *bytes, size_t size, size_t n, void *user) {
+    request *r = user;
+    char line[LINE_BYTES];
+    long long all;
+    n *= size;
+    snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : 0), bytes);
+    line[strcspn(line, "\r\n")] = '\0';
+    if (strncmp(line, "HTTP/", 5) == 0) { /* maybe after one that led here */
+        r->announced = r->from = -1;
+        r->is[0] = '\0';
+    }
+    char *value = strchr(line, ':');
+    if (!value) return n;
+    *value++ = '\0';
+    value = wefti_text_plain(value + strspn(value, " \t"));
+    if (strcasecmp(line, "Content-Length") == 0) r->announced = strtoll(value, NULL, 10);
+    if (strcasecmp(line, "ETag") == 0 ||
+        (strcasecmp(line, "Last-Modified") == 0 && !r->is[0]))
+        snprintf(r->is, sizeof r->is, "%s", value);
+    if (strcasecmp(line, "Content-Range") == 0) {
+        long long from;
+        if (sscanf(value, "bytes %lld-%*d/%lld", &from, &all) == 2 && all == r->size)
+            r->from = from;
+    }
+    return n;
+}
+
+/* The head of an answer with the file: where its first byte belongs, and how many there are. */
+static weft_status look(request *r) {
+    char size[32], most[32];
+    r->looked = true;
+    if (r->code == 206 && r->from == r->at) return WEFT_OK;
+    r->at = 0;
+    r->size = r->code == 200 ? r->announced : -1;
+    if (r->size < 0)
+        return weft_ctx_fail(
+            r->ctx, WEFT_ERR_FORMAT,
+            "the server of %s does not say how many bytes it has: half of "
+            "it would look like all",
+            r->name);
+    if (r->t->most > 0 && r->size > r->t->most)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s has %s, expected at most %s",
+                             r->name,
+                             wefti_format_bytes((double)r->size, size, sizeof size),
+                             wefti_format_bytes((double)r->t->most, most, sizeof most));
+    if (ftruncate(r->fd, 0) != 0) return wefti_fail_errno(r->ctx, "write", r->t->path);
+    return note(r);
+}
+
+static size_t take_bytes(char *bytes, size_t size, size_t n, void *user) {
+    request *r = user;
+    n *= size;
+    curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &r->code);
+    if (r->verb != WEFTI_FETCH || (r->code != 200 && r->code != 206))
+        return n; /* an error's page */
+    if (!r->looked) r->status = look(r);
+    if (r->status == WEFT_OK && r->at + (int64_t)n > r->size)
+        r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
+                                  "%s has more bytes than were announced", r->name);
+    if (r->status == WEFT_OK)
+        r->status = wefti_file_pwrite(r->ctx, r->fd, r->t->path, bytes, (int64_t)n,
+                                      r->at);
+    if (r->status != WEFT_OK) return 0;
+    r->at += (int64_t)n;
+    return n;
+}
+
+static size_t give_bytes(char *bytes, size_t size, size_t n, void *user) {
+    request *r = user;
+    ssize_t got = pread(r->fd, bytes, size * n, r->at);
+    if (got < 0) return CURL_READFUNC_ABORT;
+    r->at += got;
+    return (size_t)got;
+}
+
+/* --- waiting --- */
+
+static void say(request *r, const char *why) {
+    char at[32], all[32] = "?";
+    if (r->t->silent || wefti_now_s() < r->said_s + say_every_s) return;
+    r->said_s = wefti_now_s();
+    if (r->size >= 0) wefti_format_bytes((double)r->size, all, sizeof all);
+    weft_ctx_log(r->ctx, WEFT_LOG_INFO, "waits for %s: %s of %s%s%s", r->name,
+                 wefti_format_bytes((double)r->at, at, sizeof at), all,
+                 why[0] ? "; tried again after: " : "", why);
+}
+
+static int go_on(void *user, curl_off_t down, curl_off_t down_at, curl_off_t up,
+                 curl_off_t up_at) {
+    request *r = user;
+    (void)down, (void)down_at, (void)up, (void)up_at;
+    say(r, "");
+    return wefti_stop_asked(r->ctx);
+}
+
+/* --- one try --- */
+
+static struct curl_slist *headers_of(const request *r) {
+    struct curl_slist *list = NULL;
+    char line[LINE_BYTES];
+    const char *token = getenv("AWS_SESSION_TOKEN");
+    bool dated = r->was[0] != '"' && strncmp(r->was, "W/", 2) != 0;
+    if (r->verb == WEFTI_FETCH && r->was_size >= 0) {
+        snprintf(line, sizeof line, "%s: %s",
+                 r->at > 0 ? "If-Range"
+                 : dated   ? "If-Modified-Since"
+                           : "If-None-Match",
+                 r->was);
+        if (r->at > 0 || access(r->t->path, F_OK) == 0)
+            list = curl_slist_append(list, line);
+    }
+    if (r->is_signed)
+        list = curl_slist_append(list, "x-amz-content-sha256: UNSIGNED-PAYLOAD");
+    if (r->is_signed && token && token[0]) {
+        snprintf(line, sizeof line, "x-amz-security-token: %.7000s", token);
+        list = curl_slist_append(list, line);
+    }
+    return list;
+}
+
+static void set_up(request *r, const struct curl_slist *headers) {
+    CURL *c = r->curl;
+    char text[160];
+    bool https = strncmp(r->url, "https:", 6) == 0;
+    curl_easy_setopt(c, CURLOPT_URL, r->url);
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, https ? "https" : "http,https");
+    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, r->is_signed ? 0L : 1L);
+    curl_easy_setopt(c, CURLOPT_MAXREDIRS, 5L);
+    curl_easy_setopt(c, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, connect_s);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, silence_s);
+    curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, go_on);
+    curl_easy_setopt(c, CURLOPT_XFERINFODATA, r);
+    curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(c, CURLOPT_HEADERDATA, r);
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_bytes);
+    curl_easy_setopt(c, CURLOPT_WRITEDATA, r);
+    curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
+    if (getenv("AWS_CA_BUNDLE"))
+        curl_easy_setopt(c, CURLOPT_CAINFO, getenv("AWS_CA_BUNDLE"));
+    if (r->is_signed) {
+        snprintf(text, sizeof text, "aws:amz:%.100s:s3", wefti_address_region());
+        curl_easy_setopt(c, CURLOPT_AWS_SIGV4, text);
+        curl_easy_setopt(c, CURLOPT_USERNAME, getenv("AWS_ACCESS_KEY_ID"));
+        curl_easy_setopt(c, CURLOPT_PASSWORD, getenv("AWS_SECRET_ACCESS_KEY"));
+    }
+    snprintf(text, sizeof text, "%lld-", (long long)r->at);
+    if (r->verb == WEFTI_FETCH && r->at > 0) curl_easy_setopt(c, CURLOPT_RANGE, text);
+    if (r->verb == WEFTI_REMOVE) curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, "DELETE");
+    if (r->verb != WEFTI_PUT) return;
+    curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(c, CURLOPT_READFUNCTION, give_bytes);
+    curl_easy_setopt(c, CURLOPT_READDATA, r);
+    curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->size);
+}
+
+/* One request; *why says what broke. */
+static CURLcode perform(request *r, char why[CURL_ERROR_SIZE]) {
+    CURLcode code = CURLE_OUT_OF_MEMORY;
+    r->looked = false;
+    r->code = 0;
+    why[0] = '\0';
+    r->curl = curl_easy_init();
+    if (!r->curl) return code;
+    struct curl_slist *headers = headers_of(r);
+    curl_easy_setopt(r->curl, CURLOPT_ERRORBUFFER, why);
+    set_up(r, headers);
+    code = curl_easy_perform(r->curl);
+    curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &r->code);
+    if (code != CURLE_OK && !why[0])
+        snprintf(why, CURL_ERROR_SIZE, "%s", curl_easy_strerror(code));
+    if (code == CURLE_OK)
+        snprintf(why, CURL_ERROR_SIZE, "the server answers %ld%s", r->code,
+                 r->code == 301 ? ", as if AWS_REGION were another" : "");
+    wefti_text_plain(why);
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(r->curl);
+    return code;
+}
+
+/* Whether another try may bring what this one did not. */
+static bool may_pass(CURLcode code, long answer) {
+    if (code == CURLE_OK) return answer >= 500 || answer == 429 || answer == 408;
+    return code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_URL_MALFORMAT &&
+           code != CURLE_UNSUPPORTED_PROTOCOL && code != CURLE_TOO_MANY_REDIRECTS;
+}
+
+/* Whether the answer ends the tries: the file is whole, or not there. */
+static bool is_done(request *r, CURLcode code, bool *there) {
+    bool hidden = r->code == 404 || r->code == 410 || r->code == 403; /* as stores hide */
+    *there = true;
+    if (code != CURLE_OK) return false;
+    if (r->verb == WEFTI_FETCH && r->code == 304) return true;
+    if (r->verb == WEFTI_FETCH && r->code == 200 && !r->looked) r->status = look(r);
+    if (r->code == 200 || r->code == 204 || r->code == 206)
+        return r->verb != WEFTI_FETCH || r->at == r->size;
+    *there = !(r->t->optional ? hidden : r->verb == WEFTI_REMOVE && r->code == 404);
+    return !*there;
+}
+
+static weft_status transact(request *r, bool *there) {
+    static const char *const verbs[] = {"fetch", "write", "remove"};
+    char why[CURL_ERROR_SIZE];
+    double since_s = wefti_now_s(), pause_s = 0.5;
+    r->said_s = since_s;
+    for (;;) {
+        int64_t before = r->at;
+        if (r->verb == WEFTI_PUT) r->at = 0;
+        CURLcode code = perform(r, why);
+        bool done = r->status == WEFT_OK && is_done(r, code, there);
+        if (done || r->status != WEFT_OK) return r->status;
+        if (r->code == 416) r->at = 0; /* the file has become shorter */
+        if (r->at > before) since_s = wefti_now_s();
+        bool stopped = wefti_stop_asked(r->ctx);
+        if (stopped || wefti_now_s() > since_s + patience_s ||
+            !(r->code == 416 || may_pass(code, r->code)))
+            return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "could not %s %s: %s",
+                                 verbs[r->verb], r->name, stopped ? "stopped" : why);
+        for (double until_s = wefti_now_s() + pause_s;
+             wefti_now_s() < until_s && !wefti_stop_asked(r->ctx); say(r, why))
+            wefti_sleep_until_s(fmin(until_s, wefti_now_s() + 0.1));
+        pause_s = fmin(2 * pause_s, longest_pause_s);
+    }
+}
+
+static weft_status begin(request *r) {
+    const wefti_transfer *t = r->t;
+    snprintf(r->name, sizeof r->name, "%.300s%s%.120s", t->address,
+             t->below[0] ? "/" : "", t->below);
+    r->is_signed = wefti_address_is_s3(t->address);
+    WEFT_TRY(wefti_address_url(r->ctx, t->address, t->below, r->url));
+    if (!r->is_signed || (getenv("AWS_ACCESS_KEY_ID") && getenv("AWS_SECRET_ACCESS_KEY")))
+        return WEFT_OK;
+    return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                         "%s needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
+                         "environment",
+                         r->name);
+}
+
+/* Into SIDE.part, which becomes the file. */
+static weft_status fetch(request *r, bool *there) {
+    char part[PATH_MAX];
+    struct stat info;
+    snprintf(part, PATH_MAX, "%.4000s.part", r->t->side);
+    r->fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (r->fd < 0 || fstat(r->fd, &info) != 0)
+        return wefti_fail_errno(r->ctx, "open", part);
+    recall(r);
+    r->size = r->was_size;
+    if (info.st_size < r->was_size && strncmp(r->was, "W/", 2) != 0) r->at = info.st_size;
+    WEFT_TRY(transact(r, there));
+    if (!*there || r->code == 304) return unlink(part), WEFT_OK;
+    if (fsync(r->fd) != 0 || rename(part, r->t->path) != 0)
+        return wefti_fail_errno(r->ctx, "write", r->t->path);
+    return WEFT_OK;
+}
+
+static weft_status put(request *r, bool *there) {
+    struct stat info;
+    r->fd = open(r->t->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (r->fd < 0 || fstat(r->fd, &info) != 0)
+        return wefti_fail_errno(r->ctx, "open", r->t->path);
+    r->size = info.st_size;
+    if (r->size <= most_put) return transact(r, there);
+    return weft_ctx_fail(r->ctx, WEFT_ERR_FILE,
+                         "%s has more than the 5 GiB that a store takes as one file",
+                         r->t->path);
+}
+
+weft_status wefti_http(weft_ctx *ctx, wefti_verb verb, const wefti_transfer *t,
+                       bool *there) {
+    static weft_status (*const ways[])(request *, bool *) = {fetch, put, transact};
+    request r = {.ctx = ctx, .t = t, .verb = verb, .fd = -1, .size = -1, .was_size = -1};
+    WEFT_TRY(begin(&r));
+    weft_status status = ways[verb](&r, there);
+    if (r.fd >= 0) close(r.fd);
+    return status;
+}

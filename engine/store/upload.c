@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* What the thread does for a checkpoint, at ADDRESS as fetch.c reads it:
+ *
+ *     remove step-N/index.json     of an earlier upload of that step
+ *     put    step-N/FILE ...
+ *     put    metrics.jsonl ...     the records, as they are by now
+ *     put    step-N/index.json     from here on it is a checkpoint
+ *     put    latest                of RUN/uploaded, which says the same here
+ *
+ * A checkpoint that run.keep removes in the middle of that is given up for the next one. */
+#define _GNU_SOURCE
+#include "store/upload.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "checkpoint/listing.h"
+#include "store/fetch.h"
+#include "store/http.h"
+
+enum { TRIES = 5, SENTENCE = 600 };
+static const double say_every_s = 10;
+
+struct wefti_uploader {
+    weft_ctx *ctx; /* owned: of the thread */
+    char address[WEFTI_URL_BYTES], folder[PATH_MAX];
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    int64_t wanted, last,
+        done; /* steps: to upload next; pushed last; uploaded last; -1 */
+    bool ends, ended;
+    char failure[SENTENCE]; /* why `failed` is not uploaded; "": told, or none */
+    int64_t failed;
+};
+
+/* --- the thread --- */
+
+static weft_status send(wefti_uploader *u, wefti_verb verb, const char *folder,
+                        const char *name, const char *below) {
+    char path[PATH_MAX];
+    bool there;
+    const wefti_transfer t = {
+        .address = u->address, .below = below, .path = path, .silent = true};
+    WEFT_TRY(wefti_file_path(u->ctx, folder, name, path));
+    return wefti_http(u->ctx, verb, &t, &there);
+}
+
+static weft_status put_records(wefti_uploader *u) {
+    char path[PATH_MAX];
+    for (const char *const *name = wefti_records; *name; name++) {
+        WEFT_TRY(wefti_file_path(u->ctx, u->folder, *name, path));
+        if (access(path, R_OK) == 0)
+            WEFT_TRY(send(u, WEFTI_PUT, u->folder, *name, *name));
+    }
+    return WEFT_OK;
+}
+
+static weft_status put_latest(wefti_uploader *u, int64_t step) {
+    char path[PATH_MAX], text[32];
+    int n = snprintf(text, sizeof text, "step-%08lld\n", (long long)step);
+    WEFT_TRY(wefti_file_path(u->ctx, u->folder, "uploaded", path));
+    WEFT_TRY(wefti_file_write(u->ctx, path, text, n));
+    return send(u, WEFTI_PUT, u->folder, "uploaded", "latest");
+}
+
+static weft_status upload(wefti_uploader *u, int64_t step) {
+    static const char index[] = "index.json";
+    char folder[PATH_MAX], below[PATH_MAX];
+    wefti_listing files;
+    snprintf(folder, sizeof folder, "%.4000s/checkpoints/step-%08lld", u->folder,
+             (long long)step);
+    WEFT_TRY(wefti_listing_scan(u->ctx, folder, &files));
+    int n = snprintf(below, sizeof below, "step-%08lld/%s", (long long)step, index);
+    weft_status status = send(u, WEFTI_REMOVE, folder, index, below);
+    for (int64_t i = 0; i < files.n && status == WEFT_OK; i++) {
+        snprintf(below, sizeof below, "step-%08lld/%s", (long long)step,
+                 files.files[i].name);
+        status = send(u, WEFTI_PUT, folder, files.files[i].name, below);
+    }
+    if (status == WEFT_OK) status = put_records(u);
+    snprintf(below, (size_t)n + 1, "step-%08lld/%s", (long long)step, index);
+    if (status == WEFT_OK) status = send(u, WEFTI_PUT, folder, index, below);
+    wefti_listing_fini(u->ctx, &files);
+    return status == WEFT_OK ? put_latest(u, step) : status;
+}
+
+/* Under the lock, but while it sends. Each file is tried for a while (http.h). */
+static void try_all(wefti_uploader *u) {
+    weft_status status = WEFT_ERR_FILE;
+    int64_t step = u->wanted;
+    u->wanted = -1;
+    for (int i = 0; i < TRIES && status != WEFT_OK && u->wanted < 0; i++) {
+        pthread_mutex_unlock(&u->lock);
+        status = upload(u, step);
+        pthread_mutex_lock(&u->lock);
+        u->failed = status == WEFT_OK ? -1 : step;
+        if (status == WEFT_OK) u->done = step;
+        snprintf(u->failure, sizeof u->failure, "%s", weft_ctx_message(u->ctx));
+        weft_ctx_clear(u->ctx);
+    }
+}
+
+static void *work(void *user) {
+    wefti_uploader *u = user;
+    pthread_mutex_lock(&u->lock);
+    while (!u->ends || u->wanted >= 0) {
+        if (u->wanted >= 0)
+            try_all(u);
+        else
+            pthread_cond_wait(&u->changed, &u->lock);
+    }
+    pthread_mutex_unlock(&u->lock);
+    if (u->done >= 0 && put_records(u) != WEFT_OK)
+        weft_ctx_clear(u->ctx); /* it has older ones */
+    pthread_mutex_lock(&u->lock);
+    u->ended = true;
+    pthread_cond_broadcast(&u->changed);
+    pthread_mutex_unlock(&u->lock);
+    return NULL;
+}
+
+/* --- the run --- */
+
+static weft_status check(weft_ctx *ctx, const char *address, bool fresh) {
+    int64_t step = -1;
+    if (!wefti_address_is_s3(address))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "run.upload is %s, expected s3://BUCKET/PREFIX", address);
+    if (fresh) WEFT_TRY(wefti_fetch_step(ctx, address, &step));
+    if (step < 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s holds a run already, up to step %lld; continue it with "
+                         "--resume or name another run.upload",
+                         address, (long long)step);
+}
+
+static void destroy(weft_ctx *ctx, wefti_uploader *u) {
+    pthread_mutex_destroy(&u->lock);
+    pthread_cond_destroy(&u->changed);
+    weft_ctx_destroy(u->ctx);
+    wefti_free(ctx, u);
+}
+
+static weft_status start(weft_ctx *ctx, wefti_uploader *u) {
+    weft_status status = put_records(u);
+    if (status != WEFT_OK)
+        return weft_ctx_fail(ctx, status, "run.upload: %s", weft_ctx_message(u->ctx));
+    if (pthread_create(&u->thread, NULL, work, u) == 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no thread for run.upload");
+}
+
+weft_status wefti_uploader_create(weft_ctx *ctx, const char *address, const char *folder,
+                                  bool fresh, wefti_uploader **out) {
+    wefti_uploader *u;
+    *out = NULL;
+    WEFT_TRY(check(ctx, address, fresh));
+    WEFT_TRY(wefti_alloc(ctx, sizeof *u, "run.upload", &u));
+    WEFTI_TRY_OR(weft_ctx_create(&u->ctx), wefti_free(ctx, u));
+    snprintf(u->address, sizeof u->address, "%s", address);
+    snprintf(u->folder, sizeof u->folder, "%s", folder);
+    u->wanted = u->last = u->done = u->failed = -1;
+    pthread_mutex_init(&u->lock, NULL);
+    wefti_cond_init(&u->changed);
+    WEFTI_TRY_OR(start(ctx, u), destroy(ctx, u));
+    *out = u;
+    return WEFT_OK;
+}
+
+void wefti_uploader_push(weft_ctx *ctx, wefti_uploader *u, int64_t step) {
+    pthread_mutex_lock(&u->lock);
+    if (u->failure[0])
+        weft_ctx_log(ctx, WEFT_LOG_WARN,
+                     "the checkpoint of step %lld is not uploaded: %s; the run goes on",
+                     (long long)u->failed, u->failure);
+    u->failure[0] = '\0';
+    u->wanted = u->last = step;
+    pthread_cond_broadcast(&u->changed);
+    pthread_mutex_unlock(&u->lock);
+}
+
+weft_status wefti_uploader_end(weft_ctx *ctx, wefti_uploader *u) {
+    if (!u) return WEFT_OK;
+    double said_s = wefti_now_s();
+    pthread_mutex_lock(&u->lock);
+    u->ends = true;
+    pthread_cond_broadcast(&u->changed);
+    while (!u->ended) {
+        (void)wefti_cond_wait(&u->changed, &u->lock, said_s + say_every_s);
+        if (u->ended || wefti_now_s() < said_s + say_every_s) continue;
+        said_s = wefti_now_s();
+        weft_ctx_log(ctx, WEFT_LOG_INFO, "waits until the last checkpoint is at %s%s%s",
+                     u->address, u->failure[0] ? "; tried again after: " : "",
+                     u->failure);
+    }
+    pthread_mutex_unlock(&u->lock);
+    pthread_join(u->thread, NULL);
+    weft_status status = WEFT_OK;
+    if (u->done < u->last)
+        status = weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                               "the last checkpoint is not at %s: %s; it is whole in %s",
+                               u->address, u->failure, u->folder);
+    destroy(ctx, u);
+    return status;
+}

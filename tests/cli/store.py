@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A small store for tests: S3's PUT, GET, HEAD and DELETE over a folder, and plain files under /plain/.
+
+    store.py FOLDER [PORT]      prints the port; requests are lines of FOLDER/../requests
+
+Each request to a bucket has a signature of AWS4-HMAC-SHA256, which is computed again here; a wrong one
+gets 403. A PUT that ends in the middle leaves nothing. The file FOLDER/../tricks says what a server
+may do wrong, a line each:
+
+    cut NAME N      the answer for a path that holds NAME ends after N bytes, once
+    fail NAME N     N requests for such a path get 503
+    slow NAME S     a request for such a path waits S seconds"""
+import email.utils
+import hashlib
+import hmac
+import http.server
+import os
+import pathlib
+import sys
+import time
+import urllib.parse
+
+KEY, SECRET = "TESTKEY", "test/secret+key"
+root = pathlib.Path(sys.argv[1])
+tricks_file, log_file = root.parent / "tricks", root.parent / "requests"
+
+
+def trick(word, path):
+    """The number of the first such trick, which is then used up by one (cut: whole)."""
+    if not tricks_file.exists():
+        return None
+    lines = tricks_file.read_text().splitlines()
+    for i, line in enumerate(lines):
+        kind, name, number = line.split()
+        if kind != word or name not in path:
+            continue
+        left = int(float(number)) - 1 if word == "fail" else -1
+        lines[i:i + 1] = [f"{kind} {name} {left}"] if left > 0 else [line] if word == "slow" else []
+        tricks_file.write_text("".join(f"{line}\n" for line in lines))
+        return float(number)
+    return None
+
+
+def sign(key, text):
+    return hmac.new(key, text.encode(), hashlib.sha256).digest()
+
+
+def signature(request, words):
+    names = words["SignedHeaders"].split(";")
+    path, _, query = request.path.partition("?")
+    canonical = "\n".join([
+        request.command, path, "&".join(sorted(query.split("&"))) if query else "",
+        *(f"{name}:{' '.join(request.headers[name].split())}" for name in names), "",
+        ";".join(names), request.headers["x-amz-content-sha256"]])
+    key_id, day, region, service, end = words["Credential"].split("/")
+    if "host" not in names or "x-amz-content-sha256" not in names or key_id != KEY:
+        return None
+    key = ("AWS4" + SECRET).encode()
+    for part in (day, region, service, end):
+        key = sign(key, part)
+    scope = f"{day}/{region}/{service}/{end}"
+    text = "\n".join(["AWS4-HMAC-SHA256", request.headers["x-amz-date"], scope,
+                      hashlib.sha256(canonical.encode()).hexdigest()])
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *words):
+        pass
+
+    def answer(self, code, body=b"", headers=()):
+        self.send_response(code)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def allowed(self):
+        with log_file.open("a") as log:
+            log.write(f"{self.command} {self.path} {self.headers.get('Range', '')}\n")
+        time.sleep(trick("slow", self.path) or 0)
+        if trick("fail", self.path) is not None:
+            return self.refuse(503)
+        if self.path.startswith("/plain/"):
+            return self.command in ("GET", "HEAD") or self.refuse(405)
+        kind, _, rest = self.headers.get("Authorization", "").partition(" ")
+        words = dict(word.strip().partition("=")[::2] for word in rest.split(","))
+        try:
+            good = kind == "AWS4-HMAC-SHA256" and signature(self, words) == words["Signature"]
+        except (KeyError, AttributeError, ValueError):
+            good = False
+        return good or self.refuse(403)
+
+    def refuse(self, code):
+        self.close_connection = True
+        self.answer(code, b"<Error/>", [("Connection", "close")])
+        return False
+
+    def place(self):
+        return root / urllib.parse.unquote(self.path.partition("?")[0]).lstrip("/")
+
+    def do_GET(self):
+        if not self.allowed():
+            return
+        if not self.place().is_file():
+            return self.answer(404, b"<Error/>")
+        body = self.place().read_bytes()
+        tag = f'"{hashlib.md5(body).hexdigest()}"'
+        headers = [("ETag", tag), ("Last-Modified", email.utils.formatdate(self.place().stat().st_mtime, usegmt=True))]
+        if self.headers.get("If-None-Match") == tag:
+            return self.answer(304, b"", headers)
+        start, code = 0, 200
+        if self.headers.get("Range") and self.headers.get("If-Range") == tag:
+            start, code = int(self.headers["Range"][6:].split("-")[0]), 206
+            headers.append(("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}"))
+        if start >= len(body) > 0:
+            return self.answer(416)
+        cut = trick("cut", self.path)
+        if "endless" in self.path:  # one that does not say how long it is
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+            self.close_connection = True
+            return None
+        if cut is None:
+            return self.answer(code, body[start:], headers)
+        self.send_response(code)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body) - start))
+        self.end_headers()
+        self.wfile.write(body[start:start + int(cut)])
+        self.close_connection = True
+
+    do_HEAD = do_GET
+
+    def do_PUT(self):
+        if not self.allowed():
+            return
+        n = int(self.headers["Content-Length"])
+        body = self.rfile.read(n)
+        if len(body) < n:
+            self.close_connection = True
+            return
+        place = self.place()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.with_name(place.name + "~").write_bytes(body)
+        os.replace(place.with_name(place.name + "~"), place)
+        self.answer(200)
+
+    def do_DELETE(self):
+        if self.allowed():
+            self.place().unlink(missing_ok=True)
+            self.answer(204)
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2]) if sys.argv[2:] else 0), Handler)
+server.daemon_threads = True
+print(server.server_address[1], flush=True)
+server.serve_forever()

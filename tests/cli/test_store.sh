@@ -1,0 +1,158 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Texts, models and checkpoints at https:// and s3:// addresses, with a store (store.py) that checks
+# signatures, ends answers in the middle and is killed while a run uploads.
+weft=$1
+source_dir=$2
+# shellcheck source=tests/cli/helpers.sh
+. "$source_dir/tests/cli/helpers.sh"
+empty_here
+command -v python3 >/dev/null || {
+    echo "skipped: this test needs python3"
+    exit 77
+}
+unset http_proxy https_proxy all_proxy
+export WEFT_CACHE=$PWD/cache AWS_REGION=eu-test-1
+mkdir -p store/plain store/texts
+
+# store_begins: on the port that it had before, if it had one.
+store_begins() {
+    rm -f port.txt
+    python3 "$source_dir/tests/cli/store.py" "$PWD/store" ${port:+"$port"} >port.txt 2>store.err &
+    store=$!
+    for ((i = 0; i < 200; i++)); do
+        [[ -s port.txt ]] && break
+        sleep 0.1
+    done
+    port=$(cat port.txt)
+    [[ -n $port ]] || fail "the store does not start: $(cat store.err)"
+}
+store_ends() {
+    kill -9 "$store"
+    wait "$store" 2>/dev/null
+}
+trap 'kill -9 "$store" 2>/dev/null' EXIT
+port=""
+store_begins
+export AWS_ENDPOINT_URL=http://127.0.0.1:$port
+
+some_text >store/plain/a.txt
+cp store/plain/a.txt store/texts/'a b+c.txt'
+cp store/plain/a.txt here.txt
+key=(env AWS_ACCESS_KEY_ID=TESTKEY AWS_SECRET_ACCESS_KEY=test/secret+key)
+
+if "$weft" train "http://127.0.0.1:$port/plain/none" "${tiny[@]}" 2>&1 | grep -q 'built without libcurl'; then
+    refuses_like "http://.*/plain/a.txt is an address, and this weft was built without libcurl .*" \
+        "$weft" train "http://127.0.0.1:$port/plain/a.txt" "${tiny[@]}"
+    finish
+    echo "skipped: built without libcurl"
+    exit 77
+fi
+
+# A text is the same from a file, by http and from a bucket, though an answer ends in the middle; what
+# has come is not fetched again.
+expect 0 "$weft" train here.txt "${tiny[@]}" run.folder=file run.upload=
+printf 'cut a.txt 3000\nfail a%%20b 2\n' >tricks
+expect 0 "$weft" train "http://127.0.0.1:$port/plain/a.txt" "${tiny[@]}" run.folder=http
+expect 0 "${key[@]}" "$weft" train "s3://texts/a b+c.txt" "${tiny[@]}" run.folder=bucket
+losses() { grep -o '"\(loss\|validation_loss\)":[^,]*' "$1/metrics.jsonl"; }
+for run in http bucket; do
+    [[ $(losses $run) == "$(losses file)" ]] || fail "another text by $run"
+done
+grep -q 'GET /plain/a.txt bytes=3000-' requests || fail "the rest was not asked for: $(cat requests)"
+[[ $(grep -c 'GET /plain/a.txt' requests) == 2 ]] || fail "fetched again: $(cat requests)"
+grep -q "s3://texts/a b+c.txt" bucket/config.yaml || fail "config.yaml does not name the address"
+
+# After a minute the server is asked, and says that nothing has changed; or that it has.
+touch -d '2 minutes ago' cache/*.whole
+expect 0 "$weft" train "http://127.0.0.1:$port/plain/a.txt" "${tiny[@]}" run.folder=http2
+[[ $(losses http2) == "$(losses file)" ]] || fail "another text after a 304"
+touch -d '2 minutes ago' cache/*.whole
+head -c 9000 here.txt >store/plain/a.txt
+expect 0 "$weft" train "http://127.0.0.1:$port/plain/a.txt" "${tiny[@]}" run.folder=http3
+[[ $(losses http3) != "$(losses file)" ]] || fail "an old text"
+
+# One sentence for what is wrong.
+base=http://127.0.0.1:$port
+refuses "could not fetch $base/plain/none.txt: the server answers 404" \
+    "$weft" train "$base/plain/none.txt" "${tiny[@]}"
+refuses "s3://texts/x.txt needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment" \
+    "$weft" train s3://texts/x.txt "${tiny[@]}"
+refuses "could not fetch s3://texts/x.txt: the server answers 403" env AWS_ACCESS_KEY_ID=TESTKEY \
+    AWS_SECRET_ACCESS_KEY=wrong "$weft" train s3://texts/x.txt "${tiny[@]}"
+refuses_like "s3://texts/../x.txt is no address that is understood, expected .*" \
+    "${key[@]}" "$weft" train s3://texts/../x.txt "${tiny[@]}"
+refuses "ftp://x/y.txt is an address that is not known, expected https://, http://, s3:// or a file" \
+    "$weft" train ftp://x/y.txt "${tiny[@]}"
+cp here.txt store/plain/endless.txt
+refuses "the server of $base/plain/endless.txt does not say how many bytes it has: half of it would look like all" \
+    "$weft" train "$base/plain/endless.txt" "${tiny[@]}"
+refuses "run.upload is https://x/y, expected s3://BUCKET/PREFIX" \
+    "$weft" train here.txt "${tiny[@]}" run.folder=no run.upload=https://x/y
+refuses_like "run.upload: could not write s3://b/r/config.yaml: the server answers 403" env AWS_ACCESS_KEY_ID=X \
+    AWS_SECRET_ACCESS_KEY=y "$weft" train here.txt "${tiny[@]}" run.folder=no2 run.upload=s3://b/r --resume
+
+# Checkpoints and records are there at the end, the newest one named; its bytes are those here.
+whole=("${tiny[@]}" run.steps=12 run.save_every=4 run.compare_every=0)
+expect 0 "${key[@]}" "$weft" train here.txt "${whole[@]}" run.folder=up run.upload=s3://b/run
+same up/uploaded store/b/run/latest
+[[ $(cat store/b/run/latest) == step-00000012 ]] || fail "latest: $(cat store/b/run/latest)"
+diff -r up/checkpoints/step-00000012 store/b/run/step-00000012 || fail "another checkpoint"
+same up/metrics.jsonl store/b/run/metrics.jsonl
+for step in store/b/run/step-*; do
+    [[ -f $step/index.json ]] || fail "$step has no index"
+done
+# The index goes after all that it lists.
+awk '/PUT .b.run.step-00000012/ {last = $2} END {exit last !~ /index.json$/}' requests ||
+    fail "the index was not last: $(grep step-00000012 requests)"
+refuses "s3://b/run holds a run already, up to step 12; continue it with --resume or name another run.upload" \
+    "${key[@]}" "$weft" train here.txt "${whole[@]}" run.folder=up2 run.upload=s3://b/run
+
+# On a machine that has nothing: the same bits as a run that goes on where it was.
+cp -r up all
+expect 0 "$weft" train all --resume run.steps=20 run.upload=
+mkdir fresh
+mv up first
+mv here.txt fresh
+(cd fresh && "${key[@]}" "$weft" train s3://b/run --resume run.steps=20) >out 2>err </dev/null ||
+    fail "resuming from the address: $(cat err)"
+for file in fresh/up/checkpoints/step-00000020/{model,optimizer}.safetensors; do
+    same "$file" "all/${file#fresh/up/}"
+done
+mv fresh/here.txt .
+[[ $(losses fresh/up) == "$(losses all)" ]] || fail "the records were not brought"
+[[ $(cat store/b/run/latest) == step-00000020 ]] || fail "latest after resuming: $(cat store/b/run/latest)"
+
+# A model: of the run at the address, of a folder of another program.
+expect 0 "${key[@]}" "$weft" train here.txt --init s3://b/run "${tiny[@]}" run.folder=init
+cp -r fresh/up/checkpoints/step-00000020 store/plain/model
+rm store/plain/model/index.json
+expect 0 "$weft" train here.txt --init "$base/plain/model" "${tiny[@]}" run.folder=init2
+[[ $(losses init) == "$(losses init2)" ]] || fail "another model"
+# Bytes that index.json does not list are refused.
+flip store/b/run/step-00000020/model.safetensors 900
+rm -rf cache
+refuses "s3://b/run/step-00000020/model.safetensors has not the bytes that index.json lists" \
+    "${key[@]}" "$weft" train here.txt --init s3://b/run "${tiny[@]}" run.folder=init3
+flip store/b/run/step-00000020/model.safetensors 900
+
+# The store is killed in the middle of uploads and comes back: nothing that is half there looks whole,
+# and the end waits until all is there.
+echo 'slow step-00000020 1' >tricks
+"${key[@]}" "$weft" train here.txt "${whole[@]}" run.steps=20 run.folder=killed run.upload=s3://b/killed >out 2>err </dev/null &
+run=$!
+for ((i = 0; i < 600; i++)); do
+    grep -q 'PUT /b/killed/step-00000020' requests && break
+    sleep 0.1
+done
+store_ends
+[[ ! -f store/b/killed/step-00000020/index.json ]] || fail "an index before the end"
+[[ $(cat store/b/killed/latest 2>/dev/null) != step-00000020 ]] || fail "latest before the end"
+rm -f tricks
+sleep 11
+store_begins
+wait $run || fail "the run ended: $(cat err)"
+grep -q 'waits until the last checkpoint is at s3://b/killed' err || fail "nothing was said of waiting"
+[[ $(cat store/b/killed/latest) == step-00000020 ]] || fail "latest: $(cat store/b/killed/latest)"
+diff -r killed/checkpoints/step-00000020 store/b/killed/step-00000020 || fail "another checkpoint after the kill"
+finish
