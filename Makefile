@@ -3,7 +3,7 @@
 # machine, as root or with sudo, and install what they need and no more. Without the right to
 # install, they say what is missing. TRAIN="key=value ..." changes the quick start's run, CTEST
 # adds options to ctest.
-.PHONY: all deps build train test test-torch test-gpu venvs wheel deb asan tsan check house docs format install clean
+.PHONY: all deps build train test test-torch test-gpu venvs wheel deb release asan tsan check house docs format install clean
 
 all: build
 
@@ -75,6 +75,10 @@ deb:
 	@rm -f dist/*.deb && mv build/deb/*.deb dist
 	@lintian --fail-on error,warning \
 	    --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog dist/*.deb
+
+# All of a release, from the tagged commit: tools/release says what.
+release:
+	@tools/release
 
 asan tsan: deps
 	@cmake --preset $@ $(CONFIGURE) >/dev/null
