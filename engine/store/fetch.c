@@ -200,6 +200,7 @@ static bool is_state(const char *name) {
 /* Fetches the listed files that the folder does not have with these bytes. */
 static weft_status bring_listed(copy *c, const char *folder, const wefti_listing *files,
                                 bool all) {
+    char path[PATH_MAX];
     bool there;
     for (int64_t i = 0; i < files->n; i++) {
         const wefti_listed_file *want = &files->files[i];
@@ -210,6 +211,9 @@ static weft_status bring_listed(copy *c, const char *folder, const wefti_listing
                      wefti_is(have.hash, want->hash);
         if (whole) continue;
         weft_ctx_clear(c->ctx);
+        WEFT_TRY(wefti_file_path(c->ctx, folder, want->name, path));
+        if (is_plain(want->name))
+            unlink(path); /* the server's may be the same as before */
         const wefti_transfer t = {.below = want->name, .most = want->n_bytes};
         WEFT_TRY(bring(c, folder, want->name, t, &there));
         WEFT_TRY(wefti_listing_hash(c->ctx, folder, false, &have));
@@ -267,6 +271,11 @@ weft_status wefti_fetch_model(weft_ctx *ctx, const char *name, char path[PATH_MA
     wefti_listing listed;
     copy c;
     if (!wefti_address_is(name)) return wefti_fetch_file(ctx, name, path);
+    WEFT_TRY(open_copy(ctx, name, &c));
+    snprintf(path, PATH_MAX, "%s", c.base);
+    bool fresh = is_fresh(&c);
+    WEFT_TRY(close_copy(&c, WEFT_OK, false));
+    if (fresh) return WEFT_OK;
     WEFT_TRY(wefti_fetch_step(ctx, name, &step));
     snprintf(newest, sizeof newest, "%.4000s/step-%08lld", name, (long long)step);
     WEFT_TRY(open_copy(ctx, step >= 0 ? newest : name, &c));

@@ -260,8 +260,10 @@ static CURLcode perform(request *r, char why[CURL_ERROR_SIZE]) {
 }
 
 /* Whether another try may bring what this one did not. */
-static bool may_pass(CURLcode code, long answer) {
-    if (code == CURLE_OK) return answer >= 500 || answer == 429 || answer == 408;
+static bool may_pass(const request *r, CURLcode code) {
+    if (code == CURLE_OK) return r->code >= 500 || r->code == 429 || r->code == 408;
+    if (code == CURLE_COULDNT_RESOLVE_HOST && r->verb == WEFTI_FETCH && r->at == 0)
+        return false; /* a name that was typed */
     return code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_URL_MALFORMAT &&
            code != CURLE_UNSUPPORTED_PROTOCOL && code != CURLE_TOO_MANY_REDIRECTS;
 }
@@ -294,7 +296,7 @@ static weft_status transact(request *r, bool *there) {
         if (r->at > before) since_s = wefti_now_s();
         bool stopped = wefti_stop_asked(r->ctx);
         if (stopped || wefti_now_s() > since_s + patience_s ||
-            !(r->code == 416 || may_pass(code, r->code)))
+            !(r->code == 416 || may_pass(r, code)))
             return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "could not %s %s: %s",
                                  verbs[r->verb], r->name, stopped ? "stopped" : why);
         for (double until_s = wefti_now_s() + pause_s;

@@ -40,8 +40,8 @@ struct wefti_uploader {
 
 /* --- the thread --- */
 
-static weft_status send(wefti_uploader *u, wefti_verb verb, const char *folder,
-                        const char *name, const char *below) {
+static weft_status transfer(wefti_uploader *u, wefti_verb verb, const char *folder,
+                            const char *name, const char *below) {
     char path[PATH_MAX];
     bool there;
     const wefti_transfer t = {
@@ -55,7 +55,7 @@ static weft_status put_records(wefti_uploader *u) {
     for (const char *const *name = wefti_records; *name; name++) {
         WEFT_TRY(wefti_file_path(u->ctx, u->folder, *name, path));
         if (access(path, R_OK) == 0)
-            WEFT_TRY(send(u, WEFTI_PUT, u->folder, *name, *name));
+            WEFT_TRY(transfer(u, WEFTI_PUT, u->folder, *name, *name));
     }
     return WEFT_OK;
 }
@@ -65,7 +65,7 @@ static weft_status put_latest(wefti_uploader *u, int64_t step) {
     int n = snprintf(text, sizeof text, "step-%08lld\n", (long long)step);
     WEFT_TRY(wefti_file_path(u->ctx, u->folder, "uploaded", path));
     WEFT_TRY(wefti_file_write(u->ctx, path, text, n));
-    return send(u, WEFTI_PUT, u->folder, "uploaded", "latest");
+    return transfer(u, WEFTI_PUT, u->folder, "uploaded", "latest");
 }
 
 static weft_status upload(wefti_uploader *u, int64_t step) {
@@ -76,15 +76,15 @@ static weft_status upload(wefti_uploader *u, int64_t step) {
              (long long)step);
     WEFT_TRY(wefti_listing_scan(u->ctx, folder, &files));
     int n = snprintf(below, sizeof below, "step-%08lld/%s", (long long)step, index);
-    weft_status status = send(u, WEFTI_REMOVE, folder, index, below);
+    weft_status status = transfer(u, WEFTI_REMOVE, folder, index, below);
     for (int64_t i = 0; i < files.n && status == WEFT_OK; i++) {
         snprintf(below, sizeof below, "step-%08lld/%s", (long long)step,
                  files.files[i].name);
-        status = send(u, WEFTI_PUT, folder, files.files[i].name, below);
+        status = transfer(u, WEFTI_PUT, folder, files.files[i].name, below);
     }
     if (status == WEFT_OK) status = put_records(u);
     snprintf(below, (size_t)n + 1, "step-%08lld/%s", (long long)step, index);
-    if (status == WEFT_OK) status = send(u, WEFTI_PUT, folder, index, below);
+    if (status == WEFT_OK) status = transfer(u, WEFTI_PUT, folder, index, below);
     wefti_listing_fini(u->ctx, &files);
     return status == WEFT_OK ? put_latest(u, step) : status;
 }

@@ -77,11 +77,15 @@ cp text.txt text.yaml
 refuses "text.yaml:1: found a single value or list, expected sections and keys" \
     "$weft" train text.yaml
 refuses_run "could not open nowhere.txt: No such file or directory" data.path=nowhere.txt
-for address in "https://a.example/b.txt curl -sL ADDRESS" "s3://b/c.txt aws s3 cp ADDRESS -"; do
-    refuses_run "${address%% *} is an address, expected a file or a pipe: ${address#* } | weft train -" \
-        data.path="${address%% *}"
-    refuses_run "${address%% *} is an address, expected a file or a pipe: ${address#* } | weft train -" \
-        "${address%% *}"
+export WEFT_CACHE=$PWD/cache
+unset AWS_ACCESS_KEY_ID
+for address in "https://a.example/b.txt could not fetch .*: Could not resolve host: a.example" \
+    "s3://b/c.txt .* needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment" \
+    "ftp://b/c.txt .* is an address that is not known, expected https://, http://, s3:// or a file"; do
+    for word in data.path="${address%% *}" "${address%% *}"; do
+        refuses_like "(${address#* }|.* is an address, and this weft was built without libcurl .*)" \
+            "$weft" train "${tiny[@]}" --folder new "$word"
+    done
 done
 refuses "text.txt is a file, expected the folder of a run or a model" \
     "$weft" train --init text.txt data.path=text.txt

@@ -135,6 +135,12 @@ rm -rf cache
 refuses "s3://b/run/step-00000020/model.safetensors has not the bytes that index.json lists" \
     "${key[@]}" "$weft" train here.txt --init s3://b/run "${tiny[@]}" run.folder=init3
 flip store/b/run/step-00000020/model.safetensors 900
+# and a copy that has lost a bit is fetched again.
+expect 0 "${key[@]}" "$weft" train here.txt --init s3://b/run "${tiny[@]}" run.folder=init4
+find cache -name model.safetensors | while read -r file; do flip "$file" 900; done
+touch -d '2 minutes ago' cache/*.whole
+expect 0 "${key[@]}" "$weft" train here.txt --init s3://b/run "${tiny[@]}" run.folder=init5
+[[ $(losses init4) == "$(losses init5)" ]] || fail "a damaged copy was taken"
 
 # The store is killed in the middle of uploads and comes back: nothing that is half there looks whole,
 # and the end waits until all is there.

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Addresses as URLs, and their last parts as names of files. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "store/address.h"
+
+static weft_ctx *ctx;
+
+static int setup(void **state) {
+    setenv("AWS_REGION", "eu-test-1", 1);
+    unsetenv("AWS_ENDPOINT_URL");
+    return ctx_begin(&ctx);
+}
+
+static int teardown(void **state) { return ctx_end(ctx); }
+
+static void expect(const char *address, const char *below, const char *url) {
+    char found[WEFTI_URL_BYTES];
+    assert_ok(ctx, wefti_address_url(ctx, address, below, found));
+    assert_string_equal(found, url);
+}
+
+static void buckets_have_a_place_at_the_store(void **state) {
+    expect("s3://b/k/x.txt", "", "https://s3.eu-test-1.amazonaws.com/b/k/x.txt");
+    expect("s3://b/k/", "x", "https://s3.eu-test-1.amazonaws.com/b/k/x");
+    expect("s3://b", "x", "https://s3.eu-test-1.amazonaws.com/b/x");
+    setenv("AWS_ENDPOINT_URL", "http://store:9000/", 1);
+    expect("s3://b/a b+\xc3\xa4%?.txt", "",
+           "http://store:9000/b/a%20b%2B%C3%A4%25%3F.txt");
+    expect("https://h/a%20b?x=1", "", "https://h/a%20b?x=1");
+    expect("https://h/m/", "config.json", "https://h/m/config.json");
+}
+
+static void what_others_would_resolve_is_refused(void **state) {
+    static const char *const bad[][2] = {
+        {"s3://b", ""},     {"s3://b/", ""}, {"s3://b/../c", ""},     {"s3://b//c", ""},
+        {"s3://b/./c", ""}, {"s3:///c", ""}, {"https://h/m?x=1", "f"}};
+    char url[WEFTI_URL_BYTES];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_fails(ctx, wefti_address_url(ctx, bad[i][0], bad[i][1], url),
+                     WEFT_ERR_CONFIG, "is no address that is understood");
+}
+
+static void the_last_part_is_a_name(void **state) {
+    static const char *const names[][2] = {{"s3://b/k/x.jsonl", "x.jsonl"},
+                                           {"https://h/a.bin?sig=/b", "a.bin"},
+                                           {"https://h/", "data"},
+                                           {"https://h/.hidden", "data"},
+                                           {"https://h/a b", "data"}};
+    char name[NAME_MAX + 1];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        wefti_address_name(names[i][0], name);
+        assert_string_equal(name, names[i][1]);
+    }
+}
+
+static void other_words_are_files(void **state) {
+    assert_true(wefti_address_is("https://x") && wefti_address_is("http://x"));
+    assert_true(wefti_address_is("s3://x") && wefti_address_is_s3("s3://x"));
+    assert_false(wefti_address_is("ftp://x") || wefti_address_is("s3:/x"));
+    assert_false(wefti_address_is_s3("https://x"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(buckets_have_a_place_at_the_store, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_others_would_resolve_is_refused, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_last_part_is_a_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_words_are_files, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
