@@ -35,6 +35,7 @@
      "processor time per byte that another framework sends: 0.002us", NULL},             \
     {"--up", "RATE", "rate out of a node, if --link is only the rate in: 20Mbit", NULL}, \
     {"--loss", "SHARE", "share of packets lost on the wire, such as 0.1%", NULL},        \
+    {"--behind", "N", "nodes that nobody can call: what a relay passes on", NULL},       \
     {"--wire-jitter", "TIME", "mean delay beyond the latency, such as 5ms", NULL}
 /* clang-format on */
 #define CLUSTER_FLAGS_LAST "--wire-jitter"

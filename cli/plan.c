@@ -70,8 +70,8 @@ typedef struct request {
     int n_measured;
     weft_inference_of_facts inferred;
     shape model;
-    long long top, pick; /* pick 0: write the choice */
-    long long lora;      /* rank of adapters; 0: none */
+    long long top, pick;    /* pick 0: write the choice */
+    long long lora, behind; /* rank of adapters; nodes that nobody can call; 0: none */
 } request;
 
 /* ---- the command line ---- */
@@ -250,6 +250,7 @@ static int read_flags(const args *a, request *r) {
     if (code == CODE_OK) code = read_price(a, r);
     if (code == CODE_OK) code = read_trainable(a, r);
     if (code == CODE_OK) code = check_effort(a);
+    if (code == CODE_OK) code = args_int(a, "--behind", 2, 1000000, &r->behind);
     if (code == CODE_OK) code = args_int(a, "--top", 0, 1000000, &r->top);
     if (code == CODE_OK) code = args_int(a, "--pick", 1, 1000000, &r->pick);
     if (code == CODE_OK && r->pick > 0 && !args_has(a, "--write"))
@@ -469,9 +470,26 @@ static void put_left_out(const weft_advice *a) {
     }
 }
 
+/* Each pair of nodes that nobody can call exchanges its bytes through one that can be. */
+static void put_relay(const request *r, const weft_advice *a) {
+    char line[400], sent[COLUMN];
+    double n = (double)r->behind, share = n * (n - 1) / (double)(r->cluster->nodes - 1);
+    int64_t i = 0;
+    while (i < a->n_candidates && a->candidates[i].nodes < r->cluster->nodes) i++;
+    if (n < 2 || i == a->n_candidates) return;
+    const weft_candidate *c = &a->candidates[i];
+    snprintf(line, sizeof line,
+             "Who relays between %lld nodes that nobody can call passes on %s per step "
+             "with %s; the times hold if its line is %.2g times as fast as theirs.",
+             r->behind, size_text(share * c->prediction.wire_bytes, sent, sizeof sent),
+             c->name, 1 + share);
+    print_wrapped(stdout, 0, 80, line);
+}
+
 static void put_text(const request *r, const weft_advice *a) {
     put_head(r, a);
     put_words(a->answer, "");
+    put_relay(r, a);
     put_table(r, a);
     put_words(a->next, "");
     if (!args_has(r->a, "--wide")) return;
@@ -600,6 +618,10 @@ static weft_status plan(weft_ctx *ctx, request *r) {
     WEFT_TRY(shape_of_args(ctx, r->a, r->run, &r->model));
     WEFT_TRY(cluster_of_args(ctx, r->a, r->run, 2, &r->cluster));
     WEFT_TRY(check_facts(ctx, r->a, r->cluster));
+    if (r->behind >= r->cluster->nodes)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--behind is %lld of %lld nodes, expected one that relays",
+                             r->behind, (long long)r->cluster->nodes);
     const char *flops = args_value(r->a, "--node-flops");
     if (flops && strcmp(flops, "here") == 0) r->options.computing = WEFT_KNOWN_MEASURED;
     WEFT_TRY(take_exchange(ctx, r));

@@ -18,13 +18,14 @@
 enum { MOST_BYTES = 8 << 20, MOST_NODES = 4096 };
 
 const char *const wefti_node_names[WEFTI_NODE_FIGURES] = {
-    "cpu_cores", "busy_share", "memory_bytes", "rank_bytes",
-    "net_out",   "net_in",     "wire_out",     "wire_in"};
+    "cpu_cores", "busy_share", "memory_bytes", "rank_bytes", "net_out",
+    "net_in",    "wire_out",   "wire_in",      "relayed"};
 
 double *wefti_node_figure(wefti_node *node, int i) {
     double *const all[WEFTI_NODE_FIGURES] = {
-        &node->cpu_cores, &node->busy_share, &node->memory_bytes, &node->rank_bytes,
-        &node->net_out,   &node->net_in,     &node->wire_out,     &node->wire_in};
+        &node->cpu_cores,  &node->busy_share, &node->memory_bytes,
+        &node->rank_bytes, &node->net_out,    &node->net_in,
+        &node->wire_out,   &node->wire_in,    &node->relayed};
     return all[i];
 }
 

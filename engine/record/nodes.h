@@ -13,6 +13,7 @@
  *     memory_bytes    resident, of all its processes; rank_bytes: of its largest rank
  *     net_out, net_in    bytes per second through the machine's network interfaces
  *     wire_out, wire_in  bytes per second of weft's own payload to and from other nodes
+ *     relayed         bytes per second that passed between two others (docs/launching.md)
  *
  * What a machine does not tell is null. */
 
@@ -23,10 +24,10 @@ typedef struct wefti_node {
     char host[64];
     double cpu_cores, busy_share;
     double memory_bytes, rank_bytes;
-    double net_out, net_in, wire_out, wire_in;
+    double net_out, net_in, wire_out, wire_in, relayed;
 } wefti_node;
 
-enum { WEFTI_NODE_FIGURES = 8 }; /* the doubles from cpu_cores on, in this order */
+enum { WEFTI_NODE_FIGURES = 9 }; /* the doubles from cpu_cores on, in this order */
 
 /* Their names in the file. */
 extern const char *const wefti_node_names[WEFTI_NODE_FIGURES];

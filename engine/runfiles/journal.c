@@ -18,13 +18,13 @@
 #include "runfiles/exporter.h"
 #include "runfiles/settings.h"
 
-enum { MAX_FIGURES = 29, MAX_SCALARS = 16, MOST_LINES = 20000 };
+enum { MAX_FIGURES = 30, MAX_SCALARS = 16, MOST_LINES = 20000 };
 
 /* Sums over the steps since the last line. */
 typedef struct sums {
     int64_t n;
     double loss, tokens, mfu_s, wire_out, wire_in, local_out, local_in;
-    double compute_s, exchange_s, wait_s, step_s, late, participation;
+    double compute_s, exchange_s, wait_s, step_s, late, participation, relayed;
 } sums;
 
 struct wefti_journal {
@@ -155,6 +155,7 @@ static weft_status write_step(wefti_journal *journal, const weft_step_record *r,
         row[n++] = integer("ranks", r->ranks);
         row[n++] = real("participation", r->participation);
     }
+    if (r->relayed_bytes > 0) row[n++] = integer("relayed_bytes", r->relayed_bytes);
     if (r->suspect_node >= 0) row[n++] = integer("suspect_node", r->suspect_node);
     if (since->n > 1) {
         row[n++] = integer("steps", since->n);
@@ -189,6 +190,7 @@ static void count(sums *s, const weft_step_record *r) {
     s->step_s += r->step_s;
     s->late += (double)r->late;
     s->participation += r->participation;
+    s->relayed += (double)r->relayed_bytes;
 }
 
 static int64_t whole(double sum, int64_t n) { return (int64_t)(sum / (double)n + 0.5); }
@@ -211,6 +213,7 @@ static weft_step_record mean_of(const weft_step_record *last, const sums *s) {
     r.step_s = s->step_s / n;
     if (r.late >= 0) r.late = whole(s->late, s->n);
     r.participation = s->participation / n;
+    r.relayed_bytes = whole(s->relayed, s->n);
     return r;
 }
 

@@ -3,7 +3,7 @@
  * run.
  *
  *     each rank: counters of the process, the machine and its own traffic, now minus before
- *          -- 136 bytes -->  the first rank: sums, or the largest, of the ranks of a node
+ *          -- 144 bytes -->  the first rank: sums, or the largest, of the ranks of a node
  *
  * Ranks that are threads of one process report equal shares of what the process used. On
  * a machine with ranks of several nodes (emulated nodes), each of these nodes reports the
@@ -40,6 +40,7 @@ static wefti_node_meter look(const wefti_rank *r) {
         m.wire_out += t.bytes_out[link];
         m.wire_in += t.bytes_in[link];
     }
+    m.relayed = t.relayed;
     return m;
 }
 
@@ -60,7 +61,8 @@ static void measure(wefti_rank *r, wefti_node_meter *before, int ranks_here,
         (now.net_out - before->net_out) / s,
         (now.net_in - before->net_in) / s,
         (double)out / s,
-        (double)in / s};
+        (double)in / s,
+        (double)(now.relayed - before->relayed) / s};
     memcpy(figures, all, sizeof all);
     *before = now;
 }

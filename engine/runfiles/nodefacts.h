@@ -12,6 +12,7 @@ typedef struct wefti_node_meter {
                                           total */
     double net_out, net_in;            /* bytes of the machine's interfaces so far */
     int64_t wire_out, wire_in;         /* payload of this rank so far */
+    int64_t relayed;                   /* bytes passed on between two others so far */
 } wefti_node_meter;
 
 /* Begins to measure. */

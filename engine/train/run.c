@@ -136,6 +136,7 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .wire_bytes_in = (int64_t)tally->wire_in + others, /* copies are equal */
         .local_bytes_out = (int64_t)tally->local_out,
         .local_bytes_in = (int64_t)tally->local_in,
+        .relayed_bytes = t->slot->state->relayed,
         .mean_of_all = -1,
         .late = -1,
         .suspect_node = t->slot->state->suspect,

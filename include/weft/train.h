@@ -48,6 +48,7 @@ typedef struct weft_step_record {
     int64_t
         suspect_node; /* with mesh.robust: whose numbers were too large again and again,
                              the last one that was named; -1: nobody's */
+    int64_t relayed_bytes; /* between two others, that passed through the first process */
 } weft_step_record;
 
 /** One evaluation; losses in nats per token. */

@@ -27,6 +27,7 @@ typedef struct wefti_traffic {
     int64_t bytes_out[WEFTI_LINK_CLASSES];
     int64_t bytes_in[WEFTI_LINK_CLASSES];
     int64_t messages_out[WEFTI_LINK_CLASSES];
+    int64_t relayed; /* that passed here between two other processes */
 } wefti_traffic;
 
 typedef struct wefti_comm wefti_comm;

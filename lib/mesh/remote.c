@@ -612,6 +612,7 @@ static void remote_traffic(const wefti_comm *head, wefti_traffic *out) {
     pthread_mutex_lock(&mesh->lock);
     *out = mesh->traffic;
     pthread_mutex_unlock(&mesh->lock);
+    if (mesh->ops.relayed) out->relayed = mesh->ops.relayed(mesh->transport);
 }
 
 static void remote_note(wefti_comm *head, int64_t step, const char *at) {

@@ -188,6 +188,7 @@ typedef struct wefti_rank {
     double distance; /* the mixer's, after the last step; NAN: there is none */
     double busy_before_s;
     int64_t late_before;
+    int64_t relayed; /* bytes in the last step that passed here between two others */
     int64_t n_shard_messages; /* makes the tags of the shard group */
     wefti_onward onward;
     bool asks_save; /* with the next status; the first rank's word counts */

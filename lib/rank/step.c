@@ -267,6 +267,7 @@ static void count_exchange(wefti_rank *r) {
 static void count_traffic(wefti_rank *r) {
     wefti_traffic now, *before = &r->onward.traffic;
     wefti_comm_traffic(r->comms.control, &now);
+    r->relayed = now.relayed - before->relayed;
     for (int link = 0; link < WEFTI_LINK_CLASSES; link++) {
         double out = (double)(now.bytes_out[link] - before->bytes_out[link]);
         double in = (double)(now.bytes_in[link] - before->bytes_in[link]);

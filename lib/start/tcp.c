@@ -312,6 +312,10 @@ static double tcp_rate(const weft_transport *head, int peer) {
     return Bps;
 }
 
+static int64_t tcp_relayed(const weft_transport *head) {
+    return atomic_load(&((const tcp_transport *)head)->n_relayed);
+}
+
 /* --- sleeping --- */
 
 static void tcp_wait(weft_transport *head, double seconds) {
@@ -514,6 +518,7 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
         .ask = wefti_tcp_ask,
         .machine = tcp_machine,
         .paths = wefti_tcp_paths,
+        .relayed = tcp_relayed,
     };
     tcp_transport *t = calloc(1, sizeof *t);
     *out = t;

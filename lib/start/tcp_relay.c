@@ -74,7 +74,7 @@ static bool is_over(struct wefti_relay *r) {
 void wefti_tcp_relay(tcp_transport *t) {
     bool more = false;
     for (struct wefti_relay **link = &t->relays, *r = *link; r; r = *link) {
-        for (int i = 0; i < 2; i++) t->n_relayed += pass_on(r, i, &more);
+        for (int i = 0; i < 2; i++) atomic_fetch_add(&t->n_relayed, pass_on(r, i, &more));
         if (!is_over(r)) {
             link = &r->next;
             continue;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 
 #include "start/callers.h"
@@ -80,9 +81,9 @@ typedef struct tcp_transport {
     wefti_callers callers;
     struct wefti_relay *relays; /* [n_relays] owned; pairs whose bytes pass here */
     int n_relays;
-    bool relaying;      /* some have more bytes for another turn */
-    int64_t n_relayed;  /* bytes */
-    wefti_guard *guard; /* owned; NULL: nothing was kept yet, or there can be none */
+    bool relaying;          /* some have more bytes for another turn */
+    atomic_llong n_relayed; /* bytes; read by any thread */
+    wefti_guard *guard;     /* owned; NULL: nothing was kept yet, or there can be none */
     bool tried_guard, speaks;   /* speaks: the guard does, also after an orderly end */
     int *replaced;              /* [size] owned; for probe's answer */
     weft_transport_entry entry; /* owned tables; of a process that joined late */

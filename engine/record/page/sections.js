@@ -401,14 +401,14 @@ function nodesCard(data) {
     const c = card('nodes', 'Nodes', 'between the last two times that all ranks came together', null, true);
     const heads = [
         'node', 'ranks', 'cores busy', 'whole machine', 'memory', 'largest rank', 'network out', 'network in',
-        'weft out', 'weft in'
+        'weft out', 'weft in', 'relayed'
     ];
     const cells = node => [
         `${node.node}${node.host ? `, ${node.host}` : ''}`, short(node.ranks, 'count'),
         `${short(lastOf(node.cpu_cores))} of ${short(node.cores, 'count')}`,
         short(lastOf(node.busy_share), 'share'), short(lastOf(node.memory_bytes), 'bytes'),
         short(lastOf(node.rank_bytes), 'bytes'), rate(lastOf(node.net_out)), rate(lastOf(node.net_in)),
-        rate(lastOf(node.wire_out)), rate(lastOf(node.wire_in))
+        rate(lastOf(node.wire_out)), rate(lastOf(node.wire_in)), rate(lastOf(node.relayed))
     ];
     const rows = runs.flatMap(run => run.nodes.map(node => make('tr', {},
         multi ? make('th', {scope: 'row'}, run.name) : null,

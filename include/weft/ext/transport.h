@@ -141,6 +141,9 @@ typedef struct weft_transport_ops {
     /* May be NULL: none. How many ways to a peer carry long messages side by side, besides the
      * one of short messages: so many more pieces are sent at the same time. */
     int (*paths)(const weft_transport *t, int peer);
+    /** May be NULL: none. Bytes that this process has passed on between two others, each counted
+     * once, though it comes in and goes out. May be called by any thread. */
+    int64_t (*relayed)(const weft_transport *t);
 } weft_transport_ops;
 
 /** A mesh's way to its peers: a table of functions; a plug-in puts its own state behind it. */
