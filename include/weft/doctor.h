@@ -80,6 +80,11 @@ typedef struct weft_rank_facts {
         receive_buffer;  /* most bytes that a TCP connection gets by itself:
                                             net.ipv4.tcp_wmem, tcp_rmem */
     char congestion[16]; /* net.ipv4.tcp_congestion_control */
+    char chosen[80];     /* why `interface` is the one: "the route to node2" */
+    char
+        calls[128]; /* a letter for each rank, over weft's own transport: '+' this one can
+                            call it where it listens, '-' it cannot, '=' the same machine,
+                            '?' not tried; "": not known */
 } weft_rank_facts;
 
 /** How another machine can be reached from here. */

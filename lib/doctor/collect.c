@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "mesh/mesh.h"
+#include "doctor/examine.h"
 #include "doctor/fact_fields.h"
 
 enum { ROUNDS = 8, CHANNEL = 6, CLOCK_TAG = 1, FACTS_TAG = 100 };
@@ -99,6 +100,7 @@ static weft_status gather(weft_ctx *ctx, weft_mesh *mesh, weft_rank_facts *mine,
     }
     WEFT_TRY(wefti_world_join(ctx, &mesh->world, weft_mesh_look(mesh)->rank,
                               WEFTI_GROUP_WORLD, CHANNEL, &comm));
+    wefti_examine_calls(ctx, mesh, mine);
     weft_status status = wefti_gather_clock(comm, CLOCK_TAG, wefti_wall_s, NULL, mine);
     if (status == WEFT_OK) status = wefti_gather_facts(comm, FACTS_TAG, mine, all);
     wefti_comm_destroy(comm);

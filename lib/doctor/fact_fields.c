@@ -95,6 +95,8 @@ const wefti_fact_field wefti_rank_fields[] = {
     WHOLE(send_buffer),
     WHOLE(receive_buffer),
     TEXT(congestion),
+    TEXT(chosen),
+    TEXT(calls),
     {NULL, WEFTI_FIELD_TEXT, 0, 0},
 };
 

@@ -87,8 +87,9 @@ static void judge_interface(wefti_judge *j, int64_t r) {
         return; /* reported with the peer that is reached through it */
     else
         wefti_find(j, WEFT_FINDING_OK, "interface", r, NULL,
-                   "%s reaches others through %s, address %s, MTU %lld%s",
-                   wefti_place(j, r), f->interface, f->address, (long long)f->mtu, speed);
+                   "%s reaches others through %s, address %s, MTU %lld%s%s%s",
+                   wefti_place(j, r), f->interface, f->address, (long long)f->mtu, speed,
+                   f->chosen[0] ? "; by " : "", f->chosen);
     if (f->n_interfaces > 1 && !f->mca_interface[0])
         wefti_find(j, WEFT_FINDING_NOTE, "interface", r,
                    "name one: Open MPI --mca btl_tcp_if_include NAME --mca "
@@ -150,6 +151,56 @@ static void compare_hosts(wefti_judge *j) {
                     "the link of %s has %lld Mbit/s and that of %s %lld", x->host,
                     (long long)x->speed_Mbit, y->host, (long long)y->speed_Mbit);
         }
+}
+
+/* Whether rank a could call rank b: '+', '-', else not known. */
+static char calls(const wefti_judge *j, int64_t a, int64_t b) {
+    const char *letters = j->ranks[a].calls;
+    return b < (int64_t)strlen(letters) ? letters[b] : '?';
+}
+
+/* Two that cannot call each other meet at the first one that both can call. */
+static void judge_pair(wefti_judge *j, int64_t a, int64_t b) {
+    const char *x = j->ranks[a].host, *y = j->ranks[b].host;
+    if (calls(j, a, b) != '-' || calls(j, b, a) != '-') return;
+    for (int64_t r = 0; r < j->n_ranks; r++)
+        if (calls(j, a, r) == '+' && calls(j, b, r) == '+') {
+            wefti_find(j, WEFT_FINDING_NOTE, "reach", b,
+                       "open a port of one of them at its router, or use a WireGuard "
+                       "network, if the line of the relay is too slow",
+                       "%s and %s cannot call each other: %s relays, whose line carries "
+                       "their bytes in and out",
+                       x, y, j->ranks[r].host);
+            return;
+        }
+    wefti_find(j, WEFT_FINDING_ERROR, "reach", b,
+               "one machine that all can call is enough",
+               "%s and %s cannot call each other, and none can be called by both", x, y);
+}
+
+/* Who can be called by whom, over weft's own transport. */
+static void judge_reach(wefti_judge *j) {
+    int64_t n_known = 0, n_shut = 0;
+    for (int64_t b = 0; b < j->n_ranks; b++) {
+        char by[160] = "";
+        if (!wefti_first_of_host(j, b)) continue;
+        for (int64_t a = 0; a < j->n_ranks; a++) {
+            size_t n = strlen(by);
+            n_known += calls(j, a, b) == '+';
+            if (calls(j, a, b) != '-' || !wefti_first_of_host(j, a)) continue;
+            snprintf(by + n, sizeof by - n, "%s%s", n ? ", " : "", j->ranks[a].host);
+            n_shut++;
+            if (a < b) judge_pair(j, a, b);
+        }
+        if (by[0])
+            wefti_find(
+                j, WEFT_FINDING_NOTE, "reach", b, NULL,
+                "%s cannot be called by %s (a router or a firewall): it calls them",
+                j->ranks[b].host, by);
+    }
+    if (n_known > 0 && n_shut == 0)
+        wefti_find(j, WEFT_FINDING_OK, "reach", -1, NULL,
+                   "each machine can be called by each other one");
 }
 
 /* Judges the result of connecting to a peer. A refusal shows that the route works: the machine
@@ -256,6 +307,7 @@ void wefti_judge_network(wefti_judge *j) {
     }
     judge_bridges(j);
     compare_hosts(j);
+    judge_reach(j);
     for (int64_t i = 0; i < j->n_peers; i++) judge_peer(j, &j->peers[i]);
     if (j->several)
         wefti_find(j, WEFT_FINDING_NOTE, "firewall", -1,

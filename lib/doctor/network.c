@@ -11,6 +11,7 @@
 #include <netinet/ip.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -146,9 +147,12 @@ static void choose_interface(const weft_doctor_options *options, weft_rank_facts
     char path[64];
     const char *to = options->toward && options->toward[0] ? options->toward
                                                            : other_host(options->mesh);
+    snprintf(facts->chosen, sizeof facts->chosen, "the %s%.60s",
+             to ? "route to " : "default route", to ? to : "");
     if (way_to(to ? to : nobody, facts->interface, sizeof facts->interface,
                facts->address, sizeof facts->address) != 0 &&
         facts->n_interfaces > 0) {
+        wefti_set_text(facts->chosen, sizeof facts->chosen, "no route, it is the first");
         char address[48];
         if (sscanf(facts->interfaces, "%15s %47s", facts->interface, address) == 2)
             wefti_set_text(facts->address, sizeof facts->address, address);
@@ -286,6 +290,34 @@ static weft_status reach(weft_ctx *ctx, const char *host, int port, double timeo
     }
     freeaddrinfo(found);
     return WEFT_OK;
+}
+
+/* Whether this process can call a rank where it listens: "address:port". */
+static char call(weft_ctx *ctx, const weft_mesh *mesh, int rank) {
+    enum { MOST_S = 2 };
+    weft_peer_facts peer;
+    char where[80], *colon;
+    if (wefti_mesh_same_host(mesh, rank, mesh->rank)) return '=';
+    if (!mesh->ops.where ||
+        !mesh->ops.where(mesh->transport, mesh->peer_of[rank], where, sizeof where))
+        return '?';
+    colon = strrchr(where, ':');
+    if (!colon) return '?';
+    *colon = '\0';
+    char *host = where[0] == '[' ? where + 1 : where; /* [fd00::2]:29500 */
+    host[strcspn(host, "]")] = '\0';
+    int port = (int)strtol(colon + 1, NULL, 10);
+    if (reach(ctx, host, port, MOST_S, &peer) != WEFT_OK) {
+        weft_ctx_clear(ctx);
+        return '?';
+    }
+    return peer.answer == WEFT_PEER_CONNECTED ? '+' : '-';
+}
+
+void wefti_examine_calls(weft_ctx *ctx, weft_mesh *mesh, weft_rank_facts *facts) {
+    int n = weft_mesh_look(mesh)->size, room = (int)sizeof facts->calls - 1;
+    for (int r = 0; mesh->ops.where && r < n && r < room; r++)
+        facts->calls[r] = call(ctx, mesh, r);
 }
 
 weft_status weft_doctor_reach(weft_ctx *ctx, const char *host, int port, double timeout_s,

@@ -25,6 +25,7 @@ behind 3 1
 behind 6 1
 behind 4 2
 "$weft" key new >run.key
+declare -a examined
 keyed="run.yaml mesh.key=run.key"
 
 # found MACHINE...: founders in this order.
@@ -39,12 +40,31 @@ found() {
 newest() { tail -n 1 "$1/metrics.jsonl" 2>/dev/null | grep -o '"step":[0-9]*' | head -1 | cut -d: -f2; }
 grows() { local a b; a=$(newest "$1"); sleep 0.7; b=$(newest "$1"); [ "${b:-0}" -gt "${a:-0}" ]; }
 
+# -- The doctor says who can be called, and who relays.
+rank=0
+for i in 0 3 5 4; do
+    RANK=$rank WORLD_SIZE=4 MASTER_ADDR=10.97.0.1 MASTER_PORT=29500 on "$i" "$weft" doctor mesh.key=run.key \
+        >"doctor.$i" 2>&1 &
+    examined[rank++]=$!
+done
+wait "${examined[@]}"
+tr -s ' \n' ' ' <doctor.0 >doctor.text
+grep -q "cannot call each other: .* relays" doctor.text || fail "no relay: $(cat doctor.0)"
+grep -q "cannot be called by" doctor.text || fail "who can be called: $(cat doctor.0)"
+
 # -- Founders: 1 is behind a router, 2 can be called; 3 is behind another router.
 found 0 3 5 4
 until_true 30 "founders behind routers begin" has_lines run0 20
 says 5 "rank 2 can not call rank 1, which calls it" || fail "who calls: $(cat log.5)"
 says 4 "rank 3 and rank 1 can not reach each other: rank 0 relays" || fail "no relay: $(cat log.4)"
 says 4 "rank 3 .* rank 2" && fail "rank 3 calls rank 2 itself: $(cat log.4)"
+# What rank 0 passes on is in its lines: of 3 pairs one, each way, as weft plan --behind 2 says.
+awk -F'"(wire_bytes_out|relayed_bytes)":' '/relayed_bytes/ {split($2, own, ","); split($3, other, ",")
+    n++; wire += own[1]; passed += other[1]}
+    END {share = passed / wire; print n, share; exit !(n > 5 && share > 0.63 && share < 0.71)}' run0/metrics.jsonl ||
+    fail "relayed bytes: $(tail -n 2 run0/metrics.jsonl)"
+grep -q '"relayed":[1-9]' run0/nodes.jsonl || fail "no relayed bytes in nodes.jsonl"
+! grep -q '"relayed":[1-9]' <(grep '"node":1' run0/nodes.jsonl) || fail "node 1 relays"
 # The relay passes ciphertext; when it dies the two lose their connection, and not their run.
 kill -9 "${started[0]}"
 until_true 30 "the one that is left out takes another relay" says 4 "rank .* can not reach each other: rank 2 relays"

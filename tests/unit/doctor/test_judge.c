@@ -259,6 +259,32 @@ static void networks_are_compared(void **state) {
     expect(&c, WEFT_FINDING_WARNING, "interface", 1, "n1 has docker0");
 }
 
+/* With these letters of three ranks, the sentence is among the findings; "": nothing of it. */
+static void expect_calls(const char *a, const char *b, const char *c, const char *words) {
+    cluster three = hosts(3, 1);
+    weft_ctx *ctx;
+    assert_int_equal(ctx_begin(&ctx), 0);
+    SET(three.ranks[0].calls, a);
+    SET(three.ranks[1].calls, b);
+    SET(three.ranks[2].calls, c);
+    weft_findings found = judge(ctx, &three, NULL, 0);
+    bool right = words[0] ? find(&found, words) != NULL : !find(&found, "call");
+    if (strstr(words, "cannot be called by n")) /* it calls them */
+        right = right && !find(&found, "cannot call each other");
+    if (!right) print_all(&found);
+    assert_true(right);
+    weft_findings_clear(ctx, &found);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
+static void who_can_be_called_is_said(void **state) {
+    expect_calls("", "", "", "");
+    expect_calls("=++", "+=+", "++=", "each machine can be called by each other one");
+    expect_calls("=-+", "+=+", "+-=", "n1 cannot be called by n0, n2 (a router or a");
+    expect_calls("=--", "+=-", "+-=", "n1 and n2 cannot call each other: n0 relays");
+    expect_calls("=++", "+=-", "--=", "and none can be called by both");
+}
+
 static void environments_are_judged(void **state) {
     cluster c = hosts(2, 1);
     SET(c.ranks[1].openblas_coretype, "haswell");
@@ -406,6 +432,7 @@ int main(void) {
         cmocka_unit_test(ranks_may_not_share_their_core),
         cmocka_unit_test(unequal_machines_are_named),
         cmocka_unit_test(networks_are_compared),
+        cmocka_unit_test(who_can_be_called_is_said),
         cmocka_unit_test(environments_are_judged),
         cmocka_unit_test(memory_and_disk_must_do),
         cmocka_unit_test(peers_are_judged),
