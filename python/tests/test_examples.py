@@ -65,6 +65,12 @@ def test_unequal():
     assert shares["0"] + shares["1"] == 80 and shares["0"] > shares["1"], said
 
 
+def test_tensor_parallel():
+    said = run_example("tensor_parallel.py", 4)
+    found = re.findall(r"one of 2 with its piece, loss ([0-9.]+), [1-9]\d* bytes", said)
+    assert len(found) == 4 and len(set(found)) == 1 and float(found[0]) < 0.25, said
+
+
 def test_t5_without_files():
     pytest.importorskip("transformers")
     assert figures(run_example("t5_translation.py", 2, "--steps", "30")) < 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Any
+from typing import Any, Iterable
 
 import torch
 
@@ -53,6 +53,17 @@ def steps(config: Config, inner: torch.optim.Optimizer) -> None:
         log.warning("method %s hands signs to %s, which divides them by their own size: that learns "
                     "worst of what was tried; expected torch.optim.SGD or no optimizer inside, or "
                     "replicator_sign=False (method='deto-adamw')", method, name)
+
+
+def inside(inner: torch.optim.Optimizer, params: Iterable[torch.Tensor]) -> None:
+    """That it takes one gradient in a step, of parameters of the model's."""
+    if isinstance(inner, torch.optim.LBFGS):
+        raise Error("argument", "LBFGS computes the loss several times in a step; expected an "
+                    "optimizer that takes one gradient")
+    n = len({p for g in inner.param_groups for p in g["params"]} - set(params))
+    if n > 0:
+        raise Error("argument", f"{n} parameters of the optimizer inside are not among the model's that require "
+                    "gradients")
 
 
 LOOPS = {"replicator", "site_replicator", "mixer", "optimizer", "elastic", "method"}
@@ -151,5 +162,5 @@ def rate(config: Config, own: Config) -> None:
                 "where lr is left out", said, factor, config.number("method"), usual)
 
 
-__all__ = ["agreement", "deciding", "keys", "mixing", "placing", "rate", "steps", "together",
+__all__ = ["agreement", "deciding", "inside", "keys", "mixing", "placing", "rate", "steps", "together",
            "unwrapped"]

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterable, Iterator
 
 import torch
 
-from . import _alike, _asked, _back, _buffers, _decide, _own, _packets, _places, _together, _world
+from . import _alike, _asked, _back, _buffers, _decide, _own, _packets, _pieces, _places, _together, _world
 from ._carried import Carried
 from ._held import KINDS, Held, Mixer
 from ._library import Context, Error, LeftBehind, Mesh
@@ -61,6 +61,9 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
     ``skipped``; loops run ``while optimizer.steps < n``. 0: ``step`` raises ``LeftBehind``.
     Processes of a machine that share a copy (FSDP2, DDP) come in together.
 
+    ``process_group`` or ``mesh=device_mesh["dp"]``: the processes that hold the same piece of the model as
+    this one, where others hold its other pieces (tensor and pipeline parallelism): weft exchanges among them.
+
     ``buffers``: where copies differ, "mean" averages buffers of floating numbers with parameters
     (``averaged``, ``average``); left out: those that BatchNorm's statistics train; "own": none.
 
@@ -77,9 +80,10 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
                  betas: tuple[float, float] | None = None, accumulate: int = 1,
                  overlap: bool = True, skips: bool = False, agree: str = "step",
                  between: str = "nodes", uneven: bool = False, config: str | os.PathLike[str] | None = None,
-                 mesh: Mesh | None = None, returns: int = 0, buffers: str | None = None,
+                 mesh: Any = None, process_group: Any = None, returns: int = 0, buffers: str | None = None,
                  keys: dict[str, Any] | None = None, step: float | StepTime | None = None, **named: Any):
         self._node = None
+        group, mesh = _pieces.of(process_group, mesh, model)
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             self._node = Node(model.process_group, next(model.parameters()).device)
             model, mesh, overlap = model.module, self._node.mesh, False
@@ -88,11 +92,15 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
         self._agrees_in_backward = agree == "backward"
         groups, names = groups_of(model)
         self._module = model if isinstance(model, torch.nn.Module) else None
-        self._shards = shards_of([p for g in groups for p in g["params"]])
+        params = [p for g in groups for p in g["params"]]
+        named_params = [(p, names.get(p, f"parameter {i}")) for i, p in enumerate(params)]
+        self._group = _pieces.narrowed(group, named_params)  #: who holds the same piece; None: all
+        _pieces.refuse(self._group, method, skips=skips, returns=returns, uneven=uneven)
+        self._shards = shards_of(params, group is not None)
         #: made before the mesh, for it is collective, and processes come into a run in turns
         self._together = _together.of_machine(self._shards) \
             if self._shards > 1 and (returns > 0 or _world.joins()) else None
-        self.mesh = mesh if mesh is not None else _world.mesh_of_its_own()
+        self.mesh = mesh if mesh is not None else _pieces.mesh_of(self._group)
         self.param_groups: list[dict[str, Any]]
         self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
         self.overlap = overlap and not skips and not uneven
@@ -115,7 +123,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
             "optimizer.beta1": betas and betas[0], "optimizer.beta2": betas and betas[1]})
         _asked.keys(asked, None if optimizer is None else type(optimizer).__name__)
         self._asked_keys = set(asked)
-        given = {**width_of(model, [p for g in groups for p in g["params"]]), **asked}
+        given = {**width_of(model, params), **(_pieces.DEFAULTS if self._group and config is None else {}), **asked}
         #: ranks that have one copy of the model together
         self.placed = self._shards if self._node is None else self._node.size
         _asked.deciding(method, asked, step, self._node)
@@ -129,8 +137,9 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
         self._asked = (method, config, dict(given))
         places(given, self.mesh, self._shards, between, method)
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+        _pieces.check(self._group, self._config, optimizer is None, named_params)
         self._own: _own.Own | None = None  #: weft's optimizer, where parameters are on a device
-        far = self._node is None and all(_world.far(p) for g in groups for p in g["params"])
+        far = self._node is None and all(_world.far(p) for p in params)
         there = far and optimizer is None and _own.serves(self._config)
         self._chooses = _packets.kind_of(self._config) if far and (there or optimizer) and not skips else None
         self._packets: list[_packets.Packet] = []
@@ -155,7 +164,8 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
         if there:
             self.inner = self._own = _own.Own(self.param_groups, self._config, clip if stays else 0)
         elif optimizer is not None:
-            self._adopt(optimizer)
+            _asked.inside(optimizer, params)
+            self.param_groups = optimizer.param_groups  # rates and all
         self._create(names, clip)
 
     # --- making it ---
@@ -164,18 +174,6 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
     def _theirs(self) -> torch.optim.Optimizer | None:
         """The torch optimizer that the program has put inside; `inner` may be weft's, too."""
         return self.inner if self._own is None else None
-
-    def _adopt(self, optimizer: torch.optim.Optimizer) -> None:
-        """Parameter groups are those of the optimizer inside, rates and all."""
-        if isinstance(optimizer, torch.optim.LBFGS):
-            raise Error("argument", "LBFGS computes the loss several times in a step; expected an "
-                        "optimizer that takes one gradient")
-        own = {p for g in self.param_groups for p in g["params"]}
-        theirs = {p for g in optimizer.param_groups for p in g["params"]}
-        if not theirs <= own:
-            raise Error("argument", f"{len(theirs - own)} parameters of the optimizer inside "
-                        "are not among the model's that require gradients")
-        self.param_groups = optimizer.param_groups
 
     def _create(self, names: dict[torch.Tensor, str], clip: float) -> None:
         params = [p for g in self.param_groups for p in g["params"]]
@@ -187,6 +185,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
             self._alike += f"weft's optimizer steps: on {'a device' if self._own else 'the host'}\n"
         if self._own is not None or self._clip > 0:
             self._alike += f"optimizer.clip: {clip:g}\n"
+        self._alike += _pieces.alike(self._group, zip(params, known))
         if self._chooses:
             self._alike += _packets.alike(self._chooses, self._places)
         self._settle_places()
@@ -588,7 +587,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
     def _choose_rest(self, scale: float) -> None:
         """Of gradients that hooks have not seen, or that are clipped before."""
         rest = [packet for packet in self._packets if not packet.sent]
-        grads = {t.p: _places.dense(t.p.grad) for packet in rest for t in packet.tensors if t.p.grad is not None}
+        grads = {t.p: _world.dense(t.p) for packet in rest for t in packet.tensors if t.p.grad is not None}
         if scale != 1:
             for grad in grads.values():
                 grad.mul_(1 / scale)

@@ -16,7 +16,7 @@ from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
 from ._library import Config
-from ._world import local
+from ._world import dense, local
 
 #: states of each kind, as lib/optim names them
 STATES = {"sgd": (), "adam": ("m", "v"), "adamw": ("m", "v"), "accum_adam": ("m", "v", "a"),
@@ -104,7 +104,7 @@ class Own(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:
         count = self._done() + 1
-        grads = {p: torch.zeros_like(self._state(p, "master", p)) if p.grad is None else local(p.grad).float()
+        grads = {p: torch.zeros_like(self._state(p, "master", p)) if p.grad is None else dense(p).float()
                  for group in self.param_groups for p in group["params"] if p.requires_grad}
         scale = bound(grads, self._clip)
         if scale is not None:

@@ -14,8 +14,9 @@ from . import _alike
 from ._compress import Runs, Squares, Whole
 from ._library import Config, Error
 from ._own import plainly
-from ._places import Place, Storage, dense
+from ._places import Place, Storage
 from ._sync import Sync
+from ._world import dense
 
 
 class Kind(NamedTuple):
@@ -111,7 +112,7 @@ class Packet:
     def _send(self, gain: float, weight: float) -> None:
         gain = weight * (1 - self.kind.decay if self.kind.mean else gain)
         self.flat.mul_(self.kind.decay)
-        grads = [(t, dense(t.p.grad)) for t in self.tensors if t.p.grad is not None]
+        grads = [(t, dense(t.p)) for t in self.tensors if t.p.grad is not None]
         if grads and weight > 0:  # gradients of no rows may be anything
             torch._foreach_add_([t.momentum for t, _ in grads], [g.to(torch.float32) for _, g in grads], alpha=gain)
         for t, grad in grads:

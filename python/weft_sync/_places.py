@@ -24,7 +24,7 @@ import torch
 from . import _own, _world
 from ._copies import Arrival, copies_for
 from ._library import Error
-from ._world import local
+from ._world import dense, local
 
 
 class Storage:
@@ -88,12 +88,6 @@ def floats(address: int, n: int) -> torch.Tensor:
     if n == 0:
         return torch.empty(0, dtype=torch.float32, device="cpu")
     return torch.frombuffer((c.c_float * n).from_address(address), dtype=torch.float32).clone()
-
-
-def dense(grad: torch.Tensor) -> torch.Tensor:
-    """This rank's rows; of an embedding with sparse=True all of them."""
-    grad = local(grad)
-    return grad if grad.layout == torch.strided else grad.to_dense()
 
 
 # --- what can not be trained so ---
@@ -236,7 +230,7 @@ class Place:
         grad = self.p.grad
         if grad is None or grad is self.grad:
             return
-        grad = dense(grad)
+        grad = dense(self.p)
         if self.copies is not None:
             self.coming = self.copies.down(grad, self.grad, self.lent) if self.straight else self.copies.down(grad)
         elif self.fresh:

@@ -49,6 +49,9 @@ class PerRank:
         n = size if self.saved is None else _saved_by(self.saved)[0]
         if n == size:
             return [f"rank {rank} of {size}"]
+        if getattr(self.optimizer, "_group", None) is not None:
+            raise Error("format", f"{self.saved} has the state of {n} processes, and pieces of a model (process_group) "
+                        f"are loaded by as many; expected {n}, not {size}")
         share = int(getattr(self.optimizer, "placed", 1))
         if n % share:
             raise Error("format", f"{self.saved} has the state of {n} ranks, but {share} ranks "

@@ -10,7 +10,7 @@ from typing import Any, Iterator
 
 import torch
 
-from . import _buffers, _own, _places, _saved
+from . import _buffers, _own, _pieces, _places, _saved
 from ._carried import Carried
 from ._held import Mixer
 from ._library import Config, Error, Mesh
@@ -36,6 +36,7 @@ class State:
     _carried: Carried
     _buffers: list[torch.Tensor]
     _shards: int
+    _group: _pieces.Group | None
     _resumed = 0
 
     @property
@@ -154,7 +155,7 @@ class State:
         rank, size = self._sync.place()
         own = {"step": self.report.step if self.report else self._resumed,
                "numbers": self._sync.numbers(), "size": size, "rank": rank,
-               "arrays": list(arrays)}
+               "arrays": list(arrays), "group": self._group and list(self._group)}
         return {"state": state, "param_groups": groups, "weft": own}
 
     def _arrays(self) -> dict[str, int]:
@@ -239,6 +240,9 @@ class State:
         own, names = state_dict["weft"], list(self._arrays())
         rank, size = self._sync.place()
         alike = self._equal_copies() and own["rank"] % self._shards == rank % self._shards
+        wrong = _pieces.others(own.get("group"), self._group)
+        if wrong is not None:
+            raise Error("format", f"{wrong}; expected the state that it has saved, or one of its group")
         given = [name for name in own["arrays"]
                  if self._theirs is None or not name.startswith("optimizer.")]
         if given != names or not (alike or (own["size"], own["rank"]) == (size, rank)):

@@ -218,18 +218,29 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
+def dense(p: torch.Tensor) -> torch.Tensor:
+    """This rank's rows of a parameter's gradient; of an embedding with sparse=True all of them. A tensor-parallel one
+    may be partial sums until now: these are added up among those who share it."""
+    grad = p.grad
+    assert grad is not None
+    if isinstance(grad, DTensor) and isinstance(p, DTensor) and grad.placements != p.placements:
+        grad = p.grad = grad.redistribute(p.device_mesh, p.placements)
+    grad = local(grad)
+    return grad if grad.layout == torch.strided else grad.to_dense()
+
+
 def far(tensor: torch.Tensor) -> bool:
     """Whether it lies on a device: torch computes there, and only what travels comes to the host."""
     return local(tensor).device.type != "cpu"
 
 
-def shards_of(params: Sequence[torch.Tensor]) -> int:
-    """Ranks that share a copy by fully_shard; 1: none do."""
+def shards_of(params: Sequence[torch.Tensor], by_pieces: bool = False) -> int:
+    """Ranks that share a copy by fully_shard; 1: none do, or each holds a piece by itself."""
     if any(getattr(p, "_fsdp_flattened", False) for p in params):
         raise Error("argument", "the model is FullyShardedDataParallel's, which averages by itself and "
                     "moves its parameters; expected fully_shard(..., mesh=weft.device_mesh(...)[\"shard\"])")
     sharded = [p for p in params if isinstance(p, DTensor)]
-    if not sharded:
+    if not sharded or by_pieces:
         return 1
     if len(sharded) < len(params):
         raise Error("argument", f"{len(params) - len(sharded)} of {len(params)} parameters are "
@@ -240,7 +251,8 @@ def shards_of(params: Sequence[torch.Tensor]) -> int:
             raise Error("argument", f"a parameter is placed as {p.placements} on a mesh of "
                         f"{p.device_mesh.ndim} dimensions; expected rows sharded over this "
                         "node's ranks alone: fully_shard(..., mesh=mesh[\"shard\"]). weft "
-                        "takes the place of the replicate dimension")
+                        "takes the place of the replicate dimension; of other pieces say which processes hold the "
+                        "same one: process_group=")
     ranks, n = mesh.mesh.tolist(), mesh.size()
     if ranks != list(range(ranks[0], ranks[0] + n)) or ranks[0] % n:
         raise Error("argument", f"a copy is sharded over ranks {ranks}; expected neighbours, "
