@@ -88,6 +88,46 @@ def test_a_parameter_that_is_frozen_later_stays_as_it_is():
         assert not torch.equal(model.bias, bias)
 
 
+@pytest.mark.parametrize("to_none", [True, False])
+def test_what_the_module_drops_between_two_backward_passes_is_dropped(to_none):
+    """It was exchanged with the rest."""
+    def moved(drop, again):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 3)
+        before = model.weight.detach().clone()
+        opt = weft.Optimizer(model, method="ddp", lr=1e-3, weight_decay=0, optimizer_kind="sgd", optimizer_clip=0)
+        if drop:
+            with opt.no_sync():
+                model(torch.ones(2, 3)).sum().backward()
+            model.zero_grad(set_to_none=to_none)
+        if again:
+            model(torch.randn(2, 3, generator=torch.Generator().manual_seed(1))).sum().backward()
+        opt.step()
+        return model.weight.detach() - before
+    assert torch.equal(moved(True, True), moved(False, True)) and not moved(True, False).any()
+
+
+def test_a_gradient_of_a_gradient_counts_once():
+    model, other = (torch.nn.Linear(3, 3) for _ in range(2))
+    other.load_state_dict(model.state_dict())
+    opt = weft.Optimizer(model, method="ddp", accumulate=2)
+    for m in (model, other):
+        for _ in range(2):
+            m(torch.ones(2, 3)).square().sum().backward(create_graph=True)
+    assert torch.equal(opt._places[0].grad, other.weight.grad)
+
+
+def test_a_parameter_that_is_trained_from_later_on_is_told():
+    """Its gradients stayed each process's own."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    model[0].weight.requires_grad_(False)
+    opt = weft.Optimizer(model, method="ddp", lr=1e-3)
+    step(opt, model(torch.ones(2, 3)).sum())
+    model[0].weight.requires_grad_(True)
+    with pytest.raises(weft.Error, match="'0.weight' was frozen when the optimizer was created, and is not now"):
+        step(opt, model(torch.ones(2, 3)).sum())
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_what_is_written_into_parameters_between_steps_counts(dtype):
     """Weights that are loaded after the optimizer is made, and an average that is tried on."""

@@ -93,6 +93,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
         groups, names = groups_of(model)
         self._module = model if isinstance(model, torch.nn.Module) else None
         params = [p for g in groups for p in g["params"]]
+        self._frozen = _world.frozen_of(model, params)
         named_params = [(p, names.get(p, f"parameter {i}")) for i, p in enumerate(params)]
         self._group = _pieces.narrowed(group, named_params)  #: who holds the same piece; None: all
         _pieces.refuse(self._group, method, skips=skips, returns=returns, uneven=uneven)
@@ -443,6 +444,10 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
             raise Error("argument", f"the optimizer has {n} parameters, {len(self._places)} when "
                         "it was created: what is added later would not be exchanged; create the "
                         "optimizer anew")
+        for p, name in self._frozen:
+            if p.requires_grad:
+                raise Error("argument", f"'{name}' was frozen when the optimizer was created, and is not now: it would "
+                            "not be exchanged; create the optimizer anew")
         for place in self._places:
             place.look()
         _places.take_in(self._places)

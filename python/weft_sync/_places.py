@@ -23,7 +23,7 @@ import torch
 
 from . import _own, _world
 from ._copies import Arrival, copies_for
-from ._library import Error
+from ._library import Error, log
 from ._world import dense, local
 
 
@@ -110,6 +110,9 @@ def _fault(p: torch.Tensor) -> str | None:
 def check(params: Sequence[torch.Tensor], names: Sequence[str]) -> None:
     """That each parameter has numbers, and memory, of its own."""
     spans = []
+    n = sum(p.dtype == torch.float64 for p in params)
+    if n > 0:
+        log.warning("%d parameters are float64: weft exchanges them, and optimizes, in float32", n)
     for p, name in zip(params, names, strict=True):
         fault = _fault(p)
         if fault is not None:
@@ -228,6 +231,8 @@ class Place:
         zeros beforehand, and adding to them. `keep`: what is copied stays until the step in
         p.grad, for norms that are logged; who changes it is told (`changed`)."""
         grad = self.p.grad
+        if self.alias_grad and grad is not self.grad:
+            self.fresh = True  # what is here was dropped (model.zero_grad()), or is in the other one, too (create_graph)
         if grad is None or grad is self.grad:
             return
         grad = dense(self.p)

@@ -213,6 +213,13 @@ def groups_of(model: Any) -> tuple[list[dict[str, Any]], dict[torch.Tensor, str]
     return groups, names
 
 
+def frozen_of(model: Any, params: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, str]]:
+    """What of a module takes no part."""
+    own = {id(p) for p in params}
+    named = model.named_parameters() if isinstance(model, torch.nn.Module) else ()
+    return [(p, name) for name, p in named if id(p) not in own]
+
+
 def local(tensor: torch.Tensor) -> torch.Tensor:
     """This rank's rows of a sharded tensor (FSDP2), which share its memory; else itself."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
