@@ -12,7 +12,7 @@ from models import net
 from ranks import Rank, answers, fork, free_port
 
 import weft_sync.torch as weft
-from weft_sync import _library, _store
+from weft_sync import _library, _store, _sync
 
 AT_ONCE_S = 5  # on a machine that does something else beside
 
@@ -125,3 +125,33 @@ def test_another_key_is_said_on_both_sides(tmp_path):
     first, second = said_by(ranks)
     assert any("does not have this run's key" in line for line in first[0]), first
     assert "it has another key, or none" in second[1]
+
+
+def made_by_one(patience):
+    """Rank 1 joins, and makes no optimizer."""
+    _sync.SAY_AFTER_S, _library.PATIENCE_S = 1.0, patience
+    weft.mesh()
+    if os.environ["RANK"] == "1":
+        with pytest.raises(weft.Error, match="waited"):
+            while True:  # as a process that loads something for long
+                time.sleep(patience + 2)
+                weft.Optimizer(net())
+        return
+    said = Lines(patience > 10)
+    with pytest.raises(KeyboardInterrupt if patience > 10 else weft.Error) as caught:
+        weft.Optimizer(net())
+    return said.lines[0], str(caught.value), time.monotonic() - said.at
+
+
+def test_who_makes_no_optimizer_is_named():
+    line, error, _ = said_by(started(made_by_one, range(2), 2, (4.0,))[1])[0]
+    assert line.startswith("waiting for rank 1 (host ") and line.endswith("which makes no optimizer yet")
+    assert "waited 4 s for rank 1 (host " in error
+
+
+def test_ctrl_c_is_heard_where_another_makes_no_optimizer():
+    _, ranks = started(made_by_one, [0, 1], 2, (15.0,))
+    fine, (line, _, seconds) = ranks[0].finish(60)
+    ranks[1].process.kill()
+    ranks[1].finish(10)
+    assert fine and "rank 1" in line and seconds < AT_ONCE_S

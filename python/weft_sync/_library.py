@@ -5,6 +5,7 @@ sync.h), and errors as exceptions. Nothing here knows of torch."""
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes as c
 import difflib
 import logging
@@ -561,6 +562,7 @@ class Mesh:
         self.rank, self.size, self.process = rank, size, os.getpid()
         self.taken = False  # serves an exchange that goes on when processes are lost, or has failed
         self.joins = join is not None
+        self._store, self._key = store, key
         if size == 1 and not port and join is None:
             return
         self._security = _security()
@@ -649,6 +651,24 @@ class Mesh:
         endpoints = c.create_string_buffer(1024)
         known = self.pointer and self.ctx.lib.weft_mesh_way_back(self.pointer, endpoints, len(endpoints))
         return os.fsdecode(endpoints.value) if known else None
+
+    def begins(self) -> Callable[[], str]:
+        """This process begins an exchange; what is returned says who of the others has not yet, as long as the store in
+        which they met is there: until the first one has begun."""
+        store, self._store = self._store, None
+        if self.joins or not hasattr(store, "has"):
+            return lambda: "other processes"
+        keys = [f"{self._key}/begins/{r}" for r in range(self.size)]
+
+        def missing() -> str:
+            with contextlib.suppress(RuntimeError):
+                rest = [r for r, key in enumerate(keys) if not store.has(key)]
+                return ", ".join(f"rank {r} (host {self.ctx.lib.weft_mesh_host_of(self.pointer, r).decode()})" for r in rest)
+            return "other processes"
+
+        with contextlib.suppress(RuntimeError):  # who holds the store has ended: libweft says so
+            store.set(keys[self.rank], "yes")
+        return missing
 
     def check_process(self) -> None:
         """Fails in a child that fork() made."""

@@ -56,6 +56,9 @@ class Store:
         except RuntimeError as error:  # of torch.distributed
             raise PeerError("peer", f"{self.what} has ended: {str(error).splitlines()[0]}") from None
 
+    def has(self, key: str) -> bool:
+        return bool(self.store.check([key]))
+
 
 def _answers(host: str, port: int) -> bool:
     with socket.create_connection((host, port), 1.0):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes as c
 import logging
 import math
@@ -11,6 +12,7 @@ import re
 import threading
 from typing import Any, Callable, ClassVar, Iterable, Iterator, NamedTuple, Sequence
 
+from . import _library
 from ._library import (BOOL, INT, PTR, SIZE, TEXT, Config, Context, Error, LeftBehind, Mesh,
                        OfferShape, Parcel, Part, PeerError, Setup, Tensor, text_of)
 from ._library import Report as _Report
@@ -26,6 +28,18 @@ UNPACK = c.CFUNCTYPE(BOOL, PTR, PTR, SIZE)
 def _version() -> str:
     from . import __version__
     return f"weft_sync: {__version__}\n"
+
+
+@contextlib.contextmanager
+def _after(seconds: float, what: Callable[[], None]) -> Iterator[None]:
+    """What is done if the block is not over by then."""
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), what)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Report(NamedTuple):
@@ -149,21 +163,32 @@ class Sync:
 
     def begin(self) -> None:
         """All get rank 0's parameters, or who comes later those of the run."""
-        self._wait("begin")
+        missing, patience = self.mesh.begins(), _library.PATIENCE_S
+
+        def say() -> None:
+            log.warning("waiting for %s, which %s", missing(), "train" if self.mesh.joins else "makes no optimizer yet")
+
+        def end() -> None:
+            self.mesh.fail(f"waited {patience:.0f} s for {missing()}, which made no optimizer")
+
+        with _after(SAY_AFTER_S, say), _after(math.inf if self.mesh.joins else patience, end):
+            self._wait("begin")
 
     def steps(self) -> int:
         """Steps that are done, those before this process came among them."""
         return int(self.lib.weft_sync_steps(self.pointer))
 
-    def open(self) -> None:
+    def open(self) -> bool:
         """The next step begins. Where lost processes are gone on without it may wait for those
-        who are left."""
+        who are left. Whether these are others than before."""
         if not self.goes_on:
-            return self._call("open")
+            self._call("open")
+            return False
         self._wait("open")
         change = self.lib.weft_sync_change(self.pointer)
         if change:
             log.warning("%s", change.decode("utf-8", "replace"))
+        return bool(change)
 
     def place(self) -> tuple[int, int]:
         """This process's number among those that take part, and how many they are."""
@@ -308,15 +333,10 @@ class Sync:
 
     def average(self) -> None:
         """Parameters become the mean over all ranks, until `restore`."""
-        timer = threading.Timer(SAY_AFTER_S, log.warning, [
-            "an average has waited for %.0f s: all processes make it at the same step; one that calls "
-            "averaged() or average() alone waits for ever", SAY_AFTER_S])
-        timer.daemon = True
-        timer.start()
-        try:
+        with _after(SAY_AFTER_S, lambda: log.warning(
+                "an average has waited for %.0f s: all processes make it at the same step; one that calls "
+                "averaged() or average() alone waits for ever", SAY_AFTER_S)):
             self._wait("average")
-        finally:
-            timer.cancel()
 
     def restore(self) -> None:
         """Parameters become this rank's own again."""
