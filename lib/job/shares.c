@@ -14,7 +14,9 @@
  * Measured: with e_i seconds for a sequence (rank/speeds.c) s_i is 1 / e_i, if max n_i e_i, which
  * is how long all wait for each other, falls by a tenth or more. With batch.shares=steps a node
  * makes of its n_i the next whole number of n_i R / U optimizer steps, one at least: H of an outer
- * step becomes H_i, and its change weighs n_i (HEW-Local SGD, arXiv 2604.24463). */
+ * step becomes H_i, and its change weighs n_i, as in federated averaging (arXiv 1602.05629). Nodes
+ * draw from the same data, so unequal H_i favour no node's optimum, which the weights and control
+ * variates of HEW-Local SGD (arXiv 2604.24463) are against. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

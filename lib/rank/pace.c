@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Emulated slowness: a rank takes at least mesh.compute_time to compute a step, and one
  * rank, drawn for each step, takes mesh.straggler_time more: it stops for that long when its
- * first part is done, also if computing takes longer than mesh.compute_time. */
+ * first part is done, also if computing takes longer than mesh.compute_time. What a rank tells
+ * of its speed (speeds.c) is then the emulated time, so that shares are the same in each run. */
 #include "base/clock.h"
 #include "base/rng.h"
 #include "rank/rank.h"
@@ -17,7 +18,8 @@ static bool is_struck(const wefti_rank *r) {
 void wefti_rank_pace(wefti_rank *r, double share) {
     const weft_config *config = r->job->config;
     double part = wefti_job_weight(r->job, r->replica);
-    double due_s = r->begun_s + r->stopped_s + share * part * config->mesh.compute_time;
+    r->paced_s = share * part * config->mesh.compute_time;
+    double due_s = r->begun_s + r->stopped_s + r->paced_s;
     if (r->stopped_s == 0 && is_struck(r)) {
         double now_s = wefti_now_s();
         r->stopped_s = config->mesh.straggler_time;

@@ -172,6 +172,7 @@ typedef struct wefti_rank {
     int64_t micro, row; /* current micro-batch; its first sequence's global index */
     double begun_s;     /* when the step's computing began */
     double stopped_s;   /* mesh.straggler_time, once it has been slept in this step */
+    double paced_s;     /* of this step so far, by mesh.compute_time */
     float lr, grad_scale;
     wefti_step_status status;
     bool

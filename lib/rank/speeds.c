@@ -3,8 +3,9 @@
  * status each rank says for how many seconds it has computed in the step. All read the same
  * numbers, so all know before the next step what is decided, without another message:
  *
- *     e_i <- e_i + (t_i / n_i - e_i) / 8         every 8 steps: wefti_shares_by_speed
+ *     e_i <- e_i + (min(t_i / n_i, 2 e_i) - e_i) / 8     every 8 steps: wefti_shares_by_speed
  *
+ * so that a step in which a machine was asleep says little about the next ones.
  * Where a mixer alone sends, rows change only right after it has: its weights are those of all
  * steps since then. */
 #include <math.h>
@@ -31,7 +32,9 @@ void wefti_speeds_end(wefti_rank *r) {
         double row_s = s->step_s[i] / (double)wefti_job_rows(r->job, i);
         s->step_s[i] = 0;
         if (row_s > 0 && s->n > 0) /* the first step warms up */
-            s->row_s[i] += s->row_s[i] > 0 ? (row_s - s->row_s[i]) / SMOOTH : row_s;
+            s->row_s[i] += s->row_s[i] > 0
+                               ? (fmin(row_s, 2 * s->row_s[i]) - s->row_s[i]) / SMOOTH
+                               : row_s;
     }
     s->n++;
 }

@@ -169,7 +169,9 @@ static weft_status status_op(wefti_rank *r, const wefti_op *op) {
     r->status.save = r->asks_save;
     r->status.distance = r->distance;
     if (r->job->run.measures || r->job->run.follows)
-        r->status.computed_s = wefti_now_s() - r->begun_s - r->tally.wait_s;
+        r->status.computed_s = r->paced_s > 0
+                                   ? r->paced_s + r->stopped_s
+                                   : wefti_now_s() - r->begun_s - r->tally.wait_s;
     WEFT_TRY(wefti_rank_check_loss(r));
     return wefti_rank_send_status(r, r->step);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A machine that computes wrongly, for cli/faults: linked in front of wefti_rank_pace, which
- * the program calls after each backward pass of a unit.
+/* A machine that computes wrongly (cli/faults), or slower from some step on (cli/measured,
+ * bench/unequal): linked in front of wefti_rank_pace, which the program calls after each backward
+ * pass of a unit.
  *
  *     WEFT_FAULTY="gradient 17"     one number of block 1's gradient in step 17 is NaN
  *     WEFT_FAULTY="loss 17"         the loss and all gradients
  *     WEFT_FAULTY="parameters 17"   one bit of block 1's parameters changes
- *     WEFT_FAULTY="gradient 17-"    in every step from 17 on */
+ *     WEFT_FAULTY="gradient 17-"    in every step from 17 on
+ *     WEFT_FAULTY="slower 17- 2.5"  takes 2.5 times mesh.compute_time */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -39,13 +41,21 @@ void __wrap_wefti_rank_pace(wefti_rank *r, double share) {
     static _Thread_local int passes;
     char what[16] = "", on = 0;
     long long first = -1;
+    double times = 1;
     const char *text = getenv("WEFT_FAULTY");
-    int n = text ? sscanf(text, "%15s %lld%c", what, &first, &on) : 0;
+    int n = text ? sscanf(text, "%15s %lld%c %lf", what, &first, &on, &times) : 0;
     passes = r->step == step ? passes + 1 : 0;
     step = r->step;
-    bool due = n >= 2 && (r->step + 1 == first || (n == 3 && r->step + 1 > first));
+    bool due = n >= 2 && (r->step + 1 == first || (n >= 3 && r->step + 1 > first));
     int unit = r->arrangement->n_units - 1 - passes;
     bool all = strcmp(what, "loss") == 0;
     if (due && (all || unit == UNIT)) spoil(r, what);
+    const wefti_job *whole = r->job;
+    wefti_job job = *whole;
+    weft_config slower = *whole->config;
+    slower.mesh.compute_time *= due ? times : 1;
+    job.config = &slower;
+    r->job = &job;
     __real_wefti_rank_pace(r, share);
+    r->job = whole;
 }

@@ -10,10 +10,11 @@ steps=50
 # shellcheck source=tests/cli/losing.sh
 . "$source_dir/tests/cli/losing.sh"
 
-# Rank 2 is stopped most of the time.
+# Rank 2 is a fifth as fast as the others (tests/brutal/faulty_machine.c). With emulated computing that is
+# what it tells of its speed, however busy this machine is.
 cat >slowed <<S
 #!/bin/bash
-[ "\$RANK" != 2 ] || while kill -STOP \$\$ 2>/dev/null; do sleep 0.1; kill -CONT \$\$; sleep 0.02; done &
+[ "\$RANK" != 2 ] || WEFT_FAULTY="slower 1- 5" exec ${FAULTY:?} "\$@"
 exec $weft "\$@"
 S
 chmod +x slowed
@@ -27,8 +28,7 @@ import json, sys
 views = [v for v in (json.loads(line) for line in open('run/views.jsonl')) if 'members' in v]
 assert views[0]['rows'] == [8, 8, 8], views[0]
 shared = [v for v in views if v.get('shared')]
-assert shared and shared[0]['rows'][2] < 8, views
-assert all(sum(v['rows']) == 24 and v['view'] == 1 for v in shared if len(v['members']) == 3), views
+assert [v['rows'] for v in shared if len(v['members']) == 3] == [[11, 11, 2]], views
 for before, now in zip(views, views[1:]):
     assert now['first_row'] - before['first_row'] == (now['step'] - before['step']) * sum(before['rows']), views
 if sys.argv[1]:
