@@ -34,7 +34,11 @@ function numbers({short, ticks, logTicks, nearest}) {
         [0, 1, 2, 0]);
 }
 
-function views({zoomed, moved, lanesOf, settingsOf, difference}) {
+function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, unitOf}) {
+    same('means have fewer numbers at the ends', smoothed([1, 4, null, 10, 1], 3), [1, 2.5, null, 5.5, 1]);
+    same('no mean', smoothed([1, 4, null], 0), [1, 4, null]);
+    same('what a loss is over', ['gpt2', 't5', 'vit'].map(kind => unitOf({config: `model:\n  kind: ${kind}\n`})),
+        ['token', 'target', 'target']);
     same('zooming keeps the time under the pointer', zoomed({from: 0, to: 1}, 1, 0.5, 0.25),
         {from: 0.125, to: 0.625});
     same('zooming out ends at the whole', zoomed({from: 0.4, to: 0.6}, 1, 100, 0.5), {from: 0, to: 1});
@@ -106,6 +110,12 @@ async function oneRun() {
         same(`one run: loss over ${x}`, p.count('[data-chart=loss] .curve'), 4);
         claim(`one run: loss over ${x} is another drawing`,
             p.page.querySelector('[data-chart=loss]').innerHTML !== step);
+    }
+    const drawn = () => p.page.querySelector('[data-chart=loss]').innerHTML, auto = drawn();
+    for (const how of ['none', 'more']) {
+        await p.go(`#x=bytes&smooth=${how}`);
+        same(`one run: smoothing ${how}`, p.count('[data-chart=loss] .curve'), how === 'none' ? 3 : 4);
+        claim(`one run: smoothing ${how} is another drawing`, drawn() !== auto);
     }
     await p.go('#hide=loss.training');
     same('one run: a curve is switched off', p.count('[data-chart=loss] .curve'), 3);

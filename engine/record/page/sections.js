@@ -5,6 +5,11 @@
 
 /* ---- head ---- */
 
+/* What a loss is the mean over: pairs and images have targets (`weft train` says so, too). */
+function unitOf(run) {
+    return ['t5', 'vit'].includes(settingsOf(run.config || '').get('model.kind')) ? 'target' : 'token';
+}
+
 function sentence(run, live) {
     const s = run.summary, all = Number(settingsOf(run.config || '').get('run.steps')),
           left = all - Math.max(0, ...column(run.steps, 'step'));
@@ -12,7 +17,7 @@ function sentence(run, live) {
         (drawable(s.elapsed_s) ? ` in ${short(s.elapsed_s, 'time')}` : '') +
         (live && left > 0 && s.median_step_s > 0 ? `, ${short(left * s.median_step_s, 'time')} left` : '')];
     if (drawable(s.validation_loss)) {
-        let text = `The validation loss is ${short(s.validation_loss)} nats per token`;
+        let text = `The validation loss is ${short(s.validation_loss)} nats per ${unitOf(run)}`;
         if (drawable(s.bigram_loss))
             text += `, ${s.validation_loss < s.bigram_loss ? 'below' : 'not yet below'} the ${
                 short(s.bigram_loss)} of a bigram model`;
@@ -242,16 +247,37 @@ function cutOf(runs) {
     return top - least > 1.5 * (most - least) ? most : Infinity;
 }
 
+/* Means over `width` numbers, fewer at both ends; what is not a number counts in none. */
+function smoothed(values, width) {
+    const sums = [0], counts = [0], half = width >> 1;
+    for (const v of values) {
+        sums.push(sums[sums.length - 1] + (drawable(v) ? v : 0));
+        counts.push(counts[counts.length - 1] + drawable(v));
+    }
+    return values.map((v, i) => {
+        const h = Math.min(half, i, values.length - 1 - i), n = counts[i + h + 1] - counts[i - h];
+        return drawable(v) ? (sums[i + h + 1] - sums[i - h]) / n : null;
+    });
+}
+
+/* [in the address, on the button, which part of a curve a mean is over]; null: as the run's record has it. */
+const smoothings = [['', 'auto', null], ['none', 'none', 0], ['more', 'more', 1 / 12]];
+
 function lossCurves(data, axis) {
     const curves = [], x = axis.column, multi = several(data), runs = shown(data);
     for (const one of runs) {
         const {run} = one, dots = column(run.evaluations, 'validation_loss').filter(drawable).length,
-              smooth = run.smoothing > 1;
+              each = column(run.steps, 'loss'), part = smoothings.find(([name]) => name === state.smooth)[2],
+              smooth = part === null ? run.smoothing > 1 : part > 0;
         if (!multi && smooth)
             curves.push(curveOf(
                 data, one, 'steps', x, 'loss', {name: 'each step', colour: 1, mark: 'faint', silent: true}));
-        curves.push(curveOf(data, one, 'steps', x, 'smooth_loss',
-            {name: 'training', colour: 1, mark: multi && dots >= 2 ? 'thin' : 'line'}));
+        curves.push(curveOf(data, one, 'steps', x, 'smooth_loss', {
+            name: 'training',
+            colour: 1,
+            mark: multi && dots >= 2 ? 'thin' : 'line',
+            ...part === null ? {} : {y: smoothed(each, part * each.length), low: undefined, high: undefined}
+        }));
     }
     const ends = rangeOf(runs.map(({run}) => column(run.steps, x).filter(drawable)), []) || [],
           levels = new Set();
@@ -305,7 +331,8 @@ function lossChart(data) {
         state.log.has('loss') ? state.log.get('loss') : several(data) && farApart(totals(), 10);
     const log = pressable('log', isLogX, on => change({log: new Map(state.log).set('loss', on)}));
     const unzoomed = () => new Map([...state.range].filter(([id]) => id !== 'loss'));
-    const tools = [choice('Over', options, () => state.x, x => change({x, range: unzoomed()})), log, whole];
+    const tools = [choice('Over', options, () => state.x, x => change({x, range: unzoomed()})),
+        choice('Smoothing', smoothings, () => state.smooth, smooth => change({smooth})), log, whole];
     return chartCard('loss', 'Loss', () => {
         const axis = axes[options.some(([v]) => v === state.x) ? state.x : 'step'], cut = cutOf(shown(data));
         log.hidden = axis !== axes.bytes;
@@ -314,7 +341,7 @@ function lossChart(data) {
             note: cut < Infinity && !state.whole ? 'cut off at the top' : '',
             height: innerWidth < 560 ? 290 : 360,
             x: {...axis, log: axis === axes.bytes && isLogX()},
-            y: {title: 'nats per token', kind: 'plain', most: state.whole ? Infinity : cut},
+            y: {title: `nats per ${[...new Set(shown(data).map(({run}) => unitOf(run)))].join(' or ')}`, kind: 'plain', most: state.whole ? Infinity : cut},
             events: eventsOf(data, axis.column),
             curves: lossCurves(data, axis)
         };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the reader chose, kept in the address behind '#':
  *
- *     #x=time&off=1,2&hide=loss.training&theme=dark&log=wire&whole=1&equal=1&zoom=0.01-0.05
+ *     #x=time&smooth=more&off=1,2&hide=loss.training&theme=dark&log=wire&whole=1&equal=1&zoom=0.01-0.05
  *     &range=loss:100:200:3:3.5,time:100:200
  *
  *     change({x: 'time'})  ->  state  ->  the address, and all painters are called
@@ -9,6 +9,7 @@
 
 const state = {
     x: 'step',
+    smooth: '',
     off: new Set(),
     hide: new Set(),
     log: new Map(),
@@ -26,6 +27,7 @@ function readHash() {
     const given = new URLSearchParams(location.hash.slice(1)),
           list = name => (given.get(name) || '').split(',').filter(Boolean);
     state.x = ['step', 'time', 'bytes'].includes(given.get('x')) ? given.get('x') : 'step';
+    state.smooth = ['none', 'more'].includes(given.get('smooth')) ? given.get('smooth') : '';
     state.off = new Set(list('off').map(Number));
     state.hide = new Set(list('hide'));
     state.log = new Map(list('log').map(id => [id.replace(/^-/, ''), !id.startsWith('-')]));
@@ -43,6 +45,7 @@ function writeHash() {
     const out = new URLSearchParams(), s = state;
     const put = (name, value) => value && out.set(name, value);
     put('x', s.x === 'step' ? '' : s.x);
+    put('smooth', s.smooth);
     put('off', [...s.off].join(','));
     put('hide', [...s.hide].join(','));
     put('log', [...s.log].map(([id, on]) => (on ? '' : '-') + id).join(','));
