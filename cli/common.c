@@ -31,10 +31,37 @@ weft_ctx *program_context(void) {
     return ctx;
 }
 
+/* Gives each number with a point the fewest digits that read back to it, in place: 0.05, which
+ * the JSON library writes as 0.050000000000000003. */
+static void shorten(char *text) {
+    char *out = text;
+    for (char *at = text, *end; *at; at = end) {
+        char number[40];
+        double x = strtod(at, &end);
+        if (*at == '"')
+            for (end++; *end++ != '"';) end += end[-1] == '\\';
+        else if (end == at)
+            end++;
+        size_t n = (size_t)(end - at);
+        if (*at != '"' && memchr(at, '.', n)) {
+            for (int digits = 15; digits <= 17; digits++) {
+                snprintf(number, sizeof number, "%.*g", digits, x);
+                if (strtod(number, NULL) == x) break;
+            }
+            if (!strpbrk(number, ".e")) strcat(number, ".0");
+            if (strlen(number) < n) at = memcpy(at, number, n = strlen(number));
+        }
+        memmove(out, at, n);
+        out += n;
+    }
+    *out = '\0';
+}
+
 int say_json(json_t *value) {
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
     json_decref(value);
     if (!text) return usage_error("no memory left for the answer");
+    shorten(text);
     puts(text);
     free(text);
     return CODE_OK;

@@ -48,8 +48,12 @@ static int dispatch(int argc, char **argv) {
         return CODE_OK;
     }
     const command *c = command_find(word);
-    if (!c && word[0] == '-')
+    if (!c && word[0] == '-') {
+        static const char *const own[] = {"--help", "--version"};
+        const char *guess = strcmp(word, "-v") == 0 ? own[1] : nearest_word(word, own, 2);
+        if (guess) return usage_error("unknown flag %s (did you mean %s?)", word, guess);
         return usage_error("unknown flag %s, see weft --help", word);
+    }
     if (!c) return unknown_command(word);
     if (asks_for_help(argc - 1, argv + 1)) return help(word);
     if (c->configures) threads_sleep(argv);

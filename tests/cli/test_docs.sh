@@ -55,6 +55,19 @@ while IFS=$'\t' read -r page line; do
     makes_sense "$page" "${words[@]}"
 done <said
 
+# a program of the pages is C++ as well as C (cli/hour runs it as C)
+n=0
+for page in "$source_dir"/{docs/*,README,CONTRIBUTING}.md; do
+    awk '/^```c(pp)?$/ {on = 1; next} /^```/ {on = 0} on' "$page" >program.cc
+    grep -q "int main" program.cc || continue
+    n=$((n + 1))
+    for standard in c++11 c++20; do
+        c++ -x c++ -std=$standard -Wall -Wextra -Werror -fsyntax-only -I "$source_dir/include" program.cc 2>err ||
+            fail "$page: $(head -3 err)"
+    done
+done
+((n > 0)) || fail "no page has a program"
+
 "$weft" config --keys | cut -f 1 >known
 say keys "${pages[@]}" >named || fail "the pages' keys can not be listed"
 (($(wc -l <named) > 200)) || fail "fewer keys than the pages name: $(wc -l <named)"

@@ -16,6 +16,16 @@ says() { grep -qxF -- "$1" "$2" || fail "no line '$1' in: $(head -3 "$2")"; }
 # once TEXT: one line of err holds it
 once() { [[ $(grep -cF -- "$1" err) == 1 ]] || fail "not once '$1': $(cat err)"; }
 
+# -- numbers in JSON have the fewest digits that read back to them
+expect 0 "$weft" config data.path='a"0.050000000000000003\' optimizer.lr=0.12345678901234567 --json
+python3 - <<'P' || fail "config --json: $(cat out)"
+import json
+read = json.loads(open("out").read(), parse_float=lambda text: (text, float(text)))
+numbers = [v for section in read.values() if isinstance(section, dict) for v in section.values() if isinstance(v, tuple)]
+assert len(numbers) > 20 and all(len(text) <= len(repr(x)) for text, x in numbers), numbers
+assert read["optimizer"]["lr"][1] == 0.12345678901234567 and read["data"]["path"] == ['a"0.050000000000000003\\'], read["data"]
+P
+
 # -- a run folder, also with = in its name
 expect 0 "$weft" train my.txt "${small[@]}" run.steps=3 --folder a=b
 prints "  width: 16" "$weft" config a=b/
