@@ -492,29 +492,123 @@ static weft_status write(wefti_adviser *a, void (*put)(answer *w), char **out) {
     return WEFT_OK;
 }
 
-/* What batch.shares would be, where machines are to take sequences by their speed. */
-static void put_shares(answer *w) {
+/* ---- machines that differ ---- */
+
+static const double nothing = 1.02; /* a gain that no machine is worth */
+
+/* The cost of a candidate's method on another number of nodes, with equal sequences or shares by
+ * speed; NAN: it cannot be predicted. */
+static double cost_on(answer *w, const weft_candidate *c, int64_t nodes, bool shares) {
+    wefti_adviser a = *w->adviser;
+    weft_candidate other = *c;
+    int64_t T = wefti_advise_length(&a), ranks = nodes * c->ranks_per_node;
+    int64_t all = wefti_advise_tokens(&a, nodes) / T, rows = (all + ranks / 2) / ranks;
+    const char *rest = strchr(c->settings, ' '); /* behind mesh.nodes */
+    if (w->text.status != WEFT_OK || rows < 1 || c->framework[0] || !rest) return NAN;
+    a.options.shares = shares;
+    other.nodes = nodes;
+    int n = snprintf(other.settings, sizeof other.settings,
+                     "mesh.nodes=%lld%s batch.tokens_per_step=%lld batch.micro=%lld",
+                     (long long)nodes, rest, (long long)(rows * ranks * T),
+                     (long long)wefti_advise_micro(&a, rows));
+    if ((size_t)n >= sizeof other.settings) return NAN;
+    weft_status status = wefti_advise_predict(w->ctx, &a, &other, 0, &other.prediction);
+    if (status == WEFT_ERR_CONFIG)
+        weft_ctx_clear(w->ctx);
+    else
+        w->text.status = status;
+    if (status != WEFT_OK) return NAN;
+    wefti_advise_steps(&a, &other);
+    return wefti_advise_cost(&a, &other, other.prediction.mean_step_s) * (double)all /
+           (double)(rows * ranks);
+}
+
+/* Whether the choice is better off without the fastest machine that it leaves out, or the
+ * slowest that it has; and by how much. */
+static bool put_slowest(answer *w, const weft_candidate *c) {
+    const wefti_adviser *a = w->adviser;
+    const weft_outlook *o = outlook(w->a, c);
+    bool takes = w->a->choice >= 0 && c == at(w->a, w->a->choice);
+    bool more = takes && c->nodes < a->cluster.nodes;
+    int64_t last = c->nodes + more; /* machines with the one in question */
+    double gain = o->alone, low = o->alone_low, high = o->alone_high;
+    char span[40];
+    if (last > 2) {
+        double with_s = cost_on(w, c, last, a->options.shares),
+               without_s = cost_on(w, c, last - 1, a->options.shares);
+        double apart = exp(wefti_advise_apart(a, c, with_s, c, without_s));
+        gain = without_s / with_s;
+        low = gain / apart, high = gain * apart;
+    }
+    if ((last > 2 && !takes) || !(low <= 1)) return false;
+    PUT(w, "\n\nNode %lld%s makes it %.3g times as fast (%s)%s.",
+        (long long)a->machines[last - 1].node, more ? "" : ", the slowest,", gain,
+        span_text(low, high, span, sizeof span),
+        gain > nothing      ? ", which is less than what is not known"
+        : a->options.shares ? ": leave it at home"
+                            : " with as many sequences as the others: leave it at home");
+    return !more && gain <= nothing;
+}
+
+/* "batch.shares=15,1", of the nodes that the candidate has; and optimizer steps of each. */
+static void put_list(answer *w, const char *key, const int64_t *rows, double each) {
+    const char *between = "";
+    PUT(w, "%s", key);
+    for (int64_t i = 0; i < w->adviser->cluster.nodes; i++) {
+        if (rows[i] == 0) continue;
+        PUT(w, "%s%.0f", between, fmax(1, round((double)rows[i] * each)));
+        between = ",";
+    }
+}
+
+/* What each machine does in a step by its speed, and what that brings. */
+static void put_parts(answer *w, const weft_candidate *c, const int64_t *rows) {
+    const wefti_adviser *a = w->adviser;
+    weft_config *config;
+    double by_speed_s = cost_on(w, c, c->nodes, true), all = 0,
+           equal_s = cost_on(w, c, c->nodes, false);
+    bool differ = false;
+    for (int64_t i = 0; i < a->cluster.nodes; i++) {
+        differ = differ || (rows[i] > 0 && rows[i] != rows[a->machines[0].node]);
+        all += (double)rows[i];
+    }
+    if (w->text.status == WEFT_OK)
+        w->text.status = wefti_advise_config(w->ctx, a->run, c->settings, false, &config);
+    if (w->text.status != WEFT_OK) return;
+    const wefti_mixer_ops *mixer = wefti_mixer_find(config->mixer.kind);
+    bool can = !mixer->meets && !wefti_replicator_find(config->replicator.kind)->votes;
+    bool outer = can && mixer->period && config->mesh.ranks_per_node == 1 &&
+                 config->mixer.fragments <= 1 && config->mixer.delay == 0 &&
+                 wefti_is(config->replicator.kind, "none");
+    double every = (double)config->mixer.outer_every;
+    weft_config_destroy(w->ctx, config);
+    bool gains = equal_s > nothing * by_speed_s;
+    if (!differ || (!a->options.shares && !(gains && can))) return;
+    PUT(w, "\n\nSequences of a step by speed, in the order of the nodes: ");
+    put_list(w, "batch.shares=", rows, 1);
+    if (gains) PUT(w, ", %.3g times as fast as equal ones", equal_s / by_speed_s);
+    if (outer)
+        put_list(w, "; with batch.shares=steps optimizer steps between two exchanges, ",
+                 rows, every * (double)c->nodes / all);
+    PUT(w, "%s.", can ? "" : ", but with this method weft train divides them equally");
+}
+
+static void put_machines(answer *w) {
     const wefti_adviser *a = w->adviser;
     const weft_candidate *c = at(w->a,
                                  w->a->headline >= 0 ? w->a->headline : w->a->choice);
-    weft_config *config;
-    char shares[320];
-    if (!c || c->nodes < 2 || w->text.status != WEFT_OK) return;
-    w->text.status = wefti_machines_shares(w->ctx, a, c->nodes, shares, sizeof shares);
-    if (w->text.status != WEFT_OK || !shares[0]) return;
-    PUT(w, "\n\nThe sequences of a step, by speed, in the order of the nodes: ");
-    w->text.status = wefti_advise_config(w->ctx, a->run, c->settings, false, &config);
-    if (w->text.status != WEFT_OK) return;
-    bool can = !wefti_mixer_find(config->mixer.kind)->meets &&
-               !wefti_replicator_find(config->replicator.kind)->votes;
-    weft_config_destroy(w->ctx, config);
-    PUT(w, "batch.shares=%s%s.", shares,
-        can ? "" : ", but with this method weft train divides them equally");
+    int64_t *rows = NULL;
+    if (!c || c->nodes < 2 || !a->machines || w->text.status != WEFT_OK) return;
+    bool stays = put_slowest(w, c);
+    if ((stays && a->options.shares) || w->text.status != WEFT_OK) return;
+    w->text.status = wefti_machines_shares(w->ctx, a, c->nodes, &rows);
+    if (rows) put_parts(w, c, rows);
+    wefti_free(w->ctx, rows);
 }
 
 static void put_answer(answer *w) {
     put_choice(w);
-    put_shares(w);
+    put_machines(w);
     put_assumed(w);
 }
 

@@ -326,12 +326,21 @@ static void adopt(wefti_adviser *a, const wefti_recipe *recipe) {
 
 /* ---- all candidates ---- */
 
-/* 2, 4, 8, ... (on large clusters 2, 16, 128, ...) and all nodes of a site, then all nodes. */
+/* Whether the next machine is slower than the first n: those may be better off without it. */
+static bool gets_slower(const wefti_adviser *a, int64_t n) {
+    return a->machines && !wefti_advise_is_large(a) && n < a->cluster.nodes &&
+           a->machines[n].rank_flops < 0.9 * a->machines[n - 1].rank_flops;
+}
+
+/* 2, 4, 8, ... (on large clusters 2, 16, 128, ...), where machines get slower, and all nodes of a
+ * site, then all nodes. */
 static int64_t next_count(const wefti_adviser *a, int64_t nodes) {
-    int64_t all = a->cluster.nodes, site = site_nodes(a);
+    int64_t all = a->cluster.nodes, site = site_nodes(a), next = 2;
     if (nodes >= site) return nodes < all ? all : all + 1;
-    int64_t factor = wefti_advise_is_large(a) ? 8 : 2;
-    return factor * nodes > site ? site : factor * nodes;
+    while (next <= nodes) next *= wefti_advise_is_large(a) ? 8 : 2;
+    for (int64_t n = nodes + 1; n < next; n++)
+        if (gets_slower(a, n)) return n < site ? n : site;
+    return next > site ? site : next;
 }
 
 /* Whether a recipe is tried on large clusters: main variants, and gossip that sends little. */
@@ -366,7 +375,7 @@ static bool is_flat(const wefti_adviser *a, const wefti_recipe *r, int64_t nodes
                     bool most) {
     if (nodes < r->least_nodes || !r->learning.measured || repeats_own(a, r))
         return false;
-    if (most && !wefti_advise_is_large(a)) return r != wefti_recipes;
+    if (most && !wefti_advise_is_large(a)) return true;
     return r->learning.per_doubling_error > 0 && (r->main || r->period > 0);
 }
 

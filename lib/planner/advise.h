@@ -142,9 +142,11 @@ void wefti_machines_drop(wefti_adviser *a);
 weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
                                 int64_t rows, weft_cluster *cluster) WEFT_CHECKED;
 
-/* With shares by speed: the batch.shares of that, in the order of the nodes' numbers; else "". */
+/* Machines that differ: the sequences of a step by speed, of each of the cluster's nodes, 0 of
+ * those that a candidate of `nodes` nodes has not; NULL: they are alike. [out] *rows for
+ * wefti_free. */
 weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
-                                  char *out, size_t size) WEFT_CHECKED;
+                                  int64_t **rows) WEFT_CHECKED;
 
 /* The least memory of a rank among the machines of `nodes` nodes; 0: not known. */
 double wefti_machines_memory(const wefti_adviser *a, int64_t nodes);

@@ -129,28 +129,20 @@ static weft_status share_by_speed(weft_ctx *ctx, int64_t rows, weft_cluster *c) 
 }
 
 weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
-                                  char *out, size_t size) {
-    int64_t ranks = a->cluster.ranks_per_node;
-    int64_t rows = wefti_advise_tokens(a, nodes) / wefti_advise_length(a) / ranks,
-            last = -1;
+                                  int64_t **rows) {
+    int64_t all = wefti_advise_tokens(a, nodes) / wefti_advise_length(a) /
+                  a->cluster.ranks_per_node;
     double *share;
-    size_t n = 0;
-    out[0] = '\0';
-    if (!a->machines || !a->options.shares || a->cluster.rank_flops <= 0 || rows < nodes)
-        return WEFT_OK;
+    *rows = NULL;
+    if (!a->machines || a->cluster.rank_flops <= 0 || all < nodes) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(ctx, nodes, sizeof *share, "shares", &share));
-    share_out(a->machines, nodes, (double)rows, share);
-    for (int64_t k = 0; k < nodes && n < size; k++) {
-        int64_t next = -1; /* the least number above the last one */
-        for (int64_t i = 0; i < nodes; i++)
-            if (a->machines[i].node > last &&
-                (next < 0 || a->machines[i].node < a->machines[next].node))
-                next = i;
-        last = a->machines[next].node;
-        n += (size_t)snprintf(out + n, size - n, "%s%.0f", k ? "," : "", share[next]);
-    }
+    weft_status status = wefti_alloc_n(ctx, a->cluster.nodes, sizeof **rows, "shares",
+                                       rows);
+    share_out(a->machines, nodes, (double)all, share);
+    for (int64_t i = 0; i < nodes && status == WEFT_OK; i++)
+        (*rows)[a->machines[i].node] = llround(share[i]);
     wefti_free(ctx, share);
-    return WEFT_OK;
+    return status;
 }
 
 weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,

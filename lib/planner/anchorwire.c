@@ -25,6 +25,7 @@
 #include "config/value.h"
 
 static const double of_stream = 0.65, least_of_stream = 0.5, spread = 0.05;
+static const double above_label = 1.1; /* nothing is, but for rounding */
 
 typedef struct exchange {
     const char *text;
@@ -138,6 +139,13 @@ weft_status weft_cluster_exchange(weft_ctx *ctx, const char *text, weft_cluster 
     double rate_Bps = x.streams > 0 ? of_stream * x.rate_Bps : rate_of(&x, cluster, link);
     if (rate_Bps <= 0)
         return refuse(ctx, text, "the latency of --link alone takes as long");
+    double label_Bps = link->residual > 0 ? 0 : link->bandwidth_Bps;
+    if (label_Bps > 0 && rate_Bps > above_label * label_Bps) {
+        char why[96];
+        snprintf(why, sizeof why, "it needs a wire of %.3g Gbit/s, and the label is %.3g",
+                 8e-9 * rate_Bps, 8e-9 * label_Bps);
+        return refuse(ctx, text, why);
+    }
     *low = 1 / (1 + spread);
     *high = 1 + spread;
     if (x.streams > 0) {

@@ -601,6 +601,18 @@ plan_machines
 equal=$(step 3)
 plan_machines --busy 8h,30%
 (($(step 3) > equal)) || fail "busy hours cost nothing: $(step 3) us, $equal us"
+# What a slow machine adds, by its number: it is left at home, has fewer sequences, or is too near to say.
+at_home() { # RATE BATCH WORDS FLAGS: the answer with one of four machines (NODES) of that rate
+    printf 'nodes: %s\nranks_per_node: 1\nrank_flops: 12T\nmemory: 24GB\nwire: {bandwidth: 10Gbit, latency: 50us}
+machines:\n  - {node: 1, rank_flops: %s}\n' "${nodes:-4}" "$1" >slow.yaml
+    expect 0 "$weft" plan --cluster slow.yaml --parameters 20M --layers 4 data.length=512 \
+        batch.tokens_per_step="$2" run.steps=10000 --top 1 "${@:4}"
+    tr '\n' ' ' <out | grep -qE -- "$3" || fail "$*: $(cat out)"
+}
+at_home 0.1T 24576 "on 3 nodes: .*Node 1 makes it 0\.0[0-9]+ times as fast \([0-9. to]+\) with as many sequences as the others: leave it at home"
+at_home 0.1T 24576 "on 3 nodes: .*Node 1 makes it [0-9.]+ times as fast \([0-9. to]+\): leave it at home" --shares
+at_home 6T 65536 "on 4 nodes: .*by speed, in the order of the nodes: batch.shares=3[67],1[89],3[67],3[67], 1\.[0-9]+ times as fast as equal ones" --shares
+nodes=2 at_home 0.1T 65536 "Stay on one node.*Node 1, the slowest, makes it 0\.[0-9]+ times as fast .*others: leave it at home"
 plan_machines --failures 1h --restart 10min
 cp out going.json
 plan_machines --failures 1h --restart 10min --roll-back
