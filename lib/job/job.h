@@ -156,7 +156,7 @@ weft_status wefti_shares_of(weft_ctx *ctx, const weft_config *config, int64_t T,
                             int64_t **rows) WEFT_CHECKED;
 
 /* Divides `all` into n parts in proportion to `shares`: whole ones, at least 1 each if there
- * are so many, with the largest remainders rounded up, the first ones first. */
+ * are so many, so that the greatest part over its share is least, the first ones first. */
 void wefti_shares_divide(int64_t all, int n, const int64_t *shares, int64_t *parts);
 
 /* With batch.shares=speed: divides the sequences of n replicas, rows, anew by the seconds that

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Nodes with different parts of a step's sequences. Node i with share s_i has
  *
- *     n_i = U s_i / (sum of all s), rounded, of the U sequences of one rank of every node
+ *     n_i = U s_i / (sum of all s), rounded so that max n_i / s_i is least, of the U sequences
+ *           of one rank of every node
  *
  * Its gradient is the mean over its own sequences. It enters the exchange times
  *
@@ -78,12 +79,12 @@ void wefti_shares_divide(int64_t all, int n, const int64_t *shares, int64_t *par
         parts[i] = all * shares[i] / sum;
         given += parts[i];
     }
-    for (; given < all; given++) { /* to the largest remainder */
-        int most = 0;
+    for (; given < all; given++) { /* to whoever is done first with one more */
+        int first = 0;
         for (int i = 1; i < n; i++)
-            if (all * shares[i] - parts[i] * sum > all * shares[most] - parts[most] * sum)
-                most = i;
-        parts[most]++;
+            if ((parts[i] + 1) * shares[first] < (parts[first] + 1) * shares[i])
+                first = i;
+        parts[first]++;
     }
     for (int i = 0; i < n && all >= n; i++) { /* from the largest part */
         int most = 0;

@@ -77,7 +77,7 @@ def once(taken):
         assert rows == {i: 1 for i in range(N)}, epoch
 
 
-@pytest.mark.parametrize("speeds,wanted", [([3.0, 1.0], [4, 10]), ([10.0, 3.0, 1.0], [1, 3, 10]), ([1.0, 1.05], [7, 7])])
+@pytest.mark.parametrize("speeds,wanted", [([3.0, 1.0], [3, 11]), ([10.0, 3.0, 1.0], [1, 3, 10]), ([1.0, 1.05], [7, 7])])
 def test_rows_go_by_speed_and_each_is_taken_once(speeds, wanted):
     found = run(trained, len(speeds), speeds)
     once([taken for taken, *_ in found])
@@ -162,6 +162,7 @@ def test_shares_are_smoothed_and_change_where_it_pays():
 
 def test_rows_are_divided_as_in_the_library():
     assert divide(14, [1, 3, 10]) == [1, 3, 10] and divide(7, [1, 1]) == [4, 3]
+    assert divide(40, [1, 3, 10, 10]) == [1, 5, 17, 17]  # a second row of the first would take longest
     assert divide(3, [1, 1, WHOLE]) == [1, 1, 1] and divide(2, [1, 1, 5]) == [0, 0, 2]
 
 

@@ -24,11 +24,11 @@ Said = Sequence[tuple[int, float, float]]  # of each copy: what Sync.said gives
 
 
 def divide(n: int, shares: Sequence[int]) -> list[int]:
-    """n in proportion, the rest to the largest remainders, none without any (wefti_shares_divide)."""
+    """n in proportion, the rest to whoever is done first with one more, none without any (wefti_shares_divide)."""
     total = sum(shares)
     parts = [n * s // total for s in shares]
-    for i in sorted(range(len(parts)), key=lambda i: parts[i] * total - n * shares[i])[:n - sum(parts)]:
-        parts[i] += 1
+    for _ in range(n - sum(parts)):
+        parts[min(range(len(parts)), key=lambda i: (parts[i] + 1) / shares[i])] += 1
     for i in range(len(parts) if n >= len(parts) else 0):
         if parts[i] == 0:
             parts[parts.index(max(parts))] -= 1

@@ -16,10 +16,12 @@ static void divides(int64_t all, int n, const int64_t *shares, const int64_t *ex
 static void parts_are_whole_and_add_up(void **state) {
     divides(32, 2, LIST(3, 1), LIST(24, 8));
     divides(32, 2, LIST(1, 1), LIST(16, 16));
-    divides(10, 3, LIST(1, 1, 1), LIST(4, 3, 3)); /* equal remainders: the first one */
+    divides(10, 3, LIST(1, 1, 1), LIST(4, 3, 3)); /* as soon: the first one */
     divides(10, 3, LIST(5, 2, 2), LIST(6, 2, 2));
     divides(8, 3, LIST(1, 1, 3), LIST(2, 1, 5));
-    divides(1 << 30, 2, LIST(1000000, 1), LIST((1 << 30) - 1074, 1074));
+    divides(1 << 30, 2, LIST(1000000, 1), LIST((1 << 30) - 1073, 1073));
+    divides(40, 4, LIST(1, 3, 10, 10),
+            LIST(1, 5, 17, 17)); /* 1.7, with 2 of the first 2 */
 }
 
 static void nobody_has_nothing(void **state) {
