@@ -7,7 +7,7 @@
  *     WEFT_FAULTY="loss 17"         the loss and all gradients
  *     WEFT_FAULTY="parameters 17"   one bit of block 1's parameters changes
  *     WEFT_FAULTY="gradient 17-"    in every step from 17 on
- *     WEFT_FAULTY="slower 17- 2.5"  takes 2.5 times mesh.compute_time */
+ *     WEFT_FAULTY="slower 1- 2.5 17- 4"  takes 2.5 times mesh.compute_time, then 4 times */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -35,15 +35,24 @@ static void spoil(wefti_rank *r, const char *what) {
     if (strcmp(what, "parameters") == 0) r->params[a->unit_offset[UNIT] + 3] += 0.5f;
 }
 
+static double slowness(const char *text, int64_t step) {
+    long long from;
+    double times, now = 1;
+    int n = 0;
+    for (text = strchr(text, ' ');
+         text && sscanf(text, " %lld- %lf%n", &from, &times, &n) == 2; text += n)
+        if (step >= from) now = times;
+    return now;
+}
+
 /* The units' backward passes of a step are counted, from the last unit on. */
 void __wrap_wefti_rank_pace(wefti_rank *r, double share) {
     static _Thread_local int64_t step = -1;
     static _Thread_local int passes;
     char what[16] = "", on = 0;
     long long first = -1;
-    double times = 1;
     const char *text = getenv("WEFT_FAULTY");
-    int n = text ? sscanf(text, "%15s %lld%c %lf", what, &first, &on, &times) : 0;
+    int n = text ? sscanf(text, "%15s %lld%c", what, &first, &on) : 0;
     passes = r->step == step ? passes + 1 : 0;
     step = r->step;
     bool due = n >= 2 && (r->step + 1 == first || (n >= 3 && r->step + 1 > first));
@@ -53,7 +62,8 @@ void __wrap_wefti_rank_pace(wefti_rank *r, double share) {
     const wefti_job *whole = r->job;
     wefti_job job = *whole;
     weft_config slower = *whole->config;
-    slower.mesh.compute_time *= due ? times : 1;
+    slower.mesh.compute_time *= strcmp(what, "slower") == 0 ? slowness(text, r->step + 1)
+                                                            : 1;
     job.config = &slower;
     r->job = &job;
     __real_wefti_rank_pace(r, share);

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""A machine of bench/unequal in PyTorch: a small model of bytes, whose machine sleeps PACE seconds for a row, from
+step CHANGE on LATER. Its rows follow the agreed shares, or are equal. The first writes what was measured."""
+import json
+import os
+import pathlib
+import sys
+import time
+
+import torch
+
+import weft_sync.torch as weft
+
+text, method, folder, steps, rows, shares = sys.argv[1:]
+steps, rows, length = int(steps), int(rows), 64
+pace, later, change = (float(os.environ[name]) for name in ("PACE", "LATER", "CHANGE"))
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+read = torch.frombuffer(bytearray(pathlib.Path(text).read_bytes()), dtype=torch.uint8).long()
+read = read[: len(read) // (length + 1) * (length + 1)].view(-1, length + 1)
+
+
+class Bytes(torch.nn.Module):
+    """The next byte, from the mean of what was read so far and the last ones."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        self.embed = torch.nn.Embedding(256, width)
+        self.near = torch.nn.Conv1d(width, 2 * width, 6, padding=5)
+        self.head = torch.nn.Sequential(torch.nn.GELU(), torch.nn.Linear(2 * width, 256))
+
+    def forward(self, x):
+        near = self.near(self.embed(x).transpose(1, 2))[..., : x.shape[1]]
+        return self.head(near.transpose(1, 2))
+
+
+model = Bytes()
+outer = {"mixer_outer_every": 8} if method in ("muloco", "diloco") else {}
+optimizer = weft.Optimizer(model, method=method, uneven=method != "dadam", run_steps=steps, **outer)
+rank, size = weft.mesh().rank, weft.mesh().size
+if shares == "speed":
+    batches = iter(weft.Sampler(optimizer, read, rows=rows))
+else:
+    batches = (range(s * rows + rank * rows // size, s * rows + (rank + 1) * rows // size) for s in range(steps))
+took, losses, began = [], [], time.monotonic()
+for step in range(steps):
+    batch = read[[at % len(read) for at in next(batches)]]
+    time.sleep(len(batch) * (pace if step + 1 < change else later))
+    loss = torch.nn.functional.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+    loss.backward()
+    report = optimizer.step(loss, rows=len(batch)) if method != "dadam" else optimizer.step(loss)
+    optimizer.zero_grad()
+    losses.append(float(report.loss))
+    now = time.monotonic()
+    took.append(now - began)
+    began = now
+if rank == 0:
+    with open(os.path.join(folder, "said.json"), "w") as out:
+        json.dump({"step_s": took, "loss": losses}, out)
