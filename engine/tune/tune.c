@@ -45,7 +45,8 @@ struct weft_tune {
 static weft_status check_sizes(weft_ctx *ctx, const weft_tune_setup *s) {
     if (s->n_keys < 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "there is no key to search over, expected at least one");
+                             "there is no key to search over, expected at least one such "
+                             "as --key optimizer.lr=1e-4..1e-2");
     if (s->n_trials < 0 || s->n_trials > MOST_TRIALS || s->n_seeds < 1 ||
         s->n_seeds > WEFTI_SEEDS || s->budget < 1 || s->eta < 2 || s->n_rungs < 0 ||
         s->n_rungs > WEFTI_RUNGS)
