@@ -84,6 +84,25 @@ static void print_curve(const json_t *steps) {
     printf(" %.4g\n", mean[n - 1]);
 }
 
+/* The mean time of the steps since the last change; NAN: there was none. */
+static double pace_of(const json_t *run) {
+    const json_t *steps = json_object_get(run, "steps"),
+                 *views = json_object_get(run, "views"), *step;
+    const json_t *all = json_object_get(steps, "step"),
+                 *times = json_object_get(steps, "step_s");
+    double from = number(json_array_get(views, json_array_size(views) - 1), "step");
+    double sum = 0, n = 0;
+    size_t i;
+    if (json_array_size(views) < 2) return NAN;
+    json_array_foreach(all, i, step) {
+        const json_t *time = json_array_get(times, i);
+        if (!json_is_number(time) || json_number_value(step) < from) continue;
+        sum += json_number_value(time);
+        n++;
+    }
+    return n > 0 ? sum / n : NAN;
+}
+
 static void print_head(const json_t *run, const json_t *summary, const json_t *steps) {
     const char *name = json_string_value(json_object_get(run, "name"));
     const char *config = json_string_value(json_object_get(run, "config"));
@@ -99,7 +118,8 @@ static void print_head(const json_t *run, const json_t *summary, const json_t *s
     printf("   step %.0f", at);
     if (total > 0) printf("/%.0f %.0f%%", total, floor(100 * at / total));
     if (isfinite(elapsed)) printf("   %s", time_text(elapsed, word, sizeof word));
-    double each = number(summary, "median_step_s");
+    double each = pace_of(run);
+    if (!isfinite(each)) each = number(summary, "median_step_s");
     if (total > at && each > 0)
         printf(", %s left", time_text((total - at) * each, word, sizeof word));
     printf("\n");
@@ -153,10 +173,10 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
                time_text(number(prediction, "high_step_s"), c, sizeof c));
 }
 
-/* Prints the last change of membership, and the number of changes. */
+/* Prints the last change of membership or of what crosses the wire, and the number of changes. */
 static void print_views(const json_t *views, double participation) {
     const json_t *view, *last = NULL;
-    char stall[32];
+    char stall[32], shown[64];
     size_t i;
     int changes = 0;
     json_array_foreach(views, i, view) {
@@ -172,6 +192,11 @@ static void print_views(const json_t *views, double participation) {
     if (json_is_true(json_object_get(last, "begins"))) printf(": resumed");
     if (lost > 0) printf(": lost %zu", lost);
     if (joined > 0) printf("%s %zu came", lost > 0 ? "," : ":", joined);
+    const char *form = json_string_value(json_object_get(last, "form"));
+    double gain = json_number_value(json_array_get(json_object_get(last, "expected"), 2));
+    if (form && json_object_get(last, "why"))
+        printf(": %s", plain_text(form, shown, sizeof shown));
+    if (gain > 0) printf(", %.2g times as fast expected", gain);
     if (isfinite(stall_s)) printf(", %s", time_text(stall_s, stall, sizeof stall));
     printf("; %d change%s in all", changes, changes > 1 ? "s" : "");
     if (isfinite(participation)) printf(", %.4g%% of the rows", 100 * participation);

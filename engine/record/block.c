@@ -11,7 +11,8 @@
  *                             spans: [[lane, what, index, begin_s, end_s]]}],
  *              nodes:       [{node, host, ranks, cores, step: [numbers], cpu_cores: ...}],
  *              views:       [{step, ranks, stall_s, rows_skipped, rows_in_part, begins,
- *                             lost: [[place, host, why]], joined: the same}]}]}
+ *                             lost: [[place, host, why]], joined: the same,
+ *                             form, why, expected: as in views.jsonl}]}]}
  *
  * Columns of one table have one length, and null where nothing was said; a column that
  * says nothing at all is left out. Of a long run a row is a part of it: its means, and in `low`
@@ -239,6 +240,7 @@ static void put_views(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views
                            v->view == 1 && !v->shared ? "true" : "false");
         wefti_views_put_changes(ctx, out, "lost", v->lost, v->n_lost);
         wefti_views_put_changes(ctx, out, "joined", v->joined, v->n_joined);
+        wefti_views_put_form(ctx, out, v);
         wefti_buffer_text(ctx, out, "}");
     }
     wefti_buffer_text(ctx, out, "]");

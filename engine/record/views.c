@@ -94,6 +94,16 @@ static void put_text(weft_ctx *ctx, wefti_buffer *out, const char *name,
     wefti_buffer_json(ctx, out, text);
 }
 
+void wefti_views_put_form(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v) {
+    put_text(ctx, out, "form", v->form);
+    put_text(ctx, out, "why", v->why);
+    for (int i = 0; i < WEFTI_VIEWS_EXPECTED && v->expected[0] > 0; i++) {
+        wefti_buffer_text(ctx, out, i ? "," : ",\"expected\":[");
+        wefti_buffer_short(ctx, out, v->expected[i]);
+    }
+    if (v->expected[0] > 0) wefti_buffer_text(ctx, out, "]");
+}
+
 void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v) {
     put_head(ctx, out, v->run, v->view, v->step);
     wefti_buffer_text(ctx, out, ",\"time\":");
@@ -113,8 +123,7 @@ void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v)
         wefti_buffer_print(ctx, out, ",\"chain\":\"%016llx\"",
                            (unsigned long long)v->chain);
     if (v->shared) wefti_buffer_text(ctx, out, ",\"shared\":true");
-    put_text(ctx, out, "form", v->form);
-    put_text(ctx, out, "why", v->why);
+    wefti_views_put_form(ctx, out, v);
     if (v->learners > 0)
         wefti_buffer_print(ctx, out, ",\"learners\":%d,\"slices\":%lld,\"from\":%lld",
                            v->learners, (long long)v->slices, (long long)v->from);
@@ -224,6 +233,9 @@ static bool read_numbers(const json_t *object, wefti_view_line *v) {
     plain(json_object_get(object, "kernels"), v->kernels, sizeof v->kernels);
     plain(json_object_get(object, "form"), v->form, sizeof v->form);
     plain(json_object_get(object, "why"), v->why, sizeof v->why);
+    const json_t *expected = json_object_get(object, "expected");
+    for (size_t i = 0; i < WEFTI_VIEWS_EXPECTED; i++)
+        v->expected[i] = json_number_value(json_array_get(expected, i));
     fine = fine && (v->rows_per_rank % v->micro == 0 || json_object_get(object, "rows"));
     return fine && (!sum || v->has_checksum) && (!chain || v->has_chain);
 }

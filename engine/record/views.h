@@ -18,6 +18,10 @@
 
 enum { WEFTI_VIEWS_MAX_MEMBERS = 4096, WEFTI_VIEWS_TEXT = 200 };
 
+/* What was expected of a change of form: seconds of a step before it, and with it; times as fast
+ * as staying, and its range; the rate of the wire. */
+enum { WEFTI_EXPECT_WAS, WEFTI_EXPECT_STEP, WEFTI_EXPECT_GAIN, WEFTI_VIEWS_EXPECTED = 6 };
+
 typedef struct wefti_view_member {
     int place;     /* number in the mesh; 0, 1, ... in a run of one process */
     uint64_t name; /* at that place: who comes to it later has another one */
@@ -49,6 +53,7 @@ typedef struct wefti_view_line {
     char form[64],
         why[400]; /* of what crosses the wire (job/form.h), where that may change, and
                                 why it does; "": not said */
+    double expected[WEFTI_VIEWS_EXPECTED]; /* of that change; zeros: not said */
     bool apart;   /* views before it are in another machine's folder */
     int learners; /* copies of the model, the last ones, that have no state yet */
     int64_t slices,
@@ -93,6 +98,9 @@ uint64_t wefti_views_chain(uint64_t before, const wefti_view_line *line);
 
 /* A line with its newline. */
 void wefti_views_put(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *line);
+
+/* ,"form":...,"why":...,"expected":[...], as far as there is any. */
+void wefti_views_put_form(weft_ctx *ctx, wefti_buffer *out, const wefti_view_line *v);
 
 /* ,"name":[[place,host,why],...] of those who left or came. */
 void wefti_views_put_changes(weft_ctx *ctx, wefti_buffer *out, const char *name,

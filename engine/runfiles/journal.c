@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -18,7 +19,7 @@
 #include "runfiles/exporter.h"
 #include "runfiles/settings.h"
 
-enum { MAX_FIGURES = 30, MAX_SCALARS = 16, MOST_LINES = 20000 };
+enum { MAX_FIGURES = 36, MAX_SCALARS = 16, MOST_LINES = 20000 };
 
 /* Sums over the steps since the last line. */
 typedef struct sums {
@@ -33,6 +34,7 @@ struct wefti_journal {
     wefti_tfevents *events;         /* or NULL */
     wefti_exporter *exporter;       /* or NULL */
     sums since;
+    char form[64]; /* of the last line */
 };
 
 /* Seconds that the interrupted run has taken already. */
@@ -91,6 +93,10 @@ static wefti_metric integer(const char *name, int64_t value) {
 
 static wefti_metric real(const char *name, double value) {
     return (wefti_metric){.name = name, .kind = WEFTI_METRIC_REAL, .real = value};
+}
+
+static wefti_metric words(const char *name, const char *text) {
+    return (wefti_metric){.name = name, .kind = WEFTI_METRIC_TEXT, .text = text};
 }
 
 static weft_status write_step_events(wefti_journal *journal, const weft_step_record *r) {
@@ -161,6 +167,11 @@ static weft_status write_step(wefti_journal *journal, const weft_step_record *r,
         row[n++] = integer("steps", since->n);
         row[n++] = real("mean_loss", since->loss / (double)since->n);
     }
+    if (r->form) row[n++] = words("form", r->form);
+    if (r->form && r->gain > 0) row[n++] = real("gain", r->gain);
+    if (r->form && r->why && strcmp(journal->form, r->form) != 0)
+        row[n++] = words("why", r->why);
+    snprintf(journal->form, sizeof journal->form, "%s", r->form ? r->form : "");
     WEFT_TRY(wefti_metrics_write(journal->ctx, journal->metrics, row, n));
     return write_step_events(journal, r);
 }
@@ -254,12 +265,9 @@ static weft_status write_node(wefti_journal *journal, int64_t step, double elaps
                               const wefti_node *node) {
     wefti_node copy = *node;
     wefti_metric row[6 + WEFTI_NODE_FIGURES] = {
-        integer("step", step),
-        real("elapsed_s", elapsed_s),
-        integer("node", node->node),
-        {.name = "host", .kind = WEFTI_METRIC_TEXT, .text = copy.host},
-        integer("ranks", node->ranks),
-        integer("cores", node->cores),
+        integer("step", step),         real("elapsed_s", elapsed_s),
+        integer("node", node->node),   words("host", copy.host),
+        integer("ranks", node->ranks), integer("cores", node->cores),
     };
     for (int i = 0; i < WEFTI_NODE_FIGURES; i++)
         row[6 + i] = real(wefti_node_names[i], *wefti_node_figure(&copy, i));

@@ -444,6 +444,7 @@ static wefti_view_line line_of(const wefti_viewlog *log, const wefti_viewlog_ent
     if (job->run.follows && !wefti_form_of(job->config, &form))
         wefti_form_write(&form, line.form);
     if (e->why) snprintf(line.why, sizeof line.why, "%s", e->why);
+    if (e->expected) memcpy(line.expected, e->expected, sizeof line.expected);
     if (e->learners && e->learners->n > 0 && e->learners->slices > 0) {
         line.learners = e->learners->n;
         line.slices = e->learners->slices;

@@ -30,6 +30,7 @@
 #include "config/layers.h"
 #include "job/form.h"
 #include "planner/advise.h"
+#include "record/metrics.h"
 #include "record/views.h"
 
 enum { LARGEST = 1 << 20 };
@@ -42,7 +43,8 @@ typedef struct ruling {
     const weft_advice *a;
     const wefti_saved_layout *saved; /* or NULL */
     int64_t taken;                   /* a candidate; -1: none */
-    double alone; /* the fastest on one node, relative to the plan's baseline */
+    int64_t passed; /* one that may be faster, and could not change; -1: none */
+    double alone;   /* the fastest on one node, relative to the plan's baseline */
 } ruling;
 
 /* ---- the sentence ---- */
@@ -63,7 +65,7 @@ static void put_next(const ruling *r, wefti_buffer *out) {
     char worth[64];
     for (int64_t i = 0, n = 0; i < r->a->n_candidates && n < 2; i++) {
         const weft_candidate *c = &all[i];
-        if (!c->usable || wefti_is(c->method, all[r->taken].method) ||
+        if (!c->usable || i == r->passed || wefti_is(c->method, all[r->taken].method) ||
             wefti_is(c->method, last->method))
             continue;
         wefti_buffer_print(r->ctx, out, "%s %s (%s)", n++ ? " and" : "; next", c->name,
@@ -105,6 +107,12 @@ static void put_sentence(const ruling *r, wefti_buffer *out) {
         c->name, worth_text(r, r->taken, worth), range,
         wefti_rate_text(wire->bandwidth_Bps, rate, sizeof rate),
         wefti_seconds_text(wire->latency_s, latency, sizeof latency));
+    if (r->passed >= 0)
+        wefti_buffer_print(r->ctx, out,
+                           "; %s (%s) is not surely faster, and could not change "
+                           "during the run",
+                           r->a->candidates[r->passed].name,
+                           worth_text(r, r->passed, worth));
     put_next(r, out);
     put_turns(r, out);
 }
@@ -152,6 +160,38 @@ static weft_status is_open(const ruling *r, int64_t i, bool *out) {
     return WEFT_OK;
 }
 
+/* Whether a run with candidate i may change while it goes on (job/form.h). */
+static weft_status may_change(const ruling *r, int64_t i, bool *out) {
+    wefti_form form;
+    weft_config *c;
+    WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
+    *out = !wefti_form_of(c, &form);
+    weft_config_destroy(r->ctx, c);
+    return WEFT_OK;
+}
+
+/* In place of what could not change the best that can, unless it is surely slower
+ * (docs/methods.md, section 12). */
+static weft_status prefer_changing(ruling *r) {
+    const weft_candidate *all = r->a->candidates, *best = &all[r->taken];
+    bool open = false, changes;
+    int64_t i = -1;
+    if (!wefti_is(r->run->decide.keep, "optimizer") || r->saved) return WEFT_OK;
+    WEFT_TRY(may_change(r, r->taken, &changes));
+    while (!changes && ++i < r->a->n_candidates) {
+        WEFT_TRY(is_open(r, i, &open));
+        if (open) WEFT_TRY(may_change(r, i, &changes));
+    }
+    if (i < 0 || !changes) return WEFT_OK;
+    bool slower = log(best->speedup / all[i].speedup) > hypot(best->error, all[i].error);
+    bool alone = all[i].speedup <= r->alone &&
+                 !wefti_is(r->run->decide.alone, "together");
+    if (slower || alone) return WEFT_OK;
+    r->passed = r->taken;
+    r->taken = i;
+    return WEFT_OK;
+}
+
 static weft_status choose(ruling *r) {
     bool open = false;
     int64_t first = -1;
@@ -172,7 +212,7 @@ static weft_status choose(ruling *r) {
             r->a->n_left_out > 0 ? r->a->left_out[0].why : "none fits into the memory");
     bool any = r->saved || wefti_is(r->run->decide.alone, "together");
     r->taken = r->a->together >= 0 && !r->saved ? r->a->together : any ? first : -1;
-    if (r->taken >= 0) return WEFT_OK;
+    if (r->taken >= 0) return prefer_changing(r);
     char worth[64];
     return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
                          "one process alone is expected to be faster: of all on %lld "
@@ -212,7 +252,7 @@ weft_status wefti_decide_on(weft_ctx *ctx, const weft_config *run,
                             .ranks_per_node = run->mesh.ranks_per_node};
     snprintf(out->keep, sizeof out->keep, "%s", run->decide.keep);
     WEFT_TRY(weft_advise(ctx, run, cluster, &options, &advice));
-    ruling r = {ctx, run, advice, saved, -1, 1};
+    ruling r = {ctx, run, advice, saved, -1, -1, 1};
     for (int64_t i = 0; i < advice->n_candidates; i++)
         if (advice->candidates[i].nodes == 1 && advice->candidates[i].usable)
             r.alone = fmax(r.alone, advice->candidates[i].speedup);
@@ -283,6 +323,60 @@ static weft_status read_decision(weft_ctx *ctx, const char *folder, wefti_decisi
     return WEFT_OK;
 }
 
+/* Seconds of a step, the mean of steps from..to-1; NAN: none is known. rows: [n][3] of number,
+ * seconds and how many a line stands for. */
+static double mean_step(const double *rows, int64_t n, double from, double to) {
+    double sum = 0, steps = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double *row = rows + 3 * i;
+        double weight = row[2] >= 1 ? row[2] : 1;
+        if (!(row[0] >= from && row[0] < to) || !isfinite(row[1])) continue;
+        sum += row[1] * weight;
+        steps += weight;
+    }
+    return steps > 0 ? sum / steps : (double)NAN;
+}
+
+/* The views between two changes are one stretch. */
+static void put_changes(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views,
+                        const double *rows, int64_t n) {
+    char then[24];
+    for (int64_t i = 0; i < views->n_views; i++) {
+        const wefti_view_line *v = &views->views[i];
+        if (!v->why[0]) continue;
+        int64_t next = i + 1;
+        while (next < views->n_views && !views->views[next].why[0]) next++;
+        double to = next < views->n_views ? (double)views->views[next].step : INFINITY;
+        double now_s = mean_step(rows, n, (double)v->step, to);
+        wefti_buffer_print(ctx, out, "%s", v->why);
+        if (now_s > 0)
+            wefti_buffer_print(ctx, out, "; measured since then: %s a step",
+                               wefti_seconds_text(now_s, then, sizeof then));
+        if (now_s > 0 && v->expected[WEFTI_EXPECT_WAS] > 0)
+            wefti_buffer_print(ctx, out, ", %.2g of what it was",
+                               now_s / v->expected[WEFTI_EXPECT_WAS]);
+        wefti_buffer_text(ctx, out, "\n");
+    }
+}
+
+/* A line for each change of a run that has such. */
+static weft_status put_history(weft_ctx *ctx, const char *folder, wefti_buffer *out) {
+    static const char *const names[] = {"step", "step_s", "steps"};
+    char path[PATH_MAX];
+    wefti_views views = {0};
+    double *rows = NULL;
+    int64_t n = 0;
+    WEFT_TRY(wefti_file_path(ctx, folder, "views.jsonl", path));
+    WEFT_TRY(wefti_views_read(ctx, path, &views));
+    weft_status status = wefti_file_path(ctx, folder, "metrics.jsonl", path);
+    if (status == WEFT_OK && access(path, F_OK) == 0)
+        status = wefti_metrics_read(ctx, path, names, 3, &rows, &n);
+    if (status == WEFT_OK) put_changes(ctx, out, &views, rows, n);
+    wefti_free(ctx, rows);
+    wefti_views_fini(ctx, &views);
+    return status;
+}
+
 weft_status weft_decision_text(weft_ctx *ctx, const char *run_folder, char **text) {
     wefti_decision d;
     json_t *value;
@@ -294,8 +388,11 @@ weft_status weft_decision_text(weft_ctx *ctx, const char *run_folder, char **tex
     wefti_buffer_print(ctx, &out, "%s\n\n%s\nkeys: %s\n", wefti_text_plain(d.sentence),
                        reasons ? reasons : "", wefti_text_plain(d.settings));
     json_decref(value);
+    weft_status status = put_history(ctx, run_folder, &out);
+    if (status == WEFT_OK) status = out.status;
+    if (status != WEFT_OK) wefti_buffer_fini(ctx, &out);
     *text = out.bytes;
-    return out.status;
+    return status;
 }
 
 /* ---- a run ---- */

@@ -33,11 +33,12 @@
 enum { SEARCH = 24, OUTER_PERIOD = 50, STALL_STEPS = 2, SHORT_STEPS = 200 };
 /* Periods that say what is usual: of a step each, after a drift, of outer steps; and bounds. */
 enum { CALM = WEFTI_CALM, CALM_AGAIN = 8, CALM_OUTER = 3, BOUND = 6, BOUND_OUTER = 3 };
-static const double floor_share = 0.05, step_error = 0.2;
+static const double floor_share = 0.05, step_error = 0.2, known_error = 0.4;
 
 struct wefti_following {
     weft_cluster *cluster; /* owned; NULL: not read yet */
     double loss;
+    double fastest_Bps;   /* of the wire as it was measured first; where any would do */
     const wefti_job *job; /* of which `drift` is: another one begins anew */
     wefti_drift drift;
     double took_s, computed_s; /* in this period so far */
@@ -51,12 +52,30 @@ struct wefti_following {
     wefti_form wanted; /* on the way to it */
     bool wants;
     char why[400];
+    double expected[WEFTI_VIEWS_EXPECTED];    /* of what is wanted */
+    char form[WEFTI_FORM_TEXT], changed[400]; /* what the run has, and why */
+    double gain;
 };
 
 /* ---- which form is best ---- */
 
+/* Bytes of memory that a rank may take; 0: not known. */
+static double room_of(const wefti_situation *s) {
+    double room = s->cluster->memory_bytes, limit = (double)s->config->mesh.memory_limit;
+    for (int64_t i = 0; i < s->cluster->n_machines; i++) {
+        double own = s->cluster->machines[i].memory_bytes;
+        if (own > 0 && (room <= 0 || own < room)) room = own;
+    }
+    return limit > 0 && (room <= 0 || limit < room) ? limit : room;
+}
+
+/* *step_s INFINITY: it does not fit into memory, beside what is kept while it changes. */
 static weft_status predict(weft_ctx *ctx, const wefti_situation *s,
                            const wefti_form *form, double *step_s) {
+    const weft_config *c = s->config;
+    int64_t shards = c->mesh.shards > 0 ? c->mesh.shards : c->mesh.ranks_per_node;
+    double kept = s->state_bytes + sizeof(float) * (double)s->parameters;
+    double room = room_of(s) - kept / (double)shards;
     const weft_predict_options options = {.struct_size = sizeof options, .seed = 1};
     weft_prediction found = {.struct_size = sizeof found};
     weft_config *config;
@@ -67,6 +86,9 @@ static weft_status predict(weft_ctx *ctx, const wefti_situation *s,
     bool measured = s->bias[form->outer] > 0; /* else as far off as what is measured */
     double bias = s->bias[measured ? form->outer : s->now.outer];
     *step_s = found.mean_step_s * (bias > 0 ? bias : 1);
+    if (!wefti_form_same(form, &s->now) && room_of(s) > 0 &&
+        (double)found.memory_bytes > room)
+        *step_s = INFINITY;
     weft_prediction_clear(ctx, &found);
     weft_config_destroy(ctx, config);
     return status;
@@ -199,6 +221,7 @@ static weft_status read_cluster(weft_ctx *ctx, const wefti_prepared *p,
     f->cluster->n_pairs =
         0; /* one rate for all: that of the slowest, which all wait for */
     f->cluster->wire.up_Bps = 0;
+    f->fastest_Bps = f->cluster->wire.bandwidth_Bps;
     return WEFT_OK;
 }
 
@@ -242,8 +265,8 @@ static void put_why(wefti_following *f, const wefti_situation *s, const wefti_ou
         wefti_seconds_text(o->step_s, then, sizeof then), o->gain, o->low, o->high);
 }
 
-/* What a step of this form costs where the wire is known tells how far predictions are off;
- * where it has drifted, the step tells the wire. */
+/* What a step of this form costs where the wire is known tells how far predictions are off; where
+ * it has drifted, or a form that was measured before is far from that, the step tells the wire. */
 static weft_status ask(weft_ctx *ctx, wefti_prepared *p, wefti_following *f,
                        wefti_situation *s) {
     double expected_s, Bps = 0;
@@ -256,13 +279,20 @@ static weft_status ask(weft_ctx *ctx, wefti_prepared *p, wefti_following *f,
     memcpy(s->bias, f->bias, sizeof s->bias);
     WEFT_TRY(predict(ctx, s, &s->now, &expected_s));
     double *bias = &f->bias[s->now.outer];
-    if (!f->drifted && *bias == 0) *bias = s->bias[s->now.outer] = s->step_s / expected_s;
-    if (f->drifted) WEFT_TRY(wefti_wire_of_step(ctx, s, &Bps));
-    if (Bps > 0) f->cluster->wire.bandwidth_Bps = Bps;
+    double off = s->step_s / expected_s;
+    bool other = f->drifted || (*bias > 0 && fabs(log(off)) > known_error);
+    if (!other) *bias = s->bias[s->now.outer] = (*bias > 0 ? *bias : 1) * off;
+    wefti_situation told = *s; /* less than that is not told apart */
+    told.step_s -= floor_share * f->usual_s;
+    if (other) WEFT_TRY(wefti_wire_of_step(ctx, &told, &Bps));
+    if (other) f->cluster->wire.bandwidth_Bps = Bps > 0 ? Bps : f->fastest_Bps;
     WEFT_TRY(wefti_plan_forms(ctx, s, &best));
     f->wants = !wefti_form_same(&best.form, &s->now);
     f->wanted = best.form;
     if (f->wants) put_why(f, s, &best, expected_s);
+    const double expected[] = {s->step_s, best.step_s, best.gain,
+                               best.low,  best.high,   f->cluster->wire.bandwidth_Bps};
+    if (f->wants) memcpy(f->expected, expected, sizeof expected);
     return WEFT_OK;
 }
 
@@ -331,7 +361,11 @@ static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
                                       .job = p->job,
                                       .shared = true,
                                       .why = text,
+                                      .expected = leads ? f->expected : NULL,
                                       .done = p->job->config->run.steps};
+    snprintf(f->changed, sizeof f->changed, "%.*s", (int)sizeof f->changed - 1, text);
+    wefti_form_write(form, f->form);
+    f->gain = leads ? f->expected[WEFTI_EXPECT_GAIN] : 0;
     WEFT_TRY(wefti_viewlog_plan((*r)->ctx, p->views, &line));
     return wefti_viewlog_write((*r)->ctx, p->views);
 }
@@ -350,6 +384,7 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
     const char *obstacle = wefti_form_of(p->job->config, &now);
     int64_t asked = (*r)->form, left = p->job->config->run.steps - step;
     if (obstacle || left < 1) return WEFT_OK;
+    if (!p->following->form[0]) wefti_form_write(&now, p->following->form);
     if (asked > 0 && !(*r)->learners.open) {
         bool known = wefti_form_decode(asked, left, &next);
         const char *why = known ? wefti_form_refusal(&now, &next, step) : "it is no form";
@@ -364,6 +399,14 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
     }
     p->took_s = 0;
     return WEFT_OK;
+}
+
+void wefti_following_tell(const wefti_prepared *p, weft_step_record *record) {
+    const wefti_following *f = p->following;
+    if (!f || !f->form[0]) return;
+    record->form = f->form;
+    record->why = f->changed[0] ? f->changed : NULL;
+    record->gain = f->gain;
 }
 
 void wefti_following_end(wefti_prepared *p) {

@@ -21,6 +21,9 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
 
 void wefti_following_end(wefti_prepared *p);
 
+/* What crosses the wire in this step, why, and what that gains: of a record. */
+void wefti_following_tell(const wefti_prepared *p, weft_step_record *record);
+
 /* --- the plan by itself --- */
 
 /* What is known where a form is chosen. */

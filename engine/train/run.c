@@ -52,7 +52,9 @@ typedef struct rank_thread {
                           then */
     weft_mesh *mesh;   /* or NULL */
     wefti_node_meter meter;
-    bool entered; /* in a world in which no step has begun yet */
+    bool entered;  /* in a world in which no step has begun yet */
+    int64_t paced; /* the first step of this job, which began at paced_s */
+    double paced_s;
     wefti_save_clock clock;
 } rank_thread;
 
@@ -88,14 +90,9 @@ static weft_status build_rank(rank_thread *t) {
     return wefti_rank_prime(t->slot->state);
 }
 
-static double mean_of_node(const rank_thread *t, double sum) {
-    return sum / t->run->prepared->job->S;
-}
-
 static double hidden_share(double exchange_s, double wait_s) {
     if (exchange_s <= 0) return 1;
-    double share = 1 - wait_s / exchange_s;
-    return share > 0 ? share : 0;
+    return fmax(0, 1 - wait_s / exchange_s);
 }
 
 /* Bytes that the other copies on the first node send in a step, as their methods predict:
@@ -140,8 +137,8 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .mean_of_all = -1,
         .late = -1,
         .suspect_node = t->slot->state->suspect,
-        .exchange_s = mean_of_node(t, tally->exchange_s),
-        .wait_s = mean_of_node(t, tally->wait_s),
+        .exchange_s = tally->exchange_s / job->S,
+        .wait_s = tally->wait_s / job->S,
         .hidden_share = hidden_share(tally->exchange_s, tally->wait_s),
         .step_s = step_s,
         .elapsed_s = wefti_now_s() - t->run->start_s,
@@ -156,9 +153,9 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
                                                       t->slot->state->step);
     if (job->mixer_config.deadline_s > 0 && t->slot->state->mixer->ops->distance)
         record.late = (int64_t)tally->late;
-    double per_step = (record.elapsed_s - t->run->prepared->elapsed_s) /
-                      (double)(step - job->first_step);
-    record.left_s = per_step * (double)(record.steps - step);
+    record.left_s = (wefti_now_s() - t->paced_s) / (double)(step - job->first_step) *
+                    (double)(record.steps - step);
+    wefti_following_tell(t->run->prepared, &record);
     return record;
 }
 
@@ -180,7 +177,7 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     result->steps = record.step;
     record.loss = agreed->loss_sum / (agreed->rows * (double)job->T);
     record.consensus_distance = wefti_rank_consensus(t->slot->state, agreed);
-    if (p->bootstrap.mesh && p->bootstrap.mesh->elastic) {
+    if (t->mesh && t->mesh->elastic) {
         record.ranks = job->W;
         record.participation = agreed->counted / job->W;
     }
@@ -230,8 +227,7 @@ static weft_status read_status(rank_thread *t, int64_t step) {
     for (; t->counted <= step; t->counted++) {
         wefti_step_status agreed;
         WEFT_TRY(wefti_rank_read_status(t->slot->state, t->counted, &agreed));
-        weft_step_record record = t->pending[t->counted % (WEFTI_MAX_LAG + 1)];
-        WEFT_TRY(tell_step(t, record, &agreed));
+        WEFT_TRY(tell_step(t, t->pending[t->counted % (WEFTI_MAX_LAG + 1)], &agreed));
         control(t, t->counted, &agreed);
         bool all = agreed.stop > 0 || (agreed.asked > 0 && agreed.asked == agreed.heard);
         t->stop_agreed |= all;
@@ -318,6 +314,8 @@ static void ask_to_save(rank_thread *t) {
 static weft_status do_step(rank_thread *t, int64_t step, double *start_s) {
     wefti_tally tally;
     ask_to_save(t);
+    if (t->paced != t->run->prepared->job->first_step) t->paced_s = wefti_now_s();
+    t->paced = t->run->prepared->job->first_step;
     WEFT_TRY(wefti_learners_step(t->slot->state, t->mesh, step));
     WEFT_TRY(wefti_rank_step(t->slot->state, step));
     WEFT_TRY(wefti_rank_settle(t->slot->state, &tally));
@@ -543,8 +541,10 @@ static weft_status train_rank(rank_thread *t) {
 
 /* What fails in things that all ranks share says so in their context. */
 static weft_status rank_main(wefti_slot *slot) {
-    rank_thread t = {
-        .run = slot->user, .slot = slot, .clock = {wefti_now_s(), .due = -1}};
+    rank_thread t = {.run = slot->user,
+                     .slot = slot,
+                     .clock = {wefti_now_s(), .due = -1},
+                     .paced = -1};
     t.mesh = t.run->prepared->bootstrap.mesh;
     weft_status status = train_rank(&t);
     if (status == WEFT_ERR_NUMERIC) status = wefti_wrong_end(slot->ctx, t.mesh);

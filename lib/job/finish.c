@@ -153,7 +153,6 @@ static const char *against_auto(const weft_config *c, const char *name) {
                 {"mesh.keep_whole", decides},
                 {"mesh.robust", decides},
                 {"batch.shares", "plans equal parts, expected equal"},
-                {"mesh.compute_time", "measures computing as it is, expected 0"},
                 {"mesh.straggler_time", "measures computing as it is, expected 0"},
                 {"optimizer.", "decides it with decide.keep any: leave it out"}};
     enum { N = sizeof rows / sizeof rows[0] };

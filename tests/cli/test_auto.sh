@@ -60,8 +60,8 @@ refuses "mixer.kind is set, but method auto decides it: leave it out, or name a 
     "${auto[@]}" mixer.kind=gossip
 refuses "optimizer.lr is set, but method auto decides it with decide.keep any: leave it out" \
     "${auto[@]}" optimizer.lr=1e-3 decide.keep=any
-refuses "mesh.compute_time is set, but method auto measures computing as it is, expected 0" \
-    "${auto[@]}" mesh.compute_time=0.1
+refuses "mesh.straggler_time is set, but method auto measures computing as it is, expected 0" \
+    "${auto[@]}" mesh.straggler_time=0.1
 refuses "batch.shares is set, but method auto plans equal parts, expected equal" \
     "${auto[@]}" --nodes 2 batch.shares=3,1
 refuses "decide.alone is set, but method diloco does not read it, expected auto" \

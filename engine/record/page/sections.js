@@ -307,7 +307,7 @@ function changeWords(view) {
     const names = list => list.map(([place, host]) => `rank ${place} on ${host}`).join(', ');
     return [
         view.begins ? 'resumed' : '', view.lost.length ? `lost ${names(view.lost)}` : '',
-        view.joined.length ? `came: ${names(view.joined)}` : ''
+        view.joined.length ? `came: ${names(view.joined)}` : '', view.why ? view.form : ''
     ].filter(Boolean).join('; ');
 }
 
@@ -394,15 +394,24 @@ const medianOf = list => [...list].sort((a, b) => a - b)[list.length >> 1];
 function membersCard(data) {
     const multi = several(data), runs = data.runs.filter(run => (run.views || []).length > 1);
     if (!runs.length) return null;
-    const c = card('members', 'Who took part', 'ranks of lost processes and of those that came', null, true);
-    const heads = ['from step', 'ranks', 'what', 'why', 'others stood still', 'rows not counted'];
+    const forms = runs.some(run => run.views.some(view => view.form));
+    const c = card('members', forms ? 'Who took part, and what crossed the wire' : 'Who took part',
+        'ranks of lost processes and of those that came', null, true);
+    const heads = ['from step', 'ranks', 'what', 'why', 'others stood still', 'rows not counted',
+                   ...forms ? ['expected against staying'] : []];
+    const gained = view => (view.expected || []).length
+        ? `${short(view.expected[2], 'plain')} times as fast (${short(view.expected[3], 'plain')} to ${
+            short(view.expected[4], 'plain')})`
+        : '';
     const cells = (view, k) => [
-        short(view.step, 'count'), short(view.ranks, 'count'), k ? changeWords(view) : 'began',
-        view.lost.map(([, , why]) => why).filter(Boolean).join('; '),
+        short(view.step, 'count'), short(view.ranks, 'count'),
+        k ? changeWords(view) : ['began', view.form].filter(Boolean).join(': '),
+        [...view.lost.map(([, , why]) => why), view.why].filter(Boolean).join('; '),
         drawable(view.stall_s) ? short(view.stall_s, 'time') : '',
         view.rows_skipped || view.rows_in_part
             ? `${short(view.rows_skipped, 'count')}, ${short(view.rows_in_part, 'count')} in part`
-            : ''
+            : '',
+        ...forms ? [gained(view)] : []
     ];
     const rows = runs.flatMap(run => run.views.map((view, k) => make('tr', {},
         multi ? make('th', {scope: 'row'}, run.name) : null,

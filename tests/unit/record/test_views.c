@@ -49,6 +49,9 @@ static void a_line_is_read_back_as_it_was_written(void **state) {
                             .checksum = 1,
                             .has_chain = true,
                             .chain = 5,
+                            .form = "outer int8 50 0.4",
+                            .why = "the wire",
+                            .expected = {0.5, 0.25, 1.5, 1.25, 2, 625000},
                             .n_members = 2,
                             .n_lost = 1,
                             .members = members,
@@ -73,6 +76,9 @@ static void a_line_is_read_back_as_it_was_written(void **state) {
     assert_true(v->stall_s == 0.5 && v->first_row == 99 && v->rows_per_rank == 6);
     assert_true(v->has_checksum && v->checksum == 1);
     assert_true(v->has_chain && v->chain == 5);
+    assert_string_equal(v->form, line.form);
+    assert_string_equal(v->why, line.why);
+    assert_memory_equal(v->expected, line.expected, sizeof line.expected);
     assert_int_equal(v->n_members, 2);
     assert_true(v->members[1].place == 5 && v->members[1].name == UINT64_MAX);
     assert_true(v->members[1].without && !v->members[0].without);

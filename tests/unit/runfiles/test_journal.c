@@ -101,9 +101,44 @@ static void skipped_steps_are_in_the_means(void **state) {
     wefti_run_fini(ctx, &some);
 }
 
+/* What crosses the wire is in each line, why it changed in the first one that has it. */
+static void a_line_says_what_crosses_the_wire(void **state) {
+    static const struct {
+        const char *form, *why, *line;
+    } steps[] = {{"full f32", NULL, "\"form\":\"full f32\"}"},
+                 {"outer f32 50 0.4", "a", "\"gain\":2,\"why\":\"a\"}"},
+                 {"outer f32 50 0.4", "a", "\"form\":\"outer f32 50 0.4\",\"gain\":2}"},
+                 {"full f32", "b", "\"gain\":2,\"why\":\"b\"}"},
+                 {NULL, NULL, "\"elapsed_s\":0,\"late\":0,\"suspect_node\":0}"}};
+    wefti_journal *journal;
+    double elapsed_s;
+    char line[2048];
+    every(10, 1);
+    assert_ok(ctx, wefti_journal_open(ctx, config, 0, &elapsed_s, &journal));
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        const weft_step_record r = {.step = (int64_t)i + 1,
+                                    .consensus_distance = NAN,
+                                    .mean_of_all = -1,
+                                    .form = steps[i].form,
+                                    .why = steps[i].why,
+                                    .gain = steps[i].why ? 2 : 0};
+        assert_ok(ctx, wefti_journal_step(journal, &r, true));
+    }
+    assert_ok(ctx, wefti_journal_close(journal));
+    FILE *f = fopen("room/metrics.jsonl", "r");
+    assert_non_null(f);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        assert_non_null(fgets(line, sizeof line, f));
+        if (!strstr(line, steps[i].line)) fail_msg("line %zu is %s", i, line);
+    }
+    fclose(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_run_writes_at_most_20000_lines, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_line_says_what_crosses_the_wire, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(skipped_steps_are_in_the_means, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -123,12 +123,35 @@ static void a_checkpoint_goes_on_with_its_state(void **state) {
     wefti_free(ctx, text);
 }
 
+/* Of what is level with the fastest, what may change during the run. */
+static void a_choice_that_can_change_is_preferred(void **state) {
+    static const char *const links[] = {"1Mbit,5ms", "2Mbit,5ms", "20Mbit,5ms",
+                                        "50Mbit,5ms", "100Mbit,5ms"};
+    static const char why[] = " is not surely faster, and could not change";
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        wefti_decision d;
+        char *text;
+        bool level = i >= 2; /* below that a change can not be worth what is lost */
+        assert_ok(ctx, decide(links[i], "", NULL, &d, &text));
+        bool can = strcmp(method_of(&d), "hsdp") == 0 ||
+                   strcmp(method_of(&d), "diloco") == 0;
+        if (can != level || (strstr(d.sentence, why) != NULL) != level)
+            fail_msg("%s: %s", links[i], d.sentence);
+        wefti_free(ctx, text);
+        assert_ok(ctx, decide(links[i], "decide.keep=any", NULL, &d, &text));
+        assert_null(strstr(d.sentence, why)); /* it stays as it is then */
+        wefti_free(ctx, text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_wire_and_what_is_kept_decide, begin, end),
         cmocka_unit_test_setup_teardown(the_same_facts_decide_the_same, begin, end),
         cmocka_unit_test_setup_teardown(one_process_alone_is_an_answer, begin, end),
         cmocka_unit_test_setup_teardown(a_checkpoint_goes_on_with_its_state, begin, end),
+        cmocka_unit_test_setup_teardown(a_choice_that_can_change_is_preferred, begin,
+                                        end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

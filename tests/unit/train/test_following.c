@@ -61,6 +61,16 @@ static wefti_outlook plan(const wefti_situation *s) {
     return out;
 }
 
+static int64_t found_memory(const wefti_situation *s, const wefti_form *form) {
+    weft_prediction found = {.struct_size = sizeof found};
+    assert_ok(ctx, wefti_form_set(ctx, run, form));
+    assert_ok(ctx, weft_predict(ctx, run, cluster, NULL, &found));
+    assert_ok(ctx, wefti_form_set(ctx, run, &s->now));
+    int64_t n_bytes = found.memory_bytes;
+    weft_prediction_clear(ctx, &found);
+    return n_bytes;
+}
+
 static void a_wire_that_carries_all_is_left_alone(void **state) {
     wefti_situation s = standing(&full, "25Gbit,10us");
     wefti_outlook best = plan(&s);
@@ -105,6 +115,21 @@ static void the_loss_that_may_be_lost_is_a_bound(void **state) {
     assert_true(best.form.every == 10); /* 50 would need more steps */
 }
 
+/* Neither what it holds nor what is kept meanwhile. */
+static void a_form_that_does_not_fit_is_not_taken(void **state) {
+    wefti_situation s = standing(&full, "2Mbit,5ms");
+    s.state_bytes = 8e6;
+    assert_true(plan(&s).form.outer);
+    double most = (double)found_memory(&s, &outer) + 8e6 + 4 * (double)s.parameters;
+    cluster->memory_bytes = most;
+    assert_true(plan(&s).form.outer);
+    cluster->memory_bytes = most - 1;
+    assert_false(plan(&s).form.outer);
+    cluster->memory_bytes = 0;
+    run->mesh.memory_limit = (int64_t)most - 1;
+    assert_false(plan(&s).form.outer);
+}
+
 /* What was measured of a form counts beside what is predicted of it. */
 static void a_form_that_was_slower_than_predicted_is_not_taken_again(void **state) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
@@ -133,6 +158,8 @@ int main(void) {
                                         end),
         cmocka_unit_test_setup_teardown(a_change_pays_before_the_end_or_is_not_made,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(a_form_that_does_not_fit_is_not_taken, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(the_loss_that_may_be_lost_is_a_bound, begin, end),
         cmocka_unit_test_setup_teardown(
             a_form_that_was_slower_than_predicted_is_not_taken_again, begin, end),
