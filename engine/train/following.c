@@ -376,6 +376,28 @@ static weft_status make_following(wefti_prepared *p) {
     return WEFT_OK;
 }
 
+weft_status wefti_follow_meet(wefti_prepared *p, wefti_rank *r, int64_t step) {
+    wefti_form now, next;
+    int64_t left = p->job->config->run.steps - step;
+    if (!p->job->follows || !r || r->form == 0 || r->learners.open ||
+        wefti_form_of(p->job->config, &now) || !wefti_form_decode(r->form, left, &next) ||
+        !now.outer || next.outer)
+        return WEFT_OK;
+    weft_status status = wefti_rank_meet(r, step);
+    if (!wefti_elastic_interrupted(r->ctx, p->bootstrap.mesh, status)) return status;
+    return WEFT_OK;
+}
+
+/* Where no other world has begun some rank has passed the barrier of the meeting, so all have
+ * the mean. */
+static const char *why_not(const wefti_rank *r, const wefti_form *now,
+                           const wefti_form *next, int64_t step) {
+    const char *why = wefti_form_refusal(now, next, step);
+    if (!why && now->outer && !next->outer && !r->has_mean)
+        return "its states have no mean";
+    return why;
+}
+
 weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
                          const weft_train_hooks *hooks) {
     wefti_form now, next;
@@ -387,7 +409,7 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
     if (!p->following->form[0]) wefti_form_write(&now, p->following->form);
     if (asked > 0 && !(*r)->learners.open) {
         bool known = wefti_form_decode(asked, left, &next);
-        const char *why = known ? wefti_form_refusal(&now, &next, step) : "it is no form";
+        const char *why = known ? why_not(*r, &now, &next, step) : "it is no form";
         if (why)
             return weft_ctx_fail((*r)->ctx, WEFT_ERR_WIRE,
                                  "rank 0 asks for form %lld before step %lld: %s",

@@ -502,6 +502,7 @@ static weft_status rank_loop(rank_thread *t, int64_t step, bool whole) {
     while (step < steps && !t->stopping) {
         if (t->leaves && !t->stop_agreed) return leave(t, step);
         WEFT_TRY(admit(t, step));
+        WEFT_TRY(wefti_follow_meet(t->run->prepared, t->slot->state, step));
         WEFT_TRY(wefti_elastic_begin(t->slot->ctx, t->mesh, step, &changed));
         if (changed) {
             WEFT_TRY(regroup(t, step, step, &whole));

@@ -92,23 +92,24 @@ static void settle(wefti_rank *r, const wefti_array_role *role, float **array) {
     }
 }
 
-/* Between two steps: the mean of the optimizer's states over all nodes, in f32. */
-static weft_status average(wefti_rank *r, wefti_all_reduce *a, int n) {
-    int64_t step = r->job->first_step;
+/* Between two steps: the mean of each x over all nodes, in f32. */
+static weft_status average(wefti_rank *r, wefti_all_reduce *a, int64_t step, float **x) {
+    int n = r->job->most_states->n_states;
     wefti_range none;
     weft_status status = WEFT_OK;
     for (int i = 0; i < n && status == WEFT_OK; i++)
         status = wefti_all_reduce_open(a, i, r->arrangement->n_elements);
     for (int i = 0; i < n && status == WEFT_OK; i++)
-        status = wefti_all_reduce_begin(a, i, step, r->state[i], NULL);
+        status = wefti_all_reduce_begin(a, i, step, x[i], NULL);
     for (int i = 0; i < n && status == WEFT_OK; i++)
-        status = wefti_all_reduce_combine(a, i, step, r->state[i], &none);
+        status = wefti_all_reduce_combine(a, i, step, x[i], &none);
     for (int i = 0; i < n && status == WEFT_OK; i++)
-        status = wefti_all_reduce_end(a, i, step, r->state[i]);
+        status = wefti_all_reduce_end(a, i, step, x[i]);
     return status;
 }
 
-static weft_status average_states(wefti_rank *r) {
+/* *has: x is the mean, also where somebody was lost since then. */
+static weft_status average_all(wefti_rank *r, int64_t step, float **x, bool *has) {
     int n = r->job->most_states->n_states;
     wefti_all_reduce_setup setup = {.ctx = r->ctx,
                                     .kernels = r->job->kernels,
@@ -117,27 +118,41 @@ static weft_status average_states(wefti_rank *r) {
                                     .stage = WEFTI_MIXER_STAGE,
                                     .n_vectors = n};
     wefti_all_reduce *a;
+    *has = n == 0;
     if (n == 0) return WEFT_OK;
     WEFT_TRY(wefti_all_reduce_create(&setup, &a));
-    weft_status status = average(r, a, n);
-    if (status == WEFT_OK) /* others may still read what is in it */
+    weft_status status = average(r, a, step, x);
+    *has = status == WEFT_OK;
+    if (*has) /* others may still read what is in it */
         status = wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
     wefti_comm_settle(r->comms.control);
     wefti_all_reduce_destroy(a);
     return status;
 }
 
-weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float **arrays,
-                             int n) {
+weft_status wefti_rank_meet(wefti_rank *r, int64_t step) {
+    for (int i = 0; i < r->job->most_states->n_states; i++) {
+        if (!r->mean[i])
+            WEFT_TRY(wefti_alloc_n(r->ctx, r->arrangement->n_elements, sizeof(float),
+                                   "the mean of states", &r->mean[i]));
+        memcpy(r->mean[i], r->state[i],
+               (size_t)r->arrangement->n_elements * sizeof(float));
+    }
+    return average_all(r, step, r->mean, &r->has_mean);
+}
+
+/* *apart: the nodes had states of their own. */
+static void take_arrays(wefti_rank *r, const wefti_array_role *roles, float **arrays,
+                        int n, bool *apart) {
     wefti_array_role own[WEFTI_RANK_ARRAYS];
     float **at[WEFTI_RANK_ARRAYS];
-    bool filled[WEFTI_RANK_ARRAYS] = {false}, apart = false;
+    bool filled[WEFTI_RANK_ARRAYS] = {false};
     WEFTI_ASSERT(n >= 0 && n <= WEFTI_RANK_ARRAYS);
     int n_own = wefti_rank_arrays(r, at);
     wefti_rank_roles(r, own);
     for (int i = 0; i < n; i++) {
         int k = 0;
-        apart = apart || is_named(&roles[i], WEFTI_OF_MIXER, "start");
+        *apart = *apart || is_named(&roles[i], WEFTI_OF_MIXER, "start");
         while (k < n_own && (filled[k] || !is_same(&roles[i], &own[k]))) k++;
         if (k == n_own) {
             settle(r, &roles[i], &arrays[i]);
@@ -151,7 +166,14 @@ weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float
     for (int k = 0; k < n_own; k++)
         if (!filled[k] && is_named(&own[k], WEFTI_OF_MIXER, "start"))
             memcpy(*at[k], r->params, (size_t)r->arrangement->n_elements * sizeof(float));
-    return apart && r->job->replicas_equal ? average_states(r) : WEFT_OK;
+}
+
+weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float **arrays,
+                             int n) {
+    bool apart = false, has;
+    take_arrays(r, roles, arrays, n, &apart);
+    if (!apart || !r->job->replicas_equal) return WEFT_OK;
+    return average_all(r, r->job->first_step, r->state, &has);
 }
 
 void wefti_rank_depart(wefti_rank **r, wefti_passage *out) {
@@ -160,6 +182,12 @@ void wefti_rank_depart(wefti_rank **r, wefti_passage *out) {
     *out = (wefti_passage){
         .ctx = old->ctx, .rank = old->rank, .comms = old->comms, .onward = old->onward};
     wefti_rank_roles(old, out->roles);
+    out->averaged = old->has_mean;
+    for (int i = 0; old->has_mean && i < old->job->most_states->n_states; i++) {
+        float *apart = old->state[i];
+        old->state[i] = old->mean[i];
+        old->mean[i] = apart;
+    }
     wefti_carried_swap(&out->arrays, old);
     wefti_comm_settle(old->comms.control);
     old->comms = (wefti_comms){0}; /* they go on, and so do their tags */
@@ -170,7 +198,11 @@ void wefti_rank_depart(wefti_rank **r, wefti_passage *out) {
 static weft_status take_place(wefti_passage *d, wefti_rank *r) {
     WEFTI_ASSERT(r->onward.n_control_messages == 0); /* nothing was sent with its tags */
     r->onward = d->onward;
-    WEFT_TRY(wefti_rank_adopt(r, d->roles, d->arrays.array, d->arrays.n));
+    bool apart = false;
+    if (d->averaged)
+        take_arrays(r, d->roles, d->arrays.array, d->arrays.n, &apart);
+    else
+        WEFT_TRY(wefti_rank_adopt(r, d->roles, d->arrays.array, d->arrays.n));
     return wefti_rank_prime(r);
 }
 

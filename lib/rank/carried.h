@@ -44,6 +44,12 @@ void wefti_rank_roles(const wefti_rank *r, wefti_array_role out[WEFTI_RANK_ARRAY
 weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float **arrays,
                              int n) WEFT_CHECKED;
 
+/* Between two steps, before a rank departs from outer steps to a form in which all step alike: the
+ * mean of the optimizer's states (r->mean), beside them, so that nothing has happened if the world
+ * changes meanwhile. Collective over the nodes. r->has_mean where that failed: this rank has it,
+ * and if no other world begins before `step` some rank goes on with it. */
+weft_status wefti_rank_meet(wefti_rank *r, int64_t step) WEFT_CHECKED;
+
 /* Between two steps in the same world: what is left of a rank while the job is made with which it
  * goes on. `depart` takes the rank. `arrive` makes it again, primed, for a job whose first step is
  * the one to come; job NULL: there is none, and all is freed. On failure *r is NULL. */
@@ -54,6 +60,7 @@ typedef struct wefti_passage {
     wefti_carried arrays;
     wefti_array_role roles[WEFTI_RANK_ARRAYS];
     wefti_onward onward;
+    bool averaged;
 } wefti_passage;
 
 void wefti_rank_depart(wefti_rank **r, wefti_passage *out);

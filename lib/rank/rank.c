@@ -274,7 +274,8 @@ void wefti_rank_destroy(wefti_rank *r) {
     for (int u = 0; r->kept && u < r->job->model->n_units; u++)
         wefti_free(r->ctx, r->kept[u].buffer);
     wefti_free(r->ctx, r->kept);
-    for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++) wefti_free(r->ctx, r->state[i]);
+    for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++)
+        WEFTI_FREE(r->ctx, r->state[i], r->mean[i]);
     WEFTI_FREE(r->ctx, r->params, r->grads, r->moved, r->squares, r->sums, r->staging,
                r->tickets, r->owed, r->weights, r->watch.seen, r->watch.sizes,
                r->speeds.step_s, r->speeds.row_s, r->speeds.next);

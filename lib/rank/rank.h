@@ -136,7 +136,9 @@ typedef struct wefti_rank {
 
     float *params, *grads;                /* [arrangement n_elements] shards, owned */
     float *state[WEFTI_OPTIMIZER_STATES]; /* the optimizer's, parallel to params */
-    wefti_flight gathered, gradients;     /* S > 1 */
+    float *mean[WEFTI_OPTIMIZER_STATES];  /* over the nodes (rank/carried.h); or NULL */
+    bool has_mean;
+    wefti_flight gathered, gradients; /* S > 1 */
     wefti_kept *kept; /* [units] owned, or NULL; then `gathered` has no buffers */
     float *staging;   /* S > 1: largest unit */
 
