@@ -42,7 +42,7 @@ typedef struct command {
 /* clang-format off */
 #define COMMANDS(DO) \
     DO(plan) DO(simulate) DO(probe) DO(doctor) DO(train) DO(up) DO(join) DO(tune) DO(report) \
-    DO(watch) DO(verify) DO(eval) DO(sample) DO(translate) DO(merge) DO(bench) DO(data) \
+    DO(watch) DO(verify) DO(audit) DO(eval) DO(sample) DO(translate) DO(merge) DO(bench) DO(data) \
     DO(config) DO(list) DO(topology) DO(key) DO(witness) DO(man) DO(completion)
 /* clang-format on */
 #define DECLARED(name) extern const command command_##name;

@@ -439,13 +439,17 @@ static weft_status pass_over(weft_ctx *ctx, const char *checkpoints, bool set_as
 }
 
 weft_status wefti_checkpoint_find_whole(weft_ctx *ctx, const char *checkpoints,
-                                        bool set_aside, int64_t *step, char *path,
-                                        char **layout_json) {
+                                        bool set_aside, int64_t before, int64_t *step,
+                                        char *path, char **layout_json) {
     found_list list;
     *step = -1;
     *layout_json = NULL;
     path[0] = '\0';
     WEFT_TRY(scan(ctx, checkpoints, true, &list));
+    int64_t n = 0;
+    for (int64_t i = 0; i < list.n; i++)
+        if (list.items[i].step < before) list.items[n++] = list.items[i];
+    list.n = n;
     if (list.n) qsort(list.items, (size_t)list.n, sizeof *list.items, compare_newest);
     weft_status status = find_whole(ctx, checkpoints, &list, path, layout_json);
     if (status == WEFT_OK) status = pass_over(ctx, checkpoints, set_aside, &list);

@@ -33,10 +33,11 @@ weft_status wefti_checkpoint_latest(weft_ctx *ctx, const char *checkpoints, int6
  * damaged are skipped with a warning in the log. With `set_aside` (only for the single writer
  * of the folder) they are renamed to step-<N>.damaged, which the next checkpoint of that step
  * or a later one removes. *step = -1 if there is no checkpoint; if all are damaged it fails
- * with the error of the newest. [out] path: PATH_MAX; *layout_json as in verify, or NULL. */
+ * with the error of the newest. Only steps below `before` count. [out] path: PATH_MAX;
+ * *layout_json as in verify, or NULL. */
 weft_status wefti_checkpoint_find_whole(weft_ctx *ctx, const char *checkpoints,
-                                        bool set_aside, int64_t *step, char *path,
-                                        char **layout_json) WEFT_CHECKED;
+                                        bool set_aside, int64_t before, int64_t *step,
+                                        char *path, char **layout_json) WEFT_CHECKED;
 
 /* Checks index.json, that exactly its files are there, and every file's size and hash:
  * any changed byte in any file is found, and the message names the file (WEFT_ERR_FORMAT;

@@ -294,6 +294,22 @@ weft_status wefti_metrics_newest(weft_ctx *ctx, const char *path, int64_t *step)
     return status;
 }
 
+weft_status wefti_metrics_each(weft_ctx *ctx, const char *path,
+                               weft_status (*take)(void *user, const json_t *object),
+                               void *user) {
+    lines in = {.path = path};
+    weft_status status = WEFT_OK;
+    WEFT_TRY(wefti_file_read(ctx, path, max_file_bytes, &in.data, &in.n_bytes));
+    while (status == WEFT_OK && in.next < in.n_bytes) {
+        line now;
+        status = next_line(ctx, &in, &now);
+        if (status == WEFT_OK && now.object) status = take(user, now.object);
+        json_decref(now.object);
+    }
+    wefti_free(ctx, in.data);
+    return status;
+}
+
 weft_status wefti_metrics_check(weft_ctx *ctx, const char *path, int64_t *n_lines) {
     lines in = {.path = path};
     weft_status status = WEFT_OK;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <jansson.h>
+
 #include <weft/ctx.h>
 
 /* metrics.jsonl: one JSON object per line, appended as the run goes on. These names are
@@ -75,6 +77,11 @@ weft_status wefti_metrics_follow(weft_ctx *ctx, const char *path,
 /* The whole file at once. [out] *rows: [*n_rows, n_names], owned by the caller (wefti_free). */
 weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *const *names,
                                int n_names, double **rows, int64_t *n_rows) WEFT_CHECKED;
+
+/* Calls `take` for each line that is a JSON object. */
+weft_status wefti_metrics_each(weft_ctx *ctx, const char *path,
+                               weft_status (*take)(void *user, const json_t *object),
+                               void *user) WEFT_CHECKED;
 
 /* The newest "step" of the last lines; 0: no such line, or no file. */
 weft_status wefti_metrics_newest(weft_ctx *ctx, const char *path,

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "record/metrics.h"
@@ -35,6 +36,7 @@ struct wefti_journal {
     wefti_exporter *exporter;       /* or NULL */
     sums since;
     char form[64]; /* of the last line */
+    wefti_buffer sent; /* digests as text */
 };
 
 /* Seconds that the interrupted run has taken already. */
@@ -163,6 +165,16 @@ static weft_status write_step(wefti_journal *journal, const weft_step_record *r,
     }
     if (r->relayed_bytes > 0) row[n++] = integer("relayed_bytes", r->relayed_bytes);
     if (r->suspect_node >= 0) row[n++] = integer("suspect_node", r->suspect_node);
+    if (r->sent) {
+        journal->sent.n = 0;
+        for (int64_t i = 0; i < 2 * r->n_sent; i++)
+            wefti_buffer_print(journal->ctx, &journal->sent, "%016llx",
+                               (unsigned long long)r->sent[i]);
+        WEFT_TRY(journal->sent.status);
+        row[n++] = integer("sent_step", r->sent_step);
+        row[n++] = (wefti_metric){
+            .name = "sent", .kind = WEFTI_METRIC_TEXT, .text = journal->sent.bytes};
+    }
     if (since->n > 1) {
         row[n++] = integer("steps", since->n);
         row[n++] = real("mean_loss", since->loss / (double)since->n);
@@ -299,6 +311,7 @@ weft_status wefti_journal_close(wefti_journal *journal) {
     weft_status b = wefti_tfevents_close(ctx, journal->events);
     if (a == WEFT_OK) a = c;
     wefti_exporter_close(journal->exporter);
+    wefti_buffer_fini(ctx, &journal->sent);
     wefti_free(ctx, journal);
     return a != WEFT_OK ? a : b;
 }

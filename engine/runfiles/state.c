@@ -522,12 +522,12 @@ static weft_status parse_layout(weft_ctx *ctx, const char *text, const char *pat
 }
 
 weft_status wefti_state_find(weft_ctx *ctx, const char *folder, bool writer,
-                             wefti_saved_layout *saved, char *path) {
+                             int64_t before, wefti_saved_layout *saved, char *path) {
     char checkpoints[PATH_MAX], *layout;
     *saved = (wefti_saved_layout){.step = -1};
     WEFT_TRY(wefti_file_path(ctx, folder, "checkpoints", checkpoints));
-    WEFT_TRY(wefti_checkpoint_find_whole(ctx, checkpoints, writer, &saved->step, path,
-                                         &layout));
+    WEFT_TRY(wefti_checkpoint_find_whole(ctx, checkpoints, writer, before, &saved->step,
+                                         path, &layout));
     if (saved->step < 0) return WEFT_OK;
     weft_status status = parse_layout(ctx, layout, path, saved);
     wefti_free(ctx, layout);
@@ -686,7 +686,7 @@ weft_status wefti_state_locate(weft_ctx *ctx, const char *name, char *folder,
     }
     if (access(path, F_OK) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "there is no folder %s", path);
-    WEFT_TRY(wefti_state_find(ctx, path, false, &saved, folder));
+    WEFT_TRY(wefti_state_find(ctx, path, false, INT64_MAX, &saved, folder));
     if (saved.step < 0) return wefti_initial_absent(ctx, path);
     *step = saved.step;
     return WEFT_OK;

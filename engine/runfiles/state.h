@@ -70,9 +70,10 @@ weft_status wefti_state_write_param(weft_ctx *ctx, wefti_safetensors *file,
 
 /* Finds the newest checkpoint of a run folder whose bytes are all correct; damaged ones
  * are skipped with a warning and, by the folder's writer, set aside. saved->step = -1 if
- * there is none. [out] path: at least PATH_MAX. Not collective. */
+ * there is none of a step below `before`. [out] path: at least PATH_MAX. Not collective. */
 weft_status wefti_state_find(weft_ctx *ctx, const char *folder, bool writer,
-                             wefti_saved_layout *saved, char *path) WEFT_CHECKED;
+                             int64_t before, wefti_saved_layout *saved,
+                             char *path) WEFT_CHECKED;
 
 /* Checks that the job's run can continue from there: the same replicator, optimizer, seed
  * and model. Writes nothing. Not collective. */

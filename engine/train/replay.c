@@ -38,6 +38,7 @@
 #include "rank/learners.h"
 #include "rank/handover.h"
 #include "passes/passes.h"
+#include "train/auditing.h"
 #include "train/prepare.h"
 #include "rank/rank_threads.h"
 #include "train/regroup.h"
@@ -61,6 +62,10 @@ typedef struct replay {
     const weft_train_hooks *hooks; /* or NULL */
     weft_replay_result *result;
     wefti_views views;
+    wefti_audit audit; /* digests of messages, where the run recorded them */
+    int64_t audited;   /* the only step that is asked for; 0: all */
+    char wrong[200]; /* a loss that differs: the digests of its step say why, if any do */
+    int64_t wrong_step;
     double *rows; /* [n_rows][COLUMNS] of metrics.jsonl */
     int64_t n_rows, next_row;
     int64_t last; /* the last step, counted from 1 */
@@ -71,10 +76,12 @@ typedef struct replay {
     wefti_world *world;
     actor *actors; /* [view members] */
     int n_actors;
-    bool *has;      /* [view members] which have state when the view begins */
-    bool starts;    /* the run was started, or resumed, with this view */
-    bool loads;     /* resumed: the state comes from the checkpoint */
-    int64_t end;    /* the view's last step, counted from 1 */
+    bool *has;   /* [view members] which have state when the view begins */
+    bool starts; /* the run was started, or resumed, with this view */
+    bool loads;  /* resumed: the state comes from the checkpoint */
+    int64_t end; /* the view's last step, counted from 1 */
+    int64_t
+        begins; /* an audit of one step: index of the view whose rest is played; or -1 */
     int64_t writer; /* index of the view that wrote the checkpoint before its first step;
                        -1: it was written at the end of one */
     bool wrote;     /* that view is the one being played */
@@ -158,23 +165,35 @@ static weft_status fill(const replay *p, wefti_rank *r) {
 
 /* For the first rank: compares with the line of this step in metrics.jsonl, if there is
  * one. At the end of a view others may have written it, who did without what a lost one had. */
-static weft_status compare_loss(replay *p, weft_ctx *ctx, int64_t step, double loss,
-                                double counted) {
+static void compare_loss(replay *p, int64_t step, double loss, double counted) {
     while (p->next_row < p->n_rows &&
            !(p->rows[COLUMNS * p->next_row + STEP] >= (double)step))
         p->next_row++;
     const double *row = p->rows + COLUMNS * p->next_row;
-    if (p->next_row == p->n_rows || row[STEP] != (double)step) return WEFT_OK;
+    if (p->next_row == p->n_rows || row[STEP] != (double)step) return;
     p->next_row++;
     double then = row[LOSS];
     bool other = step > p->end - WEFTI_RECENT && row[PARTICIPATION] < counted - 1e-6;
     if (isnan(then) || other)
-        return WEFT_OK; /* an evaluation's line, or a loss that is no number */
+        return; /* an evaluation's line, or a loss that is no number */
     p->result->losses++;
-    if (then == loss) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_NUMERIC,
-                         "the loss of step %lld is %.9g, metrics.jsonl has %.9g",
-                         (long long)step, loss, then);
+    if (then == loss || p->wrong_step > 0) return;
+    p->wrong_step = step;
+    snprintf(p->wrong, sizeof p->wrong,
+             "the loss of step %lld is %.9g, metrics.jsonl has %.9g", (long long)step,
+             loss, then);
+}
+
+/* Compares what was sent in the step of which this one's status tells. A loss that differed
+ * is an error only if no message says whose it is, to the end of the view. */
+static weft_status compare_sent(replay *p, const wefti_rank *r, int64_t step) {
+    int64_t past = step - r->job->audit_lag;
+    bool asked = p->audited <= 0 || p->audited == past;
+    if (asked && p->audit.n > 0 && r->digests && past > r->job->first_step)
+        WEFT_TRY(wefti_audit_compare(&p->audit, r, past, p->view));
+    bool open = p->audit.n > 0 && (step < p->end || p->audited > 0);
+    if (p->wrong_step == 0 || open) return WEFT_OK;
+    return weft_ctx_fail(r->ctx, WEFT_ERR_NUMERIC, "%s", p->wrong);
 }
 
 static weft_status tell(replay *p, wefti_rank *r, int64_t step,
@@ -200,7 +219,8 @@ static weft_status tell(replay *p, wefti_rank *r, int64_t step,
     p->result->steps = step + 1;
     p->result->loss = loss;
     if (p->hooks && p->hooks->on_step) p->hooks->on_step(p->hooks->user, &record);
-    return compare_loss(p, r->ctx, step + 1, loss, agreed->counted / job->W);
+    compare_loss(p, step + 1, loss, agreed->counted / job->W);
+    return compare_sent(p, r, step + 1);
 }
 
 /* Reads the status of the steps up to `step`; *counted: the first step that is not read
@@ -251,8 +271,8 @@ static weft_status compare_checkpoint(replay *p, wefti_rank *r) {
 /* Done by the ranks that take part. */
 static weft_status look_back(replay *p, wefti_rank *r, int64_t done) {
     WEFT_TRY(wefti_rank_control_early(r, done));
-    bool compares = done == p->p->saved.step && p->writer < 0;
-    return compares ? compare_checkpoint(p, r) : WEFT_OK;
+    if (done != p->p->saved.step || p->writer >= 0) return WEFT_OK;
+    return compare_checkpoint(p, r);
 }
 
 /* Compares the checkpoint that was written again when the view had begun. */
@@ -512,10 +532,11 @@ static void announce(const replay *p) {
 static weft_status play_view(replay *p, int64_t i, const wefti_view_line *before) {
     const wefti_view_line *views = p->views.views;
     p->view = &views[i];
-    p->starts = views[i].view == 1 && !views[i].shared;
+    p->starts = (views[i].view == 1 && !views[i].shared) || i == p->begins;
     p->end = i + 1 < p->views.n_views ? views[i + 1].step - 1 : p->last;
+    if (p->end > p->last) p->end = p->last;
     p->wrote = i == p->writer;
-    bool apart = i > 0 && views[i].apart;
+    bool apart = i > p->begins && views[i].apart;
     if (apart || (i == 0 && !p->starts))
         return weft_ctx_fail(p->ctx, WEFT_ERR_CONFIG,
                              "views.jsonl %s with view %lld, expected %s; "
@@ -571,13 +592,25 @@ static void find_writer(replay *p) {
     }
 }
 
+/* An audit of one step ends with the status that tells its digests. */
+static void shorten(replay *p) {
+    int64_t last = p->audited + p->p->job->audit_lag;
+    if (p->audited <= 0) return;
+    if (p->last > last) p->last = last;
+    p->begins = wefti_audit_begin(&p->views, &p->p->saved, p->audited);
+    if (p->begins < 0) p->p->saved.step = -1;
+}
+
 static weft_status play(replay *p) {
     const wefti_view_line *before = NULL;
     weft_status status = check_order(p->ctx, &p->views);
     find_end(p);
+    shorten(p);
     find_writer(p);
     p->start_s = wefti_now_s();
-    for (int64_t i = 0; i < p->views.n_views && status == WEFT_OK; i++) {
+    for (int64_t i = p->begins > 0 ? p->begins : 0;
+         i < p->views.n_views && status == WEFT_OK; i++) {
+        if (p->views.views[i].step > p->last) break;
         const wefti_view_line *next = i + 1 < p->views.n_views ? &p->views.views[i + 1]
                                                                : NULL;
         if (next && next->step == p->views.views[i].step && next->view == 1 &&
@@ -615,6 +648,16 @@ static weft_status open_config(weft_ctx *ctx, const char *folder, const char *ke
                          folder);
 }
 
+/* Of an audit of one step: the checkpoint from which it begins. */
+static weft_status open_audit(replay *p, const char *folder, const char *path) {
+    WEFT_TRY(wefti_audit_read(p->ctx, path, &p->audit));
+    if (p->audited < 0) return WEFT_OK;
+    WEFT_TRY(wefti_audit_check(p->ctx, &p->audit, path, p->audited));
+    if (p->audited == 0) return WEFT_OK;
+    return wefti_state_find(p->ctx, folder, false, p->audited, &p->p->saved,
+                            p->p->saved_path);
+}
+
 static weft_status open_files(replay *p, const char *folder, weft_config **config) {
     static const char *const names[] = {"step", "loss", "participation"};
     char path[PATH_MAX];
@@ -628,19 +671,23 @@ static weft_status open_files(replay *p, const char *folder, weft_config **confi
     WEFT_TRY(open_config(p->ctx, folder, p->views.views[0].kernels, config));
     WEFT_TRY(wefti_prepare_replay(p->ctx, *config, &p->p));
     snprintf(path, sizeof path, "%.4000s/metrics.jsonl", folder);
-    return wefti_metrics_read(p->ctx, path, names, COLUMNS, &p->rows, &p->n_rows);
+    WEFT_TRY(wefti_metrics_read(p->ctx, path, names, COLUMNS, &p->rows, &p->n_rows));
+    return open_audit(p, folder, path);
 }
 
-weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
-                        const weft_train_hooks *hooks, weft_replay_result *result) {
+/* audited: a step, 0: all, -1: all, and digests need not be there. */
+static weft_status play_run(weft_ctx *ctx, const char *run_folder, int64_t audited,
+                            const weft_train_hooks *hooks, weft_replay_result *result) {
     weft_config *config = NULL;
     WEFTI_SIZED_IN(ctx, weft_train_hooks, hooks);
     WEFTI_SIZED_OUT(ctx, weft_replay_result, result);
     *result = (weft_replay_result){
         .struct_size = sizeof(weft_replay_result), .checkpoint = -1, .loss = NAN};
-    replay p = {.ctx = ctx, .hooks = hooks, .result = result};
+    replay p = {.ctx = ctx, .hooks = hooks, .result = result, .audited = audited};
+    p.begins = p.audit.node = -1;
     weft_status status = open_files(&p, run_folder, &config);
     if (status == WEFT_OK) status = play(&p);
+    wefti_audit_end(ctx, &p.audit, result);
     for (int r = 0; r < p.n_actors; r++) free_actor(ctx, &p.actors[r]);
     wefti_free(ctx, p.actors);
     wefti_free(ctx, p.has);
@@ -650,4 +697,14 @@ weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
     weft_config_destroy(ctx, config);
     return WEFTI_SIZED_GIVE(weft_replay_result, result,
                             status == WEFT_OK ? closed : status);
+}
+
+weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
+                        const weft_train_hooks *hooks, weft_replay_result *result) {
+    return play_run(ctx, run_folder, -1, hooks, result);
+}
+
+weft_status weft_audit(weft_ctx *ctx, const char *run_folder, int64_t step,
+                       const weft_train_hooks *hooks, weft_replay_result *result) {
+    return play_run(ctx, run_folder, step, hooks, result);
 }

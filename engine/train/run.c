@@ -22,6 +22,7 @@
 #include "passes/passes.h"
 #include "runfiles/nodefacts.h"
 #include "step/schedule.h"
+#include "train/auditing.h"
 #include "train/following.h"
 #include "rank/rank_threads.h"
 #include "train/regroup.h"
@@ -193,8 +194,9 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     }
     p->recent[record.step % WEFTI_RECENT] = record;
     p->told = record.step;
-    return leads(t) && p->journal ? wefti_journal_step(p->journal, &record, logged)
-                                  : WEFT_OK;
+    if (!leads(t) || !p->journal) return WEFT_OK;
+    wefti_audit_record(t->slot->state, &record);
+    return wefti_journal_step(p->journal, &record, logged);
 }
 
 static weft_status evaluate(rank_thread *t, int64_t step, bool last) {
@@ -662,9 +664,9 @@ static weft_status train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bo
     wefti_stop_watch(ctx, NULL, NULL); /* from here on the ranks ask */
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = train_prepared(ctx, &run);
-    weft_status noted = WEFT_OK;
-    if (wefti_lease_is_held(run.prepared->lease))
-        noted = wefti_journal_end(run.prepared->journal, status == WEFT_OK);
+    bool held = wefti_lease_is_held(run.prepared->lease);
+    weft_status noted = held ? wefti_journal_end(run.prepared->journal, status == WEFT_OK)
+                             : WEFT_OK;
     wefti_following_end(run.prepared);
     weft_status closed = wefti_prepared_destroy(ctx, run.prepared);
     if (status != WEFT_OK && result->left) weft_ctx_clear(ctx);

@@ -63,6 +63,7 @@ typedef struct weft_config {
         int64_t save_every;    /* steps; 0 = only at the end */
         int64_t keep;          /* checkpoints; 0 = all */
         int64_t compare_every; /* steps; 0 = never */
+        bool audit;
         bool tensorboard;
         const char *prometheus; /* a file; "": none */
         double save_time;       /* seconds between two checkpoints; 0 = never by time */

@@ -53,6 +53,10 @@ typedef struct weft_step_record {
                          "outer f32 50 0.4"; NULL: it may not */
     const char *why;  /* it changed to that form; NULL: it is the first one */
     double gain; /* times as fast as without that change, as expected; 0: not known */
+    const uint64_t
+        *sent; /* with run.audit: two digests for each of n_sent ranks, of what it
+                             sent in step `sent_step`, borrowed for the call; or NULL */
+    int64_t n_sent, sent_step;
 } weft_step_record;
 
 /** One evaluation; losses in nats per token. */
@@ -157,6 +161,11 @@ typedef struct weft_replay_result {
     int compared;       /* views whose recorded checksum of all parameters was compared */
     double loss;        /* of the last step */
     double elapsed_s;
+    int64_t digests; /* digests of what a rank sent in a step that were compared */
+    int64_t
+        wrong_step; /* the first step in which a rank sent something else than it should;
+                           0: none */
+    int wrong_node; /* its node, or the lowest of them; -1: none */
 } weft_replay_result;
 
 /** Runs the run of a folder again in this process, one thread per rank, to the last step
@@ -168,6 +177,14 @@ typedef struct weft_replay_result {
 WEFT_API weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
                                  const weft_train_hooks *hooks,
                                  weft_replay_result *result) WEFT_CHECKED;
+
+/** The same for a run with run.audit, of which step 0 means all steps, and any other number
+ * that step alone, from the newest checkpoint before it. A rank that sent something else than
+ * its state and its rows give is an error that names step and node (WEFT_ERR_NUMERIC;
+ * result->wrong_step, wrong_node). */
+WEFT_API weft_status weft_audit(weft_ctx *ctx, const char *run_folder, int64_t step,
+                                const weft_train_hooks *hooks,
+                                weft_replay_result *result) WEFT_CHECKED;
 
 /** Trains run.steps steps on generated tokens, without any file, to measure what the
  * configured model, batch, mesh and method cost. Losses mean nothing. */

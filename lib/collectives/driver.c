@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "collectives/stream.h"
 #include "comm/local.h"
+#include "comm/sent.h"
 
 enum { STREAM_STAGE = WEFTI_DRIVER_ROUNDS };
 
@@ -217,6 +218,15 @@ static bool is_silent(const wefti_driver *d, const wefti_round *round, int membe
                                  round->step - later);
 }
 
+/* For whoever computes the run again: the digest of what is sent. */
+static void digest(const wefti_driver *d, const wefti_round *round, int receiver,
+                   const void *message, int64_t n_bytes) {
+    if (d->setup.comm->sent)
+        wefti_sent_count(d->setup.comm->sent, round->step, round->number,
+                         tag_of(d, round->step, round->bucket, round->number), receiver,
+                         message, n_bytes);
+}
+
 static weft_status send_to(wefti_driver *d, const wefti_round *round, int rank,
                            const void *message, int64_t n_bytes) {
     WEFTI_ASSERT(rank >= 0 && rank < d->setup.comm->size && rank != d->setup.comm->rank);
@@ -238,6 +248,7 @@ static weft_status send_to_all(wefti_driver *d, const wefti_round *round,
     int n = p->targets ? p->n_targets : p->n, me = d->setup.comm->rank, first = 0;
     const int *targets = p->targets ? p->targets : p->members;
     if (n_bytes == 0) return WEFT_OK;
+    digest(d, round, -1, message, n_bytes);
     while (first < n && (targets ? targets[first] : first) < me) first++;
     for (int k = 0; k < n; k++) {
         int i = (first + k) % n, rank = targets ? targets[i] : i;
@@ -264,8 +275,10 @@ static weft_status send_about(wefti_driver *d, const wefti_round *round, int mem
                                       message + WEFTI_FRAME_BYTES));
         if (!mine) seal(d, round, message, n_bytes);
     }
-    return mine ? WEFT_OK
-                : send_to(d, round, rank_of(&round->party, member), data, n_bytes);
+    int rank = rank_of(&round->party, member);
+    if (mine) return WEFT_OK;
+    digest(d, round, rank, data, n_bytes);
+    return send_to(d, round, rank, data, n_bytes);
 }
 
 /* Sends to each member, this rank's own message last: the others wait. */

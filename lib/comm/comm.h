@@ -111,6 +111,7 @@ struct wefti_comm {
     const double
         *weights; /* [size] borrowed: how much of a mean is each rank's; NULL: 1 */
     struct wefti_robust_watch *watch; /* borrowed: collectives/robust.h; NULL: none */
+    struct wefti_sent *sent; /* borrowed: comm/sent.h; NULL: nothing is counted */
 };
 
 /* This rank's weight. */

@@ -300,6 +300,8 @@ const weft_config_key wefti_config_keys[] = {
     {AT(run.keep), INT, "checkpoints", "3", ANY, "newest checkpoints to keep; 0 = all"},
     {AT(run.compare_every), INT, "steps", "100", ANY,
      "steps between two checks that equal replicas are still equal; 0 = never"},
+    {AT(run.audit), BOOL, "", "false", ANY,
+     "also record digests of what each rank sends, for weft audit"},
     {AT(run.tensorboard), BOOL, "", "true", ANY, "also write TensorBoard event files"},
     {AT(run.prometheus), TEXT, "", "", ANY,
      "file for the latest metrics in the Prometheus text format; empty = none"},

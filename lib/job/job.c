@@ -392,6 +392,23 @@ static wefti_adjust adjust_named(const char *name) {
     return wefti_is(name, "spectral") ? WEFTI_ADJUST_SPECTRAL : WEFTI_ADJUST_MATCH_RMS;
 }
 
+/* A step's messages have left when the next step but one begins, or `delay` steps later. */
+static weft_status derive_audit(weft_ctx *ctx, wefti_job *job) {
+    const weft_config *c = job->config;
+    int64_t delay = c->replicator.delay;
+    if (!c->run.audit) return WEFT_OK;
+    if (c->mixer.deadline > 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "run.audit is true with mixer.deadline %g, expected 0: chance "
+            "decides then what is sent, so nobody can compute it again",
+            c->mixer.deadline);
+    if (c->site_replicator.delay > delay) delay = c->site_replicator.delay;
+    if (c->mixer.delay > delay) delay = c->mixer.delay;
+    job->audit_lag = 2 + (int)delay;
+    return WEFT_OK;
+}
+
 /* Derives optimizer, replicators and mixer, and their knobs. */
 static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
     const weft_config *config = job->config;
@@ -425,7 +442,8 @@ static weft_status derive_method(weft_ctx *ctx, wefti_job *job) {
     WEFT_TRY(derive_replicator(ctx, job, &config->site_replicator,
                                &job->site_replicator_config));
     tell_wire(job);
-    return derive_mixer(ctx, job);
+    WEFT_TRY(derive_mixer(ctx, job));
+    return derive_audit(ctx, job);
 }
 
 /* Refuses a configuration that declines what the kind always has, so that it is not

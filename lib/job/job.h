@@ -49,7 +49,8 @@ typedef struct wefti_job {
     weft_topology *topology, *everybody; /* owned; NULL unless the mixer gossips */
     weft_neighbours *room;               /* owned; for predictions, by one thread */
     int status_lag;                      /* steps after which the ranks' status is read */
-    int R, S, W;         /* replicas of the model, shards of each, ranks */
+    int audit_lag; /* steps after which ranks tell what they sent (comm/sent.h); 0: never */
+    int R, S, W;   /* replicas of the model, shards of each, ranks */
     bool keeps_whole;    /* S > 1: gathered units are kept for the rest of the step */
     bool local_rows;     /* the model's tensors are this rank's rows already */
     double loop_s;       /* of a program's own model: a step's computing; 0: unknown */
@@ -231,8 +232,11 @@ weft_status wefti_arrangement_create(weft_ctx *ctx, const wefti_job *job, int s,
 void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *arrangement);
 
 /* Bytes of a rank's status, which every rank sends to every other in each step
- * (rank/rank.h). */
-enum { WEFTI_STATUS_BYTES = 32 };
+ * (rank/rank.h): four numbers, and with run.audit two digests. */
+enum { WEFTI_STATUS_BYTES = 32, WEFTI_STATUS_ROOM = 48 };
+static inline int wefti_job_status_bytes(const wefti_job *job) {
+    return job->audit_lag > 0 ? WEFTI_STATUS_ROOM : WEFTI_STATUS_BYTES;
+}
 
 /* Full-size buffers of units in flight when S > 1: a tied embedding has its own place,
  * all other units share one. */

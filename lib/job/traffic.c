@@ -96,7 +96,8 @@ int64_t wefti_job_wire_bytes(const wefti_job *job, const wefti_arrangement *a,
                              int replica, int64_t first, int64_t n) {
     const wefti_replicator_config *near = &job->replicator_config,
                                   *far = &job->site_replicator_config;
-    int64_t status = (int64_t)(job->W - job->copies * job->S) * WEFTI_STATUS_BYTES;
+    int64_t status = (int64_t)(job->W - job->copies * job->S) *
+                     wefti_job_status_bytes(job);
     int64_t n_bytes = n * status;
     n_bytes += due_steps(near, first, n) *
                replicator_bytes(job, a, near, WEFTI_GROUP_REPLICA, replica);

@@ -105,7 +105,7 @@ static weft_status reserve_messages(wefti_rank *r) {
     if (r->job->n_whole > 0)
         WEFT_TRY(wefti_comm_reserve(r->comms.rows, 2 * (r->job->S - 1)));
     WEFT_TRY(wefti_comm_reserve_allgather(r->comms.control, WEFTI_STATUS_SLOTS,
-                                          WEFTI_STATUS_BYTES));
+                                          wefti_job_status_bytes(r->job)));
     return wefti_comm_reserve(r->comms.control, r->job->W - 1);
 }
 
@@ -152,12 +152,23 @@ static weft_status set_watch(wefti_rank *r) {
     return WEFT_OK;
 }
 
+/* With run.audit: counts what is sent, and has room for what the others tell. */
+static weft_status set_audit(wefti_rank *r) {
+    const wefti_job *job = r->job;
+    if (job->audit_lag == 0) return WEFT_OK;
+    WEFT_TRY(wefti_sent_init(r->ctx, job->audit_lag, job->first_step, &r->sent));
+    r->comms.replica->sent = r->comms.sites->sent = &r->sent;
+    return wefti_alloc_n(r->ctx, (int64_t)job->W * WEFTI_SENT_ROUNDS, sizeof *r->digests,
+                         "digests of messages", &r->digests);
+}
+
 /* Builds everything in the order of dependence: first which elements, then their
  * memory, then what exchanges them, and the exchange thread last. */
 static weft_status build(wefti_rank *r) {
     const wefti_job *job = r->job;
     WEFT_TRY(set_weights(r));
     WEFT_TRY(set_watch(r));
+    WEFT_TRY(set_audit(r));
     WEFT_TRY(wefti_arrangement_create(r->ctx, job, r->local, &r->arrangement));
     WEFT_TRY(
         wefti_schedule_create(r->ctx, job, r->arrangement, r->replica, &r->schedule));
@@ -266,6 +277,7 @@ void wefti_rank_destroy(wefti_rank *r) {
     wefti_matrices_destroy(r->matrices);
     wefti_comms_destroy(&r->comms);
     wefti_free(r->ctx, r->learners.gift);
+    wefti_sent_fini(r->ctx, &r->sent);
     free_activations(r);
     for (int i = 0; i < WEFTI_PLACES; i++) {
         wefti_free(r->ctx, r->gathered.buffer[i]);
@@ -277,7 +289,7 @@ void wefti_rank_destroy(wefti_rank *r) {
     for (int i = 0; i < WEFTI_OPTIMIZER_STATES; i++)
         WEFTI_FREE(r->ctx, r->state[i], r->mean[i]);
     WEFTI_FREE(r->ctx, r->params, r->grads, r->moved, r->squares, r->sums, r->staging,
-               r->tickets, r->owed, r->weights, r->watch.seen, r->watch.sizes,
+               r->tickets, r->owed, r->weights, r->watch.seen, r->watch.sizes, r->digests,
                r->speeds.step_s, r->speeds.row_s, r->speeds.next);
     wefti_schedule_destroy(r->ctx, r->schedule);
     wefti_arrangement_destroy(r->ctx, r->arrangement);

@@ -3,6 +3,7 @@
 
 #include "mesh/mesh.h"
 #include "collectives/robust.h"
+#include "comm/sent.h"
 #include "comm/world.h"
 #include "job/job.h"
 #include "rank/timeline.h"
@@ -150,7 +151,10 @@ typedef struct wefti_rank {
     double weight;       /* by which its gradient is multiplied before it is sent */
     wefti_speeds speeds; /* with batch.shares=speed */
     wefti_robust_watch watch; /* with mesh.robust; owned */
-    int suspect;              /* the node that was named last; -1: none */
+    wefti_sent sent;          /* with run.audit: digests of what it sends */
+    uint64_t *
+        digests; /* [W][2] owned: what each has told of a step, in the status read last */
+    int suspect; /* the node that was named last; -1: none */
     float **outputs; /* [units - 1] each [B,T,C]: x after each unit but the head */
     float **saved;   /* [units] saved activations; all the same if recomputing */
     float *dy, *scratch;
@@ -181,7 +185,7 @@ typedef struct wefti_rank {
         told; /* the step's status has been sent, and was heard, before its passes ended */
     _Atomic bool lost_loss; /* its own loss is not finite in this step */
     bool replays; /* what is not finite was not sent then, and does not count now */
-    unsigned char sent_status[WEFTI_STATUS_SLOTS][WEFTI_STATUS_BYTES]; /* as it was sent;
+    unsigned char sent_status[WEFTI_STATUS_SLOTS][WEFTI_STATUS_ROOM]; /* as it was sent;
                                                                           step t at t %
                                                                           slots */
     float *

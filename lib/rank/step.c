@@ -156,7 +156,10 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
                   r->status.stop + SAVE * r->status.save + (double)(FORM * r->asks_form));
     wefti_put_f64(bytes + 16, r->status.distance);
     wefti_put_f64(bytes + 24, r->status.computed_s);
-    return wefti_comm_allgather_begin(r->comms.control, step, bytes, WEFTI_STATUS_BYTES);
+    if (r->job->audit_lag > 0)
+        wefti_sent_tell(&r->sent, step, bytes + WEFTI_STATUS_BYTES);
+    return wefti_comm_allgather_begin(r->comms.control, step, bytes,
+                                      wefti_job_status_bytes(r->job));
 }
 
 /* The distance is that of the step before, because this step's mixing is not done yet. */
@@ -195,6 +198,10 @@ static void add_status(void *user, int peer, const void *bytes) {
     const wefti_step_status said = wefti_rank_status_of(bytes);
     wefti_step_status *agreed = to->agreed;
     int asks = asks_of(&said), S = to->rank->job->S, copy = peer / S;
+    uint64_t *digests = to->rank->digests;
+    for (int k = 0; digests && k < WEFTI_SENT_ROUNDS; k++)
+        digests[peer * WEFTI_SENT_ROUNDS + k] = wefti_get_u64(
+            (const unsigned char *)bytes + WEFTI_STATUS_BYTES + 8 * k);
     agreed->stop += (asks & STOP) != 0;
     if ((asks & (STOP | LEAVE)) && to->asked != copy) agreed->asked++, to->asked = copy;
     if (to->heard != copy) agreed->heard++, to->heard = copy;
@@ -215,7 +222,8 @@ static void add_status(void *user, int peer, const void *bytes) {
 weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
                                    void (*take)(void *user, int rank, const void *bytes),
                                    void *user) {
-    const wefti_allgather told = {sent_of(r, step), WEFTI_STATUS_BYTES, take, user};
+    const wefti_allgather told = {sent_of(r, step), wefti_job_status_bytes(r->job), take,
+                                  user};
     return wefti_comm_allgather_end(r->comms.control, step, &told);
 }
 
@@ -225,6 +233,8 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
     *agreed = (wefti_step_status){0};
     r->form = 0;
     r->computed_s = 0;
+    if (r->digests) /* of those whose status does not count: none */
+        memset(r->digests, 0, (size_t)r->job->W * WEFTI_SENT_BYTES);
     WEFT_TRY(wefti_rank_hear_status(r, step, add_status, &to));
     wefti_speeds_end(r);
     return WEFT_OK;

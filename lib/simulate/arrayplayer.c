@@ -474,7 +474,7 @@ static void send_status(wefti_array_player *e) {
     const wefti_link_time *link = wire_of(e);
     int per_node = e->copies * e->S, others = e->job->W - 1;
     double cpu_s = e->wire * others * link->message_s, last = 0;
-    double each_s = busy_s(e, WEFTI_STATUS_BYTES) / e->S;
+    double each_s = busy_s(e, wefti_job_status_bytes(e->job)) / e->S;
     double wire_s = each_s * per_node * (e->job->W - per_node) * e->outs[0], there = 0;
     for (int node = 0; node < e->nodes; node++) {
         const wefti_interface *wire = &e->interfaces[node]; /* too short to be booked */

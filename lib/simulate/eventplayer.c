@@ -231,7 +231,8 @@ static double status_wire_s(const wefti_player *player) {
     const wefti_link_time *link = &player->timed->links[WEFTI_LINK_WIRE];
     int far = player->W - player->job->copies * player->S;
     return link->bandwidth_Bps > 0
-               ? far * wefti_link_bytes(link, WEFTI_STATUS_BYTES) / link->bandwidth_Bps
+               ? far * wefti_link_bytes(link, wefti_job_status_bytes(player->job)) /
+                     link->bandwidth_Bps
                : 0;
 }
 
@@ -272,7 +273,7 @@ static weft_status tell_many(wefti_player *player, wefti_thread *t) {
     node->out_free_s = fmax(node->out_free_s, sent_s) + status_wire_s(player);
     player->n_messages += player->W / 8;
     if (rank->step >= player->play->warmup)
-        player->play->wire_bytes += (double)WEFTI_STATUS_BYTES *
+        player->play->wire_bytes += (double)wefti_job_status_bytes(player->job) *
                                     (player->W - player->job->copies * player->S);
     if (player->status[at].n == player->W) player->status[at].n = 0;
     double *last_s = &player->status[at].last_s;

@@ -240,7 +240,7 @@ static weft_status send_mixer(wefti_player *player, wefti_thread *t,
 static int64_t bytes_of(const wefti_player *player, const wefti_sim_rank *rank,
                         const wefti_action *op, int owner) {
     const wefti_timed_bucket *b = &player->timed->shards[rank->shard].buckets[op->bucket];
-    if (op->channel == WEFTI_CHANNEL_STATUS) return WEFTI_STATUS_BYTES;
+    if (op->channel == WEFTI_CHANNEL_STATUS) return wefti_job_status_bytes(player->job);
     return (op->channel == WEFTI_CHANNEL_FAR ? &b->far : &b->near)
         ->bytes[op->round][owner];
 }

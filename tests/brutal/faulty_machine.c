@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A machine that computes wrongly (cli/faults), or slower from some step on (cli/measured,
+/* A machine that computes wrongly (cli/faults, cli/audit), or slower from some step on (cli/measured,
  * bench/unequal): linked in front of wefti_rank_pace, which the program calls after each backward
  * pass of a unit.
  *
  *     WEFT_FAULTY="gradient 17"     one number of block 1's gradient in step 17 is NaN
  *     WEFT_FAULTY="loss 17"         the loss and all gradients
  *     WEFT_FAULTY="parameters 17"   one bit of block 1's parameters changes
+ *     WEFT_FAULTY="bit 17"          one bit of a number of block 1's gradient changes
  *     WEFT_FAULTY="gradient 17-"    in every step from 17 on
  *     WEFT_FAULTY="slower 1- 2.5 17- 4"  takes 2.5 times mesh.compute_time, then 4 times */
 #include <math.h>
@@ -31,6 +32,10 @@ static void spoil(wefti_rank *r, const char *what) {
     }
     float *grads = r->job->S > 1 ? r->gradients.buffer[0]
                                  : r->grads + a->unit_offset[UNIT];
+    uint32_t bits;
+    memcpy(&bits, &grads[3], sizeof bits);
+    bits ^= 1u << 22; /* a quarter to a half of it */
+    if (strcmp(what, "bit") == 0) memcpy(&grads[3], &bits, sizeof bits);
     if (strcmp(what, "gradient") == 0) grads[3] = NAN;
     if (strcmp(what, "parameters") == 0) r->params[a->unit_offset[UNIT] + 3] += 0.5f;
 }

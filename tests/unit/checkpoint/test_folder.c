@@ -289,8 +289,8 @@ static void a_checkpoint_under_another_steps_name_is_refused(void **state) {
 static int64_t find_whole(const char *checkpoints, bool set_aside) {
     char path[PATH_MAX], expected[PATH_MAX], *json;
     int64_t step;
-    assert_ok(ctx, wefti_checkpoint_find_whole(ctx, checkpoints, set_aside, &step, path,
-                                               &json));
+    assert_ok(ctx, wefti_checkpoint_find_whole(ctx, checkpoints, set_aside, INT64_MAX,
+                                               &step, path, &json));
     if (step < 0) {
         assert_null(json);
         return -1;
@@ -377,14 +377,16 @@ static void what_is_no_damage_is_not_passed_over(void **state) {
     make_sample(c, 1, 0);
     make_sample(c, 2, 0);
     put_below("none/step-00000002", "notes", "mine"); /* not weft's: nothing is removed */
-    assert_fails(ctx, wefti_checkpoint_find_whole(ctx, c, true, &step, path, &json),
+    assert_fails(ctx,
+                 wefti_checkpoint_find_whole(ctx, c, true, INT64_MAX, &step, path, &json),
                  WEFT_ERR_CONFIG, "notes");
     assert_null(json);
     assert_true(exists("none/step-00000002/notes"));
     remove("none/step-00000002/notes");
     put_below("none/step-00000002", "config.json", "");
     put_below("none/step-00000001", "config.json", "");
-    assert_fails(ctx, wefti_checkpoint_find_whole(ctx, c, true, &step, path, &json),
+    assert_fails(ctx,
+                 wefti_checkpoint_find_whole(ctx, c, true, INT64_MAX, &step, path, &json),
                  WEFT_ERR_FORMAT,
                  "no checkpoint in none is whole: none/step-00000002/config.json");
     assert_true(exists("none/step-00000002")); /* all damaged: nothing is touched */

@@ -309,13 +309,17 @@ static void a_damaged_lease_is_taken_over(void **state) {
     wefti_lease_give_back(take(&quick));
 }
 
-/* Starters at the same instant: one gets it, whatever was there before. */
+/* Starters at the same instant: one gets it, whatever was there before. Without locks the last
+ * one wins who replaces it within a beat, so a beat is longer there than a busy machine holds
+ * a process up. */
 static void one_of_many_starters_wins(void **state) {
     enum { STARTERS = 12 };
     for (int round = 0; round < 8; round++) {
         int ends[2], winners = 0, status;
         pid_t children[STARTERS];
         no_locks = round >= 4;
+        wefti_lease_claim claim = quick;
+        if (no_locks) claim.beat_s = 1;
         if (round % 2) leave_lease_of_dead();
         assert_int_equal(pipe(ends), 0);
         for (int i = 0; i < STARTERS; i++) {
@@ -328,7 +332,7 @@ static void one_of_many_starters_wins(void **state) {
             close(ends[1]);
             (void)!read(ends[0], &byte, 1); /* all begin when the pipe closes */
             if (weft_ctx_create(&own) != WEFT_OK) _exit(3);
-            if (wefti_lease_take(own, &quick, &l) != WEFT_OK) _exit(2);
+            if (wefti_lease_take(own, &claim, &l) != WEFT_OK) _exit(2);
             usleep(800000);
             _exit(wefti_lease_check(own, l, true) == WEFT_OK ? 1 : 3);
         }
