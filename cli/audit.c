@@ -14,8 +14,6 @@ static const flag flags[] = {
     {"--quiet", NULL, "no progress", NULL},
     {NULL, NULL, NULL, NULL}};
 
-extern const command command_audit;
-
 static int show(const char *folder, bool json, const weft_replay_result *r,
                 const char *sentence) {
     if (json)
@@ -49,31 +47,23 @@ static void show_step(void *user, const weft_step_record *record) {
     progress_update(&state);
 }
 
-static int run(int argc, char **argv) {
-    args a;
+static int run(weft_ctx *ctx, args *a) {
     long long step = 0;
     char shown[PATH_MAX], sentence[2048] = "";
-    int code = args_parse(&command_audit, argc, argv, &a);
-    if (code == CODE_OK) code = args_expect(&a, 1, 1);
-    if (code == CODE_OK) code = args_int(&a, "--step", 1, LLONG_MAX / 2, &step);
+    int code = args_int(a, "--step", 1, LLONG_MAX / 2, &step);
     if (code != CODE_OK) return code;
-    weft_ctx *ctx = program_context();
-    if (!ctx) return CODE_USAGE;
-    bool json = args_has(&a, "--json"), bar = !json && !args_has(&a, "--quiet");
+    bool json = args_has(a, "--json"), bar = !json && !args_has(a, "--quiet");
     const weft_train_hooks hooks = {.struct_size = sizeof hooks, .on_step = show_step};
     weft_replay_result result = {.struct_size = sizeof result};
     if (bar) progress_begin(0);
-    weft_status status = weft_audit(ctx, a.operands[0], step, bar ? &hooks : NULL,
+    weft_status status = weft_audit(ctx, a->operands[0], step, bar ? &hooks : NULL,
                                     &result);
     if (bar) progress_end();
-    plain_text(a.operands[0], shown, sizeof shown);
+    plain_text(a->operands[0], shown, sizeof shown);
     bool found = result.wrong_step > 0;
+    if (status != WEFT_OK && !found) return program_code(ctx, status);
     if (found) plain_text(weft_ctx_message(ctx), sentence, sizeof sentence);
-    if (status != WEFT_OK && !found)
-        code = program_fail(ctx, status);
-    else
-        code = show(shown, json, &result, sentence);
-    weft_ctx_destroy(ctx);
+    code = show(shown, json, &result, sentence);
     return code == CODE_OK && found ? CODE_FAILED : code;
 }
 
@@ -89,5 +79,7 @@ const command command_audit = {
         "before a change of its members, have no digests. A node that tells the digest "
         "of another message than it sends is not found.",
     .flags = flags,
+    .least = 1,
+    .most = 1,
     .run = run,
 };

@@ -379,7 +379,7 @@ static weft_status make_following(wefti_prepared *p) {
 weft_status wefti_follow_meet(wefti_prepared *p, wefti_rank *r, int64_t step) {
     wefti_form now, next;
     int64_t left = p->job->config->run.steps - step;
-    if (!p->job->follows || !r || r->form == 0 || r->learners.open ||
+    if (!p->job->run.follows || !r || r->form == 0 || r->learners.open ||
         wefti_form_of(p->job->config, &now) || !wefti_form_decode(r->form, left, &next) ||
         !now.outer || next.outer)
         return WEFT_OK;

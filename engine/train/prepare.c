@@ -90,7 +90,8 @@ static weft_status look_into_folder(weft_ctx *ctx, const weft_config *config, bo
             config->run.folder);
     if (!resume) return WEFT_OK;
     WEFT_TRY(fetch_newest(ctx, config));
-    WEFT_TRY(wefti_state_find(ctx, config->run.folder, true, INT64_MAX, &p->saved, p->saved_path));
+    WEFT_TRY(wefti_state_find(ctx, config->run.folder, true, INT64_MAX, &p->saved,
+                              p->saved_path));
     if (p->saved.step < 0) WEFT_TRY(find_run(ctx, config, &found));
     if (!found) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

@@ -121,7 +121,10 @@ static weft_status average_all(wefti_rank *r, int64_t step, float **x, bool *has
     *has = n == 0;
     if (n == 0) return WEFT_OK;
     WEFT_TRY(wefti_all_reduce_create(&setup, &a));
+    wefti_sent *sent = setup.comm->sent; /* no step's messages: a meeting may be undone */
+    setup.comm->sent = NULL;
     weft_status status = average(r, a, step, x);
+    setup.comm->sent = sent;
     *has = status == WEFT_OK;
     if (*has) /* others may still read what is in it */
         status = wefti_comm_barrier(r->comms.control, wefti_rank_control_tag(r));
