@@ -119,6 +119,11 @@ typedef struct weft_sync_setup {
     /** Rows differ by process and step: each step's gradients are ready after weft_sync_weigh.
      * Not with skips, gossip, signsgd, several sites, mesh.robust, mixer.delay or fragments. */
     bool uneven;
+    /** With `elastic`, before processes that come get anything: writes into libweft's arrays
+     * (weft_sync_parameters, weft_sync_state) what the program keeps elsewhere of them, between two
+     * steps. A mixer that is held is not from then on (weft_sync_hold_mixer). Called where pack may
+     * be. false: it could not be done, and the call fails. NULL: nothing is elsewhere. */
+    bool (*settle)(void *user);
 } weft_sync_setup;
 
 /** `config` gives the method, mesh, optimizer, schedule and run.steps; its data, model and batch
@@ -263,8 +268,11 @@ typedef struct weft_sync_parcel {
         *bytes; /* incoming: borrowed until the next step opens, or until weft_sync_mix */
 } weft_sync_parcel;
 
-/** Before weft_sync_begin, with setup.outside, without setup.skips, where weft_sync_goes_on is
- * false. Not collective, but all ranks may do as they like: the others do not see a difference.
+/** Before weft_sync_begin, with setup.outside, without setup.skips; where weft_sync_goes_on with
+ * setup.settle, and outer or sparse_outer without a delay: then also when other processes have been
+ * lost or have come (weft_sync_change), or this one has, before its first exchange; states go on
+ * from what weft_sync_state has before. Not collective, but all ranks may do as they like: the
+ * others do not see a difference.
  * [out] *partners: of how many partners choco keeps states, told.K and heard.K of partner number
  * *partners - 1 - K; else 0. */
 WEFT_API weft_status weft_sync_hold_mixer(weft_sync *sync, int *partners) WEFT_CHECKED;

@@ -463,7 +463,7 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     report->local_bytes_out = (int64_t)tally.local_out;
     report->exchange_s = tally.exchange_s;
     report->wait_s = tally.wait_s;
-    s->opened = s->handed_over = s->agreed = false;
+    s->opened = s->handed_over = s->agreed = s->anew = false;
     s->n_averages = 0;
     wefti_sync_expect_all(s);
     forget_gradients(s);

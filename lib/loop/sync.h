@@ -51,6 +51,7 @@ struct weft_sync {
     bool started;          /* membership has been started, for this exchange */
     bool joins;            /* this process joins a run that is training, */
     bool bare;             /* and has no parameters and no state yet */
+    bool anew;             /* a new world has begun, and nothing was exchanged in it */
     bool averaging;        /* it is in weft_sync_average */
     int64_t n_averages;    /* averages ended since the last step */
     int64_t n_to_repeat;   /* that others have not ended, when a world begins */
@@ -130,6 +131,11 @@ weft_status wefti_sync_average_all(weft_sync *s) WEFT_CHECKED;
 /* weft_sync_begin for a process that joins a run: it becomes a member, with parameters
  * and state. */
 weft_status wefti_sync_join(weft_sync *s) WEFT_CHECKED;
+
+/* --- sync_hold.c --- */
+
+/* Before the world ends: what the program keeps elsewhere is in the rank's arrays. */
+weft_status wefti_sync_settle(weft_sync *s) WEFT_CHECKED;
 
 /* --- sync_alike.c --- */
 

@@ -2,30 +2,60 @@
 /* For callers that keep parameters and the mixer's states where their tensors are (mix/held.c):
  *
  *     begin -> outgoing, hand -> open
- *     agree -> incoming -> the caller's optimizer -> outgoing, hand -> mix -> incoming */
+ *     agree -> incoming -> the caller's optimizer -> outgoing, hand -> mix -> incoming
+ *
+ * When processes come or go the caller writes all that into libweft's arrays (setup.settle), whose
+ * way into the next world is that of any states; there the mixer may be held again. */
 #include "base/memory.h"
 #include "base/sized.h"
 #include "loop/sync.h"
 
+/* Why it can not be held now, NULL: it can. In a new world nothing has been sent yet. */
+static const char *refusal(const weft_sync *s) {
+    const wefti_mixer_config *c = &s->job->mixer_config;
+    if (!s->setup.outside) return "is called with weft's optimizer";
+    if (s->setup.skips) return "is called with setup.skips";
+    if (s->elastic && !s->setup.settle)
+        return "is called where the run goes on without lost processes, and setup.settle "
+               "is NULL";
+    if (s->elastic && (c->delay > 0 || c->topology))
+        return "is called where the run goes on without lost processes, and messages are "
+               "in "
+               "flight between steps";
+    return s->begun && (!s->anew || s->handed_over || s->agreed)
+               ? "comes after weft_sync_begin"
+               : NULL;
+}
+
 weft_status weft_sync_hold_mixer(weft_sync *s, int *partners) {
     *partners = s->job->mixer_config.partners;
-    if (s->begun || !s->setup.outside || s->elastic || s->setup.skips)
+    const char *why = refusal(s);
+    if (why)
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
-            "weft_sync_hold_mixer %s; expected it before weft_sync_begin, with "
-            "an optimizer of the program's, where lost processes end the run, without "
-            "skips",
-            s->begun            ? "comes after weft_sync_begin"
-            : !s->setup.outside ? "is called with weft's optimizer"
-            : s->elastic        ? "is called where the run goes on without lost processes"
-                                : "is called with setup.skips");
+            "weft_sync_hold_mixer %s; expected it before weft_sync_begin, or "
+            "when processes have come or gone, with an optimizer of the "
+            "program's, without skips",
+            why);
     wefti_rank *r = s->rank;
     const wefti_arrangement *a = r->arrangement;
     wefti_mixer_destroy(r->mixer);
     r->mixer = NULL;
     s->job->mixer_config.held = true;
+    s->anew = false;
     return wefti_mixer_create(s->ctx, &s->job->mixer_config, s->job->kernels,
                               r->comms.sites, a->buckets, a->n_buckets, &r->mixer);
+}
+
+weft_status wefti_sync_settle(weft_sync *s) {
+    wefti_mixer *m = s->rank->mixer;
+    if (!s->setup.settle) return WEFT_OK;
+    if (m->config.held && m->n_states == 0) WEFT_TRY(wefti_mixer_make_states(m));
+    if (s->setup.settle(s->setup.user)) return WEFT_OK;
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_ARGUMENT,
+        "the program could not write what it keeps of parameters and states "
+        "for processes that have come");
 }
 
 static weft_status check_held(weft_sync *s) {

@@ -164,6 +164,7 @@ weft_status wefti_sync_regroup(weft_sync *s) {
     wefti_bootstrap members = {0};
     wefti_sync_card card;
     wefti_loop l = loop_of(s, &members, &card);
+    if (!s->bare) WEFT_TRY(wefti_sync_settle(s));
     WEFT_TRY(wefti_sync_read_status(s, s->step - 1, &unused));
     wefti_elastic_finish(s->mesh, s->step - 1, s->step - 1);
     float *grads = s->rank->grads;
@@ -183,7 +184,7 @@ weft_status wefti_sync_regroup(weft_sync *s) {
     if (s->world != &s->mesh->world) /* this process was alone */
         wefti_world_destroy(s->ctx, s->world);
     s->world = &s->mesh->world;
-    s->primed = !s->bare; /* a new mixer, in a new world */
+    s->primed = s->anew = !s->bare; /* a new mixer, in a new world */
     return status == WEFT_OK ? count_anew(s) : status;
 }
 

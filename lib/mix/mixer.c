@@ -57,12 +57,15 @@ bool wefti_mixer_has_met(const wefti_mixer *m) {
     return m->pairs[WEFTI_PAIRS_MEMBERS] == members;
 }
 
+static int64_t elements(const wefti_mixer *m) {
+    int last = m->n_buckets - 1;
+    return m->bucket_at[last] + m->buckets[last].n_elements;
+}
+
 void wefti_mixer_meet_anew(wefti_mixer *m, int64_t step) {
-    int64_t n = 0;
     if (!m->pairs) return;
-    for (int b = 0; b < m->n_buckets; b++) n += m->buckets[b].n_elements;
     for (int i = 0; i < m->n_states; i++)
-        memset(m->state[i], 0, (size_t)n * sizeof(float));
+        memset(m->state[i], 0, (size_t)elements(m) * sizeof(float));
     wefti_pairs_init(m, step);
 }
 
@@ -114,6 +117,14 @@ static weft_status make_parcels(wefti_mixer *m) {
                          "parcels", &m->incoming);
 }
 
+weft_status wefti_mixer_make_states(wefti_mixer *m) {
+    for (const char *const *name = m->ops->states(&m->config); *name;
+         name++, m->n_states++)
+        WEFT_TRY(wefti_alloc_n(m->ctx, elements(m), sizeof(float), "mixer state",
+                               &m->state[m->n_states]));
+    return WEFT_OK;
+}
+
 static weft_status fill(wefti_mixer *m) {
     int64_t n = 0;
     WEFT_TRY(make_known(m));
@@ -123,11 +134,7 @@ static weft_status fill(wefti_mixer *m) {
         m->bucket_at[b] = n;
         n += m->buckets[b].n_elements;
     }
-    if (m->config.held) WEFT_TRY(make_parcels(m));
-    for (const char *const *name = m->ops->states(&m->config); *name && !m->config.held;
-         name++, m->n_states++)
-        WEFT_TRY(wefti_alloc_n(m->ctx, n, sizeof(float), "mixer state",
-                               &m->state[m->n_states]));
+    WEFT_TRY(m->config.held ? make_parcels(m) : wefti_mixer_make_states(m));
     if (m->ops->create) WEFT_TRY(m->ops->create(m)); /* also checks the knobs */
     return m->ops->driver ? open_driver(m) : WEFT_OK;
 }

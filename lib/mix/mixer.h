@@ -215,6 +215,10 @@ weft_status wefti_mixer_after(wefti_mixer *m, int bucket, int64_t step,
 weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step,
                                float *params) WEFT_CHECKED;
 
+/* With config.held: its states, for the program to write them, from where the next world's mixer
+ * takes them. */
+weft_status wefti_mixer_make_states(wefti_mixer *m) WEFT_CHECKED;
+
 /* With config.held. Lists what has to be handed over before the step's `after` phase, or
  * before it is primed, in m->outgoing. For implementations: adds to that list; finds what was
  * handed over, or fails; adds to m->incoming. */

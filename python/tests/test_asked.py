@@ -143,3 +143,15 @@ def test_groups_of_wefts_are_not_beside_those_of_torch():
     with pytest.raises(weft.Error, match="optimizer.groups is set, but rates and decays are those of torch"):
         weft.Optimizer(model, method="ddp", optimizer_groups="bias lr=0.5 decay=0")
     weft.Optimizer(model, method="ddp", optimizer_groups="bias optimizer=sgd").close()
+
+
+def test_states_on_the_host_are_of_wefts():
+    model = torch.nn.Linear(4, 4)
+    with pytest.raises(weft.Error, match="state_device is 'cuda'; expected 'cpu'"):
+        weft.Optimizer(model, method="ddp", state_device="cuda")
+    with pytest.raises(weft.Error, match="method ddp keeps no state, and AdamW has its own"):
+        weft.Optimizer(model, adamw(model), method="ddp", state_device="cpu")
+    opt = OptimizerThere(model, method="ddp", lr=1e-3, state_device="cpu")
+    assert opt._own is None
+    opt.close()
+    weft.Mix(model, adamw(model), state_device="cpu").close()

@@ -139,6 +139,7 @@ def test_copies_are_right_and_each_wait_of_theirs_is_needed():
 
 
 ENDS = {"mesh_on_loss": "end"}  # a mixer's states are on the device then
+HERE = {"state_device": "cpu"}
 WAYS = {"ddp, AdamW inside": (weft.Optimizer, True, dict(method="ddp")),
         "ddp": (weft.Optimizer, False, dict(method="ddp", lr=1e-3)),
         "flexdemo": (weft.Optimizer, False, dict(method="flexdemo", lr=1e-3, replicator_sign=False)),
@@ -156,6 +157,9 @@ WAYS = {"ddp, AdamW inside": (weft.Optimizer, True, dict(method="ddp")),
         "diloco": (weft.Mix, True, dict(method="diloco", mixer_outer_every=2)),
         "diloco int8": (weft.Mix, True, dict(method="diloco", mixer_outer_every=2, mixer_values="int8", **ENDS)),
         "muloco int8": (weft.Optimizer, False, dict(method="muloco", lr=1e-3, mixer_outer_every=2, mixer_values="int8", **ENDS)),
+        "ddp, states here": (weft.Optimizer, False, dict(method="ddp", lr=1e-3, **HERE)),
+        "signs, states here": (weft.Optimizer, False, dict(method="flexdemo", lr=1e-3, replicator_values="int8", **HERE)),
+        "diloco int8, states here": (weft.Mix, True, dict(method="diloco", mixer_outer_every=2, mixer_values="int8", **ENDS, **HERE)),
         "choco there": (weft.Mix, True, dict(method="dadam", mixer_kind="choco", mixer_topology="ring", mixer_values="int8", **ENDS))}
 
 
@@ -209,8 +213,31 @@ BYTES = {"ddp, AdamW inside": [(4, 4, 0)] * 4, "ddp": [(4, 4, 0)] * 4, "flexdemo
          "muloco, clipped": [(4, 4, 0), (0, 0, 0)] * 2,
          "gossip": [(4, 4, 0)] * 4, "choco": [(4, 8, 0)] * 4, "diloco": [(4, 4, 0), (0, 0, 0)] * 2,
          "signs": [(0.53, 1.27, 0)] * 4, "striding": [(4, 4, 0)] * 4,
+         "ddp, states here": [(4, 4, 1)] * 4, "signs, states here": [(4, 4, 1)] * 4,  # what the program has written
+         "diloco int8, states here": [(4, 4, 0), (0, 0, 0)] * 2,
          "diloco int8": [(1.03, 6, 0), (0, 0, 0)] * 2, "muloco int8": [(1.03, 6, 0), (0, 0, 0)] * 2, "choco there": [(1.03, 1.03, 0)] * 4}
-HALF = {"ddp, AdamW inside": [(2, 2, 0)] * 4, "diloco": [(2, 2, 0), (0, 0, 0)] * 2}
+
+
+def bytes_there(way):
+    """Of a device's memory that weft's optimizer takes beside parameters, for each of them."""
+    kind, inside, keys = WAYS[way]
+    model = torch.nn.Linear(512, 512).to("late")
+    inner = torch.optim.SGD(model.parameters(), lr=1e-3) if inside else None
+    opt = kind(model, *([inner] if inside else []), between="ranks", **keys)
+    opt = getattr(opt, "weft", opt)
+    lying = [t for state in (opt._own.state.values() if opt._own else []) for t in state.values()]
+    lying += [packet.flat for packet in opt._packets] + list(opt._held.states.values() if opt._held else [])
+    return sum(t.numel() * 4 for t in lying if t.device.type == "late") // sum(p.numel() for p in model.parameters())
+
+
+@on_it
+def test_states_on_the_host_leave_the_device_to_parameters():
+    for way, there in (("ddp", 8), ("signs", 4), ("diloco int8", 12)):
+        assert run(bytes_there, 2, way) == [there] * 2
+        assert run(bytes_there, 2, way + ", states here") == [0, 0]
+
+
+HALF = {"ddp, AdamW inside": [(2, 2, 0)] * 4, "gossip": [(2, 2, 0)] * 4, "diloco": [(4, 4, 0), (0, 0, 0)] * 2}
 
 
 @on_it

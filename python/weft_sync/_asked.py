@@ -66,6 +66,22 @@ def inside(inner: torch.optim.Optimizer, params: Iterable[torch.Tensor]) -> None
                     "gradients")
 
 
+def states(device: str | None) -> bool:
+    """Whether states lie on the host wherever parameters do."""
+    if device not in (None, "cpu"):
+        raise Error("argument", f"state_device is {device!r}; expected 'cpu', or left out for states beside the "
+                    "parameters")
+    return device == "cpu"
+
+
+def kept(here: bool, optimizer: Any, inner: torch.optim.Optimizer | None) -> None:
+    """That there is a state of weft's for state_device='cpu'."""
+    if here and inner is not None and list(optimizer._arrays()) == ["parameters"]:
+        optimizer.close()
+        raise Error("argument", f"state_device='cpu', but method {optimizer._config.number('method')} keeps no state, "
+                    f"and {type(inner).__name__} has its own beside the parameters; expected it to be left out")
+
+
 LOOPS = {"replicator", "site_replicator", "mixer", "optimizer", "elastic", "method"}
 LOOPS_KEYS = {"run.seed", "run.steps", "model.width", "model.heads", "model.precision", "mesh.nodes",
               "mesh.ranks_per_node", "mesh.shards", "mesh.sites", "mesh.threads", "mesh.link",

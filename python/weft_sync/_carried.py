@@ -45,11 +45,10 @@ class Carried:
             self._take_groups(self.brought["groups"])
 
     def pack(self) -> bytes:
-        inner = self.optimizer.inner
+        inner = self.optimizer._theirs
         return _bytes_of({"groups": [{k: v for k, v in g.items() if k != "params"}
                                      for g in self.optimizer.param_groups],
                           "carried": [thing.state_dict() for thing in self.objects],
-                          "parameters": self.optimizer.resting(),
                           "shares": self.optimizer._rows.shares.state(),
                           "inner": None if inner is None else _plain(_saved.plain(inner))})
 
@@ -60,20 +59,12 @@ class Carried:
     def unpack(self, data: bytes) -> None:
         self.brought = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         self.optimizer._rows.shares.take(self.brought["shares"])
-        inner = self.optimizer.inner
+        inner = self.optimizer._theirs
         if inner is not None and self.brought["inner"] is not None:
             _saved.load_plain(inner, self.brought["inner"])
             _spread(inner)
             self.optimizer.param_groups = inner.param_groups
         self._take_groups(self.brought["groups"])
-
-    def put(self, places: list[Any]) -> None:
-        """Parameters that the others have on a device alone."""
-        values = None if self.brought is None else self.brought.get("parameters")
-        if values is not None:
-            with torch.no_grad():
-                for place, value in zip(places, values, strict=True):
-                    local(place.p).copy_(value)
 
     def again(self) -> None:
         """In a process that has come back: all objects get their state once more."""

@@ -30,6 +30,9 @@ class HostCopies:
         """Memory of the host that `lent` takes, shaped so."""
         return like
 
+    def settle(self) -> None:
+        """Waits for all that was begun, by any thread."""
+
 
 class Arrival:
     """A tensor on its way to the host; `event` None: it is there."""
@@ -92,6 +95,9 @@ class CudaCopies:
 
     def room(self, like: torch.Tensor) -> torch.Tensor:
         return self._pinned(like)
+
+    def settle(self) -> None:
+        self.cuda.synchronize(self.device)
 
     # --- what a stand-in without a device does otherwise ---
 

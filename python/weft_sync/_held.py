@@ -168,7 +168,7 @@ class Mixer:
     `partners` is of `Sync.hold_mixer`."""
 
     def __init__(self, kind: type[Held], config: Config, places: Sequence[Place], sync: Sync, partners: int):
-        self._sync, self._first = sync, True
+        self._sync, self._first = sync, not sync.goes_on  # there nothing is in flight when a step opens
         self._copies: Any = places[0].copies
         at = {place: sync.parameters(place.index) for place in places}
         base = min(at.values())

@@ -71,7 +71,8 @@ class Setup(Sized):
                 ("n_tensors", INT), ("endless", BOOL), ("outside", BOOL), ("skips", BOOL),
                 ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL),
                 ("elastic", BOOL), ("pack", PTR), ("unpack", PTR), ("take", PTR),
-                ("give", PTR), ("user", PTR), ("alike", TEXT), ("uneven", BOOL)]
+                ("give", PTR), ("user", PTR), ("alike", TEXT), ("uneven", BOOL),
+                ("settle", PTR)]
 
 
 class Part(Sized):
@@ -465,7 +466,7 @@ class Config:
 
 #: of Optimizer and Mix, which are no keys
 ARGUMENTS = ("lr", "weight_decay", "betas", "accumulate", "overlap", "skips", "between", "config",
-             "mesh", "returns", "keys", "method", "optimizer", "step")
+             "mesh", "returns", "keys", "method", "optimizer", "step", "process_group", "state_device", "buffers")
 
 
 def config_keys() -> dict[str, Key]:

@@ -17,7 +17,7 @@ import torch
 
 from . import _alike, _asked, _back, _buffers, _decide, _own, _packets, _pieces, _places, _together, _world
 from ._carried import Carried
-from ._held import KINDS, Held, Mixer
+from ._held import KINDS, Mixer
 from ._library import Context, Error, LeftBehind, Mesh
 from ._loss import called, number
 from ._measure import StepTime
@@ -64,6 +64,9 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
     ``process_group`` or ``mesh=device_mesh["dp"]``: the processes that hold the same piece of the model as
     this one, where others hold its other pieces (tensor and pipeline parallelism): weft exchanges among them.
 
+    ``state_device="cpu"``: moments, momenta, masters and what a mixer remembers lie on the host, and are computed
+    with there, where parameters on a device would have them beside them.
+
     ``buffers``: where copies differ, "mean" averages buffers of floating numbers with parameters
     (``averaged``, ``average``); left out: those that BatchNorm's statistics train; "own": none.
 
@@ -81,7 +84,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
                  overlap: bool = True, skips: bool = False, agree: str = "step",
                  between: str = "nodes", uneven: bool = False, config: str | os.PathLike[str] | None = None,
                  mesh: Any = None, process_group: Any = None, returns: int = 0, buffers: str | None = None,
-                 keys: dict[str, Any] | None = None, step: float | StepTime | None = None, **named: Any):
+                 state_device: str | None = None, keys: dict[str, Any] | None = None, step: float | StepTime | None = None, **named: Any):
         self._node = None
         group, mesh = _pieces.of(process_group, mesh, model)
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
@@ -140,7 +143,8 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
         self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
         _pieces.check(self._group, self._config, optimizer is None, named_params)
         self._own: _own.Own | None = None  #: weft's optimizer, where parameters are on a device
-        far = self._node is None and all(_world.far(p) for p in params)
+        self._keeps_here = _asked.states(state_device)  #: on the host, what could be beside parameters
+        far = self._node is None and not self._keeps_here and all(_world.far(p) for p in params)
         there = far and optimizer is None and _own.serves(self._config)
         self._chooses = _packets.kind_of(self._config) if far and (there or optimizer) and not skips else None
         self._packets: list[_packets.Packet] = []
@@ -168,6 +172,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
             _asked.inside(optimizer, params)
             self.param_groups = optimizer.param_groups  # rates and all
         self._create(names, clip)
+        _asked.kept(self._keeps_here and self._node is None, self, optimizer)
 
     # --- making it ---
 
@@ -211,18 +216,6 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
                 (self._own is not None or "optimizer.clip" not in self._asked_keys)
             place.own = self._own
             place.straight &= not place.stays and self._chooses is None
-        self._alone = bool(far) and of("mixer.kind") == "none"  # masters are needed by nobody
-        if self._alone and of("mesh.on_loss") == "go_on":
-            self._alike += "parameters: on a device alone (mesh_on_loss='end' allows both)\n"
-
-    def resting(self) -> list[torch.Tensor] | None:
-        """Of equal copies that are on a device alone what a process that comes gets (Carried): each
-        [shape] float32 on the host."""
-        if not self._alone:
-            return None
-        # not by way of the masters: libweft compares those of all when somebody comes
-        return [local(place.p).detach().to("cpu", torch.float32, copy=True)
-                for place in self._places if place.rests]
 
     def _exchange(self, back: bool = False) -> None:
         """Takes part: with those who begin, or in a run that trains already; `back`: again."""
@@ -236,14 +229,11 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
                           outside=self.inner is not None, skips=self._skips,
                           writes=True, compressed=self._chooses is not None, sharded=self._shards > 1, elastic=True,
                           uneven=self._rows.on, take=self._storage.take, pack=self._carried.pack,
-                          unpack=self._carried.unpack, alike=self._alike)
+                          unpack=self._carried.unpack, settle=self._settle, alike=self._alike)
         self._closed = False
         self._packets = _packets.packed(self._places, self._chooses, self._sync) if self._chooses else []
-        holds, partners = self._holds(), 0
-        if holds is not None:
-            partners, self._mixes_before, self._mixes_after = self._sync.hold_mixer(), False, False
-            for place in self._places:
-                place.rests = True
+        holds = self._held_kind() if not self.mesh.joins else None  # else in the others' world
+        partners = self._hold(holds) if holds is not None else 0
         if self._own is not None:
             self._own.follow([self._sync.rule(i) for i in range(len(self._places))], self.place()[1] // self.placed,
                              lambda: self.steps)
@@ -260,19 +250,11 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
         self._publish()
         if holds is not None:
             self._held = Mixer(holds, self._config, self._places, self._sync, partners)
-        self._carried.put([place for place in self._places if place.rests])
+        if self.mesh.joins:
+            self._take_up(True)
         if self._listens:
             self._handles = [place.p.register_post_accumulate_grad_hook(
                 lambda _p, place=place: self._arrived(place)) for place in self._places]
-
-    def _holds(self) -> type[Held] | None:
-        """What a mixer remembers is kept on the device that all parameters are on, unless a process may come
-        that would need it: libweft has it then."""
-        alone = self.inner is not None and self._node is None and not self._skips and not self._sync.goes_on
-        if not alone or self._config.number("replicator.kind") != "none" or any(p.near for p in self._places):
-            return None
-        devices = {place.p.device for place in self._places}
-        return KINDS.get(self._config.number("mixer.kind")) if len(devices) == 1 else None
 
     # --- coming back ---
 
@@ -458,8 +440,8 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
             return
         self._opened = True
         self._carried.check()
-        if self._sync.goes_on and not self._skips:
-            self._sync.open()
+        if self._sync.goes_on and not self._skips and self._sync.open():
+            self._take_up(False)
         base = self._rate()
         if self.inner is None:
             places = iter(self._places)

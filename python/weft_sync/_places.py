@@ -90,6 +90,12 @@ def floats(address: int, n: int) -> torch.Tensor:
     return torch.frombuffer((c.c_float * n).from_address(address), dtype=torch.float32).clone()
 
 
+def write(address: int, values: torch.Tensor) -> None:
+    """Into floats of libweft's own."""
+    if values.numel():
+        torch.frombuffer((c.c_float * values.numel()).from_address(address), dtype=torch.float32).copy_(values.reshape(-1))
+
+
 # --- what can not be trained so ---
 
 def _fault(p: torch.Tensor) -> str | None:

@@ -5,13 +5,13 @@ parameter, and a few numbers; with the state of a torch optimizer inside beside 
 from __future__ import annotations
 
 import contextlib
-import ctypes as c
 from typing import Any, Iterator
 
 import torch
 
 from . import _buffers, _own, _pieces, _places, _saved
 from ._carried import Carried
+from ._changes import Changes
 from ._held import Mixer
 from ._library import Config, Error, Mesh
 from ._node import Follower, Node, Told
@@ -20,7 +20,7 @@ from ._sync import Report
 from ._world import local
 
 
-class State:
+class State(Changes):
     """A part of Optimizer."""
 
     param_groups: list[dict[str, Any]]
@@ -87,8 +87,12 @@ class State:
         """The same for good, after the last step: one model out of all copies."""
         self._take_in()
         self._bring_down()
-        _buffers.average(self._buffers, self._places, self._sync)
-        self._sync.average()
+        self._averages = True
+        try:
+            _buffers.average(self._buffers, self._places, self._sync)
+            self._sync.average()
+        finally:
+            self._averages = False
         self._tell_node()
 
     def _tell_node(self) -> None:
@@ -180,7 +184,7 @@ class State:
         """Of the parameter into its master, from which it is published."""
         there = None if name == "parameters" else self._there(place, name)
         if there is None:
-            self._write(self._sync.state(self._arrays()[name], place.index), values)
+            _places.write(self._sync.state(self._arrays()[name], place.index), values)
         else:
             there.copy_(values)
 
@@ -268,12 +272,6 @@ class State:
         _places.bring_down([place for place in self._places if self._mixed or not place.rests])
         for place in self._places:
             place.take_back()
-
-    @staticmethod
-    def _write(address: int, values: torch.Tensor) -> None:
-        if values.numel():
-            torch.frombuffer((c.c_float * values.numel()).from_address(address),
-                             dtype=torch.float32).copy_(values.reshape(-1))
 
 
 __all__ = ["State"]

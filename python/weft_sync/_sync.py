@@ -23,6 +23,7 @@ SAY_AFTER_S = 10.0
 _BLAME = re.compile(r"^rank \d+ failed: ")  # which libweft puts before what a rank itself says
 PACK = c.CFUNCTYPE(PTR, PTR, c.POINTER(SIZE))
 UNPACK = c.CFUNCTYPE(BOOL, PTR, PTR, SIZE)
+SETTLE = c.CFUNCTYPE(BOOL, PTR)
 
 
 def _version() -> str:
@@ -74,7 +75,8 @@ class Sync:
                  outside: bool = False, skips: bool = False, writes: bool = False,
                  compressed: bool = False, sharded: bool = False, elastic: bool = False, uneven: bool = False,
                  take: Any = None, pack: Callable[[], bytes] | None = None,
-                 unpack: Callable[[bytes], None] | None = None, alike: str = ""):
+                 unpack: Callable[[bytes], None] | None = None, settle: Callable[[], None] | None = None,
+                 alike: str = ""):
         self.ctx, self.mesh, self.config = ctx, mesh, config
         self.lib, self._at, self.n = ctx.lib, PTR(), len(tensors)
         table = (Tensor * len(tensors))(
@@ -91,6 +93,9 @@ class Sync:
         self.goes_on, self.rows = False, Rows()
         if pack is not None and unpack is not None:
             self._carry(setup, pack, unpack)
+        if settle is not None:
+            self._keep.append(SETTLE(lambda _user: self._done(settle)))
+            setup.settle = c.cast(self._keep[-1], PTR)
         if config.number("mesh.robust") != "off":
             ctx.speak(True)  # whose numbers are wrong
         ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self._at))
@@ -113,14 +118,17 @@ class Sync:
             return c.cast(c.c_char_p(self._packed), PTR).value
 
         def get(_user: int, data: int, n_bytes: int) -> bool:
-            try:
-                unpack(c.string_at(data, n_bytes))
-            except BaseException as error:
-                self._trouble = error
-            return self._trouble is None
+            return self._done(lambda: unpack(c.string_at(data, n_bytes)))
 
         self._keep += [PACK(give), UNPACK(get)]
         setup.pack, setup.unpack = (c.cast(f, PTR) for f in self._keep[1:])
+
+    def _done(self, what: Callable[[], None]) -> bool:
+        try:
+            what()
+        except BaseException as error:
+            self._trouble = error
+        return self._trouble is None
 
     @property
     def pointer(self) -> c.c_void_p:

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""When processes are lost or come: what lies on devices goes into libweft's arrays, by whose ways it gets into the next
+world, and to who comes; there it is taken up again. So all have the bits that they would have on the host.
+
+    settle     between two steps, for all who were there     parameters, momenta, moments, a mixer's states
+    take_up    the same ones, for who comes                  and a mixer is held again, where nothing of it is in flight"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import _places
+from ._held import KINDS, Choco, Held, Mixer
+from ._library import Config
+from ._node import Node
+from ._places import Place, floats
+
+
+class Changes:
+    """A part of Optimizer."""
+
+    inner: Any
+    _sync: Any
+    _config: Config
+    _node: Node | None
+    _places: list[Place]
+    _held: Mixer | None
+    _skips: bool
+    _keeps_here: bool
+    _mixes_before: bool
+    _mixes_after: bool
+    _averages = False  # the masters are what is averaged
+    _let_go = False    # of a mixer, in a world that has ended
+
+    def _there(self, place: Place, name: str) -> torch.Tensor | None:
+        raise NotImplementedError
+
+    def _settle_places(self) -> None:
+        raise NotImplementedError
+
+    def _held_kind(self) -> type[Held] | None:
+        """What a mixer remembers is kept on the device that all parameters are on; where the run goes on without
+        lost processes, if nothing of it is in flight between steps."""
+        kind = KINDS.get(self._config.number("mixer.kind"))
+        alone = self.inner is not None and self._node is None and not self._skips and not self._keeps_here
+        if not alone or self._config.number("replicator.kind") != "none" or any(p.near for p in self._places):
+            return None
+        if self._sync.goes_on and (kind is Choco or self._config.number("mixer.delay") > 0):
+            return None
+        return kind if len({place.p.device for place in self._places}) == 1 else None
+
+    def _hold(self, kind: type[Held]) -> int:
+        partners = int(self._sync.hold_mixer())
+        self._mixes_before = self._mixes_after = False
+        for place in self._places:
+            place.rests = True
+        return partners
+
+    @torch.no_grad()
+    def _settle(self) -> None:
+        """Called by libweft, in the thread that waits for others."""
+        for copies in {place.copies for place in self._places if place.copies is not None}:
+            copies.settle()
+        if not self._averages:
+            _places.bring_down([place for place in self._places if place.rests])
+        for name, k in self._in_arrays():
+            for place in self._places:
+                there = self._there(place, name)
+                if there is not None:
+                    _places.write(self._sync.state(k, place.index), there.detach())
+        if self._held is not None:
+            self._held, self._let_go = None, True
+            self._settle_places()
+
+    def _in_arrays(self) -> list[tuple[str, int]]:
+        """Names and numbers of arrays of libweft's, but of the parameters."""
+        return [(name, k) for k, name in enumerate(self._sync.states()) if k > 0]
+
+    @torch.no_grad()
+    def _take_up(self, came: bool) -> None:
+        """`came`: this process has come, and has what the others gave."""
+        found = {(name, place.index): floats(self._sync.state(k, place.index), place.shape.numel()).view(place.shape)
+                 for name, k in self._in_arrays() for place in self._places if came or name.startswith("mixer.")}
+        for place in self._places if came else ():
+            for (name, index), values in found.items():
+                there = self._there(place, name) if index == place.index else None
+                if there is not None:
+                    there.copy_(values)
+        kind = self._held_kind() if came or self._let_go else None
+        self._let_go = False
+        if kind is None:
+            return
+        self._held = Mixer(kind, self._config, self._places, self._sync, self._hold(kind))
+        for name in self._held.states:
+            for place in self._places:
+                self._held.part(name, place).copy_(found[f"mixer.{name}", place.index])
+
+
+__all__ = ["Changes"]
