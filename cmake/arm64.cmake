@@ -6,9 +6,8 @@
 #         libjansson-dev,libxxhash-dev,libssl-dev,libcmocka-dev,libgcc-12-dev bookworm ROOT
 #     for deb in ROOT/var/cache/apt/archives/*.deb; do dpkg-deb -x $deb ROOT; done
 #     cmake -B build/arm64 -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake -DWEFT_ARM64_ROOT=ROOT \
-#         -DWEFT_ENGINE=OFF -DWEFT_MPI=off
-#
-# Programs and tests run by qemu-aarch64 -L ROOT.
+#         -DWEFT_ENGINE=OFF -DWEFT_MPI=off -DWEFT_LIBRARY_TESTS=ON
+#     cmake --build build/arm64 && ctest --test-dir build/arm64          (by qemu-aarch64)
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

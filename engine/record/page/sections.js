@@ -437,15 +437,16 @@ function nodesCard(data) {
     const c = card('nodes', 'Nodes', 'between the last two times that all ranks came together', null, true);
     const heads = [
         'node', 'ranks', 'cores busy', 'whole machine', 'memory', 'largest rank', 'network out', 'network in',
-        'weft out', 'weft in', 'relayed'
+        'weft out', 'weft in'
     ];
+    if (runs.some(run => run.nodes.some(node => (node.relayed || []).some(v => v > 0)))) heads.push('relayed');
     const cells = node => [
         `${node.node}${node.host ? `, ${node.host}` : ''}`, short(node.ranks, 'count'),
         `${short(lastOf(node.cpu_cores))} of ${short(node.cores, 'count')}`,
         short(lastOf(node.busy_share), 'share'), short(lastOf(node.memory_bytes), 'bytes'),
         short(lastOf(node.rank_bytes), 'bytes'), rate(lastOf(node.net_out)), rate(lastOf(node.net_in)),
         rate(lastOf(node.wire_out)), rate(lastOf(node.wire_in)), rate(lastOf(node.relayed))
-    ];
+    ].slice(0, heads.length);
     const rows = runs.flatMap(run => run.nodes.map(node => make('tr', {},
         multi ? make('th', {scope: 'row'}, run.name) : null,
         cells(node).map((text, i) => make('td', {'data-label': heads[i]}, text)))));
