@@ -100,7 +100,7 @@ expect 0 "$weft" tune "${small[@]}" --key optimizer.lr=1e-3,900 --jobs 1 --rungs
 grep -q failed out || echo "note: a rate of 900 did not diverge"
 
 # what is refused, before anything is trained
-refuses "there is no key to search over, expected at least one" \
+refuses "there is no key to search over, expected at least one such as --key optimizer.lr=1e-4..1e-2" \
     "$weft" tune "${small[@]}" --folder no
 refuses_like "unknown key 'optimizer.rate'.*" \
     "$weft" tune "${small[@]}" --key optimizer.rate=1..2 --folder no
