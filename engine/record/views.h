@@ -117,3 +117,6 @@ void wefti_views_fini(weft_ctx *ctx, wefti_views *views);
 /* Whether the file's text has a line of this view (skips: of a step's skipped messages). */
 bool wefti_views_has(const wefti_views *views, uint64_t run, int64_t view, int64_t step,
                      bool skips);
+
+/* Fails if a view begins before one that stands in front of it. */
+weft_status wefti_views_check(weft_ctx *ctx, const wefti_views *views) WEFT_CHECKED;

@@ -35,7 +35,7 @@ struct wefti_journal {
     wefti_tfevents *events;         /* or NULL */
     wefti_exporter *exporter;       /* or NULL */
     sums since;
-    char form[64]; /* of the last line */
+    char form[64];     /* of the last line */
     wefti_buffer sent; /* digests as text */
 };
 

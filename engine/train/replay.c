@@ -555,17 +555,6 @@ static weft_status play_view(replay *p, int64_t i, const wefti_view_line *before
 
 /* --- all of it --- */
 
-static weft_status check_order(weft_ctx *ctx, const wefti_views *views) {
-    for (int64_t i = 1; i < views->n_views; i++)
-        if (views->views[i].step < views->views[i - 1].step)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "views.jsonl: a view of step %lld stands behind one of "
-                                 "step %lld",
-                                 (long long)views->views[i].step,
-                                 (long long)views->views[i - 1].step);
-    return WEFT_OK;
-}
-
 /* Finds the last step of which the folder says anything. */
 static void find_end(replay *p) {
     const wefti_view_line *views = p->views.views;
@@ -603,7 +592,7 @@ static void shorten(replay *p) {
 
 static weft_status play(replay *p) {
     const wefti_view_line *before = NULL;
-    weft_status status = check_order(p->ctx, &p->views);
+    weft_status status = wefti_views_check(p->ctx, &p->views);
     find_end(p);
     shorten(p);
     find_writer(p);

@@ -112,18 +112,18 @@ static bool leads(const rank_thread *t) { return t->slot->state->rank == 0; }
 /* The record of the step just done, without what the ranks' status will add. */
 static weft_step_record make_record(const rank_thread *t, const wefti_tally *tally,
                                     double step_s) {
+    const wefti_rank *r = t->slot->state;
     const wefti_job *job = t->run->prepared->job;
-    int64_t step = t->slot->state->step + 1;
+    int64_t step = r->step + 1;
     int64_t others = leads(t) ? bytes_of_other_copies(t, step - 1) : 0;
-    int64_t tokens = (wefti_rank_first_row(t->slot->state, step) -
-                      wefti_rank_first_row(t->slot->state, step - 1)) *
+    int64_t tokens = (wefti_rank_first_row(r, step) - wefti_rank_first_row(r, step - 1)) *
                      job->T;
     weft_step_record record = {
         .step = step,
         .steps = job->config->run.steps,
         .loss = NAN,
         .consensus_distance = NAN,
-        .lr = t->slot->state->lr,
+        .lr = r->lr,
         .grad_norm = sqrt(tally->grad_squares),
         .update_norm = sqrt(tally->moved),
         .tokens = tokens,
@@ -134,10 +134,10 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
         .wire_bytes_in = (int64_t)tally->wire_in + others, /* copies are equal */
         .local_bytes_out = (int64_t)tally->local_out,
         .local_bytes_in = (int64_t)tally->local_in,
-        .relayed_bytes = t->slot->state->relayed,
+        .relayed_bytes = r->relayed,
         .mean_of_all = -1,
         .late = -1,
-        .suspect_node = t->slot->state->suspect,
+        .suspect_node = r->suspect,
         .exchange_s = tally->exchange_s / job->S,
         .wait_s = tally->wait_s / job->S,
         .hidden_share = hidden_share(tally->exchange_s, tally->wait_s),
@@ -149,10 +149,9 @@ static weft_step_record make_record(const rank_thread *t, const wefti_tally *tal
     record.mfu = record.tokens_per_s * weft_model_flop_per_token(job->model, job->T) /
                  t->run->prepared->gemm_flops;
     record.compute_s = step_s - record.wait_s;
-    if (t->slot->state->mixer->control)
-        record.mean_of_all = wefti_mixer_averages_all(t->slot->state->mixer,
-                                                      t->slot->state->step);
-    if (job->mixer_config.deadline_s > 0 && t->slot->state->mixer->ops->distance)
+    if (r->mixer->control)
+        record.mean_of_all = wefti_mixer_averages_all(r->mixer, r->step);
+    if (job->mixer_config.deadline_s > 0 && r->mixer->ops->distance)
         record.late = (int64_t)tally->late;
     record.left_s = (wefti_now_s() - t->paced_s) / (double)(step - job->first_step) *
                     (double)(record.steps - step);
@@ -171,11 +170,10 @@ static weft_status check_lease(const rank_thread *t, bool look) {
 static weft_status tell_step(rank_thread *t, weft_step_record record,
                              const wefti_step_status *agreed) {
     training *run = t->run;
-    weft_train_result *result = run->result;
     wefti_prepared *p = run->prepared;
     if (!t->slot->first_here) return WEFT_OK;
     const wefti_job *job = p->job;
-    result->steps = record.step;
+    run->result->steps = record.step;
     record.loss = agreed->loss_sum / (agreed->rows * (double)job->T);
     record.consensus_distance = wefti_rank_consensus(t->slot->state, agreed);
     if (t->mesh && t->mesh->elastic) {
@@ -184,8 +182,8 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
     }
     bool logged = wefti_journal_logs(job->config, record.step);
     if (leads(t)) {
-        result->loss = record.loss;
-        result->wire_bytes += record.wire_bytes_out;
+        run->result->loss = record.loss;
+        run->result->wire_bytes += record.wire_bytes_out;
         p->exchange_s += record.exchange_s;
         p->wait_s += record.wait_s;
         if (run->hooks && run->hooks->on_step)
@@ -394,7 +392,7 @@ static weft_status pause(rank_thread *t, int64_t done, bool *whole) {
 }
 
 /* Reports what a process that joins has to wait for. */
-static void tell_guest(const rank_thread *t) {
+static void tell_learner(const rank_thread *t) {
     const wefti_prepared *p = t->run->prepared;
     const wefti_learners *g = &t->slot->state->learners;
     char sentence[200];
@@ -424,7 +422,7 @@ static weft_status regroup(rank_thread *t, int64_t step, int64_t done, bool *who
     wefti_node_meter_begin(&t->meter, t->slot->state);
     wefti_loop_tell(&world, run->prepared->job->R, words, sentence);
     if (leads(t)) tell_change(t, sentence);
-    if (wefti_rank_is_learner(t->slot->state)) tell_guest(t);
+    if (wefti_rank_is_learner(t->slot->state)) tell_learner(t);
     if (comes && !run->prepared->bare) tell_entry(t, step);
     *whole = false;
     if (wefti_regroup_is_cut_off(run->prepared, t->slot->state)) return WEFT_OK;

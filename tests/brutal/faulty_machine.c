@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A machine that computes wrongly (cli/faults, cli/audit), or slower from some step on (cli/measured,
- * bench/unequal): linked in front of wefti_rank_pace, which the program calls after each backward
- * pass of a unit.
+/* A machine that computes wrongly (cli/faults, cli/audit), or slower from some step on
+ * (cli/measured, bench/unequal): linked in front of wefti_rank_pace, which the program calls
+ * after each backward pass of a unit.
  *
  *     WEFT_FAULTY="gradient 17"     one number of block 1's gradient in step 17 is NaN
  *     WEFT_FAULTY="loss 17"         the loss and all gradients
