@@ -599,7 +599,7 @@ static weft_status play(replay *p) {
     p->start_s = wefti_now_s();
     for (int64_t i = p->begins > 0 ? p->begins : 0;
          i < p->views.n_views && status == WEFT_OK; i++) {
-        if (p->views.views[i].step > p->last) break;
+        if (p->audited > 0 && p->views.views[i].step > p->last) break;
         const wefti_view_line *next = i + 1 < p->views.n_views ? &p->views.views[i + 1]
                                                                : NULL;
         if (next && next->step == p->views.views[i].step && next->view == 1 &&

@@ -65,7 +65,7 @@ honest 3 --step 30 # from the checkpoint of step 20
 
 # Somebody is lost: the last steps of a view have no digests, those of the next one do.
 losing 3 1 1 17 method=flexdemo
-first=$(grep -o '"view":[0-9]*,"step":[0-9]*' run/views.jsonl | sed -n '2s/.*://p')
+first=$(grep '"members"' run/views.jsonl | grep -o '"view":[0-9]*,"step":[0-9]*' | sed -n '2s/.*://p')
 honest $((3 * (first - 1 - 2) + 2 * (41 - first - 2)))
 
 # A copy of the model in two processes: both of a node have digests.

@@ -109,6 +109,10 @@ static void *made; /* that no call leaves behind: all fail */
       weft_replay_result r = {.struct_size = sizeof r};                                  \
       return weft_replay(ctx, "/no/folder", x, &r);)                                     \
     X(weft_replay, weft_replay_result, return weft_replay(ctx, "/no/folder", NULL, x);)  \
+    X(weft_audit, weft_train_hooks,                                                      \
+      weft_replay_result r = {.struct_size = sizeof r};                                  \
+      return weft_audit(ctx, "/no/folder", 0, x, &r);)                                   \
+    X(weft_audit, weft_replay_result, return weft_audit(ctx, "/no/folder", 0, NULL, x);) \
     X(weft_tune_create, weft_tune_setup,                                                 \
       return weft_tune_create(ctx, x, config, (weft_tune **)&made);)                     \
     X(weft_tune_next, weft_tune_job, bool any;                                           \
