@@ -24,7 +24,7 @@ for i in $questions; do
     read -r command <"command$i"
     [[ $command == "weft plan "* ]] || fail "question $i: $command"
     expect 0 bash -c "\"$weft\" ${command#weft }"
-    awk '/^(Take|Stay|Measure)/ {on = 1} /^(Assumed|The sequences|    )/ {on = 0} on' out | tr -s '\n ' '  ' >said
+    awk '/^(Take|Stay|Measure)/ {on = 1} /^(Assumed|Sequences|    )/ {on = 0} on' out | tr -s '\n ' '  ' >said
     python3 - "$(<said)" "$(<"answer$i")" <<'PY' || fail "question $i: '$(<said)', expected '$(<"answer$i")'"
 import re, sys
 number = r"(?<![A-Za-z0-9.])\d+(?:\.\d+)?"
