@@ -14,7 +14,8 @@ weft_status wefti_sent_init(weft_ctx *ctx, int64_t lag, int64_t first_step,
                             wefti_sent *sent) {
     sent->lag = lag;
     sent->slots = lag + 2; /* gossip may send for the next step */
-    sent->first = sent->told = first_step;
+    sent->first = first_step;
+    atomic_init(&sent->told, first_step);
     return wefti_alloc_n(ctx, sent->slots * WEFTI_SENT_ROUNDS, sizeof *sent->sums,
                          "digests of messages", &sent->sums);
 }
