@@ -155,6 +155,7 @@ weft_status wefti_descent_agree(weft_ctx *ctx, const char *folder, int64_t log_e
     char path[PATH_MAX];
     wefti_descent_record r;
     int64_t lines;
+    *came_step = 0;
     WEFT_TRY(wefti_descent_read(ctx, folder, &r));
     *came_step = r.came_step;
     WEFT_TRY(wefti_file_path(ctx, folder, "nodes.jsonl",

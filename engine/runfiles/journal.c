@@ -191,6 +191,7 @@ static weft_status write_step(wefti_journal *journal, const weft_step_record *r,
 int64_t wefti_journal_every(const weft_config *config) {
     int64_t steps = config->run.steps;
     if (config->run.log_every > 0) return config->run.log_every;
+    if (config->run.audit) return 1; /* each step has its digests */
     return steps > MOST_LINES ? (steps + MOST_LINES - 1) / MOST_LINES : 1;
 }
 

@@ -282,6 +282,10 @@ weft_status wefti_fetch_model(weft_ctx *ctx, const char *name, char path[PATH_MA
     snprintf(path, PATH_MAX, "%s", c.base);
     if (is_fresh(&c)) return close_copy(&c, WEFT_OK, false);
     weft_status status = read_index(&c, &listed);
+    if (status == WEFT_OK && listed.n == 0 && step >= 0)
+        status = weft_ctx_fail(ctx, WEFT_ERR_FILE,
+                               "%s has no index.json: it is being written; try again",
+                               newest);
     if (status == WEFT_OK)
         status = listed.n > 0 ? bring_listed(&c, c.base, &listed, false)
                               : bring_model(&c);
@@ -315,9 +319,9 @@ static weft_status bring_checkpoint(copy *c, const char *folder) {
 static weft_status bring_records(copy *c, const char *folder) {
     char path[PATH_MAX];
     bool there;
-    WEFT_TRY(wefti_file_path(c->ctx, folder, "metrics.jsonl", path));
-    if (access(path, F_OK) == 0) return WEFT_OK;
     for (const char *const *name = wefti_records; *name; name++) {
+        WEFT_TRY(wefti_file_path(c->ctx, folder, *name, path));
+        if (wefti_is(*name, "config.yaml") && access(path, F_OK) == 0) continue;
         const wefti_transfer t = {.below = *name, .optional = true};
         WEFT_TRY(bring(c, folder, *name, t, &there));
     }
@@ -334,8 +338,9 @@ weft_status wefti_fetch_run(weft_ctx *ctx, const char *address, const char *fold
     snprintf(from, sizeof from, "%.4000s/step-%08lld", address, (long long)step);
     snprintf(to, sizeof to, "%.4000s/checkpoints/step-%08lld", folder, (long long)step);
     weft_ctx_log(ctx, WEFT_LOG_INFO, "fetches %s", from);
+    WEFT_TRY(
+        open_copy(ctx, address, &c)); /* first, for they reach beyond the checkpoint */
+    WEFT_TRY(close_copy(&c, bring_records(&c, folder), false));
     WEFT_TRY(open_copy(ctx, from, &c));
-    WEFT_TRY(close_copy(&c, bring_checkpoint(&c, to), false));
-    WEFT_TRY(open_copy(ctx, address, &c));
-    return close_copy(&c, bring_records(&c, folder), false);
+    return close_copy(&c, bring_checkpoint(&c, to), false);
 }

@@ -47,6 +47,7 @@ typedef struct request {
     int64_t announced, from; /* Content-Length, Content-Range of the answer; -1 */
     long code;               /* of the answer */
     bool looked;             /* at its head */
+    bool begun; /* SIDE.from is, or may be, of the part, and not of the file here */
     double said_s;
     weft_status status; /* what another try does not mend */
 } request;
@@ -70,6 +71,9 @@ static weft_status note(request *r) {
     char path[PATH_MAX], line[MARK_BYTES + 32];
     snprintf(path, PATH_MAX, "%.4000s.from", r->t->side);
     int n = snprintf(line, sizeof line, "%lld %s\n", (long long)r->size, r->is);
+    snprintf(r->was, sizeof r->was, "%s", r->is);
+    r->was_size = r->was[0] ? r->size : -1;
+    r->begun = true;
     return wefti_file_write(r->ctx, path, line, n);
 }
 
@@ -106,7 +110,8 @@ static size_t take_header(char *bytes, size_t size, size_t n, void *user) {
 static weft_status look(request *r) {
     char size[32], most[32];
     r->looked = true;
-    if (r->code == 206 && r->from == r->at) return WEFT_OK;
+    bool same = !r->is[0] || wefti_is(r->is, r->was);
+    if (r->code == 206 && r->from == r->at && same) return WEFT_OK;
     r->at = 0;
     r->size = r->code == 200 ? r->announced : -1;
     if (r->size < 0)
@@ -144,7 +149,9 @@ static size_t take_bytes(char *bytes, size_t size, size_t n, void *user) {
 
 static size_t give_bytes(char *bytes, size_t size, size_t n, void *user) {
     request *r = user;
-    ssize_t got = pread(r->fd, bytes, size * n, r->at);
+    int64_t left = r->size - r->at; /* a record grows meanwhile */
+    size_t most = (int64_t)(size * n) < left ? size * n : (size_t)left;
+    ssize_t got = most > 0 ? pread(r->fd, bytes, most, r->at) : 0;
     if (got < 0) return CURL_READFUNC_ABORT;
     r->at += got;
     return (size_t)got;
@@ -183,7 +190,7 @@ static struct curl_slist *headers_of(const request *r) {
                  : dated   ? "If-Modified-Since"
                            : "If-None-Match",
                  r->was);
-        if (r->at > 0 || access(r->t->path, F_OK) == 0)
+        if (r->at > 0 || (!r->begun && access(r->t->path, F_OK) == 0))
             list = curl_slist_append(list, line);
     }
     if (r->is_signed)
@@ -278,6 +285,9 @@ static bool is_done(request *r, CURLcode code, bool *there) {
     if (r->code == 200 || r->code == 204 || r->code == 206)
         return r->verb != WEFTI_FETCH || r->at == r->size;
     *there = !(r->t->optional ? hidden : r->verb == WEFTI_REMOVE && r->code == 404);
+    if (!*there && r->code == 403)
+        weft_ctx_log(r->ctx, WEFT_LOG_WARN,
+                     "%s: the server answers 403, which is taken as: not there", r->name);
     return !*there;
 }
 
@@ -293,7 +303,10 @@ static weft_status transact(request *r, bool *there) {
         bool done = r->status == WEFT_OK && is_done(r, code, there);
         if (done || r->status != WEFT_OK) return r->status;
         if (r->code == 416) r->at = 0; /* the file has become shorter */
+        bool marked = r->was_size >= 0 && strncmp(r->was, "W/", 2) != 0;
         if (r->at > before) since_s = wefti_now_s();
+        if (r->verb == WEFTI_FETCH && !marked)
+            r->at = 0; /* the rest may be another file's */
         bool stopped = wefti_stop_asked(r->ctx);
         if (stopped || wefti_now_s() > since_s + patience_s ||
             !(r->code == 416 || may_pass(r, code)))
@@ -325,6 +338,7 @@ static weft_status fetch(request *r, bool *there) {
     char part[PATH_MAX];
     struct stat info;
     snprintf(part, PATH_MAX, "%.4000s.part", r->t->side);
+    r->begun = lstat(part, &info) == 0;
     r->fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (r->fd < 0 || fstat(r->fd, &info) != 0)
         return wefti_fail_errno(r->ctx, "open", part);

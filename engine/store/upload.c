@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -22,11 +24,12 @@
 #include "store/fetch.h"
 #include "store/http.h"
 
-enum { TRIES = 5, SENTENCE = 600 };
-static const double say_every_s = 10;
+enum { LAST_TRIES = 5, SENTENCE = 600, INDEX_BYTES = 64 << 20 };
+static const double say_every_s = 10, between_tries_s = 10;
 
 struct wefti_uploader {
-    weft_ctx *ctx; /* owned: of the thread */
+    weft_ctx *ctx;            /* owned: of the thread */
+    const wefti_lease *lease; /* borrowed: of the folder */
     char address[WEFTI_URL_BYTES], folder[PATH_MAX];
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows */
@@ -50,8 +53,15 @@ static weft_status transfer(wefti_uploader *u, wefti_verb verb, const char *fold
     return wefti_http(u->ctx, verb, &t, &there);
 }
 
+/* A process that has slept does not write over what another one uploads by now. */
+static weft_status check_lease(wefti_uploader *u) {
+    if (wefti_lease_is_held(u->lease)) return WEFT_OK;
+    return weft_ctx_fail(u->ctx, WEFT_ERR_FILE, "another process writes this run by now");
+}
+
 static weft_status put_records(wefti_uploader *u) {
     char path[PATH_MAX];
+    WEFT_TRY(check_lease(u));
     for (const char *const *name = wefti_records; *name; name++) {
         WEFT_TRY(wefti_file_path(u->ctx, u->folder, *name, path));
         if (access(path, R_OK) == 0)
@@ -63,17 +73,31 @@ static weft_status put_records(wefti_uploader *u) {
 static weft_status put_latest(wefti_uploader *u, int64_t step) {
     char path[PATH_MAX], text[32];
     int n = snprintf(text, sizeof text, "step-%08lld\n", (long long)step);
+    WEFT_TRY(check_lease(u));
     WEFT_TRY(wefti_file_path(u->ctx, u->folder, "uploaded", path));
     WEFT_TRY(wefti_file_write(u->ctx, path, text, n));
     return transfer(u, WEFTI_PUT, u->folder, "uploaded", "latest");
 }
 
+/* One checkpoint of a step is uploaded, not halves of two: its index is the same afterwards. */
+static weft_status read_mark(wefti_uploader *u, const char *folder, uint64_t *mark) {
+    char path[PATH_MAX], *text;
+    int64_t n;
+    WEFT_TRY(wefti_file_path(u->ctx, folder, "index.json", path));
+    WEFT_TRY(wefti_file_read(u->ctx, path, INDEX_BYTES, &text, &n));
+    *mark = XXH3_64bits(text, (size_t)n);
+    wefti_free(u->ctx, text);
+    return WEFT_OK;
+}
+
 static weft_status upload(wefti_uploader *u, int64_t step) {
     static const char index[] = "index.json";
     char folder[PATH_MAX], below[PATH_MAX];
+    uint64_t before, now;
     wefti_listing files;
     snprintf(folder, sizeof folder, "%.4000s/checkpoints/step-%08lld", u->folder,
              (long long)step);
+    WEFT_TRY(read_mark(u, folder, &before));
     WEFT_TRY(wefti_listing_scan(u->ctx, folder, &files));
     int n = snprintf(below, sizeof below, "step-%08lld/%s", (long long)step, index);
     weft_status status = transfer(u, WEFTI_REMOVE, folder, index, below);
@@ -83,6 +107,9 @@ static weft_status upload(wefti_uploader *u, int64_t step) {
         status = transfer(u, WEFTI_PUT, folder, files.files[i].name, below);
     }
     if (status == WEFT_OK) status = put_records(u);
+    if (status == WEFT_OK) status = read_mark(u, folder, &now);
+    if (status == WEFT_OK && now != before)
+        status = weft_ctx_fail(u->ctx, WEFT_ERR_FILE, "%s was written again", folder);
     snprintf(below, (size_t)n + 1, "step-%08lld/%s", (long long)step, index);
     if (status == WEFT_OK) status = transfer(u, WEFTI_PUT, folder, index, below);
     wefti_listing_fini(u->ctx, &files);
@@ -94,7 +121,8 @@ static void try_all(wefti_uploader *u) {
     weft_status status = WEFT_ERR_FILE;
     int64_t step = u->wanted;
     u->wanted = -1;
-    for (int i = 0; i < TRIES && status != WEFT_OK && u->wanted < 0; i++) {
+    int last = 0; /* tries since the run ended */
+    while (status != WEFT_OK && u->wanted < 0 && last < LAST_TRIES) {
         pthread_mutex_unlock(&u->lock);
         status = upload(u, step);
         pthread_mutex_lock(&u->lock);
@@ -102,6 +130,9 @@ static void try_all(wefti_uploader *u) {
         if (status == WEFT_OK) u->done = step;
         snprintf(u->failure, sizeof u->failure, "%s", weft_ctx_message(u->ctx));
         weft_ctx_clear(u->ctx);
+        last += u->ends;
+        if (status != WEFT_OK && u->wanted < 0 && last < LAST_TRIES)
+            (void)wefti_cond_wait(&u->changed, &u->lock, wefti_now_s() + between_tries_s);
     }
 }
 
@@ -146,8 +177,8 @@ static void destroy(weft_ctx *ctx, wefti_uploader *u) {
     wefti_free(ctx, u);
 }
 
-static weft_status start(weft_ctx *ctx, wefti_uploader *u) {
-    weft_status status = put_records(u);
+static weft_status start(weft_ctx *ctx, wefti_uploader *u, bool tries) {
+    weft_status status = tries ? put_records(u) : WEFT_OK;
     if (status != WEFT_OK)
         return weft_ctx_fail(ctx, status, "run.upload: %s", weft_ctx_message(u->ctx));
     if (pthread_create(&u->thread, NULL, work, u) == 0) return WEFT_OK;
@@ -155,7 +186,8 @@ static weft_status start(weft_ctx *ctx, wefti_uploader *u) {
 }
 
 weft_status wefti_uploader_create(weft_ctx *ctx, const char *address, const char *folder,
-                                  bool fresh, wefti_uploader **out) {
+                                  const wefti_lease *lease, bool starts, bool fresh,
+                                  wefti_uploader **out) {
     wefti_uploader *u;
     *out = NULL;
     WEFT_TRY(check(ctx, address, fresh));
@@ -166,7 +198,8 @@ weft_status wefti_uploader_create(weft_ctx *ctx, const char *address, const char
     u->wanted = u->last = u->done = u->failed = -1;
     pthread_mutex_init(&u->lock, NULL);
     wefti_cond_init(&u->changed);
-    WEFTI_TRY_OR(start(ctx, u), destroy(ctx, u));
+    u->lease = lease;
+    WEFTI_TRY_OR(start(ctx, u, starts), destroy(ctx, u));
     *out = u;
     return WEFT_OK;
 }

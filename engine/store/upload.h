@@ -3,16 +3,20 @@
 
 #include <weft/ctx.h>
 
+#include "checkpoint/lease.h"
+
 /* Copies of a run's checkpoints and records at an address (run.upload), made beside training by
  * a thread. A checkpoint's index.json goes last and `latest` after it, so that half an upload
  * never looks like a checkpoint. What fails is tried again; once a newer checkpoint is there,
- * that one. */
+ * that one. Nothing is sent once the lease is another process's. */
 typedef struct wefti_uploader wefti_uploader;
 
-/* Writes the records, so that an address or key that does not work is found before the first
- * step. `fresh`: the run begins, and it is an error if the address has one. */
+/* `starts`: writes the records, so that an address or key that does not work is found before the
+ * first step. `fresh`: the run begins, and it is an error if the address has one. The lease is
+ * borrowed until the end. */
 weft_status wefti_uploader_create(weft_ctx *ctx, const char *address, const char *folder,
-                                  bool fresh, wefti_uploader **out) WEFT_CHECKED;
+                                  const wefti_lease *lease, bool starts, bool fresh,
+                                  wefti_uploader **out) WEFT_CHECKED;
 
 /* The checkpoint of that step is complete in the run folder. Says what has failed since the last
  * call. */

@@ -92,20 +92,29 @@ weft_status wefti_audit_check(weft_ctx *ctx, const wefti_audit *audit, const cha
         (long long)audit->lines[audit->n - 1].step);
 }
 
-int64_t wefti_audit_begin(wefti_views *views, const wefti_saved_layout *saved,
-                          int64_t step) {
+static int64_t begin_at(wefti_views *views, const wefti_saved_layout *saved,
+                        int64_t step) {
     int64_t i = views->n_views - 1, rows = 0;
     while (i >= 0 && views->views[i].step > step) i--;
     if (i < 0 || saved->step < 0) return -1;
     wefti_view_line *v = &views->views[i];
     int64_t done = saved->step + 1 - v->step;
-    if (done < 0 || v->learners > 0 || v->n_members / v->shards != saved->replicas)
+    bool starts = v->view == 1 &&
+                  !v->shared; /* else its state began by a rule, or hand-over */
+    if (done < 0 || (done == 0 && !starts) || v->learners > 0 ||
+        v->n_members / v->shards != saved->replicas)
         return -1;
     for (int r = 0; r < v->n_members; r++)
         rows += v->members[r].rows > 0 ? v->members[r].rows : v->rows_per_rank;
     v->step += done;
     v->first_row += done * rows;
     return i;
+}
+
+int64_t wefti_audit_begin(wefti_views *views, wefti_saved_layout *saved, int64_t step) {
+    int64_t at = begin_at(views, saved, step);
+    if (at < 0) saved->step = -1;
+    return at;
 }
 
 static bool differs(const wefti_audit_line *line, const wefti_rank *r, int rank,
@@ -147,17 +156,23 @@ weft_status wefti_audit_compare(wefti_audit *a, const wefti_rank *r, int64_t ste
                              (long long)strlen(line->sent) / DIGITS, (long long)step,
                              r->job->W);
     char nodes[400];
+    bool gap = step > a->known + 1;
     a->compared += r->job->W;
     for (int round = 0; round < WEFTI_SENT_ROUNDS; round++) {
         int n = name_nodes(a, line, r, view, round, nodes, sizeof nodes);
         if (n == 0) continue;
         a->step = step;
+        if (gap) a->node = -1;
         return weft_ctx_fail(
             r->ctx, WEFT_ERR_NUMERIC,
-            "step %lld: what node%s %s sent%s is not what %s state and rows "
-            "give; until then all was right",
+            "step %lld: what node%s %s sent%s is not what %s state and rows give; %s",
             (long long)step, n > 1 ? "s" : "", nodes, round > 0 ? " in answer" : "",
-            n > 1 ? "their" : "its");
+            n > 1 ? "their" : "its",
+            gap ? "steps before it have no digests, and one of them may be the first "
+                  "that "
+                  "is wrong, so this names nobody"
+                : "until then all was right");
     }
+    if (!gap) a->known = step;
     return WEFT_OK;
 }

@@ -24,6 +24,7 @@ typedef struct wefti_audit {
     wefti_audit_line *lines; /* [n] owned, ascending */
     int64_t n, capacity;
     int64_t next;     /* the first that is not compared yet */
+    int64_t known;    /* all steps up to this one are compared, or need not be */
     int64_t compared; /* digests of a rank and step */
     int64_t step;     /* the first with a difference; 0: none */
     int node;         /* the first of those that made it; -1: none */
@@ -41,15 +42,15 @@ weft_status wefti_audit_check(weft_ctx *ctx, const wefti_audit *audit, const cha
                               int64_t step) WEFT_CHECKED;
 
 /* Where an audit of one step begins: the view that made it, which is cut to begin after the
- * checkpoint, or -1 if its copies of the model are not those of the checkpoint, or not all of
- * them had all of their state. */
-int64_t wefti_audit_begin(wefti_views *views, const wefti_saved_layout *saved,
-                          int64_t step);
+ * checkpoint; or -1, and saved->step is -1, if its copies of the model are not those of the
+ * checkpoint, or not all of them had all of their state. */
+int64_t wefti_audit_begin(wefti_views *views, wefti_saved_layout *saved, int64_t step);
 
 /* Frees it; result->digests, wrong_step and wrong_node say what it found. */
 void wefti_audit_end(weft_ctx *ctx, wefti_audit *audit, weft_replay_result *result);
 
 /* Compares the digests of `step`, counted from 1, which the status that r has read last
- * tells. Fails with WEFT_ERR_NUMERIC if they differ, and says whose. */
+ * tells. Fails with WEFT_ERR_NUMERIC if they differ, and says whose: no node's (-1) where steps
+ * before it could not be compared. */
 weft_status wefti_audit_compare(wefti_audit *audit, const wefti_rank *r, int64_t step,
                                 const wefti_view_line *view) WEFT_CHECKED;

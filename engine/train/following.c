@@ -363,6 +363,8 @@ static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
                                       .why = text,
                                       .expected = leads ? f->expected : NULL,
                                       .done = p->job->config->run.steps};
+    for (int i = 0; i < WEFTI_RECENT; i++) /* of the form before, whose text this was */
+        p->recent[i].form = p->recent[i].why = NULL;
     snprintf(f->changed, sizeof f->changed, "%.*s", (int)sizeof f->changed - 1, text);
     wefti_form_write(form, f->form);
     f->gain = leads ? f->expected[WEFTI_EXPECT_GAIN] : 0;

@@ -66,11 +66,16 @@ static weft_status find_run(weft_ctx *ctx, const weft_config *config, bool *foun
 
 /* A run that is resumed may have its newest checkpoint at run.upload. */
 static weft_status fetch_newest(weft_ctx *ctx, const weft_config *config) {
-    char path[PATH_MAX], newest[PATH_MAX];
+    char path[PATH_MAX], newest[PATH_MAX], *layout;
     int64_t step;
     if (!config->run.upload[0]) return WEFT_OK;
     WEFT_TRY(wefti_file_path(ctx, config->run.folder, "checkpoints", path));
-    WEFT_TRY(wefti_checkpoint_latest(ctx, path, &step, newest));
+    weft_status status = wefti_checkpoint_find_whole(ctx, path, true, INT64_MAX, &step,
+                                                     newest, &layout);
+    wefti_free(ctx, layout);
+    if (status == WEFT_ERR_FORMAT)
+        weft_ctx_clear(ctx); /* all are damaged: any is newer */
+    if (status != WEFT_OK && status != WEFT_ERR_FORMAT) return status;
     return wefti_fetch_run(ctx, config->run.upload, config->run.folder, step);
 }
 
@@ -526,7 +531,7 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     if (writes) WEFT_TRY(wefti_prepared_write(ctx, p));
     if (writes && config->run.upload[0])
         WEFT_TRY(wefti_uploader_create(ctx, config->run.upload, config->run.folder,
-                                       p->saved.step < 0, &p->uploader));
+                                       p->lease, true, p->saved.step < 0, &p->uploader));
     return tell_origin(ctx, p);
 }
 

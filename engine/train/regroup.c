@@ -461,11 +461,13 @@ static weft_status write_recent(wefti_prepared *p, bool late) {
     int64_t newest, from = p->told - WEFTI_RECENT;
     WEFT_TRY(wefti_file_path(p->ctx, folder, "metrics.jsonl", path));
     WEFT_TRY(wefti_metrics_newest(p->ctx, path, &newest));
+    int64_t lost = 0;
+    for (int64_t step = newest + 1; step <= from; step++)
+        lost += wefti_journal_logs(p->config, step);
     if (late)
         weft_ctx_log(p->ctx, WEFT_LOG_WARN,
                      "took over %s late: %lld steps before step %lld have no lines",
-                     folder, (long long)(from > newest ? from - newest : 0),
-                     (long long)p->told);
+                     folder, (long long)lost, (long long)p->told);
     for (int64_t step = (from > newest ? from : newest) + 1; step <= p->told; step++) {
         const weft_step_record *r = &p->recent[step % WEFTI_RECENT];
         bool logs = wefti_journal_logs(p->config, step) || (late && step == p->told);

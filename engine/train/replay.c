@@ -188,7 +188,7 @@ static void compare_loss(replay *p, int64_t step, double loss, double counted) {
  * is an error only if no message says whose it is, to the end of the view. */
 static weft_status compare_sent(replay *p, const wefti_rank *r, int64_t step) {
     int64_t past = step - r->job->audit_lag;
-    bool asked = p->audited <= 0 || p->audited == past;
+    bool asked = p->audited <= 0 || past <= p->audited;
     if (asked && p->audit.n > 0 && r->digests && past > r->job->first_step)
         WEFT_TRY(wefti_audit_compare(&p->audit, r, past, p->view));
     bool open = p->audit.n > 0 && (step < p->end || p->audited > 0);
@@ -547,6 +547,7 @@ static weft_status play_view(replay *p, int64_t i, const wefti_view_line *before
     WEFT_TRY(resume(p));
     WEFT_TRY(cast(p, before));
     WEFT_TRY(compare_checksums(p));
+    if (p->starts || p->view->has_checksum) p->audit.known = p->view->step - 1;
     WEFT_TRY(make_job(p));
     announce(p);
     p->result->views++;
@@ -581,20 +582,15 @@ static void find_writer(replay *p) {
     }
 }
 
-/* An audit of one step ends with the status that tells its digests. */
-static void shorten(replay *p) {
-    int64_t last = p->audited + p->p->job->audit_lag;
-    if (p->audited <= 0) return;
-    if (p->last > last) p->last = last;
-    p->begins = wefti_audit_begin(&p->views, &p->p->saved, p->audited);
-    if (p->begins < 0) p->p->saved.step = -1;
-}
-
 static weft_status play(replay *p) {
     const wefti_view_line *before = NULL;
     weft_status status = wefti_views_check(p->ctx, &p->views);
     find_end(p);
-    shorten(p);
+    int64_t told = p->audited +
+                   p->p->job->audit_lag; /* of one step: in this step's status */
+    if (p->audited > 0 && p->last > told) p->last = told;
+    if (p->audited > 0)
+        p->begins = wefti_audit_begin(&p->views, &p->p->saved, p->audited);
     find_writer(p);
     p->start_s = wefti_now_s();
     for (int64_t i = p->begins > 0 ? p->begins : 0;
@@ -615,8 +611,10 @@ static weft_status play(replay *p) {
 /* The configuration of the run, without what only slows it down. */
 static weft_status open_config(weft_ctx *ctx, const char *folder, const char *kernels,
                                weft_config **out) {
-    static const char *const off[] = {"mesh.link=none", "mesh.site_link=none",
-                                      "mesh.compute_time=0", "mesh.straggler_time=0"};
+    static const char *const off[] = {
+        "mesh.link=none", "mesh.site_link=none", "mesh.compute_time=0",
+        "mesh.straggler_time=0",
+        "run.audit=true"}; /* a resumed run may have dropped it */
     char path[PATH_MAX], text[PATH_MAX + 32];
     weft_config *config;
     snprintf(path, sizeof path, "%.4000s/config.yaml", folder);
@@ -676,6 +674,9 @@ static weft_status play_run(weft_ctx *ctx, const char *run_folder, int64_t audit
     p.begins = p.audit.node = -1;
     weft_status status = open_files(&p, run_folder, &config);
     if (status == WEFT_OK) status = play(&p);
+    if (status == WEFT_OK && audited >= 0 && p.audit.compared == 0)
+        status = weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s: no digest could be compared",
+                               run_folder);
     wefti_audit_end(ctx, &p.audit, result);
     for (int r = 0; r < p.n_actors; r++) free_actor(ctx, &p.actors[r]);
     wefti_free(ctx, p.actors);

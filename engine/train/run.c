@@ -181,6 +181,9 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
         record.participation = agreed->counted / job->W;
     }
     bool logged = wefti_journal_logs(job->config, record.step);
+    p->recent[record.step % WEFTI_RECENT] = record;
+    p->told = record.step;
+    wefti_audit_record(t->slot->state, &record);
     if (leads(t)) {
         run->result->loss = record.loss;
         run->result->wire_bytes += record.wire_bytes_out;
@@ -190,10 +193,7 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
             run->hooks->on_step(run->hooks->user, &record);
         if (logged) WEFT_TRY(check_lease(t, false));
     }
-    p->recent[record.step % WEFTI_RECENT] = record;
-    p->told = record.step;
     if (!leads(t) || !p->journal) return WEFT_OK;
-    wefti_audit_record(t->slot->state, &record);
     return wefti_journal_step(p->journal, &record, logged);
 }
 

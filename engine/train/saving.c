@@ -70,8 +70,8 @@ static void upload(wefti_rank *r, wefti_prepared *p, int64_t step) {
     if (r->rank != 0 || !config->run.upload[0]) return;
     weft_status status = p->uploader ? WEFT_OK
                                      : wefti_uploader_create(r->ctx, config->run.upload,
-                                                             config->run.folder, false,
-                                                             &p->uploader);
+                                                             config->run.folder, p->lease,
+                                                             false, false, &p->uploader);
     if (status == WEFT_OK) wefti_uploader_push(p->ctx, p->uploader, step);
     if (status == WEFT_OK) return;
     weft_ctx_log(p->ctx, WEFT_LOG_WARN, "the checkpoint of step %lld is not uploaded: %s",

@@ -95,7 +95,8 @@ weft_status wefti_file_tail(weft_ctx *ctx, const char *path, int64_t most, char 
     struct stat info;
     *data = NULL;
     *n_bytes = *from = 0;
-    if (stat(path, &info) != 0 && errno == ENOENT) return WEFT_OK;
+    if (stat(path, &info) != 0)
+        return errno == ENOENT ? WEFT_OK : wefti_fail_errno(ctx, "stat", path);
     if (info.st_size > most) *from = info.st_size - most;
     return wefti_file_read_from(ctx, path, *from, INT64_MAX, data, n_bytes);
 }

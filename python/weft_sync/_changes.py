@@ -81,6 +81,10 @@ class Changes:
     @torch.no_grad()
     def _take_up(self, came: bool) -> None:
         """`came`: this process has come, and has what the others gave."""
+        kind = self._held_kind() if came or self._let_go else None
+        self._let_go = False
+        if not came and kind is None:
+            return
         found = {(name, place.index): floats(self._sync.state(k, place.index), place.shape.numel()).view(place.shape)
                  for name, k in self._in_arrays() for place in self._places if came or name.startswith("mixer.")}
         for place in self._places if came else ():
@@ -88,8 +92,6 @@ class Changes:
                 there = self._there(place, name) if index == place.index else None
                 if there is not None:
                     there.copy_(values)
-        kind = self._held_kind() if came or self._let_go else None
-        self._let_go = False
         if kind is None:
             return
         self._held = Mixer(kind, self._config, self._places, self._sync, self._hold(kind))

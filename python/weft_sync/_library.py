@@ -654,18 +654,18 @@ class Mesh:
         return os.fsdecode(endpoints.value) if known else None
 
     def begins(self) -> Callable[[], str]:
-        """This process begins an exchange; what is returned says who of the others has not yet, as long as the store in
-        which they met is there: until the first one has begun."""
+        """This process begins an exchange; what is returned says who of the others has not yet: "" if all have, or it
+        is not known any more, for the store in which they met ends with the first who has begun."""
         store, self._store = self._store, None
         if self.joins or not hasattr(store, "has"):
-            return lambda: "other processes"
+            return lambda: "other processes" if self.joins else ""
         keys = [f"{self._key}/begins/{r}" for r in range(self.size)]
 
         def missing() -> str:
             with contextlib.suppress(RuntimeError):
                 rest = [r for r, key in enumerate(keys) if not store.has(key)]
                 return ", ".join(f"rank {r} (host {self.ctx.lib.weft_mesh_host_of(self.pointer, r).decode()})" for r in rest)
-            return "other processes"
+            return ""
 
         with contextlib.suppress(RuntimeError):  # who holds the store has ended: libweft says so
             store.set(keys[self.rank], "yes")

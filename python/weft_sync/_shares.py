@@ -28,7 +28,7 @@ def divide(n: int, shares: Sequence[int]) -> list[int]:
     total = sum(shares)
     parts = [n * s // total for s in shares]
     for _ in range(n - sum(parts)):
-        parts[min(range(len(parts)), key=lambda i: (parts[i] + 1) / shares[i])] += 1
+        parts[min(range(len(parts)), key=lambda i: (parts[i] + 1) / shares[i] if shares[i] else math.inf)] += 1
     for i in range(len(parts) if n >= len(parts) else 0):
         if parts[i] == 0:
             parts[parts.index(max(parts))] -= 1

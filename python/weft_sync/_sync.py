@@ -174,10 +174,14 @@ class Sync:
         missing, patience = self.mesh.begins(), _library.PATIENCE_S
 
         def say() -> None:
-            log.warning("waiting for %s, which %s", missing(), "train" if self.mesh.joins else "makes no optimizer yet")
+            if who := missing():
+                log.warning("waiting for %s, which %s", who, "train" if self.mesh.joins else "makes no optimizer yet")
+            else:
+                log.warning("parameters are being exchanged for %g s", SAY_AFTER_S)
 
         def end() -> None:
-            self.mesh.fail(f"waited {patience:.0f} s for {missing()}, which made no optimizer")
+            if who := missing():
+                self.mesh.fail(f"waited {patience:.0f} s for {who}, which made no optimizer")
 
         with _after(SAY_AFTER_S, say), _after(math.inf if self.mesh.joins else patience, end):
             self._wait("begin")

@@ -54,14 +54,14 @@ for what in "hsdp 17" "flexdemo 17" "dadam 18" "diloco 20 mixer.outer_every=5" "
     "$weft" audit run --json >out 2>err && fail "$what: --json ends with 0"
     python3 -c 'import json, sys; found = json.load(open("out"))
 assert (found["wrong_step"], found["wrong_node"]) == (int(sys.argv[1]), 1), found' "$step" || fail "$what: $(cat out)"
-    honest 3 --step 3
+    honest 9 --step 3
 done
 "$weft" train --replay run --quiet >out 2>err && fail "a replay does not see it"
 grep -q "step 17: what node 1" err || fail "a replay says $(cat err)"
 
 train "" method=dadam
 honest $((3 * 38))
-honest 3 --step 30 # from the checkpoint of step 20
+honest 30 --step 30 # from the checkpoint of step 20
 
 # Somebody is lost: the last steps of a view have no digests, those of the next one do.
 losing 3 1 1 17 method=flexdemo

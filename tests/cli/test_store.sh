@@ -89,8 +89,10 @@ refuses "the server of $base/plain/endless.txt does not say how many bytes it ha
     "$weft" train "$base/plain/endless.txt" "${tiny[@]}"
 refuses "run.upload is https://x/y, expected s3://BUCKET/PREFIX" \
     "$weft" train here.txt "${tiny[@]}" run.folder=no run.upload=https://x/y
-refuses_like "run.upload: could not write s3://b/r/config.yaml: the server answers 403" env AWS_ACCESS_KEY_ID=X \
-    AWS_SECRET_ACCESS_KEY=y "$weft" train here.txt "${tiny[@]}" run.folder=no2 run.upload=s3://b/r --resume
+expect 2 env AWS_ACCESS_KEY_ID=X AWS_SECRET_ACCESS_KEY=y "$weft" train here.txt "${tiny[@]}" run.folder=no2 \
+    run.upload=s3://b/r --resume
+grep -q "s3://b/r/latest: the server answers 403, which is taken as: not there" err || fail "403: $(cat err)"
+[[ $(tail -n 1 err) == *"run.upload: could not write s3://b/r/config.yaml: the server answers 403" ]] || fail "$(cat err)"
 
 # Checkpoints and records are there at the end, the newest one named; its bytes are those here.
 whole=("${tiny[@]}" run.steps=12 run.save_every=4 run.compare_every=0)
