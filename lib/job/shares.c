@@ -13,7 +13,7 @@
  * another length, and no number travels that is not known to all beforehand.
  *
  * Measured: with e_i seconds for a sequence (rank/speeds.c) s_i is 1 / e_i, if max n_i e_i, which
- * is how long all wait for each other, falls by a twentieth or more. With batch.shares=steps a node
+ * is how long all wait for each other, falls by a twelfth or more. With batch.shares=steps a node
  * makes of its n_i the next whole number of n_i R / U optimizer steps, one at least: H of an outer
  * step becomes H_i, and its change weighs n_i, as in federated averaging (arXiv 1602.05629). Nodes
  * draw from the same data, so unequal H_i favour no node's optimum, which the weights and control
@@ -31,7 +31,7 @@
 #include "replicate/replicator.h"
 
 enum { MAX_SHARE = 1000000, MAX_ROWS = 1 << 30 };
-static const double worth = 0.95, longest_row_s = 1e6;
+static const double worth = 0.92, longest_row_s = 1e6;
 
 bool wefti_shares_measured(const weft_config *c) {
     return wefti_is(c->batch.shares, "speed") || wefti_is(c->batch.shares, "steps");

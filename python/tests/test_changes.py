@@ -85,4 +85,6 @@ def test_who_comes_has_what_the_others_remember(kind, inside, keys, array):
     (a, held, _), (b, _, _), (came, holds, first) = returning(kind, inside, keys, function=coming)
     assert held == holds == (kind == "mix" and array is not None)
     if array is not None:
-        assert first[array][0] > 0 and a == b == came
+        assert first[array][0] > 0 and a == b
+        # what a process has left out of its own steps differs by the step in which it came
+        assert all(came[name] == a[name] for name in a if name != "mixer.error")

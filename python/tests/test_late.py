@@ -139,7 +139,7 @@ def test_copies_are_right_and_each_wait_of_theirs_is_needed():
 
 
 ENDS = {"mesh_on_loss": "end"}  # a mixer's states are on the device then
-HERE = {"state_device": "cpu"}
+ON_HOST = {"state_device": "cpu"}
 WAYS = {"ddp, AdamW inside": (weft.Optimizer, True, dict(method="ddp")),
         "ddp": (weft.Optimizer, False, dict(method="ddp", lr=1e-3)),
         "flexdemo": (weft.Optimizer, False, dict(method="flexdemo", lr=1e-3, replicator_sign=False)),
@@ -157,9 +157,9 @@ WAYS = {"ddp, AdamW inside": (weft.Optimizer, True, dict(method="ddp")),
         "diloco": (weft.Mix, True, dict(method="diloco", mixer_outer_every=2)),
         "diloco int8": (weft.Mix, True, dict(method="diloco", mixer_outer_every=2, mixer_values="int8", **ENDS)),
         "muloco int8": (weft.Optimizer, False, dict(method="muloco", lr=1e-3, mixer_outer_every=2, mixer_values="int8", **ENDS)),
-        "ddp, states here": (weft.Optimizer, False, dict(method="ddp", lr=1e-3, **HERE)),
-        "signs, states here": (weft.Optimizer, False, dict(method="flexdemo", lr=1e-3, replicator_values="int8", **HERE)),
-        "diloco int8, states here": (weft.Mix, True, dict(method="diloco", mixer_outer_every=2, mixer_values="int8", **ENDS, **HERE)),
+        "ddp, states here": (weft.Optimizer, False, dict(method="ddp", lr=1e-3, **ON_HOST)),
+        "signs, states here": (weft.Optimizer, False, dict(method="flexdemo", lr=1e-3, replicator_values="int8", **ON_HOST)),
+        "diloco int8, states here": (weft.Mix, True, dict(method="diloco", mixer_outer_every=2, mixer_values="int8", **ENDS, **ON_HOST)),
         "choco there": (weft.Mix, True, dict(method="dadam", mixer_kind="choco", mixer_topology="ring", mixer_values="int8", **ENDS))}
 
 

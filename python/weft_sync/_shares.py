@@ -3,7 +3,7 @@
 has been at its step; all hear the same numbers, so all decide alike for the steps to come, without a message:
 
     e_i <- e_i + (min(t_i / n_i, 2 e_i) - e_i) / 8       seconds for a row
-    every 8 steps: s_i ~ 1 / e_i, if max s_i e_i falls by a twentieth or more       (as lib/job/shares.c)
+    every 8 steps: s_i ~ 1 / e_i, if max s_i e_i falls by a twelfth or more       (as lib/job/shares.c)
 
 Steps are planned `ahead` steps before they are done, a piece for each copy. A piece of which nobody has heard
 is done again, before all others; who comes takes rows of its own in the steps that are planned already."""
@@ -19,7 +19,7 @@ import torch
 
 from ._library import Error
 
-WHOLE, SMOOTH, EVERY, WORTH = 1_000_000, 8, 8, 0.95
+WHOLE, SMOOTH, EVERY, WORTH = 1_000_000, 8, 8, 0.92
 Said = Sequence[tuple[int, float, float]]  # of each copy: what Sync.said gives
 
 

@@ -29,7 +29,7 @@ static void nobody_has_nothing(void **state) {
     divides(3, 3, LIST(1, 1000, 1), LIST(1, 1, 1));
 }
 
-/* Shares are 1 / e, and change where the slowest is done a twentieth sooner, or more. */
+/* Shares are 1 / e, and change where the slowest is done a twelfth sooner, or more. */
 static void shares_follow_speed_where_it_pays(void **state) {
     static const struct {
         double row_s[3];
@@ -38,7 +38,7 @@ static void shares_follow_speed_where_it_pays(void **state) {
     } cases[] = {{{1, 1, 1}, {8, 8, 8}, {8, 8, 8}, false},
                  {{1, 3, 10}, {14, 14, 15}, {30, 10, 3}, true},
                  {{1, 1, 1.06}, {20, 20, 20}, {0}, false}, /* 21 instead of 21.2 is not */
-                 {{1, 1, 1.2}, {8, 8, 8}, {9, 8, 7}, true}, /* 9 instead of 9.6 */
+                 {{1, 1, 1.2}, {8, 8, 8}, {0}, false},     /* nor are 9 instead of 9.6 */
                  {{1, 1, 1.5}, {8, 8, 8}, {9, 9, 6}, true},
                  {{1, 1, 1e5}, {8, 8, 8}, {11, 12, 1}, true}, /* nobody has none */
                  {{1, 0, 1}, {8, 8, 8}, {0}, false},          /* not known yet */
@@ -55,7 +55,7 @@ static void shares_follow_speed_where_it_pays(void **state) {
             assert_int_equal(next[i], cases[k].next[i]);
             assert_true((double)next[i] * cases[k].row_s[i] <= took_s[1]);
         }
-        assert_true(!changes || took_s[1] <= 0.95 * took_s[0]);
+        assert_true(!changes || took_s[1] <= 0.92 * took_s[0]);
     }
 }
 
