@@ -32,7 +32,7 @@ struct wefti_exporter {
 };
 
 static void put_nodes(wefti_exporter *x) {
-    static const char *const names[WEFTI_NODE_FIGURES][2] = {
+    static const char *const names[][2] = {
         {"weft_node_cpu_cores", "cores that the ranks of the node kept busy"},
         {"weft_node_busy_ratio", "of all cores of its machine, by whatever ran there"},
         {"weft_node_memory_bytes", "resident memory of its ranks' processes"},
@@ -40,7 +40,9 @@ static void put_nodes(wefti_exporter *x) {
         {"weft_node_network_out_bytes_per_second", "through its machine's interfaces"},
         {"weft_node_network_in_bytes_per_second", "through its machine's interfaces"},
         {"weft_node_wire_out_bytes_per_second", "payload of weft to other nodes"},
-        {"weft_node_wire_in_bytes_per_second", "payload of weft from other nodes"}};
+        {"weft_node_wire_in_bytes_per_second", "payload of weft from other nodes"},
+        {"weft_node_relayed_bytes_per_second", "between two others, passed on by it"}};
+    _Static_assert(sizeof names / sizeof *names == WEFTI_NODE_FIGURES, "a name for each");
     wefti_gauge gauges[MOST_NODES];
     for (int i = 0; i < WEFTI_NODE_FIGURES; i++) {
         for (int k = 0; k < x->n_nodes; k++)
