@@ -276,56 +276,56 @@ weft_status wefti_metrics_read(weft_ctx *ctx, const char *path, const char *cons
     return status;
 }
 
+typedef weft_status (*taker)(void *user, const json_t *object);
+
+/* Calls `take` for each object of the lines that were read, and frees them. */
+static weft_status take_each(weft_ctx *ctx, lines *in, taker take, void *user) {
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK && in->next < in->n_bytes) {
+        line now;
+        status = next_line(ctx, in, &now);
+        if (status != WEFT_OK) break;
+        if (now.object) status = take(user, now.object);
+        json_decref(now.object);
+    }
+    wefti_free(ctx, in->data);
+    return status;
+}
+
+static weft_status take_newest(void *user, const json_t *object) {
+    int64_t *step = user;
+    double number = number_of(object, "step");
+    if (number > (double)*step && number < 1e18) *step = (int64_t)number;
+    return WEFT_OK;
+}
+
 weft_status wefti_metrics_newest(weft_ctx *ctx, const char *path, int64_t *step) {
     lines in = {.path = path};
     int64_t from;
     *step = 0;
-    weft_status status = wefti_file_tail(ctx, path, TAIL_BYTES, &in.data, &in.n_bytes,
-                                         &from);
-    while (status == WEFT_OK && in.next < in.n_bytes) {
-        line now;
-        status = next_line(ctx, &in, &now);
-        if (status != WEFT_OK) break;
-        double number = now.object ? number_of(now.object, "step") : 0;
-        if (number > (double)*step && number < 1e18) *step = (int64_t)number;
-        json_decref(now.object);
-    }
-    wefti_free(ctx, in.data);
-    return status;
+    WEFT_TRY(wefti_file_tail(ctx, path, TAIL_BYTES, &in.data, &in.n_bytes, &from));
+    return take_each(ctx, &in, take_newest, step);
 }
 
-weft_status wefti_metrics_each(weft_ctx *ctx, const char *path,
-                               weft_status (*take)(void *user, const json_t *object),
-                               void *user) {
+weft_status wefti_metrics_each(weft_ctx *ctx, const char *path, taker take, void *user) {
     lines in = {.path = path};
-    weft_status status = WEFT_OK;
     WEFT_TRY(wefti_file_read(ctx, path, max_file_bytes, &in.data, &in.n_bytes));
-    while (status == WEFT_OK && in.next < in.n_bytes) {
-        line now;
-        status = next_line(ctx, &in, &now);
-        if (status == WEFT_OK && now.object) status = take(user, now.object);
-        json_decref(now.object);
-    }
-    wefti_free(ctx, in.data);
-    return status;
+    return take_each(ctx, &in, take, user);
+}
+
+static weft_status count_line(void *user, const json_t *object) {
+    (void)object;
+    ++*(int64_t *)user;
+    return WEFT_OK;
 }
 
 weft_status wefti_metrics_check(weft_ctx *ctx, const char *path, int64_t *n_lines) {
     lines in = {.path = path};
-    weft_status status = WEFT_OK;
     *n_lines = 0;
     WEFT_TRY(wefti_file_read(ctx, path, max_file_bytes, &in.data, &in.n_bytes));
-    while (status == WEFT_OK && in.next < in.n_bytes) {
-        line now;
-        status = next_line(ctx, &in, &now);
-        if (status != WEFT_OK) break;
-        *n_lines += now.object != NULL;
-        json_decref(now.object);
-    }
-    if (status == WEFT_OK && in.n_damaged > 0)
-        status = weft_ctx_fail(
-            ctx, WEFT_ERR_FORMAT, "line %lld is not a JSON object (%s); %lld such lines",
-            (long long)in.first_damaged, in.why, (long long)in.n_damaged);
-    wefti_free(ctx, in.data);
-    return status;
+    WEFT_TRY(take_each(ctx, &in, count_line, n_lines));
+    if (in.n_damaged == 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                         "line %lld is not a JSON object (%s); %lld such lines",
+                         (long long)in.first_damaged, in.why, (long long)in.n_damaged);
 }
