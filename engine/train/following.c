@@ -5,11 +5,13 @@
  *                  -> which wire explains the step -> forms on that wire -> form, in its status
  *     all          the status of step t asks for it -> before t + 1: job, rank, views.jsonl
  *
- * A period is a step or, with outer steps, all from one to the next. Its wait is what it took
- * beyond the computing of the slowest rank, and a twentieth of that, below which nothing is told
- * apart. A plan is asked for when the usual wait is known: first, after a drift, and in each
- * world. A form is taken if the rest of the run is faster by more than the change costs and the
- * errors of the predicted step and of what it takes from learning. */
+ * A period is a step or, with outer steps, all from one to the next. Its wait is what its last
+ * step took beyond the computing of the slowest rank and beyond the waits of the steps before,
+ * which exchange nothing, spread over the period; and a twentieth of computing, below which
+ * nothing is told apart. A plan is asked for when the usual wait is known: first, after a drift,
+ * and in each world. A wait that is shorter than usual is believed sooner than a longer one: bytes
+ * can not be faster than the wire. A form is taken if the rest of the run is faster by more than
+ * the change costs and the errors of the predicted step and of what it takes from learning. */
 #define _GNU_SOURCE
 #include "train/following.h"
 
@@ -32,7 +34,8 @@
 
 enum { SEARCH = 24, OUTER_PERIOD = 50, STALL_STEPS = 2, SHORT_STEPS = 200 };
 /* Periods that say what is usual: of a step each, after a drift, of outer steps; and bounds. */
-enum { CALM = WEFTI_CALM, CALM_AGAIN = 8, CALM_OUTER = 3, BOUND = 6, BOUND_OUTER = 3 };
+enum { CALM = WEFTI_CALM, CALM_AGAIN = 8, CALM_OUTER = 3, CALM_FASTER = 1 };
+static const double bound = 6, bound_outer = 2;
 static const double floor_share = 0.05, step_error = 0.2, known_error = 0.4;
 
 struct wefti_following {
@@ -41,10 +44,11 @@ struct wefti_following {
     double fastest_Bps;   /* of the wire as it was measured first; where any would do */
     const wefti_job *job; /* of which `drift` is: another one begins anew */
     wefti_drift drift;
-    double took_s, computed_s; /* in this period so far */
+    double took_s, computed_s,
+        last_s; /* in this period so far, and the last wait of it */
     int64_t n;
-    double steps_s[CALM], computes_s[CALM]; /* of a step, in the periods that say what is
-                                               usual */
+    /* Of a step, in the periods that say what is usual. */
+    double steps_s[CALM], computes_s[CALM], idles_s[CALM];
     bool drifted;
     double
         usual_s; /* computing of a step, when the cluster was fitted to it; 0: not yet */
@@ -85,7 +89,7 @@ static weft_status predict(weft_ctx *ctx, const wefti_situation *s,
         status = weft_predict(ctx, config, s->cluster, &options, &found);
     bool measured = s->bias[form->outer] > 0; /* else as far off as what is measured */
     double bias = s->bias[measured ? form->outer : s->now.outer];
-    *step_s = found.mean_step_s * (bias > 0 ? bias : 1);
+    *step_s = found.mean_step_s * (bias > 0 ? bias : 1) + s->idle_s;
     if (!wefti_form_same(form, &s->now) && room_of(s) > 0 &&
         (double)found.memory_bytes > room)
         *step_s = INFINITY;
@@ -175,14 +179,26 @@ weft_status wefti_wire_of_step(weft_ctx *ctx, const wefti_situation *s, double *
 
 /* ---- what is measured ---- */
 
-static void begin_anew(wefti_following *f, const wefti_job *job, bool drifted) {
-    bool outer = !job->replicas_equal;
-    int calm = outer ? CALM_OUTER : drifted ? CALM_AGAIN : CALM;
-    wefti_drift_begin(&f->drift, calm, outer ? BOUND_OUTER : BOUND);
-    f->job = job;
-    f->drifted = drifted;
-    f->took_s = f->computed_s = 0;
+static void begin_period(wefti_following *f) {
+    f->took_s = f->computed_s = f->last_s = 0;
     f->n = 0;
+}
+
+/* `drifted`: the sign of the drift; 0 in another world. */
+static void begin_anew(wefti_following *f, const wefti_job *job, int drifted) {
+    bool outer = !job->replicas_equal;
+    int calm = drifted ? CALM_AGAIN : CALM;
+    if (outer) calm = drifted < 0 ? CALM_FASTER : CALM_OUTER;
+    wefti_drift_begin(&f->drift, calm, outer ? bound_outer : bound);
+    f->job = job;
+    f->drifted = drifted != 0;
+    begin_period(f);
+}
+
+/* What a step waits in the period that has ended where nothing is exchanged. */
+static double idle_of(const wefti_following *f) {
+    double before_s = f->took_s - f->computed_s - f->last_s;
+    return f->n > 1 ? fmax(0, before_s / (double)(f->n - 1)) : 0;
 }
 
 static double middle(const double *values, int n) {
@@ -198,15 +214,16 @@ static bool note(wefti_following *f, const wefti_job *job, const wefti_form *now
     if (step % period != 0) return false;
     bool whole = f->n == period, knew = f->drift.usual > 0;
     double step_s = f->took_s / (double)f->n, computing_s = f->computed_s / (double)f->n;
-    f->took_s = f->computed_s = 0;
-    f->n = 0;
+    double idle_s = idle_of(f), last_s = fmax(0, f->last_s - idle_s) / (double)f->n;
+    begin_period(f);
     if (!whole) return false; /* the first one began in its middle */
     if (!knew) {
         f->steps_s[f->drift.n] = step_s;
         f->computes_s[f->drift.n] = computing_s;
+        f->idles_s[f->drift.n] = idle_s;
     }
-    double wait_s = fmax(0, step_s - computing_s) + floor_share * computing_s;
-    if (wefti_drift_add(&f->drift, wait_s)) begin_anew(f, job, true);
+    int drift = wefti_drift_add(&f->drift, last_s + floor_share * computing_s);
+    if (drift) begin_anew(f, job, drift);
     return !knew && f->drift.usual > 0;
 }
 
@@ -276,10 +293,11 @@ static weft_status ask(weft_ctx *ctx, wefti_prepared *p, wefti_following *f,
     s->cluster = f->cluster;
     s->loss = f->loss;
     s->step_s = middle(f->steps_s, f->drift.n);
+    s->idle_s = middle(f->idles_s, f->drift.n);
     memcpy(s->bias, f->bias, sizeof s->bias);
     WEFT_TRY(predict(ctx, s, &s->now, &expected_s));
     double *bias = &f->bias[s->now.outer];
-    double off = s->step_s / expected_s;
+    double off = (s->step_s - s->idle_s) / (expected_s - s->idle_s);
     bool other = f->drifted || (*bias > 0 && fabs(log(off)) > known_error);
     if (!other) *bias = s->bias[s->now.outer] = (*bias > 0 ? *bias : 1) * off;
     wefti_situation told = *s; /* less than that is not told apart */
@@ -320,10 +338,11 @@ static void ask_or_say(wefti_prepared *p, wefti_rank *r, int64_t step,
 static void look(wefti_prepared *p, wefti_rank *r, int64_t step, const wefti_form *now) {
     wefti_following *f = p->following;
     r->asks_form = 0;
-    if (f->job != p->job) begin_anew(f, p->job, false);
+    if (f->job != p->job) begin_anew(f, p->job, 0);
     if (f->loss < 0 || r->learners.open || p->took_s <= 0) return;
     f->took_s += p->took_s;
     f->computed_s += r->computed_s;
+    f->last_s = p->took_s - r->computed_s;
     f->n++;
     if (note(f, p->job, now, step)) ask_or_say(p, r, step, now);
     if (!f->wants) return;

@@ -38,6 +38,7 @@ typedef struct wefti_situation {
     wefti_form now;
     int64_t steps_left, parameters;
     double step_s;      /* as it is measured now */
+    double idle_s;      /* of that: what a step waits in every form, as ranks differ */
     double loss;        /* share of steps more that may be taken */
     double state_bytes; /* of the optimizer's states, which outer steps leave apart */
     double bias[2];     /* measured over predicted, of averaging and of outer forms */

@@ -150,6 +150,19 @@ static void the_step_tells_the_wire(void **state) {
     }
 }
 
+/* What a step waits for other ranks is not the wire's: with it as slow as half a step more. */
+static void waits_of_ranks_are_not_of_the_wire(void **state) {
+    double Bps, slow_Bps;
+    wefti_situation s = standing(&outer, "1Gbit,1ms");
+    double waited_s = s.step_s / 2;
+    s.step_s += waited_s;
+    assert_ok(ctx, wefti_wire_of_step(ctx, &s, &slow_Bps));
+    s.idle_s = waited_s;
+    assert_ok(ctx, wefti_wire_of_step(ctx, &s, &Bps));
+    assert_true(slow_Bps > 0 && slow_Bps < 1.25e8 / 10);
+    assert_true(Bps > 1.25e8 * 0.9 && Bps < 1.25e8 * 1.1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_wire_that_carries_all_is_left_alone, begin,
@@ -164,6 +177,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_form_that_was_slower_than_predicted_is_not_taken_again, begin, end),
         cmocka_unit_test_setup_teardown(the_step_tells_the_wire, begin, end),
+        cmocka_unit_test_setup_teardown(waits_of_ranks_are_not_of_the_wire, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
