@@ -87,6 +87,7 @@ static const weft_choice kernels[] = {
     {"auto", "the fastest set that this processor runs"},
     {"reference", "plain loops with double sums: slow, for comparison"},
     {"base", "any processor of this architecture"},
+    {"exact", "base on x86-64, where it has the same bits on every processor"},
     {"avx2", "x86-64 with AVX2 and FMA"},
     {"avx512", "x86-64 with AVX-512"},
     {"amx", "the same, and products of bf16 by AMX"},

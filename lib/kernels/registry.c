@@ -35,6 +35,9 @@ static const table_entry tables[] = {
     {"avx2", &wefti_kernels_avx2, WEFTI_ISA_AVX2, false},
 #endif
     {"base", &wefti_kernels_base, WEFTI_ISA_BASE, false},
+#if defined(__x86_64__)
+    {"exact", &wefti_kernels_base, WEFTI_ISA_BASE, false},
+#endif
     {"reference", &wefti_kernels_reference, WEFTI_ISA_BASE, false},
 };
 static const size_t n_tables = sizeof tables / sizeof tables[0];

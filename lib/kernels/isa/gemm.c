@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products through CBLAS, or by plain loops without it, divided among the threads
- * by weft itself (product.h): each part of the grid is one serial call. CBLAS counts in
- * int: larger products are halved until they fit; if the distance of rows exceeds an int,
- * a product is divided until it has one row.
+/* Matrix products through CBLAS, divided among the threads by weft itself (product.h): each
+ * part of the grid is one serial call. CBLAS counts in int: larger products are halved until
+ * they fit; if the distance of rows exceeds an int, a product is divided until it has one row.
+ *
+ * CBLAS chooses by processor what it computes. So the base set of x86-64, whose bits are the same
+ * on all, has exact products (gemm_exact.c), by the widest vectors. A library without CBLAS
+ * multiplies strips (gemm_bf16.c).
  *
  * A product of at most FEW rows, as each token of a sample needs, is bound by reading B,
  * which CBLAS would copy first. Here B is read once, along its rows; each number of C is
@@ -11,12 +14,20 @@
 #include "kernels/isa/parts.h"
 #include "kernels/isa/product.h"
 
-#ifdef WEFT_BLAS
+#if defined(__x86_64__) && !defined(__AVX2__)
+static void multiply_many(const product *p) {
+    switch (wefti_isa_detect()) {
+    case WEFTI_ISA_AVX512: wefti_multiply_exact_avx512(p); break;
+    case WEFTI_ISA_AVX2: wefti_multiply_exact_avx2(p); break;
+    default: wefti_multiply_exact_base(p);
+    }
+}
+#elif !defined(WEFT_BLAS)
+static void multiply_many(const product *p) { WEFT_ISA_NAME(wefti_multiply_strips)(p); }
+#else
 #include <cblas.h>
-#endif
 #include <limits.h>
 
-#ifdef WEFT_BLAS
 /* A stride that fits into CBLAS's int; that of a single row is never used. */
 static int stride(int64_t ld, int64_t least) { return (int)(ld < INT_MAX ? ld : least); }
 
@@ -27,24 +38,6 @@ static void call(const product *p) {
                 p->alpha, p->A, stride(p->lda, columns_a), p->B,
                 stride(p->ldb, columns_b), p->beta, p->C, stride(p->ldc, p->N));
 }
-#else
-/* Without CBLAS: plain loops, for programs that compute elsewhere and use weft only for
- * the exchange (weft/sync.h). */
-static void call(const product *p) {
-    const float *A = p->A, *B = p->B;
-    for (int64_t m = 0; m < p->M; m++) {
-        float *c = (float *)p->C + m * p->ldc;
-        for (int64_t n = 0; n < p->N; n++) c[n] = p->beta == 0 ? 0 : p->beta * c[n];
-        for (int64_t k = 0; k < p->K; k++) {
-            float a = p->alpha * (p->ta ? A[k * p->lda + m] : A[m * p->lda + k]);
-            const float *b = B + (p->tb ? k : k * p->ldb);
-            int64_t step = p->tb ? p->ldb : 1;
-            for (int64_t n = 0; n < p->N; n++) c[n] += a * b[n * step];
-        }
-    }
-}
-#endif
-
 static bool too_large(int64_t n, int64_t ld, bool are_rows) {
     return n > INT_MAX || (are_rows && n > 1 && ld > INT_MAX);
 }
@@ -67,6 +60,9 @@ static void call_in_parts(const product *p) {
         call_in_parts(&part);
     }
 }
+
+static void multiply_many(const product *p) { multiply_divided(p, call_in_parts); }
+#endif
 
 enum { FEW = 4, LINES = 4, STREAMS = 8 };
 
@@ -151,4 +147,11 @@ static void multiply_few(const product *p) {
     }
 }
 
-GEMM(wefti_gemm, multiply_divided(&p, !ta && M <= FEW ? multiply_few : call_in_parts))
+static void multiply(const product *p) {
+    if (!p->ta && p->M <= FEW)
+        multiply_divided(p, multiply_few);
+    else
+        multiply_many(p);
+}
+
+GEMM(wefti_gemm, multiply(&p))
