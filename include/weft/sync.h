@@ -124,6 +124,11 @@ typedef struct weft_sync_setup {
      * steps. A mixer that is held is not from then on (weft_sync_hold_mixer). Called where pack may
      * be. false: it could not be done, and the call fails. NULL: nothing is elsewhere. */
     bool (*settle)(void *user);
+    /** With `elastic`: the run's folder, which exists, and which all processes see. Those who end
+     * the run write `ended-RUN` there. A process that slept, and hears nobody when it wakes, ends
+     * with an error that names the folder if the run has ended; otherwise it waits for
+     * elastic.pause. Copied; NULL: none. */
+    const char *folder;
 } weft_sync_setup;
 
 /** `config` gives the method, mesh, optimizer, schedule and run.steps; its data, model and batch

@@ -13,11 +13,20 @@
 #endif
 #endif
 
-bool wefti_lock_is_mine(const pthread_mutex_t *lock) {
 #if defined(__GLIBC__) && !defined(UNKNOWN)
+bool wefti_lock_is_mine(const pthread_mutex_t *lock) {
     return lock->__data.__owner == gettid();
+}
+bool wefti_lock_is_not_mine(const pthread_mutex_t *lock) {
+    return !wefti_lock_is_mine(lock);
+}
 #else
+bool wefti_lock_is_mine(const pthread_mutex_t *lock) {
     (void)lock;
     return true;
-#endif
 }
+bool wefti_lock_is_not_mine(const pthread_mutex_t *lock) {
+    (void)lock;
+    return true;
+}
+#endif

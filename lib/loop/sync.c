@@ -23,6 +23,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "mesh/elastic.h"
 #include "config/layers.h"
@@ -103,6 +104,15 @@ static weft_status make_rank(weft_sync *s) {
 /* The caller decides which rows a process takes. A process that joins gets everything
  * between two steps, because from then on its tensors are the caller's to use. */
 static weft_status check_elastic(const weft_sync *s) {
+    if (s->folder && !s->setup.elastic)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "setup.folder is %s, but without setup.elastic nobody looks "
+                             "into it; expected both",
+                             s->folder);
+    char path[PATH_MAX];
+    if (s->folder) WEFT_TRY(wefti_file_path(s->ctx, s->folder, ".", path));
+    if (s->folder && access(path, W_OK) != 0)
+        return wefti_fail_errno(s->ctx, "write into", s->folder);
     if (s->config->mesh.join_steps > 0)
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_CONFIG,
@@ -158,6 +168,8 @@ weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
     s->process = (int64_t)getpid();
     weft_status status = setup->alike ? wefti_strdup(ctx, setup->alike, &s->alike)
                                       : WEFT_OK;
+    if (status == WEFT_OK && setup->folder)
+        status = wefti_strdup(ctx, setup->folder, &s->folder);
     if (status == WEFT_OK) status = build(s);
     wefti_free(ctx, tensors);
     if (status != WEFT_OK) {
@@ -196,7 +208,7 @@ void weft_sync_destroy(weft_sync *s) {
     wefti_job_destroy(ctx, s->job);
     weft_config_destroy(ctx, s->own_config);
     wefti_free(ctx, s->ready);
-    WEFTI_FREE(ctx, s->alike, s->missing, s->offers, s->said, s);
+    WEFTI_FREE(ctx, s->alike, s->folder, s->missing, s->offers, s->said, s);
 }
 
 static float *at(weft_sync *s, float *flat, int i) {

@@ -20,7 +20,7 @@ struct weft_sync {
     weft_config *own_config; /* owned; NULL until processes are lost or join: then the
                                 job's */
     weft_sync_setup setup;   /* pointers in it are not used after create */
-    char *alike;             /* owned: setup.alike, or NULL */
+    char *alike, *folder;    /* owned: those of the setup, or NULL */
     wefti_job *job;          /* owned, like the next two */
     wefti_world *world;      /* with a mesh: the mesh's */
     wefti_rank *rank;

@@ -62,6 +62,7 @@ weft_status wefti_sync_start_membership(weft_sync *s) {
     if (!s->elastic || s->started) return WEFT_OK;
     if (s->mesh->elastic) return wefti_sync_refuse_mesh(s);
     wefti_elastic_setup setup = wefti_loop_setup(s->job, s->joins, true);
+    setup.folder = s->folder;
     void *notice = NULL;
     if (s->joins)
         setup.run = s->mesh->transport->entry->run;

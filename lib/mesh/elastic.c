@@ -86,7 +86,7 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
     wefti_elastic_free_sent(ctx, e);
     wefti_member_destroy(e->member);
     WEFTI_FREE(ctx, e->at, e->work, e->ranks, e->order, e->held, e->entries, e->holders,
-               e->missed, e->notice, e->heard_notice, e);
+               e->missed, e->notice, e->heard_notice, e->folder, e);
 }
 
 /* Who has which place at the start. A joiner knows which ranks are connected to it; its
@@ -136,7 +136,11 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
     e->steps = (wefti_member_steps){e->stable, e->stable, e->stable};
     e->view = e->entered = setup->joins ? 0 : 1;
     e->has_nothing = setup->joins;
+    e->asks = setup->folder;
     weft_status status = allocate(mesh->ctx, e);
+    if (status == WEFT_OK && setup->folder)
+        status = wefti_strdup(mesh->ctx, setup->folder, &e->folder);
+    e->setup.folder = e->folder;
     if (status == WEFT_OK) status = wefti_elastic_keep_notice(mesh->ctx, e);
     if (status == WEFT_OK) fill_places(mesh, e);
     if (status == WEFT_OK) status = create_member(mesh->ctx, mesh, e);

@@ -53,11 +53,12 @@ typedef struct wefti_elastic_setup {
     const void *notice; /* [notice_bytes] what must be equal in all processes, sent to a
                            rejected one; copied */
     int64_t notice_bytes;
-    /* Whether the run has ended without this process, as its files show; NULL: there are none.
-     * Asked every 5 s by a waiting thread of the rank while too few others are heard. */
+    const char *folder; /* of the run, copied; NULL: none */
+    /* Whether the run has ended without this process, as the folder shows. Asked every 5 s by a
+     * waiting thread of the rank, without locks, while too few others are heard. NULL: the mesh
+     * itself writes that down, and reads it (ended.h). */
     bool (*has_ended)(void *user, uint64_t run, int64_t view);
     void *user;
-    const char *folder; /* where it would be shown, to be named then; borrowed */
     wefti_elastic_policy policy;
 } wefti_elastic_setup;
 
@@ -82,7 +83,7 @@ weft_status wefti_elastic_start(weft_ctx *ctx, weft_mesh *mesh,
                                 const wefti_elastic_setup *setup) WEFT_CHECKED;
 void wefti_elastic_destroy(weft_mesh *mesh);
 
-/* setup.has_ended is not called any more, for its user ends; a mesh without membership, or NULL, is
+/* The folder is not asked any more, for setup.user ends; a mesh without membership, or NULL, is
  * accepted. */
 void wefti_elastic_ask_no_more(weft_mesh *mesh);
 
@@ -308,8 +309,12 @@ typedef struct wefti_elastic {
     void *heard_notice; /* [n_heard] owned: what a member sent in that case */
     int64_t n_heard;
     bool over;        /* the run is about to end: no process may join any more */
-    double ask_s;     /* when setup.has_ended is asked next; 0: never */
-    bool has_ended;   /* it has said so */
+    char *folder;     /* owned: setup.folder */
+    bool asks;        /* it may be asked whether the run has ended, */
+    double ask_s;     /* when it is asked next; 0: not now */
+    bool has_ended;   /* it says so */
+    double over_s;    /* when a guard said so; 0: none has */
+    bool asked_since; /* and has been asked since then */
     bool may_be_over; /* a joiner: somebody to whom it was connected has left */
     bool is_out;      /* the machine has ended */
     char way_back[WEFTI_WAY_BACK_BYTES]; /* where the others listen, if they continued
@@ -336,7 +341,8 @@ double wefti_elastic_pump(weft_mesh *mesh);
 /* Tells who inquires, now or after this process has ended, how it stands. */
 void wefti_elastic_tell_vitals(weft_mesh *mesh);
 
-/* The run is over. Who was left out and lives may ask, and would wait. */
+/* The run is over. Who was left out and lives may ask, or look into the folder, and would wait.
+ * After the progress thread has ended. */
 void wefti_elastic_tell_over(weft_mesh *mesh);
 
 /* Looks after ranks whose connection has ended; returns the seconds until the next call. */

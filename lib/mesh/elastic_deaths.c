@@ -21,11 +21,12 @@
 
 #include "base/clock.h"
 #include "mesh/elastic.h"
+#include "mesh/ended.h"
 #include "start/vitals.h"
 
 static const double closed_patience_s = 1.0, left_patience_s = 1.0,
                     entrance_patience_s = 5, inquire_every_s = 2e-3, tell_every_s = 0.05,
-                    call_every_s = 0.25;
+                    call_every_s = 0.25, look_patience_s = 1.0;
 
 static bool is_member(const wefti_elastic *e, int r) {
     return !e->at[r].departed && !e->at[r].fresh;
@@ -58,12 +59,19 @@ void wefti_elastic_tell_over(weft_mesh *mesh) {
     const wefti_elastic *e = mesh->elastic;
     weft_transport *t = mesh->transport;
     unsigned char over[WEFTI_VITALS_BYTES];
-    bool any = false;
-    for (int r = 0; r < e->size; r++) any = any || e->at[r].left_out;
+    bool any = false, all = true;
+    int64_t view = wefti_member_view(e->member)->number;
+    for (int r = 0; r < e->size; r++) {
+        any = any || e->at[r].left_out;
+        all = all && (r == mesh->rank || !is_member(e, r) || mesh->peers[r].left);
+    }
+    bool notes = all && e->setup.folder && !e->setup.has_ended;
+    if (notes &&
+        wefti_ended_write(mesh->ctx, e->setup.folder, e->setup.run, view) != WEFT_OK)
+        weft_ctx_clear(mesh->ctx); /* then who slept waits */
     if (!any || !t->ops->keep) return;
-    const wefti_vitals v = {.state = WEFTI_VITAL_OVER,
-                            .id = e->at[mesh->rank].id,
-                            .view = wefti_member_view(e->member)->number};
+    const wefti_vitals v = {
+        .state = WEFTI_VITAL_OVER, .id = e->at[mesh->rank].id, .view = view};
     wefti_vitals_write(&v, e->setup.run, over);
     t->ops->keep(t, over, over, WEFTI_VITALS_BYTES, -1);
 }
@@ -237,13 +245,28 @@ static bool is_paused(weft_mesh *mesh, double now_s) {
     if (!paused && !e->was_paused) return false;
     pthread_mutex_lock(&mesh->lock);
     if (paused != e->was_paused) {
-        e->ask_s = paused && e->setup.has_ended ? now_s + call_every_s : 0;
+        e->ask_s = paused && e->asks ? now_s + call_every_s : 0;
         pthread_cond_broadcast(&mesh->changed);
     }
     e->is_over = e->is_over || e->has_ended;
     pthread_mutex_unlock(&mesh->lock);
     e->was_paused = paused;
     return paused;
+}
+
+/* A guard has said that the run is over. Before this process leaves, a thread of the rank looks
+ * whether the folder says so, too, and is named. */
+static bool has_looked(weft_mesh *mesh, double now_s) {
+    wefti_elastic *e = mesh->elastic;
+    pthread_mutex_lock(&mesh->lock);
+    bool looked = !e->asks || e->has_ended || e->asked_since ||
+                  (e->over_s > 0 && now_s - e->over_s > look_patience_s);
+    if (!looked && e->over_s <= 0) {
+        e->over_s = e->ask_s = now_s;
+        pthread_cond_broadcast(&mesh->changed);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    return looked;
 }
 
 /* Paused: whoever is not heard is inquired after, again and again. */
@@ -272,7 +295,7 @@ static bool call_the_silent(weft_mesh *mesh, double now_s) {
         if (!lives) turn_to(mesh, r, e->at[r].turn + 1);
     }
     const wefti_member_event leave = {.kind = WEFTI_EVENT_LEAVE};
-    if (e->is_over) e->feed(mesh, &leave);
+    if (e->is_over && has_looked(mesh, now_s)) e->feed(mesh, &leave);
     return true;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "mesh/ended.h"
 
 static const double least_patience_s = 30, patience_steps = 5, step_decay = 0.95,
                     ask_every_s = 5;
@@ -44,6 +45,15 @@ void wefti_elastic_learn_step(wefti_elastic *e, double step_s) {
     e->step_s = fmax(step_decay * e->step_s, step_s);
 }
 
+/* The disk may be slow: neither messages nor signs of life wait for it. */
+static bool ask_folder(const weft_mesh *mesh, int64_t view) {
+    WEFTI_ASSERT_FREE(&mesh->lock);
+    WEFTI_ASSERT(!pthread_equal(pthread_self(), mesh->progress_thread));
+    const wefti_elastic_setup *s = &mesh->elastic->setup;
+    if (!s->has_ended) return wefti_ended_after(s->folder, s->run, view);
+    return s->has_ended(s->user, s->run, view);
+}
+
 bool wefti_elastic_may_wait(weft_mesh *mesh, double *until_s) {
     WEFTI_ASSERT_HELD(&mesh->lock);
     wefti_elastic *e = mesh->elastic;
@@ -52,10 +62,12 @@ bool wefti_elastic_may_wait(weft_mesh *mesh, double *until_s) {
     if (wefti_now_s() < e->ask_s) return true;
     e->ask_s = (double)INFINITY; /* nobody else does meanwhile */
     int64_t view = e->view;
+    bool over = e->over_s > 0;
     pthread_mutex_unlock(&mesh->lock);
-    bool ended = e->setup.has_ended(e->setup.user, e->setup.run, view);
+    bool ended = ask_folder(mesh, view);
     pthread_mutex_lock(&mesh->lock);
     e->has_ended = e->has_ended || ended;
+    e->asked_since = e->asked_since || over;
     if (isinf(e->ask_s)) e->ask_s = wefti_now_s() + ask_every_s;
     return false;
 }

@@ -66,10 +66,9 @@ void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
         [WEFTI_OUT_NO_ANSWER] = "nobody answered it",
         [WEFTI_OUT_FAULT] = "membership contradicts itself, which is a fault of weft"};
     const wefti_elastic *e = mesh->elastic;
-    const wefti_elastic_setup *s = &e->setup;
     bool over = out == WEFTI_OUT_LEFT && e->is_over;
-    pthread_mutex_lock(&mesh->lock); /* who would be asked stays */
-    bool shown = over && s->has_ended && s->has_ended(s->user, s->run, e->view);
+    pthread_mutex_lock(&mesh->lock);
+    bool shown = over && e->has_ended;
     pthread_mutex_unlock(&mesh->lock);
     wefti_elastic_note_way_back(mesh, out);
     if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
@@ -77,13 +76,13 @@ void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
         mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s%s%s",
         mesh->rank, weft_mesh_host_of(mesh, mesh->rank),
         over ? WEFTI_ENDED_WITHOUT_IT : why[out], shown ? "; its results are in " : "",
-        shown ? s->folder : "", wefti_elastic_witness_text(e, out));
+        shown ? e->setup.folder : "", wefti_elastic_witness_text(e, out));
 }
 
 void wefti_elastic_ask_no_more(weft_mesh *mesh) {
     if (!mesh || !mesh->elastic) return;
     pthread_mutex_lock(&mesh->lock);
-    mesh->elastic->setup.has_ended = NULL;
+    mesh->elastic->asks = false;
     mesh->elastic->ask_s = 0;
     pthread_mutex_unlock(&mesh->lock);
 }

@@ -72,7 +72,7 @@ class Setup(Sized):
                 ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL),
                 ("elastic", BOOL), ("pack", PTR), ("unpack", PTR), ("take", PTR),
                 ("give", PTR), ("user", PTR), ("alike", TEXT), ("uneven", BOOL),
-                ("settle", PTR)]
+                ("settle", PTR), ("folder", TEXT)]
 
 
 class Part(Sized):

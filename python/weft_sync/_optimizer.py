@@ -61,6 +61,9 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
     ``skipped``; loops run ``while optimizer.steps < n``. 0: ``step`` raises ``LeftBehind``.
     Processes of a machine that share a copy (FSDP2, DDP) come in together.
 
+    ``folder``: an existing one that all processes see. A process that slept past the end of the run finds
+    there that it has ended, and ends with an error; else it waits for ``elastic_pause``.
+
     ``process_group`` or ``mesh=device_mesh["dp"]``: the processes that hold the same piece of the model as
     this one, where others hold its other pieces (tensor and pipeline parallelism): weft exchanges among them.
 
@@ -84,6 +87,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
                  overlap: bool = True, skips: bool = False, agree: str = "step",
                  between: str = "nodes", uneven: bool = False, config: str | os.PathLike[str] | None = None,
                  mesh: Any = None, process_group: Any = None, returns: int = 0, buffers: str | None = None,
+                 folder: str | os.PathLike[str] | None = None,
                  state_device: str | None = None, keys: dict[str, Any] | None = None, step: float | StepTime | None = None, **named: Any):
         self._node = None
         group, mesh = _pieces.of(process_group, mesh, model)
@@ -112,7 +116,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
         self._closed, self._paused, self._opened, self._looked = True, False, False, False
         self._agreed: bool | None = None  # whether the direction is agreed on, and moves parameters
         self._blind = False  # it was agreed on without a loss
-        self._returns = _back.Returns(returns)
+        self._returns, self._folder = _back.Returns(returns), folder
         self._left: LeftBehind | None = None
         self._one_at_a_time = threading.Lock()  # autograd has a thread for each device
         self._carried = Carried(self)
@@ -229,7 +233,8 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
                           outside=self.inner is not None, skips=self._skips,
                           writes=True, compressed=self._chooses is not None, sharded=self._shards > 1, elastic=True,
                           uneven=self._rows.on, take=self._storage.take, pack=self._carried.pack,
-                          unpack=self._carried.unpack, settle=self._settle, alike=self._alike)
+                          unpack=self._carried.unpack, settle=self._settle, alike=self._alike,
+                          folder=self._folder)
         self._closed = False
         self._packets = _packets.packed(self._places, self._chooses, self._sync) if self._chooses else []
         holds = self._held_kind() if not self.mesh.joins else None  # else in the others' world

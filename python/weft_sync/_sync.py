@@ -8,6 +8,7 @@ import contextlib
 import ctypes as c
 import logging
 import math
+import os
 import re
 import threading
 from typing import Any, Callable, ClassVar, Iterable, Iterator, NamedTuple, Sequence
@@ -76,7 +77,7 @@ class Sync:
                  compressed: bool = False, sharded: bool = False, elastic: bool = False, uneven: bool = False,
                  take: Any = None, pack: Callable[[], bytes] | None = None,
                  unpack: Callable[[bytes], None] | None = None, settle: Callable[[], None] | None = None,
-                 alike: str = ""):
+                 alike: str = "", folder: str | os.PathLike[str] | None = None):
         self.ctx, self.mesh, self.config = ctx, mesh, config
         self.lib, self._at, self.n = ctx.lib, PTR(), len(tensors)
         table = (Tensor * len(tensors))(
@@ -86,6 +87,7 @@ class Sync:
                       n_tensors=len(tensors), endless=True, outside=outside, skips=skips,
                       writes=writes, compressed=compressed, sharded=sharded,
                       elastic=elastic, uneven=uneven, alike=text_of(_version() + alike),
+                      folder=None if folder is None else os.fsencode(folder),
                       take=c.cast(take, PTR) if take is not None else None)
         self._keep: list[Any] = [take]
         self._packed = b""

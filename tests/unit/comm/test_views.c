@@ -3,11 +3,16 @@
  * views a rank gets the messages of its own world and none of the world before. A mesh of three
  * ranks without a thread; what is sent goes through its envelope and comes back as if the rank
  * that it was sent to had sent it. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "check.h"
 #include "mesh/elastic.h"
+#include "mesh/ended.h"
 #include "hub.h"
 
 enum { RANKS = 3, PER_HOUR = 250 /* a fault every 29 s, and the return */ };
@@ -191,9 +196,88 @@ static void a_relayed_message_counts_under_the_cut_that_names_its_holder(void **
     end(&s);
 }
 
+typedef struct asked {
+    still s;
+    int n, under_lock;
+} asked;
+
+static bool has_ended(void *user, uint64_t run, int64_t view) {
+    asked *a = user;
+    bool is_free = pthread_mutex_trylock(&a->s.mesh.lock) == 0;
+    if (is_free) pthread_mutex_unlock(&a->s.mesh.lock);
+    a->n++;
+    a->under_lock += !is_free;
+    return run == 5 && view == 1;
+}
+
+/* A guard has said that the run is over; `looks`: the rank's thread waits, and is to look, too.
+ * Whether the sentence names the folder. */
+static bool names_folder(asked *a, bool looks) {
+    char text[1024];
+    weft_status status;
+    double until_s = INFINITY;
+    begin(&a->s);
+    weft_mesh *mesh = &a->s.mesh;
+    wefti_elastic *e = mesh->elastic;
+    e->setup.has_ended = has_ended;
+    e->setup.user = a;
+    e->setup.folder = "run";
+    e->asks = e->is_over = true;
+    e->ask_s = looks ? 1e-9 : 0;
+    pthread_mutex_lock(&mesh->lock);
+    assert_int_equal(wefti_elastic_may_wait(mesh, &until_s), !looks);
+    pthread_mutex_unlock(&mesh->lock);
+    wefti_elastic_note_out(mesh, WEFTI_OUT_LEFT);
+    wefti_world_failure(&mesh->world, &status, text);
+    assert_non_null(strstr(text, WEFTI_ENDED_WITHOUT_IT));
+    bool names = strstr(text, "; its results are in run");
+    end(&a->s);
+    return names;
+}
+
+/* The disk may be slow. Messages and signs of life need the lock, and the progress thread. */
+static void the_folder_is_asked_without_the_lock_by_a_thread_that_waits(void **state) {
+    asked a = {.n = 0};
+    assert_false(names_folder(&a, false));
+    assert_int_equal(a.n, 0); /* the progress thread has not */
+    assert_true(names_folder(&a, true));
+    assert_int_equal(a.n, 1);
+    assert_int_equal(a.under_lock, 0);
+}
+
+/* Whether this process, which ends when nobody else is there any more, says in a folder that the
+ * run has ended. Rank 1 has left, and `lost` says how rank 2 went. */
+static bool notes_end(bool lost, int64_t view) {
+    char folder[] = "/tmp/weft-ended-XXXXXX", path[64];
+    still s;
+    assert_non_null(mkdtemp(folder));
+    begin(&s);
+    s.mesh.elastic->setup.folder = folder;
+    s.peers[1].left = true;
+    s.peers[2].left = !lost;
+    s.peers[2].lost = lost;
+    wefti_elastic_tell_over(&s.mesh);
+    end(&s);
+    bool notes = wefti_ended_after(folder, 5, view);
+    assert_false(wefti_ended_after(folder, 6, view)); /* another run */
+    snprintf(path, sizeof path, "%s/ended-0000000000000005", folder);
+    assert_int_equal(remove(path) == 0, notes || (!lost && view > 0));
+    assert_int_equal(rmdir(folder), 0);
+    return notes;
+}
+
+/* One who was lost may be going on with others, as far as this process knows. */
+static void the_last_to_end_say_so_if_nobody_was_lost(void **state) {
+    assert_true(notes_end(false, 0));
+    assert_false(notes_end(true, 0));
+    assert_false(notes_end(false, 1)); /* of one's own view nobody is behind */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_every_view_are_its_own),
-        cmocka_unit_test(a_relayed_message_counts_under_the_cut_that_names_its_holder)};
+        cmocka_unit_test(a_relayed_message_counts_under_the_cut_that_names_its_holder),
+        cmocka_unit_test(the_last_to_end_say_so_if_nobody_was_lost),
+        cmocka_unit_test(the_folder_is_asked_without_the_lock_by_a_thread_that_waits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
