@@ -33,17 +33,15 @@
 #include "base/sized.h"
 #include "comm/local.h"
 #include "job/learning_rate.h"
-#include "record/metrics.h"
 #include "record/views.h"
 #include "rank/learners.h"
 #include "rank/handover.h"
 #include "passes/passes.h"
 #include "train/auditing.h"
+#include "train/losses.h"
 #include "train/prepare.h"
 #include "rank/rank_threads.h"
 #include "train/regroup.h"
-
-enum { STEP, LOSS, PARTICIPATION, COLUMNS };
 
 /* A rank between two views. */
 typedef struct actor {
@@ -64,10 +62,8 @@ typedef struct replay {
     wefti_views views;
     wefti_audit audit; /* digests of messages, where the run recorded them */
     int64_t audited;   /* the only step that is asked for; 0: all */
-    char wrong[200]; /* a loss that differs: the digests of its step say why, if any do */
-    int64_t wrong_step;
-    double *rows; /* [n_rows][COLUMNS] of metrics.jsonl */
-    int64_t n_rows, next_row;
+    wefti_losses
+        losses;   /* one that differs: the digests of its step say why, if any do */
     int64_t last; /* the last step, counted from 1 */
     double start_s;
 
@@ -163,25 +159,9 @@ static weft_status fill(const replay *p, wefti_rank *r) {
 
 /* --- steps --- */
 
-/* For the first rank: compares with the line of this step in metrics.jsonl, if there is
- * one. At the end of a view others may have written it, who did without what a lost one had. */
-static void compare_loss(replay *p, int64_t step, double loss, double counted) {
-    while (p->next_row < p->n_rows &&
-           !(p->rows[COLUMNS * p->next_row + STEP] >= (double)step))
-        p->next_row++;
-    const double *row = p->rows + COLUMNS * p->next_row;
-    if (p->next_row == p->n_rows || row[STEP] != (double)step) return;
-    p->next_row++;
-    double then = row[LOSS];
-    bool other = step > p->end - WEFTI_RECENT && row[PARTICIPATION] < counted - 1e-6;
-    if (isnan(then) || other)
-        return; /* an evaluation's line, or a loss that is no number */
-    p->result->losses++;
-    if (then == loss || p->wrong_step > 0) return;
-    p->wrong_step = step;
-    snprintf(p->wrong, sizeof p->wrong,
-             "the loss of step %lld is %.9g, metrics.jsonl has %.9g", (long long)step,
-             loss, then);
+static weft_status judge_losses(const replay *p, weft_ctx *ctx) {
+    if (p->losses.wrong_step == 0) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_NUMERIC, "%s", p->losses.wrong);
 }
 
 /* Compares what was sent in the step of which this one's status tells. A loss that differed
@@ -192,8 +172,7 @@ static weft_status compare_sent(replay *p, const wefti_rank *r, int64_t step) {
     if (asked && p->audit.n > 0 && r->digests && past > r->job->first_step)
         WEFT_TRY(wefti_audit_compare(&p->audit, r, past, p->view));
     bool open = p->audit.n > 0 && (step < p->end || p->audited > 0);
-    if (p->wrong_step == 0 || open) return WEFT_OK;
-    return weft_ctx_fail(r->ctx, WEFT_ERR_NUMERIC, "%s", p->wrong);
+    return open ? WEFT_OK : judge_losses(p, r->ctx);
 }
 
 static weft_status tell(replay *p, wefti_rank *r, int64_t step,
@@ -215,11 +194,12 @@ static weft_status tell(replay *p, wefti_rank *r, int64_t step,
                                .late = -1,
                                .elapsed_s = elapsed_s,
                                .left_s = elapsed_s / done * (double)(p->last - step - 1)};
+    const wefti_played_step played = {step + 1, loss, agreed->counted / job->W};
+    wefti_losses_played(&p->losses, r->rank, &played, p->end);
     if (r->rank != 0) return WEFT_OK;
     p->result->steps = step + 1;
     p->result->loss = loss;
     if (p->hooks && p->hooks->on_step) p->hooks->on_step(p->hooks->user, &record);
-    compare_loss(p, step + 1, loss, agreed->counted / job->W);
     return compare_sent(p, r, step + 1);
 }
 
@@ -383,6 +363,7 @@ static weft_status run_ranks(replay *p) {
     wefti_world_shape shape = wefti_job_shape(p->p->job);
     wefti_missed *skipped;
     int n;
+    WEFT_TRY(wefti_losses_begin(p->ctx, &p->losses, p->p->job->W));
     weft_status status = collect_skips(p, &skipped, &n);
     if (status == WEFT_OK) status = wefti_local_create(p->ctx, &shape, &p->world);
     if (status == WEFT_OK) {
@@ -392,7 +373,9 @@ static weft_status run_ranks(replay *p) {
         wefti_world_destroy(p->ctx, p->world);
     }
     wefti_free(p->ctx, skipped);
-    return status;
+    WEFT_TRY(status);
+    wefti_losses_end(p->ctx, &p->losses);
+    return p->audit.n > 0 && p->audited > 0 ? WEFT_OK : judge_losses(p, p->ctx);
 }
 
 /* Makes the actors of the next view: a rank that stays moves to its new place. In a
@@ -561,12 +544,7 @@ static void find_end(replay *p) {
     const wefti_view_line *views = p->views.views;
     p->last = views[p->views.n_views - 1].step - 1;
     if (p->p->saved.step > p->last) p->last = p->p->saved.step;
-    for (int64_t i = 0; i < p->n_rows; i++) {
-        const double *row = p->rows + COLUMNS * i;
-        if (row[STEP] > (double)p->last && !isnan(row[LOSS]) &&
-            row[STEP] <= (double)p->p->job->config->run.steps)
-            p->last = (int64_t)row[STEP];
-    }
+    p->last = wefti_losses_newest(&p->losses, p->last, p->p->job->config->run.steps);
 }
 
 /* Finds the last view that begins right after the checkpoint and has as many copies of
@@ -646,7 +624,6 @@ static weft_status open_audit(replay *p, const char *folder, const char *path) {
 }
 
 static weft_status open_files(replay *p, const char *folder, weft_config **config) {
-    static const char *const names[] = {"step", "loss", "participation"};
     char path[PATH_MAX];
     if (access(folder, F_OK) != 0)
         return weft_ctx_fail(p->ctx, WEFT_ERR_FILE, "there is no folder %s", folder);
@@ -658,7 +635,7 @@ static weft_status open_files(replay *p, const char *folder, weft_config **confi
     WEFT_TRY(open_config(p->ctx, folder, p->views.views[0].kernels, config));
     WEFT_TRY(wefti_prepare_replay(p->ctx, *config, &p->p));
     snprintf(path, sizeof path, "%.4000s/metrics.jsonl", folder);
-    WEFT_TRY(wefti_metrics_read(p->ctx, path, names, COLUMNS, &p->rows, &p->n_rows));
+    WEFT_TRY(wefti_losses_read(p->ctx, path, &p->losses));
     return open_audit(p, folder, path);
 }
 
@@ -681,7 +658,8 @@ static weft_status play_run(weft_ctx *ctx, const char *run_folder, int64_t audit
     for (int r = 0; r < p.n_actors; r++) free_actor(ctx, &p.actors[r]);
     wefti_free(ctx, p.actors);
     wefti_free(ctx, p.has);
-    wefti_free(ctx, p.rows);
+    result->losses = p.losses.n_equal;
+    wefti_losses_fini(ctx, &p.losses);
     wefti_views_fini(ctx, &p.views);
     weft_status closed = wefti_prepared_destroy(ctx, p.p);
     weft_config_destroy(ctx, config);
