@@ -87,7 +87,7 @@ class Sync:
                       n_tensors=len(tensors), endless=True, outside=outside, skips=skips,
                       writes=writes, compressed=compressed, sharded=sharded,
                       elastic=elastic, uneven=uneven, alike=text_of(_version() + alike),
-                      folder=None if folder is None else os.fsencode(folder),
+                      folder=None if folder is None else os.fsencode(os.path.abspath(folder)),
                       take=c.cast(take, PTR) if take is not None else None)
         self._keep: list[Any] = [take]
         self._packed = b""

@@ -349,8 +349,8 @@ static void test_forks(void **state) {
     assert_int_equal(ctx_end(m.ctx), 0);
 }
 
-/* A key that this loop could not obey is refused. */
-static void check_refused(const char *key, const char *words) {
+/* A key or a folder that this loop could not obey is refused. */
+static void check_refused(const char *key, const char *folder, const char *words) {
     weft_ctx *ctx;
     weft_config *config;
     weft_sync *s = NULL;
@@ -364,16 +364,19 @@ static void check_refused(const char *key, const char *words) {
                                    .config = config,
                                    .tensors = &one,
                                    .n_tensors = 1,
+                                   .folder = folder,
                                    .endless = true};
-    assert_int_equal(weft_sync_create_from(ctx, &setup, &s), WEFT_ERR_CONFIG);
+    assert_int_equal(weft_sync_create_from(ctx, &setup, &s),
+                     folder ? WEFT_ERR_ARGUMENT : WEFT_ERR_CONFIG);
     assert_non_null(strstr(weft_ctx_message(ctx), words));
     weft_config_destroy(ctx, config);
     assert_int_equal(ctx_end(ctx), 0);
 }
 
 static void test_keys_that_it_can_not_obey(void **state) {
-    check_refused("elastic.batch=keep", "elastic.batch is keep");
-    check_refused("mesh.join_steps=8", "mesh.join_steps is 8");
+    check_refused("elastic.batch=keep", NULL, "elastic.batch is keep");
+    check_refused("mesh.join_steps=8", NULL, "mesh.join_steps is 8");
+    check_refused("run.seed=1", "/tmp", "setup.folder is /tmp, but without setup.elastic");
 }
 
 int main(void) {
