@@ -50,6 +50,14 @@ weft_status wefti_append_init(weft_ctx *ctx, const char *path, bool fresh, bool 
     return status;
 }
 
+/* Takes back the first bytes of a piece. Where more is there, another process has taken over the
+ * file while this one slept: it has cut the piece off, and what stands there is its own. */
+static void take_back(const wefti_append *file, int64_t n_bytes) {
+    struct stat info;
+    bool own = fstat(file->fd, &info) == 0 && info.st_size == file->n_bytes + n_bytes;
+    if (own) (void)!ftruncate(file->fd, file->n_bytes);
+}
+
 /* Returns 0, or the error after which nothing of the piece is in the file. */
 static int write_piece(wefti_append *file, const char *at, int64_t n_bytes) {
     int64_t left = n_bytes;
@@ -58,7 +66,7 @@ static int write_piece(wefti_append *file, const char *at, int64_t n_bytes) {
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) {
             int error = errno;
-            (void)!ftruncate(file->fd, file->n_bytes);
+            take_back(file, n_bytes - left);
             return error;
         }
         at += put;

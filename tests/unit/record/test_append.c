@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit/record/helpers.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "record/append.h"
 
@@ -48,6 +50,31 @@ static void a_piece_that_does_not_fit_is_taken_back(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_fails(ctx, status, WEFT_ERR_FILE, "could not write room/a");
     assert_contents(ctx, "room/a", "12345");
+    assert_ok(ctx, wefti_append_fini(ctx, &file));
+}
+
+/* The kernel calls it before the write fails: another process has taken over. */
+static void take_over(int signal) {
+    (void)signal;
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    int fd = open("room/a", O_WRONLY);
+    bool fine = setrlimit(RLIMIT_FSIZE, &limit) == 0 && ftruncate(fd, 5) == 0 &&
+                pwrite(fd, "abcdefgh", 8, 5) == 8;
+    close(fd);
+    if (!fine) _exit(3);
+}
+
+static void lines_of_another_writer_are_not_taken_back(void **state) {
+    struct rlimit small = {8, RLIM_INFINITY};
+    wefti_append file;
+    bool exists;
+    signal(SIGXFSZ, take_over);
+    assert_ok(ctx, wefti_append_init(ctx, "room/a", false, &exists, &file));
+    assert_ok(ctx, wefti_append_write(ctx, &file, "12345", 5));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    assert_fails(ctx, wefti_append_write(ctx, &file, "67890", 5), WEFT_ERR_FILE,
+                 "could not write room/a");
+    assert_contents(ctx, "room/a", "12345abcdefgh");
     assert_ok(ctx, wefti_append_fini(ctx, &file));
 }
 
@@ -129,6 +156,7 @@ int main(void) {
         claim(pieces_are_appended),
         claim(a_fresh_file_must_not_be_there),
         claim(a_piece_that_does_not_fit_is_taken_back),
+        claim(lines_of_another_writer_are_not_taken_back),
         claim(refused_pieces_wait_for_the_disk),
         claim(what_still_waits_at_the_end_is_said_to_be_lost),
         claim(a_folder_is_refused),
