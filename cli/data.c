@@ -2,7 +2,6 @@
 /* `weft data encode|inspect|train-tokenizer`: texts to tokens, once for many runs. */
 #include <inttypes.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

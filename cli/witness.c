@@ -3,7 +3,6 @@
  * Every vote is written to its file before it is sent, so the witness may be killed at
  * any time. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <weft/witness.h>
 

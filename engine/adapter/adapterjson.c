@@ -15,11 +15,9 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "text/json.h"
-#include "base/memory.h"
 #include "adapter/adapted.h"
 #include "adapter/patterns.h"
 

@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/memory.h"
 #include "base/rng.h"
 
 /* What the permutation that holds back is drawn from; no epoch has this number. */

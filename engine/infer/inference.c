@@ -18,7 +18,6 @@
 #include <limits.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/machine.h"
 #include "base/memory.h"

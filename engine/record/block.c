@@ -23,8 +23,6 @@
 
 #include <weft/version.h>
 
-#include "base/memory.h"
-
 enum { MAX_ROWS = 2400, MIN_ROWS = 240 }; /* of all runs together; of each */
 enum { MAX_POINTS = 240 };                /* of a node */
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include <limits.h>
-
 #include <weft/ctx.h>
 
 #include "store/address.h"

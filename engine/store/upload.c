@@ -12,7 +12,6 @@
 #include "store/upload.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <xxhash.h>

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/memory.h"
 #include "token/loader.h"
 
 #define BLANK "\xE2\x96\x81"

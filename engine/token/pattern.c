@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "text/utf8.h"
 #include "token/pcrememory.h"
 
 #define SPACES "\\p{Z}\\x{09}-\\x{0D}\\x{85}"

@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/machine.h"
@@ -18,7 +17,6 @@
 #include "base/sized.h"
 #include "base/stop.h"
 #include "mesh/mesh.h"
-#include "job/learning_rate.h"
 #include "passes/passes.h"
 #include "runfiles/nodefacts.h"
 #include "step/schedule.h"

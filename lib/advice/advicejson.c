@@ -4,10 +4,8 @@
  * and the caller checks it once, at the end, so that an incomplete object is never printed. */
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "text/json.h"
-#include "base/memory.h"
 #include "planner/advise.h"
 #include "advice/advicejson.h"
 

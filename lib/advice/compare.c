@@ -7,13 +7,11 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/stats.h"
-#include "base/text.h"
 #include "planner/advise.h"
 #include "advice/advicejson.h"
 

@@ -13,8 +13,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/memory.h"
-#include "base/text.h"
 #include "advice/words.h"
 
 /* Formats a rate in bits per second, as usual for links. */

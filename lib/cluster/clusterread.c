@@ -8,7 +8,6 @@
  * consistency of the facts is checked (wefti_cluster_fault); an error names the line of
  * their section. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"

@@ -5,7 +5,6 @@
 
 #include "base/buffer.h"
 #include "base/file.h"
-#include "base/memory.h"
 #include "cluster/facts.h"
 
 enum { NUMBERS_IN_A_LINE = 8 };

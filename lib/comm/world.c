@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-
 static weft_status check_sites(weft_ctx *ctx, const wefti_world_shape *s) {
     bool right = s->sites > 0 && s->site_first[0] == 0 && s->replicas_per_node == 1 &&
                  s->site_first[s->sites] == s->replicas;

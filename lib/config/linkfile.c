@@ -10,8 +10,6 @@
  * cluster.yaml or in a separate file, and in any document of it. */
 #include <weft/topology.h>
 
-#include <string.h>
-
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/sized.h"

@@ -4,8 +4,6 @@
  * accepted under two names is documented under one and searched for under the other. */
 #include "config/renamed.h"
 
-#include <string.h>
-
 #include "base/text.h"
 
 static const struct {

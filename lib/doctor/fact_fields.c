@@ -11,7 +11,6 @@
 
 #include "base/bytes.h"
 #include "text/json.h"
-#include "base/memory.h"
 
 #define PLACE(field)                                                                     \
     offsetof(weft_rank_facts, field), sizeof(((weft_rank_facts *)0)->field)

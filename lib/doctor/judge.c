@@ -19,7 +19,6 @@
 #include "doctor/judge.h"
 
 #include "base/memory.h"
-#include "doctor/examine.h"
 
 const char *weft_severity_name(weft_severity severity) {
     switch (severity) {

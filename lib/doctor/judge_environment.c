@@ -9,7 +9,6 @@
  *
  * Such a variable is set once in a profile and forgotten, and it causes no error message. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

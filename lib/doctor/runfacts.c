@@ -9,7 +9,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/memory.h"
 #include "base/text.h"
 #include "config/layers.h"
 #include "config/named.h"

@@ -20,7 +20,6 @@
 #include "job/job.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/assert.h"

@@ -3,7 +3,6 @@
  * then `accumulate` steps (a whole period) of every optimizer, all on the same arrays. */
 #include <weft/bench.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"

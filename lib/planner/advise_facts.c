@@ -2,7 +2,6 @@
 /* Adapts units that were measured with one micro-batch to candidates with another.
  * Otherwise one candidate would be predicted from measured units and another from FLOP
  * per second, and the difference would come from the facts, not from the candidates. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

@@ -13,7 +13,6 @@
  *
  * with which the equal share U / n takes the same time. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
  *     flows    one member to 1, 2, 4 others at once: the rate of its interface */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"

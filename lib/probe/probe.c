@@ -6,7 +6,6 @@
 #include <weft/probe.h>
 
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

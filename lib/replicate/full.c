@@ -10,7 +10,6 @@
  *
  * combine happens on the one rank that adds up the range. So sum of e + R d = sum of all
  * g. */
-#include "base/memory.h"
 #include "collectives/all_reduce.h"
 #include "replicate/replicator.h"
 #include "wire/values.h"

@@ -12,7 +12,6 @@
  * Parameters are laid out as in GPT-2 of width 384: the tables, then blocks, each a
  * bucket, until there are n of them. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <weft/bench.h>

@@ -26,7 +26,6 @@
 #include "simulate/player.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "base/rng.h"

@@ -3,7 +3,6 @@
  * jobs of more nodes than a run can have. The tokens of a step grow with the nodes, so that
  * each node computes as before; the bytes per node follow from the method (job/traffic.c). */
 #include <math.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "base/stats.h"

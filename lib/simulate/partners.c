@@ -5,8 +5,6 @@
  *     round 0: parameters to the partners of the step; round 1: the means of three and more */
 #include "simulate/partners.h"
 
-#include <string.h>
-
 #include "base/memory.h"
 #include "mix/gossip_rounds.h"
 

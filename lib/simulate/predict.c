@@ -14,7 +14,6 @@
 #include <weft/predict.h>
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

@@ -17,7 +17,6 @@
 #include "simulate/timed.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"

@@ -5,7 +5,6 @@
 #include "start/relay.h"
 
 #include <math.h>
-#include <poll.h>
 #include <string.h>
 
 #include "base/bytes.h"

@@ -7,7 +7,6 @@
  * or the same for every member, columns add up to exactly one, as rows do. In kinds that
  * need push-sum weights rows have other sums; their weights are multiples already. */
 #include <math.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "topology/topology.h"
