@@ -71,13 +71,12 @@ const command command_audit = {
     .name = "audit",
     .summary = "find the first step in which a rank sent something wrong",
     .usage = "RUN [--step T] [--json] [--quiet]",
-    .help =
-        "Computes a run of weft train with run.audit=true again, with its members and "
-        "text, and compares what each rank sent in each step with the digests that "
-        "the ranks told each other then. Names the first step that differs, and the "
-        "node that made it. Exits with 1 then. The last steps of a run, and those "
-        "before a change of its members, have no digests. A node that tells the digest "
-        "of another message than it sends is not found.",
+    .help = "Computes a run of weft train with run.audit=true again, with its members "
+            "and text, and compares what each rank sent in each step with the digests "
+            "that the ranks told each other then. Names the first step that differs, and "
+            "the node that made it. Exits with 1 then. The last steps of a run, and "
+            "those before a change of its members, have no digests. A node that tells "
+            "the digest of another message than it sends is not found.",
     .flags = flags,
     .least = 1,
     .most = 1,

@@ -148,8 +148,7 @@ static void print_speeds_text(const weft_optimizer_speeds *s) {
                o->bandwidth_Bps / o->bytes / 1e6);
     }
     const weft_matrix_speed *m = &s->matrices;
-    printf("%-12s hidden matrices of a layer of width %lld, %lld parameters: %.3g "
-           "ms, "
+    printf("%-12s hidden matrices of a layer of width %lld, %lld parameters: %.3g ms, "
            "%.1f GFLOP/s of %.1f in registers, %.1f %% of its floor's speed\n",
            m->name, (long long)m->width, (long long)m->n, 1e3 * m->step_s,
            m->flop / m->step_s / 1e9, m->peak_flops / 1e9, 100 * m->share_of_floor);
@@ -245,20 +244,18 @@ const command command_bench = {
     .summary = "measure how fast this machine trains a model",
     .usage = "train|kernels|optimizers|replicators [run.yaml] [key=value ...]",
     .help =
-        "train: takes training steps on generated tokens, writes no file, and prints "
-        "the median and the range of tokens per second, the rate of the model's own "
-        "FLOP as a share of the machine's measured matrix product rate, and the peak "
-        "memory.\n\n"
-        "kernels: takes steps of one rank of the model (forward, backward, norm, "
-        "AdamW). Prints for each kernel (products of each shape separately) the time of "
-        "a call, FLOP and bytes per second, the share of the step, and the share of the "
-        "rate that the measured peak and the memory's stream allow (more than 100 if "
-        "its numbers are in the cache). --svg draws that as a roofline.\n\n"
+        "train: takes training steps on generated tokens, writes no file, and prints the "
+        "median and the range of tokens per second, the rate of the model's own FLOP as "
+        "a share of the machine's measured matrix product rate, and the peak memory.\n\n"
+        "kernels: takes steps of one rank of the model (forward, backward, norm, AdamW). "
+        "Prints for each kernel (products of each shape separately) the time of a call, "
+        "FLOP and bytes per second, the share of the step, and the share of the rate "
+        "that the measured peak and the memory's stream allow (more than 100 if its "
+        "numbers are in the cache). --svg draws that as a roofline.\n\n"
         "optimizers: takes steps of every optimizer on --parameters numbers, with "
         "mesh.threads, mesh.kernels and optimizer.accumulate (here 0 = 4). Prints the "
-        "median of the bytes that it reads and writes per second, also as a share of "
-        "the rate at which this machine changes memory in place. Muon's step is that of "
-        "the "
+        "median of the bytes that it reads and writes per second, also as a share of the "
+        "rate at which this machine changes memory in place. Muon's step is that of the "
         "hidden matrices of one gpt2 layer of model.width, compared with its floor: "
         "bytes at the memory's rate plus FLOP at the processor's.\n\n"
         "replicators: takes steps of every replicator with several codecs, on --nodes "

@@ -154,8 +154,7 @@ weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) {
     if (status == WEFT_OK && where && port)
         status = weft_ctx_fail(
             ctx, WEFT_ERR_ARGUMENT,
-            "--listen begins a run and --join comes into one: expected one "
-            "of them");
+            "--listen begins a run and --join comes into one: expected one of them");
     else if (status == WEFT_OK && where)
         status = weft_mesh_enter(ctx, where, 0, 0, &security, out);
     else if (status == WEFT_OK && port)

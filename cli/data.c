@@ -136,17 +136,14 @@ const command command_data = {
     .name = "data",
     .summary = "train a tokenizer, turn text into token shards, inspect them",
     .usage = "train-tokenizer|encode|inspect FILE ... [flags]",
-    .help =
-        "train-tokenizer TEXT ... -o tokenizer.json trains byte-level BPE on at most 256 "
-        "MiB of text.\n\n"
-        "encode TEXT ... -o OUT.bin writes the tokens of texts as a shard, which "
-        "training "
-        "reads without encoding it again; memory use does not grow with the text. TEXT: "
-        ".txt, .md, .jsonl or .csv, compressed (.gz, .zst) or not, a folder of them, or "
-        "- "
-        "for standard input.\n\n"
-        "inspect FILE reads a whole shard (weft's, nanoGPT's or llm.c's), checks it and "
-        "describes its contents, or describes a tokenizer.json.",
+    .help = "train-tokenizer TEXT ... -o tokenizer.json trains byte-level BPE on at most "
+            "256 MiB of text.\n\n"
+            "encode TEXT ... -o OUT.bin writes the tokens of texts as a shard, which "
+            "training reads without encoding it again; memory use does not grow with the "
+            "text. TEXT: .txt, .md, .jsonl or .csv, compressed (.gz, .zst) or not, a "
+            "folder of them, or - for standard input.\n\n"
+            "inspect FILE reads a whole shard (weft's, nanoGPT's or llm.c's), checks it "
+            "and describes its contents, or describes a tokenizer.json.",
     .flags = flags,
     .words = actions,
     .least = 1,

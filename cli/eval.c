@@ -180,13 +180,10 @@ const command command_eval = {
     .name = "eval",
     .summary = "measure a trained model's loss on text",
     .usage = "RUN [--data FILE]",
-    .help =
-        "RUN is a run folder (its newest complete checkpoint is verified and used) or "
-        "any "
-        "folder in Hugging Face layout: config.json, model.safetensors or several files "
-        "with "
-        "their index, tokenizer.json. Prints the mean "
-        "cross-entropy per token, its exponential, and bits per byte of text.",
+    .help = "RUN is a run folder (its newest complete checkpoint is verified and used) "
+            "or any folder in Hugging Face layout: config.json, model.safetensors or "
+            "several files with their index, tokenizer.json. Prints the mean "
+            "cross-entropy per token, its exponential, and bits per byte of text.",
     .flags = flags,
     .least = 1,
     .most = 1,

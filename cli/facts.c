@@ -174,14 +174,13 @@ int check_effort(const args *a) {
     double share;
     if (!text) return CODE_OK;
     if (!args_has(a, "--accelerator"))
-        return usage_error(
-            "--effort is a share of an accelerator's rate, but there is no "
-            "--accelerator such as H100");
+        return usage_error("--effort is a share of an accelerator's rate, but there is "
+                           "no --accelerator such as H100");
     for (int i = 0; i < 2; i++)
         if (args_has(a, rates[i]))
-            return usage_error("--effort and %s both say how fast a node computes, "
-                               "expected one of them",
-                               rates[i]);
+            return usage_error(
+                "--effort and %s both say how fast a node computes, expected one of them",
+                rates[i]);
     if (!parse_share(text, &share) || !(share > 0 && share <= 1))
         return usage_error("--effort is '%s', expected a share of the data sheet's rate, "
                            "above 0 and at most 100%%, such as 38%%",

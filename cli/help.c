@@ -10,16 +10,14 @@ enum { WIDTH = 90, FLAG_COLUMN = 28, KEY_COLUMN = 40 };
 
 const char *const help_exit_codes =
     "0 when all went well, 1 when something failed while running, 2 when a file, a value "
-    "or an "
-    "argument was wrong. Errors are one line on stderr; stdout has results only.";
+    "or an argument was wrong. Errors are one line on stderr; stdout has results only.";
 
 const char *const help_config_layers =
     "Keys are read from a YAML file of sections (run.yaml) and given or changed as "
     "section.key=value. The value comes from the first of: the command line, the file, "
-    "the "
-    "method's preset, the default. Counts take k, M and G; sizes kB, MB, GB, KiB, MiB "
-    "and GiB; "
-    "links bit/s such as 100Mbit, times such as 10ms or 5min, shares such as 5%.";
+    "the method's preset, the default. Counts take k, M and G; sizes kB, MB, GB, KiB, "
+    "MiB and GiB; links bit/s such as 100Mbit, times such as 10ms or 5min, shares such "
+    "as 5%.";
 
 void help_overview(FILE *out) {
     fputs("weft trains neural networks across machines.\n\nusage: weft COMMAND ...\n\n",

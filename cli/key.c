@@ -62,12 +62,11 @@ const command command_key = {
     .name = "key",
     .summary = "make the key that the machines of a run share",
     .usage = "new > run.key",
-    .help =
-        "Prints 32 random bytes as hexadecimal digits and makes the file that they go "
-        "to readable only by its owner. Anybody who has the file can take part in the "
-        "run: copy it by scp, and name it by mesh.key=run.key or WEFT_KEY_FILE on every "
-        "machine. A file that others can read is refused. docs/launching.md says what "
-        "it protects.",
+    .help = "Prints 32 random bytes as hexadecimal digits and makes the file that they "
+            "go to readable only by its owner. Anybody who has the file can take part in "
+            "the run: copy it by scp, and name it by mesh.key=run.key or WEFT_KEY_FILE "
+            "on every machine. A file that others can read is refused. docs/launching.md "
+            "says what it protects.",
     .words = actions,
     .least = 1,
     .most = 1,

@@ -83,8 +83,7 @@ static int run(weft_ctx *ctx, args *a) {
           ".RI [ flags ]\n.SH DESCRIPTION\n",
           stdout);
     put("weft trains language models on several ranks and nodes joined by an ordinary "
-        "network, "
-        "and says what crossed the wire and what it cost.\n");
+        "network, and says what crossed the wire and what it cost.\n");
     fputs(".SH COMMANDS\n", stdout);
     for (int i = 0; commands[i]; i++) put_command(commands[i]);
     fputs(".SH CONFIGURATION\n", stdout);

@@ -33,11 +33,10 @@ const command command_merge = {
     .name = "merge",
     .summary = "merge an adapter into its base model",
     .usage = "RUN -o FOLDER [--base FOLDER]",
-    .help =
-        "RUN is a run that trained adapters (adapter.rank), or any folder with an "
-        "adapter in PEFT's format. FOLDER gets model.safetensors, config.json and "
-        "tokenizer.json, which weft, transformers and others read. A run that trained "
-        "a whole model is copied.",
+    .help = "RUN is a run that trained adapters (adapter.rank), or any folder with an "
+            "adapter in PEFT's format. FOLDER gets model.safetensors, config.json and "
+            "tokenizer.json, which weft, transformers and others read. A run that "
+            "trained a whole model is copied.",
     .flags = flags,
     .least = 1,
     .most = 1,

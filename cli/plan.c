@@ -26,9 +26,7 @@ static const flag flags[] = {
     {"--wire", "tcp|rdma", "what the wire is; below 10 us of latency it is taken as RDMA",
      NULL},
     {"--framework", "NAMES",
-     "also try ddp, ddp-after, zero1, zero2, fsdp, hsdp: "
-     "\"ddp,fsdp\"",
-     NULL},
+     "also try ddp, ddp-after, zero1, zero2, fsdp, hsdp: \"ddp,fsdp\"", NULL},
     {"--collective", "auto|ring|tree|hierarchical|gloo", "collective of these frameworks",
      NULL},
     {"--precision", "f32|mixed|bf16|bf16-8bit", "precision of weights and gradients",
@@ -505,15 +503,14 @@ static weft_status write_choice(weft_ctx *ctx, const request *r, const weft_advi
     int64_t i = r->pick > 0 ? r->pick - 1 : a->choice;
     weft_config *chosen;
     if (r->pick > a->n_candidates)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "--pick is %lld, expected at most %lld, the rows of the "
-                             "whole table",
-                             r->pick, (long long)a->n_candidates);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "--pick is %lld, expected at most %lld, the rows of the whole table", r->pick,
+            (long long)a->n_candidates);
     if (i < 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "nothing was written to %s: no candidate fits into the "
-                             "memory",
-                             path);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "nothing was written to %s: no candidate fits into the memory", path);
     WEFT_TRY(weft_advice_config(ctx, r->run, a, i, &chosen));
     weft_status status = weft_config_write(ctx, chosen, path);
     weft_config_destroy(ctx, chosen);
@@ -674,13 +671,12 @@ const command command_plan = {
     .name = "plan",
     .summary = "predict which method makes a run faster on several machines, if any does",
     .usage = "[run.yaml | RUN] [key=value ...] [--cluster FILE | facts] [flags]",
-    .help =
-        "Predicts the run with each method on one node and on several, and says how much "
-        "a second machine helps, with which method. Nothing is trained. Facts on the "
-        "command line override those of --cluster.\n\n"
-        "Methods are compared by the time to a loss. Keys of replicator and mixer hold "
-        "only for the run as it is ('own keys'), those of optimizer for its method. "
-        "RUN: what auto decided.",
+    .help = "Predicts the run with each method on one node and on several, and says how "
+            "much a second machine helps, with which method. Nothing is trained. Facts "
+            "on the command line override those of --cluster.\n\n"
+            "Methods are compared by the time to a loss. Keys of replicator and mixer "
+            "hold only for the run as it is ('own keys'), those of optimizer for its "
+            "method. RUN: what auto decided.",
     .examples =
         "plan --parameters 124M --nodes 2 --link 1Gbit,1ms --measured \"1 node: 0.9 s\"\n"
         "plan --hf MODEL --nodes 4 --accelerator A100 --link 10Gbit,50us --lora 16",

@@ -179,16 +179,15 @@ const command command_probe = {
     .name = "probe",
     .summary = "measure machines and links for weft plan",
     .usage = "[run.yaml] [key=value ...] [-o cluster.yaml]",
-    .help =
-        "Measures the configured mesh while all its ranks work: matrix products and "
-        "copying, each unit of the configured model with the configured micro-batch, "
-        "how much a step's computing time varies, latency and bandwidth of each class "
-        "of links, collectives, and the time of codecs and optimizers. Trains nothing; "
-        "tokens are generated.\n\n"
-        "Prints a table, which also shows how far the first and the second half of the "
-        "samples differ, and writes cluster.yaml, from which weft plan predicts. Slow "
-        "links get smaller messages, so that they are measured in the same time. "
-        "docs/prediction.md explains each figure.",
+    .help = "Measures the configured mesh while all its ranks work: matrix products and "
+            "copying, each unit of the configured model with the configured micro-batch, "
+            "how much a step's computing time varies, latency and bandwidth of each "
+            "class of links, collectives, and the time of codecs and optimizers. Trains "
+            "nothing; tokens are generated.\n\n"
+            "Prints a table, which also shows how far the first and the second half of "
+            "the samples differ, and writes cluster.yaml, from which weft plan predicts. "
+            "Slow links get smaller messages, so that they are measured in the same "
+            "time. docs/prediction.md explains each figure.",
     .examples = "probe run.yaml -o cluster.yaml\n"
                 "probe run.yaml -o cluster.yaml --seconds 20\n"
                 "probe run.yaml --nodes 8 --link 100Mbit,10ms",

@@ -54,12 +54,11 @@ const command command_report = {
     .name = "report",
     .summary = "draw a run's loss, speed and bytes, or compare several runs",
     .usage = "RUN [RUN ...] [-o out.html] | RUN --trace FILE",
-    .help =
-        "Writes one HTML page that needs no network: the curves of one run, or of "
-        "several runs in the same charts. For a run with --plan it shows the "
-        "prediction next to the measurement. --trace writes what the threads of all "
-        "ranks did in one step, for https://ui.perfetto.dev or chrome://tracing. weft "
-        "watch RUN shows the same page while the run trains.",
+    .help = "Writes one HTML page that needs no network: the curves of one run, or of "
+            "several runs in the same charts. For a run with --plan it shows the "
+            "prediction next to the measurement. --trace writes what the threads of all "
+            "ranks did in one step, for https://ui.perfetto.dev or chrome://tracing. "
+            "weft watch RUN shows the same page while the run trains.",
     .flags = flags,
     .least = 1,
     .most = MAX_RUNS,

@@ -234,14 +234,13 @@ const command command_simulate = {
     .name = "simulate",
     .summary = "simulate a long run on many nodes: jitter, slow machines, failures",
     .usage = "[run.yaml] [key=value ...] [flags]",
-    .help =
-        "Simulates a configured run on up to 65536 nodes without training: every step "
-        "of every node, with machines whose speed varies, slow machines, slow links, "
-        "and failures. After a failure, replicas that are equal continue without the "
-        "lost node; others go back to the last checkpoint (--roll-back: all do). Prints "
-        "how long steps take, and what the time is spent on.\n\n"
-        "Facts about the machines come from --cluster or from the flags, which override "
-        "it. docs/prediction.md says what is modelled, and how well.",
+    .help = "Simulates a configured run on up to 65536 nodes without training: every "
+            "step of every node, with machines whose speed varies, slow machines, slow "
+            "links, and failures. After a failure, replicas that are equal continue "
+            "without the lost node; others go back to the last checkpoint (--roll-back: "
+            "all do). Prints how long steps take, and what the time is spent on.\n\n"
+            "Facts about the machines come from --cluster or from the flags, which "
+            "override it. docs/prediction.md says what is modelled, and how well.",
     .examples = "simulate run.yaml --nodes 64 --link 1Gbit,10ms --node-flops 80T",
     .flags = flags,
     .facts = CLUSTER_FLAGS_LAST,

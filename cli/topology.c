@@ -269,10 +269,9 @@ const command command_topology = {
     .usage = "NAME --nodes N [--ranks L] [flags]",
     .help =
         "Prints the schedule of a topology, the steps until all copies agree, the "
-        "spectral gap of its matrices, and the bytes that cross a node's interface. "
-        "[01] is a group that takes its mean, 0-1 a link that is used both ways, 0>1 "
-        "one way; after @ comes the weight of the other node if it is not a plain "
-        "mean.\n\n"
+        "spectral gap of its matrices, and the bytes that cross a node's interface. [01] "
+        "is a group that takes its mean, 0-1 a link that is used both ways, 0>1 one way; "
+        "after @ comes the weight of the other node if it is not a plain mean.\n\n"
         "weft list topologies prints the names. With --links every topology shows which "
         "link delays a step; the file has lines such as\n\n"
         "links: [{from: 0, to: 1, latency: 10ms, bandwidth: 100Mbit}]",

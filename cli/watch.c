@@ -108,12 +108,11 @@ const command command_watch = {
     .name = "watch",
     .summary = "follow runs while they train, in a browser or the terminal",
     .usage = "RUN [RUN ...] [--port N | --text]",
-    .help =
-        "Serves the page of `weft report` on this machine's own address and keeps it up "
-        "to date: open the address that it prints. For a run on another machine, "
-        "forward the port first: ssh -t -L 8085:127.0.0.1:8085 HOST weft watch RUN. With "
-        "--text it draws loss, speed, bytes and the time left in the terminal instead. "
-        "It ends with Ctrl-C, and only reads the run.",
+    .help = "Serves the page of `weft report` on this machine's own address and keeps it "
+            "up to date: open the address that it prints. For a run on another machine, "
+            "forward the port first: ssh -t -L 8085:127.0.0.1:8085 HOST weft watch RUN. "
+            "With --text it draws loss, speed, bytes and the time left in the terminal "
+            "instead. It ends with Ctrl-C, and only reads the run.",
     .flags = flags,
     .least = 1,
     .most = MAX_WATCHED,

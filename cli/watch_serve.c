@@ -130,8 +130,7 @@ int watch_serve(const watched *w, int port) {
         MHD_OPTION_END);
     if (!daemon)
         return usage_error(
-            "could not listen on port %d of 127.0.0.1: %s; --port 0 takes a "
-            "free one",
+            "could not listen on port %d of 127.0.0.1: %s; --port 0 takes a free one",
             port, errno ? strerror(errno) : "not allowed");
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon,
                                                            MHD_DAEMON_INFO_BIND_PORT);
@@ -147,8 +146,7 @@ int watch_serve(const watched *w, int port) {
 #else
 int watch_serve(const watched *w, int port) {
     (void)w, (void)port;
-    return usage_error(
-        "this weft was built without libmicrohttpd and shows no page while a "
-        "run goes on; use --text, or weft report");
+    return usage_error("this weft was built without libmicrohttpd and shows no page "
+                       "while a run goes on; use --text, or weft report");
 }
 #endif

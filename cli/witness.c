@@ -57,10 +57,9 @@ const command command_witness = {
         "mesh.key, mesh.run, mesh.cert, mesh.encrypt from its own configuration. They "
         "must be equal to the run's; any number of runs with the same values may use "
         "it.\n\n"
-        "A vote is written to FILE before it is given. Keep the file when the witness "
-        "is started again: a witness that has lost its votes could give one twice. It "
-        "runs until it is stopped by Ctrl-C. docs/membership.md says when a run needs "
-        "one.",
+        "A vote is written to FILE before it is given. Keep the file when the witness is "
+        "started again: a witness that has lost its votes could give one twice. It runs "
+        "until it is stopped by Ctrl-C. docs/membership.md says when a run needs one.",
     .examples = "witness mesh.key=run.key",
     .flags = flags,
     .configures = true,

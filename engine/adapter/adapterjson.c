@@ -38,11 +38,10 @@ static weft_status check_beginning(weft_ctx *ctx, const json_t *root, const char
     for (size_t i = 0; i < sizeof harmless / sizeof harmless[0] && name; i++)
         known |= strcmp(name, harmless[i]) == 0;
     if (known) return WEFT_OK;
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_FORMAT,
-        "%s: init_lora_weights is '%.20s', which changes the base model, "
-        "expected true, false, gaussian, orthogonal or eva",
-        path, name);
+    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                         "%s: init_lora_weights is '%.20s', which changes the base "
+                         "model, expected true, false, gaussian, orthogonal or eva",
+                         path, name);
 }
 
 static weft_status check_off(weft_ctx *ctx, const json_t *root, const char *path) {
@@ -85,9 +84,8 @@ static weft_status take_saved(weft_ctx *ctx, const json_t *root, const char *pat
     if (n > 0) return WEFT_OK;
     return weft_ctx_fail(
         ctx, WEFT_ERR_FORMAT,
-        "%s: modules_to_save is no list of names of modules, of %d bytes in "
-        "all",
-        path, (int)sizeof out->saved);
+        "%s: modules_to_save is no list of names of modules, of %d bytes in all", path,
+        (int)sizeof out->saved);
 }
 
 static weft_status take_facts(weft_ctx *ctx, const json_t *root, const char *path,

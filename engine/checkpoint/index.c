@@ -111,11 +111,10 @@ static weft_status read_file_entry(weft_ctx *ctx, const char *where, const json_
     const char *hash = json_string_value(json_object_get(entry, "xxh3_128"));
     const json_t *size = json_object_get(entry, "n_bytes");
     if (!name || !hash || strlen(hash) != WEFTI_HASH_TEXT - 1 || !json_is_integer(size))
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_FORMAT,
-            "entry %lld of \"files\" of %s has no name, n_bytes and xxh3_128 of "
-            "32 digits",
-            (long long)listing->n, where);
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "entry %lld of \"files\" of %s has no name, n_bytes and "
+                             "xxh3_128 of 32 digits",
+                             (long long)listing->n, where);
     if (listing->n && strcmp(listing->files[listing->n - 1].name, name) >= 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "the files in %s are not sorted: '%s'",
                              where, name);

@@ -81,12 +81,11 @@ static void write_text(const owner *o, char *text) {
 static bool parse_text(const char *text, owner *out) {
     char every[32] = "", *end;
     *out = (owner){.pid = -1};
-    int n = sscanf(
-        text,
-        "weft-lease 1 host %63s pid %lld %lld %lld boot %39s since %31s run %llx "
-        "view %lld token %llx every %31s beat %lld",
-        out->host, &out->pid, &out->started, &out->space, out->boot, out->since,
-        &out->run, &out->view, &out->token, every, &out->beat);
+    int n = sscanf(text,
+                   "weft-lease 1 host %63s pid %lld %lld %lld boot %39s since %31s run "
+                   "%llx view %lld token %llx every %31s beat %lld",
+                   out->host, &out->pid, &out->started, &out->space, out->boot,
+                   out->since, &out->run, &out->view, &out->token, every, &out->beat);
     out->beat_s = wefti_strtod(every, &end);
     return n == 11 && end != every && *end == '\0' && out->beat_s >= 0 &&
            out->beat_s <= 60;
@@ -301,11 +300,10 @@ static weft_status try_once(weft_ctx *ctx, wefti_lease *l, owner *other, verdict
         status = replace(ctx, l, v);
     close(fd);
     if (status == WEFT_OK && *v == MINE && known)
-        weft_ctx_log(
-            ctx, WEFT_LOG_INFO,
-            "process %lld on %s, which wrote here since %s, is gone: its lease was "
-            "taken over",
-            other->pid, other->host, other->since);
+        weft_ctx_log(ctx, WEFT_LOG_INFO,
+                     "process %lld on %s, which wrote here since %s, is gone: its lease "
+                     "was taken over",
+                     other->pid, other->host, other->since);
     return status;
 }
 
@@ -314,11 +312,10 @@ static weft_status refuse(weft_ctx *ctx, const wefti_lease *l, const owner *othe
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "another process is starting a run in the same folder (%s)",
                              l->path);
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_CONFIG,
-        "process %lld on %s writes here since %s (%s); wait for its end or "
-        "name another run.folder",
-        other->pid, other->host, other->since, l->path);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "process %lld on %s writes here since %s (%s); wait for its end "
+                         "or name another run.folder",
+                         other->pid, other->host, other->since, l->path);
 }
 
 static weft_status acquire(weft_ctx *ctx, wefti_lease *l) {

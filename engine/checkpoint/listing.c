@@ -61,8 +61,7 @@ static weft_status scan_entry(const walk *w, const char *name, int depth) {
     if (!S_ISREG(info.st_mode))
         return weft_ctx_fail(
             w->ctx, WEFT_ERR_FORMAT,
-            "%s is neither a file nor a folder: it does not belong into a "
-            "checkpoint",
+            "%s is neither a file nor a folder: it does not belong into a checkpoint",
             path);
     if (wefti_is(name, "index.json")) return WEFT_OK;
     return wefti_listing_add(w->ctx, w->listing, name);

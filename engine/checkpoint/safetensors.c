@@ -154,14 +154,13 @@ static weft_status read_length(weft_ctx *ctx, const wefti_safetensors *file,
     uint64_t length = wefti_get_u64(prefix);
     uint64_t room = (uint64_t)n_bytes - WEFTI_SAFETENSORS_PREFIX;
     if (length > room || length > WEFTI_SAFETENSORS_MAX_HEADER)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_FORMAT,
-            "%s says that its header has %llu bytes, expected at most %llu: not "
-            "a safetensors file, or cut off",
-            file->path, (unsigned long long)length,
-            (unsigned long long)(room < WEFTI_SAFETENSORS_MAX_HEADER
-                                     ? room
-                                     : WEFTI_SAFETENSORS_MAX_HEADER));
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "%s says that its header has %llu bytes, expected at most "
+                             "%llu: not a safetensors file, or cut off",
+                             file->path, (unsigned long long)length,
+                             (unsigned long long)(room < WEFTI_SAFETENSORS_MAX_HEADER
+                                                      ? room
+                                                      : WEFTI_SAFETENSORS_MAX_HEADER));
     *n_text = (int64_t)length;
     return WEFT_OK;
 }
@@ -248,8 +247,7 @@ static weft_status check_rows(weft_ctx *ctx, const wefti_safetensors *file, int 
     if (row_begin < 0 || n_rows < 0 || row_begin > t->spec.rows - n_rows)
         return weft_ctx_fail(
             ctx, WEFT_ERR_ARGUMENT,
-            "%lld rows from row %lld of tensor '%s' of %s were asked for, it has "
-            "%lld",
+            "%lld rows from row %lld of tensor '%s' of %s were asked for, it has %lld",
             (long long)n_rows, (long long)row_begin, t->name, file->path,
             (long long)t->spec.rows);
     return WEFT_OK;

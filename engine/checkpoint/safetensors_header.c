@@ -88,11 +88,10 @@ static bool has_dims(const wefti_tensor_spec *spec) {
 static weft_status check_spec(weft_ctx *ctx, const char *where,
                               const wefti_tensor_spec *spec, int64_t *n_bytes) {
     if (!spec->name || !spec->name[0] || wefti_is(spec->name, "__metadata__"))
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_ARGUMENT,
-            "a tensor of %s has the name '%s', expected a name that is not "
-            "empty and not __metadata__",
-            where, spec->name ? spec->name : "");
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "a tensor of %s has the name '%s', expected a name that is "
+                             "not empty and not __metadata__",
+                             where, spec->name ? spec->name : "");
     if (spec->ndim < 1 || spec->ndim > 4 || spec->rows < 0 || spec->cols < 0 ||
         !has_dims(spec))
         return weft_ctx_fail(
@@ -293,12 +292,11 @@ static weft_status read_offsets(weft_ctx *ctx, const char *where, const json_t *
     t->begin = whole(offsets, 0);
     int64_t end = whole(offsets, 1);
     if (end < t->begin || end - t->begin != t->n_bytes)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_FORMAT,
-            "tensor '%s' of %s lies at bytes %lld to %lld, expected %lld bytes "
-            "as its shape and dtype %s say",
-            t->name, where, (long long)t->begin, (long long)end, (long long)t->n_bytes,
-            t->dtype_name);
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "tensor '%s' of %s lies at bytes %lld to %lld, expected "
+                             "%lld bytes as its shape and dtype %s say",
+                             t->name, where, (long long)t->begin, (long long)end,
+                             (long long)t->n_bytes, t->dtype_name);
     return WEFT_OK;
 }
 

@@ -168,10 +168,9 @@ static weft_status open_any(weft_ctx *ctx, const char *folder, wefti_weights *w)
         return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s holds no %s", folder, w->one);
     if (wefti_file_there(folder, index_name, w->path)) return open_listed(ctx, folder, w);
     if (wefti_file_there(folder, adapter_name, w->path))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
-                             "%s holds an adapter and no whole model; weft merge makes "
-                             "one of it",
-                             folder);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FILE,
+            "%s holds an adapter and no whole model; weft merge makes one of it", folder);
     return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s holds no %s and no %s", folder, one_name,
                          index_name);
 }

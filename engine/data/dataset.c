@@ -54,8 +54,7 @@ static weft_status add_part(weft_ctx *ctx, const weft_dataset *d,
     if (n_tokens <= d->T)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
-            "data.length is %lld but %s has only %lld %s tokens, expected at "
-            "least %lld",
+            "data.length is %lld but %s has only %lld %s tokens, expected at least %lld",
             (long long)d->T, source->path, (long long)n_tokens, role,
             (long long)d->T + 1);
     *part = (wefti_window_range){.source = source,

@@ -108,13 +108,12 @@ uint64_t wefti_exampleset_hash(const weft_dataset *d) {
 
 static void describe_prompts(const weft_dataset *d, char *out, size_t size) {
     const wefti_examples *e = d->train_examples;
-    int n = snprintf(
-        out, size,
-        "%lld training and %lld validation prompts, %.1f tokens each of which "
-        "%.1f count, %lld cut to %lld",
-        (long long)d->train_windows, (long long)d->validation_windows,
-        (double)e->n_ids / (double)e->n, (double)e->n_counted / (double)e->n,
-        (long long)e->n_cut, (long long)e->n_targets);
+    int n = snprintf(out, size,
+                     "%lld training and %lld validation prompts, %.1f tokens each of "
+                     "which %.1f count, %lld cut to %lld",
+                     (long long)d->train_windows, (long long)d->validation_windows,
+                     (double)e->n_ids / (double)e->n, (double)e->n_counted / (double)e->n,
+                     (long long)e->n_cut, (long long)e->n_targets);
     if (e->n_left_out > 0 && n > 0 && (size_t)n < size)
         snprintf(out + n, size - (size_t)n,
                  ", %lld left out whose prompt alone is longer",

@@ -76,11 +76,10 @@ static weft_status settle_side(weft_ctx *ctx, wefti_examples *e, const char *pat
                                int64_t height, int64_t width) {
     if (e->side == 0 && height == width && height <= MAX_SIDE) e->side = height;
     if (e->side > 0) return WEFT_OK;
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_CONFIG,
-        "%s has %lld x %lld pixels, expected a square of at most %d; set "
-        "model.image to scale all images to one",
-        path, (long long)width, (long long)height, MAX_SIDE);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s has %lld x %lld pixels, expected a square of at most %d; "
+                         "set model.image to scale all images to one",
+                         path, (long long)width, (long long)height, MAX_SIDE);
 }
 
 /* Room for one more image, whose pixels are returned in *pixels. */
@@ -243,9 +242,8 @@ static weft_status take_arrays(weft_ctx *ctx, wefti_examples *e,
         room.width > MAX_ARRAY_SIDE)
         return weft_ctx_fail(
             ctx, WEFT_ERR_FORMAT,
-            "%s has images of %lld x %lld pixels, expected sides of 1 to "
-            "%d",
-            paths[0], (long long)room.width, (long long)room.height, MAX_ARRAY_SIDE);
+            "%s has images of %lld x %lld pixels, expected sides of 1 to %d", paths[0],
+            (long long)room.width, (long long)room.height, MAX_ARRAY_SIDE);
     if (room.channels != e->channels || room.channels < 1 || room.channels > 4)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s has %lld channels, expected %lld",
                              paths[0], (long long)room.channels,

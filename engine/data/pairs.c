@@ -152,11 +152,10 @@ weft_status wefti_pairs_read(weft_ctx *ctx, const char *const *paths, int n,
             continue;
         }
         if (i + 1 == n || holds_pairs(paths[i + 1]))
-            return weft_ctx_fail(
-                ctx, WEFT_ERR_CONFIG,
-                "%s has no partner, expected a file of targets after it, "
-                "or a .tsv or .jsonl",
-                paths[i]);
+            return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                                 "%s has no partner, expected a file of targets after "
+                                 "it, or a .tsv or .jsonl",
+                                 paths[i]);
         WEFT_TRY(read_two(ctx, &r, paths + i++));
     }
     return WEFT_OK;

@@ -265,9 +265,8 @@ weft_status wefti_prompts_read(weft_ctx *ctx, const char *const *paths, int n,
     wefti_rendered_fini(ctx, &r.text);
     WEFT_TRY(status);
     if (examples->n > 0 || examples->n_left_out == 0) return WEFT_OK;
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_CONFIG,
-        "data.length is %lld, but all %lld examples have longer prompts, "
-        "so that nothing of their answers is left",
-        (long long)examples->n_targets, (long long)examples->n_left_out);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "data.length is %lld, but all %lld examples have longer "
+                         "prompts, so that nothing of their answers is left",
+                         (long long)examples->n_targets, (long long)examples->n_left_out);
 }

@@ -167,11 +167,10 @@ static weft_status open_nanogpt(weft_ctx *ctx, weft_shard *s, const char *path) 
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s is %s, expected token ids", path,
                              found);
     if (s->n_file % 2 != 0)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_FORMAT,
-            "%s has %lld bytes, which is no known format and not a whole "
-            "number of uint16",
-            path, (long long)s->n_file);
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "%s has %lld bytes, which is no known format and not a "
+                             "whole number of uint16",
+                             path, (long long)s->n_file);
     s->format = "nanogpt";
     s->place.width = 2;
     s->n_tokens = s->n_file / 2;

@@ -195,8 +195,7 @@ weft_status wefti_source_open(weft_ctx *ctx, wefti_source *s, const char *path,
 void wefti_source_close(weft_ctx *ctx, wefti_source *s) {
     for (int64_t k = 0; k < s->n_files; k++) weft_shard_close(ctx, s->files[k].shard);
     if (s->path) wefti_ids_close(ctx, &s->texts);
-    wefti_free(ctx, s->files);
-    wefti_free(ctx, s->path);
+    WEFTI_FREE(ctx, s->files, s->path);
     *s = (wefti_source){0};
 }
 

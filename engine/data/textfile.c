@@ -133,8 +133,7 @@ weft_status wefti_encode_file(weft_ctx *ctx, const wefti_encoding *how, const ch
     if (wefti_tokenizer_is_ids(how->tokenizer))
         return weft_ctx_fail(
             ctx, WEFT_ERR_FORMAT,
-            "%s is text, expected token ids in a shard (.bin): the tokenizer "
-            "is ids",
+            "%s is text, expected token ids in a shard (.bin): the tokenizer is ids",
             path);
     weft_status status = encode_all(&e, path);
     WEFTI_FREE(ctx, e.buffer, e.ends);

@@ -98,8 +98,7 @@ weft_status wefti_merge_read(weft_ctx *ctx, weft_inference *inf, const char *fol
     float *own = NULL;
     WEFT_TRY(wefti_adapter_put_on(ctx, folder, &inf->model));
     weft_status status = merge(ctx, inf, folder, base, &room, &own);
-    wefti_free(ctx, room.values);
-    wefti_free(ctx, own);
+    WEFTI_FREE(ctx, room.values, own);
     inf->model = wefti_model_release(ctx, inf->model);
     return status;
 }

@@ -40,11 +40,10 @@ static weft_status make_room(weft_ctx *ctx, const char *path, int64_t height,
                              int64_t width, wefti_image *image) {
     if (height < 1 || width < 1 || height > MAX_SIDE || width > MAX_SIDE ||
         height > MAX_PIXELS / width)
-        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                             "%s has %lld x %lld pixels, expected sides up to %d and at "
-                             "most %d together",
-                             path, (long long)width, (long long)height, MAX_SIDE,
-                             MAX_PIXELS);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FORMAT,
+            "%s has %lld x %lld pixels, expected sides up to %d and at most %d together",
+            path, (long long)width, (long long)height, MAX_SIDE, MAX_PIXELS);
     image->height = height;
     image->width = width;
     return wefti_alloc_n(ctx, height * width, (size_t)image->channels, "an image",

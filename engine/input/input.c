@@ -80,8 +80,7 @@ static weft_status await(weft_ctx *ctx, const wefti_input *in) {
         if (wefti_stop_asked(ctx))
             return weft_ctx_fail(
                 ctx, WEFT_ERR_FILE,
-                "stopped while %s was read, before the first step; nothing "
-                "is saved",
+                "stopped while %s was read, before the first step; nothing is saved",
                 wefti_is(in->path, "-") ? "standard input" : in->path);
         ready = poll(&fd, 1, LOOK_MS);
     }

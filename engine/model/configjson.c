@@ -97,11 +97,10 @@ static wefti_rope_rule rule_named(reader *r, const char *type) {
     static const char *const types[] = {"default", "linear", "llama3", "yarn"};
     for (int i = 0; i < 4; i++)
         if (strcmp(type, types[i]) == 0) return (wefti_rope_rule)i;
-    r->status = weft_ctx_fail(
-        r->ctx, WEFT_ERR_FORMAT,
-        "%s: the rotary positions are scaled by \"%.40s\", expected "
-        "default, linear, llama3 or yarn",
-        r->where, type);
+    r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
+                              "%s: the rotary positions are scaled by \"%.40s\", "
+                              "expected default, linear, llama3 or yarn",
+                              r->where, type);
     return WEFTI_ROPE_DEFAULT;
 }
 

@@ -621,8 +621,7 @@ const wefti_model_ops wefti_model_gemma2 = {
 };
 const wefti_model_ops wefti_model_gemma3 = {
     KIND(gemma3, "gemma3",
-         "Gemma 3 (text): as gemma2, heads normed instead of caps "
-         "(2025)"),
+         "Gemma 3 (text): as gemma2, heads normed instead of caps (2025)"),
     .tied = true,
     .qk_norm = true,
 };

@@ -88,9 +88,8 @@ static void print_scaling(const wefti_rope_scaling *s, char *out, size_t out_siz
                  s->factor, s->low, s->high, s->original);
     if (s->rule != WEFTI_ROPE_YARN) return;
     int n = snprintf(out, out_size,
-                     "yarn factor=%.15g original=%.15g fast=%.15g "
-                     "slow=%.15g",
-                     s->factor, s->original, s->fast, s->slow);
+                     "yarn factor=%.15g original=%.15g fast=%.15g slow=%.15g", s->factor,
+                     s->original, s->fast, s->slow);
     if (s->attention > 0)
         n += snprintf(out + n, out_size - (size_t)n, " attention=%.15g", s->attention);
     if (!s->truncate) snprintf(out + n, out_size - (size_t)n, " truncate=0");

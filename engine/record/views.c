@@ -443,10 +443,9 @@ bool wefti_views_has(const wefti_views *views, uint64_t run, int64_t view, int64
 weft_status wefti_views_check(weft_ctx *ctx, const wefti_views *views) {
     for (int64_t i = 1; i < views->n_views; i++)
         if (views->views[i].step < views->views[i - 1].step)
-            return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                                 "views.jsonl: a view of step %lld stands behind one of "
-                                 "step %lld",
-                                 (long long)views->views[i].step,
-                                 (long long)views->views[i - 1].step);
+            return weft_ctx_fail(
+                ctx, WEFT_ERR_FORMAT,
+                "views.jsonl: a view of step %lld stands behind one of step %lld",
+                (long long)views->views[i].step, (long long)views->views[i - 1].step);
     return WEFT_OK;
 }

@@ -65,10 +65,9 @@ static weft_status read_facts(weft_ctx *ctx, const char *folder,
     char path[PATH_MAX], *text;
     int64_t n_bytes;
     if (!wefti_file_there(folder, "adapter_config.json", path))
-        return weft_ctx_fail(ctx, WEFT_ERR_FILE,
-                             "%s has no adapter_config.json, which says what the adapter "
-                             "is",
-                             folder);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_FILE,
+            "%s has no adapter_config.json, which says what the adapter is", folder);
     WEFT_TRY(wefti_file_read(ctx, path, MAX_JSON, &text, &n_bytes));
     weft_status status = wefti_adapter_read(ctx, text, n_bytes, path, facts);
     wefti_free(ctx, text);

@@ -102,9 +102,8 @@ static weft_status refuse_other_tokenizer(weft_ctx *ctx, const char *folder) {
         if (!there) continue;
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
-            "%s has %s but no tokenizer.json, expected that; transformers "
-            "writes it: AutoTokenizer.from_pretrained(FOLDER)"
-            ".save_pretrained(FOLDER)",
+            "%s has %s but no tokenizer.json, expected that; transformers writes it: "
+            "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
             folder, names[i]);
     }
     return WEFT_OK;

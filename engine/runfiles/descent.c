@@ -72,14 +72,12 @@ weft_status wefti_descent_judge(weft_ctx *ctx, const char *folder,
                              "without it, and it writes nothing there",
                              folder, (long long)newest,
                              (long long)steps_done + MOST_APART, (long long)steps_done);
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_CONFIG,
-        "%s holds step %lld of view %lld of run %016llx, from which this process does "
-        "not "
-        "descend: it has done step %lld in another view, was left behind, and writes "
-        "nothing there",
-        folder, (long long)newest, (long long)r->view, (unsigned long long)r->run,
-        (long long)steps_done);
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s holds step %lld of view %lld of run %016llx, from which "
+                         "this process does not descend: it has done step %lld in "
+                         "another view, was left behind, and writes nothing there",
+                         folder, (long long)newest, (long long)r->view,
+                         (unsigned long long)r->run, (long long)steps_done);
 }
 
 weft_status wefti_descent_check(weft_ctx *ctx, const char *folder,
@@ -110,11 +108,10 @@ static weft_status check_chain(weft_ctx *ctx, const wefti_views *views) {
         if (!line->has_chain || line->chain == wefti_views_chain(before->chain, line) ||
             (line->apart && line->run == before->run && line->view > before->view + 1))
             continue;
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_FORMAT,
-            "views.jsonl: the view of step %lld does not follow from the "
-            "one before it, of step %lld",
-            (long long)line->step, (long long)before->step);
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                             "views.jsonl: the view of step %lld does not follow from "
+                             "the one before it, of step %lld",
+                             (long long)line->step, (long long)before->step);
     }
     return WEFT_OK;
 }
@@ -171,8 +168,7 @@ weft_status wefti_descent_agree(weft_ctx *ctx, const char *folder, int64_t log_e
     if (r.view_step - 1 > needed)
         return weft_ctx_fail(
             ctx, WEFT_ERR_FORMAT,
-            "views.jsonl has a view of step %lld, and metrics.jsonl ends "
-            "with step %lld",
+            "views.jsonl has a view of step %lld, and metrics.jsonl ends with step %lld",
             (long long)r.view_step, (long long)lines);
     WEFT_TRY(check_views(ctx, folder));
     return check_order(ctx, folder);

@@ -144,9 +144,7 @@ static weft_status fill(weft_ctx *ctx, wefti_exporter *x, const weft_config *con
 static void release(wefti_exporter *x) {
     weft_ctx *ctx = x->ctx;
     wefti_buffer_fini(ctx, &x->text);
-    wefti_free(ctx, x->path);
-    wefti_free(ctx, x->run);
-    wefti_free(ctx, x);
+    WEFTI_FREE(ctx, x->path, x->run, x);
 }
 
 weft_status wefti_exporter_create(weft_ctx *ctx, const weft_config *config,

@@ -157,8 +157,7 @@ static weft_status create_file_of(wefti_rank *r, const weft_model *model,
         status = wefti_safetensors_create(r->ctx, file->path, specs, n, metadata,
                                           &handle);
     if (status == WEFT_OK) status = wefti_safetensors_close(r->ctx, handle);
-    wefti_free(r->ctx, specs);
-    wefti_free(r->ctx, names);
+    WEFTI_FREE(r->ctx, specs, names);
     return status;
 }
 
@@ -573,11 +572,10 @@ static weft_status load_known(wefti_mixer *m, const wefti_saved_layout *saved,
     for (int i = 0; i < m->n_known; i++) {
         bool weight = m->weights && m->known + i >= m->weights;
         if (weight && !(saved->known[i] > 0))
-            return weft_ctx_fail(
-                m->ctx, WEFT_ERR_FORMAT,
-                "%s/index.json: number %d of mixer_known is %g, expected "
-                "a weight above 0",
-                path, i, saved->known[i]);
+            return weft_ctx_fail(m->ctx, WEFT_ERR_FORMAT,
+                                 "%s/index.json: number %d of mixer_known is %g, "
+                                 "expected a weight above 0",
+                                 path, i, saved->known[i]);
         m->known[i] = saved->known[i];
     }
     return WEFT_OK;

@@ -200,11 +200,10 @@ static weft_status take(wefti_rank *r, int peer, const int64_t tags[2],
     double shift_s = wefti_get_f64(head + 16) - clock->ahead_s - r->timeline->begun_s;
     int most = most_lines(r);
     if (n[0] < 0 || n[1] < 0 || n[0] > most || n[1] > most || !(fabs(shift_s) < 1e9))
-        return weft_ctx_fail(
-            r->ctx, WEFT_ERR_WIRE,
-            "rank %d tells of %lld and %lld lines of its timeline, begun "
-            "%g s after ours; expected 0 to %d of each",
-            peer, (long long)n[0], (long long)n[1], shift_s, most);
+        return weft_ctx_fail(r->ctx, WEFT_ERR_WIRE,
+                             "rank %d tells of %lld and %lld lines of its timeline, "
+                             "begun %g s after ours; expected 0 to %d of each",
+                             peer, (long long)n[0], (long long)n[1], shift_s, most);
     memcpy(host, head + 24, HOST_BYTES);
     host[HOST_BYTES - 1] = '\0';
     wefti_buffer_text(r->ctx, out, peer == 1 ? "\n {" : ",\n {");
@@ -263,8 +262,7 @@ static weft_status lead(wefti_rank *r, const char *folder) {
     if (status == WEFT_OK) status = collect(r, asked_s, clocks, &out);
     if (status == WEFT_OK) status = write_file(r, folder, &out);
     wefti_buffer_fini(r->ctx, &out);
-    wefti_free(r->ctx, asked_s);
-    wefti_free(r->ctx, clocks);
+    WEFTI_FREE(r->ctx, asked_s, clocks);
     return status;
 }
 

@@ -61,10 +61,9 @@ static weft_status find_place(copy *c) {
         snprintf(c->base, PATH_MAX, "%.3900s%s/%.16s", ways[i][0], ways[i][1], hash);
         return wefti_file_mkdirs(c->ctx, c->base);
     }
-    return weft_ctx_fail(
-        c->ctx, WEFT_ERR_CONFIG,
-        "there is no place for what is fetched: WEFT_CACHE, XDG_CACHE_HOME "
-        "and HOME are not set");
+    return weft_ctx_fail(c->ctx, WEFT_ERR_CONFIG,
+                         "there is no place for what is fetched: WEFT_CACHE, "
+                         "XDG_CACHE_HOME and HOME are not set");
 }
 
 static const char *beside(const copy *c, const char *end, char path[PATH_MAX]) {

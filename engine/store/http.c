@@ -115,11 +115,10 @@ static weft_status look(request *r) {
     r->at = 0;
     r->size = r->code == 200 ? r->announced : -1;
     if (r->size < 0)
-        return weft_ctx_fail(
-            r->ctx, WEFT_ERR_FORMAT,
-            "the server of %s does not say how many bytes it has: half of "
-            "it would look like all",
-            r->name);
+        return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
+                             "the server of %s does not say how many bytes it has: half "
+                             "of it would look like all",
+                             r->name);
     if (r->t->most > 0 && r->size > r->t->most)
         return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT, "%s has %s, expected at most %s",
                              r->name,

@@ -20,8 +20,7 @@ weft_status wefti_added_put(weft_ctx *ctx, wefti_added_set *set, const wefti_add
     if (n > LONGEST)
         return weft_ctx_fail(
             ctx, WEFT_ERR_FORMAT,
-            "an added token of the tokenizer has %lld bytes, expected at "
-            "most %d",
+            "an added token of the tokenizer has %lld bytes, expected at most %d",
             (long long)n, LONGEST);
     WEFT_TRY(wefti_reserve(ctx, &set->tokens, &set->capacity, set->n, 1,
                            sizeof *set->tokens, "added tokens"));

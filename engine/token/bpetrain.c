@@ -158,11 +158,10 @@ static weft_status count_words(trainer *r, wefti_scan *scan, int64_t n_bytes) {
         word->value++;
     }
     if (r->n_symbols < INT32_MAX) return WEFT_OK;
-    return weft_ctx_fail(
-        r->ctx, WEFT_ERR_MEMORY,
-        "the text has %lld bytes of different pieces, expected fewer than "
-        "%d; train the tokenizer on a part of it",
-        (long long)r->n_symbols, INT32_MAX);
+    return weft_ctx_fail(r->ctx, WEFT_ERR_MEMORY,
+                         "the text has %lld bytes of different pieces, expected fewer "
+                         "than %d; train the tokenizer on a part of it",
+                         (long long)r->n_symbols, INT32_MAX);
 }
 
 static weft_status lay_out_words(trainer *r) {
@@ -243,12 +242,11 @@ static weft_status add_alphabet(weft_ctx *ctx, weft_tokenizer *t) {
 
 static weft_status add_end(weft_ctx *ctx, weft_tokenizer *t) {
     char extras[320];
-    snprintf(
-        extras, sizeof extras,
-        "{\"added_tokens\": [{\"id\": %lld, \"content\": \"%s\", \"single_word\": false, "
-        "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
-        "\"special\": true}], \"post_processor\": null}",
-        (long long)t->vocab, WEFTI_END_OF_TEXT);
+    snprintf(extras, sizeof extras,
+             "{\"added_tokens\": [{\"id\": %lld, \"content\": \"%s\", \"single_word\": "
+             "false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
+             "\"special\": true}], \"post_processor\": null}",
+             (long long)t->vocab, WEFTI_END_OF_TEXT);
     WEFT_TRY(wefti_strdup(ctx, extras, &t->extras));
     WEFT_TRY(
         wefti_vocab_stage(ctx, t, WEFTI_END_OF_TEXT, (int64_t)strlen(WEFTI_END_OF_TEXT)));

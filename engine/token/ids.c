@@ -83,9 +83,8 @@ weft_status wefti_ids_check(weft_ctx *ctx, const weft_tokenizer *t, const char *
             int shown = n - begin < 20 ? (int)(n - begin) : 20;
             return weft_ctx_fail(
                 ctx, WEFT_ERR_ARGUMENT,
-                "the text has '%.*s' at byte %lld, expected ids from 0 to "
-                "%lld with a blank between two: the model was trained with "
-                "data.tokenizer=ids",
+                "the text has '%.*s' at byte %lld, expected ids from 0 to %lld with a "
+                "blank between two: the model was trained with data.tokenizer=ids",
                 shown, text + begin, (long long)begin, (long long)t->vocab - 1);
         }
     }

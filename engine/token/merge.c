@@ -131,8 +131,7 @@ static weft_status reserve(weft_ctx *ctx, wefti_merge_room *room, int64_t n) {
     if (n >= INT32_MAX)
         return weft_ctx_fail(
             ctx, WEFT_ERR_MEMORY,
-            "a stretch of %lld bytes of text without a place to split it is "
-            "too long",
+            "a stretch of %lld bytes of text without a place to split it is too long",
             (long long)n);
     wefti_merge_room_fini(ctx, room);
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *room->before, "a long piece of text",
@@ -146,9 +145,7 @@ static weft_status reserve(weft_ctx *ctx, wefti_merge_room *room, int64_t n) {
 }
 
 void wefti_merge_room_fini(weft_ctx *ctx, wefti_merge_room *room) {
-    wefti_free(ctx, room->before);
-    wefti_free(ctx, room->after);
-    wefti_free(ctx, room->heap);
+    WEFTI_FREE(ctx, room->before, room->after, room->heap);
     *room = (wefti_merge_room){0};
 }
 

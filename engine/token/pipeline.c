@@ -40,9 +40,7 @@ void wefti_pipeline_destroy(weft_ctx *ctx, wefti_pipeline *p) {
     wefti_free(ctx, p->steps);
     wefti_added_fini(ctx, &p->plain);
     wefti_added_fini(ctx, &p->normalized);
-    wefti_free(ctx, p->blank);
-    wefti_free(ctx, p->source);
-    wefti_free(ctx, p);
+    WEFTI_FREE(ctx, p->blank, p->source, p);
 }
 
 /* Length of the bytes at the start of text that are not UTF-8. */

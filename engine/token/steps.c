@@ -37,8 +37,7 @@ void wefti_pieces_fini(wefti_pieces *p) {
     wefti_matcher_destroy(p->matcher);
     wefti_buffer_fini(p->ctx, &p->text);
     wefti_buffer_fini(p->ctx, &p->next);
-    wefti_free(p->ctx, p->segments);
-    wefti_free(p->ctx, p->others);
+    WEFTI_FREE(p->ctx, p->segments, p->others);
     *p = (wefti_pieces){0};
 }
 

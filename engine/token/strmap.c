@@ -63,8 +63,7 @@ weft_status wefti_strmap_put(weft_ctx *ctx, wefti_strmap *map, const char *base,
 }
 
 void wefti_strmap_fini(weft_ctx *ctx, wefti_strmap *map) {
-    wefti_free(ctx, map->entries);
-    wefti_free(ctx, map->slots);
+    WEFTI_FREE(ctx, map->entries, map->slots);
     *map = (wefti_strmap){0};
 }
 
@@ -102,7 +101,6 @@ weft_status wefti_u64map_put(weft_ctx *ctx, wefti_u64map *map, uint64_t key,
 }
 
 void wefti_u64map_fini(weft_ctx *ctx, wefti_u64map *map) {
-    wefti_free(ctx, map->slots);
-    wefti_free(ctx, map->keys);
+    WEFTI_FREE(ctx, map->slots, map->keys);
     *map = (wefti_u64map){0};
 }

@@ -100,11 +100,10 @@ static weft_status read_added(const wefti_loader *l, const json_t *added, int64_
     int32_t known = literal ? -1 : wefti_vocab_find_staged(l->t);
     bool taken = wefti_vocab_has(l->t, id);
     if ((taken && !staged_is(l->t, id)) || (known >= 0 && known != id))
-        return weft_ctx_fail(
-            l->ctx, WEFT_ERR_FORMAT,
-            "%s: the added token '%.*s' has the id %lld, which is not its id "
-            "in the vocabulary",
-            l->path, WEFTI_LOADER_SHOWN, text, (long long)id);
+        return weft_ctx_fail(l->ctx, WEFT_ERR_FORMAT,
+                             "%s: the added token '%.*s' has the id %lld, which is not "
+                             "its id in the vocabulary",
+                             l->path, WEFTI_LOADER_SHOWN, text, (long long)id);
     if (!taken) return add_string(l, text, n, id, flags);
     l->t->tokens[id].flags |= flags;
     return WEFT_OK;
@@ -173,8 +172,7 @@ static weft_status read_merge(const wefti_loader *l, const json_t *merge, size_t
     int32_t merged = wefti_vocab_find_staged(l->t);
     if (merged < 0)
         return fail_merge(l, rank, half[0], n[0],
-                          "joined with its partner is not in the "
-                          "vocabulary");
+                          "joined with its partner is not in the vocabulary");
     bool special = l->t->tokens[merged].flags & WEFTI_TOKEN_SPECIAL;
     if (special && l->t->pipeline) return WEFT_OK; /* no text becomes a special token */
     if (special)

@@ -21,14 +21,9 @@ void weft_tokenizer_destroy(weft_ctx *ctx, weft_tokenizer *t) {
     wefti_splitter_destroy(ctx, t->splitter);
     wefti_strmap_fini(ctx, &t->lookup);
     wefti_u64map_fini(ctx, &t->merges);
-    wefti_free(ctx, t->merged);
-    wefti_free(ctx, t->tokens);
-    wefti_free(ctx, t->text);
-    wefti_free(ctx, t->extras);
+    WEFTI_FREE(ctx, t->merged, t->tokens, t->text, t->extras);
     wefti_pipeline_destroy(ctx, t->pipeline);
-    wefti_free(ctx, t->shown);
-    wefti_free(ctx, t->shown_text);
-    wefti_free(ctx, t);
+    WEFTI_FREE(ctx, t->shown, t->shown_text, t);
 }
 
 static weft_status reserve_text(weft_ctx *ctx, weft_tokenizer *t, int64_t n_bytes) {

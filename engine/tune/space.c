@@ -38,10 +38,9 @@ static weft_status find_key(weft_ctx *ctx, const wefti_space *space, const char 
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "unknown key '%.60s' to search over, see weft config", name);
     if (!is_plain(key))
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "%s takes texts, expected a key of numbers or choices to "
-                             "search over",
-                             name);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "%s takes texts, expected a key of numbers or choices to search over", name);
     if (strncmp(name, "run.", strlen("run.")) == 0)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
@@ -71,8 +70,7 @@ static weft_status read_range(weft_ctx *ctx, wefti_axis *axis, const char *low,
     if (!is_whole(axis->key) && axis->key->type != WEFT_KEY_NUMBER)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
-            "%s=%.20s..%.20s is a range, expected a list: its values are "
-            "words",
+            "%s=%.20s..%.20s is a range, expected a list: its values are words",
             axis->key->name, low, high);
     WEFT_TRY(try_value(ctx, axis->key, low, scratch));
     WEFT_TRY(try_value(ctx, axis->key, high, scratch));

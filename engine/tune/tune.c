@@ -65,11 +65,10 @@ static weft_status count_trials(weft_tune *t, int asked) {
         return weft_ctx_fail(t->ctx, WEFT_ERR_CONFIG,
                              "a key has a range, expected a number of trials");
     if ((grid > 0 && asked > grid) || (asked == 0 && grid > MOST_TRIALS))
-        return weft_ctx_fail(t->ctx, WEFT_ERR_CONFIG,
-                             "%lld trials of a grid of %lld points, expected at most the "
-                             "grid and %d",
-                             (long long)(asked ? asked : grid), (long long)grid,
-                             (int)MOST_TRIALS);
+        return weft_ctx_fail(
+            t->ctx, WEFT_ERR_CONFIG,
+            "%lld trials of a grid of %lld points, expected at most the grid and %d",
+            (long long)(asked ? asked : grid), (long long)grid, (int)MOST_TRIALS);
     t->halving.n_trials = asked ? asked : (int)grid;
     return WEFT_OK;
 }

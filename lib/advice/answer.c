@@ -267,9 +267,8 @@ static void put_none(answer *w) {
     if (isfinite(ranks) && ranks > 0)
         PUT(w, " Sharded over all of them (fsdp), about %.0f such ranks would have it;",
             ranks);
-    PUT(w,
-        " Fewer need layers or matrices divided (pipeline or tensor parallelism), which "
-        "weft does not do: Megatron-LM, DeepSpeed and torchtitan do.");
+    PUT(w, " Fewer need layers or matrices divided (pipeline or tensor parallelism), "
+           "which weft does not do: Megatron-LM, DeepSpeed and torchtitan do.");
 }
 
 static void put_choice(answer *w) {
@@ -358,8 +357,7 @@ static const char *in_torch(const char *framework) {
         {"ddp", "torch.nn.parallel.DistributedDataParallel(model)"},
         {"ddp-after",
          "torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=10**6)"},
-        {"zero1", "torch.distributed.optim.ZeroRedundancyOptimizer(parameters, "
-                  "AdamW)"},
+        {"zero1", "torch.distributed.optim.ZeroRedundancyOptimizer(parameters, AdamW)"},
         {"zero2",
          "torch.distributed.fsdp.fully_shard(model, reshard_after_forward=False)"},
         {"fsdp", "torch.distributed.fsdp.fully_shard(model)"},

@@ -93,8 +93,7 @@ weft_status weft_watch_create(weft_ctx *ctx, const weft_config *config,
 void weft_watch_destroy(weft_ctx *ctx, weft_watch *watch) {
     if (!watch) return;
     weft_prediction_clear(ctx, &watch->prediction);
-    wefti_free(ctx, watch->steps);
-    wefti_free(ctx, watch);
+    WEFTI_FREE(ctx, watch->steps, watch);
 }
 
 const weft_prediction *weft_watch_prediction(const weft_watch *watch) {

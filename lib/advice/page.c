@@ -336,10 +336,9 @@ weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
                              const weft_advice *advice, const char *path) {
     WEFTI_SIZED_IN(ctx, weft_advise_options, options);
     if (advice->n_curves == 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "there is nothing to draw in %s: no method was tried on "
-                             "several nodes",
-                             path);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "there is nothing to draw in %s: no method was tried on several nodes", path);
     page *p;
     weft_config *own;
     WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the page", &p));
@@ -363,7 +362,6 @@ weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
     wefti_machines_drop(&p->a);
     for (int i = 0; i < PAGE_BATCHES; i++) weft_config_destroy(ctx, p->runs[i]);
     weft_config_destroy(ctx, own);
-    wefti_free(ctx, p->cells);
-    wefti_free(ctx, p);
+    WEFTI_FREE(ctx, p->cells, p);
     return status;
 }

@@ -90,15 +90,14 @@ void wefti_put_list(weft_ctx *ctx, wefti_buffer *s, const char *before,
 static void put_baseline(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a) {
     const weft_candidate *one = at(a, a->baseline);
     char step[32], rate[32], goal[32], time[32], batch[32];
-    wefti_buffer_print(
-        ctx, s,
-        "One node alone takes %s for a step of %s tokens (%s tokens/s) and %s for %s "
-        "tokens.",
-        wefti_seconds_text(one->prediction.mean_step_s, step, sizeof step),
-        tokens_text((double)a->tokens_per_step, batch, sizeof batch),
-        tokens_text(one->prediction.tokens_per_s, rate, sizeof rate),
-        wefti_seconds_text(3600 * one->hours, time, sizeof time),
-        tokens_text(a->tokens, goal, sizeof goal));
+    wefti_buffer_print(ctx, s,
+                       "One node alone takes %s for a step of %s tokens (%s tokens/s) "
+                       "and %s for %s tokens.",
+                       wefti_seconds_text(one->prediction.mean_step_s, step, sizeof step),
+                       tokens_text((double)a->tokens_per_step, batch, sizeof batch),
+                       tokens_text(one->prediction.tokens_per_s, rate, sizeof rate),
+                       wefti_seconds_text(3600 * one->hours, time, sizeof time),
+                       tokens_text(a->tokens, goal, sizeof goal));
     if (!one->usable)
         wefti_buffer_print(ctx, s,
                            " It could not be done: it %s. If it runs in your precision, "
@@ -183,22 +182,20 @@ static void put_steps(weft_ctx *ctx, wefti_buffer *s, const weft_advice *a,
     double size = wefti_learning_weight(a->parameters),
            length = wefti_length_weight(wefti_advise_recipe(c), steps);
     double times = (double)a->parameters / WEFTI_LEARNING_PARAMETERS;
-    wefti_buffer_print(
-        ctx, s,
-        " To the same loss it took %.2f to %.2f times the steps of full sync "
-        "in 200 steps of a small model (%s); here, after %s steps, %.2f times are "
-        "expected, give or take %.0f %%",
-        l->low, l->high, l->source, tokens_text(steps, many, sizeof many), c->steps,
-        100 * c->steps_error);
+    wefti_buffer_print(ctx, s,
+                       " To the same loss it took %.2f to %.2f times the steps of full "
+                       "sync in 200 steps of a small model (%s); here, after %s steps, "
+                       "%.2f times are expected, give or take %.0f %%",
+                       l->low, l->high, l->source, tokens_text(steps, many, sizeof many),
+                       c->steps, 100 * c->steps_error);
     if (size < 1 && size <= length)
         wefti_buffer_print(ctx, s, ", because this model has %s times as many parameters",
                            tokens_text(times, many, sizeof many));
     else if (length < 1)
         wefti_buffer_print(ctx, s, ", because leads and lags shrink in longer runs");
     if (fmin(size, length) < 1)
-        wefti_buffer_print(ctx, s,
-                           ": compare the losses of a short run of both before the "
-                           "long one");
+        wefti_buffer_print(
+            ctx, s, ": compare the losses of a short run of both before the long one");
     wefti_buffer_print(ctx, s, ".");
 }
 

@@ -32,20 +32,18 @@ static size_t size_of(const void *theirs) {
 static weft_status check(weft_ctx *ctx, const wefti_sized *kind, const void *theirs) {
     size_t size = size_of(theirs);
     if (size < kind->first || size > MOST_BYTES)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_ARGUMENT,
-            "%s.struct_size is %zu, expected sizeof(%s), which is %zu in "
-            "weft " WEFT_VERSION " and never less than %zu",
-            kind->name, size, kind->name, kind->size, kind->first);
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%s.struct_size is %zu, expected sizeof(%s), which is %zu "
+                             "in weft " WEFT_VERSION " and never less than %zu",
+                             kind->name, size, kind->name, kind->size, kind->first);
     const unsigned char *bytes = theirs;
     for (size_t i = kind->size; i < size; i++)
         if (bytes[i] != 0)
-            return weft_ctx_fail(
-                ctx, WEFT_ERR_ARGUMENT,
-                "%s has %zu bytes, of which weft " WEFT_VERSION
-                " knows the first %zu, and byte %zu is not 0: the program "
-                "sets a field of a newer weft",
-                kind->name, size, kind->size, i);
+            return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                                 "%s has %zu bytes, of which weft " WEFT_VERSION
+                                 " knows the first %zu, and byte %zu is not 0: the "
+                                 "program sets a field of a newer weft",
+                                 kind->name, size, kind->size, i);
     return WEFT_OK;
 }
 

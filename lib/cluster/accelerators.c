@@ -16,12 +16,10 @@
 #define GB 1e9
 
 static const char assumed[] = "assumed, no report known";
-static const char megatron[] =
-    "Narayanan et al. 2021, arXiv 2104.04473, table 1: 44 to 52 %; MosaicML llm-foundry, "
-    "benchmarking: 36 to 64 %";
-static const char llama3[] =
-    "Llama team 2024, arXiv 2407.21783, table 4: 38 to 43 %; MosaicML "
-    "llm-foundry, benchmarking: 35 to 46 %";
+static const char megatron[] = "Narayanan et al. 2021, arXiv 2104.04473, table 1: 44 to "
+                               "52 %; MosaicML llm-foundry, benchmarking: 36 to 64 %";
+static const char llama3[] = "Llama team 2024, arXiv 2407.21783, table 4: 38 to 43 %; "
+                             "MosaicML llm-foundry, benchmarking: 35 to 46 %";
 static const char shoeybi[] = "Shoeybi et al. 2019, arXiv 1909.08053: 39 of 125 TFLOP/s; "
                               "Oneflow-Inc/DLPerf: 23 to 31 %";
 static const char frontier[] = "Dash et al. 2023, arXiv 2312.12705: 32 to 38 %";

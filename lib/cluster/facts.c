@@ -162,16 +162,13 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
     VALUE("launch", launch,
           "of a layer's forward pass besides its tokens; backward: twice"),
     VALUE("memory_bandwidth", copy_rate, NULL),
-    MAPPING(
-        "local", link_facts, local,
-        "links, one way: inside a node, between nodes, between sites. message: what "
-        "one\n# costs the processor of either end; bytes_per_message and overhead (a "
-        "share): what the\n# protocol adds; residual: of the fit, as a share; incast: "
-        "times "
-        "that messages take while\n# three or more send to each other; up: rate out of "
-        "an "
-        "interface, where that is another;\n# loss: share of packets lost; jitter: mean "
-        "delay beyond the latency. B/s = 8 bit/s"),
+    MAPPING("local", link_facts, local,
+            "links, one way: inside a node, between nodes, between sites. message: what "
+            "one\n# costs the processor of either end; bytes_per_message and overhead (a "
+            "share): what the\n# protocol adds; residual: of the fit, as a share; "
+            "incast: times that messages take while\n# three or more send to each other; "
+            "up: rate out of an interface, where that is another;\n# loss: share of "
+            "packets lost; jitter: mean delay beyond the latency. B/s = 8 bit/s"),
     MAPPING("wire", link_facts, wire, NULL),
     MAPPING("site", link_facts, site, NULL),
     VALUE("flows", flows, "streams at once at which the wire was measured"),

@@ -509,8 +509,7 @@ static void local_traffic(const wefti_comm *head, wefti_traffic *out) {
 }
 
 static void local_destroy(wefti_comm *head) {
-    wefti_free(head->ctx, ((local_comm *)head)->links);
-    wefti_free(head->ctx, head);
+    WEFTI_FREE(head->ctx, ((local_comm *)head)->links, head);
 }
 
 static const wefti_comm_ops local_ops = {

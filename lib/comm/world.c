@@ -16,8 +16,7 @@ static weft_status check_sites(weft_ctx *ctx, const wefti_world_shape *s) {
     if (right) return WEFT_OK;
     return weft_ctx_fail(
         ctx, WEFT_ERR_ARGUMENT,
-        "%d replicas in %d sites: expected at least one in each, and all "
-        "of them in one",
+        "%d replicas in %d sites: expected at least one in each, and all of them in one",
         s->replicas, s->sites);
 }
 

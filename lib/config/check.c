@@ -199,11 +199,10 @@ static weft_status check_elastic(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     if (!c->elastic.witness[0] || !wefti_is(c->elastic.partition, "split"))
         return WEFT_OK;
-    return refuse(
-        ctx, config, "elastic.witness", "elastic.partition",
-        "elastic.witness is %s with elastic.partition split, where each part goes on "
-        "by itself; expected pause, or no witness",
-        c->elastic.witness);
+    return refuse(ctx, config, "elastic.witness", "elastic.partition",
+                  "elastic.witness is %s with elastic.partition split, where each part "
+                  "goes on by itself; expected pause, or no witness",
+                  c->elastic.witness);
 }
 
 /* Every rank has the same number of sequences in a step, and every pass the same number
@@ -222,18 +221,16 @@ static weft_status check_batch(weft_ctx *ctx, const wefti_config *config) {
     if (rows > 0) tokens = rows * c->data.length;
     long long nearest = tokens < unit ? unit : tokens / unit * unit;
     if (tokens % unit != 0)
-        return refuse(
-            ctx, config, "batch.tokens_per_step", "data.length",
-            "batch.tokens_per_step is %lld, expected a multiple of %lld (%lld rank%s "
-            "times data.length %lld) such as %lld",
-            tokens, unit, ranks, ranks > 1 ? "s" : "", (long long)c->data.length,
-            nearest);
+        return refuse(ctx, config, "batch.tokens_per_step", "data.length",
+                      "batch.tokens_per_step is %lld, expected a multiple of %lld (%lld "
+                      "rank%s times data.length %lld) such as %lld",
+                      tokens, unit, ranks, ranks > 1 ? "s" : "",
+                      (long long)c->data.length, nearest);
     if (c->batch.micro && tokens / unit % c->batch.micro != 0)
-        return refuse(
-            ctx, config, "batch.micro", "batch.tokens_per_step",
-            "batch.micro is %lld, expected a divisor of %lld, the sequences of each "
-            "rank in a step",
-            (long long)c->batch.micro, tokens / unit);
+        return refuse(ctx, config, "batch.micro", "batch.tokens_per_step",
+                      "batch.micro is %lld, expected a divisor of %lld, the sequences of "
+                      "each rank in a step",
+                      (long long)c->batch.micro, tokens / unit);
     return WEFT_OK;
 }
 
@@ -253,18 +250,16 @@ static weft_status check_drift(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     bool mixed = !is_none(c->mixer.kind), sites = c->mesh.sites > 1;
     if (is_none(c->replicator.kind) && copies_per_site(c) > 1 && (sites || !mixed))
-        return refuse(
-            ctx, config, "replicator.kind", "mesh.nodes",
-            "replicator.kind is none with %lld copies of the model%s: they would train "
-            "unrelated models; choose a replicator%s",
-            (long long)copies_per_site(c), sites ? " in a site" : "",
-            sites ? "" : " or a mixer");
+        return refuse(ctx, config, "replicator.kind", "mesh.nodes",
+                      "replicator.kind is none with %lld copies of the model%s: they "
+                      "would train unrelated models; choose a replicator%s",
+                      (long long)copies_per_site(c), sites ? " in a site" : "",
+                      sites ? "" : " or a mixer");
     if (sites && is_none(c->site_replicator.kind) && !mixed)
-        return refuse(
-            ctx, config, "site_replicator.kind", "mesh.sites",
-            "mesh.sites is %lld, but neither site_replicator.kind nor mixer.kind "
-            "joins the sites: they would train unrelated models",
-            (long long)c->mesh.sites);
+        return refuse(ctx, config, "site_replicator.kind", "mesh.sites",
+                      "mesh.sites is %lld, but neither site_replicator.kind nor "
+                      "mixer.kind joins the sites: they would train unrelated models",
+                      (long long)c->mesh.sites);
     if (!sites && !is_none(c->site_replicator.kind))
         return refuse(ctx, config, "site_replicator.kind", "mesh.sites",
                       "site_replicator.kind is %s with mesh.sites 1, expected none or "
@@ -293,11 +288,10 @@ static weft_status check_delay(weft_ctx *ctx, const wefti_config *config,
                       "%s is %lld with mesh.sites %lld, expected 0, or one site", about,
                       (long long)keys->delay, (long long)config->values.mesh.sites);
     if (strcmp(keys->exchange, "sharded") == 0)
-        return refuse(
-            ctx, config, about, other,
-            "%s is %lld with %s sharded, whose two rounds do not fit behind the "
-            "next step; expected auto or all_gather",
-            about, (long long)keys->delay, other);
+        return refuse(ctx, config, about, other,
+                      "%s is %lld with %s sharded, whose two rounds do not fit behind "
+                      "the next step; expected auto or all_gather",
+                      about, (long long)keys->delay, other);
     return WEFT_OK;
 }
 
@@ -341,11 +335,10 @@ static weft_status check_mixer(weft_ctx *ctx, const wefti_config *config) {
 /* Warns of configurations that are valid, but whose result is rarely wanted. */
 static void warn(weft_ctx *ctx, const weft_config *c) {
     if (c->schedule.warmup > c->run.steps)
-        weft_ctx_log(
-            ctx, WEFT_LOG_WARN,
-            "schedule.warmup (%lld) is longer than run.steps (%lld): the learning rate "
-            "never reaches optimizer.lr",
-            (long long)c->schedule.warmup, (long long)c->run.steps);
+        weft_ctx_log(ctx, WEFT_LOG_WARN,
+                     "schedule.warmup (%lld) is longer than run.steps (%lld): the "
+                     "learning rate never reaches optimizer.lr",
+                     (long long)c->schedule.warmup, (long long)c->run.steps);
 }
 
 weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) {

@@ -80,8 +80,7 @@ static const weft_choice stops[] = {
     {"auto", "self in a process that joined, else all"},
     {"all", "the run of all processes, which is saved"},
     {"self",
-     "its copy of the model, without which the others continue; if all are asked, "
-     "all"},
+     "its copy of the model, without which the others continue; if all are asked, all"},
     {NULL, NULL}};
 static const weft_choice kernels[] = {
     {"auto", "the fastest set that this processor runs"},
@@ -101,9 +100,8 @@ static const weft_choice chats[] = {
     {NULL, NULL}};
 static const weft_choice precisions[] = {
     {"f32", "all numbers in 32 bits"},
-    {"bf16",
-     "operands of matrix products, attention's and Muon's too, and hidden layers of "
-     "feed-forwards in bfloat16; all else in 32 bits"},
+    {"bf16", "operands of matrix products, attention's and Muon's too, and hidden layers "
+             "of feed-forwards in bfloat16; all else in 32 bits"},
     {NULL, NULL}};
 static const weft_choice replicators[] = {
 #include "replicate/replicators.def"

@@ -122,10 +122,9 @@ static weft_status read_section(reader *r, const char *section) {
     WEFT_TRY(next(r));
     if (wefti_yaml_is_blank(&r->yaml)) return WEFT_OK;
     if (type_of(r) != YAML_MAPPING_START_EVENT)
-        return wefti_yaml_fail(&r->yaml, line_of(r),
-                               "%s is a single value or list, expected its keys, one in "
-                               "each line",
-                               section);
+        return wefti_yaml_fail(
+            &r->yaml, line_of(r),
+            "%s is a single value or list, expected its keys, one in each line", section);
     for (;;) {
         WEFT_TRY(next(r));
         if (type_of(r) == YAML_MAPPING_END_EVENT) return WEFT_OK;

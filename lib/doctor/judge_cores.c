@@ -60,10 +60,9 @@ static void judge_sharing(wefti_judge *j, int64_t first) {
                 continue;
             wefti_find(
                 j, WEFT_FINDING_WARNING, "cores", a,
-                "start with mpirun --bind-to none, or --map-by slot:PE=THREADS so "
-                "that each rank gets its own cores (docs/launching.md)",
-                "ranks %lld and %lld are bound to the same %lld of the %lld cores of "
-                "%s",
+                "start with mpirun --bind-to none, or --map-by slot:PE=THREADS so that "
+                "each rank gets its own cores (docs/launching.md)",
+                "ranks %lld and %lld are bound to the same %lld of the %lld cores of %s",
                 (long long)a, (long long)b, (long long)n, (long long)x->cores,
                 wefti_place(j, a));
             return;
@@ -99,8 +98,7 @@ static void judge_memory_nodes(wefti_judge *j, int64_t first) {
             j, WEFT_FINDING_NOTE, "cores", r,
             "start a process for each NUMA node and bind it there: mpirun --map-by numa "
             "--bind-to numa, or numactl --cpunodebind=N --membind=N before each weft "
-            "train "
-            "(docs/launching.md)",
+            "train (docs/launching.md)",
             "%s has %lld NUMA nodes, and the process may run on more than one of them",
             wefti_place(j, r), (long long)f->memory_nodes);
         return;
@@ -123,13 +121,12 @@ static void judge_count(wefti_judge *j, int64_t r, const host_cores *h) {
                    (long long)h->ranks, h->ranks == 1 ? "" : "s", (long long)h->usable);
     int64_t wanted = f->threads > 0 ? h->threads : h->usable;
     if (f->cpu_quota > 0 && f->cpu_quota < (double)wanted)
-        wefti_find(
-            j, WEFT_FINDING_WARNING, "cores", r,
-            "give the container more (docker --cpus, Kubernetes limits.cpu), or set "
-            "mesh.threads so that all ranks together stay below",
-            "%s: the control group allows %.3g cores' time, but %lld threads would "
-            "run, which are stopped in every period",
-            wefti_place(j, r), f->cpu_quota, (long long)wanted);
+        wefti_find(j, WEFT_FINDING_WARNING, "cores", r,
+                   "give the container more (docker --cpus, Kubernetes limits.cpu), or "
+                   "set mesh.threads so that all ranks together stay below",
+                   "%s: the control group allows %.3g cores' time, but %lld threads "
+                   "would run, which are stopped in every period",
+                   wefti_place(j, r), f->cpu_quota, (long long)wanted);
 }
 
 static void judge_load(wefti_judge *j, int64_t r) {
@@ -138,8 +135,7 @@ static void judge_load(wefti_judge *j, int64_t r) {
     bool much = f->load >= 0.75 * (double)f->cores;
     wefti_find(
         j, much ? WEFT_FINDING_WARNING : WEFT_FINDING_NOTE, "load", r,
-        "look with top for who it is; others' load on one machine is waited for by "
-        "all",
+        "look with top for who it is; others' load on one machine is waited for by all",
         "%s was busy in the last minute: load %.2f on %lld cores", wefti_place(j, r),
         f->load, (long long)f->cores);
 }

@@ -43,11 +43,10 @@ const char *wefti_blas_trap(const weft_rank_facts *f, char *out, size_t size) {
     int64_t has = f->instructions < 4 ? f->instructions : 3; /* AMX is not for f32 */
     out[0] = '\0';
     if (f->openblas_coretype[0] && set >= 0 && set < has)
-        snprintf(
-            out, size,
-            "OPENBLAS_CORETYPE=%s makes OpenBLAS use %s though the processor has %s: "
-            "matrix products run at about half their speed; unset it",
-            f->openblas_coretype, sets[set], sets[has]);
+        snprintf(out, size,
+                 "OPENBLAS_CORETYPE=%s makes OpenBLAS use %s though the processor has "
+                 "%s: matrix products run at about half their speed; unset it",
+                 f->openblas_coretype, sets[set], sets[has]);
     else if (f->openblas_coretype[0] && set < 0)
         snprintf(out, size,
                  "OPENBLAS_CORETYPE=%s is no processor that OpenBLAS is known to have; "
@@ -142,14 +141,13 @@ static void judge_interfaces(wefti_judge *j, int64_t r) {
         bool network = memchr(item, '/', n) != NULL;
         bool loopback = n == 2 && strncmp(item, "lo", 2) == 0;
         if (n > 0 && !network && !loopback && !has_interface(f->interfaces, item, n))
-            wefti_find(
-                j, WEFT_FINDING_ERROR, "environment", r,
-                "name an interface that every machine has, or a network: "
-                "OMPI_MCA_btl_tcp_if_include=10.0.0.0/24",
-                "%s: OMPI_MCA_btl_tcp_if_include names %.*s, which is not among its "
-                "interfaces (%s)",
-                wefti_place(j, r), (int)n, item,
-                f->interfaces[0] ? f->interfaces : "none but loopback");
+            wefti_find(j, WEFT_FINDING_ERROR, "environment", r,
+                       "name an interface that every machine has, or a network: "
+                       "OMPI_MCA_btl_tcp_if_include=10.0.0.0/24",
+                       "%s: OMPI_MCA_btl_tcp_if_include names %.*s, which is not among "
+                       "its interfaces (%s)",
+                       wefti_place(j, r), (int)n, item,
+                       f->interfaces[0] ? f->interfaces : "none but loopback");
         item += n + (item[n] == ',');
     }
 }

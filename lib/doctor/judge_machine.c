@@ -65,38 +65,35 @@ static void judge_swap(wefti_judge *j, int64_t r) {
     enum { MUCH = 100000000 };
     char used[32];
     if (f->swap_used_bytes <= 0) return;
-    wefti_find(
-        j, f->swap_used_bytes >= MUCH ? WEFT_FINDING_WARNING : WEFT_FINDING_NOTE,
-        "memory", r,
-        "end what else takes memory, or look with vmstat 1 whether si and so stay 0 "
-        "during the run",
-        "%s has %s of memory swapped out to disk", wefti_place(j, r),
-        wefti_format_bytes((double)f->swap_used_bytes, used, sizeof used));
+    wefti_find(j, f->swap_used_bytes >= MUCH ? WEFT_FINDING_WARNING : WEFT_FINDING_NOTE,
+               "memory", r,
+               "end what else takes memory, or look with vmstat 1 whether si and so stay "
+               "0 during the run",
+               "%s has %s of memory swapped out to disk", wefti_place(j, r),
+               wefti_format_bytes((double)f->swap_used_bytes, used, sizeof used));
 }
 
 static void judge_governor(wefti_judge *j, int64_t r) {
     const char *governor = j->ranks[r].governor;
     if (!wefti_is(governor, "powersave") && !wefti_is(governor, "conservative")) return;
-    wefti_find(
-        j, WEFT_FINDING_WARNING, "processor", r,
-        "cpupower frequency-set -g performance (as root)",
-        "%s: the processor's frequency governor is %s, which may keep it slow when "
-        "ranks wait for messages",
-        wefti_place(j, r), governor);
+    wefti_find(j, WEFT_FINDING_WARNING, "processor", r,
+               "cpupower frequency-set -g performance (as root)",
+               "%s: the processor's frequency governor is %s, which may keep it slow "
+               "when ranks wait for messages",
+               wefti_place(j, r), governor);
 }
 
 static void judge_clock(wefti_judge *j, int64_t r) {
     const weft_rank_facts *f = &j->ranks[r];
     double off = fabs(f->clock_offset_s) - f->clock_offset_error_s;
     if (r > 0 && off > 0.01)
-        wefti_find(
-            j, off > 1 ? WEFT_FINDING_WARNING : WEFT_FINDING_NOTE, "clock", r,
-            "let a time service run on every machine (chrony or systemd-timesyncd): "
-            "times in logs and of files cannot be compared",
-            "the clock of %s is %.3g s %s that of %s (known to %.2g s)",
-            wefti_place(j, r), fabs(f->clock_offset_s),
-            f->clock_offset_s > 0 ? "ahead of" : "behind", j->ranks[0].host,
-            f->clock_offset_error_s);
+        wefti_find(j, off > 1 ? WEFT_FINDING_WARNING : WEFT_FINDING_NOTE, "clock", r,
+                   "let a time service run on every machine (chrony or "
+                   "systemd-timesyncd): times in logs and of files cannot be compared",
+                   "the clock of %s is %.3g s %s that of %s (known to %.2g s)",
+                   wefti_place(j, r), fabs(f->clock_offset_s),
+                   f->clock_offset_s > 0 ? "ahead of" : "behind", j->ranks[0].host,
+                   f->clock_offset_error_s);
     if (f->clock_synchronized == 0)
         wefti_find(j, WEFT_FINDING_NOTE, "clock", r,
                    "start chrony or systemd-timesyncd, if the host of a virtual machine "

@@ -24,18 +24,16 @@ static void judge_name(wefti_judge *j, int64_t r) {
     const weft_rank_facts *f = &j->ranks[r];
     weft_severity bad = j->several ? WEFT_FINDING_ERROR : WEFT_FINDING_NOTE;
     if (f->host_resolves == 0)
-        wefti_find(
-            j, bad, "name", r,
-            "add a line with its address and name to /etc/hosts on every machine, or "
-            "to the name server",
-            "the host name %s of %s has no address", f->host,
-            j->n_hosts > 1 ? "that machine" : "this machine");
+        wefti_find(j, bad, "name", r,
+                   "add a line with its address and name to /etc/hosts on every machine, "
+                   "or to the name server",
+                   "the host name %s of %s has no address", f->host,
+                   j->n_hosts > 1 ? "that machine" : "this machine");
     else if (f->host_resolves == 1)
         wefti_find(
             j, j->several ? WEFT_FINDING_WARNING : WEFT_FINDING_NOTE, "name", r,
-            "put the address that others reach it at beside its name in /etc/hosts, "
-            "in place of 127.0.1.1; or tell MPI which interface to use "
-            "(docs/launching.md)",
+            "put the address that others reach it at beside its name in /etc/hosts, in "
+            "place of 127.0.1.1; or tell MPI which interface to use (docs/launching.md)",
             "the host name %s resolves to %s, which is loopback: others that are told "
             "this address reach themselves",
             f->host, f->host_address);
@@ -57,12 +55,11 @@ static void judge_identity(wefti_judge *j, int64_t r) {
     const weft_rank_facts *f = &j->ranks[r];
     for (int64_t other = 0; other < r; other++)
         if (wefti_is(j->ranks[other].host, f->host) && !wefti_same_host(j, other, r)) {
-            wefti_find(
-                j, WEFT_FINDING_NOTE, "machine", r,
-                "give each machine its own name: hostnamectl set-hostname",
-                "ranks %lld and %lld run on two machines with the name %s: two nodes, "
-                "but messages do not show which of them is meant",
-                (long long)other, (long long)r, f->host);
+            wefti_find(j, WEFT_FINDING_NOTE, "machine", r,
+                       "give each machine its own name: hostnamectl set-hostname",
+                       "ranks %lld and %lld run on two machines with the name %s: two "
+                       "nodes, but messages do not show which of them is meant",
+                       (long long)other, (long long)r, f->host);
             return;
         }
     if (f->machine)
@@ -137,19 +134,17 @@ static void compare_hosts(wefti_judge *j) {
             if (a == 0 && x->mtu > 0 && y->mtu > 0 && x->mtu != y->mtu)
                 wefti_find(
                     j, WEFT_FINDING_WARNING, "interface", b,
-                    "ip link set INTERFACE mtu N, the same on all machines and "
-                    "switches",
-                    "%s sends packets of %lld bytes and %s of %lld: large messages "
-                    "may hang",
+                    "ip link set INTERFACE mtu N, the same on all machines and switches",
+                    "%s sends packets of %lld bytes and %s of %lld: large messages may "
+                    "hang",
                     x->host, (long long)x->mtu, y->host, (long long)y->mtu);
             if (a == 0 && x->speed_Mbit > 0 && y->speed_Mbit > 0 &&
                 x->speed_Mbit != y->speed_Mbit)
-                wefti_find(
-                    j, WEFT_FINDING_WARNING, "interface", b,
-                    "look at cables and switch ports (ethtool INTERFACE): all wait "
-                    "for the slowest",
-                    "the link of %s has %lld Mbit/s and that of %s %lld", x->host,
-                    (long long)x->speed_Mbit, y->host, (long long)y->speed_Mbit);
+                wefti_find(j, WEFT_FINDING_WARNING, "interface", b,
+                           "look at cables and switch ports (ethtool INTERFACE): all "
+                           "wait for the slowest",
+                           "the link of %s has %lld Mbit/s and that of %s %lld", x->host,
+                           (long long)x->speed_Mbit, y->host, (long long)y->speed_Mbit);
         }
 }
 
@@ -215,10 +210,9 @@ static void judge_answer(wefti_judge *j, const weft_peer_facts *p) {
                    p->address, port, p->round_trip_s * 1e3, p->interface);
         return;
     case WEFT_PEER_REFUSED:
-        snprintf(
-            advice, sizeof advice,
-            "start the service there (port 22: sshd, with which mpirun starts ranks), "
-            "or ask another port: --port N");
+        snprintf(advice, sizeof advice,
+                 "start the service there (port 22: sshd, with which mpirun starts "
+                 "ranks), or ask another port: --port N");
         wefti_find(
             j, WEFT_FINDING_WARNING, "peer", -1, advice,
             "%s (%s) is there, in %.3g ms through %s, but nobody listens on port %lld",

@@ -17,12 +17,11 @@ static void compare_runs(wefti_judge *j) {
     for (int64_t r = 1; r < j->n_ranks; r++) {
         const weft_rank_facts *b = &j->ranks[r];
         if (a->has_run == b->has_run && a->config_hash == b->config_hash) continue;
-        wefti_find(
-            j, WEFT_FINDING_ERROR, "config", r,
-            "give all ranks the same run file and the same keys; copy the file, or "
-            "keep it in a folder that all machines see",
-            "rank %lld (%s) has another configuration than rank 0 (%s)", (long long)r,
-            b->host, a->host);
+        wefti_find(j, WEFT_FINDING_ERROR, "config", r,
+                   "give all ranks the same run file and the same keys; copy the file, "
+                   "or keep it in a folder that all machines see",
+                   "rank %lld (%s) has another configuration than rank 0 (%s)",
+                   (long long)r, b->host, a->host);
         break;
     }
     for (int64_t r = 1; r < j->n_ranks; r++) {
@@ -96,13 +95,12 @@ static void judge_sharing(wefti_judge *j) {
     for (int64_t r = 0; j->n_hosts > 1 && r < j->n_ranks; r++) {
         const weft_rank_facts *f = &j->ranks[r];
         if (f->folder_shared != 0) continue;
-        wefti_find(
-            j, WEFT_FINDING_NOTE, "folder", r,
-            "a run.folder that all machines see (NFS, a parallel file system) saves "
-            "the way over the network",
-            "run.folder lies on a disk of %s itself (%s): at each checkpoint the "
-            "ranks of other machines send their parts to the first one's",
-            f->host, f->folder_type);
+        wefti_find(j, WEFT_FINDING_NOTE, "folder", r,
+                   "a run.folder that all machines see (NFS, a parallel file system) "
+                   "saves the way over the network",
+                   "run.folder lies on a disk of %s itself (%s): at each checkpoint the "
+                   "ranks of other machines send their parts to the first one's",
+                   f->host, f->folder_type);
         return;
     }
 }

@@ -27,25 +27,23 @@ static void compare_binaries(wefti_judge *j) {
     const weft_rank_facts *all = j->ranks;
     int64_t r = DIFFERS(j, version);
     if (r >= 0) {
-        wefti_find(
-            j, WEFT_FINDING_ERROR, "version", r,
-            "install the same weft on every machine, or start it from a folder that "
-            "all of them see",
-            "rank 0 runs weft %s and rank %lld (%s) weft %s", all[0].version,
-            (long long)r, all[r].host, all[r].version);
+        wefti_find(j, WEFT_FINDING_ERROR, "version", r,
+                   "install the same weft on every machine, or start it from a folder "
+                   "that all of them see",
+                   "rank 0 runs weft %s and rank %lld (%s) weft %s", all[0].version,
+                   (long long)r, all[r].host, all[r].version);
         return;
     }
     int64_t program = DIFFERS(j, program_hash), library = DIFFERS(j, library_hash);
     r = program >= 0 ? program : library;
     if (r < 0) return;
-    wefti_find(
-        j, WEFT_FINDING_ERROR, "version", r,
-        "copy one build to every machine: ranks of different builds may not "
-        "understand each other, or drift apart",
-        "the %s of rank %lld (%s) is another file than that of rank 0 (%s), though "
-        "both say version %s",
-        program >= 0 ? "program" : "library", (long long)r, all[r].host, all[0].host,
-        all[0].version);
+    wefti_find(j, WEFT_FINDING_ERROR, "version", r,
+               "copy one build to every machine: ranks of different builds may not "
+               "understand each other, or drift apart",
+               "the %s of rank %lld (%s) is another file than that of rank 0 (%s), "
+               "though both say version %s",
+               program >= 0 ? "program" : "library", (long long)r, all[r].host,
+               all[0].host, all[0].version);
 }
 
 static void compare_libraries(wefti_judge *j) {
@@ -62,11 +60,10 @@ static void compare_libraries(wefti_judge *j) {
     if (r >= 0)
         wefti_find(
             j, WEFT_FINDING_WARNING, "version", r,
-            "install the same version everywhere, or set OPENBLAS_CORETYPE to the "
-            "oldest of the processors on all machines: else bits depend on who "
-            "computes",
-            "the matrix library of rank 0 is %s (%s kernels), of rank %lld (%s) %s "
-            "(%s kernels)",
+            "install the same version everywhere, or set OPENBLAS_CORETYPE to the oldest "
+            "of the processors on all machines: else bits depend on who computes",
+            "the matrix library of rank 0 is %s (%s kernels), of rank %lld (%s) %s (%s "
+            "kernels)",
             or_none(all[0].blas), or_none(all[0].blas_core), (long long)r, all[r].host,
             or_none(all[r].blas), or_none(all[r].blas_core));
 }
@@ -91,13 +88,12 @@ static void compare_processors(wefti_judge *j) {
     int64_t processor = DIFFERS(j, processor), cores = DIFFERS(j, cores);
     r = processor >= 0 ? processor : cores;
     if (r >= 0)
-        wefti_find(
-            j, WEFT_FINDING_WARNING, "processor", r,
-            "in every step all wait for the slowest: use equal machines, or a mixer "
-            "with a deadline",
-            "the machines are unequal: %s has %lld cores (%s), %s has %lld (%s)",
-            all[0].host, (long long)all[0].cores, or_none(all[0].processor), all[r].host,
-            (long long)all[r].cores, or_none(all[r].processor));
+        wefti_find(j, WEFT_FINDING_WARNING, "processor", r,
+                   "in every step all wait for the slowest: use equal machines, or a "
+                   "mixer with a deadline",
+                   "the machines are unequal: %s has %lld cores (%s), %s has %lld (%s)",
+                   all[0].host, (long long)all[0].cores, or_none(all[0].processor),
+                   all[r].host, (long long)all[r].cores, or_none(all[r].processor));
 }
 
 void wefti_judge_software(wefti_judge *j) {

@@ -131,9 +131,8 @@ static weft_status look_for(weft_ctx *ctx, int fd, const wefti_call *call,
     if (out->other_version) return refuse_version(ctx, out->other_version);
     return weft_ctx_fail(
         ctx, WEFT_ERR_PEER,
-        "no run of this code has answered on this network within %.0f s; "
-        "if it is on another one, weft join HOST:PORT CODE with what "
-        "weft up printed",
+        "no run of this code has answered on this network within %.0f s; if it is on "
+        "another one, weft join HOST:PORT CODE with what weft up printed",
         patience_s);
 }
 
@@ -202,15 +201,13 @@ static weft_status heed(meeting *m, const unsigned char *bytes) {
     case WEFTI_RULING_WRONG:
         return weft_ctx_fail(
             m->ctx, WEFT_ERR_PEER,
-            "this is not the run's code; the invitation closes after %d more "
-            "wrong one%s",
+            "this is not the run's code; the invitation closes after %d more wrong one%s",
             j.tries, j.tries == 1 ? "" : "s");
     case WEFTI_RULING_CLOSED:
-        return weft_ctx_fail(
-            m->ctx, WEFT_ERR_PEER,
-            "the run's invitation is closed, because it was given three wrong "
-            "codes; start the run again with weft up --resume for a new "
-            "code, or copy its key for weft train --join");
+        return weft_ctx_fail(m->ctx, WEFT_ERR_PEER,
+                             "the run's invitation is closed, because it was given three "
+                             "wrong codes; start the run again with weft up --resume for "
+                             "a new code, or copy its key for weft train --join");
     case WEFTI_RULING_BUSY:
         return weft_ctx_fail(m->ctx, WEFT_ERR_PEER,
                              "as many machines come into the run at the moment as its "
@@ -221,8 +218,7 @@ static weft_status heed(meeting *m, const unsigned char *bytes) {
     }
     return weft_ctx_fail(
         m->ctx, WEFT_ERR_PEER,
-        "the run at %s:%d has another code: its first two digits are not "
-        "these",
+        "the run at %s:%d has another code: its first two digits are not these",
         m->at->host, m->at->port);
 }
 

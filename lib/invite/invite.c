@@ -158,11 +158,10 @@ static wefti_caller_fate admit(void *user, wefti_caller *caller) {
 
 static void tell_wrong(weft_invite *d, const joiner *g) {
     if (is_closed(d))
-        weft_ctx_log(
-            d->ctx, WEFT_LOG_WARN,
-            "three wrong codes, the last one by somebody at %s: the invitation is "
-            "closed, and the run goes on without it",
-            g->address);
+        weft_ctx_log(d->ctx, WEFT_LOG_WARN,
+                     "three wrong codes, the last one by somebody at %s: the invitation "
+                     "is closed, and the run goes on without it",
+                     g->address);
     else
         weft_ctx_log(
             d->ctx, WEFT_LOG_WARN,
@@ -459,11 +458,10 @@ weft_status weft_invite_open(weft_ctx *ctx, const weft_invite_setup *setup,
     WEFTI_SIZED_IN(ctx, weft_invite_setup, setup);
     if (!setup->key || !setup->config || setup->port < 0 || setup->port > UINT16_MAX ||
         setup->run_port < 1 || setup->run_port > UINT16_MAX || setup->most_bytes < 0)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_ARGUMENT,
-            "an invitation at port %d of a run at port %d, expected a key, a "
-            "configuration and ports up to 65535",
-            setup->port, setup->run_port);
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "an invitation at port %d of a run at port %d, expected a "
+                             "key, a configuration and ports up to 65535",
+                             setup->port, setup->run_port);
     WEFT_TRY(wefti_alloc(ctx, sizeof *d, "an invitation", &d));
     d->ctx = ctx;
     d->listener = d->udp = d->wakeup = -1;

@@ -356,18 +356,16 @@ static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
                              "mixer.topology %s has %d, expected at most %d",
                              facts.kind, c->partners, (int)WEFTI_MAX_PARTNERS);
     if (c->average_every > 0)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG,
-            "mixer.average_every is %lld with mixer.kind choco, expected "
-            "0: coded differences give no exact mean",
-            (long long)c->average_every);
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mixer.average_every is %lld with mixer.kind choco, "
+                             "expected 0: coded differences give no exact mean",
+                             (long long)c->average_every);
     if (c->consensus_bound > 0 || c->deadline_s > 0)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG,
-            "mixer.consensus_bound is %g and mixer.deadline %g s with mixer.kind choco, "
-            "expected 0: coded differences give no exact mean, and both ends have to "
-            "hear every message",
-            c->consensus_bound, c->deadline_s);
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mixer.consensus_bound is %g and mixer.deadline %g s with "
+                             "mixer.kind choco, expected 0: coded differences give no "
+                             "exact mean, and both ends have to hear every message",
+                             c->consensus_bound, c->deadline_s);
     return WEFT_OK;
 }
 

@@ -106,11 +106,10 @@ int64_t wefti_mixer_work_bytes(const wefti_mixer_config *config,
 static weft_status make_parcels(wefti_mixer *m) {
     int each = m->config.partners > 2 ? m->config.partners : 2;
     if (!m->ops->parcels)
-        return weft_ctx_fail(
-            m->ctx, WEFT_ERR_CONFIG,
-            "mixer.kind %s has nothing that a program could hold and code; "
-            "expected outer, sparse_outer or choco",
-            m->config.kind);
+        return weft_ctx_fail(m->ctx, WEFT_ERR_CONFIG,
+                             "mixer.kind %s has nothing that a program could hold and "
+                             "code; expected outer, sparse_outer or choco",
+                             m->config.kind);
     WEFT_TRY(wefti_alloc_n(m->ctx, (int64_t)m->n_buckets * each, sizeof *m->outgoing,
                            "parcels", &m->outgoing));
     return wefti_alloc_n(m->ctx, (int64_t)m->n_buckets * each, sizeof *m->incoming,

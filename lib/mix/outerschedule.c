@@ -23,11 +23,10 @@ int64_t wefti_outer_fragments(const wefti_mixer_config *config, int n_buckets) {
 
 weft_status wefti_outer_check(weft_ctx *ctx, const wefti_mixer_config *c) {
     if (c->outer_every < 1 || c->fragments < 1 || c->fragments > c->outer_every)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG,
-            "mixer.fragments is %lld and mixer.outer_every %lld, expected 1 or more "
-            "fragments and at least as many steps",
-            (long long)c->fragments, (long long)c->outer_every);
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "mixer.fragments is %lld and mixer.outer_every %lld, "
+                             "expected 1 or more fragments and at least as many steps",
+                             (long long)c->fragments, (long long)c->outer_every);
     if (c->delay < 0 || (c->delay > 0 && c->delay >= c->outer_every))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "mixer.delay is %lld, expected 0 or more and less than "

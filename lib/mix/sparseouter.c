@@ -150,12 +150,11 @@ static weft_status encode_held(const wefti_mixer *m, int bucket, const wefti_sec
     for (int64_t i = 0; i < s->n_values; i++) {
         int64_t before = i % s->k ? parcel->places[i - 1] : -1;
         if (parcel->places[i] <= before || parcel->places[i] >= s->elements)
-            return weft_ctx_fail(
-                m->ctx, WEFT_ERR_ARGUMENT,
-                "number %lld of bucket %d has place %d; expected one above "
-                "%lld and below %lld",
-                (long long)i, bucket, (int)parcel->places[i], (long long)before,
-                (long long)s->elements);
+            return weft_ctx_fail(m->ctx, WEFT_ERR_ARGUMENT,
+                                 "number %lld of bucket %d has place %d; expected one "
+                                 "above %lld and below %lld",
+                                 (long long)i, bucket, (int)parcel->places[i],
+                                 (long long)before, (long long)s->elements);
     }
     for (int64_t b = 0; b < s->n_blocks; b++) {
         wefti_section_encode_indices(s, b, parcel->places + b * s->block_values, out);
@@ -266,9 +265,8 @@ static weft_status check_knobs(weft_ctx *ctx, const wefti_mixer_config *c) {
                              (long long)c->delay);
     if (c->chunk < 2 || c->topk < 1 || c->topk > c->chunk)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "mixer.compression_chunk is %lld and "
-                             "mixer.compression_topk %lld, expected 2 or more, and 1 to "
-                             "as many",
+                             "mixer.compression_chunk is %lld and mixer.compression_topk "
+                             "%lld, expected 2 or more, and 1 to as many",
                              (long long)c->chunk, (long long)c->topk);
     return WEFT_OK;
 }

@@ -90,14 +90,13 @@ static weft_status read_key(weft_ctx *ctx, int fd, const char *path, unsigned ch
     if (fine && key[0] == 0 && memcmp(key, key + 1, WEFTI_KEY_BYTES - 1) == 0)
         return weft_ctx_fail(
             ctx, WEFT_ERR_FORMAT,
-            "the key %s is all zeros, expected random bytes, as weft key "
-            "new writes them",
+            "the key %s is all zeros, expected random bytes, as weft key new writes them",
             path);
     if (fine) return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
-                         "%s holds no key, expected 64 hexadecimal digits, as weft key "
-                         "new writes them",
-                         path);
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_FORMAT,
+        "%s holds no key, expected 64 hexadecimal digits, as weft key new writes them",
+        path);
 }
 
 weft_status wefti_key_read(weft_ctx *ctx, const char *path, unsigned char *key) {

@@ -595,14 +595,10 @@ weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
 void weft_advice_destroy(weft_ctx *ctx, weft_advice *advice) {
     if (!advice) return;
     WEFTI_FREE(ctx, advice->measured, advice->inferred);
-    wefti_free(ctx, advice->candidates);
-    wefti_free(ctx, advice->left_out);
-    wefti_free(ctx, advice->bandwidths);
-    wefti_free(ctx, advice->speedups);
-    wefti_free(ctx, advice->ranges);
+    WEFTI_FREE(ctx, advice->candidates, advice->left_out, advice->bandwidths,
+               advice->speedups, advice->ranges);
     WEFTI_FREE(ctx, advice->outlooks, advice->answer, advice->next);
-    wefti_free(ctx, advice->text);
-    wefti_free(ctx, advice);
+    WEFTI_FREE(ctx, advice->text, advice);
 }
 
 weft_status weft_advice_config(weft_ctx *ctx, const weft_config *run,

@@ -153,10 +153,9 @@ weft_status weft_advice_draw(weft_ctx *ctx, const weft_advice *advice, const cha
     drawing d = {.advice = advice};
     wefti_buffer out = {.n = 0};
     if (advice->n_curves == 0)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "there is nothing to draw in %s: no method was tried on "
-                             "several nodes",
-                             path);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "there is nothing to draw in %s: no method was tried on several nodes", path);
     find_frame(&d);
     write_drawing(ctx, &out, &d);
     weft_status status = out.status;

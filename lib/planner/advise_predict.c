@@ -409,11 +409,10 @@ weft_status wefti_advise_run(weft_ctx *ctx, const weft_config *run, weft_config 
     weft_status status = WEFT_OK;
     *out = NULL;
     if (!wefti_is(run->batch.shares, "equal"))
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG,
-            "batch.shares is %s, expected equal: a plan finds them itself, "
-            "with --shares by the speed of the machines",
-            run->batch.shares);
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "batch.shares is %s, expected equal: a plan finds them "
+                             "itself, with --shares by the speed of the machines",
+                             run->batch.shares);
     WEFT_TRY(weft_config_copy(ctx, run, out));
     snprintf(tokens, sizeof tokens, "batch.tokens_per_step=%lld",
              (long long)(run->batch.rows_per_step * wefti_job_positions(run)));

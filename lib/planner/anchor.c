@@ -32,11 +32,10 @@
 
 static weft_status refuse(weft_ctx *ctx, const char *text, const char *why) {
     char shown[120];
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_ARGUMENT,
-        "--measured '%s': %s, expected such as \"2 nodes, ddp: 4.1 s\" or "
-        "\"1 node x 4, 64k tokens: 12k tokens/s\"",
-        wefti_shown(text, shown, sizeof shown), why);
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "--measured '%s': %s, expected such as \"2 nodes, ddp: 4.1 s\" "
+                         "or \"1 node x 4, 64k tokens: 12k tokens/s\"",
+                         wefti_shown(text, shown, sizeof shown), why);
 }
 
 /* Parses a value with an optional suffix k, M or G, also in lower case. */
@@ -228,9 +227,8 @@ static weft_status halve(weft_ctx *ctx, solver *s, const weft_measurement *m,
     if (fabs(step_s / wanted_s - 1) < 0.05) return WEFT_OK;
     return weft_ctx_fail(
         ctx, WEFT_ERR_ARGUMENT,
-        "--measured '%s': no machine and wire take %.4g s for such a step "
-        "(the nearest is %.4g s), expected the model and the tokens of "
-        "the step that was measured",
+        "--measured '%s': no machine and wire take %.4g s for such a step (the nearest "
+        "is %.4g s), expected the model and the tokens of the step that was measured",
         m->text, wanted_s, step_s);
 }
 
@@ -243,11 +241,10 @@ static weft_status split_computing(weft_ctx *ctx, solver *s, const weft_measurem
     double b = (seconds_of(s, two) - seconds_of(s, one)) / (y - x);
     double a = seconds_of(s, one) - b * x, short_s = fmin(x, y) * b;
     if (!(b > 0))
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_ARGUMENT,
-            "--measured: %.6g tokens take %.4g s and %.6g tokens %.4g s, "
-            "expected the larger batch to take longer",
-            x, seconds_of(s, one), y, seconds_of(s, two));
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "--measured: %.6g tokens take %.4g s and %.6g tokens %.4g "
+                             "s, expected the larger batch to take longer",
+                             x, seconds_of(s, one), y, seconds_of(s, two));
     if (a <= 0)
         return halve(ctx, s, x > y ? one : two, &s->a.cluster.rank_flops, 1e3, 1e21);
     /* launch and rate are determined alternately, each with the present value of the other */

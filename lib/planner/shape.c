@@ -121,11 +121,10 @@ static void read_gated(reader *r, weft_shape *s) {
     double block = attention + one * (double)E + (E > 1 ? C * (double)E : 0);
     s->active_share = (attention + one * (double)used) / block;
     if (E > 1)
-        snprintf(
-            s->note, sizeof s->note,
-            "%lld experts are read as one dense layer of their size, of which %.0f %% "
-            "computes: all of it is kept and exchanged",
-            (long long)E, 100 * s->active_share);
+        snprintf(s->note, sizeof s->note,
+                 "%lld experts are read as one dense layer of their size, of which %.0f "
+                 "%% computes: all of it is kept and exchanged",
+                 (long long)E, 100 * s->active_share);
     fit_heads(m, H, K);
     fit_block(r, s, block);
     s->parameters = (double)m->vocab * C * (m->tied ? 1 : 2) + (double)m->layers * block +

@@ -268,7 +268,6 @@ weft_status wefti_probe_collectives(wefti_prober *p, double seconds) {
     if (status == WEFT_OK) status = measure_step(&t, seconds / 2);
     if (status == WEFT_OK) status = wefti_prober_meet(p);
     wefti_all_reduce_destroy(t.reduce);
-    wefti_free(p->ctx, t.mine);
-    wefti_free(p->ctx, t.all);
+    WEFTI_FREE(p->ctx, t.mine, t.all);
     return status;
 }

@@ -268,8 +268,7 @@ static void destroy_replicators(bench *b) {
 static void destroy_nodes(bench *b) {
     for (int r = 0; b->nodes && r < b->R; r++) {
         wefti_comm_destroy(b->nodes[r].comm);
-        wefti_free(b->ctx, b->nodes[r].fresh);
-        wefti_free(b->ctx, b->nodes[r].grad);
+        WEFTI_FREE(b->ctx, b->nodes[r].fresh, b->nodes[r].grad);
     }
     wefti_free(b->ctx, b->nodes);
     wefti_world_destroy(b->ctx, b->world);

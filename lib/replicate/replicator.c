@@ -42,11 +42,10 @@ static weft_status prepare_delay(wefti_replicator *r) {
                 r->n_states == 2;
     for (int b = 0; b < r->n_buckets; b++) fits &= r->n_rounds[b] <= 1;
     if (!fits)
-        return weft_ctx_fail(
-            r->ctx, WEFT_ERR_CONFIG,
-            "replicator.delay is %lld with %s, expected 0; or 1 with demo "
-            "or topk whose messages go to all",
-            (long long)r->config.delay, r->ops->name);
+        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                             "replicator.delay is %lld with %s, expected 0; or 1 with "
+                             "demo or topk whose messages go to all",
+                             (long long)r->config.delay, r->ops->name);
     WEFT_TRY(wefti_alloc_n(r->ctx, r->n_buckets, sizeof(int64_t), "steps under way",
                            &r->under_way));
     for (int b = 0; b < r->n_buckets; b++) r->under_way[b] = -1;

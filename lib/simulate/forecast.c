@@ -50,8 +50,7 @@ weft_status wefti_forecast_spread(weft_ctx *ctx, weft_config *config, int64_t no
     if (wefti_mixer_find(config->mixer.kind)->keeps_partners &&
         nodes * config->mesh.ranks_per_node > PARTNER_RANKS)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "mixer.kind is %s on %lld nodes, expected at most %d "
-                             "ranks",
+                             "mixer.kind is %s on %lld nodes, expected at most %d ranks",
                              config->mixer.kind, (long long)nodes, (int)PARTNER_RANKS);
     config->mesh.nodes = nodes;
     config->batch.tokens_per_step = each * nodes;

@@ -49,11 +49,8 @@ weft_status wefti_partner_lists_create(weft_ctx *ctx, const wefti_job *job,
 void wefti_partner_lists_destroy(weft_ctx *ctx, wefti_partner_lists *m) {
     if (!m) return;
     for (int64_t i = 0; m->plans && i < m->period; i++) {
-        wefti_free(ctx, m->plans[i].first);
-        wefti_free(ctx, m->plans[i].two);
-        wefti_free(ctx, m->plans[i].n_sent);
-        wefti_free(ctx, m->plans[i].n_wire);
-        wefti_free(ctx, m->plans[i].heard);
+        WEFTI_FREE(ctx, m->plans[i].first, m->plans[i].two, m->plans[i].n_sent,
+                   m->plans[i].n_wire, m->plans[i].heard);
     }
     WEFTI_FREE(ctx, m->plans, m->known);
     weft_neighbours_destroy(ctx, m->room);

@@ -72,11 +72,10 @@ static weft_status check_options(weft_ctx *ctx, const weft_simulate_options *o) 
                  isfinite(o->failure_s + o->restart_s + o->save_s);
     bool busy = o->busy_s > 0;
     if (busy && !(o->busy_s <= day_s && o->busy_share > 0 && o->busy_share <= 1))
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_ARGUMENT,
-            "busy for %g s of a day with %g of the wire's rate, expected "
-            "at most %g s and a share above 0, at most 1",
-            o->busy_s, o->busy_share, day_s);
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "busy for %g s of a day with %g of the wire's rate, "
+                             "expected at most %g s and a share above 0, at most 1",
+                             o->busy_s, o->busy_share, day_s);
     if (times && o->save_every >= 0) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                          "failures every %g s, restarts of %g s, checkpoints of %g s "

@@ -21,9 +21,7 @@ static weft_status check_nodes(weft_ctx *ctx, const weft_topology *t) {
     if (!t->cost_s && N > 1)
         return weft_ctx_fail(
             ctx, WEFT_ERR_ARGUMENT,
-            "a measured topology needs the links between its %lld nodes, "
-            "found none",
-            N);
+            "a measured topology needs the links between its %lld nodes, found none", N);
     return WEFT_OK;
 }
 

@@ -57,16 +57,15 @@ static weft_status find_kind(weft_ctx *ctx, const char *kind,
 
 static weft_status check(weft_ctx *ctx, const weft_topology_config *c) {
     if (c->nodes < 1 || c->ranks < 1)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "found %lld nodes with %lld ranks each, expected at least 1 "
-                             "of both",
-                             (long long)c->nodes, (long long)c->ranks);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "found %lld nodes with %lld ranks each, expected at least 1 of both",
+            (long long)c->nodes, (long long)c->ranks);
     if (c->nodes > WEFT_TOPOLOGY_MEMBERS || c->ranks > WEFT_TOPOLOGY_MEMBERS / c->nodes)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "found %lld nodes with %lld ranks each, expected at most %d "
-                             "members in all",
-                             (long long)c->nodes, (long long)c->ranks,
-                             WEFT_TOPOLOGY_MEMBERS);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "found %lld nodes with %lld ranks each, expected at most %d members in all",
+            (long long)c->nodes, (long long)c->ranks, WEFT_TOPOLOGY_MEMBERS);
     if (c->copy_bytes < 0)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "a copy has %lld bytes, expected 0 or more",
@@ -78,11 +77,10 @@ static weft_status check(weft_ctx *ctx, const weft_topology_config *c) {
 
 static weft_status check_link(weft_ctx *ctx, const weft_link *link, int64_t N) {
     if (link->from < 0 || link->to < 0 || link->from >= N || link->to >= N)
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "a link goes from node %lld to node %lld, expected nodes "
-                             "from 0 to %lld",
-                             (long long)link->from, (long long)link->to,
-                             (long long)N - 1);
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_ARGUMENT,
+            "a link goes from node %lld to node %lld, expected nodes from 0 to %lld",
+            (long long)link->from, (long long)link->to, (long long)N - 1);
     if (link->from == link->to)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "a link goes from node %lld to itself",
