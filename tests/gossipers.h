@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "mixer_bytes.h"
+#include "reference/reference.h"
 
 /* Buckets of which one is cut raggedly, and one that has fewer elements than members. */
 enum {

@@ -168,5 +168,3 @@ typedef struct wefti_layers {
 #define WEFTI_LAYERS_ROOMS(DO, suffix) DO(attention_scratch, suffix) DO(head_scratch, suffix)
 /* clang-format on */
 #define WEFTI_LAYER(kernel) __typeof__(*((const wefti_layers *)0)->kernel)
-
-extern const wefti_layers wefti_layers_reference, wefti_layers_reference_bf16;

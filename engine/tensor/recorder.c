@@ -290,8 +290,11 @@ static double sgd(int64_t n, float lr, float grad_scale, float decay, const floa
 
 void wefti_recorder_begin(wefti_recorder *r, const wefti_kernels *under) {
     *r = (wefti_recorder){.under = under};
-    r->table = (wefti_kernels){WEFTI_KERNELS_EACH(ENTRY).gemm = gemm, .name = under->name,
-                               .layers = &r->layers, .bf16 = under->bf16,
+    r->table = (wefti_kernels){WEFTI_KERNELS_EACH(ENTRY).gemm = gemm,
+                               .name = under->name,
+                               .layers = &r->layers,
+                               .spectrum = under->spectrum,
+                               .bf16 = under->bf16,
                                .multiplies_bf16 = under->multiplies_bf16};
     r->layers = (wefti_layers){
         WEFTI_LAYERS_ALIKE(ENTRY) WEFTI_LAYERS_PRODUCTS(ENTRY_AS, ).gemm_mixed =

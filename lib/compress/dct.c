@@ -14,19 +14,3 @@ void wefti_dct_basis(int64_t c, float *basis) {
                 (float)(s * cos(pi * (double)((2 * i + 1) * f) / (double)(2 * c)));
     }
 }
-
-void wefti_dct_vectors(const wefti_kernels *kernels, int64_t c, const float *basis,
-                       int64_t n, bool inverse, const float *x, float *out) {
-    kernels->gemm(false, !inverse, n, c, c, 1, x, c, basis, c, 0, out, c);
-}
-
-void wefti_dct_blocks(const wefti_kernels *kernels, int64_t c, const float *basis,
-                      int64_t n, bool inverse, const float *x, float *out,
-                      float *scratch) {
-    kernels->gemm(false, !inverse, n * c, c, c, 1, x, c, basis, c, 0, scratch, c);
-    for (int64_t b = 0; b < n; b++) {
-        const float *rows = scratch + b * c * c;
-        kernels->gemm(inverse, false, c, c, c, 1, basis, c, rows, c, 0, out + b * c * c,
-                      c);
-    }
-}

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The front of spectrum.h: tables, scratch, and which implementation runs.
  *
- *     reference   the definition by a matrix product: for all other kernels
- *     base, ...   isa/, once per instruction set, as the kernels of the run
+ *     isa/   once per instruction set: kernels->spectrum of the run's kernels
  *
  * For chunks of c elements in each of `dims` directions, all threads share the matrix of
  * the DCT, its rows ld apart, and, if c is a power of two, the turns of the fast
@@ -13,25 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/text.h"
 #include "compress/dct.h"
-
-extern const wefti_spectrum_ops wefti_spectrum_ops_reference, wefti_spectrum_ops_base;
-#if defined(__x86_64__)
-extern const wefti_spectrum_ops wefti_spectrum_ops_avx2, wefti_spectrum_ops_avx512;
-#endif
-
-/* Chosen by the name of the kernels, so that the user's choice of an instruction set
- * holds here, too. All other kernels have a matrix product, on which the definition
- * runs. */
-static const wefti_spectrum_ops *ops_of(const wefti_kernels *kernels) {
-#if defined(__x86_64__)
-    if (wefti_is(kernels->name, "avx512")) return &wefti_spectrum_ops_avx512;
-    if (wefti_is(kernels->name, "avx2")) return &wefti_spectrum_ops_avx2;
-#endif
-    if (wefti_is(kernels->name, "base")) return &wefti_spectrum_ops_base;
-    return &wefti_spectrum_ops_reference;
-}
 
 static int64_t padded(int64_t n) {
     return (n + SPECTRUM_WIDE - 1) / SPECTRUM_WIDE * SPECTRUM_WIDE;
@@ -106,7 +87,7 @@ static weft_status make_tables(weft_ctx *ctx, wefti_spectrum *p) {
     WEFT_TRY(wefti_alloc_n(ctx, p->ld, sizeof(float), "the DCT", &p->turns));
     WEFT_TRY(wefti_alloc_n(ctx, p->ld, sizeof(float), "the DCT", &p->turns_scaled));
     wefti_dct_basis(p->c, p->basis);
-    if (p->ops != &wefti_spectrum_ops_reference) spread_rows(p->c, p->ld, p->basis);
+    if (!p->ops->is_dense) spread_rows(p->c, p->ld, p->basis);
     if (p->is_fast) fill_turns(p->c, 1, p->turns);
     if (p->is_fast) fill_turns(p->c, sqrt(2.0 / (double)p->c), p->turns_scaled);
     return WEFT_OK;
@@ -127,7 +108,7 @@ weft_status wefti_spectrum_create(weft_ctx *ctx, const wefti_kernels *kernels, i
     wefti_spectrum *p;
     *out = NULL;
     WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the spectrum", &p));
-    *p = (wefti_spectrum){.ops = ops_of(kernels),
+    *p = (wefti_spectrum){.ops = kernels->spectrum,
                           .kernels = kernels,
                           .c = c,
                           .ld = padded(c),

@@ -6,7 +6,7 @@
 #include "compress/spectrum.h"
 
 /* What the implementations of spectrum.h share: one table of operations per instruction
- * set and one for the plain definition; spectrum.c chooses. */
+ * set; spectrum.c chooses. */
 
 /* Lines of scratch are padded to a multiple of the widest vector. */
 enum { SPECTRUM_WIDE = 16 };
@@ -30,7 +30,7 @@ struct wefti_spectrum {
     int64_t c, ld; /* chunk length; padded */
     bool is_plain; /* no transform, no tables */
     bool is_fast;  /* c is a power of two: turns instead of products */
-    float *basis;  /* [c, ld] the DCT as a matrix; of the reference [c, c] */
+    float *basis;  /* [c, ld] the DCT as a matrix, or [c, c] (ops->is_dense) */
     /* [ld] cos and sin of turn i of the DCT-IV of n < c terms (isa/cosine.c) at n + 2i
      * and n + 2i + 1, cos(pi/4) at 0; and the same times sqrt(2/c) */
     float *turns, *turns_scaled;
@@ -90,4 +90,5 @@ typedef struct wefti_spectrum_ops {
                    const spectrum_sink *sink);
     void (*store_bits)(const wefti_chunks *s, int64_t first, int64_t n,
                        const unsigned char *states, const unsigned char *bits, float *d);
+    bool is_dense; /* the matrix of the DCT has no padding */
 } wefti_spectrum_ops;

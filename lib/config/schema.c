@@ -84,7 +84,6 @@ static const weft_choice stops[] = {
     {NULL, NULL}};
 static const weft_choice kernels[] = {
     {"auto", "the fastest set that this processor runs"},
-    {"reference", "plain loops with double sums: slow, for comparison"},
     {"base", "any processor of this architecture"},
     {"exact", "base on x86-64, where it has the same bits on every processor"},
     {"avx2", "x86-64 with AVX2 and FMA"},

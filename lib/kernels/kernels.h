@@ -7,7 +7,7 @@
 #include <weft/ctx.h>
 
 /* The kernel table: everything that touches tensor memory. One table per device and
- * instruction set; the reference table defines the results that the others are tested against.
+ * instruction set; tests/reference defines the results that all are tested against.
  *
  * All tensors are row-major, and f32 where not said otherwise. Shapes: B sequences, T positions,
  * N = B*T rows, C width, H query heads, K key/value heads (H % K == 0), D head width, V
@@ -78,6 +78,7 @@ struct wefti_kernels {
     const char *name;
     /* What the units of a network compute with; NULL in a library without the engine. */
     const struct wefti_layers *layers;
+    const struct wefti_spectrum_ops *spectrum; /* transforms of chunks (lib/compress) */
     /* The same table, except that the products of gemm, head_loss and attention use
      * numbers rounded to bfloat16 (to nearest even), summed in f32. Everything else, such
      * as the master weights, moments, norms and softmax, is in f32. In a bf16 table this
@@ -140,13 +141,10 @@ struct wefti_kernels {
 /* clang-format on */
 #define WEFTI_KERNEL(kernel) __typeof__(*((const wefti_kernels *)0)->kernel)
 
-/* The reference table: plain loops as in the formulas, with sums in double where it matters. */
-extern const wefti_kernels wefti_kernels_reference;
-
-/* The fastest table this processor can run, or the one named "reference", "base", "avx2",
- * "avx512", "amx"; "exact" is another name of "base" on x86-64. NULL if `name` is unknown or not
- * runnable here; name NULL = fastest. The table of "amx" is called "avx512", whose bits it has,
- * and its bf16 table "amx". */
+/* The fastest table this processor can run, or the one named "base", "avx2", "avx512", "amx";
+ * "exact" is another name of "base" on x86-64. NULL if `name` is unknown or not runnable here;
+ * name NULL = fastest. The table of "amx" is called "avx512", whose bits it has, and its bf16
+ * table "amx". */
 const wefti_kernels *wefti_kernels_find(const char *name);
 
 /* Names of the runnable tables, fastest first, NULL-terminated. */

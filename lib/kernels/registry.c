@@ -38,7 +38,6 @@ static const table_entry tables[] = {
 #if defined(__x86_64__)
     {"exact", &wefti_kernels_base, WEFTI_ISA_BASE, false},
 #endif
-    {"reference", &wefti_kernels_reference, WEFTI_ISA_BASE, false},
 };
 static const size_t n_tables = sizeof tables / sizeof tables[0];
 
@@ -54,8 +53,7 @@ const wefti_kernels *wefti_kernels_find(const char *name) {
 
 /* Each instruction set runs the tables of those before it: a tail of one list. */
 const char *const *wefti_kernels_names(void) {
-    static const char *const names[] = {"amx",  "avx512",    "avx2",
-                                        "base", "reference", NULL};
+    static const char *const names[] = {"amx", "avx512", "avx2", "base", NULL};
     if (wefti_isa_asks_amx()) return names;
     return names + 1 + (WEFTI_ISA_AVX512 - wefti_isa_detect());
 }

@@ -3,12 +3,13 @@
 #include <math.h>
 
 #include "replicas.h"
+#include "reference/reference.h"
 
 static trial trials[MAX_R], others[MAX_R], like;
 
 static void run_edited(trial *out, int R, const wefti_replicator_config *config,
                        void (*edit)(int, int, float *)) {
-    like = (trial){.config = *config, .kernels = wefti_kernels_find(NULL), .edit = edit};
+    like = (trial){.config = *config, .kernels = test_kernels_find(NULL), .edit = edit};
     run_alike(out, R, &like);
 }
 
@@ -50,7 +51,7 @@ static void the_owners_route_gives_the_bits_of_gather(void **state) {
 static void every_kernel_table_keeps_that_law(void **state) {
     static const char *const names[] = {"reference", "base", "avx2", "avx512"};
     for (int i = 0; i < 4; i++) {
-        const wefti_kernels *kernels = wefti_kernels_find(names[i]);
+        const wefti_kernels *kernels = test_kernels_find(names[i]);
         if (!kernels) continue;
         for (int dims = 1; dims <= 2; dims++) {
             like = (trial){.config = knobs("demo", dims, 12, true), .kernels = kernels};
@@ -185,7 +186,7 @@ static weft_status take_drift_steps(drift *it, wefti_replicator *r, int rank) {
 static weft_status run_drift(rank_env *env) {
     drift *it = env->user;
     wefti_replicator *r;
-    WEFT_TRY(wefti_replicator_create(env->ctx, &it->config, wefti_kernels_find(NULL),
+    WEFT_TRY(wefti_replicator_create(env->ctx, &it->config, test_kernels_find(NULL),
                                      env->replica, &drift_bucket, 1, &r));
     weft_status status = take_drift_steps(it, r, env->rank);
     if (status == WEFT_OK) status = wefti_comm_barrier(env->control, -1);
@@ -272,7 +273,7 @@ static weft_status roll(rank_env *env) {
     config.dense_below = 0;
     wefti_replicator *r;
     float x[2 * HALF];
-    WEFT_TRY(wefti_replicator_create(env->ctx, &config, wefti_kernels_find(NULL),
+    WEFT_TRY(wefti_replicator_create(env->ctx, &config, test_kernels_find(NULL),
                                      env->replica, &bucket, 1, &r));
     for (int step = 0; step < 2 && mine->status == WEFT_OK; step++) {
         fill_normal(1, HALF, x);
@@ -342,7 +343,7 @@ static weft_status take_long_steps(rank_env *env, wefti_replicator *r) {
 static weft_status run_long(rank_env *env) {
     long_run *run = env->user;
     wefti_replicator *r;
-    WEFT_TRY(wefti_replicator_create(env->ctx, &run->config, wefti_kernels_find(NULL),
+    WEFT_TRY(wefti_replicator_create(env->ctx, &run->config, test_kernels_find(NULL),
                                      env->replica, &tiny_bucket, 1, &r));
     weft_status status = take_long_steps(env, r);
     wefti_replicator_destroy(r);

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "mixer_bytes.h"
+#include "reference/reference.h"
 
 enum { N_BUCKETS = 4, N = 700 + 130 + 3 + 64, STEPS = 13, MAX_R = 4 };
 

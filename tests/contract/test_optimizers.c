@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "optim/optimizer.h"
+#include "reference/reference.h"
 
 enum { N = 203, STATES = WEFTI_OPTIMIZER_STATES };
 
@@ -132,14 +133,14 @@ static void a_step_depends_on_its_count_and_state_alone(void **state) {
 static void every_table_agrees_with_the_reference(void **state) {
     const wefti_optimizer_ops *ops;
     static bench want, got, again;
-    for (const char *const *name = wefti_kernels_names(); *name; name++) {
+    for (const char *const *name = test_kernels_names(); *name; name++) {
         for (int o = 0; (ops = wefti_optimizer_registry[o]); o++) {
             steps(ops, &want, 10);
             for (int pass = 0; pass < 2; pass++) {
                 again = got;
                 begin(&got);
                 for (int t = 1; t <= 10; t++)
-                    take(ops, &knobs, wefti_kernels_find(*name), &got, t, &whole);
+                    take(ops, &knobs, test_kernels_find(*name), &got, t, &whole);
             }
             assert_same(&got, &again);
             for (int j = 0; j < N; j++) {

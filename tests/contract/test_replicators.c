@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "replicas.h"
+#include "reference/reference.h"
 
 static trial trials[MAX_R], others[MAX_R];
 
@@ -98,7 +99,7 @@ static void a_delayed_direction_is_that_of_the_step_before(void **state) {
         config.values = form % 3 ? WEFTI_VALUES_INT8 : WEFTI_VALUES_F32;
         for (int R = 1; R <= MAX_R; R++) {
             run_knobs(trials, R, &config);
-            like = (trial){.config = config, .kernels = wefti_kernels_find(NULL)};
+            like = (trial){.config = config, .kernels = test_kernels_find(NULL)};
             like.config.delay = 1;
             like.settles = (form + R) % 2;
             run_alike(late, R, &like);
@@ -111,7 +112,7 @@ static weft_status create_delayed(rank_env *env) {
     const wefti_replicator_config *config = env->user;
     wefti_replicator *r;
     weft_status status = wefti_replicator_create(env->ctx, config,
-                                                 wefti_kernels_find(NULL), env->replica,
+                                                 test_kernels_find(NULL), env->replica,
                                                  test_buckets, N_BUCKETS, &r);
     if (status != WEFT_ERR_CONFIG ||
         !strstr(weft_ctx_message(env->ctx), "replicator.delay is"))
@@ -196,7 +197,7 @@ static weft_status run_strictly(rank_env *env) {
 static void watch_buffers(const wefti_replicator_config *config) {
     void *users[MAX_R];
     for (int r = 0; r < 3; r++) {
-        trials[r] = (trial){.config = *config, .kernels = wefti_kernels_find(NULL)};
+        trials[r] = (trial){.config = *config, .kernels = test_kernels_find(NULL)};
         users[r] = &trials[r];
     }
     run_ranks(3, 1, (wefti_wire_model){0, 0}, run_strictly, users, NULL);
@@ -224,7 +225,7 @@ static void equal_one_rank(const wefti_replicator_config *config) {
     wefti_replicator_config nearest = *config;
     nearest.stochastic = false; /* or every rank would round in its own way */
     like = (trial){
-        .config = nearest, .kernels = wefti_kernels_find(NULL), .same_gradients = true};
+        .config = nearest, .kernels = test_kernels_find(NULL), .same_gradients = true};
     run_alike(others, 1, &like);
     run_alike(trials, 2, &like);
     assert_memory_equal(trials[0].direction, others[0].direction,

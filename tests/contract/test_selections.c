@@ -7,6 +7,7 @@
 #include "optim/optimizer.h"
 #include "ranks.h"
 #include "replicate/replicator.h"
+#include "reference/reference.h"
 
 enum { PIECES = 6, BUCKETS = 2, N0 = 33 * 17 + 100 + 70 * 9, N1 = 48 + 40 + 3 };
 enum { N = N0 + N1, STEPS = 6, MAX_R = 4 };

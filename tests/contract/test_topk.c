@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "replicas.h"
+#include "reference/reference.h"
 
 enum { C = 64, R = 3 };
 
@@ -127,7 +128,7 @@ static void begin_alike(int rank, int step, float *g) {
 static void chance_differs_by_rank_piece_and_step(void **state) {
     static trial like;
     like = (trial){.config = knobs("topk", 1, C, false),
-                   .kernels = wefti_kernels_find(NULL),
+                   .kernels = test_kernels_find(NULL),
                    .edit = begin_alike};
     like.config.values = WEFTI_VALUES_INT4;
     like.config.stochastic = true;

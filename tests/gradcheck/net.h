@@ -24,6 +24,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "model/model.h"
+#include "reference/reference.h"
 
 /* h of the differences: the largest power of two at which truncation, the fourth power of
  * h, is below the rounding error, which grows with 1/h. */

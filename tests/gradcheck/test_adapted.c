@@ -5,6 +5,7 @@
 #include "gradcheck/net.h"
 #include "gradcheck/stacks.h"
 #include "adapter/adapted.h"
+#include "reference/reference.h"
 
 static weft_model_config small(const char *kind) {
     return (weft_model_config){.struct_size = sizeof(weft_model_config),

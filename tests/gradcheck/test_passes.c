@@ -3,6 +3,7 @@
  */
 #include "gradcheck/net.h"
 #include "model/model.h"
+#include "reference/reference.h"
 
 static const weft_model_config configs[] = {
     {.struct_size = sizeof configs[0],
@@ -142,10 +143,10 @@ static void assert_recomputes(const wefti_kernels *kernels,
 }
 
 static void recomputed_activations_give_the_same_bits(void **state) {
-    const char *const *names = wefti_kernels_names();
+    const char *const *names = test_kernels_names();
     for (int k = 0; names[k]; k++)
         for (int i = 0; i < N_CONFIGS; i++)
-            assert_recomputes(wefti_kernels_find(names[k]), &configs[i]);
+            assert_recomputes(test_kernels_find(names[k]), &configs[i]);
 }
 
 static void backward_leaves_saved_activations_as_they_were(void **state) {
@@ -194,12 +195,12 @@ static void grad_scale_scales_gradients_and_not_the_loss(void **state) {
 }
 
 static void every_table_agrees_with_the_reference(void **state) {
-    const char *const *names = wefti_kernels_names();
+    const char *const *names = test_kernels_names();
     for (int k = 0; names[k]; k++) {
         for (int i = 0; i < N_CONFIGS; i++) {
             net law, other;
             net_open(&law, &configs[i], B, T);
-            net_open_with(&other, wefti_kernels_find(names[k]), &configs[i], B, T);
+            net_open_with(&other, test_kernels_find(names[k]), &configs[i], B, T);
             net_model_gradient(&law);
             net_model_gradient(&other);
             assert_true(fabs(other.loss / law.loss - 1) <= ORDER_TOLERANCE);
@@ -216,12 +217,12 @@ static void every_table_agrees_with_the_reference(void **state) {
  * amplify that; yet a gradient is nearer to that of the reference's rounded products than
  * half of what rounding itself does to it. */
 static void bf16_of_every_table_agrees_with_the_reference(void **state) {
-    const char *const *names = wefti_kernels_names();
+    const char *const *names = test_kernels_names();
     for (int k = 0; names[k]; k++) {
         for (int i = 0; i < N_CONFIGS; i++) {
             net law, other, exact;
             net_open_with(&law, wefti_kernels_reference.bf16, &configs[i], B, T);
-            net_open_with(&other, wefti_kernels_find(names[k])->bf16, &configs[i], B, T);
+            net_open_with(&other, test_kernels_find(names[k])->bf16, &configs[i], B, T);
             net_open(&exact, &configs[i], B, T);
             net_model_gradient(&law);
             net_model_gradient(&other);
@@ -241,10 +242,10 @@ static void bf16_of_every_table_agrees_with_the_reference(void **state) {
 /* Also: the mask of a sequence is the same in whatever batch it is, so the mesh does not
  * matter; and the batch's gradient is the sum of its parts'. */
 static void a_sequence_does_not_depend_on_the_batch_around_it(void **state) {
-    const char *const *names = wefti_kernels_names();
+    const char *const *names = test_kernels_names();
     for (int i = 0; names[i / N_CONFIGS]; i++) {
         net all, part;
-        const wefti_kernels *kernels = wefti_kernels_find(names[i / N_CONFIGS]);
+        const wefti_kernels *kernels = test_kernels_find(names[i / N_CONFIGS]);
         net_open_with(&all, kernels, &configs[i % N_CONFIGS], B, T);
         net_open_with(&part, kernels, &configs[i % N_CONFIGS], 2, T);
         net_model_gradient(&all);

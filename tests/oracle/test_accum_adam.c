@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "optim/optimizer.h"
+#include "reference/reference.h"
 
 enum { N = 67, STEPS = 200 };
 
@@ -107,9 +108,9 @@ static void check(const char *name, int K, bool coupled, const wefti_kernels *ke
 
 static void check_all_tables(const char *name, bool coupled) {
     static const int periods[] = {1, 4, 8};
-    for (const char *const *table = wefti_kernels_names(); *table; table++)
+    for (const char *const *table = test_kernels_names(); *table; table++)
         for (int i = 0; i < 3; i++)
-            check(name, periods[i], coupled, wefti_kernels_find(*table));
+            check(name, periods[i], coupled, test_kernels_find(*table));
 }
 
 static void accum_adamw_is_the_method_with_decoupled_decay(void **state) {

@@ -3,6 +3,7 @@
  * how fast anybody is. */
 #include "gossipers.h"
 #include "mix/gossip_rounds.h"
+#include "reference/reference.h"
 
 static wefti_mixer_config knobs(bool combine_last, double deadline_s) {
     return (wefti_mixer_config){.kind = "gossip",

@@ -11,6 +11,7 @@
 #include "optim/matrices.h"
 #include "ranks.h"
 #include "optim/orthogonal.h"
+#include "reference/reference.h"
 
 enum { STEPS = 5, MAX_S = 3, N_MATRICES = 4, MOST = 4096, LARGEST = 210 * 210 };
 

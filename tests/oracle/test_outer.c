@@ -6,6 +6,7 @@
 
 #include "mix/mixer.h"
 #include "ranks.h"
+#include "reference/reference.h"
 
 enum { N_BUCKETS = 4, N = 200 + 64 + 70 + 3, STEPS = 60, R = 3, MOST_STATES = 4 };
 

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "replicas.h"
+#include "reference/reference.h"
 
 enum { SHAPES = 4, ALL = 120 + 14 + 13 + 154, TURNS = 4 };
 
@@ -477,7 +478,7 @@ static void it_is_its_definition(void **state) {
     for (int R = 1; R <= 3; R++) {
         static trial like;
         like = (trial){.config = knobs("public_demo", 2, 5, false),
-                       .kernels = wefti_kernels_find(NULL),
+                       .kernels = test_kernels_find(NULL),
                        .edit = silence_rank_1};
         run_alike(trials, R, &like);
         memset(m, 0, sizeof m);

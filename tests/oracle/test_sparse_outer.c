@@ -8,6 +8,7 @@
 #include "mix/mixer.h"
 #include "ranks.h"
 #include "wire/bins.h"
+#include "reference/reference.h"
 
 enum { N_BUCKETS = 3, N = 200 + 64 + 70, STEPS = 60, R = 3 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The fast tables of one instruction set: with products in f32, and with factors rounded
  * to bf16. The instruction set avx512 has a second pair, named amx. The engine's tables of
- * layers are named here and nowhere else in the library. */
+ * layers are named here and nowhere else in the library, nor are those of transforms. */
 #include "kernels/isa/parts.h"
 #include "kernels/isa/tiles.h"
 
@@ -18,9 +18,12 @@ extern const struct wefti_layers WEFT_ISA_NAME(wefti_layers),
 #define LAYERS(table) NULL
 #endif
 
+extern const struct wefti_spectrum_ops WEFT_ISA_NAME(wefti_spectrum_ops);
+
 #define ENTRY(kernel) .kernel = WEFT_ISA_NAME(wefti_##kernel),
 #define ENTRIES(table, rounded, suffix, layers_)                                         \
     WEFTI_KERNELS_EACH(ENTRY).name = table, .bf16 = &rounded, .layers = LAYERS(layers_), \
+    .spectrum = &WEFT_ISA_NAME(wefti_spectrum_ops),                                      \
     .multiplies_bf16 = WEFT_ISA_NAME(wefti_multiplies_bf16),                             \
     .gemm = WEFT_ISA_NAME(wefti_gemm##suffix)
 

@@ -6,6 +6,7 @@
 #include "ranks.h"
 #include "collectives/all_reduce.h"
 #include "wire/frame.h"
+#include "reference/reference.h"
 
 enum { MAX_N = 700, MAX_R = 4, STEPS = 4, VECTORS = 2, STAGE = 2 };
 

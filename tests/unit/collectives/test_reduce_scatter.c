@@ -4,6 +4,7 @@
 #include "collectives/collectives.h"
 #include "fakecomm.h"
 #include "ranks.h"
+#include "reference/reference.h"
 
 enum { MAX_R = 4, N = 103, TAG = 5 };
 

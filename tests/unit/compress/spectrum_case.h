@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "compress/spectrum.h"
+#include "reference/reference.h"
 
 /* The relative error of one rounding. */
 static const double unit = 0x1p-24;
@@ -52,8 +53,8 @@ static inline kase kase_open(const char *kernels, shape h, uint64_t seed) {
     kase k = {.n = h.rows * h.cols};
     assert_int_equal(weft_ctx_create(&k.ctx), WEFT_OK);
     k.s = wefti_chunks_make(h.dims, h.c, h.k, h.rows, h.cols);
-    assert_ok(k.ctx, wefti_spectrum_create(k.ctx, wefti_kernels_find(kernels), h.dims,
-                                           h.c, 2, &k.spectrum));
+    assert_ok(k.ctx, wefti_spectrum_create(k.ctx, test_kernels_find(kernels), h.dims, h.c,
+                                           2, &k.spectrum));
     k.m = room(k.n, sizeof *k.m);
     fill_normal(seed, k.n, k.m);
     k.indices = room(k.s.n * k.s.k, sizeof *k.indices);
@@ -138,5 +139,5 @@ static inline double fast_transform_error(const kase *k) {
 
 /* Calls check(name) for each kernel set that runs here. */
 static inline void each_set(void (*check)(const char *kernels)) {
-    for (const char *const *name = wefti_kernels_names(); *name; name++) check(*name);
+    for (const char *const *name = test_kernels_names(); *name; name++) check(*name);
 }

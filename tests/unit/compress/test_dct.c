@@ -4,6 +4,7 @@
 #include "check.h"
 #include "compress/chunks.h"
 #include "compress/dct.h"
+#include "reference/reference.h"
 
 enum { C = 16, N = 3 };
 

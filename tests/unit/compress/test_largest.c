@@ -8,6 +8,7 @@
 #include "compress/selection.h"
 #include "compress/spectrum.h"
 #include "draws.h"
+#include "reference/reference.h"
 
 enum { MOST = 1024, N = 40 * MOST };
 
@@ -54,9 +55,9 @@ static void chunks_side_by_side_have_the_bits_of_one(void **state) {
                                       {100, 3, 2345}, {1024, 17, 30001}};
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     fill(N);
-    for (const char *const *name = wefti_kernels_names(); *name; name++)
+    for (const char *const *name = test_kernels_names(); *name; name++)
         for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++)
-            check_cut(wefti_kernels_find(*name), cuts[i][0], cuts[i][1], cuts[i][2]);
+            check_cut(test_kernels_find(*name), cuts[i][0], cuts[i][1], cuts[i][2]);
     ctx_end(ctx);
 }
 

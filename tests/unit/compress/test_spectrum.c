@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Selection, subtraction and combination of each instruction set against double. */
 #include "spectrum_case.h"
+#include "reference/reference.h"
 
 static const shape shapes[] = {
     {1, 64, 1, 1, 64 * 40}, {1, 64, 2, 7, 300},    {1, 64, 4, 1, 64 * 33 + 5},

@@ -5,6 +5,7 @@
 #include "compress/dct.h"
 #include "compress/selection.h"
 #include "spectrum_case.h"
+#include "reference/reference.h"
 
 static const shape shapes[] = {
     {1, 64, 1, 1, 64 * 18 + 9}, {1, 64, 4, 3, 500},   {1, 64, 7, 1, 1100},
@@ -405,7 +406,7 @@ static void creation_costs_what_it_says_or_fails_whole(void **state) {
         weft_ctx *ctx;
         wefti_spectrum *spectrum;
         assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
-        const wefti_kernels *kernels = wefti_kernels_find(NULL);
+        const wefti_kernels *kernels = test_kernels_find(NULL);
         for (int64_t k = 0;; k++) {
             weft_ctx_fail_allocation(ctx, k);
             weft_status status = wefti_spectrum_create(ctx, kernels, dims, 64, 3,

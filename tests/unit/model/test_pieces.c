@@ -13,6 +13,7 @@
 
 #include "base/rng.h"
 #include "model/pieces.h"
+#include "reference/reference.h"
 
 enum { N = 3, IN = 4, OUT = 5 };
 
@@ -239,7 +240,7 @@ static void what_a_branch_is_added_to_is_added_once(void **state) {
         fill(1, n, w);
         wefti_linear l = {.N = 2, .in = terms[i], .out = 3, .w = w};
         for (int half = 0; half < 2; half++) {
-            const wefti_kernels *fast = wefti_kernels_find(NULL),
+            const wefti_kernels *fast = test_kernels_find(NULL),
                                 *k = half ? fast->bf16 : fast;
             l.plus = NULL;
             wefti_linear_forward(k, &l, x, without);

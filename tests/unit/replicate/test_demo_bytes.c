@@ -3,6 +3,7 @@
 #include "ranks.h"
 #include "replicate/replicator.h"
 #include "wire/frame.h"
+#include "reference/reference.h"
 
 enum { N = 17, MOST_BYTES = 128 };
 

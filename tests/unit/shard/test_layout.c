@@ -3,6 +3,7 @@
 
 #include "ranks.h"
 #include "shard/layout.h"
+#include "reference/reference.h"
 
 static const wefti_tensor tensors[] = {
     {7, 3, 0, true}, {5, 1, 21, false}, {1, 4, 26, true}, {16, 2, 30, true}};

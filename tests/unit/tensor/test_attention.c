@@ -2,6 +2,7 @@
 /* Attention of every table against the reference: T below, at and beside the vectors and
  * pairs of vectors that queries are taken in, grouped heads, strides wider than rows. */
 #include "helpers.h"
+#include "reference/reference.h"
 
 static const wefti_kernels *const ref = &wefti_kernels_reference;
 
@@ -252,9 +253,9 @@ static void check_threads_and_batch(const wefti_kernels *bf16, int64_t D) {
 }
 
 static void rounded_factors_have_the_same_bits_with_any_threads(void **state) {
-    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
-        check_threads_and_batch(wefti_kernels_find(*name)->bf16, 40);
-        check_threads_and_batch(wefti_kernels_find(*name)->bf16, 64);
+    for (const char *const *name = test_kernels_names(); *name != NULL; name++) {
+        check_threads_and_batch(test_kernels_find(*name)->bf16, 40);
+        check_threads_and_batch(test_kernels_find(*name)->bf16, 64);
     }
 }
 
@@ -264,7 +265,7 @@ static void small_shapes_follow_the_reference(void **state) {
 
 static void a_long_sequence_follows_the_reference(void **state) {
     wefti_kernels_set_threads(2);
-    check_shape(wefti_kernels_find(NULL), shape(1, 601, 2, 1, 7, 1), 2);
+    check_shape(test_kernels_find(NULL), shape(1, 601, 2, 1, 7, 1), 2);
     wefti_kernels_set_threads(1);
 }
 

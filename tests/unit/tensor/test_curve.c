@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Activations and gradients of biases in bfloat16, of every table against the reference. */
 #include "helpers.h"
+#include "reference/reference.h"
 
 static const wefti_kernels *const ref = &wefti_kernels_reference;
 

@@ -3,6 +3,7 @@
  * what lies between rows must stay as it was. */
 #include "check.h"
 #include "helpers.h"
+#include "reference/reference.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -73,15 +74,15 @@ static void products_divided_among_threads_follow_the_reference(void **state) {
 
 static void many_threads_cut_a_grid_of_tiles(void **state) {
     wefti_kernels_set_threads(12);
-    check_product(wefti_kernels_find(NULL), (size){130, 120, 90}, false, true, 1, 0, 1);
+    check_product(test_kernels_find(NULL), (size){130, 120, 90}, false, true, 1, 0, 1);
     wefti_kernels_set_threads(1);
 }
 
 static void beta_zero_ignores_what_was_there(void **state) {
     float a[] = {2}, b[] = {3}, c[] = {NAN};
-    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
+    for (const char *const *name = test_kernels_names(); *name != NULL; name++) {
         c[0] = NAN;
-        wefti_kernels_find(*name)->gemm(false, false, 1, 1, 1, 1, a, 1, b, 1, 0, c, 1);
+        test_kernels_find(*name)->gemm(false, false, 1, 1, 1, 1, a, 1, b, 1, 0, c, 1);
         assert_true(c[0] == 6);
     }
 }
@@ -209,8 +210,8 @@ static void stored_factors_are_those_that_products_round(void **state) {
     uint16_t *a = new_halves(M * K, A), *b = new_halves(N * K, B);
     float *plain = new_floats(M * N), *stored = new_floats(M * N);
     uint16_t *whole = new_halves(M * N, plain), *row = new_halves(N, plain);
-    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
-        const wefti_kernels *bf16 = wefti_kernels_find(*name)->bf16;
+    for (const char *const *name = test_kernels_names(); *name != NULL; name++) {
+        const wefti_kernels *bf16 = test_kernels_find(*name)->bf16;
         wefti_mixed p = {.tb = true,
                          .M = M,
                          .N = N,
@@ -247,8 +248,8 @@ static void check_large_gradient(size s, int64_t ldc, int64_t at) {
     size_t bytes = (size_t)((s.M * ldc + at + 64) / 16 * 64);
     float *got = aligned_alloc(64, bytes), *want = aligned_alloc(64, bytes);
     assert_true(got && want);
-    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
-        const wefti_kernels *bf16 = wefti_kernels_find(*name)->bf16;
+    for (const char *const *name = test_kernels_names(); *name != NULL; name++) {
+        const wefti_kernels *bf16 = test_kernels_find(*name)->bf16;
         wefti_mixed p = {.ta = true,
                          .M = s.M,
                          .N = s.N,
@@ -299,8 +300,8 @@ static void factors_become_the_nearest_bfloat16(void **state) {
                                      {0x1.fffffep127f, INFINITY},
                                      {-INFINITY, -INFINITY},
                                      {0x1.02p-126f, 0x1.02p-126f}};
-    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
-        const wefti_kernels *kernels = wefti_kernels_find(*name);
+    for (const char *const *name = test_kernels_names(); *name != NULL; name++) {
+        const wefti_kernels *kernels = test_kernels_find(*name);
         bool reference = strcmp(*name, "reference") == 0;
         for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
             for (int left = 0; left < 2; left++)
@@ -317,9 +318,9 @@ static void factors_become_the_nearest_bfloat16(void **state) {
 static void check_sums_of(int64_t M, int64_t N, int64_t K) {
     float *A = new_noise(M * K, 1, 1), *B = new_noise(N * K, 2, 1);
     float *whole = new_floats(M * N), *row = new_floats(N);
-    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
+    for (const char *const *name = test_kernels_names(); *name != NULL; name++) {
         if (strcmp(*name, "reference") == 0) continue;
-        const wefti_kernels *bf16 = wefti_kernels_find(*name)->bf16;
+        const wefti_kernels *bf16 = test_kernels_find(*name)->bf16;
         wefti_kernels_set_threads(3);
         bf16->gemm(false, true, M, N, K, 1, A, K, B, K, 0, whole, N);
         wefti_kernels_set_threads(1);
@@ -347,7 +348,7 @@ enum { RANK_N = 150 };
 
 static void *rank_main(void *work_) {
     rank_work *w = work_;
-    const wefti_kernels *fast = wefti_kernels_find(NULL);
+    const wefti_kernels *fast = test_kernels_find(NULL);
     wefti_kernels_set_threads(w->threads);
     for (int i = 0; i < 20; i++)
         fast->gemm(false, true, RANK_N, RANK_N, RANK_N, 1, w->A, RANK_N, w->B, RANK_N,
@@ -391,7 +392,7 @@ static void strides_beyond_an_int_are_cut_into_rows(void **state) {
     }
     const float b[] = {1, 2, 3, 4, 5, 6};
     float c[9];
-    const wefti_kernels *fast = wefti_kernels_find(NULL);
+    const wefti_kernels *fast = test_kernels_find(NULL);
     fast->gemm(false, false, 3, 1, 2, 1, x, far, b, 1, 0, c, 1); /* rows of A */
     assert_true(c[0] == 21 && c[1] == 42 && c[2] == 63);
     fast->gemm(true, false, 2, 2, 3, 1, x, far, b, 2, 0, c, 2); /* terms of A^T B */

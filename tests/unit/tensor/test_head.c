@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Embedding, head and loss of every table against the reference, and their extremes. */
 #include "helpers.h"
+#include "reference/reference.h"
 
 static const wefti_kernels *const ref = &wefti_kernels_reference;
 
@@ -93,7 +94,7 @@ static void a_fresh_gradient_is_stored(void **state) {
     check_fresh(ref->bf16, 3, 5, 17);
     each_table(check_stored);
     wefti_kernels_set_threads(2);
-    check_fresh(wefti_kernels_find(NULL), 150, 2, 250000); /* several blocks */
+    check_fresh(test_kernels_find(NULL), 150, 2, 250000); /* several blocks */
     wefti_kernels_set_threads(1);
 }
 
@@ -127,7 +128,7 @@ static void head_follows_the_reference(void **state) { each_table(check_cases); 
 /* A vocabulary so large that the rows take several blocks. */
 static void blocks_of_rows_follow_the_reference(void **state) {
     wefti_kernels_set_threads(2);
-    const wefti_kernels *fast = wefti_kernels_find(NULL);
+    const wefti_kernels *fast = test_kernels_find(NULL);
     assert_true(fast->layers->head_scratch(150, 250000, 2) < 150 * 250000);
     check_case(fast, 150, 1, 250000, 1);
     wefti_kernels_set_threads(1);

@@ -3,6 +3,7 @@
  * lie below, at and beside the lanes of a vector; the last of each list is large enough
  * for three threads. Buffers are compared whole, so gaps must stay as they were. */
 #include "helpers.h"
+#include "reference/reference.h"
 
 static const wefti_kernels *const ref = &wefti_kernels_reference;
 
@@ -52,7 +53,7 @@ static void sums_and_biases_follow_the_reference(void **state) { each_table(chec
 /* Dividing a sum among the threads must not change it. */
 static void sums_do_not_depend_on_the_thread_count(void **state) {
     enum { N = 100003 };
-    const wefti_kernels *fast = wefti_kernels_find(NULL);
+    const wefti_kernels *fast = test_kernels_find(NULL);
     float *x = new_noise(N, 1, 1), *db[2] = {new_floats(101), new_floats(101)};
     double sum[2];
     for (int i = 0; i < 2; i++) {
@@ -137,8 +138,8 @@ static void check_order_of_layernorm(int64_t N, int64_t C) {
     float *law = new_noise(N * C, 5, 1), *sums = new_noise(2 * C, 6, 1);
     ref->layers->layernorm_backward(N, C, x, gain, stats, stats + N, dy, law, sums,
                                     sums + C);
-    for (const char *const *name = wefti_kernels_names(); *name != NULL; name++) {
-        const wefti_kernels *fast = wefti_kernels_find(*name);
+    for (const char *const *name = test_kernels_names(); *name != NULL; name++) {
+        const wefti_kernels *fast = test_kernels_find(*name);
         for (int i = 0; i < 2; i++) {
             wefti_kernels_set_threads(1 + 2 * i);
             dx[i] = new_noise(N * C, 5, 1), grads[i] = new_noise(2 * C, 6, 1);

@@ -2,6 +2,7 @@
 /* The reference kernels against their definitions: each backward against central
  * differences of its forward, and what is stored, added and left alone. */
 #include "helpers.h"
+#include "reference/reference.h"
 
 static const wefti_kernels *const ref = &wefti_kernels_reference;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The reference table: each kernel follows its definition literally, with sums in double.
  * It is slow and single-threaded on purpose; the fast tables are tested against it. */
-#include "kernels/reference.h"
+#include "reference/reference.h"
 
 #include <stddef.h>
 
@@ -95,10 +95,12 @@ extern const struct wefti_layers wefti_layers_reference, wefti_layers_reference_
 #endif
 
 #define ENTRY(kernel) .kernel = kernel,
+extern const struct wefti_spectrum_ops wefti_spectrum_ops_reference;
 #define ENTRIES(gemm_, layers_)                                                          \
     WEFTI_KERNELS_ELEMENTWISE(ENTRY).name = "reference",                                 \
     .bf16 = &wefti_kernels_reference_bf16, .layers = LAYERS(layers_),                    \
-    .multiplies_bf16 = multiplies_bf16, .gemm = gemm_, .adam = wefti_reference_adam,     \
+    .spectrum = &wefti_spectrum_ops_reference, .multiplies_bf16 = multiplies_bf16,       \
+    .gemm = gemm_, .adam = wefti_reference_adam,                                         \
     .accum_adam = wefti_reference_accum_adam, .sgd = wefti_reference_sgd
 
 const wefti_kernels wefti_kernels_reference = {ENTRIES(gemm, wefti_layers_reference)};

@@ -5,7 +5,7 @@
  *   dx = grad_scale sum_v g_v w_v, dw_v += grad_scale g_v x
  * scratch: the logits of one row. In the bf16 table the factors of all three products, x, w
  * and grad_scale g, are rounded first. */
-#include "tensor/reference_layers.h"
+#include "reference/reference_layers.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * With h = dy gain: dx = rstd (h - mean(h) - n mean(h n)).
  * RMSNorm: n = x rstd, y = n gain, rstd = 1/sqrt(mean(x^2) + eps).
  * With h = dy gain: dx = rstd (h - n mean(h n)). */
-#include "tensor/reference_layers.h"
+#include "reference/reference_layers.h"
 
 #include <math.h>
 

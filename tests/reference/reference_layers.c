@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The reference tables of layers: each kernel follows its definition literally, with sums in
  * double. Slow and single-threaded on purpose; the fast tables are tested against them. */
-#include "tensor/reference_layers.h"
+#include "reference/reference_layers.h"
 
 static double factor(const void *x, bool half, int64_t i) {
     if (half) return (double)wefti_f32_of_bf16(((const uint16_t *)x)[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Optimizer steps as their definitions in kernels/kernels.h read, in double. */
-#include "kernels/reference.h"
+#include "reference/reference.h"
 
 #include <math.h>
 

@@ -7,7 +7,7 @@
  * below rate 2^32; the words are the halves, low first, of the two numbers of
  * wefti_rng_pair. */
 #include "base/rng.h"
-#include "tensor/reference_layers.h"
+#include "reference/reference_layers.h"
 
 #include <math.h>
 

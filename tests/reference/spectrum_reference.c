@@ -8,8 +8,25 @@
 
 #include "compress/dct.h"
 #include "compress/selection.h"
+#include "reference/reference.h"
 
 extern const wefti_spectrum_ops wefti_spectrum_ops_reference;
+
+void wefti_dct_vectors(const wefti_kernels *kernels, int64_t c, const float *basis,
+                       int64_t n, bool inverse, const float *x, float *out) {
+    kernels->gemm(false, !inverse, n, c, c, 1, x, c, basis, c, 0, out, c);
+}
+
+void wefti_dct_blocks(const wefti_kernels *kernels, int64_t c, const float *basis,
+                      int64_t n, bool inverse, const float *x, float *out,
+                      float *scratch) {
+    kernels->gemm(false, !inverse, n * c, c, c, 1, x, c, basis, c, 0, scratch, c);
+    for (int64_t b = 0; b < n; b++) {
+        const float *rows = scratch + b * c * c;
+        kernels->gemm(inverse, false, c, c, c, 1, basis, c, rows, c, 0, out + b * c * c,
+                      c);
+    }
+}
 
 static void transform(const spectrum_run *run, bool inverse, const float *x, float *out) {
     const wefti_spectrum *p = run->spectrum;
@@ -127,4 +144,4 @@ static void store_bits(const wefti_chunks *s, int64_t first, int64_t n,
 }
 
 const wefti_spectrum_ops wefti_spectrum_ops_reference = {
-    .select = select_run, .invert = invert, .store_bits = store_bits};
+    .select = select_run, .invert = invert, .store_bits = store_bits, .is_dense = true};

@@ -10,7 +10,7 @@
  * In the bf16 table the factors of all products but do_i.o_i are rounded: q, k, v, do, ds, p of
  * the backward, and of the forward exp(s_ij - max_j s_ij), before it is divided by its sum.
  * scratch: two T x Tk matrices of one head. */
-#include "tensor/reference_layers.h"
+#include "reference/reference_layers.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 /* The kernels of wefti_layers_reference that are not in the file of its table. Their
  * meaning, their shapes, and whether results are stored or added: tensor/layer_kernels.h. */
 
-#include "kernels/reference.h"
+#include "reference/reference.h"
 #include "tensor/layer_kernels.h"
 
 #define DECLARED(kernel) WEFTI_LAYER(kernel) wefti_reference_##kernel;
@@ -13,6 +13,7 @@ WEFTI_LAYERS_ALIKE(DECLARED)
 WEFTI_LAYERS_ROOMS(DECLARED_AS, )
 WEFTI_LAYERS_PRODUCTS(DECLARED_AS, )
 WEFTI_LAYERS_PRODUCTS(DECLARED_AS, _bf16)
+extern const wefti_layers wefti_layers_reference, wefti_layers_reference_bf16;
 #undef DECLARED_AS
 #undef DECLARED
 
