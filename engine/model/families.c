@@ -15,6 +15,11 @@
 
 enum { FFN_MULTIPLE = 64 };
 
+#define PLAIN_NAMES(norm1, q, k, v, o, norm2, up, down)                                  \
+    {                                                                                    \
+        [WEFTI_NORM1] = norm1, [WEFTI_Q] = q, [WEFTI_K] = k, [WEFTI_V] = v,              \
+        [WEFTI_O] = o, [WEFTI_NORM2] = norm2, [WEFTI_UP] = up, [WEFTI_DOWN] = down       \
+    }
 #define LLAMA_NAMES(norm1, norm2)                                                        \
     {                                                                                    \
         [WEFTI_NORM1] = norm1, [WEFTI_Q] = "self_attn.q_proj",                           \
@@ -31,287 +36,6 @@ enum { FFN_MULTIPLE = 64 };
 #define BOTH LLAMA_NAMES("input_layernorm", "pre_feedforward_layernorm")
 
 enum { KNOWS_LENGTHS = WEFTI_KNOWS_SCALING | WEFTI_KNOWS_HEAD_DIM };
-
-/* norm_eps of new models as in the Llama 2 and 3 releases, rope_theta as in LLaMA. */
-static const wefti_traits llama = {
-    .model_type = "llama",
-    .architecture = "LlamaForCausalLM",
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_MLP_BIAS |
-             WEFTI_KNOWS_QK_NORM,
-    .norm_eps = 1e-5,
-    .json_norm_eps = 1e-6,
-    .rope_theta = 10000,
-    .names = BEFORE,
-    LLAMA_PLACES,
-};
-
-static const wefti_traits mistral = {
-    .model_type = "mistral",
-    .architecture = "MistralForCausalLM",
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_WINDOW,
-    .norm_eps = 1e-5,
-    .json_norm_eps = 1e-6,
-    .rope_theta = 10000,
-    .names = BEFORE,
-    LLAMA_PLACES,
-};
-
-static const wefti_traits qwen2 = {
-    .model_type = "qwen2",
-    .architecture = "Qwen2ForCausalLM",
-    .o_without_bias = true,
-    .always_bias = true,
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD,
-    .norm_eps = 1e-6,
-    .json_norm_eps = 1e-6,
-    .rope_theta = 1000000,
-    .names = BEFORE,
-    LLAMA_PLACES,
-};
-
-static const wefti_traits qwen3 = {
-    .model_type = "qwen3",
-    .architecture = "Qwen3ForCausalLM",
-    .head_qk_norm = true,
-    .always_qk_norm = true,
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD,
-    .norm_eps = 1e-6,
-    .json_norm_eps = 1e-6,
-    .rope_theta = 1000000,
-    .names = BEFORE,
-    LLAMA_PLACES,
-};
-
-/* The numbers of the OLMo 2 paper; queries and keys are always normalized. */
-static const wefti_traits olmo2 = {
-    .model_type = "olmo2",
-    .architecture = "Olmo2ForCausalLM",
-    .place = WEFTI_NORM_AFTER,
-    .always_qk_norm = true,
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS,
-    .norm_eps = 1e-6,
-    .json_norm_eps = 1e-5,
-    .rope_theta = 500000,
-    .names = AFTER,
-    LLAMA_PLACES,
-};
-
-static const wefti_traits olmo3 = {
-    .model_type = "olmo3",
-    .architecture = "Olmo3ForCausalLM",
-    .place = WEFTI_NORM_AFTER,
-    .always_qk_norm = true,
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD |
-             WEFTI_KNOWS_LOCAL,
-    .norm_eps = 1e-6,
-    .json_norm_eps = 1e-5,
-    .rope_theta = 500000,
-    .json_rope_theta = 500000,
-    .period = 4,
-    .names = AFTER,
-    LLAMA_PLACES,
-};
-
-static const wefti_traits gemma = {
-    .model_type = "gemma",
-    .architecture = "GemmaForCausalLM",
-    .activation = WEFTI_CURVE_GEGLU,
-    .gain_plus_one = true,
-    .scaled_embedding = true,
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS,
-    .norm_eps = 1e-6,
-    .json_norm_eps = 1e-6,
-    .json_head_dim = 256,
-    .rope_theta = 10000,
-    .names = BEFORE,
-    LLAMA_PLACES,
-};
-
-static const wefti_traits seed_oss = {
-    .model_type = "seed_oss",
-    .architecture = "SeedOssForCausalLM",
-    .o_without_bias = true,
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS,
-    .norm_eps = 1e-6,
-    .json_norm_eps = 1e-6,
-    .json_head_dim = 128,
-    .json_bias = true,
-    .rope_theta = 10000,
-    .names = BEFORE,
-    LLAMA_PLACES,
-};
-
-static const wefti_traits gemma2 = {
-    .model_type = "gemma2",
-    .architecture = "Gemma2ForCausalLM",
-    .place = WEFTI_NORM_BOTH,
-    .activation = WEFTI_CURVE_GEGLU,
-    .gain_plus_one = true,
-    .scaled_embedding = true,
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD |
-             WEFTI_KNOWS_CAPS | WEFTI_KNOWS_QUERY_SCALE,
-    .norm_eps = 1e-6,
-    .json_norm_eps = 1e-6,
-    .json_head_dim = 256,
-    .rope_theta = 10000,
-    .period = 2,
-    .names = BOTH,
-    .post1 = "post_attention_layernorm",
-    .post2 = "post_feedforward_layernorm",
-    LLAMA_PLACES,
-};
-
-static const wefti_traits gemma3 = {
-    .model_type = "gemma3_text",
-    .architecture = "Gemma3ForCausalLM",
-    .place = WEFTI_NORM_BOTH,
-    .activation = WEFTI_CURVE_GEGLU,
-    .gain_plus_one = true,
-    .scaled_embedding = true,
-    .head_qk_norm = true,
-    .always_qk_norm = true,
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD |
-             WEFTI_KNOWS_CAPS | WEFTI_KNOWS_QUERY_SCALE | WEFTI_KNOWS_LOCAL,
-    .norm_eps = 1e-6,
-    .json_norm_eps = 1e-6,
-    .json_head_dim = 256,
-    .rope_theta = 1000000,
-    .json_rope_theta = 1000000,
-    .period = 6,
-    .names = BOTH,
-    .post1 = "post_attention_layernorm",
-    .post2 = "post_feedforward_layernorm",
-    LLAMA_PLACES,
-};
-
-static const wefti_traits phi3 = {
-    .model_type = "phi3",
-    .architecture = "Phi3ForCausalLM",
-    .knows = WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_SHARE,
-    .norm_eps = 1e-5,
-    .json_norm_eps = 1e-5,
-    .rope_theta = 10000,
-    .names = BEFORE,
-    .fused_qkv = "self_attn.qkv_proj",
-    .fused_ffn = "mlp.gate_up_proj",
-    LLAMA_PLACES,
-};
-
-static const wefti_traits neox = {
-    .model_type = "gpt_neox",
-    .architecture = "GPTNeoXForCausalLM",
-    .place = WEFTI_NORM_PARALLEL,
-    .activation = WEFTI_CURVE_GELU_ERF,
-    .layer_norm = true,
-    .always_mlp_bias = true,
-    .rotary = true,
-    .knows = WEFTI_KNOWS_BIAS | WEFTI_KNOWS_SHARE | WEFTI_KNOWS_SCALING,
-    .norm_eps = 1e-5,
-    .json_norm_eps = 1e-5,
-    .rope_theta = 10000,
-    .block_prefix = "gpt_neox.layers.",
-    .embed = "gpt_neox.embed_in.weight",
-    .norm = "gpt_neox.final_layer_norm",
-    .head = "embed_out.weight",
-    .names = {[WEFTI_NORM1] = "input_layernorm",
-              [WEFTI_Q] = "attention.query",
-              [WEFTI_K] = "attention.key",
-              [WEFTI_V] = "attention.value",
-              [WEFTI_O] = "attention.dense",
-              [WEFTI_NORM2] = "post_attention_layernorm",
-              [WEFTI_UP] = "mlp.dense_h_to_4h",
-              [WEFTI_DOWN] = "mlp.dense_4h_to_h"},
-    .fused_qkv = "attention.query_key_value",
-    .heads_interleaved = true,
-};
-
-static const wefti_traits smollm3 = {
-    .model_type = "smollm3",
-    .architecture = "SmolLM3ForCausalLM",
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_MLP_BIAS |
-             WEFTI_KNOWS_ROPE_PERIOD,
-    .norm_eps = 1e-6,
-    .json_norm_eps = 1e-6,
-    .rope_theta = 2000000,
-    .json_rope_theta = 2000000,
-    .names = BEFORE,
-    LLAMA_PLACES,
-};
-
-static const wefti_traits ernie = {
-    .model_type = "ernie4_5",
-    .architecture = "Ernie4_5ForCausalLM",
-    .knows = KNOWS_LENGTHS,
-    .norm_eps = 1e-5,
-    .json_norm_eps = 1e-5,
-    .json_head_dim = 128,
-    .rope_theta = 500000,
-    .json_rope_theta = 500000,
-    .names = BEFORE,
-    .pairs = true,
-    LLAMA_PLACES,
-};
-
-static const wefti_traits helium = {
-    .model_type = "helium",
-    .architecture = "HeliumForCausalLM",
-    .knows = KNOWS_LENGTHS | WEFTI_KNOWS_MLP_BIAS,
-    .norm_eps = 1e-8,
-    .json_norm_eps = 1e-8,
-    .json_head_dim = 128,
-    .rope_theta = 100000,
-    .json_rope_theta = 100000,
-    .names = BEFORE,
-    .pairs = true,
-    LLAMA_PLACES,
-};
-
-static const wefti_traits starcoder2 = {
-    .model_type = "starcoder2",
-    .architecture = "Starcoder2ForCausalLM",
-    .activation = WEFTI_CURVE_GELU,
-    .layer_norm = true,
-    .always_bias = true,
-    .always_mlp_bias = true,
-    .knows = WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_SCALING,
-    .norm_eps = 1e-5,
-    .json_norm_eps = 1e-5,
-    .rope_theta = 10000,
-    .names = {[WEFTI_NORM1] = "input_layernorm",
-              [WEFTI_Q] = "self_attn.q_proj",
-              [WEFTI_K] = "self_attn.k_proj",
-              [WEFTI_V] = "self_attn.v_proj",
-              [WEFTI_O] = "self_attn.o_proj",
-              [WEFTI_NORM2] = "post_attention_layernorm",
-              [WEFTI_UP] = "mlp.c_fc",
-              [WEFTI_DOWN] = "mlp.c_proj"},
-    LLAMA_PLACES,
-};
-
-static const wefti_traits opt = {
-    .model_type = "opt",
-    .architecture = "OPTForCausalLM",
-    .activation = WEFTI_CURVE_RELU,
-    .layer_norm = true,
-    .always_bias = true,
-    .always_mlp_bias = true,
-    .first_position = 2,
-    .norm_eps = 1e-5,
-    .json_norm_eps = 1e-5,
-    .block_prefix = "model.decoder.layers.",
-    .embed = "model.decoder.embed_tokens.weight",
-    .positions = "model.decoder.embed_positions.weight",
-    .norm = "model.decoder.final_layer_norm",
-    .head = "lm_head.weight",
-    .names = {[WEFTI_NORM1] = "self_attn_layer_norm",
-              [WEFTI_Q] = "self_attn.q_proj",
-              [WEFTI_K] = "self_attn.k_proj",
-              [WEFTI_V] = "self_attn.v_proj",
-              [WEFTI_O] = "self_attn.out_proj",
-              [WEFTI_NORM2] = "final_layer_norm",
-              [WEFTI_UP] = "fc1",
-              [WEFTI_DOWN] = "fc2"},
-};
 
 /* ---- checks ---- */
 
@@ -554,88 +278,164 @@ static weft_status check_kind(weft_ctx *ctx, weft_model_config *c) {
     return wefti_families_check(ctx, wefti_model_find(c->kind)->traits, c);
 }
 
-#define KIND(traits_, name_, summary_)                                                   \
-    .name = name_, .summary = summary_, .traits = &traits_, .layout = layout,            \
-    .saved_floats = wefti_decoder_saved_floats,                                          \
-    .scratch_floats = wefti_decoder_scratch_floats, .forward = wefti_decoder_forward,    \
-    .backward = wefti_decoder_backward, .logits = wefti_decoder_logits,                  \
-    .unit_flop = wefti_units_flop, .describe_json = wefti_describe_decoder,              \
-    .check = check_kind
+#define NORM_EPS(new, file) .norm_eps = new, .json_norm_eps = file
+#define UNPACKED(...) __VA_ARGS__
+/* One family: `own` are the defaults of its models, the rest its traits. */
+#define FAMILY(id, name_, type, architecture_, summary_, own, ...)                       \
+    static const wefti_traits id = {                                                     \
+        .model_type = type, .architecture = architecture_, __VA_ARGS__};                 \
+    const wefti_model_ops wefti_model_##id = {                                           \
+        .name = name_,                                                                   \
+        .summary = summary_,                                                             \
+        .traits = &id,                                                                   \
+        .layout = layout,                                                                \
+        .saved_floats = wefti_decoder_saved_floats,                                      \
+        .scratch_floats = wefti_decoder_scratch_floats,                                  \
+        .forward = wefti_decoder_forward,                                                \
+        .backward = wefti_decoder_backward,                                              \
+        .logits = wefti_decoder_logits,                                                  \
+        .unit_flop = wefti_units_flop,                                                   \
+        .describe_json = wefti_describe_decoder,                                         \
+        .check = check_kind,                                                             \
+        UNPACKED own};
 
-const wefti_model_ops wefti_model_llama = {
-    KIND(llama, "llama",
-         "LLaMA: RMSNorm, rotary positions, SwiGLU, grouped queries "
-         "(Touvron et al. 2023)"),
-};
-const wefti_model_ops wefti_model_mistral = {
-    KIND(mistral, "mistral", "Mistral: as llama, with a sliding window (2023)"),
-};
-const wefti_model_ops wefti_model_qwen2 = {
-    KIND(qwen2, "qwen2", "Qwen 2 and 2.5: as llama, with biases of q, k and v (2024)"),
-    .attention_bias = true,
-};
-const wefti_model_ops wefti_model_qwen3 = {
-    KIND(qwen3, "qwen3", "Qwen 3: as llama, norms on each head's query and key (2025)"),
-    .qk_norm = true,
-};
-const wefti_model_ops wefti_model_olmo2 = {
-    KIND(olmo2, "olmo2",
-         "OLMo 2: as llama, norms after the branches and on queries and keys (2024)"),
-    .qk_norm = true,
-};
-const wefti_model_ops wefti_model_olmo3 = {
-    KIND(olmo3, "olmo3", "OLMo 3: as olmo2, most layers with a sliding window (2025)"),
-    .qk_norm = true,
-};
-const wefti_model_ops wefti_model_gemma = {
-    KIND(gemma, "gemma", "Gemma: as llama, GeGLU, gains of 1 + weight (2024)"),
-    .tied = true,
-};
-const wefti_model_ops wefti_model_seed_oss = {
-    KIND(seed_oss, "seed_oss",
-         "Seed-OSS: as llama, biases of q, k and v, wide heads (2025)"),
-    .attention_bias = true,
-};
-const wefti_model_ops wefti_model_smollm3 = {
-    KIND(smollm3, "smollm3", "SmolLM3: as llama, layers without positions (2025)"),
-    .tied = true,
-};
-const wefti_model_ops wefti_model_starcoder2 = {
-    KIND(starcoder2, "starcoder2",
-         "Starcoder2: as llama, LayerNorm, GELU, biases (2024)"),
-    .tied = true,
-    .attention_bias = true,
-    .mlp_bias = true,
-};
-const wefti_model_ops wefti_model_ernie = {
-    KIND(ernie, "ernie4_5", "ERNIE 4.5: as llama, pairs of columns turn (2025)"),
-    .tied = true,
-};
-const wefti_model_ops wefti_model_helium = {
-    KIND(helium, "helium", "Helium: as llama, pairs of columns turn (2025)"),
-};
-const wefti_model_ops wefti_model_gemma2 = {
-    KIND(gemma2, "gemma2",
-         "Gemma 2: norms on both sides, GeGLU, soft-capped scores, windows (2024)"),
-    .tied = true,
-};
-const wefti_model_ops wefti_model_gemma3 = {
-    KIND(gemma3, "gemma3",
-         "Gemma 3 (text): as gemma2, heads normed instead of caps (2025)"),
-    .tied = true,
-    .qk_norm = true,
-};
-const wefti_model_ops wefti_model_phi3 = {
-    KIND(phi3, "phi3", "Phi-3: as llama, q|k|v and gate|up fused in its files (2024)"),
-};
-const wefti_model_ops wefti_model_neox = {
-    KIND(neox, "gpt_neox", "GPT-NeoX, Pythia: LayerNorm, parallel branches, GELU (2022)"),
-    .attention_bias = true,
-    .mlp_bias = true,
-};
-const wefti_model_ops wefti_model_opt = {
-    KIND(opt, "opt", "OPT: LayerNorm, learned positions, ReLU (2022)"),
-    .tied = true,
-    .attention_bias = true,
-    .mlp_bias = true,
-};
+/* norm_eps of new models as in the Llama 2 and 3 releases, rope_theta as in LLaMA. */
+FAMILY(llama, "llama", "llama", "LlamaForCausalLM",
+       "LLaMA: RMSNorm, rotary positions, SwiGLU, grouped queries (Touvron et al. 2023)",
+       (),
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_MLP_BIAS |
+                WEFTI_KNOWS_QK_NORM,
+       NORM_EPS(1e-5, 1e-6), .rope_theta = 10000, .names = BEFORE, LLAMA_PLACES)
+
+FAMILY(mistral, "mistral", "mistral", "MistralForCausalLM",
+       "Mistral: as llama, with a sliding window (2023)", (),
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_WINDOW, NORM_EPS(1e-5, 1e-6),
+       .rope_theta = 10000, .names = BEFORE, LLAMA_PLACES)
+
+FAMILY(qwen2, "qwen2", "qwen2", "Qwen2ForCausalLM",
+       "Qwen 2 and 2.5: as llama, with biases of q, k and v (2024)",
+       (.attention_bias = true), .o_without_bias = true, .always_bias = true,
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_PERIOD,
+       NORM_EPS(1e-6, 1e-6), .rope_theta = 1000000, .names = BEFORE, LLAMA_PLACES)
+
+FAMILY(qwen3, "qwen3", "qwen3", "Qwen3ForCausalLM",
+       "Qwen 3: as llama, norms on each head's query and key (2025)", (.qk_norm = true),
+       .head_qk_norm = true, .always_qk_norm = true,
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW |
+                WEFTI_KNOWS_PERIOD,
+       NORM_EPS(1e-6, 1e-6), .rope_theta = 1000000, .names = BEFORE, LLAMA_PLACES)
+
+/* The numbers of the OLMo 2 paper; queries and keys are always normalized. */
+FAMILY(olmo2, "olmo2", "olmo2", "Olmo2ForCausalLM",
+       "OLMo 2: as llama, norms after the branches and on queries and keys (2024)",
+       (.qk_norm = true), .place = WEFTI_NORM_AFTER, .always_qk_norm = true,
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS, NORM_EPS(1e-6, 1e-5),
+       .rope_theta = 500000, .names = AFTER, LLAMA_PLACES)
+
+FAMILY(olmo3, "olmo3", "olmo3", "Olmo3ForCausalLM",
+       "OLMo 3: as olmo2, most layers with a sliding window (2025)", (.qk_norm = true),
+       .place = WEFTI_NORM_AFTER, .always_qk_norm = true,
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW |
+                WEFTI_KNOWS_PERIOD | WEFTI_KNOWS_LOCAL,
+       NORM_EPS(1e-6, 1e-5), .rope_theta = 500000, .json_rope_theta = 500000, .period = 4,
+       .names = AFTER, LLAMA_PLACES)
+
+FAMILY(gemma, "gemma", "gemma", "GemmaForCausalLM",
+       "Gemma: as llama, GeGLU, gains of 1 + weight (2024)", (.tied = true),
+       .activation = WEFTI_CURVE_GEGLU, .gain_plus_one = true, .scaled_embedding = true,
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS, NORM_EPS(1e-6, 1e-6),
+       .json_head_dim = 256, .rope_theta = 10000, .names = BEFORE, LLAMA_PLACES)
+
+FAMILY(seed_oss, "seed_oss", "seed_oss", "SeedOssForCausalLM",
+       "Seed-OSS: as llama, biases of q, k and v, wide heads (2025)",
+       (.attention_bias = true), .o_without_bias = true,
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS, NORM_EPS(1e-6, 1e-6),
+       .json_head_dim = 128, .json_bias = true, .rope_theta = 10000, .names = BEFORE,
+       LLAMA_PLACES)
+
+FAMILY(smollm3, "smollm3", "smollm3", "SmolLM3ForCausalLM",
+       "SmolLM3: as llama, layers without positions (2025)", (.tied = true),
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_MLP_BIAS |
+                WEFTI_KNOWS_ROPE_PERIOD,
+       NORM_EPS(1e-6, 1e-6), .rope_theta = 2000000, .json_rope_theta = 2000000,
+       .names = BEFORE, LLAMA_PLACES)
+
+FAMILY(starcoder2, "starcoder2", "starcoder2", "Starcoder2ForCausalLM",
+       "Starcoder2: as llama, LayerNorm, GELU, biases (2024)",
+       (.tied = true, .attention_bias = true, .mlp_bias = true),
+       .activation = WEFTI_CURVE_GELU, .layer_norm = true, .always_bias = true,
+       .always_mlp_bias = true, .knows = WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_SCALING,
+       NORM_EPS(1e-5, 1e-5), .rope_theta = 10000,
+       .names = PLAIN_NAMES("input_layernorm", "self_attn.q_proj", "self_attn.k_proj",
+                            "self_attn.v_proj", "self_attn.o_proj",
+                            "post_attention_layernorm", "mlp.c_fc", "mlp.c_proj"),
+       LLAMA_PLACES)
+
+FAMILY(ernie, "ernie4_5", "ernie4_5", "Ernie4_5ForCausalLM",
+       "ERNIE 4.5: as llama, pairs of columns turn (2025)", (.tied = true),
+       .knows = KNOWS_LENGTHS, NORM_EPS(1e-5, 1e-5), .json_head_dim = 128,
+       .rope_theta = 500000, .json_rope_theta = 500000, .names = BEFORE, .pairs = true,
+       LLAMA_PLACES)
+
+FAMILY(helium, "helium", "helium", "HeliumForCausalLM",
+       "Helium: as llama, pairs of columns turn (2025)", (),
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_MLP_BIAS, NORM_EPS(1e-8, 1e-8),
+       .json_head_dim = 128, .rope_theta = 100000, .json_rope_theta = 100000,
+       .names = BEFORE, .pairs = true, LLAMA_PLACES)
+
+FAMILY(gemma2, "gemma2", "gemma2", "Gemma2ForCausalLM",
+       "Gemma 2: norms on both sides, GeGLU, soft-capped scores, windows (2024)",
+       (.tied = true), .place = WEFTI_NORM_BOTH, .activation = WEFTI_CURVE_GEGLU,
+       .gain_plus_one = true, .scaled_embedding = true,
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW |
+                WEFTI_KNOWS_PERIOD | WEFTI_KNOWS_CAPS | WEFTI_KNOWS_QUERY_SCALE,
+       NORM_EPS(1e-6, 1e-6), .json_head_dim = 256, .rope_theta = 10000, .period = 2,
+       .names = BOTH, .post1 = "post_attention_layernorm",
+       .post2 = "post_feedforward_layernorm", LLAMA_PLACES)
+
+FAMILY(gemma3, "gemma3", "gemma3_text", "Gemma3ForCausalLM",
+       "Gemma 3 (text): as gemma2, heads normed instead of caps (2025)",
+       (.tied = true, .qk_norm = true), .place = WEFTI_NORM_BOTH,
+       .activation = WEFTI_CURVE_GEGLU, .gain_plus_one = true, .scaled_embedding = true,
+       .head_qk_norm = true, .always_qk_norm = true,
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_WINDOW |
+                WEFTI_KNOWS_PERIOD | WEFTI_KNOWS_CAPS | WEFTI_KNOWS_QUERY_SCALE |
+                WEFTI_KNOWS_LOCAL,
+       NORM_EPS(1e-6, 1e-6), .json_head_dim = 256, .rope_theta = 1000000,
+       .json_rope_theta = 1000000, .period = 6, .names = BOTH,
+       .post1 = "post_attention_layernorm", .post2 = "post_feedforward_layernorm",
+       LLAMA_PLACES)
+
+FAMILY(phi3, "phi3", "phi3", "Phi3ForCausalLM",
+       "Phi-3: as llama, q|k|v and gate|up fused in its files (2024)", (),
+       .knows = WEFTI_KNOWS_WINDOW | WEFTI_KNOWS_SHARE, NORM_EPS(1e-5, 1e-5),
+       .rope_theta = 10000, .names = BEFORE, .fused_qkv = "self_attn.qkv_proj",
+       .fused_ffn = "mlp.gate_up_proj", LLAMA_PLACES)
+
+FAMILY(neox, "gpt_neox", "gpt_neox", "GPTNeoXForCausalLM",
+       "GPT-NeoX, Pythia: LayerNorm, parallel branches, GELU (2022)",
+       (.attention_bias = true, .mlp_bias = true), .place = WEFTI_NORM_PARALLEL,
+       .activation = WEFTI_CURVE_GELU_ERF, .layer_norm = true, .always_mlp_bias = true,
+       .rotary = true,
+       .knows = WEFTI_KNOWS_BIAS | WEFTI_KNOWS_SHARE | WEFTI_KNOWS_SCALING,
+       NORM_EPS(1e-5, 1e-5), .rope_theta = 10000, .block_prefix = "gpt_neox.layers.",
+       .embed = "gpt_neox.embed_in.weight", .norm = "gpt_neox.final_layer_norm",
+       .head = "embed_out.weight",
+       .names = PLAIN_NAMES("input_layernorm", "attention.query", "attention.key",
+                            "attention.value", "attention.dense",
+                            "post_attention_layernorm", "mlp.dense_h_to_4h",
+                            "mlp.dense_4h_to_h"),
+       .fused_qkv = "attention.query_key_value", .heads_interleaved = true)
+
+FAMILY(opt, "opt", "opt", "OPTForCausalLM",
+       "OPT: LayerNorm, learned positions, ReLU (2022)",
+       (.tied = true, .attention_bias = true, .mlp_bias = true),
+       .activation = WEFTI_CURVE_RELU, .layer_norm = true, .always_bias = true,
+       .always_mlp_bias = true, .first_position = 2, NORM_EPS(1e-5, 1e-5),
+       .block_prefix = "model.decoder.layers.",
+       .embed = "model.decoder.embed_tokens.weight",
+       .positions = "model.decoder.embed_positions.weight",
+       .norm = "model.decoder.final_layer_norm", .head = "lm_head.weight",
+       .names = PLAIN_NAMES("self_attn_layer_norm", "self_attn.q_proj",
+                            "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj",
+                            "final_layer_norm", "fc1", "fc2"))

@@ -13,7 +13,7 @@
 /* The reference table: plain loops as in the formulas, with sums in double where it matters. */
 extern const wefti_kernels wefti_kernels_reference;
 
-/* wefti_kernels_find and wefti_kernels_names, which know this one, too: as "reference", the last. */
+/* wefti_kernels_find and wefti_kernels_names, which know this one, too: as "reference", last. */
 static inline const wefti_kernels *test_kernels_find(const char *name) {
     if (name && strcmp(name, "reference") == 0) return &wefti_kernels_reference;
     return wefti_kernels_find(name);
