@@ -15,35 +15,8 @@
 #include "base/memory.h"
 #include "base/stats.h"
 
-static const char *const names[WEFTI_N_COLUMNS] = {"step",
-                                                   "loss",
-                                                   "lr",
-                                                   "grad_norm",
-                                                   "update_norm",
-                                                   "tokens",
-                                                   "tokens_per_s",
-                                                   "mfu",
-                                                   "memory_bytes",
-                                                   "memory_rank_bytes",
-                                                   "wire_bytes_out",
-                                                   "wire_bytes_in",
-                                                   "local_bytes_out",
-                                                   "late",
-                                                   "compute_s",
-                                                   "exchange_s",
-                                                   "wait_s",
-                                                   "step_s",
-                                                   "elapsed_s",
-                                                   "validation_loss",
-                                                   "bigram_loss",
-                                                   "consensus_distance",
-                                                   "exact_consensus_distance",
-                                                   "local_validation_loss",
-                                                   "participation",
-                                                   "suspect_node",
-                                                   "steps",
-                                                   "wire_total",
-                                                   "smooth_loss"};
+#define NAME(id, name) name,
+static const char *const names[] = {WEFTI_COLUMNS_READ(NAME) "wire_total", "smooth_loss"};
 
 const char *wefti_column_name(wefti_column column) { return names[column]; }
 

@@ -7,37 +7,30 @@
 
 /* What metrics.jsonl says of a run, as columns. */
 
+/* COLUMN(id, name in metrics.jsonl) of what is read. A line stands for STEPS steps, of which
+ * its times, rates and bytes are means; NAN: for one. */
+/* clang-format off */
+#define WEFTI_COLUMNS_READ(COLUMN) \
+    COLUMN(STEP, "step") COLUMN(LOSS, "loss") COLUMN(LR, "lr") \
+    COLUMN(GRAD_NORM, "grad_norm") COLUMN(UPDATE_NORM, "update_norm") \
+    COLUMN(TOKENS, "tokens") COLUMN(TOKENS_PER_S, "tokens_per_s") COLUMN(MFU, "mfu") \
+    COLUMN(MEMORY, "memory_bytes") COLUMN(MEMORY_RANK, "memory_rank_bytes") \
+    COLUMN(WIRE_OUT, "wire_bytes_out") COLUMN(WIRE_IN, "wire_bytes_in") \
+    COLUMN(LOCAL_OUT, "local_bytes_out") COLUMN(LATE, "late") COLUMN(COMPUTE, "compute_s") \
+    COLUMN(EXCHANGE, "exchange_s") COLUMN(WAIT, "wait_s") COLUMN(STEP_S, "step_s") \
+    COLUMN(ELAPSED, "elapsed_s") COLUMN(VALIDATION, "validation_loss") \
+    COLUMN(BIGRAM, "bigram_loss") COLUMN(CONSENSUS, "consensus_distance") \
+    COLUMN(EXACT_CONSENSUS, "exact_consensus_distance") \
+    COLUMN(LOCAL_VALIDATION, "local_validation_loss") COLUMN(PARTICIPATION, "participation") \
+    COLUMN(SUSPECT, "suspect_node") COLUMN(STEPS, "steps")
+/* clang-format on */
+
+#define WEFTI_COLUMN_ID(id, name) WEFTI_##id,
 typedef enum wefti_column {
-    WEFTI_STEP,
-    WEFTI_LOSS,
-    WEFTI_LR,
-    WEFTI_GRAD_NORM,
-    WEFTI_UPDATE_NORM,
-    WEFTI_TOKENS,
-    WEFTI_TOKENS_PER_S,
-    WEFTI_MFU,
-    WEFTI_MEMORY,
-    WEFTI_MEMORY_RANK,
-    WEFTI_WIRE_OUT,
-    WEFTI_WIRE_IN,
-    WEFTI_LOCAL_OUT,
-    WEFTI_LATE,
-    WEFTI_COMPUTE,
-    WEFTI_EXCHANGE,
-    WEFTI_WAIT,
-    WEFTI_STEP_S,
-    WEFTI_ELAPSED,
-    WEFTI_VALIDATION,
-    WEFTI_BIGRAM,
-    WEFTI_CONSENSUS,
-    WEFTI_EXACT_CONSENSUS,
-    WEFTI_LOCAL_VALIDATION,
-    WEFTI_PARTICIPATION,
-    WEFTI_SUSPECT,
-    WEFTI_STEPS, /* that a line stands for: its times, rates and bytes are means; NAN: one */
-    WEFTI_N_READ,                    /* columns that are read; below: made from them */
-    WEFTI_WIRE_TOTAL = WEFTI_N_READ, /* wire bytes out since the first step */
-    WEFTI_SMOOTH,                    /* moving mean of the loss */
+    WEFTI_COLUMNS_READ(WEFTI_COLUMN_ID) WEFTI_N_READ,
+    WEFTI_WIRE_TOTAL =
+        WEFTI_N_READ, /* made from them: wire bytes out since the first step, */
+    WEFTI_SMOOTH,     /* moving mean of the loss */
     WEFTI_N_COLUMNS
 } wefti_column;
 

@@ -24,61 +24,26 @@
 
 #define LONG 3.2e7 /* seconds: a year */
 enum { MOST_MACHINES = 4096 };
+#define FACT(type, name, member, kind, unit, room, low, high, needed)                    \
+    {                                                                                    \
+        name, WEFTI_FACT_##kind, WEFTI_UNIT_##unit, offsetof(type, member), room, low,   \
+            high, needed                                                                 \
+    }
+#define ROOM(type, member) sizeof(((type *)0)->member)
 #define TEXT(type, name, member)                                                         \
-    {                                                                                    \
-        name, WEFTI_FACT_TEXT, WEFTI_UNIT_COUNT, offsetof(type, member),                 \
-            sizeof(((type *)0)->member), 0, 0, false                                     \
-    }
+    FACT(type, name, member, TEXT, COUNT, ROOM(type, member), 0, 0, false)
 #define INT(type, name, member, low, high)                                               \
-    {                                                                                    \
-        name, WEFTI_FACT_INT, WEFTI_UNIT_COUNT, offsetof(type, member), 0, low, high,    \
-            false                                                                        \
-    }
-#define QUANTITY(type, name, member, unit, high)                                         \
-    {                                                                                    \
-        name, WEFTI_FACT_QUANTITY, WEFTI_UNIT_##unit, offsetof(type, member), 0, 0,      \
-            high, false                                                                  \
-    }
+    FACT(type, name, member, INT, COUNT, 0, low, high, false)
 #define SAID(type, name, member, unit, low, high)                                        \
-    {                                                                                    \
-        name, WEFTI_FACT_QUANTITY, WEFTI_UNIT_##unit, offsetof(type, member), 0, low,    \
-            high, false                                                                  \
-    }
+    FACT(type, name, member, QUANTITY, unit, 0, low, high, false)
+#define QUANTITY(type, name, member, unit, high) SAID(type, name, member, unit, 0, high)
 #define NEEDED(type, name, member, unit, low, high)                                      \
-    {                                                                                    \
-        name, WEFTI_FACT_QUANTITY, WEFTI_UNIT_##unit, offsetof(type, member), 0, low,    \
-            high, true                                                                   \
-    }
+    FACT(type, name, member, QUANTITY, unit, 0, low, high, true)
 #define NEEDED_INT(type, name, member, low, high)                                        \
-    { name, WEFTI_FACT_INT, WEFTI_UNIT_COUNT, offsetof(type, member), 0, low, high, true }
+    FACT(type, name, member, INT, COUNT, 0, low, high, true)
 #define NEEDED_TEXT(type, name, member)                                                  \
-    {                                                                                    \
-        name, WEFTI_FACT_TEXT, WEFTI_UNIT_COUNT, offsetof(type, member),                 \
-            sizeof(((type *)0)->member), 0, 0, true                                      \
-    }
+    FACT(type, name, member, TEXT, COUNT, ROOM(type, member), 0, 0, true)
 
-static const wefti_fact source[] = {TEXT(weft_cluster, "source", source)};
-static const wefti_fact date[] = {TEXT(weft_cluster, "date", date)};
-static const wefti_fact host[] = {TEXT(weft_cluster, "host", host)};
-static const wefti_fact backend[] = {TEXT(weft_cluster, "backend", backend)};
-static const wefti_fact nodes[] = {INT(weft_cluster, "nodes", nodes, 1, 1e6)};
-static const wefti_fact ranks[] = {
-    INT(weft_cluster, "ranks_per_node", ranks_per_node, 1, 4096)};
-static const wefti_fact sites[] = {INT(weft_cluster, "sites", sites, 1, 1e6)};
-static const wefti_fact threads[] = {INT(weft_cluster, "threads", threads, 1, 4096)};
-static const wefti_fact memory[] = {
-    QUANTITY(weft_cluster, "memory", memory_bytes, BYTES, 1e18)};
-static const wefti_fact flops[] = {
-    QUANTITY(weft_cluster, "rank_flops", rank_flops, WORK, 1e21)};
-static const wefti_fact flops_bf16[] = {
-    QUANTITY(weft_cluster, "rank_flops_bf16", rank_flops_bf16, WORK, 1e21)};
-static const wefti_fact collective_cpu[] = {
-    QUANTITY(weft_cluster, "collective_cpu", collective_cpu_s, TIME, 1e-3)};
-static const wefti_fact launch[] = {
-    QUANTITY(weft_cluster, "launch", launch_s, TIME, 3600)};
-static const wefti_fact copy_rate[] = {
-    QUANTITY(weft_cluster, "memory_bandwidth", memory_Bps, RATE, 1e18)};
-static const wefti_fact flows[] = {INT(weft_cluster, "flows", flows, 1, 4096)};
 static const wefti_fact link_facts[] = {
     QUANTITY(weft_link_facts, "bandwidth", bandwidth_Bps, RATE, 1e18),
     QUANTITY(weft_link_facts, "latency", latency_s, TIME, 3600),
@@ -106,13 +71,10 @@ static const wefti_fact jitter[] = {
     QUANTITY(weft_jitter, "drift", drift, SHARE, 10),
     QUANTITY(weft_jitter, "stall_share", stall_share, SHARE, 1),
     QUANTITY(weft_jitter, "stall", stall_s, TIME, LONG)};
-static const wefti_fact model[] = {TEXT(weft_cluster, "model", model)};
 static const wefti_fact units[] = {
     NEEDED_TEXT(weft_unit_seconds, "name", name),
     NEEDED(weft_unit_seconds, "forward", forward_s, TIME, 0, LONG),
     NEEDED(weft_unit_seconds, "backward", backward_s, TIME, 0, LONG)};
-static const wefti_fact rest[] = {QUANTITY(weft_cluster, "rest", rest_s, TIME, LONG)};
-static const wefti_fact wake[] = {QUANTITY(weft_cluster, "wake", wake_s, TIME, LONG)};
 static const wefti_fact codecs[] = {
     NEEDED_TEXT(weft_codec_seconds, "name", name),
     QUANTITY(weft_codec_seconds, "begin", begin_s, TIME, 1),
@@ -133,8 +95,12 @@ static const wefti_fact steps[] = {
     {"steps", WEFTI_FACT_QUANTITY, WEFTI_UNIT_TIME, 0, 0, 0, LONG, true}};
 
 #define COUNT(table) table, (int)(sizeof table / sizeof table[0])
-#define VALUE(name, table, doc)                                                          \
-    { name, WEFTI_SHAPE_VALUE, doc, COUNT(table), 0, WEFT_CLUSTER_LISTS }
+#define VALUE(name, doc, kind, ...)                                                      \
+    {                                                                                    \
+        name, WEFTI_SHAPE_VALUE, doc,                                                    \
+            (const wefti_fact[]){kind(weft_cluster, name, __VA_ARGS__)}, 1, 0,           \
+            WEFT_CLUSTER_LISTS                                                           \
+    }
 #define MAPPING(name, table, member, doc)                                                \
     {                                                                                    \
         name, WEFTI_SHAPE_MAPPING, doc, COUNT(table), offsetof(weft_cluster, member),    \
@@ -144,24 +110,27 @@ static const wefti_fact steps[] = {
     { name, WEFTI_SHAPE_LIST, doc, COUNT(table), 0, WEFT_CLUSTER_##list }
 
 const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
-    VALUE("source", source, "where the figures come from: probe, by hand"),
-    VALUE("date", date, NULL),
-    VALUE("host", host, NULL),
-    VALUE("backend", backend, NULL),
-    VALUE("nodes", nodes, "what there is; threads are those of a rank"),
-    VALUE("ranks_per_node", ranks, NULL),
-    VALUE("sites", sites, NULL),
-    VALUE("threads", threads, NULL),
-    VALUE("memory", memory,
+    VALUE("source", "where the figures come from: probe, by hand", TEXT, source),
+    VALUE("date", NULL, TEXT, date),
+    VALUE("host", NULL, TEXT, host),
+    VALUE("backend", NULL, TEXT, backend),
+    VALUE("nodes", "what there is; threads are those of a rank", INT, nodes, 1, 1e6),
+    VALUE("ranks_per_node", NULL, INT, ranks_per_node, 1, 4096),
+    VALUE("sites", NULL, INT, sites, 1, 1e6),
+    VALUE("threads", NULL, INT, threads, 1, 4096),
+    VALUE("memory",
           "one rank while all work: its share of the memory, its matrix products, and\n"
-          "# copying (bytes read and written)"),
-    VALUE("rank_flops", flops, NULL),
-    VALUE("rank_flops_bf16", flops_bf16, "with model.precision bf16"),
-    VALUE("collective_cpu", collective_cpu,
-          "processor time of a byte that another framework's collective sends"),
-    VALUE("launch", launch,
-          "of a layer's forward pass besides its tokens; backward: twice"),
-    VALUE("memory_bandwidth", copy_rate, NULL),
+          "# copying (bytes read and written)",
+          QUANTITY, memory_bytes, BYTES, 1e18),
+    VALUE("rank_flops", NULL, QUANTITY, rank_flops, WORK, 1e21),
+    VALUE("rank_flops_bf16", "with model.precision bf16", QUANTITY, rank_flops_bf16, WORK,
+          1e21),
+    VALUE("collective_cpu",
+          "processor time of a byte that another framework's collective sends", QUANTITY,
+          collective_cpu_s, TIME, 1e-3),
+    VALUE("launch", "of a layer's forward pass besides its tokens; backward: twice",
+          QUANTITY, launch_s, TIME, 3600),
+    VALUE("memory_bandwidth", NULL, QUANTITY, memory_Bps, RATE, 1e18),
     MAPPING("local", link_facts, local,
             "links, one way: inside a node, between nodes, between sites. message: what "
             "one\n# costs the processor of either end; bytes_per_message and overhead (a "
@@ -171,7 +140,7 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
             "packets lost; jitter: mean delay beyond the latency. B/s = 8 bit/s"),
     MAPPING("wire", link_facts, wire, NULL),
     MAPPING("site", link_facts, site, NULL),
-    VALUE("flows", flows, "streams at once at which the wire was measured"),
+    VALUE("flows", "streams at once at which the wire was measured", INT, flows, 1, 4096),
     LIST("links", pairs, PAIRS, "pairs of nodes that differ from the rest, one way"),
     LIST("machines", machines, MACHINES,
          "machines that differ from the rest; what is left out is as of all: of a "
@@ -179,12 +148,14 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
     MAPPING("jitter", jitter, jitter,
             "how computing varies: spread of a step and drift of a rank (of the "
             "logarithm),\n# and how often and how long a rank stalls"),
-    VALUE("model", model, "what computing was measured with: the next ones hold for it"),
+    VALUE("model", "what computing was measured with: the next ones hold for it", TEXT,
+          model),
     LIST("units", units, UNITS, "one micro-batch through one unit"),
-    VALUE("rest", rest, "of a step, what is in nothing else"),
-    VALUE("wake", wake,
+    VALUE("rest", "of a step, what is in nothing else", QUANTITY, rest_s, TIME, LONG),
+    VALUE("wake",
           "how late a thread is that sleeps until a given time (emulated wires, "
-          "mesh.compute_time)"),
+          "mesh.compute_time)",
+          QUANTITY, wake_s, TIME, LONG),
     LIST("codecs", codecs, CODECS,
          "replicators and mixers on one thread, per parameter, without the exchange"),
     LIST("optimizers", optimizers, OPTIMIZERS, "on one thread, per parameter"),

@@ -42,29 +42,14 @@
 
 static const double bucket_bytes = 25 * 1024.0 * 1024.0; /* DDP's bucket_cap_mb */
 
+/* shards: optimizer, gradients, parameters; in_node; after */
 static const wefti_framework frameworks[] = {
-    {.name = "ddp", .doc = "whole copies, gradients all-reduced"},
-    {.name = "ddp-after",
-     .doc = "the same in one piece after the backward pass",
-     .after = true},
-    {.name = "zero1",
-     .doc = "the optimizer's state sharded over all",
-     .shards_optimizer = true},
-    {.name = "zero2",
-     .doc = "and the gradients",
-     .shards_optimizer = true,
-     .shards_gradients = true},
-    {.name = "fsdp",
-     .doc = "and the parameters, over all ranks",
-     .shards_optimizer = true,
-     .shards_gradients = true,
-     .shards_parameters = true},
-    {.name = "hsdp",
-     .doc = "shards inside a node, gradients all-reduced between nodes",
-     .shards_optimizer = true,
-     .shards_gradients = true,
-     .shards_parameters = true,
-     .in_node = true},
+    {"ddp", "whole copies, gradients all-reduced", 0, 0, 0, 0, 0},
+    {"ddp-after", "the same in one piece after the backward pass", 0, 0, 0, 0, 1},
+    {"zero1", "the optimizer's state sharded over all", 1, 0, 0, 0, 0},
+    {"zero2", "and the gradients", 1, 1, 0, 0, 0},
+    {"fsdp", "and the parameters, over all ranks", 1, 1, 1, 0, 0},
+    {"hsdp", "shards inside a node, gradients all-reduced between nodes", 1, 1, 1, 1, 0},
 };
 enum { N_FRAMEWORKS = sizeof frameworks / sizeof frameworks[0] };
 
