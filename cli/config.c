@@ -1,10 +1,145 @@
 /* SPDX-License-Identifier: MIT */
 /* `weft config`: every key with its value and where the value comes from. */
 #include <string.h>
+#include <stdio.h>
 
 #include "common.h"
-#include "markdown.h"
 #include "operands.h"
+#include "help.h"
+
+/* docs/configuration.md, from the table of keys. */
+
+static const char *const opening = "<!-- Printed by `weft config --markdown`; change "
+                                   "lib/config/schema.c instead. -->\n\n"
+                                   "# Configuration\n\n";
+
+static const char *const example =
+    "\n```yaml\n"
+    "method: hsdp\n"
+    "data:\n"
+    "  path: [texts/a.txt, texts/b.txt]\n"
+    "mesh:\n"
+    "  nodes: 2\n"
+    "  link: 100Mbit,10ms\n"
+    "```\n\n"
+    "    weft train run.yaml optimizer.lr=3e-4 data.path=texts/c.txt\n\n";
+
+static const char *const rules =
+    "A list is written `[a, b]` in a file and `a,b` on the command line; one value is a "
+    "list of one. Truth values are true or false, yes or no, on or off. A key given "
+    "twice, an unknown key, a wrong unit, anchors, aliases, tags and a second document "
+    "are errors that name the line. `weft config run.yaml --origins` shows every value "
+    "and where it came from. Below, the default stands in brackets, then unit and "
+    "bounds. Numbers are not negative unless it says otherwise, and whole if their "
+    "default is: `3`, not `3.0`.";
+
+static bool is_in(const weft_config_key *key, const char *section) {
+    size_t n = strlen(section);
+    return strncmp(key->name, section, n) == 0 && key->name[n] == '.';
+}
+
+static bool is_number(const weft_config_key *key) {
+    return key->type == WEFT_KEY_INT || key->type == WEFT_KEY_NUMBER ||
+           key->type == WEFT_KEY_NUMBERS;
+}
+
+/* Larger bounds only keep memory within limits. */
+static const double most_shown = 1024;
+
+/* Prints what the default does not show: unit, type, bounds. */
+static void put_values(FILE *out, const weft_config_key *key) {
+    if (key->unit[0]) fprintf(out, " %s", key->unit);
+    if (key->type == WEFT_KEY_BYTES) fputs(", a size", out);
+    if (key->type == WEFT_KEY_LINK) fputs(" or RATE,LATENCY", out);
+    if (key->type == WEFT_KEY_TEXTS || key->type == WEFT_KEY_NUMBERS) fputs(" list", out);
+    if (key->type == WEFT_KEY_AUTO_BOOL) fputs(", true, false", out);
+    if (!is_number(key)) return;
+    bool has_max = key->max <= most_shown;
+    const char *below = key->max_excluded ? "< " : "";
+    if (key->min != 0 && has_max)
+        fprintf(out, ", %.7g..%s%.7g", key->min, below, key->max);
+    else if (has_max)
+        fprintf(out, ", %s %.7g", key->max_excluded ? "<" : "<=", key->max);
+    else if (key->min != 0)
+        fprintf(out, ", >= %.7g", key->min);
+}
+
+/* The first key with these choices: where they are explained. */
+static const weft_config_key *first_with(const weft_choice *choices) {
+    const weft_config_key *key;
+    for (int i = 0; (key = weft_config_key_at(i)); i++)
+        if (key->choices == choices) return key;
+    return NULL;
+}
+
+static void put_choices(FILE *out, const weft_config_key *key) {
+    if (!key->choices) return;
+    const weft_config_key *first = first_with(key->choices);
+    if (first != key) {
+        fprintf(out, "  - as `%s`\n", first->name);
+        return;
+    }
+    for (const weft_choice *c = key->choices; c->name; c++)
+        fprintf(out, "  - `%s`: %s\n", c->name, c->doc);
+}
+
+static void put_key(FILE *out, const weft_config_key *key) {
+    fprintf(out, "- `%s` (", key->name);
+    bool adds_point = key->type == WEFT_KEY_NUMBER && !strpbrk(key->fallback, ".e");
+    fprintf(out, key->fallback[0] ? "`%s%s`" : "empty", key->fallback,
+            adds_point ? ".0" : "");
+    put_values(out, key);
+    fprintf(out, "): %s\n", key->doc);
+    put_choices(out, key);
+}
+
+/* A key of another section with the same name, default and meaning, or NULL. */
+static const weft_config_key *twin_of(const weft_config_key *key, const char *section) {
+    const char *tail = strchr(key->name, '.');
+    const weft_config_key *other;
+    for (int i = 0; tail && (other = weft_config_key_at(i)); i++)
+        if (is_in(other, section) && strcmp(strchr(other->name, '.'), tail) == 0)
+            return strcmp(other->doc, key->doc) == 0 &&
+                           strcmp(other->fallback, key->fallback) == 0
+                       ? other
+                       : NULL;
+    return NULL;
+}
+
+static void put_section(FILE *out, const char *section, const char *doc) {
+    const weft_config_key *key;
+    const char *like = strcmp(section, "site_replicator") == 0 ? "replicator" : NULL;
+    fprintf(out, "\n## %s\n\n%s\n\n", section, doc);
+    for (int i = 0; (key = weft_config_key_at(i)); i++)
+        if (is_in(key, section) && !(like && twin_of(key, like))) put_key(out, key);
+    if (like) fprintf(out, "\nAll other keys are those of `%s`.\n", like);
+}
+
+static void put_methods(FILE *out) {
+    const char *name, *value;
+    const weft_config_key *method = key_of("method");
+    fputs("\n## method\n\nA method is a name for values of other keys. What you set "
+          "yourself goes over them.\n\n",
+          out);
+    for (const weft_choice *c = method->choices; c->name; c++) {
+        fprintf(out, "- `%s`: %s", c->name, c->doc);
+        for (int j = 0; (name = weft_config_method_key(c->name, j, &value)); j++)
+            fprintf(out, "%s`%s=%s`", j > 0 ? ", " : "; ", name, value);
+        fputs("\n", out);
+    }
+}
+
+/* Prints docs/configuration.md from the table of keys. */
+static void print_markdown(FILE *out) {
+    const char *name, *doc;
+    fputs(opening, out);
+    print_wrapped(out, 0, 90, help_config_layers);
+    fputs(example, out);
+    print_wrapped(out, 0, 90, rules);
+    put_methods(out);
+    for (int i = 0; (name = weft_config_section(i, &doc)); i++)
+        put_section(out, name, doc);
+}
 
 static const flag flags[] = {
     {"--origins", NULL, "print after each value where it came from", NULL},

@@ -15,12 +15,327 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <math.h>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "record/block.h"
 #include "record/page.h"
+#include <weft/version.h>
+#include "base/buffer.h"
+#include "record/history.h"
+#include "record/nodes.h"
+#include "record/planned.h"
+#include "record/views.h"
+
+/* The data of the page as one JSON object:
+ *
+ *     {version, program, refresh_s,
+ *      runs: [{name, config, smoothing,
+ *              steps:       {column: [numbers], low: {column: [numbers]}, high: the same},
+ *              evaluations: {column: [numbers]},
+ *              summary:     {name: number},      of all rows
+ *              prediction:  {name: number} or null,
+ *              timelines:   [{kind, step,
+ *                             spans: [[lane, what, index, begin_s, end_s]]}],
+ *              nodes:       [{node, host, ranks, cores, step: [numbers], cpu_cores: ...}],
+ *              views:       [{step, ranks, stall_s, rows_skipped, rows_in_part, begins,
+ *                             lost: [[place, host, why]], joined: the same,
+ *                             form, why, expected: as in views.jsonl}]}]}
+ *
+ * Columns of one table have one length, and null where nothing was said; a column that
+ * says nothing at all is left out. Of a long run a row is a part of it: its means, and in `low`
+ * and `high` the least and the greatest; its summary is of all rows. */
+
+/* What a run's folder says, as far as it is there. */
+typedef struct wefti_material {
+    const char *name;          /* borrowed */
+    wefti_run run;             /* metrics.jsonl */
+    wefti_planned planned;     /* plan.json */
+    wefti_timelines timelines; /* timeline.json */
+    wefti_views views;         /* views.jsonl */
+    wefti_nodes nodes;         /* nodes.jsonl */
+    char *config;              /* owned; config.yaml; NULL: there is none */
+    bool is_planned;
+} wefti_material;
+
+/* Puts the data of n runs as one JSON object (docs/metrics.md, "The page's data"), run
+ * after run, so that one run at a time is in memory. All together have about as many rows
+ * as one has at most. */
+
+enum { MAX_ROWS = 2400, MIN_ROWS = 240 }; /* of all runs together; of each */
+enum { MAX_POINTS = 240 };                /* of a node */
+
+typedef struct named {
+    const char *name;
+    double value;
+} named;
+
+static void put_key(weft_ctx *ctx, wefti_buffer *out, const char *name, bool first) {
+    if (!first) wefti_buffer_text(ctx, out, ",");
+    wefti_buffer_json(ctx, out, name);
+    wefti_buffer_text(ctx, out, ":");
+}
+
+static void put_numbers(weft_ctx *ctx, wefti_buffer *out, const named *values, int n) {
+    wefti_buffer_text(ctx, out, "{");
+    for (int i = 0; i < n; i++) {
+        put_key(ctx, out, values[i].name, i == 0);
+        wefti_buffer_short(ctx, out, values[i].value);
+    }
+    wefti_buffer_text(ctx, out, "}");
+}
+
+/* ---- tables ---- */
+
+typedef enum { VALUE, LOW, HIGH } which;
+
+/* Of `parts` parts of the rows, each a number. */
+static void put_column(weft_ctx *ctx, wefti_buffer *out, const wefti_rows *rows,
+                       wefti_column c, int64_t parts, which what) {
+    for (int64_t i = 0; i < parts; i++) {
+        wefti_part p = wefti_column_part(rows, c, rows->n * i / parts,
+                                         rows->n * (i + 1) / parts);
+        wefti_buffer_text(ctx, out, i ? "," : "[");
+        wefti_buffer_short(ctx, out,
+                           what == VALUE ? p.value
+                           : what == LOW ? p.low
+                                         : p.high);
+    }
+    wefti_buffer_text(ctx, out, parts ? "]" : "[]");
+}
+
+/* Those that vary within the parts; of what is VALUE all that say something. */
+static bool is_put(const wefti_rows *rows, wefti_column c, int64_t parts, which what) {
+    if (isnan(wefti_column_last(rows, c))) return false;
+    for (int64_t i = 0; i < parts && what != VALUE; i++) {
+        wefti_part p = wefti_column_part(rows, c, rows->n * i / parts,
+                                         rows->n * (i + 1) / parts);
+        if (p.low < p.high) return true;
+    }
+    return what == VALUE;
+}
+
+static void put_columns(weft_ctx *ctx, wefti_buffer *out, const wefti_rows *rows,
+                        int64_t parts, which what) {
+    bool first = true;
+    for (int c = 0; c < WEFTI_N_COLUMNS; c++) {
+        if (!is_put(rows, (wefti_column)c, parts, what)) continue;
+        put_key(ctx, out, wefti_column_name((wefti_column)c), first);
+        put_column(ctx, out, rows, (wefti_column)c, parts, what);
+        first = false;
+    }
+}
+
+static void put_rows(weft_ctx *ctx, wefti_buffer *out, const wefti_rows *rows,
+                     int64_t limit) {
+    int64_t parts = rows->n > limit ? limit : rows->n;
+    wefti_buffer_text(ctx, out, "{");
+    put_columns(ctx, out, rows, parts, VALUE);
+    if (parts < rows->n) {
+        wefti_buffer_text(ctx, out, ",\"low\":{");
+        put_columns(ctx, out, rows, parts, LOW);
+        wefti_buffer_text(ctx, out, "},\"high\":{");
+        put_columns(ctx, out, rows, parts, HIGH);
+        wefti_buffer_text(ctx, out, "}");
+    }
+    wefti_buffer_text(ctx, out, "}");
+}
+
+/* ---- numbers of the whole run ---- */
+
+/* Steps whose loss was not a finite number, or not said. */
+static int64_t steps_without_loss(const wefti_rows *steps) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < steps->n; i++) n += isnan(steps->column[WEFTI_LOSS][i]);
+    return n;
+}
+
+/* That the lines stand for. */
+static double steps_of(const wefti_rows *steps) {
+    double n = 0;
+    for (int64_t i = 0; i < steps->n; i++)
+        n += steps->column[WEFTI_STEPS][i] >= 1 ? steps->column[WEFTI_STEPS][i] : 1;
+    return n;
+}
+
+static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run) {
+    const wefti_rows *s = &run->steps, *e = &run->evaluations;
+    double sent = wefti_column_total(s, WEFTI_WIRE_OUT);
+    const named values[] = {
+        {"steps", steps_of(s)},
+        {"elapsed_s", wefti_column_last(s, WEFTI_ELAPSED)},
+        {"loss", run->loss},
+        {"steps_without_loss", (double)steps_without_loss(s)},
+        {"validation_loss", wefti_column_last(e, WEFTI_VALIDATION)},
+        {"best_validation_loss", wefti_column_least(e, WEFTI_VALIDATION)},
+        {"bigram_loss", wefti_column_last(e, WEFTI_BIGRAM)},
+        {"tokens", wefti_column_total(s, WEFTI_TOKENS)},
+        {"tokens_per_s", wefti_column_mean_over_time(s, WEFTI_TOKENS_PER_S)},
+        {"mfu", wefti_column_mean_over_time(s, WEFTI_MFU)},
+        {"memory_bytes", wefti_column_greatest(s, WEFTI_MEMORY)},
+        {"memory_rank_bytes", wefti_column_greatest(s, WEFTI_MEMORY_RANK)},
+        {"grad_norm", wefti_column_last(s, WEFTI_GRAD_NORM)},
+        {"step_s", wefti_column_mean(s, WEFTI_STEP_S)},
+        {"median_step_s", run->step_s},
+        {"compute_s", wefti_column_mean(s, WEFTI_COMPUTE)},
+        {"exchange_s", wefti_column_mean(s, WEFTI_EXCHANGE)},
+        {"wait_s", wefti_column_mean(s, WEFTI_WAIT)},
+        {"hidden_share", sent == 0 ? NAN : wefti_run_hidden_share(run)},
+        {"wire_bytes_out", wefti_column_mean(s, WEFTI_WIRE_OUT)},
+        {"wire_bytes_in", wefti_column_mean(s, WEFTI_WIRE_IN)},
+        {"local_bytes_out", wefti_column_mean(s, WEFTI_LOCAL_OUT)},
+        {"wire_total", sent},
+        {"participation", wefti_column_mean(s, WEFTI_PARTICIPATION)},
+        {"suspect_node", wefti_column_greatest(s, WEFTI_SUSPECT)}};
+    put_numbers(ctx, out, values, sizeof values / sizeof values[0]);
+}
+
+static void put_prediction(weft_ctx *ctx, wefti_buffer *out, const wefti_planned *p) {
+    const named values[] = {{"low_step_s", p->low_s},
+                            {"median_step_s", p->median_s},
+                            {"high_step_s", p->high_s},
+                            {"step_s", p->mean_s},
+                            {"compute_s", p->compute_s},
+                            {"exchange_s", p->exchange_s},
+                            {"wait_s", p->wait_s},
+                            {"hidden_share", p->hidden_share},
+                            {"wait_wire_s", p->wait_wire_s},
+                            {"wait_codec_s", p->wait_codec_s},
+                            {"wait_late_s", p->wait_late_s},
+                            {"tokens_per_s", p->tokens_per_s},
+                            {"wire_bytes_out", p->wire_bytes},
+                            {"memory_bytes", p->memory_bytes}};
+    put_numbers(ctx, out, values, sizeof values / sizeof values[0]);
+}
+
+/* ---- timelines ---- */
+
+enum { RANKS_SHOWN = 8 }; /* of a larger run the first: a page is to be read */
+
+/* Times are on the first rank's clock: when a rank began after it is seen. */
+static void put_timeline(weft_ctx *ctx, wefti_buffer *out,
+                         const wefti_planned_timeline *t, const char *kind) {
+    wefti_buffer_print(ctx, out,
+                       "{\"kind\":\"%s\",\"rank\":%d,\"node\":%d,\"step\":", kind,
+                       t->rank, t->node);
+    wefti_buffer_short(ctx, out, t->step);
+    wefti_buffer_text(ctx, out, ",\"spans\":[");
+    for (int64_t i = 0; i < t->n; i++) {
+        const wefti_stretch *s = &t->items[i];
+        wefti_buffer_text(ctx, out, i ? ",[" : "[");
+        wefti_buffer_json(ctx, out, s->lane);
+        wefti_buffer_text(ctx, out, ",");
+        wefti_buffer_json(ctx, out, s->what);
+        wefti_buffer_print(ctx, out, ",%d,", s->index);
+        wefti_buffer_short(ctx, out, s->begin_s + t->begun_s);
+        wefti_buffer_text(ctx, out, ",");
+        wefti_buffer_short(ctx, out, s->end_s + t->begun_s);
+        wefti_buffer_text(ctx, out, "]");
+    }
+    wefti_buffer_text(ctx, out, "]}");
+}
+
+static void put_timelines(weft_ctx *ctx, wefti_buffer *out, const wefti_material *m) {
+    bool any = false;
+    for (int r = 0; r < m->timelines.n && r < RANKS_SHOWN; r++) {
+        if (m->timelines.ranks[r].n == 0) continue;
+        if (any) wefti_buffer_text(ctx, out, ",");
+        put_timeline(ctx, out, &m->timelines.ranks[r], "measured");
+        any = true;
+    }
+    if (any && m->planned.timeline.n) wefti_buffer_text(ctx, out, ",");
+    if (m->planned.timeline.n) put_timeline(ctx, out, &m->planned.timeline, "predicted");
+}
+
+/* ---- who took part ---- */
+
+/* Rows of lost ranks that did not count, from what was skipped between two views. */
+static void put_uncounted(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views,
+                          const wefti_view_line *before) {
+    int64_t skipped = 0, in_part = 0;
+    for (int64_t i = 0; i < views->n_skips && before; i++) {
+        const wefti_skip_line *s = &views->skips[i];
+        if (s->run != before->run || s->view != before->view) continue;
+        skipped += s->rows_skipped;
+        in_part += s->rows_in_part;
+    }
+    wefti_buffer_print(ctx, out, ",\"rows_skipped\":%lld,\"rows_in_part\":%lld",
+                       (long long)skipped, (long long)in_part);
+}
+
+static void put_views(weft_ctx *ctx, wefti_buffer *out, const wefti_views *views) {
+    put_key(ctx, out, "views", false);
+    wefti_buffer_text(ctx, out, "[");
+    for (int64_t i = 0; i < views->n_views; i++) {
+        const wefti_view_line *v = &views->views[i];
+        wefti_buffer_print(ctx, out,
+                           "%s{\"step\":%lld,\"ranks\":%d,\"stall_s\":", i ? "," : "",
+                           (long long)v->step, v->n_members);
+        wefti_buffer_short(ctx, out, v->stall_s);
+        put_uncounted(ctx, out, views, i ? v - 1 : NULL);
+        wefti_buffer_print(ctx, out, ",\"begins\":%s",
+                           v->view == 1 && !v->shared ? "true" : "false");
+        wefti_views_put_changes(ctx, out, "lost", v->lost, v->n_lost);
+        wefti_views_put_changes(ctx, out, "joined", v->joined, v->n_joined);
+        wefti_views_put_form(ctx, out, v);
+        wefti_buffer_text(ctx, out, "}");
+    }
+    wefti_buffer_text(ctx, out, "]");
+}
+
+/* ---- the whole ---- */
+
+static void put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_material *m,
+                    int64_t limit) {
+    put_key(ctx, out, "name", true);
+    wefti_buffer_json(ctx, out, m->name);
+    put_key(ctx, out, "smoothing", false);
+    wefti_buffer_print(ctx, out, "%lld", (long long)m->run.smoothing);
+    put_key(ctx, out, "summary", false);
+    put_summary(ctx, out, &m->run);
+    put_key(ctx, out, "prediction", false);
+    if (m->is_planned)
+        put_prediction(ctx, out, &m->planned);
+    else
+        wefti_buffer_text(ctx, out, "null");
+    put_key(ctx, out, "config", false);
+    if (m->config)
+        wefti_buffer_json(ctx, out, m->config);
+    else
+        wefti_buffer_text(ctx, out, "null");
+    put_key(ctx, out, "timelines", false);
+    wefti_buffer_text(ctx, out, "[");
+    put_timelines(ctx, out, m);
+    wefti_buffer_text(ctx, out, "]");
+    put_views(ctx, out, &m->views);
+    put_key(ctx, out, "nodes", false);
+    wefti_nodes_put(ctx, out, &m->nodes, MAX_POINTS);
+    put_key(ctx, out, "steps", false);
+    put_rows(ctx, out, &m->run.steps, limit);
+    put_key(ctx, out, "evaluations", false);
+    put_rows(ctx, out, &m->run.evaluations, limit);
+}
+
+/* refresh_s: how often a page asks for the data again; 0: never. */
+static void block_begin(weft_ctx *ctx, wefti_buffer *out, double refresh_s) {
+    wefti_buffer_text(
+        ctx, out, "{\"version\":1,\"program\":\"weft " WEFT_VERSION "\",\"refresh_s\":");
+    wefti_buffer_short(ctx, out, refresh_s);
+    wefti_buffer_text(ctx, out, ",\"runs\":[");
+}
+
+static weft_status block_add(weft_ctx *ctx, wefti_buffer *out, const wefti_material *run,
+                             int index, int n) {
+    wefti_buffer_text(ctx, out, index ? ",\n{" : "\n{");
+    put_run(ctx, out, run, MAX_ROWS / n > MIN_ROWS ? MAX_ROWS / n : MIN_ROWS);
+    wefti_buffer_text(ctx, out, "}");
+    return out->status;
+}
+
+static void block_end(weft_ctx *ctx, wefti_buffer *out) {
+    wefti_buffer_text(ctx, out, "]}");
+}
 
 enum { MAX_CONFIG_BYTES = 4 << 20 };
 
@@ -90,15 +405,15 @@ static const char *label_of(char *const *names, char *const *folders, int n, int
 
 static weft_status put_data(weft_ctx *ctx, wefti_buffer *out, char *const *names,
                             weft_report *r) {
-    wefti_block_begin(ctx, out, r->refresh_s);
+    block_begin(ctx, out, r->refresh_s);
     for (int i = 0; i < r->n; i++) {
         wefti_material m = {.name = label_of(names, r->folders, r->n, i)};
         weft_status status = read_material(ctx, r->folders[i], &r->feeds[i], &m);
-        if (status == WEFT_OK) status = wefti_block_add(ctx, out, &m, i, r->n);
+        if (status == WEFT_OK) status = block_add(ctx, out, &m, i, r->n);
         drop_material(ctx, &m);
         WEFT_TRY(status);
     }
-    wefti_block_end(ctx, out);
+    block_end(ctx, out);
     return out->status;
 }
 

@@ -34,7 +34,64 @@
 
 #include "base/memory.h"
 #include "record/append.h"
-#include "record/protobuf.h"
+#include "base/buffer.h"
+
+/* Keys and values of protobuf fields. A varint of 64 bits takes at most ten bytes. */
+
+/* Writing of protobuf messages (https://protobuf.dev/programming-guides/encoding), as far as
+ * event files need it: a message is its fields one after another, a field is a key and a value.
+ * Failures are kept in the buffer's status. */
+
+typedef enum wefti_wire_type {
+    WEFTI_VARINT = 0,
+    WEFTI_FIXED64 = 1,
+    WEFTI_BYTES = 2,
+    WEFTI_FIXED32 = 5
+} wefti_wire_type;
+
+/* A whole number of n_bytes bytes, the least significant one first. */
+static void put_little(weft_ctx *ctx, wefti_buffer *out, uint64_t value, int n_bytes) {
+    unsigned char bytes[8];
+    for (int i = 0; i < n_bytes; i++) bytes[i] = (unsigned char)(value >> (8 * i));
+    wefti_buffer_put(ctx, out, bytes, n_bytes);
+}
+
+static void put_varint(weft_ctx *ctx, wefti_buffer *out, uint64_t value) {
+    unsigned char bytes[10];
+    int n = 0;
+    for (; value >= 128; value >>= 7) bytes[n++] = (unsigned char)(value | 128);
+    bytes[n++] = (unsigned char)value;
+    wefti_buffer_put(ctx, out, bytes, n);
+}
+
+/* field << 3 | type. */
+static void put_field(weft_ctx *ctx, wefti_buffer *out, int field, wefti_wire_type type) {
+    put_varint(ctx, out, (uint64_t)field << 3 | (uint64_t)type);
+}
+
+/* Whole fields: text, bytes or an inner message; a double; a whole number. */
+static void put_bytes(weft_ctx *ctx, wefti_buffer *out, int field, const void *bytes,
+                      int64_t n_bytes) {
+    put_field(ctx, out, field, WEFTI_BYTES);
+    put_varint(ctx, out, (uint64_t)n_bytes);
+    if (n_bytes > 0) wefti_buffer_put(ctx, out, bytes, n_bytes);
+}
+
+static void put_string(weft_ctx *ctx, wefti_buffer *out, int field, const char *text) {
+    put_bytes(ctx, out, field, text, (int64_t)strlen(text));
+}
+
+static void put_double(weft_ctx *ctx, wefti_buffer *out, int field, double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    put_field(ctx, out, field, WEFTI_FIXED64);
+    put_little(ctx, out, bits, 8);
+}
+
+static void put_int(weft_ctx *ctx, wefti_buffer *out, int field, uint64_t value) {
+    put_field(ctx, out, field, WEFTI_VARINT);
+    put_varint(ctx, out, value);
+}
 
 enum {
     MESSAGE_BYTES = 4096,
@@ -74,12 +131,11 @@ static weft_status write_record(weft_ctx *ctx, wefti_tfevents *e) {
     WEFT_TRY(e->event.status);
     record->n = 0;
     record->status = WEFT_OK;
-    wefti_put_little(ctx, record, (uint64_t)e->event.n, 8);
+    put_little(ctx, record, (uint64_t)e->event.n, 8);
     WEFT_TRY(record->status);
-    wefti_put_little(ctx, record, masked_crc(e->crc_table, record->bytes, 8), 4);
+    put_little(ctx, record, masked_crc(e->crc_table, record->bytes, 8), 4);
     wefti_buffer_put(ctx, record, e->event.bytes, e->event.n);
-    wefti_put_little(ctx, record, masked_crc(e->crc_table, e->event.bytes, e->event.n),
-                     4);
+    put_little(ctx, record, masked_crc(e->crc_table, e->event.bytes, e->event.n), 4);
     WEFT_TRY(record->status);
     return wefti_append_write(ctx, &e->file, record->bytes, record->n);
 }
@@ -89,8 +145,8 @@ static weft_status write_record(weft_ctx *ctx, wefti_tfevents *e) {
 static void begin_event(weft_ctx *ctx, wefti_tfevents *e, int64_t step, double unix_s) {
     e->event.n = 0;
     e->event.status = WEFT_OK;
-    wefti_put_double(ctx, &e->event, 1, unix_s);
-    wefti_put_int(ctx, &e->event, 2, (uint64_t)step);
+    put_double(ctx, &e->event, 1, unix_s);
+    put_int(ctx, &e->event, 2, (uint64_t)step);
 }
 
 static float to_single(double value) {
@@ -103,9 +159,9 @@ static void put_scalar(weft_ctx *ctx, wefti_buffer *value, const wefti_scalar *s
     uint32_t bits;
     memcpy(&bits, &single, sizeof bits);
     value->n = 0;
-    wefti_put_string(ctx, value, 1, scalar->tag);
-    wefti_put_field(ctx, value, 2, WEFTI_FIXED32);
-    wefti_put_little(ctx, value, bits, 4);
+    put_string(ctx, value, 1, scalar->tag);
+    put_field(ctx, value, 2, WEFTI_FIXED32);
+    put_little(ctx, value, bits, 4);
 }
 
 weft_status wefti_tfevents_write(weft_ctx *ctx, wefti_tfevents *events, int64_t step,
@@ -115,12 +171,12 @@ weft_status wefti_tfevents_write(weft_ctx *ctx, wefti_tfevents *events, int64_t 
     summary->status = value->status = WEFT_OK;
     for (int i = 0; i < n; i++) {
         put_scalar(ctx, value, &scalars[i]);
-        wefti_put_bytes(ctx, summary, 1, value->bytes, value->n);
+        put_bytes(ctx, summary, 1, value->bytes, value->n);
         WEFT_TRY(value->status);
         WEFT_TRY(summary->status);
     }
     begin_event(ctx, events, step, unix_s);
-    wefti_put_bytes(ctx, &events->event, 5, summary->bytes, summary->n);
+    put_bytes(ctx, &events->event, 5, summary->bytes, summary->n);
     return write_record(ctx, events);
 }
 
@@ -132,17 +188,17 @@ static weft_status write_value(weft_ctx *ctx, wefti_tfevents *e, double unix_s,
                                const char *tag, const wefti_buffer *tensor,
                                const char *plugin, const wefti_buffer *content) {
     wefti_buffer data = {0}, metadata = {0}, *value = &e->value;
-    wefti_put_string(ctx, &data, 1, plugin);
-    if (content) wefti_put_bytes(ctx, &data, 2, content->bytes, content->n);
-    wefti_put_bytes(ctx, &metadata, 1, data.bytes, data.n);
+    put_string(ctx, &data, 1, plugin);
+    if (content) put_bytes(ctx, &data, 2, content->bytes, content->n);
+    put_bytes(ctx, &metadata, 1, data.bytes, data.n);
     value->n = e->summary.n = 0;
     value->status = e->summary.status = WEFT_OK;
-    wefti_put_string(ctx, value, 1, tag);
-    if (tensor) wefti_put_bytes(ctx, value, 8, tensor->bytes, tensor->n);
-    wefti_put_bytes(ctx, value, 9, metadata.bytes, metadata.n);
-    wefti_put_bytes(ctx, &e->summary, 1, value->bytes, value->n);
+    put_string(ctx, value, 1, tag);
+    if (tensor) put_bytes(ctx, value, 8, tensor->bytes, tensor->n);
+    put_bytes(ctx, value, 9, metadata.bytes, metadata.n);
+    put_bytes(ctx, &e->summary, 1, value->bytes, value->n);
     begin_event(ctx, e, 0, unix_s);
-    wefti_put_bytes(ctx, &e->event, 5, e->summary.bytes, e->summary.n);
+    put_bytes(ctx, &e->event, 5, e->summary.bytes, e->summary.n);
     const weft_status all[] = {data.status, metadata.status, value->status,
                                e->summary.status};
     weft_status status = WEFT_OK;
@@ -157,14 +213,14 @@ static weft_status write_value(weft_ctx *ctx, wefti_tfevents *e, double unix_s,
 static void put_setting(weft_ctx *ctx, wefti_buffer *out, const wefti_setting *s) {
     wefti_buffer value = {0}, entry = {0};
     if (s->text)
-        wefti_put_string(ctx, &value, 3, s->text);
+        put_string(ctx, &value, 3, s->text);
     else if (s->is_truth)
-        wefti_put_int(ctx, &value, 4, s->number != 0);
+        put_int(ctx, &value, 4, s->number != 0);
     else
-        wefti_put_double(ctx, &value, 2, s->number);
-    wefti_put_string(ctx, &entry, 1, s->name);
-    wefti_put_bytes(ctx, &entry, 2, value.bytes, value.n);
-    wefti_put_bytes(ctx, out, 1, entry.bytes, entry.n);
+        put_double(ctx, &value, 2, s->number);
+    put_string(ctx, &entry, 1, s->name);
+    put_bytes(ctx, &entry, 2, value.bytes, value.n);
+    put_bytes(ctx, out, 1, entry.bytes, entry.n);
     if (out->status == WEFT_OK)
         out->status = value.status != WEFT_OK ? value.status : entry.status;
     wefti_buffer_fini(ctx, &value);
@@ -175,7 +231,7 @@ static void put_setting(weft_ctx *ctx, wefti_buffer *out, const wefti_setting *s
 static weft_status write_session(weft_ctx *ctx, wefti_tfevents *e, double unix_s,
                                  const char *tag, int field, const wefti_buffer *inner) {
     wefti_buffer content = {0};
-    wefti_put_bytes(ctx, &content, field, inner->bytes, inner->n);
+    put_bytes(ctx, &content, field, inner->bytes, inner->n);
     weft_status status = inner->status != WEFT_OK ? inner->status : content.status;
     if (status == WEFT_OK)
         status = write_value(ctx, e, unix_s, tag, NULL, "hparams", &content);
@@ -187,7 +243,7 @@ weft_status wefti_tfevents_settings(weft_ctx *ctx, wefti_tfevents *e, double uni
                                     const wefti_setting *settings, int n) {
     wefti_buffer start = {0};
     for (int i = 0; i < n; i++) put_setting(ctx, &start, &settings[i]);
-    wefti_put_double(ctx, &start, 5, unix_s);
+    put_double(ctx, &start, 5, unix_s);
     weft_status status = write_session(ctx, e, unix_s, "_hparams_/session_start_info", 3,
                                        &start);
     wefti_buffer_fini(ctx, &start);
@@ -198,8 +254,8 @@ weft_status wefti_tfevents_end(weft_ctx *ctx, wefti_tfevents *e, double unix_s,
                                bool success) {
     enum { SUCCESS = 1, FAILURE = 2 };
     wefti_buffer end = {0};
-    wefti_put_int(ctx, &end, 1, success ? SUCCESS : FAILURE);
-    wefti_put_double(ctx, &end, 2, unix_s);
+    put_int(ctx, &end, 1, success ? SUCCESS : FAILURE);
+    put_double(ctx, &end, 2, unix_s);
     weft_status status = write_session(ctx, e, unix_s, "_hparams_/session_end_info", 4,
                                        &end);
     wefti_buffer_fini(ctx, &end);
@@ -211,9 +267,9 @@ weft_status wefti_tfevents_text(weft_ctx *ctx, wefti_tfevents *e, double unix_s,
     enum { DT_STRING = 7 };
     static const unsigned char one_text[] = {0x12, 2, 0x08, 1}; /* dim { size: 1 } */
     wefti_buffer tensor = {0};
-    wefti_put_int(ctx, &tensor, 1, DT_STRING);
-    wefti_put_bytes(ctx, &tensor, 2, one_text, sizeof one_text);
-    wefti_put_string(ctx, &tensor, 8, text);
+    put_int(ctx, &tensor, 1, DT_STRING);
+    put_bytes(ctx, &tensor, 2, one_text, sizeof one_text);
+    put_string(ctx, &tensor, 8, text);
     weft_status status = tensor.status;
     if (status == WEFT_OK)
         status = write_value(ctx, e, unix_s, tag, &tensor, "text", NULL);
@@ -253,11 +309,11 @@ static weft_status write_head(weft_ctx *ctx, wefti_tfevents *e, int64_t first_st
     static const char version[] = "brain.Event:2";
     static const unsigned char session_log[] = {1 << 3 | WEFTI_VARINT, SESSION_START};
     begin_event(ctx, e, 0, unix_s);
-    wefti_put_bytes(ctx, &e->event, 3, version, sizeof version - 1);
+    put_bytes(ctx, &e->event, 3, version, sizeof version - 1);
     WEFT_TRY(write_record(ctx, e));
     if (first_step <= 0) return WEFT_OK;
     begin_event(ctx, e, first_step, unix_s);
-    wefti_put_bytes(ctx, &e->event, 7, session_log, sizeof session_log);
+    put_bytes(ctx, &e->event, 7, session_log, sizeof session_log);
     return write_record(ctx, e);
 }
 
