@@ -32,59 +32,24 @@ static void put_items(weft_ctx *ctx, wefti_buffer *out, const weft_config_key *k
     }
 }
 
-/* The value of a key that is a number, and its default in *standard; false: it is a text
- * or a list. */
-static bool number_of(const weft_config_key *key, const char *place,
-                      const wefti_value *fallback, wefti_setting *out, double *standard) {
-    int64_t integer;
-    bool truth;
-    int small;
-    *standard = (double)fallback->integer;
-    switch (key->type) {
-    case WEFT_KEY_INT:
-    case WEFT_KEY_BYTES:
-        memcpy(&integer, place, sizeof integer);
-        out->number = (double)integer;
-        return true;
-    case WEFT_KEY_NUMBER:
-        memcpy(&out->number, place, sizeof out->number);
-        *standard = fallback->number;
-        return true;
-    case WEFT_KEY_BOOL:
-        memcpy(&truth, place, sizeof truth);
-        out->number = truth;
-        out->is_truth = true;
-        return true;
-    case WEFT_KEY_AUTO_BOOL:
-        memcpy(&small, place, sizeof small);
-        out->number = small;
-        return true;
-    case WEFT_KEY_TEXT:
-    case WEFT_KEY_CHOICE:
-    case WEFT_KEY_LINK:
-    case WEFT_KEY_TEXTS:
-    case WEFT_KEY_NUMBERS: break;
-    }
-    return false;
-}
-
 /* Whether the key differs from its default. *out: its value. A list's text is appended to
  * `lists`, and its place is given as an offset, because the buffer may still move. */
 static bool is_chosen(weft_ctx *ctx, const weft_config *config,
                       const weft_config_key *key, wefti_buffer *lists,
                       wefti_setting *out) {
-    const char *place = (const char *)config + key->offset;
-    wefti_value fallback = {0};
-    double standard = 0;
-    *out = (wefti_setting){.name = key->name};
-    if (!wefti_key_is_list(key)) (void)wefti_value_parse(key, key->fallback, &fallback);
-    if (number_of(key, place, &fallback, out, &standard)) return out->number != standard;
+    wefti_value fallback = {0}, v = wefti_value_at(key, config);
+    bool real = key->type == WEFT_KEY_NUMBER;
+    *out = (wefti_setting){.name = key->name,
+                           .text = v.text,
+                           .number = real ? v.number : (double)v.integer,
+                           .is_truth = key->type == WEFT_KEY_BOOL};
+    if (v.text) return !wefti_is(v.text, key->fallback);
     if (!wefti_key_is_list(key)) {
-        memcpy(&out->text, place, sizeof out->text);
-        return !wefti_is(out->text, key->fallback);
+        (void)wefti_value_parse(key, key->fallback, &fallback);
+        return out->number != (real ? fallback.number : (double)fallback.integer);
     }
     int64_t begin = lists->n;
-    put_items(ctx, lists, key, place);
+    put_items(ctx, lists, key, (const char *)config + key->offset);
     bool any = lists->n > begin;
     if (any) wefti_buffer_put(ctx, lists, "", 1);
     out->number = (double)begin;

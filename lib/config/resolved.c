@@ -102,41 +102,20 @@ static void put_list(text *t, const weft_config_key *key, const void *place) {
 }
 
 static void put_value(text *t, const weft_config_key *key, const weft_config *values) {
-    const char *place = (const char *)values + key->offset;
-    int64_t integer = 0;
-    double number = 0;
-    int small = 0;
-    bool flag = false;
-    const char *words = NULL;
+    wefti_value v = wefti_value_at(key, values);
     switch (key->type) {
-    case WEFT_KEY_INT:
-        memcpy(&integer, place, sizeof integer);
-        wefti_buffer_print(t->ctx, t->out, "%" PRId64, integer);
-        break;
-    case WEFT_KEY_BYTES:
-        memcpy(&integer, place, sizeof integer);
-        put_size(t, integer);
-        break;
-    case WEFT_KEY_NUMBER:
-        memcpy(&number, place, sizeof number);
-        put_number(t, number);
-        break;
+    case WEFT_KEY_INT: wefti_buffer_print(t->ctx, t->out, "%" PRId64, v.integer); break;
+    case WEFT_KEY_BYTES: put_size(t, v.integer); break;
+    case WEFT_KEY_NUMBER: put_number(t, v.number); break;
     case WEFT_KEY_BOOL:
-        memcpy(&flag, place, sizeof flag);
-        put(t, flag ? "true" : "false");
-        break;
     case WEFT_KEY_AUTO_BOOL:
-        memcpy(&small, place, sizeof small);
-        put(t, small < 0 ? "auto" : small ? "true" : "false");
+        put(t, v.integer < 0 ? "auto" : v.integer ? "true" : "false");
         break;
     case WEFT_KEY_TEXT:
     case WEFT_KEY_CHOICE:
-    case WEFT_KEY_LINK:
-        memcpy(&words, place, sizeof words);
-        put_text(t, words);
-        break;
+    case WEFT_KEY_LINK: put_text(t, v.text); break;
     case WEFT_KEY_TEXTS:
-    case WEFT_KEY_NUMBERS: put_list(t, key, place); break;
+    case WEFT_KEY_NUMBERS: put_list(t, key, (const char *)values + key->offset); break;
     }
 }
 

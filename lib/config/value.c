@@ -85,6 +85,24 @@ static bool parse_number(const weft_config_key *key, const char *text, double *o
     return key->max == 1 && wefti_parse_quantity(text, WEFTI_UNIT_SHARE, out);
 }
 
+wefti_value wefti_value_at(const weft_config_key *key, const weft_config *values) {
+    const void *place = (const char *)values + key->offset;
+    wefti_value v = {0};
+    switch (key->type) {
+    case WEFT_KEY_INT:
+    case WEFT_KEY_BYTES: v.integer = *(const int64_t *)place; break;
+    case WEFT_KEY_NUMBER: v.number = *(const double *)place; break;
+    case WEFT_KEY_BOOL: v.integer = *(const bool *)place; break;
+    case WEFT_KEY_AUTO_BOOL: v.integer = *(const int *)place; break;
+    case WEFT_KEY_TEXT:
+    case WEFT_KEY_CHOICE:
+    case WEFT_KEY_LINK: v.text = *(const char *const *)place; break;
+    case WEFT_KEY_TEXTS:
+    case WEFT_KEY_NUMBERS: break;
+    }
+    return v;
+}
+
 /* Parses one text according to the type of its key. */
 bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value *out) {
     double bandwidth_Bps, latency_s;

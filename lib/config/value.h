@@ -17,6 +17,9 @@ bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value
 /* "100Mbit,10ms" -> bytes per second and seconds; "none" -> 0, 0. */
 bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s);
 
+/* The value of a key that is no list. */
+wefti_value wefti_value_at(const weft_config_key *key, const weft_config *values);
+
 bool wefti_key_is_list(const weft_config_key *key);
 
 /* Writes a number so that it reads back to the same bits, as short as that allows. */

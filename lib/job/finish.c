@@ -74,28 +74,15 @@ static const weft_config_key *unread_by(const weft_config *values,
     return NULL;
 }
 
-/* For the types that keys of kinds have. */
 static bool is_default(const weft_config *values, const weft_config_key *key) {
-    const char *place = (const char *)values + key->offset, *text;
-    wefti_value fallback = {0};
-    double number;
-    int64_t integer;
+    wefti_value fallback = {0}, v = wefti_value_at(key, values);
     weft_texts texts;
-    bool flag;
     (void)wefti_value_parse(key, key->fallback, &fallback);
-    switch (key->type) {
-    case WEFT_KEY_INT:
-        memcpy(&integer, place, sizeof integer);
-        return integer == fallback.integer;
-    case WEFT_KEY_NUMBER:
-        memcpy(&number, place, sizeof number);
-        return number == fallback.number;
-    case WEFT_KEY_BOOL:
-        memcpy(&flag, place, sizeof flag);
-        return flag == (fallback.integer != 0);
-    case WEFT_KEY_TEXTS: memcpy(&texts, place, sizeof texts); return texts.n == 0;
-    default: memcpy(&text, place, sizeof text); return wefti_is(text, fallback.text);
-    }
+    if (v.text) return wefti_is(v.text, fallback.text);
+    if (!wefti_key_is_list(key))
+        return v.integer == fallback.integer && v.number == fallback.number;
+    memcpy(&texts, (const char *)values + key->offset, sizeof texts);
+    return texts.n == 0;
 }
 
 /* Writes the kinds that read the key into out: "demo, topk". */
