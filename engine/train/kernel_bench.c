@@ -20,7 +20,7 @@
 #include "base/sized.h"
 #include "base/stats.h"
 #include "job/job.h"
-#include "kernels/peak.h"
+#include "kernels/rate.h"
 #include "tensor/recorder.h"
 #include "model/model.h"
 

@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "base/stats.h"
 #include "optim/matrices.h"
-#include "kernels/peak.h"
+#include "kernels/rate.h"
 
 enum { MATRICES = 4, ARRAYS = 3, BYTES = 20 };
 

@@ -2,7 +2,7 @@
 /* A recorded table does what the table under it does, and counts it. */
 #include "helpers.h"
 
-#include "kernels/peak.h"
+#include "kernels/rate.h"
 #include "tensor/recorder.h"
 #include "reference/reference.h"
 
