@@ -14,90 +14,35 @@
 
 #define PLACE(field)                                                                     \
     offsetof(weft_rank_facts, field), sizeof(((weft_rank_facts *)0)->field)
-#define TEXT(field)                                                                      \
-    { #field, WEFTI_FIELD_TEXT, PLACE(field) }
-#define WHOLE(field)                                                                     \
-    { #field, WEFTI_FIELD_WHOLE, PLACE(field) }
-#define REAL(field)                                                                      \
-    { #field, WEFTI_FIELD_REAL, PLACE(field) }
-#define BITS(field)                                                                      \
-    { #field, WEFTI_FIELD_BITS, PLACE(field) }
+#define FIELD(field, kind) {#field, WEFTI_FIELD_##kind, PLACE(field)},
+#define TEXT(field) FIELD(field, TEXT)
+#define WHOLE(field) FIELD(field, WHOLE)
+#define REAL(field) FIELD(field, REAL)
+#define BITS(field) FIELD(field, BITS)
 
-const wefti_fact_field wefti_rank_fields[] = {
-    WHOLE(rank),
-    WHOLE(size),
-    WHOLE(ranks_here),
-    WHOLE(process_ranks),
-    TEXT(launcher),
-    TEXT(version),
-    TEXT(mpi),
-    TEXT(blas),
-    TEXT(blas_core),
-    BITS(program_hash),
-    BITS(library_hash),
-    TEXT(host),
-    TEXT(system),
-    TEXT(processor),
-    WHOLE(instructions),
-    WHOLE(cores),
-    WHOLE(cores_allowed),
-    BITS(cpus),
-    WHOLE(memory_nodes),
-    REAL(cpu_quota),
-    REAL(load),
-    TEXT(governor),
-    WHOLE(memory_bytes),
-    WHOLE(memory_available_bytes),
-    WHOLE(memory_limit_bytes),
-    WHOLE(memory_limit_used_bytes),
-    WHOLE(swap_bytes),
-    WHOLE(swap_used_bytes),
-    WHOLE(clock_synchronized),
-    REAL(clock_error_s),
-    REAL(clock_offset_s),
-    REAL(clock_offset_error_s),
-    WHOLE(host_resolves),
-    TEXT(host_address),
-    TEXT(interfaces),
-    WHOLE(n_interfaces),
-    TEXT(interface),
-    TEXT(address),
-    WHOLE(mtu),
-    WHOLE(speed_Mbit),
-    TEXT(openblas_coretype),
-    TEXT(openblas_l2),
-    TEXT(openblas_threads),
-    TEXT(omp_threads),
-    TEXT(omp_bind),
-    TEXT(ucx_tls),
-    TEXT(mca_btl),
-    TEXT(mca_interface),
-    TEXT(mca),
-    WHOLE(has_run),
-    BITS(config_hash),
-    WHOLE(nodes),
-    WHOLE(ranks_per_node),
-    WHOLE(threads),
-    WHOLE(memory_needed_bytes),
-    WHOLE(data_files),
-    WHOLE(data_bytes),
-    WHOLE(data_missing),
-    BITS(data_hash),
-    TEXT(data_path),
-    TEXT(folder),
-    TEXT(folder_type),
-    WHOLE(folder_shared),
-    WHOLE(folder_error),
-    WHOLE(disk_free_bytes),
-    WHOLE(disk_needed_bytes),
-    BITS(machine),
-    WHOLE(send_buffer),
-    WHOLE(receive_buffer),
-    TEXT(congestion),
-    TEXT(chosen),
-    TEXT(calls),
-    {NULL, WEFTI_FIELD_TEXT, 0, 0},
-};
+/* In the order of the bytes: a new one is the last. */
+/* clang-format off */
+#define FIELDS \
+    WHOLE(rank) WHOLE(size) WHOLE(ranks_here) WHOLE(process_ranks) TEXT(launcher) \
+    TEXT(version) TEXT(mpi) TEXT(blas) TEXT(blas_core) BITS(program_hash) \
+    BITS(library_hash) TEXT(host) TEXT(system) TEXT(processor) WHOLE(instructions) \
+    WHOLE(cores) WHOLE(cores_allowed) BITS(cpus) WHOLE(memory_nodes) REAL(cpu_quota) \
+    REAL(load) TEXT(governor) WHOLE(memory_bytes) WHOLE(memory_available_bytes) \
+    WHOLE(memory_limit_bytes) WHOLE(memory_limit_used_bytes) WHOLE(swap_bytes) \
+    WHOLE(swap_used_bytes) WHOLE(clock_synchronized) REAL(clock_error_s) \
+    REAL(clock_offset_s) REAL(clock_offset_error_s) WHOLE(host_resolves) \
+    TEXT(host_address) TEXT(interfaces) WHOLE(n_interfaces) TEXT(interface) \
+    TEXT(address) WHOLE(mtu) WHOLE(speed_Mbit) TEXT(openblas_coretype) TEXT(openblas_l2) \
+    TEXT(openblas_threads) TEXT(omp_threads) TEXT(omp_bind) TEXT(ucx_tls) TEXT(mca_btl) \
+    TEXT(mca_interface) TEXT(mca) WHOLE(has_run) BITS(config_hash) WHOLE(nodes) \
+    WHOLE(ranks_per_node) WHOLE(threads) WHOLE(memory_needed_bytes) WHOLE(data_files) \
+    WHOLE(data_bytes) WHOLE(data_missing) BITS(data_hash) TEXT(data_path) TEXT(folder) \
+    TEXT(folder_type) WHOLE(folder_shared) WHOLE(folder_error) WHOLE(disk_free_bytes) \
+    WHOLE(disk_needed_bytes) BITS(machine) WHOLE(send_buffer) WHOLE(receive_buffer) \
+    TEXT(congestion) TEXT(chosen) TEXT(calls)
+/* clang-format on */
+
+const wefti_fact_field wefti_rank_fields[] = {FIELDS{NULL, WEFTI_FIELD_TEXT, 0, 0}};
 
 enum { MAGIC = 4 };
 static const char magic[MAGIC] = {'W', 'F', 'D', '1'};
