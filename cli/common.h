@@ -45,8 +45,9 @@ weft_status mesh_of_args(weft_ctx *ctx, const args *a, weft_mesh **out) WEFT_CHE
 weft_status config_on_mesh(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
                            weft_config **out) WEFT_CHECKED;
 
-/* A folder that the command line does not name gets a number: runs/weft, runs/weft-2, ... A new
- * run takes the first one that is free, --resume the last one that is not. */
+/* Before the configuration is finished: a folder that the command line does not name gets a
+ * number, runs/weft, runs/weft-2, ... A new run takes the first one that is free, --resume the
+ * last one that is not. */
 weft_status number_folder(weft_ctx *ctx, const args *a, weft_config *config) WEFT_CHECKED;
 
 /* Ends a program that may be one process of several (mesh NULL: it is alone). A failure
@@ -57,6 +58,10 @@ int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code);
 /* Reads whole files one after another. [out] *text for free(); *n its bytes. */
 weft_status read_files(weft_ctx *ctx, char *const *paths, int n_paths, char **text,
                        int64_t *n) WEFT_CHECKED;
+
+/* Flushes stdout. Returns false if something was not written, now or before; [out] *error:
+ * why, 0 where it is not known any more. */
+bool flush_output(int *error);
 
 /* Prints an object or a list as one line and takes it; NULL is what memory was missing for. */
 int say_json(json_t *value);

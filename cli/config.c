@@ -150,6 +150,8 @@ static const flag flags[] = {
     RUN_FLAGS,
     {NULL, NULL, NULL, NULL}};
 
+enum { FORMS_OF_RUNS = 3, FORMS = 5 }; /* the first flags, each instead of the others */
+
 static void print_keys(void) {
     const weft_config_key *key;
     char values[300];
@@ -222,14 +224,35 @@ static weft_status print_resolved(weft_ctx *ctx, const args *a) {
     return status;
 }
 
-static int run(weft_ctx *ctx, args *a) {
-    if (args_has(a, "--keys") || args_has(a, "--markdown")) {
+/* Of the flags that say what is printed, [out] *form is the one that is given; --keys and
+ * --markdown are of no configuration. */
+static int find_form(const args *a, const char **form) {
+    *form = NULL;
+    for (int i = 0; i < FORMS; i++) {
+        if (!a->values[i]) continue;
+        if (*form)
+            return usage_error("%s and %s are two forms, expected one of them", *form,
+                               flags[i].name);
+        *form = flags[i].name;
+        if (i < FORMS_OF_RUNS) continue;
+        if (a->n_given > 1) return usage_error("%s goes with no other flag", *form);
         int code = args_expect(a, 0, 0);
-        if (code == CODE_OK && args_has(a, "--keys")) print_keys();
-        if (code == CODE_OK && args_has(a, "--markdown")) print_markdown(stdout);
-        return code;
+        if (code != CODE_OK) return code;
     }
-    return program_code(ctx, print_resolved(ctx, a));
+    return CODE_OK;
+}
+
+static int run(weft_ctx *ctx, args *a) {
+    const char *form;
+    int code = find_form(a, &form);
+    if (code != CODE_OK) return code;
+    if (args_has(a, "--keys"))
+        print_keys();
+    else if (args_has(a, "--markdown"))
+        print_markdown(stdout);
+    else
+        return program_code(ctx, print_resolved(ctx, a));
+    return CODE_OK;
 }
 
 const command command_config = {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The program: finds the command and runs it. One file per command; registry.c lists them. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,8 +63,9 @@ static int dispatch(int argc, char **argv) {
 int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error message, not a crash */
     int code = dispatch(argc, argv);
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-    fprintf(stderr, "weft: could not write the output: %s\n", strerror(errno));
+    int error;
+    if (flush_output(&error)) return code;
+    fprintf(stderr, "weft: could not write the output%s%s\n", error ? ": " : "",
+            error ? strerror(error) : "");
     return code == CODE_OK ? CODE_FAILED : code;
 }

@@ -469,8 +469,14 @@ weft_status number_folder(weft_ctx *ctx, const args *a, weft_config *config) {
         snprintf(text, sizeof text, "run.folder=%s", next);
     }
     if (!args_has(a, "--resume")) snprintf(text, sizeof text, "run.folder=%s", next);
-    WEFT_TRY(weft_config_set(ctx, config, text));
-    return weft_config_finish(ctx, config);
+    return weft_config_set(ctx, config, text);
+}
+
+static weft_status config_of_run(weft_ctx *ctx, const args *a, weft_config **out) {
+    WEFT_TRY(weft_config_create(ctx, out));
+    WEFT_TRY(operands_read(ctx, a, *out));
+    WEFT_TRY(number_folder(ctx, a, *out));
+    return weft_config_finish(ctx, *out);
 }
 
 static int run(weft_ctx *ctx, args *a) {
@@ -486,8 +492,9 @@ static int run(weft_ctx *ctx, args *a) {
     if (comeback_init(&again, a) != CODE_OK) return CODE_USAGE;
     weft_status status = mesh_of_args(ctx, a, &mesh);
     if (mesh && weft_mesh_look(mesh)->rank > 0) weft_ctx_set_sink(ctx, NULL, NULL);
-    if (status == WEFT_OK) status = config_on_mesh(ctx, a, mesh, &config);
-    if (status == WEFT_OK && !mesh) status = number_folder(ctx, a, config);
+    if (status == WEFT_OK)
+        status = mesh ? config_on_mesh(ctx, a, mesh, &config)
+                      : config_of_run(ctx, a, &config);
     if (status == WEFT_OK) status = train(ctx, a, mesh, config);
     if (status != WEFT_OK && mesh) comeback_try(&again, ctx, mesh, should_stop);
     int code = leave_mesh(ctx, mesh, status, CODE_OK);

@@ -97,7 +97,7 @@ static void verify_lines(verifier *v, const char *name) {
     int64_t n;
     if (!present(v, name, path)) return;
     weft_status status = wefti_metrics_check(v->ctx, path, &n);
-    snprintf(good, sizeof good, "%lld lines", (long long)n);
+    snprintf(good, sizeof good, "%lld line%s", (long long)n, n == 1 ? "" : "s");
     tell_status(v, name, status, good);
 }
 

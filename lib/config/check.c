@@ -121,9 +121,10 @@ enum { BPE_IDS = 257 };
 static weft_status check_data(weft_ctx *ctx, const wefti_config *config) {
     const weft_config *c = &config->values;
     if (c->data.weights.n && c->data.weights.n != c->data.path.n)
-        return refuse(ctx, config, "data.weights", "data.path",
-                      "data.weights has %d numbers, expected one for each data.path (%d)",
-                      c->data.weights.n, c->data.path.n);
+        return refuse(
+            ctx, config, "data.weights", "data.path",
+            "data.weights has %d number%s, expected one for each data.path (%d)",
+            c->data.weights.n, c->data.weights.n == 1 ? "" : "s", c->data.path.n);
     for (int i = 0; i < c->data.weights.n; i++)
         if (c->data.weights.items[i] <= 0)
             return refuse(ctx, config, "data.weights", "data.path",

@@ -168,6 +168,12 @@ static weft_status fail_value(weft_ctx *ctx, const weft_config_key *key,
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s%s is a list, expected %s", prefix,
                              key->name, expected);
     wefti_shown(text, shown, sizeof shown);
+    double seconds;
+    if (wefti_is(key->name, "run.save_every") &&
+        wefti_parse_quantity(text, WEFTI_UNIT_TIME, &seconds))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "%s%s is '%s', expected %s; a time is run.save_time=%s",
+                             prefix, key->name, shown, expected, shown);
     const char *guess = guess_choice(key, text);
     if (guess)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

@@ -39,6 +39,22 @@ static int count_in(const char *variable) {
     return n > 0 && n < INT_MAX ? (int)n : 0;
 }
 
+/* [out] *out: the whole number that a variable has, as it was if it is not set. */
+static weft_status number_in(weft_ctx *ctx, const char *variable, int low, int high,
+                             int *out) {
+    const char *text = getenv(variable);
+    char *end;
+    if (!text || !text[0]) return WEFT_OK;
+    long n = strtol(text, &end, 10);
+    if (end == text || *end || n < low || n > high)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "%s is '%s', expected a whole number from %d to %d; unset "
+                             "WORLD_SIZE and RANK to train in this process alone",
+                             variable, text, low, high);
+    *out = (int)n;
+    return WEFT_OK;
+}
+
 static const launcher *find_launcher(void) {
     for (int i = 0; i < LAUNCHERS; i++)
         if (count_in(launchers[i].size_variable) > 0 &&
@@ -49,14 +65,14 @@ static const launcher *find_launcher(void) {
 
 /* Several processes of one program that do not know of each other would do the same work
  * and write the same files. */
-static weft_status check_unknown(weft_ctx *ctx) {
-    if (count_in("WORLD_SIZE") > 1)
+static weft_status check_unknown(weft_ctx *ctx, int size) {
+    if (size > 1)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
             "WORLD_SIZE=%d is set, but not RANK; expected this process's "
             "number, from 0 on; unset WORLD_SIZE to train in this "
             "process alone",
-            count_in("WORLD_SIZE"));
+            size);
     if (getenv("RANK") && !getenv("WORLD_SIZE"))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "RANK=%s is set, but not WORLD_SIZE; expected the number of "
@@ -108,29 +124,31 @@ static weft_status load(weft_ctx *ctx, const launcher *l, launch *out) {
 }
 
 /* torchrun keeps the port in MASTER_PORT for itself. */
-static int master_port(void) {
-    int port = count_in("MASTER_PORT");
-    if (port == 0) return 29500;
-    return getenv("TORCHELASTIC_RUN_ID") ? port + 1 : port;
+static weft_status master_port(weft_ctx *ctx, int *port) {
+    *port = 0;
+    WEFT_TRY(number_in(ctx, "MASTER_PORT", 1, 65535, port));
+    if (*port > 0 && getenv("TORCHELASTIC_RUN_ID")) *port += 1;
+    if (*port == 0) *port = 29500;
+    return WEFT_OK;
 }
 
 /* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as for other trainers. */
-static weft_status open_tcp(weft_ctx *ctx, const weft_mesh_security *security,
+static weft_status open_tcp(weft_ctx *ctx, int size, const weft_mesh_security *security,
                             weft_mesh **out) {
-    const char *rank = getenv("RANK"), *host = getenv("MASTER_ADDR");
-    char *end;
-    long number = strtol(rank, &end, 10);
-    if (!host || !host[0] || end == rank || *end || number < 0 || number > INT_MAX)
-        return weft_ctx_fail(
-            ctx, WEFT_ERR_CONFIG,
-            "WORLD_SIZE=%d and RANK=%s are set, but MASTER_ADDR is '%s'; "
-            "expected a rank from 0 on and the name of rank 0's machine; "
-            "unset WORLD_SIZE to train in this process alone",
-            count_in("WORLD_SIZE"), rank, host ? host : "");
-    wefti_tcp_place place = {.rank = (int)number,
-                             .size = count_in("WORLD_SIZE"),
+    const char *host = getenv("MASTER_ADDR");
+    int rank = 0, port;
+    WEFT_TRY(number_in(ctx, "RANK", 0, size - 1, &rank));
+    WEFT_TRY(master_port(ctx, &port));
+    if (!host || !host[0])
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "WORLD_SIZE=%d and RANK=%d are set, but not MASTER_ADDR; "
+                             "expected the name of rank 0's machine; unset WORLD_SIZE "
+                             "and RANK to train in this process alone",
+                             size, rank);
+    wefti_tcp_place place = {.rank = rank,
+                             .size = size,
                              .host = host,
-                             .port = master_port(),
+                             .port = port,
                              .patience_s = GATHERING_S,
                              .plain = security && security->plain,
                              .streams = security ? security->streams : 0};
@@ -151,7 +169,9 @@ weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port, double pa
     wefti_tcp_endpoint *endpoints;
     if (port < 0 || port > 65535)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "port %d, expected 0 to 65535", port);
-    WEFT_TRY(wefti_tcp_endpoints(ctx, host, port ? port : master_port(),
+    int standard = 0;
+    if (!port) WEFT_TRY(master_port(ctx, &standard));
+    WEFT_TRY(wefti_tcp_endpoints(ctx, host, port ? port : standard,
                                  port ? 1 : WEFTI_TCP_PORTS, &endpoints,
                                  &place.n_endpoints));
     place.endpoints = endpoints;
@@ -214,9 +234,10 @@ weft_status weft_mesh_open(weft_ctx *ctx, const weft_mesh_security *security,
     *out = NULL;
     WEFTI_SIZED_IN(ctx, weft_mesh_security, security);
     const launcher *l = find_launcher();
-    if (!l && count_in("WORLD_SIZE") > 1 && getenv("RANK"))
-        return open_tcp(ctx, security, out);
-    if (!l) return check_unknown(ctx);
+    int size = 0;
+    if (!l) WEFT_TRY(number_in(ctx, "WORLD_SIZE", 1, INT_MAX, &size));
+    if (size > 1 && getenv("RANK")) return open_tcp(ctx, size, security, out);
+    if (!l) return check_unknown(ctx, size);
     if (count_in(l->size_variable) == 1) return WEFT_OK;
     launch start;
     WEFT_TRY(load(ctx, l, &start));

@@ -41,6 +41,19 @@ refuses "unknown benchmark 'tran', expected train, kernels, optimizers or replic
 
 refuses_run "unknown key 'optimizer.lrr' (did you mean 'optimizer.lr'?)" optimizer.lrr=1
 refuses_run "unknown key 'lr' (did you mean 'optimizer.lr'?)" lr=1
+# -- a launcher's variables: none is passed over
+alone="unset WORLD_SIZE and RANK to train in this process alone"
+whole="expected a whole number from"
+RANK=0 WORLD_SIZE=two refuses_run "WORLD_SIZE is 'two', $whole 1 to 2147483647; $alone"
+RANK=x WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 refuses_run "RANK is 'x', $whole 0 to 1; $alone"
+RANK=2 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 refuses_run "RANK is '2', $whole 0 to 1; $alone"
+RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=http \
+    refuses_run "MASTER_PORT is 'http', $whole 1 to 65535; $alone"
+RANK=0 WORLD_SIZE=2 refuses_run "WORLD_SIZE=2 and RANK=0 are set, but not MASTER_ADDR; expected the name of rank 0's machine; $alone"
+
+refuses_run "run.save_every is '5min', expected a whole number of at least 0 (steps); a time is run.save_time=5min" \
+    run.save_every=5min
+refuses_run "run.save_every is 'ten', expected a whole number of at least 0 (steps)" run.save_every=ten
 refuses_run "run.steps is 'ten', expected a whole number of at least 1 (steps)" run.steps=ten
 refuses_run "run.steps is '1.5', expected a whole number of at least 1 (steps)" --steps 1.5
 refuses_run "optimizer.lr is 'nan', expected a number from 0 to 1000" optimizer.lr=nan

@@ -99,6 +99,10 @@ expect 2 "$weft" config bad.yaml
 grep -q "^weft: bad.yaml:3: not valid YAML: " err || fail "no syntax error: $(cat err)"
 refuses "unknown flag --orgins of 'weft config' (did you mean --origins?)" "$weft" config --orgins
 refuses "--origins takes no value, found 'x'" "$weft" config --origins=x
+refuses "--help takes no value, found 'x'" "$weft" config --help=x
+refuses "--origins and --json are two forms, expected one of them" "$weft" config --json --origins
+refuses "--json and --keys are two forms, expected one of them" "$weft" config --json --keys
+refuses "--keys goes with no other flag" "$weft" config --keys --nodes 2
 refuses "'run.yaml' is one argument too many, expected: weft config [run.yaml] \
 [section.key=value ...] [flags]" "$weft" config --keys run.yaml
 
@@ -149,7 +153,14 @@ if [[ -c /dev/full ]]; then
     code=0
     "$weft" config >/dev/full 2>err || code=$?
     [[ $code == 1 ]] || fail "exit code $code on a full disk, expected 1"
-    grep -q "^weft: could not write the output" err || fail "a full disk is not said"
+    why="weft: could not write the output: No space left on device"
+    grep -qxF "$why" err || fail "a full disk is not said: $(cat err)"
+    # a command that is one process of several flushes before it ends
+    some_text >text.txt
+    code=0
+    "$weft" train text.txt "${tiny[@]}" --folder full_output --quiet >/dev/full 2>err || code=$?
+    [[ $code == 1 ]] && grep -qxF "$why" err || fail "train on a full disk: $code, $(cat err)"
+    ls full_output/checkpoints/step-* >/dev/null || fail "and it was not saved"
 fi
 
 # -- manual page

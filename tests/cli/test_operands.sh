@@ -40,6 +40,16 @@ grep -q "resumes  after step 3" err || fail "not resumed: $(cat err)"
 (cd elsewhere && run "$weft" train ../moved --resume run.steps=6 && grep -q "resumes  after step 5" err) ||
     fail "not resumed from another folder: $(cat elsewhere/err)"
 
+# -- a second run of the same name has a folder of its own, and one warning
+some_text >text.txt
+for i in 1 2; do
+    expect 0 "$weft" train text.txt "${tiny[@]}" run.steps=2 schedule.warmup=3
+    once "longer than run.steps"
+done
+[[ -e runs/weft-2/metrics.jsonl ]] || fail "no second folder: $(ls runs)"
+expect 0 "$weft" verify runs/weft
+grep -q "views.jsonl  *1 line\$" out || fail "not one line: $(grep views out)"
+
 # -- a model folder
 mkdir model
 cp "$(ls -d moved/checkpoints/* | tail -1)"/{config.json,model.safetensors} model

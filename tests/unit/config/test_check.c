@@ -101,9 +101,8 @@ static void ranks_are_not_more_than_can_be_addressed(void **state) {
 
 static void weights_belong_to_paths(void **state) {
     fixture *f = *state;
-    refused(
-        f, "data: {path: [a, b], weights: [1]}\n",
-        "run.yaml:1: data.weights has 1 numbers, expected one for each data.path (2)");
+    refused(f, "data: {path: [a, b], weights: [1]}\n",
+            "run.yaml:1: data.weights has 1 number, expected one for each data.path (2)");
     refused(f, "data: {path: [a, b], weights: [0, 0]}\n",
             "run.yaml:1: data.weights holds a 0, expected numbers above 0: leave the "
             "path out instead");
