@@ -23,13 +23,15 @@ extern "C" {
  *
  *     in         may be called, beside those that change the state
  *     made       parameters (written), set_rate, set_tensor; hold_mixer
- *     resting    take, state, numbers, rule, rest, save; before the first step load, resume
- *     open       give, gradients (written), set_rate and set_tensor before the first ready; skip,
- *                weigh, ready, hear, offer
- *     ending     wait_any, until `all`
+ *     resting    all that may be called where it is open; state, numbers, rest, save; before the
+ *                first step load, resume, outgoing and hand
+ *     open       give, gradients (written), skip, ready, hear, offer; set_rate, set_tensor and
+ *                weigh before the first ready
+ *     ending     wait_any, until `all`; of the tensors that it has named heard, signs
  *     agreed     gradients (read), heard, signs, mixes, incoming, outgoing and hand
- *     averaged   parameters, take
- *     any        steps, rank, change, goes_on, parameters; after a failure destroy alone
+ *     averaged   set_rate, set_tensor
+ *     any        steps, rank, change, goes_on, rule, parameters, take; open within a step, and
+ *                restore where nothing is averaged, do nothing; after a failure destroy alone
  *
  * Opening is no need: step, agree and complete do it. A call in another state fails with a
  * sentence (WEFT_ERR_ARGUMENT) and changes nothing.

@@ -311,7 +311,7 @@ weft_status wefti_sync_told(weft_sync *s, weft_status status) {
     return status;
 }
 
-static weft_status check_under_way(weft_sync *s) {
+weft_status wefti_sync_check_step(weft_sync *s) {
     WEFT_TRY(wefti_process_check(s->ctx, s->process, "the model's exchange"));
     WEFT_TRY(wefti_sync_check_whole(s));
     if (!s->begun)
@@ -330,7 +330,7 @@ static weft_status check_under_way(weft_sync *s) {
 }
 
 weft_status weft_sync_open(weft_sync *s) {
-    WEFT_TRY(check_under_way(s));
+    WEFT_TRY(wefti_sync_check_step(s));
     if (s->opened) return WEFT_OK;
     double asked_s = wefti_now_s();
     WEFT_TRY(wefti_sync_start_membership(s));
@@ -359,7 +359,7 @@ weft_status weft_sync_set_rate(weft_sync *s, double lr) {
                              "the learning rate is %g, expected a number", lr);
     WEFT_TRY(check_not_handed_over(s, "the learning rate"));
     s->rate = lr;
-    if (s->opened) s->rank->lr = (float)lr;
+    if (s->opened && s->rank) s->rank->lr = (float)lr;
     return WEFT_OK;
 }
 
@@ -393,7 +393,7 @@ weft_status weft_sync_ready(weft_sync *s, int i) {
                              "tensor %d is ready after weft_sync_complete; end the step "
                              "first",
                              i);
-    WEFT_TRY(s->setup.skips ? check_under_way(s) : weft_sync_open(s));
+    WEFT_TRY(s->setup.skips ? wefti_sync_check_step(s) : weft_sync_open(s));
     if (i < 0 || i >= s->n_tensors || s->ready[i])
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
@@ -419,6 +419,7 @@ weft_status weft_sync_skip(weft_sync *s) {
                              "weft_sync_skip after weft_sync_complete: step %lld is "
                              "exchanged already",
                              (long long)s->step + 1);
+    WEFT_TRY(wefti_sync_check_step(s));
     s->skip = true;
     return WEFT_OK;
 }
@@ -440,7 +441,7 @@ static weft_status agree_to_skip(weft_sync *s, bool *skipped) {
 
 weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     wefti_rank *r = s->rank;
-    WEFT_TRY(check_under_way(s));
+    WEFT_TRY(wefti_sync_check_step(s));
     *skipped = s->passed;
     if (s->completed) {
         s->completed = s->passed = false;

@@ -182,5 +182,8 @@ const wefti_piece *wefti_sync_piece(const weft_sync *s, int i);
 weft_status wefti_sync_prepare_offers(weft_sync *s) WEFT_CHECKED;
 weft_status wefti_sync_check_offered(weft_sync *s, int i) WEFT_CHECKED;
 
+/* Fails unless a step is under way or may begin. */
+weft_status wefti_sync_check_step(weft_sync *s) WEFT_CHECKED;
+
 /* Fails unless the sync is between two steps. */
 weft_status wefti_sync_check_rest(weft_sync *s, const char *what) WEFT_CHECKED;

@@ -10,6 +10,7 @@
 #include "loop/sync.h"
 
 static weft_status check(weft_sync *s, int i, weft_type type) {
+    WEFT_TRY(wefti_sync_check_whole(s));
     if (i >= 0 && i < s->n_tensors && type >= WEFT_F32 && type <= WEFT_F16)
         return WEFT_OK;
     return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
@@ -25,6 +26,7 @@ static int64_t elements(const weft_sync *s, int i) {
 weft_status weft_sync_give(weft_sync *s, int i, const void *from, weft_type type,
                            double scale) {
     WEFT_TRY(check(s, i, type));
+    WEFT_TRY(wefti_sync_check_step(s));
     float *to = weft_sync_gradients(s, i), factor = (float)scale;
     const float *whole = from;
     const uint16_t *half = from;

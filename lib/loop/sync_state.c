@@ -68,15 +68,20 @@ weft_status weft_sync_rest(weft_sync *s) {
     return changed ? WEFT_OK : status; /* the next world decides again */
 }
 
+static weft_status too_late(weft_sync *s, const char *what) {
+    return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                         "%s after %lld steps; expected it before the first step", what,
+                         (long long)s->step);
+}
+
 weft_status weft_sync_resume(weft_sync *s, int64_t step) {
-    const wefti_mixer *m = s->rank->mixer;
     WEFT_TRY(wefti_sync_check_rest(s, "resuming"));
-    if (s->primed || step < 0)
-        return weft_ctx_fail(
-            s->ctx, WEFT_ERR_ARGUMENT,
-            "resuming at step %lld after %lld steps; expected a step from "
-            "0 on, before the first step",
-            (long long)step, (long long)s->step);
+    const wefti_mixer *m = s->rank->mixer;
+    if (s->primed) return too_late(s, "resuming");
+    if (step < 0)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "resuming at step %lld, expected one from 0 on",
+                             (long long)step);
     if (!(s->since >= 0))
         return weft_ctx_fail(s->ctx, WEFT_ERR_FORMAT,
                              "%g rows stand behind what was saved, expected 0 or more",
@@ -182,6 +187,7 @@ weft_status weft_sync_load(weft_sync *s, weft_sync_read read, void *user) {
     int64_t step = 0, n_numbers = 0;
     int n;
     WEFT_TRY(wefti_sync_check_rest(s, "loading"));
+    if (s->primed) return too_late(s, "loading");
     WEFT_TRY(read_head(s, read, user, &n_numbers, &step));
     for (int k = 0; k < count_arrays(s); k++) WEFT_TRY(read_array(s, k, read, user));
     double *numbers = weft_sync_numbers(s, &n);

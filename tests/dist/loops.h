@@ -235,7 +235,7 @@ static void *member(void *argument) {
 }
 
 /* Runs `wanted` in threads, each on a host of its own; ranks[] tell how it was. */
-static void run_loop(int size, const loop *wanted, loop *ranks) {
+static inline void run_loop(int size, const loop *wanted, loop *ranks) {
     static const char *const hosts[] = {"a", "b", "c", "d"};
     hub h;
     hub_begin(&h, size, hosts);
@@ -261,7 +261,7 @@ static void assert_fine(int size, const loop *ranks) {
         if (ranks[r].status != WEFT_OK) fail_msg("rank %d: %s", r, ranks[r].text);
 }
 
-static void assert_same(int size, const loop *a, const loop *b) {
+static inline void assert_same(int size, const loop *a, const loop *b) {
     assert_fine(size, a);
     assert_fine(size, b);
     for (int r = 0; r < size; r++)
@@ -318,7 +318,7 @@ static void end_alone(alone *a) {
 }
 
 /* Expects the call to fail with words of this. */
-static void expect(alone *a, weft_status status, const char *words) {
+static inline void expect(alone *a, weft_status status, const char *words) {
     assert_int_equal(status, WEFT_ERR_ARGUMENT);
     if (!strstr(weft_ctx_message(a->ctx), words))
         fail_msg("'%s' is not in: %s", words, weft_ctx_message(a->ctx));

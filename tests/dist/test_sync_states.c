@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* The picture of states in weft/sync.h: in each state the calls that it names succeed; every other
+ * one is WEFT_ERR_ARGUMENT with a sentence, and the step after it has the bits that it would have
+ * had. */
+#include "loops.h"
+
+typedef struct row {
+    const char *state; /* how it is reached: see reach() */
+    const char *may;   /* calls that succeed */
+} row;
+
+#define ANY " take restore "
+
+static const row whole_step[] = {
+    {"made", "begin set_rate set_tensor" ANY},
+    {"begun", "open give set_rate set_tensor ready step complete average rest save load "
+              "resume" ANY},
+    {"resting",
+     "open give set_rate set_tensor ready step complete average rest save" ANY},
+    {"open", "open give set_rate set_tensor ready step complete" ANY},
+    {"handed", "open step complete" ANY},
+    {"ending", "open wait_any step" ANY},
+    {"averaged", "set_rate set_tensor" ANY},
+};
+
+static const row two_halves[] = {
+    {"made", "begin set_rate set_tensor" ANY},
+    {"resting", "open give set_rate set_tensor ready skip agree complete average rest "
+                "save" ANY},
+    {"ending", "open wait_any agree" ANY},
+    {"agreed", "mix" ANY},
+    {"averaged", "set_rate set_tensor" ANY},
+};
+
+static const char *const calls[] = {
+    "begin", "open",  "give", "set_rate", "set_tensor", "ready",   "skip",
+    "step",  "agree", "mix",  "complete", "wait_any",   "average", "restore",
+    "rest",  "save",  "load", "resume",   "take"};
+
+static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+static bool may(const char *list, const char *name) {
+    size_t n = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+    return false;
+}
+
+static weft_status call(const char *name, weft_sync *s, loop *file) {
+    static float block[MOST];
+    weft_sync_report report = {.struct_size = sizeof report};
+    weft_sync_part part = {.struct_size = sizeof part};
+    bool moves;
+    for (int k = 0; k < MOST; k++) block[k] = 1;
+    if (is(name, "begin")) return weft_sync_begin(s);
+    if (is(name, "open")) return weft_sync_open(s);
+    if (is(name, "give")) return weft_sync_give(s, 0, block, WEFT_F32, 1);
+    if (is(name, "set_rate")) return weft_sync_set_rate(s, 0.5);
+    if (is(name, "set_tensor")) return weft_sync_set_tensor(s, 0, 2, 0.1);
+    if (is(name, "ready")) return weft_sync_ready(s, 0);
+    if (is(name, "skip")) return weft_sync_skip(s);
+    if (is(name, "step")) return weft_sync_step(s, 1, &report);
+    if (is(name, "agree")) return weft_sync_agree(s, 1, &moves);
+    if (is(name, "mix")) return weft_sync_mix(s, &report);
+    if (is(name, "complete")) return weft_sync_complete(s, 1);
+    if (is(name, "wait_any")) return weft_sync_wait_any(s, 0, &part);
+    if (is(name, "average")) return weft_sync_average(s);
+    if (is(name, "restore")) return weft_sync_restore(s);
+    if (is(name, "rest")) return weft_sync_rest(s);
+    if (is(name, "save")) return weft_sync_save(s, write_bytes, file);
+    if (is(name, "load")) return weft_sync_load(s, read_bytes, file);
+    if (is(name, "resume")) return weft_sync_resume(s, 1);
+    return weft_sync_take(s, 0, block, WEFT_F32);
+}
+
+static void must(alone *a, loop *file, const char *name) {
+    assert_ok(a->ctx, call(name, a->s, file));
+}
+
+static void whole_step_of(alone *a, loop *file, bool halves) {
+    must(a, file, halves ? "agree" : "step");
+    if (halves) must(a, file, "mix");
+}
+
+/* `file`: what was saved when the sync had begun. */
+static void reach(alone *a, loop *file, const char *state, bool halves) {
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t k = 0; k < elements(&whole[i]); k++)
+            weft_sync_parameters(a->s, i)[k] = sinf((float)(7 * k + i));
+    if (is(state, "made")) return;
+    must(a, file, "begin");
+    must(a, file, "save");
+    if (is(state, "begun")) return;
+    whole_step_of(a, file, halves);
+    if (is(state, "averaged")) must(a, file, "average");
+    if (is(state, "resting") || is(state, "averaged")) return;
+    must(a, file, "open");
+    must(a, file, "give");
+    for (int i = TENSORS - 1; i >= 0 && is(state, "handed"); i--)
+        assert_ok(a->ctx, weft_sync_ready(a->s, i));
+    if (is(state, "ending")) must(a, file, "complete");
+    if (is(state, "agreed")) must(a, file, "agree");
+}
+
+/* To the end of the step that is under way, or of the next one. */
+static void go_on(alone *a, loop *file, const char *state, bool halves) {
+    if (is(state, "made")) must(a, file, "begin");
+    if (is(state, "averaged")) must(a, file, "restore");
+    if (is(state, "agreed"))
+        must(a, file, "mix");
+    else
+        whole_step_of(a, file, halves);
+}
+
+/* [out] params: after the state, the call (NULL: none) and the end of its step. Whether the call
+ * succeeded. */
+static bool try(const char *method, const char *state, const char *name, bool halves,
+                float *params) {
+    loop file = {0};
+    alone a = begin_alone(method,
+                          &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup),
+                                             .outside = halves,
+                                             .skips = halves});
+    reach(&a, &file, state, halves);
+    weft_status status = name ? call(name, a.s, &file) : WEFT_ERR_ARGUMENT;
+    if (status != WEFT_OK) {
+        assert_int_equal(status, WEFT_ERR_ARGUMENT);
+        assert_true(!name || weft_ctx_message(a.ctx)[0]);
+        weft_ctx_clear(a.ctx);
+        go_on(&a, &file, state, halves);
+        for (int i = 0; i < TENSORS; params += elements(&whole[i++]))
+            memcpy(params, weft_sync_parameters(a.s, i),
+                   (size_t)elements(&whole[i]) * sizeof *params);
+    }
+    end_alone(&a);
+    free(file.saved);
+    return status == WEFT_OK;
+}
+
+static void try_all(const char *method, const row *rows, int n_rows, bool halves) {
+    for (int r = 0; r < n_rows; r++) {
+        float calm[MOST], params[MOST];
+        (void)try(method, rows[r].state, NULL, halves, calm);
+        for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
+            bool fine = try(method, rows[r].state, calls[c], halves, params);
+            if (fine != may(rows[r].may, calls[c]))
+                fail_msg("weft_sync_%s %s where it is %s", calls[c],
+                         fine ? "succeeds" : "fails", rows[r].state);
+            if (!fine && memcmp(params, calm, sizeof calm) != 0)
+                fail_msg("weft_sync_%s fails and changes something where it is %s",
+                         calls[c], rows[r].state);
+        }
+    }
+}
+
+static void each_state_has_its_calls(void **state) {
+    (void)state;
+    try_all("method=dadam", whole_step, sizeof whole_step / sizeof *whole_step, false);
+    try_all("method=dadam", two_halves, sizeof two_halves / sizeof *two_halves, true);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_state_has_its_calls)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
