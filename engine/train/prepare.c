@@ -24,6 +24,7 @@
 #include "data/source.h"
 #include "job/doubts.h"
 #include "kernels/rate.h"
+#include "record/append.h"
 #include "runfiles/adopt.h"
 #include "token/encode.h"
 #include "config/named.h"
@@ -415,11 +416,26 @@ static weft_status make_plan(weft_ctx *ctx, const weft_config *config,
     return WEFT_OK;
 }
 
+/* The configuration, and below it what no key says: how large the model is. */
+static weft_status write_config(weft_ctx *ctx, const wefti_prepared *p,
+                                const char *path) {
+    char line[64];
+    wefti_append file;
+    bool exists;
+    WEFT_TRY(weft_config_write(ctx, p->config, path));
+    WEFT_TRY(wefti_append_init(ctx, path, false, &exists, &file));
+    int n = snprintf(line, sizeof line, "# %lld parameters\n",
+                     (long long)p->summary.parameters);
+    weft_status status = wefti_append_write(ctx, &file, line, n);
+    weft_status closed = wefti_append_fini(ctx, &file);
+    return status != WEFT_OK ? status : closed;
+}
+
 weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) {
     char path[PATH_MAX];
     weft_config *config = p->config;
     WEFT_TRY(wefti_file_path(ctx, config->run.folder, "config.yaml", path));
-    if (p->view == 0 || !exists(path)) WEFT_TRY(weft_config_write(ctx, config, path));
+    if (p->view == 0 || !exists(path)) WEFT_TRY(write_config(ctx, p, path));
     WEFT_TRY(wefti_viewlog_open(ctx, p->views, config->run.folder, p->job->first_step));
     return wefti_journal_open(ctx, config, p->job->first_step, &p->elapsed_s,
                               &p->journal);

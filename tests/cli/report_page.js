@@ -34,9 +34,11 @@ function numbers({short, ticks, logTicks, nearest}) {
         [0, 1, 2, 0]);
 }
 
-function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, unitOf}) {
+function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, subject, unitOf}) {
     same('means have fewer numbers at the ends', smoothed([1, 4, null, 10, 1], 3), [1, 2.5, null, 5.5, 1]);
     same('no mean', smoothed([1, 4, null], 0), [1, 4, null]);
+    same('what was trained', subject({config: 'method: ddp\nmodel:\n  kind: gpt2\n  layers: 2\n  width: 64\n# 120576 parameters\n'}),
+         'gpt2 2 x 64, 121k parameters, ddp');
     same('what a loss is over', ['gpt2', 't5', 'vit'].map(kind => unitOf({config: `model:\n  kind: ${kind}\n`})),
         ['token', 'target', 'target']);
     same('zooming keeps the time under the pointer', zoomed({from: 0, to: 1}, 1, 0.5, 0.25),

@@ -93,7 +93,8 @@ same found wanted
 "$weft" config "${tiny[@]}" "${mesh[@]}" method=flexdemo mesh.link=100Mbit,1ms data.path=text.txt \
     replicator.exchange=sharded run.folder=demo run.save_every=3 run.eval_every=4 run.keep=2 >config.yaml
 [[ $(head -1 demo/config.yaml) == "# relative paths are seen from $PWD" ]] || fail "head: $(head -1 demo/config.yaml)"
-sed 1d demo/config.yaml >demo.yaml
+grep -qx '# [0-9]* parameters' demo/config.yaml || fail "foot: $(tail -1 demo/config.yaml)"
+sed '/^#/d' demo/config.yaml >demo.yaml
 same demo.yaml config.yaml
 expect 0 "$weft" config demo/config.yaml
 same out demo.yaml

@@ -409,8 +409,11 @@ function drawBars(place, groups) {
     }
     place.replaceChildren(
         ...groups.map(bars => make('div', {}, bars.map(bar => drawBar(bar, total(bar), longest)))));
-    for (const piece of place.querySelectorAll('.strip div'))
-        if (piece.scrollWidth > piece.clientWidth) piece.textContent = '';
+    const words = document.createRange();
+    for (const piece of place.querySelectorAll('.strip div')) {
+        words.selectNodeContents(piece);
+        if (words.getBoundingClientRect().width + 4 > piece.clientWidth) piece.textContent = '';
+    }
 }
 
 function drawBar(bar, all, longest) {

@@ -28,11 +28,13 @@ function sentence(run, live) {
     return parts.join('. ') + '.';
 }
 
-/* "llama 6 x 384, flexdemo, 2 nodes, 100Mbit,10ms", as far as the configuration says it. */
+/* "llama 6 x 384, 10.8M parameters, flexdemo, 2 nodes, 100Mbit,10ms", as far as the configuration says it. */
 function subject(run) {
     const key = settingsOf(run.config || ''), nodes = key.get('mesh.nodes'), link = key.get('mesh.link');
     const size = key.has('model.layers') ? ` ${key.get('model.layers')} x ${key.get('model.width')}` : '';
-    return [key.has('model.kind') ? key.get('model.kind') + size : '', key.get('method'),
+    const count = /^# (\d+) parameters$/m.exec(run.config || '');
+    return [key.has('model.kind') ? key.get('model.kind') + size : '',
+        count ? `${short(Number(count[1]), 'count')} parameters` : '', key.get('method'),
         nodes ? `${nodes} node${nodes === '1' ? '' : 's'}` : '',
         link && link !== 'none' ? link.replace(/"/g, '') : ''].filter(Boolean).join(', ');
 }
