@@ -85,7 +85,7 @@ enum { WEFT_BENCH_REPLICATORS = 32, WEFT_BENCH_NODES = 64 };
 
 /** Over the rounds. */
 typedef struct weft_spread {
-    double median, min, max;
+    double median, min, max; /* in the unit of what is spread */
 } weft_spread;
 
 /** One replicator with its settings, or demo's transform alone, without coding and sending.

@@ -23,9 +23,9 @@ typedef struct weft_probe_options {
 
 /** Something that was measured, and how well the measurement repeats. */
 typedef struct weft_probe_figure {
-    char name[64]; /* "wire bandwidth", "block forward" */
-    char unit[16]; /* "s", "B/s", "FLOP/s", "s/parameter", "" for a share */
-    double value;
+    char name[64];        /* "wire bandwidth", "block forward" */
+    char unit[16];        /* "s", "B/s", "FLOP/s", "s/parameter", "" for a share */
+    double value;         /* in that unit, as the next two */
     double first, second; /* from the first and the second half of the samples */
 } weft_probe_figure;
 

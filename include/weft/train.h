@@ -14,9 +14,9 @@ extern "C" {
  * seconds of its ranks, and the bytes of its interface; if a node holds several copies of
  * the model, those of its first copy. */
 typedef struct weft_step_record {
-    int64_t step, steps; /* steps done; steps in all */
-    double loss;         /* nats per token, mean over the step's tokens */
-    double lr;
+    int64_t step, steps;       /* steps done; steps in all */
+    double loss;               /* nats per token, mean over the step's tokens */
+    double lr;                 /* of this step */
     double grad_norm;          /* before clipping; with full of the agreed gradient, with
                                   demo of the first node's own */
     double update_norm;        /* of the change of all parameters */
@@ -116,7 +116,7 @@ typedef struct weft_train_result {
     double loss;            /* of the last step */
     double validation_loss; /* NAN if stopped */
     double bigram_loss; /* the baseline on the same validation tokens; NAN if stopped */
-    double bytes_per_token;
+    double bytes_per_token; /* of the validation text; NAN: it is none */
     double elapsed_s;
     int64_t wire_bytes;   /* one node's interface, out, this run */
     int64_t memory_bytes; /* peak resident memory */
