@@ -23,9 +23,9 @@ class StepTime(NamedTuple):
 
     seconds: dict[int, float]  #: examples of a batch -> median
     fixed_s: float             #: of a step, whatever the batch
-    per_example_s: float
+    per_example_s: float       #: and for each example of the batch
     spread: float              #: standard deviation of the logarithm around the medians
-    device: str
+    device: str                #: where: "cpu", "cuda:0"
 
     def at(self, examples: int) -> float:
         """Seconds with a batch of this size: as measured, or on the line through what was."""

@@ -28,17 +28,19 @@ class Way(NamedTuple):
 
 
 class Choice(NamedTuple):
-    method: str
-    keys: dict[str, Any]
-    nodes: int
-    processes: int
+    """A method on so many machines, and what it is expected to bring (docs/planning.md)."""
+
+    method: str        #: its name, as `Optimizer` takes it
+    keys: dict[str, Any]  #: and keys of weft beside it
+    nodes: int         #: machines
+    processes: int     #: of all of them together
     step_s: float      #: of a step, mean
     speedup: float     #: examples per second, over one process alone
     wire_bytes: int    #: payload per step and node, out
     hidden: float      #: share of the exchange that is behind computing
     bound: str         #: what a step's length comes from: compute, wire, waiting, codec
     same: bool         #: learns as one machine with a larger batch does
-    way: Way
+    way: Way           #: what was compared, with its steps to a loss
     faster: float = 1.0  #: time to the same loss, over one process alone; speedup / way.steps
     error: float = 0.0   #: of `faster`, plus or minus
 

@@ -34,9 +34,9 @@ MODEL = {"model.kind": "gpt2", "model.layers": 2, "model.width": 128, "model.hea
 class Figure(NamedTuple):
     """Something that was measured."""
 
-    name: str
-    value: float
-    unit: str
+    name: str      #: "wire bandwidth", "block forward"
+    value: float   #: in that unit
+    unit: str      #: "s", "B/s", "FLOP/s", "s/parameter"; "" for a share
     first: float   #: the same of the first half of the samples,
     second: float  #: and of the second
 
@@ -44,23 +44,23 @@ class Figure(NamedTuple):
 class Device(NamedTuple):
     """What one process's device does while all measure."""
 
-    name: str
+    name: str            #: as torch names it
     flops: float         #: FLOP/s in a transformer's training
     launch_s: float      #: of a layer's forward pass, whatever the batch
     memory_bytes: float  #: of the device; 0: the host's counts
     copy_Bps: float      #: bytes read and written by a copy
     spread: float        #: of a step: standard deviation of the logarithm
-    seconds: dict[int, float]
+    seconds: dict[int, float]  #: examples of a batch -> of forward and backward, median
     sending_s: float = 0.0  #: of the processor, for a byte sent in an all-reduce of gloo
 
 
 class Shape(NamedTuple):
     """The transformer that is timed."""
 
-    layers: int
-    width: int
-    length: int
-    batches: tuple[int, int]
+    layers: int               #: blocks
+    width: int                #: of the residual stream; heads of 64
+    length: int               #: tokens of a row
+    batches: tuple[int, int]  #: rows of the two batches that are timed
 
     def flops(self, rows: int) -> float:
         """Of forward and backward: 6 for each weight and token, 12 width length layers for
