@@ -37,7 +37,7 @@ class Bytes(torch.nn.Module):
 
 model = Bytes()
 outer = {"mixer_outer_every": 8} if method in ("muloco", "diloco") else {}
-optimizer = weft.Optimizer(model, method=method, uneven=method != "dadam", run_steps=steps, **outer)
+optimizer = weft.Optimizer(model, method=method, uneven=True, run_steps=steps, **outer)
 rank, size = weft.mesh().rank, weft.mesh().size
 if shares == "speed":
     batches = iter(weft.Sampler(optimizer, read, rows=rows))
@@ -49,7 +49,7 @@ for step in range(steps):
     time.sleep(len(batch) * (pace if step + 1 < change else later))
     loss = torch.nn.functional.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
     loss.backward()
-    report = optimizer.step(loss, rows=len(batch)) if method != "dadam" else optimizer.step(loss)
+    report = optimizer.step(loss, rows=len(batch))
     optimizer.zero_grad()
     losses.append(float(report.loss))
     now = time.monotonic()

@@ -31,7 +31,8 @@ typedef struct trial {
     int64_t moves; /* steps with updates; in later ones they are zero */
     bool answers;  /* the mixer's answer() is called */
     bool anew;     /* step `first` is the first one of a world; nothing is restored */
-    int learners;  /* ranks, the last ones, that do not take part before step `until` */
+    const double *weights; /* of the ranks; NULL: 1 */
+    int learners; /* ranks, the last ones, that do not take part before step `until` */
     int64_t until;
     uint64_t averages; /* bit t: control makes the gossip round of step t a mean of all */
     float x[STEPS + 1][N]; /* x[t]: before step t */
@@ -142,6 +143,7 @@ static inline weft_status with_mixer(rank_env *env, wefti_comm *comm, gossip_bod
     t->config.topology = topology;
     t->config.everybody = everybody;
     if (!comm) comm = env->replica;
+    comm->weights = t->weights;
     comm->n_learners = t->learners;
     comm->learner_until = t->until;
     WEFT_TRY(wefti_mixer_create(env->ctx, &t->config, &wefti_kernels_reference, comm,

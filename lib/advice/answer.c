@@ -574,7 +574,7 @@ static void put_parts(answer *w, const weft_candidate *c, const int64_t *rows) {
         w->text.status = wefti_advise_config(w->ctx, a->run, c->settings, false, &config);
     if (w->text.status != WEFT_OK) return;
     const wefti_mixer_ops *mixer = wefti_mixer_find(config->mixer.kind);
-    bool can = !mixer->meets && !wefti_replicator_find(config->replicator.kind)->votes;
+    bool can = !wefti_replicator_find(config->replicator.kind)->votes;
     bool outer = can && mixer->period && config->mesh.ranks_per_node == 1 &&
                  config->mixer.fragments <= 1 && config->mixer.delay == 0 &&
                  wefti_is(config->replicator.kind, "none");

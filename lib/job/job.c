@@ -373,6 +373,8 @@ static weft_status derive_topology(weft_ctx *ctx, wefti_job *job) {
             "mixer.deadline is %g with mixer.topology %s, expected 0: its "
             "weights are right only if every message arrives",
             config->mixer.deadline, config->mixer.topology);
+    if (!wefti_is(config->batch.shares, "equal"))
+        WEFT_TRY(wefti_weights_check_topology(ctx, job, "batch.shares is not equal"));
     wanted = (weft_topology_config){.struct_size = sizeof(weft_topology_config),
                                     .kind = wefti_topology_complete.name,
                                     .nodes = wanted.nodes,

@@ -26,6 +26,7 @@ enum { WEFTI_STATUS_SLOTS = 4 * WEFTI_MAX_LAG };
 typedef struct wefti_job_run {
     int threads;   /* of a rank's compute thread */
     bool measures; /* rows follow what the ranks take for theirs (batch.shares=speed) */
+    bool weighs;   /* each step says its rows (weft_sync_weigh), and mixes after that */
     bool follows;  /* what crosses the wire may change (job/form.h) */
     int64_t inner_rows; /* of an optimizer step of a node that makes several in a step
                            (batch.shares=steps); 0: each makes one */
@@ -150,6 +151,11 @@ weft_status wefti_shares_check(weft_ctx *ctx, const weft_config *config,
  * weighs nodes. */
 weft_status wefti_weights_check(weft_ctx *ctx, const weft_config *config,
                                 const char *said) WEFT_CHECKED;
+
+/* Fails if the job's members meet in a way in which weights are not kept: one alone hears the
+ * other. */
+weft_status wefti_weights_check_topology(weft_ctx *ctx, const wefti_job *job,
+                                         const char *said) WEFT_CHECKED;
 
 /* Sequences of each rank of a node, [nodes], as batch.shares divides a step; *rows NULL
  * where shares are equal. [out] *rows for wefti_free. */

@@ -12,6 +12,8 @@
  * (wefti_round.weight). So a mean over nodes is the mean over all sequences, no message has
  * another length, and no number travels that is not known to all beforehand.
  *
+ * Gossip weighs the parameters that meet (mix/gossip_rounds.c).
+ *
  * Measured: with e_i seconds for a sequence (rank/speeds.c) s_i is 1 / e_i, if max n_i e_i, which
  * is how long all wait for each other, falls by a twelfth or more. With batch.shares=steps a node
  * makes of its n_i the next whole number of n_i R / U optimizer steps, one at least: H of an outer
@@ -127,18 +129,26 @@ weft_status wefti_shares_of(weft_ctx *ctx, const weft_config *config, int64_t T,
 
 weft_status wefti_weights_check(weft_ctx *ctx, const weft_config *c, const char *said) {
     const wefti_replicator_ops *replicator = wefti_replicator_find(c->replicator.kind);
-    const wefti_mixer_ops *mixer = wefti_mixer_find(c->mixer.kind);
-    bool votes = replicator && replicator->votes, meets = mixer && mixer->meets;
     if (c->mesh.sites > 1)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "%s with mesh.sites %lld, expected one site", said,
                              (long long)c->mesh.sites);
-    if (!votes && !meets) return WEFT_OK;
-    return weft_ctx_fail(
-        ctx, WEFT_ERR_CONFIG, "%s with %s %s, which %s, expected equal rows", said,
-        votes ? "replicator.kind" : "mixer.kind",
-        votes ? c->replicator.kind : c->mixer.kind,
-        votes ? "gives each node one vote" : "weighs nodes by who meets whom");
+    if (!replicator || !replicator->votes) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s with replicator.kind %s, which gives each node one vote, "
+                         "expected equal rows",
+                         said, c->replicator.kind);
+}
+
+weft_status wefti_weights_check_topology(weft_ctx *ctx, const wefti_job *job,
+                                         const char *said) {
+    if (!job->topology || !weft_topology_describe(job->topology)->directed)
+        return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                         "%s with mixer.topology %s of %d nodes, in which one hears "
+                         "another that does not hear it, expected aer, ring, torus, "
+                         "complete, matching or measured",
+                         said, weft_topology_describe(job->topology)->kind, job->R);
 }
 
 /* Rows change between two exchanges, none of which is under way then, and the status has room

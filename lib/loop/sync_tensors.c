@@ -35,6 +35,7 @@ weft_status wefti_sync_make_job(weft_sync *s, const weft_config *config,
     wefti_free(s->ctx, specs);
     WEFT_TRY(status);
     WEFT_TRY(wefti_job_create_for(s->ctx, config, model, out));
+    (*out)->run.weighs = s->setup.uneven;
     if (s->setup.endless) (*out)->mixer_config.steps = INT64_MAX / 4;
     return WEFT_OK;
 }

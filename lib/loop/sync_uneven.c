@@ -13,11 +13,15 @@ weft_status wefti_sync_check_uneven(weft_sync *s) {
     const weft_config *c = s->config;
     if (!s->setup.uneven) return WEFT_OK;
     WEFT_TRY(wefti_weights_check(s->ctx, c, "rows differ (setup.uneven)"));
+    WEFT_TRY(wefti_weights_check_topology(s->ctx, s->job, "rows differ (setup.uneven)"));
+    const wefti_mixer_ops *mixer = wefti_mixer_find(c->mixer.kind);
     const char *found = s->setup.skips                     ? "setup.skips"
                         : c->mixer.delay > 0               ? "mixer.delay above 0"
                         : c->mixer.fragments > 1           ? "mixer.fragments above 1"
                         : !wefti_is(c->mesh.robust, "off") ? "mesh.robust"
-                                                           : NULL;
+                        : mixer->keeps_partners        ? "a mixer that keeps its partners"
+                        : c->mixer.consensus_bound > 0 ? "mixer.consensus_bound"
+                                                       : NULL;
     if (!found) return WEFT_OK;
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_CONFIG,

@@ -6,7 +6,8 @@
  *
  *     w_i = n_i R / N    direction = (sum of w_i g_i) / (sum of w_i)    loss = sum of n_i l_i / N
  *
- * where gradients are exchanged; where a mixer alone sends, m is in the place of n in w_i. So a
+ * where gradients are exchanged; where a mixer alone sends, m is in the place of n in w_i. Gossip
+ * sends in each step what all steps have changed, so there m_i <- 7/8 m_i + n_i. So a
  * mean over copies is the mean over all rows (job/shares.c), and equal rows have the bits of a
  * sync that does not weigh. If nobody has a row, all weights are 1. */
 #include <math.h>
@@ -16,6 +17,7 @@
 #include "base/text.h"
 #include "loop/sync.h"
 
+enum { GOSSIP_STEPS = 8 };
 static const double most_rows = 0x1p53; /* a double counts up to here */
 
 typedef struct gather {
@@ -96,6 +98,7 @@ static void set_weights(weft_sync *s, const gather *h) {
 
 static weft_status weigh(weft_sync *s, double loss, double rows, double *weight) {
     gather h = {.s = s, .wrong = -1, .unlike = -1};
+    bool meets = s->job->topology != NULL;
     if (!s->setup.uneven)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_weigh without weft_sync_setup.uneven");
@@ -109,13 +112,14 @@ static weft_status weigh(weft_sync *s, double loss, double rows, double *weight)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_weigh for the second time in step %lld",
                              (long long)s->step + 1);
+    if (meets) s->since -= s->since / GOSSIP_STEPS;
     s->since += rows;
     WEFT_TRY(exchange_rows(s, loss, rows, &h));
     set_weights(s, &h);
     *weight = s->rank->weights[s->rank->replica];
     if (rows == 0) s->rank->weight = 0;
     if (rows == 0 && s->setup.compressed) *weight = 0;
-    if (weft_sync_mixes(s)) s->since = 0;
+    if (!meets && weft_sync_mixes(s)) s->since = 0;
     s->loss = h.rows > 0 ? h.loss / h.rows : (double)NAN;
     return WEFT_OK;
 }

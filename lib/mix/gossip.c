@@ -27,6 +27,7 @@
  * Payload: the bucket's parameters, or a range of them, as f32. A message lies in one of
  * two buffers, so that a slow reader delays no rank for a step. With a deadline it lies
  * in any free one of PATIENT_BUFFERS; if none is free, nothing is sent. */
+#include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -180,14 +181,17 @@ typedef struct blend {
 static blend choose_weights(wefti_mixer *m, int64_t step, int present) {
     gossip *self = m->self;
     const weft_neighbours *from = self->gossip.neighbours;
-    blend how = {from->n_sources, from->mean, from->weights, from->weights_f32};
+    bool plain = wefti_gossip_is_plain(from);
+    blend how = {from->n_sources, plain, from->weights, from->weights_f32};
     double sum = 0;
     WEFTI_ASSERT(present >= 1 && present <= from->n_sources);
     if (m->weights) how.weights = wefti_pushsum_row(m, &self->pushsum, step);
     if (!m->weights && present == from->n_sources) return how;
     for (int i = 0; i < how.n; i++) sum += self->sources[i] ? how.weights[i] : 0;
-    for (int i = 0; i < how.n; i++)
-        self->row[i] = self->sources[i] ? how.weights[i] / sum : 0;
+    for (int i = 0; i < how.n; i++) {
+        double alone = i == from->self; /* nobody who is there has a weight */
+        self->row[i] = sum == 0 ? alone : self->sources[i] ? how.weights[i] / sum : 0;
+    }
     wefti_gossip_round(how.n, self->row, self->rounded);
     return (blend){how.n, false, self->row, self->rounded};
 }
@@ -236,17 +240,23 @@ static double blend_bucket(wefti_mixer *m, const blend *how, int64_t step, int64
     return distance;
 }
 
-/* mean[n] <- the mean of all sources that are there; mean may be one of the sources. */
+/* mean[n] <- the weighted mean of all sources that are there; mean may be one of the sources. */
 static void add_up(const gossip *self, int present, int64_t n, float *mean) {
     const weft_neighbours *list = self->gossip.neighbours;
+    float sum[STRIP], weights = 0;
     WEFTI_ASSERT(present >= 1 && present <= list->n_sources);
-    float sum[STRIP], share = 1.0f / (float)present;
+    for (int j = 0; j < list->n_sources; j++)
+        weights += self->sources[j] ? list->weights_f32[j] : 0;
+    bool plain = weights == 0 || wefti_gossip_is_plain(list);
+    float share = 1.0f / (plain ? (float)present : weights);
     for (int64_t at = 0; at < n; at += STRIP) {
         int64_t count = n - at < STRIP ? n - at : STRIP;
         memset(sum, 0, sizeof sum);
-        for (int j = 0; j < list->n_sources; j++)
+        for (int j = 0; j < list->n_sources; j++) {
+            float weight = plain ? 1 : list->weights_f32[j];
             for (int64_t i = 0; i < count && self->sources[j]; i++)
-                sum[i] += self->sources[j][at + i];
+                sum[i] += weight * self->sources[j][at + i];
+        }
         for (int64_t i = 0; i < count; i++) mean[at + i] = sum[i] * share;
     }
 }
@@ -309,8 +319,8 @@ static weft_status add(void *mixer, const wefti_round *round, int member,
 static void keep_distance(const wefti_mixer *m, int bucket, double distance, int n,
                           const double *weights) {
     const gossip *self = m->self;
-    self->gossip.distances[bucket] = distance / wefti_gossip_variance_share(
-                                                    n, weights, m->comm->size);
+    double share = wefti_gossip_variance_share(n, weights, m->comm->size);
+    self->gossip.distances[bucket] = share > 0 ? distance / share : (double)NAN;
 }
 
 static weft_status finish(void *mixer, const wefti_round *round, unsigned char *answer) {

@@ -4,7 +4,15 @@
  *     awc   after step t: send for the gossip round of t + 1      before the optimizer: mix
  *     atc   after step t: send for the gossip round of t          then, in finish: mix
  *
- * A run's last step sends nothing that no later step would read. */
+ * A run's last step sends nothing that no later step would read.
+ *
+ * Where members weigh w_i (comm->weights), sum_i w_i x_i is kept in place of sum_i x_i:
+ *
+ *     mean of a group     W_ij <- w_j / sum_k w_k
+ *     else, W symmetric   W_ij <- W_ij min(1, w_j / w_i), j other than i; W_ii is the rest to 1
+ *
+ * so w_i W_ij = w_j W_ji (Metropolis-Hastings). As i, so does who has no weight follow all
+ * others; among equal weights W stays. */
 #include "mix/gossip_rounds.h"
 
 #include <math.h>
@@ -31,9 +39,40 @@ static void look_up(const wefti_mixer_config *config, bool all, int member, int6
                              room);
 }
 
+static bool weigh_alike(const double *w, const weft_neighbours *list) {
+    for (int j = 1; j < list->n_sources; j++)
+        if (w[list->sources[j]] != w[list->sources[0]]) return false;
+    return true;
+}
+
+static void weigh(const double *w, weft_neighbours *list) {
+    double all = 0, mine = w[list->sources[list->self]], rest = 1;
+    if (weigh_alike(w, list)) return;
+    for (int j = 0; j < list->n_sources; j++) all += w[list->sources[j]];
+    for (int j = 0; j < list->n_sources; j++) {
+        double theirs = w[list->sources[j]];
+        if (list->mean)
+            list->weights[j] = theirs / all;
+        else if (j != list->self) {
+            if (theirs < mine) list->weights[j] *= theirs / mine;
+            rest -= list->weights[j];
+        }
+    }
+    if (!list->mean) list->weights[list->self] = rest;
+    wefti_gossip_round(list->n_sources, list->weights, list->weights_f32);
+}
+
 void wefti_gossip_look_up(const wefti_mixer *m, int member, int64_t step,
                           weft_neighbours *room) {
     look_up(&m->config, wefti_mixer_averages_all(m, step), member, step, room);
+    if (m->comm->weights && !m->weights) weigh(m->comm->weights, room);
+}
+
+bool wefti_gossip_is_plain(const weft_neighbours *list) {
+    bool plain = list->mean;
+    for (int j = 1; j < list->n_sources; j++)
+        plain = plain && list->weights[j] == list->weights[0];
+    return plain;
 }
 
 void wefti_gossip_foresee(const wefti_mixer_config *config, int member, int64_t step,

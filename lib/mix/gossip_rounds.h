@@ -21,11 +21,15 @@ typedef struct wefti_gossip {
 weft_status wefti_gossip_init(wefti_mixer *m, wefti_gossip *gossip) WEFT_CHECKED;
 void wefti_gossip_fini(wefti_mixer *m, wefti_gossip *gossip);
 
-/* The members that `member` meets in `step`: all others if a mean of all is due. */
+/* The members that `member` meets in `step`: all others if a mean of all is due. Weights are
+ * those of members that weigh comm->weights. */
 void wefti_gossip_look_up(const wefti_mixer *m, int member, int64_t step,
                           weft_neighbours *room);
 
-/* The same as far as the configuration alone determines it: for predictions. */
+/* Whether they take a mean of equal parts. */
+bool wefti_gossip_is_plain(const weft_neighbours *list);
+
+/* Whom it meets, as far as the configuration alone determines it: for predictions. */
 void wefti_gossip_foresee(const wefti_mixer_config *config, int member, int64_t step,
                           weft_neighbours *room);
 

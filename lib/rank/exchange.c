@@ -88,7 +88,7 @@ static weft_status run_phase(void *rank, int number, int64_t item) {
     if (!name) return WEFT_OK;
     double begun_s = wefti_timeline_now(r->timeline);
     if (wefti_schedule_is_answer(r->schedule, item)) {
-        WEFT_TRY(wefti_mixer_answer(r->mixer, b, r->step));
+        if (!r->job->run.weighs) WEFT_TRY(wefti_mixer_answer(r->mixer, b, r->step));
     } else {
         WEFT_TRY(prepare_gradient(r, phase, b));
         WEFT_TRY(act[phase->kind](r, b));

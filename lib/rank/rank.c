@@ -128,8 +128,10 @@ static weft_status set_weights(wefti_rank *r) {
     wefti_speeds *s = &r->speeds;
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->step_s, "speeds", &s->step_s));
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->row_s, "speeds", &s->row_s));
-    return wefti_alloc_n(r->ctx, 2 * (int64_t)job->R, sizeof *s->next, "speeds",
-                         &s->next);
+    WEFT_TRY(
+        wefti_alloc_n(r->ctx, 3 * (int64_t)job->R, sizeof *s->next, "speeds", &s->next));
+    s->before = s->next + 2 * (int64_t)job->R;
+    return WEFT_OK;
 }
 
 /* Each rank sees what all send to the ranges that it adds; the first one tells. */

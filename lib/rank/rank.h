@@ -93,10 +93,12 @@ weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mes
 
 /* What each copy of the model takes to compute a sequence, where shares are measured. */
 typedef struct wefti_speeds {
-    double *step_s; /* [R] owned: in the step that is read, the slowest of its ranks */
-    double *row_s;  /* [R] owned: seconds for a sequence, smoothed; 0: not known yet */
-    int64_t *next;  /* [2 R] owned: rows to come */
-    int64_t n;      /* steps that were read since the world began */
+    double *step_s;  /* [R] owned: in the step that is read, the slowest of its ranks */
+    double *row_s;   /* [R] owned: seconds for a sequence, smoothed; 0: not known yet */
+    int64_t *next;   /* [3 R] owned: rows to come */
+    int64_t *before; /* [R] in `next`: rows of steps before `since`, the last change */
+    int64_t since;
+    int64_t n; /* steps that were read since the world began */
 } wefti_speeds;
 
 /* Copies of the model that have joined while the others train (rank/learners.h). */
@@ -321,10 +323,10 @@ weft_status wefti_exchange_apply(wefti_rank *r, int bucket) WEFT_CHECKED;
 
 /* --- speeds.c: with batch.shares=speed --- */
 
-/* The seconds that a rank says its passes took in the step that is read; all have said it. Without
- * batch.shares=speed nothing is done. */
+/* The seconds that a rank says its passes took in the step that is read; all have said it of
+ * `step`. Without batch.shares=speed nothing is done. */
 void wefti_speeds_note(wefti_rank *r, int rank, double seconds);
-void wefti_speeds_end(wefti_rank *r);
+void wefti_speeds_end(wefti_rank *r, int64_t step);
 
 /* Whether the step to come, `step`, has other rows than the last: speeds.next. All ranks that have
  * read the same statuses decide alike. took_s: as wefti_shares_by_speed. */

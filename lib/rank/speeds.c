@@ -5,7 +5,8 @@
  *
  *     e_i <- e_i + (min(t_i / n_i, 2 e_i) - e_i) / 8     every 8 steps: wefti_shares_by_speed
  *
- * so that a step in which a machine was asleep says little about the next ones.
+ * so that a step in which a machine was asleep says little about the next ones. n_i are the rows of
+ * the step that the status is of, which may be one before the last change.
  * Where a mixer alone sends, rows change only right after it has: its weights are those of all
  * steps since then. */
 #include <math.h>
@@ -26,10 +27,11 @@ void wefti_speeds_note(wefti_rank *r, int rank, double seconds) {
     r->speeds.step_s[copy] = seconds;
 }
 
-void wefti_speeds_end(wefti_rank *r) {
+void wefti_speeds_end(wefti_rank *r, int64_t step) {
     wefti_speeds *s = &r->speeds;
     for (int i = 0; s->step_s && i < r->job->R; i++) {
-        double row_s = s->step_s[i] / (double)wefti_job_rows(r->job, i);
+        int64_t rows = step < s->since ? s->before[i] : wefti_job_rows(r->job, i);
+        double row_s = s->step_s[i] / (double)rows;
         s->step_s[i] = 0;
         if (row_s > 0 && s->n > 0) /* the first step warms up */
             s->row_s[i] += s->row_s[i] > 0
@@ -49,7 +51,11 @@ bool wefti_speeds_decide(wefti_rank *r, int64_t step, double took_s[2]) {
         s->n--; /* asked again before the next step */
         return false;
     }
-    return wefti_shares_by_speed(job->R, s->row_s, job->rows, s->next, took_s);
+    if (!wefti_shares_by_speed(job->R, s->row_s, job->rows, s->next, took_s))
+        return false;
+    for (int i = 0; i < job->R; i++) s->before[i] = job->rows[i];
+    s->since = step;
+    return true;
 }
 
 weft_status wefti_rank_reshare(wefti_rank *r) {

@@ -236,7 +236,7 @@ weft_status wefti_rank_read_status(wefti_rank *r, int64_t step,
     if (r->digests) /* of those whose status does not count: none */
         memset(r->digests, 0, (size_t)r->job->W * WEFTI_SENT_BYTES);
     WEFT_TRY(wefti_rank_hear_status(r, step, add_status, &to));
-    wefti_speeds_end(r);
+    wefti_speeds_end(r, step);
     return WEFT_OK;
 }
 

@@ -132,6 +132,49 @@ def test_between_two_outer_steps_rows_are_saved(kind):
     assert (host[0] - whole[0]).abs().max() < 1e-5  # where it is computed does not matter
 
 
+def gossiped(there, stop=0):
+    model, rank = net(), weft.mesh().rank
+    for first, end in [(0, stop), (stop, STEPS)] if stop else [(0, STEPS)]:
+        sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+        mix = (MixThere if there else weft.Mix)(model, sgd, method="dadam", uneven=True,
+                                                keys={"mixer.topology": "complete"})
+        if first:
+            mix.load_state_dict(state)
+        for t in range(first, end):
+            loss_on(model, *part(rank, t, COUNTS[t][rank])).backward()
+            mix.step(rows=COUNTS[t][rank])
+            sgd.zero_grad()
+        state = mix.state_dict()
+        mix.close()
+    return flat(model)
+
+
+def meetings():
+    """In double precision: those who meet weigh 7/8 of what they weighed, and their rows."""
+    models, behind = [net().double() for _ in range(R)], [0.0] * R
+    for t in range(STEPS):
+        behind = [7 / 8 * m + n for m, n in zip(behind, COUNTS[t])]
+        mean = sum(m * flat(model) for m, model in zip(behind, models)) / sum(behind)
+        for r, model in enumerate(models):
+            model.zero_grad()
+            if COUNTS[t][r] > 0:
+                loss_on(model, *part(r, t, COUNTS[t][r])).backward()
+            torch.nn.utils.vector_to_parameters(mean.clone(), model.parameters())
+            with torch.no_grad():
+                for p in model.parameters():
+                    if p.grad is not None:
+                        p -= 0.1 * p.grad
+    return [flat(model) for model in models]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_who_meets_weighs_its_rows(there):
+    found = run(gossiped, R, there)
+    for x, wanted in zip(found, meetings()):
+        assert (x.double() - wanted).abs().max() < 2e-6
+    assert all(torch.equal(x, y) for x, y in zip(found, run(gossiped, R, there, 4)))
+
+
 def test_what_is_chosen_weighs_its_rows_wherever_it_is_chosen():
     keys = {"replicator.sign": False, "optimizer.weight_decay": 0, "optimizer.kind": "sgd"}
     here, there = run(descend, R, False, "flexdemo", keys), run(descend, R, True, "flexdemo", keys)

@@ -42,13 +42,14 @@ P
 measured ""
 measured "" method=diloco mixer.outer_every=5
 measured "" method=muloco mixer.outer_every=5 batch.shares=steps
+measured "" method=dadam
+measured 1 method=dadam mixer.topology=complete
 measured 1 method=hsdp batch.micro=3
 measured 0
 
 refused() { "$weft" train run.yaml run.folder=no --quiet "$@" >out 2>err && fail "$* passes"
     grep -q "$said" err || fail "$*: it says $(cat err)"; }
 said="all nodes are threads of this process" refused mesh.nodes=2 batch.shares=speed
-said="batch.shares is speed with mixer.kind gossip" refused mesh.nodes=2 batch.shares=speed method=dadam
 said="steps with nodes that exchange in each step" refused mesh.nodes=2 batch.shares=steps
 said="speed with mixer.fragments above 1" refused mesh.nodes=2 batch.shares=speed method=diloco mixer.fragments=2
 finish

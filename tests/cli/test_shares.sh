@@ -36,6 +36,8 @@ shares 3 1 0 "[[12, 8, 4], [8, 4]]" batch.shares=3,2,1 method=hsdp batch.micro=5
 shares 3 1 0 "[[14, 7, 3], [17, 7]]" batch.shares=4,2,1 method=hsdp elastic.batch=keep
 shares 4 2 3 "[[9, 9, 3, 3], [9, 9]]" batch.shares=3,1
 shares 3 1 2 "[[12, 8, 4], [12, 8]]" batch.shares=3,2,1 method=diloco mixer.outer_every=5
+shares 3 1 1 "[[12, 8, 4], [12, 4]]" batch.shares=3,2,1 method=dadam
+shares 3 1 1 "[[12, 8, 4], [12, 4]]" batch.shares=3,2,1 method=dadam mixer.kind=choco mixer.values=int8 mixer.gamma=0.5
 
 # A run that is stopped and resumed goes on with its rows.
 train_to() { "$weft" train run.yaml mesh.nodes=2 method=hsdp batch.shares=2,1 "$@" --quiet >out 2>err || fail "$*: $(cat err)"; }
@@ -56,7 +58,7 @@ said="'3,1,1', expected" refused batch.shares=3,1,1
 said="'3,0', expected" refused batch.shares=3,0
 said="'3;1', expected" refused "batch.shares=3;1"
 said="3,1 with replicator.kind signsgd, which gives each node one vote" refused batch.shares=3,1 method=signsgd
-said="3,1 with mixer.kind gossip, which weighs nodes by who meets whom" refused batch.shares=3,1 method=dadam
+said="not equal with mixer.topology push of 3 nodes" refused batch.shares=3,1,1 mesh.nodes=3 method=dadam mixer.topology=push
 said="3,1 with mesh.sites 2, expected one site" refused batch.shares=3,1 mesh.sites=2 site_replicator.kind=full method=hsdp
 said="3,1" refused batch.shares=3,1 batch.tokens_per_step=800 mesh.ranks_per_node=2
 finish

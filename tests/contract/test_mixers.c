@@ -68,7 +68,9 @@ enum { N_VARIANTS = sizeof variants / sizeof variants[0] };
 
 typedef struct trial {
     const variant *variant;
-    bool alike;          /* all ranks draw rank 0's steps */
+    bool alike; /* all ranks draw rank 0's steps */
+    bool odd;   /* the last rank draws others */
+    const double *weights;
     bool one_by_one;     /* a bucket passes all phases before the next one begins */
     int64_t steps;       /* of the whole run */
     int64_t first, last; /* steps [first, last) are done, from what x and state hold */
@@ -84,7 +86,7 @@ typedef struct trial {
 static trial trials[MAX_R], whole[MAX_R];
 
 static void draw(const trial *t, int rank, int64_t step, float *u) {
-    uint64_t who = t->alike ? 0 : (uint64_t)rank;
+    uint64_t who = t->alike ? 0 : (uint64_t)rank + (t->odd && rank == MAX_R - 1 ? 50 : 0);
     fill_normal(100 * (uint64_t)step + who, N, u);
     for (int i = 0; i < N; i++) u[i] *= 0.1f;
 }
@@ -133,6 +135,7 @@ static weft_status with_topology(rank_env *env, wefti_mixer_config *config,
     wefti_mixer *m;
     int R = env->replica->size;
     int64_t before = weft_ctx_bytes_held(env->ctx);
+    env->replica->weights = t->weights;
     WEFT_TRY(wefti_mixer_create(env->ctx, config, &wefti_kernels_reference, env->replica,
                                 buckets, N_BUCKETS, &m));
     t->n_states = m->n_states;
@@ -276,6 +279,42 @@ static void a_run_stopped_after_any_step_goes_on_to_the_same_bits(void **state) 
                                     sizeof whole[r].state);
             }
         }
+    }
+}
+
+/* Push-sum has weights of its own, and a trimmed mean none (docs/methods.md). */
+static bool weighs(const variant *v) {
+    return strcmp(v->topology, "push") != 0 && v->config.robust != WEFTI_ROBUST_TRIM;
+}
+
+/* Ranks that weigh 1, 3, 10 and 0: bytes, promises and resuming as ever; and nobody sees what
+ * the one without a weight has done. */
+static void weights_change_no_promise(void **state) {
+    static const double shares[MAX_R] = {1, 3, 10, 0};
+    for (int v = 0; v < N_VARIANTS; v++) {
+        const wefti_mixer_ops *ops = wefti_mixer_find(variants[v].config.kind);
+        wefti_mixer_config config = variants[v].config;
+        config.steps = STEPS;
+        if (!weighs(&variants[v])) continue;
+        for (int pass = 0; pass < 2; pass++) {
+            trial *all = pass ? trials : whole;
+            prepare(all, &variants[v], MAX_R);
+            for (int r = 0; r < MAX_R; r++)
+                all[r].weights = shares, all[r].odd = pass > 0;
+            if (pass) go(all, MAX_R, 0, 5);
+            go(all, MAX_R, pass ? 5 : 0, STEPS);
+        }
+        for (int r = 0; r < MAX_R; r++)
+            for (int t = 0; t < STEPS; t++) {
+                assert_int_equal(whole[r].bytes_out[t], whole[r].bytes_predicted[t]);
+                bool agree = v > 0 && ops->agrees(&config, t);
+                if (agree &&
+                    memcmp(whole[r].after[t], whole[0].after[t], sizeof whole[0].x))
+                    fail_msg("variant %d, rank %d differs after step %d", v, r, t);
+                if (r < MAX_R - 1 &&
+                    memcmp(trials[r].after[t], whole[r].after[t], sizeof whole[0].x))
+                    fail_msg("variant %d, rank %d sees rank 3 in step %d", v, r, t);
+            }
     }
 }
 
@@ -469,6 +508,7 @@ int main(void) {
         cmocka_unit_test(replicas_are_equal_where_the_mixer_says_so),
         cmocka_unit_test(equal_replicas_are_one_replica),
         cmocka_unit_test(a_run_stopped_after_any_step_goes_on_to_the_same_bits),
+        cmocka_unit_test(weights_change_no_promise),
         cmocka_unit_test(outer_goes_on_from_a_run_that_was_to_end_earlier),
         cmocka_unit_test(outer_leaves_out_a_bucket_that_is_partly_under_way),
         cmocka_unit_test(buckets_one_by_one_give_the_same_bits),

@@ -2,7 +2,11 @@
 /* A program's own loop whose rows differ by process and step (weft_sync_weigh). */
 #include "loops.h"
 
-static const char *const *const weighing[] = {demo, diloco, ddp, drawn};
+static const char *const all_meet[] = {"method=dadam", "mixer.topology=complete", NULL};
+static const char *const late[] = {"method=dadam", "mixer.topology=complete",
+                                   "mixer.order=atc", "optimizer.clip=0", NULL};
+static const char *const *const weighing[] = {demo, diloco,   ddp, drawn,
+                                              ring, all_meet, late};
 
 /* Equal rows have the bits of a loop that does not weigh; others have theirs again after a stop,
  * also between two outer steps. */
@@ -27,25 +31,31 @@ static void test_uneven(void **state) {
 /* What has no place for weights, and rows that are not said before gradients. */
 static void test_uneven_refused(void **state) {
     static const char *const votes[] = {"method=signsgd", NULL};
+    static const char *const bound[] = {"method=dadam", "mixer.consensus_bound=0.1",
+                                        NULL};
+    static const char *const push[] = {"method=dadam", "mixer.topology=push", NULL};
     static const char *const stream[] = {"method=diloco", "mixer.outer_every=4",
                                          "mixer.fragments=2", NULL};
-    static const char *const late[] = {"method=diloco", "mixer.outer_every=4",
-                                       "mixer.delay=1", NULL};
+    static const char *const delayed[] = {"method=diloco", "mixer.outer_every=4",
+                                          "mixer.delay=1", NULL};
     static const char *const robust[] = {"method=ddp", "mesh.robust=clip", NULL};
     static const struct {
         const char *const *keys;
         const char *words;
-    } cases[] = {{ring, "with mixer.kind gossip, which weighs nodes by who meets whom"},
-                 {votes, "with replicator.kind signsgd, which gives each node one vote"},
-                 {stream, "with mixer.fragments above 1"},
-                 {late, "with mixer.delay above 0"},
-                 {robust, "with mesh.robust"},
-                 {ddp, "with setup.skips"},
-                 {ddp, "before weft_sync_weigh"}};
+    } cases[] = {
+        {choco, "with a mixer that keeps its partners"},
+        {bound, "with mixer.consensus_bound"},
+        {push, "with mixer.topology push of 3 nodes, in which one hears another"},
+        {votes, "with replicator.kind signsgd, which gives each node one vote"},
+        {stream, "with mixer.fragments above 1"},
+        {delayed, "with mixer.delay above 0"},
+        {robust, "with mesh.robust"},
+        {ddp, "with setup.skips"},
+        {ddp, "before weft_sync_weigh"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         loop a[RANKS],
             l = {.keys = cases[i].keys, .steps = 2, .skip_at = -1, .uneven = 3};
-        l.skips = i == 5;
+        l.skips = i == 7;
         run_loop(3, &l, a);
         assert_int_not_equal(a[0].status, WEFT_OK);
         if (!strstr(a[0].text, cases[i].words)) fail_msg("%zu: %s", i, a[0].text);

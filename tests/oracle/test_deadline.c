@@ -202,6 +202,21 @@ static void what_cannot_be_is_refused_in_a_sentence(void **state) {
     weft_ctx_destroy(ctx);
 }
 
+/* Who alone has a weight is late: the others stay where they are. */
+static void of_those_without_weight_each_keeps_its_own(void **state) {
+    static const double last[MAX_R] = {0, 0, 1};
+    void *users[MAX_R];
+    set_out(3, 1, "complete", knobs(true, 1e-4), false);
+    for (int r = 0; r < 3; r++) trials[r].weights = last, users[r] = &trials[r];
+    run_ranks(3, 1, (wefti_wire_model){0, 0}, meet_late, users, NULL);
+    for (int r = 0; r < 2; r++) {
+        float u[N];
+        draw(&trials[r], r, 0, u);
+        for (int e = 0; e < N; e++)
+            assert_true(trials[r].x[1][e] == trials[r].x[0][e] - u[e]);
+    }
+}
+
 /* Whatever the weights: else a replica among equal ones would move. Each but the largest is the
  * nearest multiple of 2^-24; of the largest the rest, at most half a unit for each other one. */
 static void rounded_weights_add_up_to_exactly_one(void **state) {
@@ -230,6 +245,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounded_weights_add_up_to_exactly_one),
         cmocka_unit_test(a_deadline_that_nobody_misses_changes_no_bit),
+        cmocka_unit_test(of_those_without_weight_each_keeps_its_own),
         cmocka_unit_test(who_is_late_is_left_out_and_the_weights_of_the_others_are_one),
         cmocka_unit_test(every_buffer_comes_back_to_its_sender),
         cmocka_unit_test(who_is_alone_stays_where_it_is),

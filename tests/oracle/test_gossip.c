@@ -7,7 +7,8 @@
  *     atc   x_i(t+1) = m_i / w_i,          of m_j = w_j (x_j(t) - u_j(t))
  *
  * Where the rows of W add up to one, w stays 1. u is drawn; W is taken from the
- * topology's double weights. */
+ * topology's double weights. Where ranks weigh v_i (docs/methods.md section 1), of a mean W_ij is
+ * v_j / sum v, else min(1, v_j / v_i) times what it was, for j other than i. */
 #include "gossipers.h"
 
 typedef struct schedule {
@@ -19,6 +20,21 @@ static schedule plan;
 static bool averages(const wefti_mixer_config *c, uint64_t decided, int64_t step) {
     bool due = c->average_every > 0 && (step + 1) % c->average_every == 0;
     return due || (decided >> step & 1);
+}
+
+/* Row i of plan.W among ranks that weigh v. */
+static void weigh(double *W, const double *v, bool mean, int i, int R) {
+    double all = 0, rest = 1;
+    for (int j = 0; j < R; j++) all += W[j] > 0 ? v[j] : 0;
+    for (int j = 0; j < R; j++) {
+        if (W[j] == 0) continue;
+        if (mean && all > 0)
+            W[j] = v[j] / all;
+        else if (j != i && v[j] < v[i])
+            W[j] *= v[j] / v[i];
+        rest -= j == i ? 0 : W[j];
+    }
+    W[i] = rest;
 }
 
 /* plan.W, and the mean of all where it is due. */
@@ -37,6 +53,8 @@ static void fill_plan(int R) {
             for (int j = 0; j < R && all; j++) plan.W[step][i][j] = 1.0 / R;
             for (int k = 0; k < n->n_sources && !all; k++)
                 plan.W[step][i][n->sources[k]] = n->weights[k];
+            if (trials[0].weights)
+                weigh(plan.W[step][i], trials[0].weights, all || n->mean, i, R);
         }
     weft_neighbours_destroy(ctx, n);
     weft_topology_destroy(ctx, topology);
@@ -402,6 +420,73 @@ static void who_meets_nobody_has_no_estimate(void **state) {
     }
 }
 
+/* Weights 1, 3, 10 and 0, in turn or all 0: the formula, its weighted mean, bytes as ever, and
+ * the bits of ranks that do not weigh where all weigh alike. */
+static const double uneven[MAX_R] = {1, 3, 10, 0, 3, 1, 0, 10}, nothing[MAX_R] = {0},
+                    alike[MAX_R] = {7, 7, 7, 7, 7, 7, 7, 7};
+
+typedef struct meeting {
+    const char *kind;
+    int R, L;
+    double gamma;
+    int64_t average_every;
+} meeting;
+
+static const meeting meetings[] = {{"ring", 4, 1, 1, 0},     {"aer", 4, 1, 1, 7},
+                                   {"aer", 6, 2, 0.7, 0},    {"aer", 8, 2, 1, 0},
+                                   {"complete", 4, 1, 1, 0}, {"complete", 5, 1, 0.4, 0},
+                                   {"torus", 8, 1, 1, 5},    {"matching", 5, 1, 1, 0},
+                                   {"complete", 2, 1, 1, 0}, {"exponential", 4, 1, 1, 0}};
+
+static void meet_weighing(const meeting *m, bool last, const double *weights) {
+    set_out(m->R, m->L, m->kind, knobs(last, m->gamma, m->average_every), false);
+    for (int r = 0; r < m->R; r++) trials[r].weights = weights;
+    go(m->R, 0, STEPS);
+}
+
+static void weights_are_those_of_the_formula(void **state) {
+    for (size_t i = 0; i < sizeof meetings / sizeof meetings[0]; i++)
+        for (int form = 0; form < 4; form++) {
+            meet_weighing(&meetings[i], form % 2, form / 2 ? nothing : uneven);
+            compare(meetings[i].R);
+            bytes_are_as_predicted(meetings[i].R);
+        }
+}
+
+/* Without updates. A row of f32 weights is rounded to 2^-24 for each of its sources, and weighs
+ * v_i of 14 or more. */
+static void the_weighted_mean_is_kept(void **state) {
+    for (size_t i = 0; i < sizeof meetings / sizeof meetings[0]; i++)
+        for (int last = 0; last < 2; last++) {
+            const meeting *m = &meetings[i];
+            set_out(m->R, m->L, m->kind, knobs(last, m->gamma, m->average_every), false);
+            for (int r = 0; r < m->R; r++)
+                trials[r].weights = uneven, trials[r].moves = 0;
+            go(m->R, 0, STEPS);
+            for (int e = 0; e < N; e++) {
+                double first = 0, now = 0, all = 0;
+                for (int r = 0; r < m->R; r++) {
+                    first += uneven[r] * (double)trials[r].x[0][e];
+                    now += uneven[r] * (double)trials[r].x[STEPS][e];
+                    all += uneven[r];
+                }
+                assert_true(fabs(now - first) < all * tolerance);
+            }
+        }
+}
+
+static void equal_weights_have_the_bits_of_none(void **state) {
+    static float plain[MAX_R][N];
+    for (size_t i = 0; i < sizeof meetings / sizeof meetings[0]; i++) {
+        meet_weighing(&meetings[i], i % 2, NULL);
+        for (int r = 0; r < meetings[i].R; r++)
+            memcpy(plain[r], trials[r].x[STEPS], sizeof plain[r]);
+        meet_weighing(&meetings[i], i % 2, alike);
+        for (int r = 0; r < meetings[i].R; r++)
+            assert_memory_equal(plain[r], trials[r].x[STEPS], sizeof plain[r]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mixing_is_that_of_the_formula_on_every_topology),
@@ -417,6 +502,9 @@ int main(void) {
         cmocka_unit_test(bytes_counted_are_bytes_predicted),
         cmocka_unit_test(a_mean_of_many_costs_less_than_two_copies),
         cmocka_unit_test(parameters_and_what_all_know_are_all_the_state_there_is),
+        cmocka_unit_test(weights_are_those_of_the_formula),
+        cmocka_unit_test(the_weighted_mean_is_kept),
+        cmocka_unit_test(equal_weights_have_the_bits_of_none),
         cmocka_unit_test(the_distance_is_estimated),
         cmocka_unit_test(who_meets_nobody_has_no_estimate),
     };
