@@ -136,6 +136,7 @@ static weft_status build(weft_sync *s) {
     WEFT_TRY(make_job(s));
     WEFT_TRY(check_elastic(s));
     WEFT_TRY(wefti_sync_check_uneven(s));
+    WEFT_TRY(wefti_sync_open_window(s));
     WEFT_TRY(make_world(s));
     WEFT_TRY(make_rank(s));
     s->n_tensors = s->setup.n_tensors;
@@ -208,7 +209,7 @@ void weft_sync_destroy(weft_sync *s) {
     wefti_job_destroy(ctx, s->job);
     weft_config_destroy(ctx, s->own_config);
     wefti_free(ctx, s->ready);
-    WEFTI_FREE(ctx, s->alike, s->folder, s->missing, s->offers, s->said, s);
+    WEFTI_FREE(ctx, s->alike, s->folder, s->missing, s->offers, s->said, s->window, s);
 }
 
 static float *at(weft_sync *s, float *flat, int i) {

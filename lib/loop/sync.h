@@ -29,9 +29,10 @@ struct weft_sync {
     wefti_offer *offers; /* [tensors] owned, where the caller compresses */
     int *missing;        /* [buckets] owned: tensors that are not ready */
     double rate;         /* NAN: the schedule's */
-    double since,
-        loss;      /* setup.uneven: own rows since the mixer sent; the step's mean loss */
-    double told_s; /* what this process says that its step took */
+    double *window;      /* [n_window] owned, setup.uneven: own rows of the last steps */
+    int n_window;
+    double loss;           /* setup.uneven: the step's mean loss */
+    double told_s;         /* what this process says that its step took */
     double ended_s;        /* the last step, on wefti_now_s; later by what waiting took */
     wefti_sync_said *said; /* [n_said] owned: what each copy has said of its rows */
     int n_said, was;       /* was: own copy when the last step ended; -1: it had none */
@@ -96,6 +97,9 @@ weft_status wefti_sync_check_whole(weft_sync *s) WEFT_CHECKED;
 
 /* Fails if the means of what is configured have no place for weights. */
 weft_status wefti_sync_check_uneven(weft_sync *s) WEFT_CHECKED;
+
+/* Room for the rows of a mixer's period, where setup.uneven. */
+weft_status wefti_sync_open_window(weft_sync *s) WEFT_CHECKED;
 
 /* Fails in a step that weft_sync_weigh has to come first in, and has not. */
 weft_status wefti_sync_check_weighed(weft_sync *s) WEFT_CHECKED;

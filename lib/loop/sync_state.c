@@ -56,9 +56,9 @@ const char *weft_sync_rule(const weft_sync *s, int i, bool *whole) {
 }
 
 double *weft_sync_numbers(weft_sync *s, int *n) {
-    *n = s->setup.uneven ? 1
+    *n = s->setup.uneven ? s->n_window
                          : s->rank->mixer->n_known; /* mixers with some do not weigh */
-    return s->setup.uneven ? &s->since : s->rank->mixer->known;
+    return s->setup.uneven ? s->window : s->rank->mixer->known;
 }
 
 weft_status weft_sync_rest(weft_sync *s) {
@@ -82,10 +82,12 @@ weft_status weft_sync_resume(weft_sync *s, int64_t step) {
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "resuming at step %lld, expected one from 0 on",
                              (long long)step);
-    if (!(s->since >= 0))
-        return weft_ctx_fail(s->ctx, WEFT_ERR_FORMAT,
-                             "%g rows stand behind what was saved, expected 0 or more",
-                             s->since);
+    for (int i = 0; i < s->n_window; i++)
+        if (!(s->window[i] >= 0))
+            return weft_ctx_fail(
+                s->ctx, WEFT_ERR_FORMAT,
+                "a step before what was saved had %g rows, expected 0 or more",
+                s->window[i]);
     for (int i = 0; i < m->n_known; i++)
         if (!(m->known[i] >= 0) ||
             (m->weights && m->known + i >= m->weights && !(m->known[i] > 0)))

@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "loop/sync.h"
 
+enum { GOSSIP_STEPS = 8 };
+
 weft_status wefti_sync_check_uneven(weft_sync *s) {
     const weft_config *c = s->config;
     if (!s->setup.uneven) return WEFT_OK;
@@ -16,8 +18,6 @@ weft_status wefti_sync_check_uneven(weft_sync *s) {
     WEFT_TRY(wefti_weights_check_topology(s->ctx, s->job, "rows differ (setup.uneven)"));
     const wefti_mixer_ops *mixer = wefti_mixer_find(c->mixer.kind);
     const char *found = s->setup.skips                     ? "setup.skips"
-                        : c->mixer.delay > 0               ? "mixer.delay above 0"
-                        : c->mixer.fragments > 1           ? "mixer.fragments above 1"
                         : !wefti_is(c->mesh.robust, "off") ? "mesh.robust"
                         : mixer->keeps_partners        ? "a mixer that keeps its partners"
                         : c->mixer.consensus_bound > 0 ? "mixer.consensus_bound"
@@ -28,6 +28,19 @@ weft_status wefti_sync_check_uneven(weft_sync *s) {
         "rows differ (setup.uneven) with %s, expected it off: each step's "
         "exchanges are weighed, and end with it",
         found);
+}
+
+weft_status wefti_sync_open_window(weft_sync *s) {
+    const wefti_mixer_config *c = &s->job->mixer_config;
+    bool mixes = wefti_is(s->job->replicator_config.kind, "none");
+    int64_t n = !mixes ? 1 : s->job->topology ? GOSSIP_STEPS : wefti_mixer_period(c);
+    if (!s->setup.uneven || n == s->n_window) return WEFT_OK;
+    wefti_free(s->ctx, s->window);
+    s->window = NULL;
+    s->n_window = 0;
+    WEFT_TRY(wefti_alloc_n(s->ctx, n, sizeof *s->window, "rows", &s->window));
+    s->n_window = (int)n;
+    return WEFT_OK;
 }
 
 weft_status wefti_sync_check_weighed(weft_sync *s) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Rows that differ by process and step (weft_sync_setup.uneven). Before any gradient of a step
- * leaves, each rank tells its loss l_i, its rows n_i, and its rows m_i since a mixer last sent
- * its parameters: in the step's status, in place of what gossip and batch.shares=speed tell. With
- * N the sum of n over the R copies that are heard,
+ * leaves, each rank tells its loss l_i, its rows n_i, and its rows m_i of the last K steps, K of a
+ * mixer's period (8 of gossip): in the step's status, in place of what gossip and
+ * batch.shares=speed tell. With N the sum of n over the R copies that are heard,
  *
  *     w_i = n_i R / N    direction = (sum of w_i g_i) / (sum of w_i)    loss = sum of n_i l_i / N
  *
- * where gradients are exchanged; where a mixer alone sends, m is in the place of n in w_i. Gossip
- * sends in each step what all steps have changed, so there m_i <- 7/8 m_i + n_i. So a
- * mean over copies is the mean over all rows (job/shares.c), and equal rows have the bits of a
- * sync that does not weigh. If nobody has a row, all weights are 1. */
+ * where gradients are exchanged; where a mixer alone sends, m is in the place of n in w_i: of each
+ * fragment the rows since it was last sent. Means divide by the weights of the step in which they
+ * end, which have the same sum; of who is not heard any more, by its last one. So a mean over
+ * copies is the mean over all rows (job/shares.c), and equal rows have the bits of a sync that does
+ * not weigh. If nobody has a row, all weights are 1. */
 #include <math.h>
 
 #include "base/clock.h"
@@ -17,7 +18,6 @@
 #include "base/text.h"
 #include "loop/sync.h"
 
-enum { GOSSIP_STEPS = 8 };
 static const double most_rows = 0x1p53; /* a double counts up to here */
 
 typedef struct gather {
@@ -26,6 +26,12 @@ typedef struct gather {
     int copies, wrong,
         unlike; /* a rank whose numbers are none, or not its copy's; or -1 */
 } gather;
+
+static double since(const weft_sync *s) {
+    double rows = 0;
+    for (int i = 0; i < s->n_window; i++) rows += s->window[i];
+    return rows;
+}
 
 static void take(void *user, int peer, const void *bytes) {
     gather *h = user;
@@ -70,14 +76,15 @@ static weft_status exchange_rows(weft_sync *s, double loss, double rows, gather 
     r->status.loss_sum = rows > 0 ? loss : 0; /* of no rows it may be anything */
     r->status.told_s = s->told_s;
     r->status.told_rows = rows;
-    r->status.told_since = s->since;
+    r->status.told_since = since(s);
     r->told = true;
     WEFT_TRY(wefti_rank_check_loss(r));
     WEFT_TRY(wefti_rank_send_status(r, s->step));
+    int R = r->job->R;
     if (!r->weights)
-        WEFT_TRY(
-            wefti_alloc_n(s->ctx, r->job->R, sizeof *r->weights, "rows", &r->weights));
-    for (int i = 0; i < r->job->R; i++) r->weights[i] = 0;
+        WEFT_TRY(wefti_alloc_n(s->ctx, 2 * (int64_t)R, sizeof *r->weights, "rows",
+                               &r->weights));
+    for (int i = 0; i < R; i++) r->weights[R + i] = r->weights[i], r->weights[i] = -1;
     WEFT_TRY(wefti_rank_hear_status(r, s->step, take, h));
     s->counted = s->step + 1;
     return check_heard(s, h);
@@ -87,8 +94,12 @@ static weft_status exchange_rows(weft_sync *s, double loss, double rows, gather 
 static void set_weights(weft_sync *s, const gather *h) {
     wefti_rank *r = s->rank;
     bool mixes = wefti_is(r->job->replicator_config.kind, "none");
+    bool lasts = r->job->mixer_config.delay > 0; /* what was sent in earlier steps */
     for (int i = 0; i < r->job->R; i++)
-        r->weights[i] = h->behind > 0 ? r->weights[i] * h->copies / h->behind : 1;
+        if (r->weights[i] < 0)
+            r->weights[i] = lasts ? r->weights[r->job->R + i] : 0;
+        else
+            r->weights[i] = h->behind > 0 ? r->weights[i] * h->copies / h->behind : 1;
     if (mixes)
         r->comms.sites->weights = r->weights;
     else
@@ -98,11 +109,11 @@ static void set_weights(weft_sync *s, const gather *h) {
 
 static weft_status weigh(weft_sync *s, double loss, double rows, double *weight) {
     gather h = {.s = s, .wrong = -1, .unlike = -1};
-    bool meets = s->job->topology != NULL;
     if (!s->setup.uneven)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_weigh without weft_sync_setup.uneven");
-    if (!(rows >= 0 && rows <= most_rows - s->since && rows == floor(rows)))
+    WEFT_TRY(wefti_sync_open_window(s));
+    if (!(rows >= 0 && rows <= most_rows - since(s) && rows == floor(rows)))
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "a step has %g rows, expected a whole number from 0 on",
                              rows);
@@ -112,14 +123,12 @@ static weft_status weigh(weft_sync *s, double loss, double rows, double *weight)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "weft_sync_weigh for the second time in step %lld",
                              (long long)s->step + 1);
-    if (meets) s->since -= s->since / GOSSIP_STEPS;
-    s->since += rows;
+    s->window[s->step % s->n_window] = rows;
     WEFT_TRY(exchange_rows(s, loss, rows, &h));
     set_weights(s, &h);
     *weight = s->rank->weights[s->rank->replica];
     if (rows == 0) s->rank->weight = 0;
     if (rows == 0 && s->setup.compressed) *weight = 0;
-    if (!meets && weft_sync_mixes(s)) s->since = 0;
     s->loss = h.rows > 0 ? h.loss / h.rows : (double)NAN;
     return WEFT_OK;
 }

@@ -30,7 +30,7 @@ typedef struct wefti_step_status {
     };
     union {
         double computed_s; /* with batch.shares=speed, and where the form may change */
-        double told_since; /* in such a loop: rows since a mixer last sent */
+        double told_since; /* in such a loop: rows of the last steps */
     };
     double met;     /* ranks that have such an estimate; not sent, as what follows */
     double counted; /* ranks that are in the sum, and their sequences */

@@ -76,8 +76,10 @@ EVERY = 3  # steps between two outer steps
 def mixed(there, kind, stop=0):
     model, rank = net(), weft.mesh().rank
     keys = {"mixer.outer_every": EVERY, "mixer.outer_lr": 0.7, "mixer.outer_momentum": 0.5,
-            "mixer.values": "f32"} if kind == "outer" else {"mixer.outer_every": EVERY}
-    method = {"outer": "diloco", "sparse_outer": "sparseloco"}[kind]
+            "mixer.values": "f32"} if kind != "sparse_outer" else {"mixer.outer_every": EVERY}
+    if kind == "streaming":
+        keys |= {"mixer.fragments": 3, "mixer.delay": 2, "mesh.min_message": 1}
+    method = {"outer": "diloco", "streaming": "streaming-diloco", "sparse_outer": "sparseloco"}[kind]
     for first, end in [(0, stop), (stop, STEPS)] if stop else [(0, STEPS)]:
         sgd = torch.optim.SGD(model.parameters(), lr=0.1)
         mix = (MixThere if there else weft.Mix)(model, sgd, method=method, uneven=True, keys=keys)
@@ -124,7 +126,7 @@ def test_outer_changes_weigh_their_rows(there):
     assert (found[0].double() - wanted).abs().max() < 2e-6
 
 
-@pytest.mark.parametrize("kind", ["outer", "sparse_outer"])
+@pytest.mark.parametrize("kind", ["outer", "streaming", "sparse_outer"])
 def test_between_two_outer_steps_rows_are_saved(kind):
     whole, host = run(mixed, R, True, kind), run(mixed, R, False, kind)
     assert torch.equal(run(mixed, R, True, kind, 4)[1], whole[1])
@@ -132,33 +134,43 @@ def test_between_two_outer_steps_rows_are_saved(kind):
     assert (host[0] - whole[0]).abs().max() < 1e-5  # where it is computed does not matter
 
 
+MEETINGS, KEPT = 12, 8  # steps, and of how many of them rows count
+
+
 def gossiped(there, stop=0):
     model, rank = net(), weft.mesh().rank
-    for first, end in [(0, stop), (stop, STEPS)] if stop else [(0, STEPS)]:
+    for first, end in [(0, stop), (stop, MEETINGS)] if stop else [(0, MEETINGS)]:
         sgd = torch.optim.SGD(model.parameters(), lr=0.1)
         mix = (MixThere if there else weft.Mix)(model, sgd, method="dadam", uneven=True,
                                                 keys={"mixer.topology": "complete"})
         if first:
             mix.load_state_dict(state)
         for t in range(first, end):
-            loss_on(model, *part(rank, t, COUNTS[t][rank])).backward()
-            mix.step(rows=COUNTS[t][rank])
+            n = COUNTS[t % STEPS][rank]
+            loss_on(model, *part(rank, t, n)).backward()
+            mix.step(rows=n)
             sgd.zero_grad()
         state = mix.state_dict()
         mix.close()
     return flat(model)
 
 
+def behind_of(t, steps):
+    """Of each rank: its rows of so many steps, up to step t."""
+    return [sum(COUNTS[s % STEPS][r] for s in range(max(0, t + 1 - steps), t + 1)) for r in range(R)]
+
+
 def meetings():
-    """In double precision: those who meet weigh 7/8 of what they weighed, and their rows."""
-    models, behind = [net().double() for _ in range(R)], [0.0] * R
-    for t in range(STEPS):
-        behind = [7 / 8 * m + n for m, n in zip(behind, COUNTS[t])]
+    """In double precision: those who meet weigh their rows of the last steps."""
+    models = [net().double() for _ in range(R)]
+    for t in range(MEETINGS):
+        behind = behind_of(t, KEPT)
         mean = sum(m * flat(model) for m, model in zip(behind, models)) / sum(behind)
         for r, model in enumerate(models):
             model.zero_grad()
-            if COUNTS[t][r] > 0:
-                loss_on(model, *part(r, t, COUNTS[t][r])).backward()
+            n = COUNTS[t % STEPS][r]
+            if n > 0:
+                loss_on(model, *part(r, t, n)).backward()
             torch.nn.utils.vector_to_parameters(mean.clone(), model.parameters())
             with torch.no_grad():
                 for p in model.parameters():
@@ -172,7 +184,26 @@ def test_who_meets_weighs_its_rows(there):
     found = run(gossiped, R, there)
     for x, wanted in zip(found, meetings()):
         assert (x.double() - wanted).abs().max() < 2e-6
-    assert all(torch.equal(x, y) for x, y in zip(found, run(gossiped, R, there, 4)))
+    assert all(torch.equal(x, y) for x, y in zip(found, run(gossiped, R, there, 9)))
+
+
+def streamed():
+    """By what a change is multiplied, in each step."""
+    model, rank, weights = net(), weft.mesh().rank, []
+    mix = weft.Mix(model, torch.optim.SGD(model.parameters(), lr=0.1), method="streaming-diloco", uneven=True,
+                   keys={"mixer.outer_every": EVERY, "mixer.fragments": 3, "mixer.delay": 2, "mesh.min_message": 1})
+    for t in range(2 * STEPS):
+        n = COUNTS[t % STEPS][rank]
+        loss_on(model, *part(rank, t, n)).backward()
+        mix.step(rows=n)
+        weights.append(mix.weft._rows.weight)
+    return weights
+
+
+def test_each_fragment_weighs_the_rows_since_it_was_sent():
+    behind = [behind_of(t, EVERY) for t in range(2 * STEPS)]
+    for r, weights in enumerate(run(streamed, R)):
+        assert weights == pytest.approx([R * m[r] / sum(m) for m in behind])
 
 
 def test_what_is_chosen_weighs_its_rows_wherever_it_is_chosen():
