@@ -293,6 +293,10 @@ WEFT_API weft_status weft_sync_outgoing(weft_sync *sync, weft_sync_parcel *parce
 WEFT_API weft_status weft_sync_hand(weft_sync *sync, int k, const void *bytes,
                                     const int32_t *places) WEFT_CHECKED;
 
+/** In place of weft_sync_hand, where tensor i's parameters are not finite: WEFT_ERR_NUMERIC, with
+ * which this rank fails before it has sent any of them. Not collective. */
+WEFT_API weft_status weft_sync_not_finite(weft_sync *sync, int i) WEFT_CHECKED;
+
 /** What has arrived: between weft_sync_agree and weft_sync_mix in the former, then in the latter.
  * Not collective. */
 WEFT_API weft_status weft_sync_incoming(weft_sync *sync, weft_sync_parcel *parcels,

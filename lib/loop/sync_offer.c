@@ -57,16 +57,30 @@ static weft_status check_places(weft_sync *s, int i, const weft_sync_offer_shape
     return WEFT_OK;
 }
 
-/* As with gradients (rank/finite.c): a rank fails before it has sent any of it. */
+/* As with what lies here (rank/finite.c): a rank fails before it has sent any of it. */
+static weft_status wrong(weft_sync *s, const char *what, int i) {
+    (void)weft_ctx_fail(s->ctx, WEFT_ERR_NUMERIC,
+                        "the %s not finite at step %lld (learning rate %g): tensor %s",
+                        what, (long long)s->step + 1, (double)s->rank->lr,
+                        s->job->model->params[i].name);
+    return wefti_sync_told(s, WEFT_ERR_NUMERIC);
+}
+
 static weft_status check_finite(weft_sync *s, int i, int64_t n, const float *values) {
     for (int64_t j = 0; j < n; j++)
-        if (!isfinite(values[j]))
-            return weft_ctx_fail(
-                s->ctx, WEFT_ERR_NUMERIC,
-                "the gradient is not finite at step %lld (learning rate %g): tensor %s",
-                (long long)s->step + 1, (double)s->rank->lr,
-                s->job->model->params[i].name);
+        if (!isfinite(values[j])) return wrong(s, "gradient is", i);
     return WEFT_OK;
+}
+
+weft_status weft_sync_not_finite(weft_sync *s, int i) {
+    if (s->rank && s->rank->mixer && s->rank->mixer->outgoing && i >= 0 &&
+        i < s->n_tensors)
+        return wrong(s, "parameters are", i);
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_ARGUMENT,
+        "tensor %d of %d is said not to be finite; expected one of them, "
+        "after weft_sync_hold_mixer",
+        i, s->n_tensors);
 }
 
 weft_status weft_sync_offer(weft_sync *s, int i, int32_t *places, float *values) {
@@ -77,7 +91,7 @@ weft_status weft_sync_offer(weft_sync *s, int i, int32_t *places, float *values)
                              i, values ? "places" : "values");
     if (!shape.whole) WEFT_TRY(check_places(s, i, &shape, places));
     if (!s->setup.skips) WEFT_TRY(weft_sync_open(s)); /* opening clears earlier offers */
-    WEFT_TRY(wefti_sync_told(s, check_finite(s, i, shape.n_chunks * shape.k, values)));
+    WEFT_TRY(check_finite(s, i, shape.n_chunks * shape.k, values));
     if (!s->ready[i]) s->offers[i].places = places, s->offers[i].values = values;
     return weft_sync_ready(s, i);
 }

@@ -130,6 +130,37 @@ def test_each_loads_what_the_other_saved():
                 assert a[0] == b[0] and a[2:] == b[2:], (stop, keys)
 
 
+# --- what is not finite ---
+
+
+def astray(kind, keys):
+    """Of rank 1 the second parameter is no number after the first step."""
+    rank, params = int(os.environ["RANK"]), start()
+    optimizer = torch.optim.SGD(params, lr=0.01)
+    mix = kind(params, optimizer, between="ranks", mesh=fresh(), **keys, **ENDS)
+    with pytest.raises(weft.Error) as found:
+        for t in range(STEPS):
+            for p in params:
+                p.grad = torch.ones_like(p)
+            if rank == 1 and t == 0:
+                params[1].grad[3] = math.nan
+            optimizer.step()
+    return str(found.value), flat_of(params).isfinite().all().item()
+
+
+def flat_of(params):
+    return torch.cat([p.detach().reshape(-1) for p in params])
+
+
+@pytest.mark.parametrize("keys", [{**OUTER, "mixer_values": "int8"}, {**CHOCO, "mixer_values": "bf16"}, SPARSE],
+                         ids=["outer", "choco", "sparse"])
+def test_what_is_not_finite_is_named_and_spoils_nobody(keys):
+    (theirs, whole), (ours, _) = run(astray, 2, MixThere, keys)
+    step = 1 if keys["method"] == "dadam" else 3  # when it would be sent
+    assert f"the parameters are not finite at step {step} (learning rate 0.01): tensor parameter 1" in ours
+    assert whole and "rank 1" in theirs and f"not finite at step {step}" in theirs
+
+
 # --- codes of what is not an ordinary number ---
 
 
@@ -243,23 +274,23 @@ def counted(keys):
 
 def test_only_what_is_sent_goes_to_the_host():
     n = sum(math.prod(shape) for shape in SHAPES)
-    one = {"mesh_min_message": 1 << 20}  # one bucket
+    one = {"mesh_min_message": 1 << 20}  # one bucket: with it a byte says whether all of it is finite
     section = _codes.n_bytes("int8", n)
     for rank, steps in enumerate(run(counted, 2, dict(OUTER, mixer_values="int8", **one))):
         lost = n // 2 // 64 * 64 if rank == 0 else n - n // 2 // 64 * 64
         assert steps[0] == steps[1] == (0, 0, 0) and steps[3] == (0, 0, 0)
-        assert steps[2][:2] == (1, section)  # and up come the mean, and what coding it lost
+        assert steps[2][:2] == (2, section + 1)  # and up come the mean, and what coding it lost
         assert abs(steps[2][2] - 4 * (n + lost)) <= 4 * 64
     for steps in run(counted, 2, dict(CHOCO, mixer_values="int4", **one)):
         section = _codes.n_bytes("int4", n)
-        assert steps[0][:2] == (2, 2 * section)  # the first step's, before it, too
-        assert steps[1:] == [(1, section, section)] * 4
+        assert steps[0][:2] == (4, 2 * section + 2)  # the first step's, before it, too
+        assert steps[1:] == [(2, section + 1, section)] * 4
     keys = dict(method="sparseloco", mixer_outer_every=1, mixer_compression_chunk=64,
                 mixer_compression_topk=4, **one)
     for steps in run(counted, 2, keys):
         k = -(-n // 64) * 4
         bins = k // 512 * 136 + (8 + -(-(k % 512) // 4) if k % 512 else 0)
-        assert steps == [(2, 4 * k + bins, 4 * n)] * 5
+        assert steps == [(3, 4 * k + bins + 1, 4 * n)] * 5
 
 
 def through(copies, keys):

@@ -42,12 +42,12 @@ class Changes:
 
     def _held_kind(self) -> type[Held] | None:
         """What a mixer remembers is kept on the device that all parameters are on; where the run goes on without
-        lost processes, if nothing of it is in flight between steps and nobody comes back by itself (returns)."""
+        lost processes, if nothing of it is in flight between steps."""
         kind = KINDS.get(self._config.number("mixer.kind"))
         alone = self.inner is not None and self._node is None and not self._skips and not self._keeps_here
         if not alone or self._config.number("replicator.kind") != "none" or any(p.near for p in self._places):
             return None
-        if self._sync.goes_on and (kind is Choco or self._config.number("mixer.delay") > 0 or self._returns.most > 0):
+        if self._sync.goes_on and (kind is Choco or self._config.number("mixer.delay") > 0):
             return None
         return kind if len({place.p.device for place in self._places}) == 1 else None
 

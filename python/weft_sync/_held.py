@@ -206,14 +206,26 @@ class Mixer:
     def hand_over(self) -> list[Any]:
         """All that is sent, coded, on its way to the host, and given to libweft. What is returned
         has to live until it is sent."""
-        underway = []
-        for parcel in self._sync.outgoing():  # all first: one is coded while another is copied
-            coded, places = self._held.give(parcel, self._read(parcel.first, parcel.n))
+        underway, sound = [], []
+        parcels = self._sync.outgoing()
+        for parcel in parcels:  # all first: one is coded while another is copied
+            x = self._read(parcel.first, parcel.n)
+            sound.append(x.isfinite().all())
+            coded, places = self._held.give(parcel, x)
             underway.append([self._copies.down(t) for t in (coded, places) if t is not None])
+        if parcels:
+            self._check(parcels, self._copies.down(torch.stack(sound)).host())
         there = [[arrival.host() for arrival in arrivals] for arrivals in underway]
         for k, found in enumerate(there):
             self._sync.hand(k, found[0].data_ptr(), found[1].data_ptr() if len(found) > 1 else None)
         return there
+
+    def _check(self, parcels: Sequence[Parcel], sound: torch.Tensor) -> None:
+        """As on the host, this process fails before it has sent what is not finite."""
+        for parcel, fine in zip(parcels, c.string_at(sound.data_ptr(), len(parcels))):
+            for place in () if fine else self._inside(parcel.first, parcel.n):
+                if not place.there().isfinite().all():
+                    self._sync.not_finite(place.index)
 
     def take_in(self) -> None:
         for parcel in self._sync.incoming():

@@ -229,6 +229,7 @@ FUNCTIONS = {
     "weft_sync_hold_mixer": (INT, [PTR, P(INT)]),
     "weft_sync_outgoing": (INT, [PTR, P(Parcel), INT, P(INT)]),
     "weft_sync_hand": (INT, [PTR, INT, PTR, PTR]),
+    "weft_sync_not_finite": (INT, [PTR, INT]),
     "weft_sync_incoming": (INT, [PTR, P(Parcel), INT, P(INT)]),
     "weft_sync_weigh": (INT, [PTR, F64, F64, P(F64)]),
     "weft_sync_said": (INT, [PTR, INT, P(F64), P(F64)]),

@@ -269,6 +269,10 @@ class Sync:
         """Addresses of the bytes, and places, of number k of `outgoing`."""
         self._call("hand", k, coded, places)
 
+    def not_finite(self, i: int) -> None:
+        """In place of `hand`: tensor i's parameters are not. Raises."""
+        self._call("not_finite", i)
+
     def incoming(self) -> list[Parcel]:
         """What has arrived in `agree`, and after it in `mix`."""
         return self._parcels("incoming")

@@ -21,7 +21,7 @@ static const weft_sync_tensor tensors[TENSORS] = {{TENSOR, "matrix", 20, 26, tru
 
 typedef struct member {
     const char *const *keys; /* NULL-terminated */
-    bool holds, forgets, out_of_order;
+    bool holds, forgets, out_of_order, astray;
     hub *hub;
     int number;
     weft_ctx *ctx;
@@ -94,6 +94,7 @@ static weft_status hand_over(member *m) {
     for (int k = 0; k < PARCELS; k++) p[k].struct_size = sizeof p[k];
     WEFT_TRY(weft_sync_outgoing(m->s, p, PARCELS, &n));
     assert_in_range(n, 0, PARCELS);
+    if (m->astray) return weft_sync_not_finite(m->s, 1);
     for (int k = 0; k < n && !m->forgets; k++) {
         if (is(m, "method=dadam"))
             give_difference(m, &p[k], m->bytes[k]);
@@ -298,6 +299,14 @@ static void test_faults_are_said(void **state) {
     m = run(&held, &odd);
     assert_int_equal(m[1].status, WEFT_ERR_ARGUMENT);
     assert_non_null(strstr(m[1].text, "has place 0; expected one above 0 and below 16"));
+    free(m);
+    odd.out_of_order = false;
+    odd.astray = true;
+    m = run(&held, &odd);
+    assert_int_equal(m[1].status, WEFT_ERR_NUMERIC);
+    assert_non_null(strstr(m[1].text, "the parameters are not finite at step 1 "));
+    assert_non_null(strstr(m[1].text, "tensor vector"));
+    assert_non_null(strstr(m[0].text, "the parameters are not finite at step 1 "));
     free(m);
     static const char *const gossip[] = {"method=dadam", NEAR_ALL};
     held.keys = odd.keys = gossip;
