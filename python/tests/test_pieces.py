@@ -96,7 +96,7 @@ def test_every_group_has_copies_of_its_own(method, inside, make):
     assert not torch.equal(found[0][0][0], found[1][0][0])
 
 
-def tensor_parallel(by, steps=8):
+def tensor_parallel(by, clip=None, steps=8):
     """torch's own plan; gradients of what all pieces have are partial sums until somebody adds them up."""
     start_gloo()
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
@@ -106,7 +106,8 @@ def tensor_parallel(by, steps=8):
     parallelize_module(model, mesh["tp"], {"0": SequenceParallel(sequence_dim=0), "1": ColwiseParallel(
         input_layouts=torch.distributed.tensor.Shard(0)), "3": RowwiseParallel()})
     inner = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
-    opt = weft.Optimizer(model, inner, method="ddp", mesh=mesh["dp"]) if by == "weft" else inner
+    agree = "backward" if clip else "step"
+    opt = weft.Optimizer(model, inner, method="ddp", mesh=mesh["dp"], agree=agree) if by == "weft" else inner
     for t in range(steps):
         loss = model(rows(copy, t)[:, :16].contiguous()).square().mean()
         loss.backward()
@@ -115,13 +116,18 @@ def tensor_parallel(by, steps=8):
                 p.grad = p.grad.redistribute(p.device_mesh, p.placements)
                 dist.all_reduce(p.grad.to_local(), group=mesh["dp"].get_group())
                 p.grad.to_local().div_(2)
+        if clip:
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+            assert norm.full_tensor() > clip
         opt.step()
         opt.zero_grad()
     return [p.detach().to_local().clone() for p in model.parameters()]
 
 
-def test_torchs_tensor_parallel_is_its_own_mean():
-    found, wanted = run(tensor_parallel, 4, "weft"), run(tensor_parallel, 4, "torch")
+@pytest.mark.parametrize("clip", [None, 0.01])
+def test_torchs_tensor_parallel_is_its_own_mean(clip):
+    """Clipped after backward by the norm of all pieces, as torchtitan does."""
+    found, wanted = run(tensor_parallel, 4, "weft", clip), run(tensor_parallel, 4, "torch", clip)
     assert all(torch.equal(p, q) for here, there in zip(found, wanted) for p, q in zip(here, there))
 
 
@@ -145,6 +151,83 @@ def test_fsdp2_in_a_mesh_of_two_dimensions():
     found, wanted = run(sharded, 4, "weft"), run(sharded, 4, "torch")
     for here, there in zip(found, wanted):
         assert torch.equal(here, found[0]) and (here - there).abs().max() < 2e-6
+
+
+def scaled(scale, bad_step, parallel):
+    """A GradScaler; of process 1 alone, the second piece of the first copy, one gradient is infinite."""
+    rank = start_gloo()
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    copy = mesh["dp"].get_local_rank()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(24, 32), torch.nn.Linear(32, 24)) if parallel else Cut(mesh["tp"], 0)
+    if parallel:
+        parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(), "1": RowwiseParallel()})
+    opt = weft.Optimizer(model, method="ddp", lr=1e-3, mesh=mesh["dp"], between="ranks", skips=scale > 0)
+    scaler = weft.GradScaler("cpu", init_scale=max(scale, 1.0), enabled=scale > 0, growth_interval=1000)
+    skipped, t = [], 0
+    while t < 5:
+        scaler.scale(model(rows(copy, t)).square().mean()).backward()
+        if rank == 1 and t == bad_step and not skipped:
+            grad = (model[0].weight if parallel else model.up).grad
+            (grad.to_local() if parallel else grad).view(-1)[3] = float("inf")
+        scaler.step(opt)
+        scaler.update()
+        skipped += [t] * opt.report.skipped
+        t += not opt.report.skipped
+    own = [p.detach().to_local() if parallel else p.detach() for p in model.parameters()]
+    return own, skipped, scaler.get_scale()
+
+
+@pytest.mark.parametrize("parallel", [False, True], ids=["by hand", "torch's plan"])
+def test_an_infinity_in_one_piece_skips_the_step_of_all(parallel):
+    plain, found = run(scaled, 4, 0, -1, parallel), run(scaled, 4, 2.0**16, 3, parallel)
+    for (own, skipped, scale), (wanted, _, _) in zip(found, plain):
+        assert skipped == [3] and scale == 2.0**15
+        assert all(torch.equal(p, q) for p, q in zip(own, wanted))
+
+
+def weighed(numbers, alone):
+    """`numbers` of rows of the copies in each step, or one copy with all of them."""
+    start_gloo()
+    mesh = init_device_mesh("cpu", (1, 2) if alone else (2, 2), mesh_dim_names=("dp", "tp"))
+    copy = mesh["dp"].get_local_rank()
+    model = Cut(mesh["tp"], 0).double()
+    inner = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    opt = inner if alone else weft.Optimizer(model, inner, method="ddp", mesh=mesh["dp"], between="ranks", uneven=True)
+    for t, taken in enumerate(numbers):
+        x = torch.cat([rows(c, t)[:n] for c, n in enumerate(taken) if alone or c == copy]).double()
+        loss = model(x).square().sum() / max(x.numel(), 1)
+        loss.backward()
+        opt.step() if alone else opt.step(loss, rows=taken[copy])
+        opt.zero_grad()
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def test_rows_of_pieces_that_differ_are_those_of_one_copy_with_all():
+    numbers = [(8, 3), (1, 8), (5, 0), (2, 2)]
+    found, wanted = run(weighed, 4, numbers, False), run(weighed, 2, numbers, True)
+    for piece in (0, 1):
+        for here, there in ((found[piece], wanted[piece]), (found[piece + 2], wanted[piece])):
+            assert all((p - q).abs().max() < 1e-6 for p, q in zip(here, there))
+
+
+def otherwise():
+    """The pieces of a copy say different rows."""
+    rank = start_gloo()
+    group = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
+    model = torch.nn.Linear(3, 3)
+    opt = weft.Optimizer(model, method="ddp", process_group=group, lr=0.1, between="ranks", uneven=True)
+    with pytest.raises(weft.Error, match="each group measures for itself"):
+        opt.share(8)
+    with pytest.raises(weft.Error, match="each group measures for itself"):
+        weft.Sampler(opt, 100, rows=8)
+    model(torch.ones(4, 3)).sum().backward()
+    with pytest.raises(weft.Error, match=r"the copies of this piece have (7|8) rows in this step, those of others 7 to 8"):
+        opt.step(rows=3 if rank == 1 else 4)
+
+
+def test_rows_that_the_pieces_of_a_copy_do_not_share_are_told():
+    run(otherwise, 4)
 
 
 def unlike():
@@ -202,8 +285,7 @@ def refused():
     cases = [({"mesh": mesh}, "has 2 dimensions"), ({"mesh": mesh["tp"]}, "is spread by torch over processes"),
              ({"mesh": mesh["dp"], "process_group": group}, "both said"), ({"mesh": "dp"}, "mesh is a str"),
              ({"process_group": dist.GroupMember.NON_GROUP_MEMBER}, "not in the process group"),
-             ({"skips": True}, "skips with process_group"), ({"returns": 3}, "returns with"),
-             ({"uneven": True}, "uneven with"), ({"method": "auto"}, "each group would decide"),
+             ({"returns": 3}, "returns with"), ({"method": "auto"}, "each group would decide"),
              ({"optimizer_clip": 1.0}, "the norm is of all pieces"), ({"mesh_on_loss": "go_on"}, "without the lost"),
              ({"method": "muloco"}, "turns whole matrices"), ({"process_group": other}, "piece of 0.weight")]
     for named, words in cases:

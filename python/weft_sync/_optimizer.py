@@ -103,7 +103,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
         self._frozen = _world.frozen_of(model, params)
         named_params = [(p, names.get(p, f"parameter {i}")) for i, p in enumerate(params)]
         self._group = _pieces.narrowed(group, named_params)  #: who holds the same piece; None: all
-        _pieces.refuse(self._group, method, skips=skips, returns=returns, uneven=uneven)
+        _pieces.refuse(self._group, method, returns=returns)
         self._shards = shards_of(params, group is not None)
         #: made before the mesh, for it is collective, and processes come into a run in turns
         self._together = _together.of_machine(self._shards) \
@@ -600,8 +600,10 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
 
     def _scale(self) -> float:
         """What a GradScaler says of this step: its scale, and whether it found an infinity."""
-        scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
-        if found is not None and float(found) > 0:
+        scale, found = getattr(self, "grad_scale", None), float(getattr(self, "found_inf", None) or 0)
+        if self._skips:
+            found, = _pieces.most(self._group, [found], local(self._places[0].p).device)
+        if found > 0:
             if not self._skips:
                 raise Error("argument", "a GradScaler wants to skip a step: create the "
                             "optimizer with skips=True, so that all ranks can")

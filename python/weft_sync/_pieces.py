@@ -6,7 +6,8 @@ DistributedDataParallel(process_group=...) does.
     4 processes, 2 copies of 2 pieces      0: left, 1: right      2: left, 3: right
     groups                                 (0, 2) and (1, 3), each with a mesh of its own
 
-No group knows of another. So what needs the whole model, or what all groups have to do in the same step, is refused."""
+No exchange of weft's crosses a group. What all have to do in the same step (skipping, rows of a copy) they agree on by
+torch.distributed; what needs the whole model, or another number of copies, is refused."""
 
 from __future__ import annotations
 
@@ -69,11 +70,9 @@ def narrowed(group: Group | None, named: Any) -> Group | None:
 
 def refuse(group: Group | None, method: str, **given: Any) -> None:
     """What can not be done by pieces."""
-    why = {"skips": "a scaler that finds an infinity in one piece does not tell those who hold the others",
-           "returns": "the pieces of a copy would come back at different steps",
-           "uneven": "those who hold the pieces of a copy do not hear each other's rows"}
     for name in (name for name, value in given.items() if group and value):
-        raise Error("argument", f"{name} with process_group: {why[name]}; expected to be left out")
+        raise Error("argument", f"{name} with process_group: the pieces of a copy would come back at different steps; "
+                    "expected to be left out")
     if group and method == "auto":
         raise Error("argument", "method='auto' with process_group: each group would decide for itself; expected a "
                     "method's name")
@@ -99,6 +98,23 @@ def check(group: Group | None, config: Config, steps: bool, named: Any) -> None:
                 not all(placement.is_replicate() for placement in p.placements):
             raise Error("argument", f"method {config.number('method')} steps by Muon, which turns whole matrices, and "
                         f"'{name}' is a piece of one; expected another method, or a torch optimizer inside")
+
+
+def most(group: Group | None, values: Sequence[float], device: torch.device) -> list[float]:
+    """Of each number the largest that a process of torch.distributed has. Collective in all of it, not in the group."""
+    if group is None:
+        return list(values)
+    found = torch.tensor(values, dtype=torch.float64, device=device)
+    torch.distributed.all_reduce(found, torch.distributed.ReduceOp.MAX)
+    return [float(value) for value in found.tolist()]
+
+
+def same_rows(group: Group | None, rows: float, device: torch.device) -> None:
+    """That the copies of all pieces have as many rows together as those of this one."""
+    largest, smallest = most(group, [rows, -rows], device)
+    if largest != -smallest:
+        raise Error("argument", f"the copies of this piece have {rows:g} rows in this step, those of others {-smallest:g} "
+                    f"to {largest:g}; expected the same rows of all processes that hold the pieces of a copy")
 
 
 def alike(group: Group | None, named: Any) -> str:
@@ -166,4 +182,5 @@ def _words(group: Sequence[int] | None) -> str:
     return "the whole model" if group is None else f"the piece that processes {list(group)} hold"
 
 
-__all__ = ["DEFAULTS", "Group", "alike", "check", "mesh_of", "narrowed", "of", "others", "refuse"]
+__all__ = ["DEFAULTS", "Group", "alike", "check", "mesh_of", "most", "narrowed", "of", "others", "refuse",
+           "same_rows"]

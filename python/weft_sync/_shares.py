@@ -92,6 +92,9 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         if not self._of._rows.on or self._of.placed > 1:
             raise Error("argument", "Sampler needs an optimizer with uneven=True, whose steps say their rows, and "
                         "one process for each copy of the model")
+        if self._of._group is not None and log is None:
+            raise Error("argument", "Sampler with process_group: each group measures for itself, and the pieces of a copy "
+                        "would get different rows; expected rows of the program's own, or a log of one")
         self._fits(copies)
         self._ahead, self._given = ahead, log
         self.steps = self._drawn = self._at = self._epoch = 0

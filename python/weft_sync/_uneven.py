@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from . import _pieces
 from ._library import Error
 from ._loss import number
 from ._shares import WHOLE, Said, Shares, divide
+from ._world import local
 
 
 class Uneven:
@@ -44,6 +46,7 @@ class Uneven:
             return
         self.weight = optimizer._sync.weigh(number(loss), rows)
         said = optimizer._sync.said()
+        _pieces.same_rows(optimizer._group, sum(n for _, n, _ in said), local(optimizer._places[0].p).device)
         self.shares.heard(said)
         for listener in self.listeners:
             listener(said, self.shares.parts)
@@ -61,12 +64,16 @@ class Shared:
     place: Callable[[], tuple[int, int]]
     _rows: Uneven
     _sync: Any
+    _group: _pieces.Group | None
 
     def share(self, rows: int = WHOLE) -> int:
         """With ``uneven=True``: how many of so many rows of the step to come are this process's (of a
         million, if they are left out), by the speeds of all. All processes together have `rows`."""
         if not self._rows.on:
             raise Error("argument", "share() without uneven=True, whose steps say their rows")
+        if self._group is not None:
+            raise Error("argument", "share() with process_group: each group measures for itself, and the pieces of a copy "
+                        "would get different rows; expected rows of the program's own")
         parts, (rank, size) = self._rows.shares.parts, self.place()
         if len(parts) != size // self.placed:  # somebody has come or gone since
             parts = [1] * (size // self.placed)
