@@ -46,6 +46,11 @@ def goes_on(model, rank):
     weft.Optimizer(model, mesh_on_loss="go_on" if rank == 0 else "end")
 
 
+def frozen(model, rank):
+    model.body.weight.requires_grad_(False)  # its values are of the rank's own
+    weft.Optimizer(model, method="ddp")
+
+
 def skips(model, rank):
     weft.Optimizer(model, between="ranks", skips=rank == 1)
 
@@ -92,6 +97,7 @@ UNLIKE = [(every, "mixer.outer_every is 10 on rank 0 and 7 on rank 1"),
           (dtype, "'dtype of body.weight: bfloat16' is in its place on rank 1"),
           (wider, "tensor body.weight is 48 x 48 on rank 0 and 50 x 48 on rank 1"),
           (by_another, ", medium on rank 1; all ranks must have the same"),
+          (frozen, "frozen body.weight is "),
           (on_device, "replicator.compression_topk is 4 on rank 0 and 5 on rank 1")]
 
 

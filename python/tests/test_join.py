@@ -79,6 +79,36 @@ def test_a_killed_process_comes_back_into_the_running_loop(method, inside, keys)
     assert said[0].startswith("lost rank 1") and "joined by rank" in said[-1]
 
 
+def counting(buffers, comes, wanted, dies):
+    """A net with statistics: theirs after each forward; of who comes as they were then."""
+    torch.manual_seed(comes)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.BatchNorm1d(5), torch.nn.Linear(5, 2))
+    model.register_buffer("shift", torch.full((3,), float(comes)), persistent=False)
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    mix = weft.Mix(model, inner, method="diloco", mixer_outer_every=2, between="ranks", buffers=buffers)
+
+    def statistics():
+        return [b.tolist() for b in model[1].buffers()]
+    found, lost, together, first = [], comes, 0, statistics()
+    while together < TOGETHER:
+        model(torch.randn(8, 6, generator=torch.Generator().manual_seed(mix.steps))).square().mean().backward()
+        found.append(statistics())
+        if rank_of() == 1 and mix.steps == AT and dies and not comes:
+            os.kill(os.getpid(), signal.SIGKILL)
+        inner.step()
+        inner.zero_grad()
+        lost = lost or mix.report.processes < wanted
+        together += lost and mix.report.processes == wanted
+    return (first if comes else found), model.shift.tolist()
+
+
+@pytest.mark.parametrize("buffers", [None, "own"])
+def test_who_comes_has_the_statistics_of_the_others(buffers):
+    (theirs, _), _, (came, shift) = returning(buffers, function=counting)
+    assert came[2] == 0 if buffers == "own" else came in theirs and came[2] > AT
+    assert shift == [1.0] * 3  # which is made, and not trained
+
+
 def forgetful(comes, wanted, dies):
     """The others carry a schedule, and who comes does not say so."""
     model = net(0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Statistics that training leaves in buffers (running means of BatchNorm) of copies that differ: their mean over all
-processes, for an average of the parameters. They are averaged as those are, in whose place they stand meanwhile."""
+processes, for an average of the parameters. They are averaged as those are, in whose place they stand meanwhile. A process
+that comes gets the persistent buffers of one of the others."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from ._asked import log
 from ._library import Config, Error
 from ._places import Place
 from ._sync import Sync
+from ._world import local
 
 MARK = 12345.678  # with the numbers: who has it not has sent something else
 
@@ -32,6 +34,25 @@ def of(asked: str | None, model: torch.nn.Module | None, config: Config, share: 
     kinds = (torch.nn.Module,) if asked == "mean" else (torch.nn.modules.batchnorm._NormBase,)
     return [b for part in model.modules() if isinstance(part, kinds) for b in part.buffers(recurse=False)
             if b.is_floating_point() and b.numel()]
+
+
+def handed_over(asked: str | None, model: torch.nn.Module | None) -> dict[str, torch.Tensor]:
+    """By name, what is kept of a model beside its parameters; with "own" nothing is handed over."""
+    if asked == "own" or model is None:
+        return {}
+    return {f"{path}.{name}": local(b) for path, part in model.named_modules() for name, b in part._buffers.items()
+            if b is not None and name not in part._non_persistent_buffers_set}
+
+
+@torch.no_grad()
+def take(buffers: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> None:
+    ours, said = ({name: tuple(b.shape) for name, b in those.items()} for those in (buffers, theirs))
+    if ours != said:
+        name = min(name for name in ours | said if ours.get(name) != said.get(name))
+        raise Error("argument", f"buffer '{name}' is of shape {ours.get(name)} here, {said.get(name)} of those who train; "
+                    "expected the same model, or buffers='own' in all processes")
+    for name, b in buffers.items():
+        b.copy_(theirs[name])
 
 
 @torch.no_grad()
@@ -68,4 +89,4 @@ def _lay(values: torch.Tensor, places: Sequence[Place]) -> None:
         values = values[n:]
 
 
-__all__ = ["average", "of"]
+__all__ = ["average", "handed_over", "of", "take"]

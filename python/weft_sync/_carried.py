@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a process that comes into a run gets beside parameters and weft's own state: rates and
 weight decays of all groups, the state of a torch optimizer inside, and what the program has named
-(``Optimizer.carry``), a learning-rate schedule above all.
+(``Optimizer.carry``), a learning-rate schedule above all; and the model's buffers.
 
     gives:  pack() -> bytes, when somebody comes      takes: unpack(bytes) -> brought
                                                              add(objects)  each gets its state
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import _saved
+from . import _buffers, _saved
 from ._library import Error
 from ._world import DTensor, local
 
@@ -49,8 +49,12 @@ class Carried:
         return _bytes_of({"groups": [{k: v for k, v in g.items() if k != "params"}
                                      for g in self.optimizer.param_groups],
                           "carried": [thing.state_dict() for thing in self.objects],
+                          "buffers": {name: b.cpu() for name, b in self._buffers().items()},
                           "shares": self.optimizer._rows.shares.state(),
                           "inner": None if inner is None else _plain(_saved.plain(inner))})
+
+    def _buffers(self) -> dict[str, torch.Tensor]:
+        return _buffers.handed_over(self.optimizer._asked_buffers, self.optimizer._module)
 
     def for_followers(self) -> bytes:
         """What was brought, for processes whose leader steps for them; empty: nothing was."""
@@ -59,6 +63,7 @@ class Carried:
     def unpack(self, data: bytes) -> None:
         self.brought = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         self.optimizer._rows.shares.take(self.brought["shares"])
+        _buffers.take(self._buffers(), self.brought["buffers"])
         inner = self.optimizer._theirs
         if inner is not None and self.brought["inner"] is not None:
             _saved.load_plain(inner, self.brought["inner"])

@@ -71,7 +71,8 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
     with there, where parameters on a device would have them beside them.
 
     ``buffers``: where copies differ, "mean" averages buffers of floating numbers with parameters
-    (``averaged``, ``average``); left out: those that BatchNorm's statistics train; "own": none.
+    (``averaged``, ``average``); left out: those that BatchNorm's statistics train; "own": none. Who comes into a run
+    gets those of one of the others, but with "own".
 
     ``method="auto"``: the processes measure the wires for some seconds and take the exchange that is
     expected to be fastest with this optimizer and its rate; ``step`` is what a step computes, as
@@ -162,6 +163,7 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
             given["optimizer.clip"] = 0 if stays or self._clip > 0 else clip
             self._asked = (method, config, dict(given))
             self._config = configure(self._ctx, self.mesh, self._shards, method, config, given)
+        self._asked_buffers = buffers
         self._buffers = _buffers.of(buffers, self._module, self._config, self.placed)
         if optimizer is not None:
             _asked.steps(self._config, optimizer)
@@ -195,6 +197,9 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
             self._alike += f"weft's optimizer steps: on {'a device' if self._own else 'the host'}\n"
         if self._own is not None or self._clip > 0:
             self._alike += f"optimizer.clip: {clip:g}\n"
+        if self.placed == 1:
+            self._alike += "".join(f"frozen {name}: {_places.digest(local(p)).item()}\n" for p, name in self._frozen
+                                   if p.layout == torch.strided and p.device.type != "meta")
         self._alike += _pieces.alike(self._group, zip(params, known))
         if self._chooses:
             self._alike += _packets.alike(self._chooses, self._places)
