@@ -56,6 +56,55 @@ def test_clipping_by_torch_is_that_under_ddp(dtype, micro):
             assert losses == own and torch.allclose(torch.tensor(norms), torch.tensor(ours), rtol=1e-5)
 
 
+def scaled(way, steps=8):
+    """torch's recipe for 16 bits: unscale, clip, step; in one step process 1 has an infinity."""
+    rank = start_gloo() if way == "ddp" else int(os.environ["RANK"])
+    model = net(rank if way != "ddp" else 0)
+    inner = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    called, opt, kind = model, inner, torch.amp.GradScaler
+    if way == "ddp":
+        called = torch.nn.parallel.DistributedDataParallel(model)
+    else:
+        opt, kind = weft.Optimizer(model, inner, method="ddp", skips=True), weft.GradScaler
+    scaler, norms = kind("cpu", init_scale=2.0**12, growth_interval=1000), []
+    for t in range(steps):
+        loss = loss_of(called, rank, t)
+        scaler.scale(loss * float("inf") if (rank, t) == (1, 3) else loss).backward()
+        scaler.unscale_(opt)
+        norms.append(0.0 if t == 3 else float(clip(model.parameters(), BOUND)))
+        scaler.step(opt)
+        scaler.update()
+        opt.zero_grad()
+    return norms, scaler.get_scale(), flat(model)
+
+
+def test_clipping_what_a_scaler_has_unscaled_is_that_under_ddp():
+    wanted, found = run(scaled, 2, "ddp"), run(scaled, 2, "weft")
+    assert torch.equal(found[0][2], found[1][2])
+    for (norms, scale, params), (ours, own, also) in zip(wanted, found):
+        assert torch.allclose(torch.tensor(norms), torch.tensor(ours), rtol=1e-5) and max(norms) > 2 * BOUND
+        assert scale == own == 2.0**11 and (params - also).abs().max() < 1e-5
+
+
+def agreed_scaled(scale):
+    """Scaled gradients are agreed on in backward, and nobody unscales them before the step."""
+    rank = int(os.environ["RANK"])
+    model = net(rank)
+    opt = weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=0.1), method="ddp", agree="backward")
+    scaler = torch.amp.GradScaler("cpu", init_scale=max(scale, 1.0), enabled=scale > 0)
+    for t in range(4):
+        scaler.scale(loss_of(model, rank, t)).backward()
+        scaler.step(opt)
+        scaler.update()
+        opt.zero_grad()
+    return flat(model)
+
+
+def test_what_was_agreed_on_is_unscaled_in_the_step():
+    for plain, found in zip(run(agreed_scaled, 2, 0), run(agreed_scaled, 2, 2.0**12)):
+        assert torch.equal(plain, found)
+
+
 def test_wefts_own_clipping_around_torchs_optimizer_is_that_under_ddp():
     wanted, found = run(trained, 2, "ddp"), run(trained, 2, "key")
     for (losses, _, params), (own, _, ours) in zip(wanted, found):

@@ -26,8 +26,8 @@ def agreement(agree: str, inner: Any, node: Any, skips: bool) -> None:
                     "is nothing between; expected a torch optimizer as second argument, or "
                     "optimizer_clip=1.0")
     if skips:
-        raise Error("argument", f"{said} with skips=True: a scaler tells in step what it found; "
-                    "expected optimizer_clip=1.0 to clip what is agreed on")
+        raise Error("argument", f"{said} with skips=True: a scaler tells later what it found; expected "
+                    "weft.GradScaler, whose unscale_ leaves what is agreed on, to be clipped")
     if node is not None:
         raise Error("argument", f"{said} with DDP inside a node, whose backward is DDP's "
                     "own; expected optimizer.agree() before the gradients are clipped, or "

@@ -150,7 +150,14 @@ _Scaler: Any = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScal
 
 class GradScaler(_Scaler):
     """torch's, which lowers its scale on all ranks when one of them found an infinity. The
-    optimizer is created with ``skips=True``."""
+    optimizer is created with ``skips=True``. Around a torch optimizer ``unscale_`` leaves what all agreed on in
+    ``p.grad``, to be clipped there as under DDP."""
+
+    def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
+        super().unscale_(optimizer)
+        if isinstance(optimizer, Optimizer) and self._enabled:
+            found = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
+            optimizer.agree_unscaled(sum(each.cpu() for each in found))
 
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
         result = super().step(optimizer, *args, **kwargs)

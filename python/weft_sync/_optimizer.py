@@ -23,6 +23,7 @@ from ._loss import called, number
 from ._measure import StepTime
 from ._node import Follower, Node
 from ._places import Place, Storage
+from ._scaled import Scaled
 from ._shares import Shares
 from ._state import State
 from ._sync import Closing, Report, Sync
@@ -30,7 +31,7 @@ from ._uneven import Shared, Uneven
 from ._world import configure, groups_of, local, places, shards_of, table_of, width_of
 
 
-class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
+class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
     """Exchanges gradients, optimizes and mixes by a method of weft's.
 
     ``model`` is a module, parameters, or parameter groups; ``method`` and any key of weft's
@@ -508,6 +509,8 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
     def _step(self, loss: Any, rows: int | None) -> None:
         if self._agreed is None:
             self._gather(loss, rows)
+        elif self._theirs is not None:
+            self._unscale()
         value = number(loss)  # not before: it would wait for the device with the hands full
         self._finish(self._step_inside(value) if self.inner is None else
                      self._step_outside(value))
@@ -602,19 +605,6 @@ class Optimizer(State, Shared, Closing, torch.optim.Optimizer):
         if place.index == 0 and self._node is None and self._sync.rows.asks:
             value = float(torch.linalg.vector_norm(place.grad))
             self._sync.rows.instead = value if math.isfinite(value) else None
-
-    def _scale(self) -> float:
-        """What a GradScaler says of this step: its scale, and whether it found an infinity."""
-        scale, found = getattr(self, "grad_scale", None), float(getattr(self, "found_inf", None) or 0)
-        if self._skips:
-            found, = _pieces.most(self._group, [found], local(self._places[0].p).device)
-        if found > 0:
-            if not self._skips:
-                raise Error("argument", "a GradScaler wants to skip a step: create the "
-                            "optimizer with skips=True, so that all ranks can")
-            self._sync.skip()
-            return 1.0
-        return 1.0 if scale is None else float(scale)
 
     def _step_inside(self, value: float | None) -> Report:
         """Parameters that are not weft's memory are copied as they are done, while the

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""Gradients of a loss that a GradScaler has multiplied, and steps that it skips.
+
+    backward -> scaler.step                       divided here, before they are exchanged
+    backward -> scaler.unscale_ -> scaler.step    divided by the scaler, and agreed on then (skips=True)
+    agree="backward"                              agreed on before the scaler comes to them, and divided after it"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from . import _pieces
+from ._library import Error
+from ._places import Place
+from ._world import local
+
+
+class Scaled:
+    """A part of Optimizer."""
+
+    grad_scale: Any  # a scaler sets both for its step
+    found_inf: Any
+    _theirs: Any
+    _left: Any
+    _node: Any
+    _rows: Any
+    _sync: Any
+    _skips: bool
+    _blind: bool
+    _agreed: bool | None
+    _group: _pieces.Group | None
+    _places: list[Place]
+    _gather: Callable[[], None]
+    _agree: Callable[[float | None], None]
+
+    def _scale(self) -> float:
+        """What a GradScaler says of this step: its scale, and whether it found an infinity."""
+        scale, found = getattr(self, "grad_scale", None), float(getattr(self, "found_inf", None) or 0)
+        if self._skips:
+            found, = _pieces.most(self._group, [found], local(self._places[0].p).device)
+        if found > 0:
+            if not self._skips:
+                raise Error("argument", "a GradScaler wants to skip a step: create the "
+                            "optimizer with skips=True, so that all ranks can")
+            self._sync.skip()
+            return 1.0
+        return 1.0 if scale is None else float(scale)
+
+    def _unscale(self) -> None:
+        """What was agreed on before a scaler came to its step."""
+        scale = 1.0 if self._skips else self._scale()  # else it was asked when all agreed
+        for place in self._places if scale != 1 else ():
+            if place.p.grad is not None:
+                local(place.p.grad).mul_(1 / scale)
+
+    @torch.no_grad()
+    def agree_unscaled(self, found: torch.Tensor | int) -> None:
+        """As `agree`, where a scaler has unscaled this process's gradients, and has found this many infinities:
+        what is clipped then is what all have."""
+        if self._theirs is None or not self._skips or self._node is not None or self._rows.on or \
+                self._agreed is not None or self._left is not None:
+            return
+        self.found_inf = found
+        self._gather()
+        del self.found_inf
+        self._blind = True
+        self._agree(None)
+
+
+__all__ = ["Scaled"]
