@@ -31,6 +31,16 @@ void weft_cluster_destroy(weft_ctx *ctx, weft_cluster *c) {
 /* A wire with less than one byte per second counts as none. */
 static const double least_Bps = 1;
 
+void wefti_cluster_slow(weft_cluster *c, double ratio) {
+    c->rank_flops /= ratio;
+    c->rank_flops_bf16 /= ratio;
+    for (int64_t i = 0; i < c->n_machines; i++) c->machines[i].rank_flops /= ratio;
+    for (int64_t i = 0; i < c->n_units; i++) {
+        c->units[i].forward_s *= ratio;
+        c->units[i].backward_s *= ratio;
+    }
+}
+
 weft_status wefti_cluster_check_wires(weft_ctx *ctx, const weft_cluster *c,
                                       int64_t nodes) {
     if (nodes > 1 && c->wire.bandwidth_Bps < least_Bps)

@@ -74,6 +74,9 @@ typedef struct wefti_cluster {
     double node_flops, node_flops_bf16, node_memory;
 } wefti_cluster;
 
+/* All ranks compute so many times as slowly. */
+void wefti_cluster_slow(weft_cluster *cluster, double ratio);
+
 /* Fails if a wire that a plan for `nodes` nodes needs is not known: in weft_advise and
  * weft_predict_loop. */
 weft_status wefti_cluster_check_wires(weft_ctx *ctx, const weft_cluster *cluster,

@@ -91,6 +91,18 @@ const char *wefti_form_write(const wefti_form *f, char out[WEFTI_FORM_TEXT]) {
     return out;
 }
 
+const char *wefti_form_name(const wefti_form *f, char out[WEFTI_FORM_TEXT]) {
+    bool coded = f->values != WEFTI_VALUES_F32;
+    const char *values = coded ? wefti_value_ops_of(f->values)->name : "";
+    const char *space = coded ? " " : "";
+    if (f->outer)
+        snprintf(out, WEFTI_FORM_TEXT, "diloco H=%lld%s%s", (long long)f->every, space,
+                 values);
+    else
+        snprintf(out, WEFTI_FORM_TEXT, "full sync%s%s", space, values);
+    return out;
+}
+
 bool wefti_form_read(const char *text, wefti_form *out) {
     char kind[8] = "", values[8] = "", again[WEFTI_FORM_TEXT];
     long long every = 0;

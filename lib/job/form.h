@@ -28,6 +28,9 @@ enum { WEFTI_FORM_TEXT = 64 };
 const char *wefti_form_write(const wefti_form *form, char out[WEFTI_FORM_TEXT]);
 bool wefti_form_read(const char *text, wefti_form *out);
 
+/* "full sync int8", "diloco H=50": as users know it. */
+const char *wefti_form_name(const wefti_form *form, char out[WEFTI_FORM_TEXT]);
+
 bool wefti_form_same(const wefti_form *a, const wefti_form *b);
 
 /* Why a run does not change from one to the other before `step`; NULL: it may. */

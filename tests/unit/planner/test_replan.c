@@ -4,7 +4,7 @@
 
 #include <weft/predict.h>
 
-#include "train/following.h"
+#include "planner/replan.h"
 
 static weft_ctx *ctx;
 static weft_config *run;

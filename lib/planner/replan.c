@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* The choice of method=auto, kept true:
+ *
+ *     a period's wait, beside the usual one -> drift (base/stats.h)
+ *         -> which wire explains the step -> forms on that wire (replan_forms.c) -> wish
+ *
+ * A period is a step or, with outer steps, all from one to the next. Its wait is what its last
+ * step took beyond the computing of the slowest rank and beyond the waits of the steps before,
+ * which exchange nothing, spread over the period; and a twentieth of computing, below which
+ * nothing is told apart. A plan is made when the usual wait is known: first, after a drift,
+ * and in each world. A wait that is shorter than usual is believed sooner than a longer one: bytes
+ * can not be faster than the wire. */
+#include "planner/replan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/stats.h"
+#include "base/text.h"
+#include "cluster/facts.h"
+#include "planner/advise.h"
+
+/* Periods that say what is usual: of a step each, after a drift, of outer steps; and bounds. */
+enum { CALM = WEFTI_CALM, CALM_AGAIN = 8, CALM_OUTER = 3, CALM_FASTER = 1 };
+static const double bound = 6, bound_outer = 2;
+static const double floor_share = 0.05, known_error = 0.4;
+
+struct wefti_replan {
+    weft_cluster *cluster; /* owned */
+    double loss;
+    double fastest_Bps; /* of the wire as it was measured first; where any would do */
+    const void *world;  /* of which `drift` is: another one begins anew */
+    wefti_form form;    /* likewise */
+    wefti_drift drift;
+    double took_s, computed_s,
+        last_s; /* in this period so far, and the last wait of it */
+    int64_t n;
+    /* Of a step, in the periods that say what is usual. */
+    double steps_s[CALM], computes_s[CALM], idles_s[CALM];
+    bool drifted;
+    double
+        usual_s; /* computing of a step, when the cluster was fitted to it; 0: not yet */
+    double bias[2]; /* as in wefti_situation; 0: not measured */
+    wefti_replan_wish wish;
+};
+
+weft_status wefti_replan_create(weft_ctx *ctx, weft_cluster *cluster, double loss,
+                                wefti_replan **out) {
+    weft_status status = wefti_alloc(ctx, sizeof **out, "the choice", out);
+    if (status != WEFT_OK) {
+        weft_cluster_destroy(ctx, cluster);
+        return status;
+    }
+    cluster->n_pairs = 0; /* one rate for all: that of the slowest, which all wait for */
+    cluster->wire.up_Bps = 0;
+    (*out)->cluster = cluster;
+    (*out)->fastest_Bps = cluster->wire.bandwidth_Bps;
+    (*out)->loss = loss;
+    return WEFT_OK;
+}
+
+void wefti_replan_destroy(weft_ctx *ctx, wefti_replan *r) {
+    if (!r) return;
+    weft_cluster_destroy(ctx, r->cluster);
+    wefti_free(ctx, r);
+}
+
+/* ---- what is measured ---- */
+
+static void begin_period(wefti_replan *r) {
+    r->took_s = r->computed_s = r->last_s = 0;
+    r->n = 0;
+}
+
+/* `drifted`: the sign of the drift; 0 in another world. */
+static void begin_anew(wefti_replan *r, const wefti_replan_step *s, int drifted) {
+    int calm = drifted ? CALM_AGAIN : CALM;
+    if (s->now.outer) calm = drifted < 0 ? CALM_FASTER : CALM_OUTER;
+    wefti_drift_begin(&r->drift, calm, s->now.outer ? bound_outer : bound);
+    r->world = s->world;
+    r->form = s->now;
+    r->drifted = drifted != 0;
+    begin_period(r);
+}
+
+/* What a step waits in the period that has ended where nothing is exchanged. */
+static double idle_of(const wefti_replan *r) {
+    double before_s = r->took_s - r->computed_s - r->last_s;
+    return r->n > 1 ? fmax(0, before_s / (double)(r->n - 1)) : 0;
+}
+
+static double middle(const double *values, int n) {
+    double sorted[CALM];
+    memcpy(sorted, values, (size_t)n * sizeof *values);
+    return wefti_median(sorted, n);
+}
+
+/* Adds a step. Whether what is usual is known with it. */
+static bool note(wefti_replan *r, const wefti_replan_step *s) {
+    int64_t period = s->now.outer ? s->now.every : 1;
+    r->took_s += s->computing_s + s->wait_s;
+    r->computed_s += s->computing_s;
+    r->last_s = s->wait_s;
+    r->n++;
+    if (s->step % period != 0) return false;
+    bool whole = r->n == period, knew = r->drift.usual > 0;
+    double step_s = r->took_s / (double)r->n, computing_s = r->computed_s / (double)r->n;
+    double idle_s = idle_of(r), last_s = fmax(0, r->last_s - idle_s) / (double)r->n;
+    begin_period(r);
+    if (!whole) return false; /* the first one began in its middle */
+    if (!knew) {
+        r->steps_s[r->drift.n] = step_s;
+        r->computes_s[r->drift.n] = computing_s;
+        r->idles_s[r->drift.n] = idle_s;
+    }
+    int drift = wefti_drift_add(&r->drift, last_s + floor_share * computing_s);
+    if (drift) begin_anew(r, s, drift);
+    return !knew && r->drift.usual > 0;
+}
+
+/* ---- the plan is made ---- */
+
+/* The cluster computes as was measured last. */
+static void fit_computing(wefti_replan *r) {
+    double now_s = middle(r->computes_s, r->drift.n), ratio = now_s / r->usual_s;
+    bool fits = r->usual_s > 0 && ratio < 1.2 && ratio > 1 / 1.2;
+    if (r->usual_s > 0 && !fits) wefti_cluster_slow(r->cluster, ratio);
+    if (!fits) r->usual_s = now_s;
+}
+
+static void put_why(wefti_replan *r, const wefti_situation *s, double usual_s) {
+    char a[WEFTI_FORM_TEXT], b[WEFTI_FORM_TEXT], now[24], then[24], usual[24], rate[32];
+    const wefti_outlook *o = &r->wish.outlook;
+    snprintf(
+        r->wish.why, sizeof r->wish.why,
+        "%s instead of %s: a step takes %s, %s were expected, as on a wire of %s; "
+        "now %s a step are, and the rest of the run %.2g times as fast (%.2g to %.2g)",
+        wefti_form_name(&o->form, a), wefti_form_name(&s->now, b),
+        wefti_seconds_text(s->step_s, now, sizeof now),
+        wefti_seconds_text(usual_s, usual, sizeof usual),
+        wefti_rate_text(s->cluster->wire.bandwidth_Bps, rate, sizeof rate),
+        wefti_seconds_text(o->step_s, then, sizeof then), o->gain, o->low, o->high);
+}
+
+/* What a step of this form costs where the wire is known tells how far predictions are off; where
+ * it has drifted, or a form that was measured before is far from that, the step tells the wire. */
+static weft_status find_wire(weft_ctx *ctx, wefti_replan *r, wefti_situation *s,
+                             double *expected_s) {
+    double Bps = 0, *bias = &r->bias[s->now.outer];
+    WEFT_TRY(wefti_form_predict(ctx, s, &s->now, expected_s));
+    double off = (s->step_s - s->idle_s) / (*expected_s - s->idle_s);
+    bool other = r->drifted || (*bias > 0 && fabs(log(off)) > known_error);
+    if (!other) *bias = s->bias[s->now.outer] = (*bias > 0 ? *bias : 1) * off;
+    wefti_situation told = *s; /* less than that is not told apart */
+    told.step_s -= floor_share * r->usual_s;
+    if (other) WEFT_TRY(wefti_wire_of_step(ctx, &told, &Bps));
+    if (other) r->cluster->wire.bandwidth_Bps = Bps > 0 ? Bps : r->fastest_Bps;
+    return WEFT_OK;
+}
+
+static weft_status plan(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step *step) {
+    double expected_s;
+    wefti_replan_wish *wish = &r->wish;
+    wefti_situation s = {.config = step->config,
+                         .cluster = r->cluster,
+                         .loop = step->loop,
+                         .now = step->now,
+                         .steps_left = step->steps_left,
+                         .parameters = step->parameters,
+                         .step_s = middle(r->steps_s, r->drift.n),
+                         .idle_s = middle(r->idles_s, r->drift.n),
+                         .loss = r->loss,
+                         .state_bytes = step->state_bytes,
+                         .bias = {r->bias[0], r->bias[1]}};
+    fit_computing(r);
+    if (s.loop) s.loop->step_s = r->usual_s;
+    wish->wants = false;
+    WEFT_TRY(find_wire(ctx, r, &s, &expected_s));
+    WEFT_TRY(wefti_plan_forms(ctx, &s, &wish->outlook));
+    wish->form = wish->outlook.form;
+    wish->wants = !wefti_form_same(&wish->form, &s.now);
+    wish->was_s = s.step_s;
+    wish->Bps = r->cluster->wire.bandwidth_Bps;
+    if (wish->wants) put_why(r, &s, expected_s);
+    return WEFT_OK;
+}
+
+weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step *s) {
+    if (r->world != s->world || !wefti_form_same(&r->form, &s->now)) begin_anew(r, s, 0);
+    return note(r, s) ? plan(ctx, r, s) : WEFT_OK;
+}
+
+const wefti_replan_wish *wefti_replan_wish_of(const wefti_replan *r) { return &r->wish; }
+
+int64_t wefti_replan_asks(const wefti_replan *r, const wefti_form *now, int64_t step) {
+    if (!r->wish.wants) return 0;
+    wefti_form next = wefti_form_next(now, &r->wish.form);
+    return wefti_form_refusal(now, &next, step) ? 0 : wefti_form_code(&next);
+}
+
+void wefti_replan_changed(wefti_replan *r, const wefti_form *now) {
+    if (wefti_form_same(&r->wish.form, now)) r->wish.wants = false;
+}

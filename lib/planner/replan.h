@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <weft/cluster.h>
+#include <weft/predict.h>
+
+#include "job/form.h"
+
+/* Planning again while a run goes on (docs/planning.md): whether another form of what crosses the
+ * wire (job/form.h) would end it sooner. `weft train` and a program's own loop give it their steps
+ * and get the form that they should have. Of one thread; no clock, no files. */
+
+/* --- the plan by itself --- */
+
+/* What is known where a form is chosen. */
+typedef struct wefti_situation {
+    const weft_config *config; /* of the run, in the form that it has */
+    weft_cluster *cluster;     /* its wire as it is now */
+    weft_loop_facts *loop;     /* of a program's own tensors; NULL: the config's model */
+    wefti_form now;
+    int64_t steps_left, parameters;
+    double step_s;      /* as it is measured now */
+    double idle_s;      /* of that: what a step waits in every form, as ranks differ */
+    double loss;        /* share of steps more that may be taken */
+    double state_bytes; /* of the optimizer's states, which outer steps leave apart */
+    double bias[2];     /* measured over predicted, of averaging and of outer forms */
+} wefti_situation;
+
+typedef struct wefti_outlook {
+    wefti_form form;
+    double step_s, gain, low,
+        high; /* times as fast for the rest of the run, and its range */
+} wefti_outlook;
+
+/* The best of all forms; the one that the run has if no other is sure to be faster, by what the
+ * change costs and the ranges of step and learning. */
+weft_status wefti_plan_forms(weft_ctx *ctx, const wefti_situation *s,
+                             wefti_outlook *out) WEFT_CHECKED;
+
+/* The forms that are tried; the steps that one needs, relative to averaging everything in f32. */
+const wefti_form *wefti_forms(int *n);
+double wefti_form_steps(const wefti_situation *s, const wefti_form *form);
+
+/* The mean step that is predicted in a form; INFINITY: it does not fit into memory beside what is
+ * kept while it changes. */
+weft_status wefti_form_predict(weft_ctx *ctx, const wefti_situation *s,
+                               const wefti_form *form, double *step_s) WEFT_CHECKED;
+
+/* The rate of the wire at which a step of this form takes so long; 0: at any. */
+weft_status wefti_wire_of_step(weft_ctx *ctx, const wefti_situation *s,
+                               double *out) WEFT_CHECKED;
+
+/* --- steps -> form --- */
+
+typedef struct wefti_replan wefti_replan;
+
+/* Takes the cluster, as it was measured first, also on failure. loss: as in wefti_situation. */
+weft_status wefti_replan_create(weft_ctx *ctx, weft_cluster *cluster, double loss,
+                                wefti_replan **out) WEFT_CHECKED;
+void wefti_replan_destroy(weft_ctx *ctx, wefti_replan *r);
+
+/* A step that has ended. */
+typedef struct wefti_replan_step {
+    const weft_config *config;
+    const void *world;     /* another one than before: what is usual is learned anew */
+    weft_loop_facts *loop; /* as in wefti_situation; its step_s is set here */
+    wefti_form now;
+    int64_t step, steps_left, parameters; /* step: how many have ended */
+    double state_bytes;
+    double computing_s, wait_s; /* of the slowest rank; what the step took beyond that */
+} wefti_replan_step;
+
+/* When it fails no plan could be made; nothing is wanted then. */
+weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r,
+                             const wefti_replan_step *step) WEFT_CHECKED;
+
+/* What the run should change to. */
+typedef struct wefti_replan_wish {
+    bool wants;
+    wefti_form form;
+    char why[400];
+    double was_s, Bps;     /* of a step before it; of the wire */
+    wefti_outlook outlook; /* of the form */
+} wefti_replan_wish;
+
+const wefti_replan_wish *wefti_replan_wish_of(const wefti_replan *r);
+
+/* What to ask for now, so that it begins before step `step`, on the way to what is wanted: a code
+ * of job/form.h; 0: nothing. */
+int64_t wefti_replan_asks(const wefti_replan *r, const wefti_form *now, int64_t step);
+
+/* The run has this form now. */
+void wefti_replan_changed(wefti_replan *r, const wefti_form *now);

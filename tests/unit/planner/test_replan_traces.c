@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs that plan again on wires that change, without a clock: a step takes what the runtime model
+ * predicts on the wire of that moment, with noise; the replan knows the steps alone. Each trace is
+ * drawn by its seed. With a number of seeds as argument this program prints a table instead
+ * (bench/replan). */
+#include "check.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "planner/replan.h"
+
+enum { CONSTANT, DAY, DROP, FALL, SLOW, FAR, KINDS };
+static const char *const names[KINDS] = {
+    "constant wire",           "day and night 20:200",
+    "a tenth for ten minutes", "a hundredth from then on",
+    "a machine half as fast",  "latency 5 to 200 ms"};
+enum { STEPS = 4000, TENSORS = 8, STATES = 2, STALL = 2 };
+
+/* What is true, and what was measured before the first step. */
+typedef struct trace {
+    int kind;
+    uint64_t seed;
+    int64_t nodes;
+    double Bps[STATES], latency_s[STATES], slower[STATES];
+    double turn_s, back_s, period_s; /* state 1 from turn_s to back_s, in each period */
+    double noise, bias[2],
+        stalls; /* of waiting; bias: the model is off, full and outer */
+    double computing_s;
+    weft_sync_tensor tensors[TENSORS];
+    double step_s[STATES][16]; /* of each form, without noise; 0: not known yet */
+} trace;
+
+typedef struct outcome {
+    double took_s, stays_s, best_s; /* with changes; in the first form; in the best one */
+    int changes;
+    wefti_form first, last, best;
+} outcome;
+
+static weft_ctx *ctx;
+
+static double uniform(uint64_t seed, uint64_t what) {
+    return wefti_rng_uniform(seed, WEFTI_STREAM_TEST, 1, what);
+}
+
+static double normal(uint64_t seed, uint64_t step, uint64_t what) {
+    return wefti_rng_normal(seed, WEFTI_STREAM_TEST, 2 + step, what);
+}
+
+static trace draw(int kind, uint64_t number) {
+    static const double rates[] = {5, 50, 500};
+    uint64_t seed = number * KINDS + (uint64_t)kind;
+    double rate = rates[(int)(3 * uniform(seed, 0))] * 125e3;
+    double elements = 2e6 * pow(10, uniform(seed, 1)); /* 8 to 80 MB */
+    trace t = {.kind = kind,
+               .seed = seed,
+               .nodes = 2 << (int)(3 * uniform(seed, 2)),
+               .noise = 0.02 + 0.13 * uniform(seed, 3),
+               .stalls = 0.01 * uniform(seed, 4),
+               .computing_s = 0.3 * pow(10, uniform(seed, 5)),
+               .turn_s = INFINITY,
+               .back_s = INFINITY,
+               .period_s = INFINITY,
+               .slower = {1, 1}};
+    for (int i = 0; i < 2; i++) t.bias[i] = exp(0.1 * normal(seed, 0, 6 + (uint64_t)i));
+    t.latency_s[0] = t.latency_s[1] = kind == FAR ? 0.005
+                                                  : 1e-3 * pow(20, uniform(seed, 8));
+    if (kind == DAY) { /* a step for each minute or so, two days and more */
+        rate = 200 * 125e3;
+        t.computing_s *= 50;
+        elements *= 10;
+        t.period_s = 86400;
+        t.turn_s = t.period_s * uniform(seed, 9) / 2;
+        t.back_s = t.turn_s + t.period_s / 2;
+    } else if (kind == DROP) {
+        t.turn_s = 1200 * (1 + uniform(seed, 9)) * t.computing_s;
+        t.back_s = t.turn_s + 600;
+    } else if (kind != CONSTANT) {
+        t.turn_s = STEPS * (0.1 + 0.5 * uniform(seed, 9)) * t.computing_s;
+    }
+    if (kind == FALL) rate *= 10;
+    t.Bps[0] = t.Bps[1] = rate;
+    if (kind == DAY || kind == DROP) t.Bps[1] = rate / 10;
+    if (kind == FALL) t.Bps[1] = rate / 100;
+    if (kind == FAR) t.latency_s[1] = 0.2;
+    if (kind == SLOW) t.slower[1] = 2;
+    for (int i = 0; i < TENSORS; i++)
+        t.tensors[i] = (weft_sync_tensor){.struct_size = sizeof t.tensors[i],
+                                          .name = "t",
+                                          .rows = 1000,
+                                          .cols = (int64_t)(elements / TENSORS / 1000),
+                                          .decays = true};
+    return t;
+}
+
+static int state_at(const trace *t, double now_s) {
+    double in_s = isfinite(t->period_s) ? fmod(now_s, t->period_s) : now_s;
+    return in_s >= t->turn_s && in_s < t->back_s;
+}
+
+static weft_cluster *cluster_of(const trace *t, int state, double known) {
+    weft_cluster *c;
+    char text[2][32];
+    snprintf(text[0], 32, "%d", (int)t->nodes);
+    snprintf(text[1], 32, "%.0fbit,%.9gs", 8 * t->Bps[state] * known,
+             t->latency_s[state]);
+    assert_ok(ctx, weft_cluster_create(ctx, &c));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "nodes", text[0]));
+    assert_ok(ctx, weft_cluster_set(ctx, c, "link", text[1]));
+    return c;
+}
+
+static weft_config *config_of(const trace *t) {
+    weft_config *c;
+    char text[32];
+    snprintf(text, sizeof text, "mesh.nodes=%d", (int)t->nodes);
+    assert_ok(ctx, weft_config_create(ctx, &c));
+    const char *const keys[] = {"method=hsdp", text, "run.steps=4000"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        assert_ok(ctx, weft_config_set(ctx, c, keys[i]));
+    assert_ok(ctx, weft_config_finish(ctx, c));
+    return c;
+}
+
+static wefti_situation situation_of(const trace *t, const weft_config *config,
+                                    weft_cluster *cluster, weft_loop_facts *loop) {
+    *loop = (weft_loop_facts){.struct_size = sizeof *loop,
+                              .tensors = t->tensors,
+                              .n_tensors = TENSORS,
+                              .step_s = t->computing_s};
+    return (wefti_situation){.config = config,
+                             .cluster = cluster,
+                             .loop = loop,
+                             .steps_left = STEPS,
+                             .parameters = TENSORS * 1000 * t->tensors[0].cols};
+}
+
+static int number_of(const wefti_form *form) {
+    int n;
+    const wefti_form *forms = wefti_forms(&n);
+    for (int i = 0; i < n; i++)
+        if (wefti_form_same(&forms[i], form)) return i;
+    fail_msg("no such form");
+    return -1;
+}
+
+/* The mean step of a form; computing is slower[state] * computing_s of it. */
+static double mean_step(trace *t, const weft_config *config, int state,
+                        const wefti_form *form) {
+    double *known = &t->step_s[state][number_of(form)];
+    weft_loop_facts loop;
+    if (*known > 0) return *known;
+    weft_cluster *c = cluster_of(t, state, 1);
+    wefti_situation s = situation_of(t, config, c, &loop);
+    loop.step_s *= t->slower[state];
+    assert_ok(ctx, wefti_form_predict(ctx, &s, form, known));
+    weft_cluster_destroy(ctx, c);
+    return *known;
+}
+
+/* Of step n: of the slowest rank; beyond that, which with outer steps all comes in one. */
+static void times_of(trace *t, const weft_config *config, const wefti_form *form,
+                     int64_t n, const double now_s, double *computing_s, double *wait_s) {
+    int state = state_at(t, now_s);
+    double mean_s = t->computing_s * t->slower[state];
+    double most = mean_step(t, config, state, form) - mean_s;
+    bool waits = !form->outer || (n + 1) % form->every == 0;
+    *computing_s = mean_s * exp(0.02 * normal(t->seed, (uint64_t)n, 1));
+    *wait_s = fmax(0, most) * t->bias[form->outer] *
+              exp(t->noise * normal(t->seed, (uint64_t)n, 2));
+    *wait_s *= waits ? (double)(form->outer ? form->every : 1) : 0;
+    if (wefti_rng_uniform(t->seed, WEFTI_STREAM_TEST, 2 + (uint64_t)n, 9) < t->stalls)
+        *wait_s += 3 * mean_s;
+}
+
+/* The rest of a run of STEPS steps in full f32, in one form. */
+static double fixed_s(trace *t, const weft_config *config, const wefti_form *form,
+                      const double steps) {
+    double now_s = 0, computing_s, wait_s;
+    for (int64_t n = 0; (double)n < steps; n++) {
+        times_of(t, config, form, n, now_s, &computing_s, &wait_s);
+        now_s += computing_s + wait_s;
+    }
+    return now_s;
+}
+
+/* What is chosen before the first step. */
+static wefti_form first_of(trace *t, const weft_config *config, double known) {
+    int n;
+    const wefti_form *forms = wefti_forms(&n), *best = NULL;
+    double least = INFINITY, step_s;
+    weft_loop_facts loop;
+    weft_cluster *c = cluster_of(t, 0, known);
+    wefti_situation s = situation_of(t, config, c, &loop);
+    for (int i = 0; i < n; i++) {
+        assert_ok(ctx, wefti_form_predict(ctx, &s, &forms[i], &step_s));
+        step_s *= wefti_form_steps(&s, &forms[i]);
+        if (step_s >= least) continue;
+        least = step_s;
+        best = &forms[i];
+    }
+    weft_cluster_destroy(ctx, c);
+    return *best;
+}
+
+typedef struct playing {
+    trace *t;
+    weft_config *config;
+    wefti_replan *replan;
+    wefti_situation s; /* for the steps that forms need */
+    wefti_form now;
+    int64_t asks, heard, n;
+    double now_s, done, computing_s, wait_s;
+} playing;
+
+static bool verbose;
+
+static void change(playing *p, outcome *out) {
+    double state_bytes = 8 * (double)p->s.parameters;
+    wefti_form next;
+    assert_true(wefti_form_decode(p->heard, STEPS - p->n, &next));
+    assert_null(wefti_form_refusal(&p->now, &next, p->n));
+    int state = state_at(p->t, p->now_s);
+    p->now_s += STALL * (mean_step(p->t, p->config, state, &p->now) +
+                         mean_step(p->t, p->config, state, &next));
+    if (p->now.outer && !next.outer) p->now_s += 2 * state_bytes / p->t->Bps[state];
+    p->now = next;
+    p->asks = 0;
+    assert_ok(ctx, wefti_form_set(ctx, p->config, &next));
+    wefti_replan_changed(p->replan, &next);
+    out->changes++;
+    if (verbose)
+        printf("    %5lld %8.0f s, state %d: %s\n", (long long)p->n, p->now_s, state,
+               wefti_replan_wish_of(p->replan)->why);
+}
+
+static void step(playing *p) {
+    times_of(p->t, p->config, &p->now, p->n, p->now_s, &p->computing_s, &p->wait_s);
+    p->now_s += p->computing_s + p->wait_s;
+    p->done += 1 / wefti_form_steps(&p->s, &p->now);
+    p->n++;
+}
+
+/* The step that has ended. */
+static void look(playing *p, weft_loop_facts *loop) {
+    const wefti_replan_step ended = {.config = p->config,
+                                     .world = p,
+                                     .loop = loop,
+                                     .now = p->now,
+                                     .step = p->n,
+                                     .steps_left = STEPS - (int64_t)p->done,
+                                     .parameters = p->s.parameters,
+                                     .state_bytes = 8 * (double)p->s.parameters,
+                                     .computing_s = p->computing_s,
+                                     .wait_s = p->wait_s};
+    assert_ok(ctx, wefti_replan_add(ctx, p->replan, &ended));
+    p->asks = wefti_replan_asks(p->replan, &p->now, p->n + 1);
+}
+
+static outcome play(int kind, uint64_t number) {
+    trace t = draw(kind, number);
+    weft_loop_facts loop, own;
+    int n_forms;
+    const wefti_form *forms = wefti_forms(&n_forms);
+    double known = exp(0.05 * normal(t.seed, 0, 5));
+    playing p = {.t = &t, .config = config_of(&t)};
+    p.now = first_of(&t, p.config, known);
+    outcome out = {.best_s = INFINITY, .first = p.now};
+    p.s = situation_of(&t, p.config, NULL, &loop);
+    for (int i = 0; i < n_forms; i++) {
+        double s = fixed_s(&t, p.config, &forms[i],
+                           STEPS * wefti_form_steps(&p.s, &forms[i]));
+        if (s < out.best_s) out.best_s = s, out.best = forms[i];
+        if (wefti_form_same(&forms[i], &p.now)) out.stays_s = s;
+    }
+    assert_ok(ctx, wefti_form_set(ctx, p.config, &p.now));
+    (void)situation_of(&t, p.config, NULL, &own);
+    assert_ok(ctx, wefti_replan_create(ctx, cluster_of(&t, 0, known), 10, &p.replan));
+    while (p.done < STEPS) { /* what is asked for goes with a step's status */
+        step(&p);
+        if (p.heard > 0)
+            change(&p, &out);
+        else
+            look(&p, &own);
+        p.heard = p.asks;
+    }
+    out.took_s = p.now_s;
+    out.last = p.now;
+    wefti_replan_destroy(ctx, p.replan);
+    weft_config_destroy(ctx, p.config);
+    return out;
+}
+
+/* Of the traces of one kind. */
+typedef struct score {
+    int n, near, changed, changes;
+    double worst, gain; /* of all: took over best; the log of staying over took */
+} score;
+
+static score score_of(int kind, int seeds, uint64_t first) {
+    char text[3][WEFTI_FORM_TEXT];
+    score all = {0};
+    for (int i = 0; i < seeds; i++) {
+        outcome o = play(kind, first + (uint64_t)i);
+        double off = o.took_s / o.best_s;
+        all.n++;
+        all.near += off <= 1.1;
+        all.changed += o.changes > 0;
+        all.changes += o.changes;
+        all.worst = fmax(all.worst, off);
+        all.gain += log(o.stays_s / o.took_s) / seeds;
+        if (!verbose) continue;
+        printf("%s, %d: %s -> %s, best %s: %d changes, %.3f\n", names[kind], i,
+               wefti_form_name(&o.first, text[0]), wefti_form_name(&o.last, text[1]),
+               wefti_form_name(&o.best, text[2]), o.changes, off);
+    }
+    return all;
+}
+
+static int table(int seeds) {
+    if (ctx_begin(&ctx) != 0) return 1;
+    puts("| wire | traces | time <= 1.10 of the best form | worst | traces with changes, "
+         "changes of all | gain over the first form |\n|---|---|---|---|---|---|");
+    for (int kind = 0; kind < KINDS; kind++) {
+        score s = score_of(kind, seeds, 0);
+        printf("| %s | %d | %d | %.2f | %d, %d | %.2f |\n", names[kind], s.n, s.near,
+               s.worst, s.changed, s.changes, exp(s.gain));
+    }
+    return ctx_end(ctx);
+}
+
+/* --- the law, with seeds of its own --- */
+
+enum { SEEDS = UNDER_SANITIZER ? 3 : 20, FROM = 1000 };
+static score scores[KINDS];
+
+static int begin(void **state) {
+    if (ctx_begin(&ctx) != 0) return 1;
+    for (int kind = 0; kind < KINDS; kind++) scores[kind] = score_of(kind, SEEDS, FROM);
+    return 0;
+}
+
+static int end(void **state) { return ctx_end(ctx); }
+
+static void a_constant_wire_is_left_alone(void **state) {
+    assert_int_equal(scores[CONSTANT].changes, 0);
+}
+
+static void nine_of_ten_end_within_a_tenth_of_the_best_form(void **state) {
+    score all = {0};
+    for (int kind = 0; kind < KINDS; kind++) {
+        all.near += scores[kind].near;
+        all.n += scores[kind].n;
+        if (scores[kind].worst > 1.3)
+            fail_msg("%s: one takes %.2f of the best", names[kind], scores[kind].worst);
+    }
+    if (10 * all.near < 9 * all.n) fail_msg("%d of %d", all.near, all.n);
+}
+
+static void changes_pay_where_the_wire_changes(void **state) {
+    assert_true(exp(scores[DAY].gain) > 1.02);
+    assert_true(exp(scores[FALL].gain) > 2);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_constant_wire_is_left_alone),
+        cmocka_unit_test(nine_of_ten_end_within_a_tenth_of_the_best_form),
+        cmocka_unit_test(changes_pay_where_the_wire_changes),
+    };
+    verbose = argc > 2;
+    if (argc > 1) return table(atoi(argv[1]));
+    return cmocka_run_group_tests(tests, begin, end);
+}
