@@ -360,6 +360,7 @@ static void nine_of_ten_end_within_a_tenth_of_the_best_form(void **state) {
 static void changes_pay_where_the_wire_changes(void **state) {
     assert_true(exp(scores[DAY].gain) > 1.02);
     assert_true(exp(scores[FALL].gain) > 2);
+    assert_true(scores[SLOW].worst < 1.15);
 }
 
 int main(int argc, char **argv) {
