@@ -200,6 +200,29 @@ WEFT_API int weft_sync_rank(const weft_sync *sync, int *size);
  * there was no change. Valid until the next call. */
 WEFT_API const char *weft_sync_change(weft_sync *sync);
 
+/** Before weft_sync_begin: what crosses the wire may change while the run goes on, as it pays
+ * (docs/planning.md, "Kept true during the run"), among averages of all gradients in f32, bf16,
+ * int8 and int4. All processes call it alike. cluster_path: the cluster.yaml that says what was
+ * measured before (weft_probe); the first process plans with it, another one if that is lost; NULL:
+ * this one does not. loss: share of steps that a form may need more. steps: of the run; 0: not
+ * known, as many again as were done. [out] *why: why nothing changes; NULL: it may. */
+WEFT_API weft_status weft_sync_replan(weft_sync *sync, const char *cluster_path,
+                                      double loss, int64_t steps,
+                                      const char **why) WEFT_CHECKED;
+
+/** The first process asks, between two steps, that all exchange in this form from the step after
+ * the next on: "full f32", "full bf16", "full int8" or "full int4". What coding has left out is
+ * kept or sent (docs/methods.md section 12). */
+WEFT_API weft_status weft_sync_ask_form(weft_sync *sync, const char *form) WEFT_CHECKED;
+
+/** "full sync int8": what crosses the wire now; "" for methods whose form does not change. Returns
+ * `out`. */
+WEFT_API const char *weft_sync_form(const weft_sync *sync, char *out, size_t out_size);
+
+/** One sentence about the change of form since the last call, on the first process with its
+ * reason; NULL if there was none. Valid until the next call. */
+WEFT_API const char *weft_sync_form_change(weft_sync *sync);
+
 /** Tensor i's gradient is complete for this step: its exchange may begin while other gradients
  * are still computed. Optional. Not collective. */
 WEFT_API weft_status weft_sync_ready(weft_sync *sync, int i) WEFT_CHECKED;

@@ -206,6 +206,7 @@ void weft_sync_destroy(weft_sync *s) {
     wefti_rank_destroy(s->rank);
     if (s->mesh) wefti_mesh_end_round(s->mesh, s->round);
     wefti_world_destroy(ctx, s->world);
+    wefti_sync_end_replan(s);
     wefti_job_destroy(ctx, s->job);
     weft_config_destroy(ctx, s->own_config);
     wefti_free(ctx, s->ready);
@@ -336,11 +337,13 @@ weft_status weft_sync_open(weft_sync *s) {
     double asked_s = wefti_now_s();
     WEFT_TRY(wefti_sync_start_membership(s));
     WEFT_TRY(wefti_sync_follow(s));
+    WEFT_TRY(wefti_sync_change_form(s));
     s->rank->mixer->n_incoming = 0; /* of the last step; in this one the mixer answers */
     if (!s->primed) WEFT_TRY(wefti_rank_prime(s->rank));
     s->rank->mixer->n_outgoing = 0;
     s->primed = s->opened = true;
     WEFT_TRY(wefti_rank_open(s->rank, s->step));
+    if (s->replan) s->rank->begun_s = s->ended_s; /* forward passes compute, too */
     if (!isnan(s->rate)) s->rank->lr = (float)s->rate;
     s->ended_s += wefti_now_s() - asked_s;
     return WEFT_OK;
@@ -441,7 +444,6 @@ static weft_status agree_to_skip(weft_sync *s, bool *skipped) {
 }
 
 weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
-    wefti_rank *r = s->rank;
     WEFT_TRY(wefti_sync_check_step(s));
     *skipped = s->passed;
     if (s->completed) {
@@ -452,6 +454,7 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     if (*skipped) return WEFT_OK;
     s->n_told = 0;
     WEFT_TRY(weft_sync_open(s));
+    wefti_rank *r = s->rank; /* opening may make another one */
     for (int i = s->n_tensors - 1; i >= 0; i--)
         if (!s->ready[i]) WEFT_TRY(weft_sync_ready(s, i));
     bool waited = s->setup.skips && r->schedule->at_once;
@@ -479,6 +482,8 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     report->wait_s = tally.wait_s;
     s->opened = s->handed_over = s->agreed = s->anew = false;
     s->n_averages = 0;
+    double slower_s = fmax(0, r->computed_s - r->status.computed_s); /* than this one */
+    wefti_sync_note_step(s, r->computed_s, fmax(0, tally.wait_s - slower_s));
     wefti_sync_expect_all(s);
     forget_gradients(s);
     s->was = r->replica;

@@ -47,21 +47,24 @@ struct weft_sync {
     bool averaged;         /* the gradients hold the parameters before averaging */
     bool skip;             /* this rank wants to skip the step */
     bool borrowed;         /* parameters and gradients are the caller's blocks */
-    int round;             /* of the mesh (mesh/mesh.h); -1: none */
-    bool elastic;          /* continues when others are lost (sync_regroup.c) */
-    bool started;          /* membership has been started, for this exchange */
-    bool joins;            /* this process joins a run that is training, */
-    bool bare;             /* and has no parameters and no state yet */
-    bool anew;             /* a new world has begun, and nothing was exchanged in it */
-    bool averaging;        /* it is in weft_sync_average */
-    int64_t n_averages;    /* averages ended since the last step */
-    int64_t n_to_repeat;   /* that others have not ended, when a world begins */
+    int64_t form;       /* of those who have state, for one who comes; 0: as configured */
+    int round;          /* of the mesh (mesh/mesh.h); -1: none */
+    bool elastic;       /* continues when others are lost (sync_regroup.c) */
+    bool started;       /* membership has been started, for this exchange */
+    bool joins;         /* this process joins a run that is training, */
+    bool bare;          /* and has no parameters and no state yet */
+    bool anew;          /* a new world has begun, and nothing was exchanged in it */
+    bool averaging;     /* it is in weft_sync_average */
+    int64_t n_averages; /* averages ended since the last step */
+    int64_t n_to_repeat;           /* that others have not ended, when a world begins */
     char change[1200], told[1200]; /* who was lost, or joined, until the caller asks; the
                                       text that the caller got */
     int64_t step;                  /* the current step */
     int64_t counted;               /* steps whose status was read */
     int64_t process;               /* that created it: its forks take no part */
-    char name[64];                 /* of the state array last asked for */
+
+    struct wefti_sync_replan *replan; /* owned; NULL: what crosses the wire stays */
+    char name[64];                    /* of the state array last asked for */
 };
 
 /* Called when all gradients are complete: submits the buckets that were not submitted
@@ -77,6 +80,13 @@ weft_status wefti_sync_told(weft_sync *s, weft_status status) WEFT_CHECKED;
 /* Makes the job of the caller's tensors with a configuration. */
 weft_status wefti_sync_make_job(weft_sync *s, const weft_config *config,
                                 wefti_job **out) WEFT_CHECKED;
+
+/* Goes on with the same tensors and rules, and a configuration that is taken, also on failure. */
+weft_status wefti_sync_renew_job(weft_sync *s, weft_config *config,
+                                 int64_t first_step) WEFT_CHECKED;
+
+/* Counts again, because the buckets may be different ones now. */
+weft_status wefti_sync_count_anew(weft_sync *s) WEFT_CHECKED;
 
 /* Resets the counts of what this step's buckets wait for. */
 void wefti_sync_expect_all(weft_sync *s);
@@ -136,6 +146,20 @@ weft_status wefti_sync_average_all(weft_sync *s) WEFT_CHECKED;
  * and state. */
 weft_status wefti_sync_join(weft_sync *s) WEFT_CHECKED;
 
+/* --- sync_replan.c --- */
+
+typedef struct wefti_sync_replan wefti_sync_replan;
+void wefti_sync_end_replan(weft_sync *s);
+
+/* A step has ended: what the slowest process computed, and what the step took beyond that. */
+void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s);
+
+/* The form that the exchange has; 0: it has none, or keeps it (job/form.h). */
+int64_t wefti_sync_form_code(const weft_sync *s);
+
+/* Before a step opens: changes what crosses the wire if the last status asked for it. */
+weft_status wefti_sync_change_form(weft_sync *s) WEFT_CHECKED;
+
 /* --- sync_hold.c --- */
 
 /* Before the world ends: what the program keeps elsewhere is in the rank's arrays. */
@@ -161,6 +185,7 @@ typedef struct wefti_sync_card {
     int64_t n_averages; /* ended since the last step */
     int64_t averaging; /* it is in one now, and repeats it when the new world has begun */
     int64_t was;       /* its copy when the last step ended; -1: it had none */
+    int64_t form;      /* in which it exchanges (job/form.h); 0: as configured */
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
 } wefti_sync_card;
 

@@ -116,8 +116,11 @@ static int64_t averages_to_repeat(const weft_sync *s, const wefti_loop *l) {
 
 weft_status wefti_sync_say(wefti_loop *l) {
     const weft_sync *s = l->user;
-    *(wefti_sync_card *)l->cards.own = (wefti_sync_card){
-        .n_averages = s->n_averages, .averaging = s->averaging, .was = s->was};
+    int64_t form = wefti_sync_form_code(s);
+    *(wefti_sync_card *)l->cards.own = (wefti_sync_card){.n_averages = s->n_averages,
+                                                         .averaging = s->averaging,
+                                                         .was = s->was,
+                                                         .form = form};
     return WEFT_OK;
 }
 
@@ -126,6 +129,7 @@ weft_status wefti_sync_hear(wefti_loop *l) {
     WEFT_TRY(check_terms(s, &l->cards, l->world.size));
     s->n_to_repeat = averages_to_repeat(s, l);
     const wefti_sync_card *all = l->cards.all;
+    s->form = s->bare ? all[l->cards.first].form : 0;
     int S = l->cards.shards, copies = l->world.size / S;
     int64_t *was;
     WEFT_TRY(wefti_alloc_n(s->ctx, copies, sizeof *was, "copies", &was));

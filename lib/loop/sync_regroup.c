@@ -22,6 +22,7 @@
 #include <sys/random.h>
 
 #include "base/memory.h"
+#include "job/form.h"
 #include "loop/sync.h"
 
 /* --- whether, and the beginning --- */
@@ -83,40 +84,14 @@ weft_status wefti_sync_start_membership(weft_sync *s) {
 /* The same tensors, moved by the same rules, among the ranks that are present now. */
 static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
     weft_config *config;
-    wefti_job *old = s->job, *job = NULL;
-    WEFT_TRY(weft_config_copy(s->ctx, old->config, &config));
-    config->mesh.nodes = world->size / old->S;
-    config->mesh.ranks_per_node = old->S;
-    weft_status status = wefti_sync_make_job(s, config, &job);
-    if (status != WEFT_OK) {
-        weft_config_destroy(s->ctx, config);
-        return status;
-    }
-    for (int i = 0; i < s->n_tensors; i++) {
-        job->rules[i].lr = old->rules[i].lr;
-        job->rules[i].config.weight_decay = old->rules[i].config.weight_decay;
-    }
-    job->outside = old->outside;
-    job->clip = old->clip;
-    job->first_step = world->first_step;
-    wefti_job_destroy(s->ctx, old);
-    weft_config_destroy(s->ctx, s->own_config);
-    s->job = job;
-    s->own_config = config;
-    return WEFT_OK;
-}
-
-/* Counts again, because the buckets may be different ones now. */
-static weft_status count_anew(weft_sync *s) {
-    wefti_free(s->ctx, s->missing);
-    s->missing = NULL;
-    WEFT_TRY(wefti_alloc_n(s->ctx, s->rank->arrangement->n_buckets, sizeof *s->missing,
-                           "buckets", &s->missing));
-    wefti_sync_expect_all(s);
-    if (!s->setup.compressed) return WEFT_OK;
-    wefti_free(s->ctx, s->offers);
-    s->offers = NULL;
-    return wefti_sync_prepare_offers(s);
+    wefti_form form;
+    WEFT_TRY(weft_config_copy(s->ctx, s->job->config, &config));
+    if (s->form > 0 && wefti_form_decode(s->form, 1, &form) && !form.outer)
+        WEFTI_TRY_OR(wefti_form_set(s->ctx, config, &form),
+                     weft_config_destroy(s->ctx, config));
+    config->mesh.nodes = world->size / s->job->S;
+    config->mesh.ranks_per_node = s->job->S;
+    return wefti_sync_renew_job(s, config, world->first_step);
 }
 
 static weft_status make_job_of(wefti_loop *l, const wefti_job **job) {
@@ -186,7 +161,7 @@ weft_status wefti_sync_regroup(weft_sync *s) {
         wefti_world_destroy(s->ctx, s->world);
     s->world = &s->mesh->world;
     s->primed = s->anew = !s->bare; /* a new mixer, in a new world */
-    return status == WEFT_OK ? count_anew(s) : status;
+    return status == WEFT_OK ? wefti_sync_count_anew(s) : status;
 }
 
 weft_status wefti_sync_follow(weft_sync *s) {

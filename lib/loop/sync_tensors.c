@@ -40,6 +40,25 @@ weft_status wefti_sync_make_job(weft_sync *s, const weft_config *config,
     return WEFT_OK;
 }
 
+weft_status wefti_sync_renew_job(weft_sync *s, weft_config *config, int64_t first_step) {
+    wefti_job *old = s->job, *job = NULL;
+    WEFTI_TRY_OR(wefti_sync_make_job(s, config, &job),
+                 weft_config_destroy(s->ctx, config));
+    for (int i = 0; i < s->n_tensors; i++) {
+        job->rules[i].lr = old->rules[i].lr;
+        job->rules[i].config.weight_decay = old->rules[i].config.weight_decay;
+    }
+    job->outside = old->outside;
+    job->clip = old->clip;
+    job->run.follows = old->run.follows;
+    job->first_step = first_step;
+    wefti_job_destroy(s->ctx, old);
+    weft_config_destroy(s->ctx, s->own_config);
+    s->job = job;
+    s->own_config = config;
+    return WEFT_OK;
+}
+
 void wefti_sync_give_back(weft_sync *s, float **block) {
     if (*block && s->setup.give) s->setup.give(s->setup.user, *block);
     *block = NULL;
@@ -59,6 +78,18 @@ void wefti_sync_expect_all(weft_sync *s) {
     if (s->offers) memset(s->offers, 0, (size_t)s->n_tensors * sizeof *s->offers);
     memset(s->missing, 0, (size_t)a->n_buckets * sizeof *s->missing);
     for (int u = 0; u < a->n_units; u++) s->missing[a->bucket_of[u]]++;
+}
+
+weft_status wefti_sync_count_anew(weft_sync *s) {
+    wefti_free(s->ctx, s->missing);
+    s->missing = NULL;
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->rank->arrangement->n_buckets, sizeof *s->missing,
+                           "buckets", &s->missing));
+    wefti_sync_expect_all(s);
+    if (!s->setup.compressed) return WEFT_OK;
+    wefti_free(s->ctx, s->offers);
+    s->offers = NULL;
+    return wefti_sync_prepare_offers(s);
 }
 
 weft_status wefti_sync_check_whole(weft_sync *s) {

@@ -8,8 +8,8 @@
  * step took beyond the computing of the slowest rank and beyond the waits of the steps before,
  * which exchange nothing, spread over the period; and a twentieth of computing, below which
  * nothing is told apart. A plan is made when the usual wait is known: first, after a drift of it or
- * of computing, and in each world. A wait that is shorter than usual is believed sooner than a longer one: bytes
- * can not be faster than the wire. */
+ * of computing, and in each world. A wait that is shorter than usual is believed sooner than a
+ * longer one: bytes can not be faster than the wire. */
 #include "planner/replan.h"
 
 #include <math.h>
@@ -174,6 +174,7 @@ static weft_status plan(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step 
     wefti_situation s = {.config = step->config,
                          .cluster = r->cluster,
                          .loop = step->loop,
+                         .averages = step->averages,
                          .now = step->now,
                          .steps_left = step->steps_left,
                          .parameters = step->parameters,

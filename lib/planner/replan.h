@@ -17,6 +17,7 @@ typedef struct wefti_situation {
     const weft_config *config; /* of the run, in the form that it has */
     weft_cluster *cluster;     /* its wire as it is now */
     weft_loop_facts *loop;     /* of a program's own tensors; NULL: the config's model */
+    bool averages; /* only forms in which all gradients are averaged are tried */
     wefti_form now;
     int64_t steps_left, parameters;
     double step_s;      /* as it is measured now */
@@ -64,6 +65,7 @@ typedef struct wefti_replan_step {
     const weft_config *config;
     const void *world;     /* another one than before: what is usual is learned anew */
     weft_loop_facts *loop; /* as in wefti_situation; its step_s is set here */
+    bool averages;         /* likewise */
     wefti_form now;
     int64_t step, steps_left, parameters; /* step: how many have ended */
     double state_bytes;

@@ -127,7 +127,7 @@ weft_status wefti_plan_forms(weft_ctx *ctx, const wefti_situation *s,
     const wefti_form *forms = wefti_forms(&n);
     *out = (wefti_outlook){s->now, s->step_s, 1, 1, 1};
     for (int i = 0; i < n; i++)
-        if (forms[i].every * 4 <= s->steps_left)
+        if (forms[i].every * 4 <= s->steps_left && !(s->averages && forms[i].outer))
             WEFT_TRY(try_form(ctx, s, &forms[i], out));
     return WEFT_OK;
 }

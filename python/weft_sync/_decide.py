@@ -33,6 +33,38 @@ class Decision(NamedTuple):
     method: str
     keys: dict[str, Any]
     sentence: str
+    cluster: str = ""  #: the cluster.yaml on which it was decided
+
+
+class Form(NamedTuple):
+    """What crosses the wire from a step on."""
+
+    step: int    #: the first one, from 1
+    method: str  #: "full sync int8"
+    why: str     #: on the first process with the numbers
+
+
+def follow(sync: Any, decision: Decision, steps: float, loss: float) -> None:
+    """Before the first step: lets what crosses the wire change as it pays. Nothing is silent."""
+    if not decision.cluster:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "cluster.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(decision.cluster)
+        if why := sync.replan(path, loss, int(steps)):
+            log.info("method=auto keeps this choice: %s", why)
+
+
+def look(sync: Any, forms: list[Form], step: int) -> None:
+    """After a step: whether it was exchanged in another form than the one before."""
+    form = sync.form()
+    if not form or (forms and forms[-1].method == form):
+        return
+    why = sync.form_change() if forms else ""
+    if why:
+        log.warning("%s", why)
+    forms.append(Form(step, form, why))
 
 
 def _settings(method: str, keys: dict[str, Any]) -> list[Any]:
@@ -72,6 +104,8 @@ def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "cluster.yaml")
         found.write(path)
+        with open(path, encoding="utf-8") as file:
+            cluster = file.read()
         made = plan(model, step_seconds=step_s, cluster=path, nodes=layout["mesh.nodes"],
                     processes_per_node=layout["mesh.ranks_per_node"], steps=steps)
     allowed = candidates(sum(p.numel() for p in model.parameters()), layout["mesh.nodes"], steps or 0)
@@ -88,7 +122,7 @@ def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int
     return Decision(taken.method, taken.keys,
                     f"method=auto takes {taken.way.name}: {taken.step_s:.3g} s a step, {taken.faster:.2g} "
                     f"times as fast as one process expected on a wire of {wire}, in "
-                    f"{f'{steps:.0f}' if steps else '200 to 5,000 (run_steps= says yours)'} steps; next {others}")
+                    f"{f'{steps:.0f}' if steps else '200 to 5,000 (run_steps= says yours)'} steps; next {others}", cluster)
 
 
 def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]) -> Decision:
@@ -132,7 +166,7 @@ def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]
         store.get(f"{turn}/read/{r}")  # who holds the store is the last to leave it
     if "error" in answer:
         raise Error("config", answer["error"])
-    taken = Decision(answer["method"], answer["keys"], answer["sentence"])
+    taken = Decision(**answer)
     if mesh.rank == 0:
         log.info("%s", taken.sentence)
     return taken
@@ -146,4 +180,4 @@ def _answer(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int
         return {"error": str(error)}
 
 
-__all__ = ["Decision", "candidates", "choose", "decide"]
+__all__ = ["Decision", "Form", "candidates", "choose", "decide", "follow", "look"]

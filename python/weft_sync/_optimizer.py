@@ -115,6 +115,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
         self.overlap = overlap and not skips and not uneven
         self.report: Report | None = None
+        self.forms: list[_decide.Form] = []  #: what crossed the wire, from which step on, and why
         self._closed, self._paused, self._opened, self._looked = True, False, False, False
         self._agreed: bool | None = None  # whether the direction is agreed on, and moves parameters
         self._blind = False  # it was agreed on without a loss
@@ -252,6 +253,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         for place in self._places:
             place.attach(self._storage.tensor(self._sync.parameters(place.index), place.shape),
                          self._storage.tensor(self._sync.gradients(place.index), place.shape))
+        if self.decision is not None and not self.mesh.joins:
+            _decide.follow(self._sync, self.decision, float(self._asked[2].get("run.steps", 0)), self._config.number("decide.loss"))
         self._sync.begin()
         if self._carried.brought is None:
             self._rows.shares = Shares(self.place()[1] // self.placed)
@@ -543,6 +546,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
     _awaited = -1  # the backward at whose end all agree, as autograd numbers it
 
     def _finish(self, report: Report | None) -> None:
+        if report is not None and self._node is None:
+            _decide.look(self._sync, self.forms, report.step)
         self.report = report if self._node is None else self._tell(report)
         if self._mixes_after and (self.inner is not None or not self._copies_early()):
             self._publish(unless_rests=not self._mixed)

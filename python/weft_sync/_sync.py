@@ -204,6 +204,26 @@ class Sync:
             log.warning("%s", change.decode("utf-8", "replace"))
         return bool(change)
 
+    def replan(self, cluster: str, loss: float, steps: int) -> str | None:
+        """Before `begin`: what crosses the wire may change, by the cluster.yaml at this path; or why not."""
+        why = TEXT()
+        self._call("replan", text_of(cluster), loss, steps, c.byref(why))
+        return why.value.decode() if why.value else None
+
+    def ask_form(self, form: str) -> None:
+        """The first process asks, for all: "full int8"."""
+        self._call("ask_form", text_of(form))
+
+    def form(self) -> str:
+        """What crosses the wire now; empty for methods that keep it."""
+        text = c.create_string_buffer(64)
+        self.lib.weft_sync_form(self.pointer, text, len(text))
+        return text.value.decode()
+
+    def form_change(self) -> str:
+        """Why it has changed, once; empty where that is not known."""
+        return (self.lib.weft_sync_form_change(self.pointer) or b"").decode("utf-8", "replace")
+
     def place(self) -> tuple[int, int]:
         """This process's number among those that take part, and how many they are."""
         size = INT()

@@ -28,6 +28,11 @@ typedef struct loop {
     int skip_at; /* step that rank 1 skips; -1: none */
     double rates[2];
     bool own_memory, unlike;
+    bool flat; /* gradients do not depend on parameters */
+    struct loop_hooks {
+        weft_status (*prepare)(struct loop *l, weft_sync *s);
+        weft_status (*between)(struct loop *l, weft_sync *s, int rank, int64_t t);
+    } hooks;    /* before begin; before each step */
     int uneven; /* 1: all have 4 rows in each step; 2: they differ; 3: they are not said */
     bool wrong;     /* rank 2's gradient is multiplied by -100 */
     char said[512]; /* the last warning that names a node */
@@ -83,7 +88,7 @@ static void add_gradients(loop *l, weft_sync *s, int rank, int64_t step) {
         const float *p = weft_sync_parameters(s, i);
         float *g = weft_sync_gradients(s, i);
         for (int64_t k = 0; k < elements(&l->tensors[i]); k++)
-            g[k] += p[k] - sinf((float)(k + 3 * rank + i)) +
+            g[k] += (l->flat ? 0 : p[k]) - sinf((float)(k + 3 * rank + i)) +
                     0.1f * cosf((float)(k + step));
     }
 }
@@ -150,6 +155,7 @@ static weft_status one_step(loop *l, weft_sync *s, int rank, int64_t t) {
 
 static weft_status steps(loop *l, weft_sync *s, int rank, int64_t first, int64_t end) {
     for (int64_t t = first; t < end; t++) {
+        if (l->hooks.between) WEFT_TRY(l->hooks.between(l, s, rank, t));
         WEFT_TRY(one_step(l, s, rank, t));
         if (l->last.skipped) l->skipped++, t--;
         if (!l->average) continue;
@@ -173,6 +179,7 @@ static weft_status make(loop *l, weft_mesh *mesh, weft_config *config, weft_sync
     if (l->own_memory) setup.take = take_block, setup.give = give_block, setup.user = l;
     WEFT_TRY(weft_sync_create_from(l->ctx, &setup, out));
     fill(l, *out, weft_mesh_look(mesh)->rank);
+    if (l->hooks.prepare) WEFT_TRY(l->hooks.prepare(l, *out));
     return weft_sync_begin(*out);
 }
 
@@ -292,7 +299,7 @@ typedef struct alone {
     weft_sync *s;
 } alone;
 
-static alone begin_alone(const char *method, const weft_sync_setup *extra) {
+static inline alone begin_alone(const char *method, const weft_sync_setup *extra) {
     alone a = {NULL, NULL, NULL};
     weft_sync_setup setup = *extra;
     assert_int_equal(weft_ctx_create(&a.ctx), WEFT_OK);
@@ -311,7 +318,7 @@ static alone begin_alone(const char *method, const weft_sync_setup *extra) {
     return a;
 }
 
-static void end_alone(alone *a) {
+static inline void end_alone(alone *a) {
     weft_sync_destroy(a->s);
     weft_config_destroy(a->ctx, a->config);
     assert_int_equal(ctx_end(a->ctx), 0);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* What crosses the wire changes while a program's own loop goes on (job/form.h), among forms in
+ * which all gradients are averaged:
+ *
+ *     step t ends        first process: computing and wait -> planner/replan.h -> form
+ *     status of t + 1    asks for it
+ *     t + 2 opens        all: job and rank are made again around the same blocks
+ *
+ * Forms with outer steps stay as they are: each process would have moments of its own, in the
+ * program's optimizer. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "loop/sync.h"
+#include "planner/replan.h"
+#include "replicate/replicator.h"
+
+enum { UNKNOWN_STEPS = 1000 };
+
+struct wefti_sync_replan {
+    wefti_replan *plan; /* owned; NULL: this process plans nothing */
+    int64_t steps;      /* of the run; 0: not known, then as many again as were done */
+    weft_sync_tensor *tensors; /* [tensors] owned */
+    weft_loop_facts loop;
+    char text[500], told[500]; /* what has changed, until the caller asks; what it got */
+};
+
+static const char *obstacle(const weft_sync *s, wefti_form *now) {
+    if (s->job->W < 2) return "nothing crosses a wire";
+    if (s->job->S > 1) return "processes share copies of the model";
+    if (s->setup.skips) return "steps may be skipped";
+    if (s->setup.uneven) return "rows differ by process and step";
+    const char *why = wefti_form_of(s->job->config, now);
+    if (!why && now->outer) return "outer steps are not left in a program's own loop";
+    return why;
+}
+
+static weft_status make(weft_sync *s, const char *cluster_path, double loss) {
+    wefti_sync_replan *p = s->replan;
+    weft_cluster *cluster;
+    WEFT_TRY(
+        wefti_alloc_n(s->ctx, s->n_tensors, sizeof *p->tensors, "tensors", &p->tensors));
+    for (int i = 0; i < s->n_tensors; i++) {
+        const wefti_param *from = &s->job->model->params[i];
+        p->tensors[i] = (weft_sync_tensor){.struct_size = sizeof *p->tensors,
+                                           .name = "tensor",
+                                           .rows = from->rows,
+                                           .cols = from->cols,
+                                           .decays = from->decays};
+    }
+    p->loop = (weft_loop_facts){
+        .struct_size = sizeof p->loop, .tensors = p->tensors, .n_tensors = s->n_tensors};
+    WEFT_TRY(weft_cluster_load(s->ctx, cluster_path, &cluster));
+    return wefti_replan_create(s->ctx, cluster, loss, &p->plan);
+}
+
+weft_status weft_sync_replan(weft_sync *s, const char *cluster_path, double loss,
+                             int64_t steps, const char **why) {
+    wefti_form now;
+    *why = NULL;
+    if (s->begun || s->joins || s->replan || !(loss >= 0) || steps < 0)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "weft_sync_replan with a loss of %g and %lld steps%s; "
+                             "expected numbers from 0, once, before weft_sync_begin",
+                             loss, (long long)steps,
+                             s->begun    ? " after weft_sync_begin"
+                             : s->joins  ? " in a process that joins"
+                             : s->replan ? " for the second time"
+                                         : "");
+    *why = obstacle(s, &now);
+    if (*why) return WEFT_OK;
+    WEFT_TRY(wefti_alloc(s->ctx, sizeof *s->replan, "the choice", &s->replan));
+    s->replan->steps = steps;
+    s->job->run.follows = true;
+    return cluster_path ? make(s, cluster_path, loss) : WEFT_OK;
+}
+
+void wefti_sync_end_replan(weft_sync *s) {
+    if (!s->replan) return;
+    wefti_replan_destroy(s->ctx, s->replan->plan);
+    WEFTI_FREE(s->ctx, s->replan->tensors, s->replan);
+    s->replan = NULL;
+}
+
+/* --- what is measured --- */
+
+void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s) {
+    wefti_sync_replan *p = s->replan;
+    wefti_rank *r = s->rank;
+    wefti_form now;
+    if (!p || !p->plan || r->rank != 0 || obstacle(s, &now)) return;
+    int64_t left = p->steps ? p->steps - s->step
+                            : (s->step > UNKNOWN_STEPS ? s->step : UNKNOWN_STEPS);
+    const wefti_replan_step ended = {.config = s->job->config,
+                                     .world = s->job,
+                                     .loop = &p->loop,
+                                     .averages = true,
+                                     .now = now,
+                                     .step = s->step,
+                                     .steps_left = left > 0 ? left : 0,
+                                     .parameters = s->job->model->n_elements,
+                                     .computing_s = computing_s,
+                                     .wait_s = wait_s};
+    if (r->form > 0) return; /* it changes before the next step */
+    weft_status status = wefti_replan_add(s->ctx, p->plan, &ended);
+    r->asks_form = status == WEFT_OK ? wefti_replan_asks(p->plan, &now, s->step + 1) : 0;
+    if (status == WEFT_OK) return;
+    weft_ctx_log(s->ctx, WEFT_LOG_WARN, "method=auto goes on as it is: %s",
+                 weft_ctx_message(s->ctx));
+    weft_ctx_clear(s->ctx);
+    wefti_replan_destroy(s->ctx, p->plan);
+    p->plan = NULL;
+}
+
+weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
+    wefti_form now, next;
+    WEFT_TRY(wefti_sync_check_whole(s));
+    const char *why = obstacle(s, &now);
+    if (!why && (!wefti_form_read(form, &next) || next.outer))
+        why = "it is none of full f32, full bf16, full int8, full int4";
+    if (!why && s->rank->rank != 0) why = "the first process asks, for all";
+    if (!why) why = wefti_form_refusal(&now, &next, s->step + 1);
+    if (why)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "the form '%.40s' is asked for, but %s", form, why);
+    s->rank->asks_form = wefti_form_code(&next);
+    return WEFT_OK;
+}
+
+/* --- the change --- */
+
+int64_t wefti_sync_form_code(const weft_sync *s) {
+    wefti_form now;
+    return obstacle(s, &now) ? 0 : wefti_form_code(&now);
+}
+
+/* The rank around the same blocks, whose addresses the caller has. Gradients of the step to come
+ * may be there already. */
+static weft_status make_rank(weft_sync *s, const wefti_form *form) {
+    weft_config *config;
+    wefti_passage departed;
+    wefti_rank *old = s->rank;
+    float *grads = old->grads;
+    WEFT_TRY(wefti_sync_settle(s));
+    WEFT_TRY(wefti_replicator_settle(old->replicator));
+    WEFT_TRY(weft_config_copy(s->ctx, s->job->config, &config));
+    WEFTI_TRY_OR(wefti_form_set(s->ctx, config, form),
+                 weft_config_destroy(s->ctx, config));
+    old->grads = NULL;
+    wefti_rank_depart(&s->rank, &departed);
+    weft_status made = wefti_sync_renew_job(s, config, s->step);
+    weft_status arrived = wefti_rank_arrive(&departed, made == WEFT_OK ? s->job : NULL,
+                                            &s->rank);
+    if (s->rank) {
+        wefti_free(s->ctx, s->rank->grads);
+        s->rank->grads = grads;
+    } else {
+        wefti_sync_free_block(s, &grads);
+        s->borrowed = false;
+    }
+    WEFT_TRY(made);
+    return arrived;
+}
+
+weft_status wefti_sync_change_form(weft_sync *s) {
+    char name[WEFTI_FORM_TEXT];
+    wefti_form now, next;
+    int64_t asked = s->rank->form;
+    if (asked == 0) return WEFT_OK;
+    const char *why = obstacle(s, &now);
+    bool known = wefti_form_decode(asked, 1, &next) && !next.outer;
+    if (!why) why = known ? wefti_form_refusal(&now, &next, s->step) : "it is no form";
+    if (why)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
+                             "rank 0 asks for form %lld before step %lld: %s",
+                             (long long)asked, (long long)s->step + 1, why);
+    WEFT_TRY(make_rank(s, &next));
+    WEFT_TRY(wefti_sync_count_anew(s));
+    s->primed = true;
+    if (!s->replan) return WEFT_OK;
+    wefti_sync_replan *p = s->replan;
+    const wefti_replan_wish *w = p->plan && s->rank->rank == 0
+                                     ? wefti_replan_wish_of(p->plan)
+                                     : NULL;
+    bool own = w && w->wants && wefti_form_same(&w->form, &next);
+    snprintf(p->text, sizeof p->text, "from step %lld on %s", (long long)s->step + 1,
+             own ? w->why : wefti_form_name(&next, name));
+    if (p->plan) wefti_replan_changed(p->plan, &next);
+    return WEFT_OK;
+}
+
+const char *weft_sync_form(const weft_sync *s, char *out, size_t out_size) {
+    wefti_form now;
+    char name[WEFTI_FORM_TEXT];
+    const char *why = s->rank ? wefti_form_of(s->job->config, &now) : "";
+    snprintf(out, out_size, "%s", why ? "" : wefti_form_name(&now, name));
+    return out;
+}
+
+const char *weft_sync_form_change(weft_sync *s) {
+    wefti_sync_replan *p = s->replan;
+    if (!p || !p->text[0]) return NULL;
+    memcpy(p->told, p->text, sizeof p->told);
+    p->text[0] = '\0';
+    return p->told;
+}

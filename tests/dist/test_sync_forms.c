@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* What crosses the wire changes while a program's own loop goes on: in all processes before the
+ * same step, around the same tensors, and nothing of a gradient is lost. */
+#include "loops.h"
+
+#include "job/form.h"
+#include "loop/sync.h"
+
+enum { STEPS = 12, CODED = 2, COARSE = 5, BACK = 8 };
+
+static weft_status ask(loop *l, weft_sync *s, int rank, int64_t t) {
+    (void)l;
+    const char *form = t == CODED    ? "full int8"
+                       : t == COARSE ? "full int4"
+                       : t == BACK   ? "full f32"
+                                     : NULL;
+    return form && rank == 0 ? weft_sync_ask_form(s, form) : WEFT_OK;
+}
+
+/* The form of each step is the one that was asked for in the step before. */
+static weft_status ask_and_look(loop *l, weft_sync *s, int rank, int64_t t) {
+    static const char *const names[] = {"full sync", "full sync int8", "full sync int4",
+                                        "full sync"};
+    char form[64];
+    int at = (t > CODED + 1) + (t > COARSE + 1) + (t > BACK + 1);
+    assert_string_equal(weft_sync_form(s, form, sizeof form), names[at]);
+    return ask(l, s, rank, t);
+}
+
+static void nothing_is_lost_and_all_change_before_one_step(void **state) {
+    loop a[RANKS], b[RANKS];
+    for (int way = 0; way < 4; way++) {
+        loop l = {.keys = plain,
+                  .steps = STEPS,
+                  .skip_at = -1,
+                  .rates = {0.05, 0.05},
+                  .flat = true,
+                  .outside = way & 1,
+                  .own_memory = way & 2,
+                  .early = way & 2};
+        run_loop(3, &l, a);
+        l.hooks.between = ask_and_look;
+        run_loop(3, &l, b);
+        assert_fine(3, a);
+        assert_fine(3, b);
+        for (int r = 1; r < 3; r++)
+            assert_memory_equal(b[r].params, b[0].params, sizeof b[0].params);
+        double most = 0;
+        for (int k = 0; k < MOST; k++)
+            most = fmax(most, fabs((double)a[0].params[k] - (double)b[0].params[k]));
+        assert_true(most < 1e-5);
+    }
+}
+
+/* -- the plan -- */
+
+static const char cluster[] = "nodes: 3\nranks_per_node: 1\nrank_flops: 1e9\n"
+                              "wire: {bandwidth: 10Gbit, latency: 20us}\n";
+
+static weft_status may_change(loop *l, weft_sync *s) {
+    const char *why;
+    bool first = l->number == 0;
+    WEFT_TRY(weft_sync_replan(s, first ? "room/cluster.yaml" : NULL, 10, 20, &why));
+    assert_null(why);
+    return WEFT_OK;
+}
+
+/* The wire falls: steps that were 0.1 s of computing are told to take 20 times as long. */
+static weft_status tell(loop *l, weft_sync *s, int rank, int64_t t) {
+    const char *change = weft_sync_form_change(s);
+    char form[64];
+    if (t == 0)
+        for (int i = 0; i < 40; i++) wefti_sync_note_step(s, 0.1, i < 16 ? 1e-4 : 2);
+    if (t == 0) assert_int_equal(s->rank->asks_form > 0, rank == 0);
+    if (t != 2) return WEFT_OK;
+    assert_non_null(change);
+    assert_non_null(strstr(change, "from step 2 on full sync int"));
+    if (rank == 0) assert_non_null(strstr(change, " instead of full sync: a step takes"));
+    weft_sync_form(s, form, sizeof form);
+    assert_int_equal(strncmp(form, "full sync int", 13), 0);
+    return WEFT_OK;
+}
+
+static void a_slow_wire_gets_codes_and_says_why(void **state) {
+    loop a[RANKS];
+    weft_ctx *ctx;
+    loop l = {.keys = plain,
+              .steps = 3,
+              .skip_at = -1,
+              .rates = {0.05, 0.05},
+              .hooks = {.prepare = may_change, .between = tell}};
+    assert_int_equal(room_begin(&ctx), 0);
+    assert_ok(ctx, wefti_file_write(ctx, "room/cluster.yaml", cluster, strlen(cluster)));
+    run_loop(3, &l, a);
+    assert_fine(3, a);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
+/* -- refused -- */
+
+static const char *expected;
+
+static weft_status stays(loop *l, weft_sync *s) {
+    const char *why;
+    WEFT_TRY(weft_sync_replan(s, NULL, 10, 0, &why));
+    assert_non_null(why);
+    assert_non_null(strstr(why, expected));
+    return WEFT_OK;
+}
+
+static weft_status ask_wrongly(loop *l, weft_sync *s, int rank, int64_t t) {
+    if (t > 0) return WEFT_OK;
+    assert_fails(l->ctx, weft_sync_ask_form(s, "full f64"), WEFT_ERR_ARGUMENT,
+                 "the form 'full f64' is asked for, but it is none of");
+    assert_fails(l->ctx, weft_sync_ask_form(s, "outer f32 50 0.4"), WEFT_ERR_ARGUMENT,
+                 "but it is none of");
+    assert_fails(l->ctx, weft_sync_ask_form(s, rank == 0 ? "full f32" : "full int8"),
+                 WEFT_ERR_ARGUMENT,
+                 rank == 0 ? "nothing would change" : "the first process asks, for all");
+    return WEFT_OK;
+}
+
+static void what_does_not_change_is_said(void **state) {
+    static const char *const outer[] = {"method=diloco", "mixer.outer_every=2", NULL};
+    static const char *const gossip[] = {"method=dadam", "mixer.topology=ring", NULL};
+    static const struct {
+        const char *const *keys, *why;
+        bool skips;
+    } cases[] = {{outer, "outer steps are not left in a program's own loop", false},
+                 {gossip, "only averaging all gradients and outer steps", false},
+                 {plain, "steps may be skipped", true}};
+    loop a[RANKS];
+    for (int i = 0; i < 3; i++) {
+        loop l = {.keys = cases[i].keys,
+                  .steps = 2,
+                  .skip_at = -1,
+                  .rates = {0.05, 0.05},
+                  .skips = cases[i].skips,
+                  .hooks = {.prepare = stays}};
+        expected = cases[i].why;
+        run_loop(2, &l, a);
+        assert_fine(2, a);
+    }
+    loop l = {.keys = plain,
+              .steps = 2,
+              .skip_at = -1,
+              .rates = {0.05, 0.05},
+              .hooks = {.between = ask_wrongly}};
+    run_loop(2, &l, a);
+    assert_fine(2, a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_lost_and_all_change_before_one_step),
+        cmocka_unit_test(a_slow_wire_gets_codes_and_says_why),
+        cmocka_unit_test(what_does_not_change_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
