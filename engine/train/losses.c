@@ -6,7 +6,7 @@
  *
  *     the loss that any rank has played                             it is the same
  *     another, and a rank has played with as many as the line says  it differs
- *     another, and nobody has                                       not known: its writer was lost, too
+ *     another, and nobody has                                       not known: its writer was lost
  */
 #include "train/losses.h"
 

@@ -376,7 +376,8 @@ static void check_refused(const char *key, const char *folder, const char *words
 static void test_keys_that_it_can_not_obey(void **state) {
     check_refused("elastic.batch=keep", NULL, "elastic.batch is keep");
     check_refused("mesh.join_steps=8", NULL, "mesh.join_steps is 8");
-    check_refused("run.seed=1", "/tmp", "setup.folder is /tmp, but without setup.elastic");
+    check_refused("run.seed=1", "/tmp",
+                  "setup.folder is /tmp, but without setup.elastic");
 }
 
 int main(void) {

@@ -22,8 +22,8 @@ static void hear(void *user, weft_log_level level, const char *text) {
     snprintf(j->said, sizeof j->said, "%s", text);
 }
 
-/* One line, {step, loss, share}. Rank 0 plays loss 1 in each step, of all; the others do, too, up to
- * step 38, and then loss 2, of three. */
+/* One line, {step, loss, share}. Rank 0 plays loss 1 in each step, of all; the others do, too, up
+ * to step 38, and then loss 2, of three. */
 static judged judge(double step, double loss, double share) {
     double line[] = {step, loss, share};
     judged j = {0};

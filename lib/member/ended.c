@@ -2,7 +2,7 @@
 /* A process that slept asks at the ports of the others how they stand; a minute after their end
  * nobody answers there. The folder that all see still does. A view that all members have left
  * in order is the run's last one: the next one would need a member of it. */
-#include "mesh/ended.h"
+#include "member/ended.h"
 
 #include <stdio.h>
 #include <string.h>
