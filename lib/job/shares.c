@@ -18,8 +18,9 @@
  * is how long all wait for each other, falls by a twelfth or more. With batch.shares=steps a node
  * makes of its n_i the next whole number of n_i R / U optimizer steps, one at least: H of an outer
  * step becomes H_i, and its change weighs n_i, as in federated averaging (arXiv 1602.05629). Nodes
- * draw from the same data, so unequal H_i favour no node's optimum, which the weights and control
- * variates of HEW-Local SGD (arXiv 2604.24463) are against. */
+ * draw from the same data, so unequal H_i favour no node's optimum. HEW-Local SGD (arXiv
+ * 2604.24463, of which the abstract was read) chooses weights by a bound on the next loss of a
+ * convex sum; here they are rows. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
