@@ -7,8 +7,7 @@
 #include <weft/bench.h>
 #include <weft/train.h>
 
-#include "bench_kernels.h"
-#include "bench_replicators.h"
+#include "bench.h"
 #include "common.h"
 
 static const flag flags[] = {

@@ -6,7 +6,7 @@
  *     y   FLOP per second; no kernel that reads its numbers from memory can be above
  *         min(peak, x * stream), which is drawn as a line
  *     a dot's area is the kernel's share of the step */
-#include "bench_kernels.h"
+#include "bench.h"
 
 #include <errno.h>
 #include <math.h>

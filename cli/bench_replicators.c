@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* weft bench replicators: the figures that the library measures, and the share of its
  * exchange that each replicator hides in a short training run. */
-#include "bench_replicators.h"
+#include "bench.h"
 
 #include <stdio.h>
 #include <string.h>
