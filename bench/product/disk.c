@@ -3,7 +3,7 @@
  * program works, H being the machine, or 0 where all share one disk; the real file system keeps
  * names, bytes and locks, and these calls decide when one returns and what it says:
  *
- *     full    a call that needs room fails with ENOSPC
+ *     full    a call that needs room fails with ENOSPC; a write may be done in part before
  *     slow    a call takes up to 0.2 s
  *     doom    the process dies at its next calls; a write may be done in part
  *     power   what was not synced is lost: bytes of a file since its last fsync, entries of a
@@ -415,11 +415,20 @@ static size_t part_of(size_t n) {
                                                  : 0;
 }
 
+/* How much of so many bytes a write takes: less on a disk that is full, 0 in every second call. */
+static size_t room_for(int at, size_t n) {
+    bool full = at >= 0 && disks[at].full_ns > w.now_ns;
+    if (!full) return n;
+    return draw_one_in(2) ? 0 : (size_t)draw_between(0, (int64_t)n - 1);
+}
+
 ssize_t disk_write(int fd, const void *bytes, size_t n) {
     int at = disk_of_file(fd);
     size_t part = at >= 0 ? part_of(n) : 0;
     if (part > 0 && __real_write(fd, bytes, part) < 0) fail_world("a disk is full");
-    return visit(at, true) ? __real_write(fd, bytes, n) : -1;
+    size_t room = part == 0 && n > 0 ? room_for(at, n) : n;
+    if (visit(at, room == 0 || room == n)) return __real_write(fd, bytes, room);
+    return -1;
 }
 
 ssize_t disk_read(int fd, void *bytes, size_t n) {
@@ -433,7 +442,9 @@ WRAP(ssize_t, pwrite, (int fd, const void *bytes, size_t n, off_t to)) {
     if (part > 0 && __real_pwrite(fd, bytes, part, to) < 0) fail_world("a disk is full");
     struct stat info;
     bool grows = at >= 0 && fstat(fd, &info) == 0 && to + (off_t)n > info.st_size;
-    return visit(at, grows) ? __real_pwrite(fd, bytes, n, to) : -1;
+    size_t room = grows && part == 0 ? room_for(at, n) : n;
+    bool whole = room == 0 || room == n;
+    return visit(at, grows && whole) ? __real_pwrite(fd, bytes, room, to) : -1;
 }
 
 WRAP(ssize_t, pread, (int fd, void *bytes, size_t n, off_t from)) {

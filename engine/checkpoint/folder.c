@@ -142,13 +142,33 @@ static weft_status check_step(weft_ctx *ctx, int64_t step) {
                          (long long)step);
 }
 
+weft_status wefti_checkpoint_make_room(weft_ctx *ctx, const char *checkpoints,
+                                       int64_t step) {
+    char path[PATH_MAX];
+    found_list list;
+    WEFT_TRY(scan(ctx, checkpoints, false, &list));
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < list.n && status == WEFT_OK; i++) {
+        found item = list.items[i];
+        bool remains = item.state == PARTIAL || item.state == REMOVED;
+        if (!remains || item.step > step) continue;
+        status = path_of(ctx, checkpoints, item.step, item.state, path);
+        if (status == WEFT_OK) status = wefti_file_remove_tree(ctx, path);
+        if (status != WEFT_ERR_FILE || item.step == step) continue;
+        weft_ctx_clear(ctx); /* it stays, and there may be room all the same */
+        status = WEFT_OK;
+    }
+    wefti_free(ctx, list.items);
+    return status;
+}
+
 weft_status wefti_checkpoint_begin(weft_ctx *ctx, const char *checkpoints, int64_t step,
                                    char *path) {
     WEFT_TRY(check_step(ctx, step));
     WEFT_TRY(path_of(ctx, checkpoints, step, PARTIAL, path));
     WEFT_TRY(wefti_file_mkdirs(ctx, checkpoints));
     WEFT_TRY(wefti_file_sync_parent(ctx, checkpoints));
-    WEFT_TRY(wefti_file_remove_tree(ctx, path));
+    WEFT_TRY(wefti_checkpoint_make_room(ctx, checkpoints, step));
     return wefti_file_mkdirs(ctx, path);
 }
 

@@ -10,7 +10,12 @@
  * any time leaves complete checkpoints complete. Only one writer (process or thread) per
  * folder of checkpoints. docs/file-formats.md */
 
-/* Makes an empty step-<N>.partial (an old one is removed). [out] path: PATH_MAX bytes. */
+/* Removes what a writer that died left of a checkpoint up to `step`, or of one that it removed: the
+ * disk may have no room beside it. To be called by the one writer. */
+weft_status wefti_checkpoint_make_room(weft_ctx *ctx, const char *checkpoints,
+                                       int64_t step) WEFT_CHECKED;
+
+/* The same, and makes an empty step-<N>.partial. [out] path: PATH_MAX bytes. */
 weft_status wefti_checkpoint_begin(weft_ctx *ctx, const char *checkpoints, int64_t step,
                                    char *path) WEFT_CHECKED;
 

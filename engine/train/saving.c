@@ -12,6 +12,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/file.h"
+#include "checkpoint/folder.h"
 #include "mesh/elastic.h"
 #include "store/upload.h"
 #include "train/regroup.h"
@@ -20,13 +22,16 @@ enum { LAST_TRIES = 10, SHARE = 50 /* by the clock at most 1 / SHARE of the time
 static const double between_tries_s = 1;
 
 /* Whether the first rank can write: WEFT_ERR_FILE with a sentence if not yet. */
-static weft_status get_ready(wefti_rank *r, wefti_prepared *p) {
+static weft_status get_ready(wefti_rank *r, wefti_prepared *p, int64_t step) {
+    char checkpoints[PATH_MAX];
     if (r->rank != 0) return WEFT_OK;
     WEFT_TRY(wefti_regroup_take_over(r->ctx, p));
     if (!p->journal)
         return weft_ctx_fail(r->ctx, WEFT_ERR_FILE, "%s was not taken over yet",
                              p->config->run.folder);
     if (wefti_regroup_check_lease(r->ctx, p, true) != WEFT_OK) return WEFT_ERR_PEER;
+    WEFT_TRY(wefti_file_path(r->ctx, p->config->run.folder, "checkpoints", checkpoints));
+    WEFT_TRY(wefti_checkpoint_make_room(r->ctx, checkpoints, step)); /* for lines, too */
     weft_status status = wefti_journal_sync(p->journal);
     if (status == WEFT_OK) return WEFT_OK;
     weft_ctx_fail(r->ctx, status, "%s", weft_ctx_message(p->ctx));
@@ -38,7 +43,7 @@ static weft_status try_once(wefti_rank *r, wefti_prepared *p, int64_t step, bool
     const wefti_saving what = {.folder = p->job->config->run.folder,
                                .wording = {p->tokenizer, p->chat},
                                .step = step,
-                               .ready = get_ready(r, p),
+                               .ready = get_ready(r, p, step),
                                .lease = p->lease};
     weft_status status = wefti_state_save(r, &p->bootstrap, &what, saved);
     if (status != WEFT_OK && r->rank == 0)

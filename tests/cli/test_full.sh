@@ -72,6 +72,19 @@ have=$(grep -o '"step":[0-9]*,"loss"' run/metrics.jsonl | sort -u | wc -l)
 [ -d run/checkpoints/step-00000400 ] || fail "$what: $(ls run/checkpoints)"
 "$weft" verify run >out 2>err || fail "$what: $(cat out err)"
 
+# --- who writes dies in a checkpoint, and what it left of that takes the room of all later ones ---
+begin 2 "who writes dies in a checkpoint" run.steps=200 run.save_every=50 run.keep=2 2>/dev/null
+await has_lines 20 || fail "$what: no step 20: $(tail -n 3 log.*)"
+kill -STOP "${pids[@]}"
+mkdir -p run/checkpoints/step-00000020.partial
+dd if=/dev/zero of=run/checkpoints/step-00000020.partial/model.safetensors bs=4096 2>/dev/null
+truncate -s -16K run/checkpoints/step-00000020.partial/model.safetensors
+kill -9 "${pids[0]}"
+kill -CONT "${pids[1]}"
+wait "${pids[1]}" || fail "$what: it ended with $?: $(tail -n 3 log.1)"
+! says "is not written" log.1 || fail "$what: it says $(grep "is not written" log.1)"
+[ "$(cd run/checkpoints && echo *)" = "step-00000150 step-00000200" ] || fail "$what: $(ls run/checkpoints)"
+
 # --- full to the end ---
 begin_and_fill 2 "full to the end" run.steps=60
 ends 2

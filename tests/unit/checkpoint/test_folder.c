@@ -143,16 +143,19 @@ static void the_checkpoint_just_made_is_never_removed(void **state) {
     assert_true(exists("back/step-00000150"));
 }
 
-static void leftovers_of_crashes_are_ignored_then_removed(void **state) {
+static void leftovers_of_crashes_are_ignored_then_removed_for_their_room(void **state) {
     const char *c = fresh("left");
     char path[PATH_MAX];
     make_sample(c, 1, 0);
     begin_sample(c, 2, path);
     assert_ok(ctx, wefti_file_mkdirs(ctx, "left/step-00000000.removed/x"));
+    assert_ok(ctx, wefti_file_mkdirs(ctx, "left/step-00000004.partial/x"));
     assert_int_equal(latest_step(c), 1);
-    make_sample(c, 3, 5);
+    begin_sample(c, 3, path);
     assert_false(exists("left/step-00000002.partial"));
     assert_false(exists("left/step-00000000.removed"));
+    assert_true(exists("left/step-00000004.partial")); /* a later writer's */
+    assert_ok(ctx, wefti_checkpoint_commit(ctx, c, 3, "{}", 5));
     assert_true(exists("left/step-00000001"));
     assert_int_equal(latest_step(c), 3);
 }
@@ -533,7 +536,7 @@ int main(void) {
         cmocka_unit_test(a_newer_checkpoint_of_the_same_step_replaces_it),
         cmocka_unit_test(only_the_last_k_are_kept),
         cmocka_unit_test(the_checkpoint_just_made_is_never_removed),
-        cmocka_unit_test(leftovers_of_crashes_are_ignored_then_removed),
+        cmocka_unit_test(leftovers_of_crashes_are_ignored_then_removed_for_their_room),
         cmocka_unit_test(a_crash_between_the_two_renames_loses_nothing),
         cmocka_unit_test(only_names_of_checkpoints_count),
         cmocka_unit_test(every_flipped_byte_of_every_file_is_found_and_named),
