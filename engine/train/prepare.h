@@ -9,10 +9,9 @@
 #include "rank/bootstrap.h"
 #include "runfiles/frozen.h"
 #include "runfiles/journal.h"
+#include "record/losses.h"
 #include "runfiles/state.h"
 #include "runfiles/viewlog.h"
-
-enum { WEFTI_RECENT = 32 }; /* steps; members are less apart (runfiles/descent.c) */
 
 /* Everything that is made before the ranks start, and shared by them. */
 typedef struct wefti_prepared {

@@ -38,7 +38,7 @@
 #include "rank/handover.h"
 #include "passes/passes.h"
 #include "train/auditing.h"
-#include "train/losses.h"
+#include "record/losses.h"
 #include "train/prepare.h"
 #include "rank/rank_threads.h"
 #include "train/regroup.h"

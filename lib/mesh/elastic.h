@@ -56,7 +56,7 @@ typedef struct wefti_elastic_setup {
     const char *folder; /* of the run, copied; NULL: none */
     /* Whether the run has ended without this process, as the folder shows. Asked every 5 s by a
      * waiting thread of the rank, without locks, while too few others are heard. NULL: the mesh
-     * itself writes that down, and reads it (ended.h). */
+     * itself writes that down, and reads it (wefti_ended_write). */
     bool (*has_ended)(void *user, uint64_t run, int64_t view);
     void *user;
     wefti_elastic_policy policy;
@@ -419,6 +419,15 @@ void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out);
 
 /* The same, and this process fails with a sentence. */
 void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out);
+
+/* <folder>/ended-RUN: this start of the run has ended in order, with the members of a view. The
+ * last of them write it, all of them the same; by the thread that closes the mesh. */
+weft_status wefti_ended_write(weft_ctx *ctx, const char *folder, uint64_t run,
+                              int64_t view) WEFT_CHECKED;
+
+/* Whether it is there, of a later view; without locks, by a thread of the rank. A folder that can
+ * not be read shows nothing. */
+bool wefti_ended_after(const char *folder, uint64_t run, int64_t view);
 
 /* An incoming message is complete. Returns true if it is not for the ranks' threads, or not
  * yet. */

@@ -21,7 +21,6 @@
 
 #include "base/clock.h"
 #include "mesh/elastic.h"
-#include "member/ended.h"
 #include "start/vitals.h"
 
 static const double closed_patience_s = 1.0, left_patience_s = 1.0,

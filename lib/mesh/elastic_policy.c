@@ -15,7 +15,6 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
-#include "member/ended.h"
 
 static const double least_patience_s = 30, patience_steps = 5, step_decay = 0.95,
                     ask_every_s = 5;

@@ -12,7 +12,6 @@
 #include "base/memory.h"
 #include "check.h"
 #include "mesh/elastic.h"
-#include "member/ended.h"
 #include "hub.h"
 
 enum { RANKS = 3, PER_HOUR = 250 /* a fault every 29 s, and the return */ };

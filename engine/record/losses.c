@@ -8,7 +8,7 @@
  *     another, and a rank has played with as many as the line says  it differs
  *     another, and nobody has                                       not known: its writer was lost
  */
-#include "train/losses.h"
+#include "record/losses.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Losses of a run that is played again beside its lines (engine/train/losses.c): a view of four
+/* Losses of a run that is played again beside its lines (engine/record/losses.c): a view of four
  * ranks ends with step 40, and what was lost with its first rank counts in no later line. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
-#include "train/losses.h"
+#include "record/losses.h"
 
 enum { RANKS = 4, END = 40 };
 
@@ -22,8 +22,8 @@ static void hear(void *user, weft_log_level level, const char *text) {
     snprintf(j->said, sizeof j->said, "%s", text);
 }
 
-/* One line, {step, loss, share}. Rank 0 plays loss 1 in each step, of all; the others do, too, up
- * to step 38, and then loss 2, of three. */
+/* One line, {step, loss, share}. Rank 0 plays loss 1 in each step, of all; the others do up to
+ * step 38, and then loss 2, of three. */
 static judged judge(double step, double loss, double share) {
     double line[] = {step, loss, share};
     judged j = {0};

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-#include "train/prepare.h"
+#include <weft/ctx.h>
 
 /* Losses of metrics.jsonl beside those of a run that is played again (replay.c). */
+
+/* Steps at the end of a view whose lines another than its first rank may write; members are less
+ * apart (runfiles/descent.c). */
+enum { WEFTI_RECENT = 32 };
 
 /* A step as one rank has played it. */
 typedef struct wefti_played_step {
