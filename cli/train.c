@@ -24,7 +24,10 @@
 #include "progress.h"
 
 static const flag flags[] = {
-    {"--resume", NULL, "continue run.folder from its newest complete checkpoint", NULL},
+    {"--resume", NULL,
+     "continue run.folder from its newest complete checkpoint; begin a run if there is "
+     "none",
+     NULL},
     {"--join", "HOST[:PORT]",
      "join a running run over TCP, through any of its processes on that host; several "
      "hosts with commas between them",
@@ -82,6 +85,7 @@ enum { RECENT = 50 };
 
 typedef struct view {
     bool json, quiet;
+    bool resumes; /* --resume */
     weft_ctx *ctx;
     weft_watch
         *watch; /* NULL without --plan; owned, like what a decision is compared with */
@@ -168,6 +172,8 @@ static void show_run(const view *v, const weft_run_summary *s) {
             s->gemm_flops / 1e9);
     if (s->first_step > 0)
         fprintf(stderr, "resumes  after step %lld\n", (long long)s->first_step);
+    else if (v->resumes)
+        fputs("resumes  nothing: the folder has no run, a new one begins\n", stderr);
     char folder[PATH_MAX];
     fprintf(stderr, "folder   %s\n", plain_text(s->folder, folder, sizeof folder));
 }
@@ -397,6 +403,7 @@ static weft_status train(weft_ctx *ctx, const args *a, weft_mesh *mesh,
                          weft_config *config) {
     view v = {.json = args_has(a, "--json"),
               .quiet = args_has(a, "--quiet"),
+              .resumes = args_has(a, "--resume"),
               .ctx = ctx,
               .config = config,
               .decides = config->mesh.nodes > 1 && strcmp(config->method, "auto") == 0};

@@ -37,6 +37,9 @@ expect 0 "$weft" train moved --resume run.steps=5
 grep -q "resumes  after step 3" err || fail "not resumed: $(cat err)"
 [[ ! -e a=b ]] || fail "the run was continued where it had been"
 
+expect 0 "$weft" train my.txt "${tiny[@]}" run.steps=2 --resume --folder none_yet
+once "resumes  nothing: the folder has no run, a new one begins"
+
 (cd elsewhere && run "$weft" train ../moved --resume run.steps=6 && grep -q "resumes  after step 5" err) ||
     fail "not resumed from another folder: $(cat elsewhere/err)"
 
