@@ -157,12 +157,12 @@ def test_the_readmes_lines():
     assert all(torch.equal(p, q) for p, q in zip(a, b))
 
 
-def block_of_docs(words):
+def block_of_docs(words, change=lambda block: block):
     """The block of Python in docs/pytorch.md that has these words."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "pytorch.md").read_text(), re.S)
     found = [block for block in blocks if words in block]
     assert len(found) == 1, words
-    return compile(found[0], "docs/pytorch.md", "exec")
+    return compile(change(found[0]), "docs/pytorch.md", "exec")
 
 
 def test_the_pages_lines_about_measuring(tmp_path, monkeypatch, capsys):
@@ -199,3 +199,52 @@ def test_trainer_of_transformers():
     said = run_example("hf_trainer.py", 2, "--steps", "30")
     assert re.search(r"[1-9][0-9.]* kB a step sent by each, \d+ % of the exchange hidden", said)
     assert float(re.search(r"mean loss of the run ([0-9.]+)", said)[1]) < 4.0, said
+
+
+PAGES = ["docs/pytorch.md", "docs/using.md", "python/README.md", "README.md"]
+
+
+def test_programs_of_the_pages_are_programs():
+    for page in PAGES:
+        for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S):
+            if block.startswith("    except"):  # the end of a loop's own try
+                block = "for x in ():\n    try:\n        pass\n" + block
+            compile(block, page, "exec")
+
+
+def loops_of_the_page():
+    """The loops of docs/pytorch.md as they stand there; "10_000" steps are none, as no data comes."""
+    torch.manual_seed(0)
+    draw = torch.Generator().manual_seed(int(os.environ["RANK"]))
+    rows = [(x, x[:, :10].argmax(1)) for x in torch.randn(6, 8, 40, generator=draw)]
+
+    class GPT(torch.nn.Linear):
+        def __init__(self):
+            super().__init__(40, 10)
+
+        def forward(self, x, y=None):
+            out = super().forward(x)
+            return out if y is None else torch.nn.functional.cross_entropy(out, y)
+
+    done = []
+    for words in ("model = GPT()", 'agree="backward")', "optimizer.carry(schedule)"):
+        model = GPT()
+        space = {"GPT": GPT, "model": model, "loader": rows, "weft": weft, "torch": torch,
+                 "loss_function": torch.nn.functional.cross_entropy}
+        code = block_of_docs(words, lambda text: text.replace("steps < 10_000", "steps < 0"))
+        exec(code, space)
+        optimizer, model = space["optimizer"], space["model"]
+        done.append((optimizer.steps, [p.detach().clone() for p in model.parameters()]))
+        optimizer.close()
+    return done
+
+
+def test_the_pages_loops():
+    a, b = run(loops_of_the_page, 2)
+    assert [steps for steps, _ in a] == [6, 6, 0]
+    assert all(torch.equal(p, q) for (_, x), (_, y) in zip(a, b) for p, q in zip(x, y))
+
+
+def test_the_pages_first_lines(capsys):
+    exec(block_of_docs("step_seconds=0.46"), {"model": torch.nn.Linear(400, 10)})
+    assert re.search(r"^one (node|process) +1 ", capsys.readouterr().out, re.M)
