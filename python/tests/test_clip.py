@@ -254,6 +254,33 @@ def changed(skips, seen):
     return words
 
 
+def scaled_changes(kind, clips):
+    """The same by a scaler, around nothing: weft's own optimizer agrees as it steps."""
+    model = net()
+    opt, scaler = weft.Optimizer(model, method="ddp", lr=1e-3, skips=True), kind("cpu")
+    words = []
+    handler = logging.Handler()
+    handler.emit = lambda record: words.append(record.getMessage())
+    logging.getLogger("weft_sync").addHandler(handler)
+    for t in range(3):
+        scaler.scale(loss_of(model, opt.mesh.rank, t)).backward()
+        scaler.unscale_(opt)
+        if clips:
+            clip(model.parameters(), BOUND)
+        scaler.step(opt)
+        scaler.update()
+    return words
+
+
+def test_clipping_after_a_scaler_that_does_not_agree_is_told():
+    for words in run(scaled_changes, 2, weft.GradScaler, True):
+        assert len(words) == 1 and "optimizer_clip=1.0" in words[0]
+    for words in run(scaled_changes, 2, torch.amp.GradScaler, True):
+        assert len(words) == 1 and "expected weft.GradScaler" in words[0]
+    assert run(scaled_changes, 2, weft.GradScaler, False) == [[], []]
+    assert run(scaled_changes, 1, torch.amp.GradScaler, True) == [[]]
+
+
 def test_clipping_each_processes_own_gradients_is_told():
     for words in run(changed, 2, False, False):
         assert len(words) == 1 and "agree='backward'" in words[0] and "optimizer_clip=1.0" in words[0]

@@ -156,10 +156,13 @@ class GradScaler(_Scaler):
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
         super().unscale_(optimizer)
         if isinstance(optimizer, Optimizer) and self._enabled:
+            optimizer.by_wefts = True
             found = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
             optimizer.agree_unscaled(sum(each.cpu() for each in found))
 
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(optimizer, Optimizer):
+            optimizer.by_wefts = True
         result = super().step(optimizer, *args, **kwargs)
         if isinstance(optimizer, Optimizer) and optimizer.report is not None \
                 and optimizer.report.skipped:

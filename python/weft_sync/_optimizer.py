@@ -480,13 +480,13 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                             "agree='backward' around a torch optimizer, or clip by weft: "
                             "optimizer_clip=1.0; leave DDP over all processes out")
         full = self._config.number("replicator.kind") == "full"  # others clip so, too
-        if self._skips or self._warned or self.mesh.size == 1 or not full:
+        if (self._skips and not self._unscaled) or self._warned or self.mesh.size == 1 or not full:
             return
         self._warned = any(place.left is not None and place.p.grad is not None
                          and place.p.grad._version != place.left for place in self._places)
         if self._warned:
             _back.log.warning(
-                "gradients were changed between backward and step (clipped?): with overlap=False "
+                "gradients were changed between backward and step (clipped?): with overlap=False or skips=True "
                 "each process changes its own, before they are agreed on; to clip what all agree on, "
                 "as under DDP, say agree='backward' around a torch optimizer, or optimizer_clip=1.0")
 

@@ -12,7 +12,7 @@ from typing import Any, Callable
 import torch
 
 from . import _pieces
-from ._library import Error
+from ._library import Error, log
 from ._places import Place
 from ._world import local
 
@@ -20,8 +20,13 @@ from ._world import local
 class Scaled:
     """A part of Optimizer."""
 
+    by_wefts = False  #: whether the scaler is weft.GradScaler
+    _told = False     # once is enough
+    _unscaled = False  # by it, and not agreed on: a change after that is of this process's own
+
     grad_scale: Any  # a scaler sets both for its step
     found_inf: Any
+    mesh: Any
     _theirs: Any
     _left: Any
     _node: Any
@@ -38,6 +43,11 @@ class Scaled:
     def _scale(self) -> float:
         """What a GradScaler says of this step: its scale, and whether it found an infinity."""
         scale, found = getattr(self, "grad_scale", None), float(getattr(self, "found_inf", None) or 0)
+        known = self.by_wefts or self._told or self.mesh.size == 1
+        if self._skips and hasattr(self, "found_inf") and not known:
+            self._told = True
+            log.warning("a scaler of torch's with skips=True lowers its scale in one process alone, and what is clipped after "
+                        "its unscale_ is each process's own gradient; expected weft.GradScaler")
         if self._skips:
             found, = _pieces.most(self._group, [found], local(self._places[0].p).device)
         if found > 0:
@@ -59,8 +69,12 @@ class Scaled:
     def agree_unscaled(self, found: torch.Tensor | int) -> None:
         """As `agree`, where a scaler has unscaled this process's gradients, and has found this many infinities:
         what is clipped then is what all have."""
-        if self._theirs is None or not self._skips or self._node is not None or self._rows.on or \
-                self._agreed is not None or self._left is not None:
+        if not self._skips or self._agreed is not None or self._left is not None:
+            return
+        if self._theirs is None or self._node is not None or self._rows.on:
+            self._unscaled = True
+            for place in self._places:
+                place.left = place.p.grad._version if place.p.grad is not None else None
             return
         self.found_inf = found
         self._gather()
