@@ -58,3 +58,27 @@ def test_all_that_is_in_a_users_loop_is_as_under_ddp(paused):
     for (model, ema, rates, scale), (ours, averaged, own, its) in zip(wanted, found):
         assert torch.equal(ours, found[0][0]) and rates == own and scale == its
         assert (model - ours).abs().max() < 1e-4 and (ema - averaged).abs().max() < 1e-4
+
+
+def mixed():
+    """DiLoCo around a scaled optimizer; process 1 has an infinity in one step."""
+    rank = int(os.environ["RANK"])
+    model = net(0)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    mix = weft.Mix(model, inner, method="diloco", mixer_outer_every=3, between="ranks")
+    scaler, moved = weft.GradScaler("cpu", init_scale=2.0**10), []
+    for t in range(6):
+        before = flat(model)
+        loss = loss_of(model, rank, t)
+        scaler.scale(loss * float("inf") if (rank, t) == (1, 3) else loss).backward()
+        scaler.step(inner)
+        scaler.update()
+        inner.zero_grad()
+        moved.append(not torch.equal(before, flat(model)))
+    return mix.steps, flat(model), moved, scaler.get_scale()
+
+
+def test_a_step_that_a_scaler_skips_in_one_process_is_one_of_all():
+    (steps, params, moved, scale), (also, same, stood, lower) = run(mixed, 2)
+    assert steps == also == 6 and torch.equal(params, same) and bool(params.isfinite().all())
+    assert all(moved) and stood == [True] * 3 + [False] + [True] * 2 and (scale, lower) == (2.0**10, 2.0**9)

@@ -49,6 +49,7 @@ class Mix:
                         "use weft.Optimizer(model, optimizer, method=...)")
         beside = _saved.Beside(optimizer, self.weft._pack, self.weft._unpack)
         self._inner = optimizer
+        self._inner.__dict__["weft_mix"] = self  # which its state_dict and pickles leave out
         self._rows: int | None = None
         self.weft.around = [optimizer.register_step_pre_hook(self._before),
                             optimizer.register_step_post_hook(self._after), *beside.handles]
@@ -62,7 +63,13 @@ class Mix:
         finally:
             self._rows = None
 
+    def _passes(self) -> None:
+        """A step in which this process's optimizer does not move: it is one of the others' all the same."""
+        self._before()
+        self._after()
+
     def _before(self, *_: Any) -> None:
+        self._began = True
         self.weft._rows.check(self._rows, False)
         if self.weft._left is not None:
             return
@@ -135,6 +142,7 @@ class Mix:
 
     def close(self) -> None:
         """Ends the exchange; the optimizer steps as before."""
+        self._inner.__dict__.pop("weft_mix", None)
         self.weft.close()
 
     def __enter__(self) -> Mix:
@@ -151,7 +159,7 @@ _Scaler: Any = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScal
 class GradScaler(_Scaler):
     """torch's, which lowers its scale on all ranks when one of them found an infinity. The
     optimizer is created with ``skips=True``. Around a torch optimizer ``unscale_`` leaves what all agreed on in
-    ``p.grad``, to be clipped there as under DDP."""
+    ``p.grad``, to be clipped there as under DDP. ``Mix`` counts a step that it skips, too."""
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
         super().unscale_(optimizer)
@@ -163,7 +171,12 @@ class GradScaler(_Scaler):
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
         if isinstance(optimizer, Optimizer):
             optimizer.by_wefts = True
+        mix: Mix | None = getattr(_asked.unwrapped(optimizer), "weft_mix", None)
+        if mix is not None:
+            mix._began = False
         result = super().step(optimizer, *args, **kwargs)
+        if mix is not None and not mix._began and not mix.weft._closed:
+            mix._passes()
         if isinstance(optimizer, Optimizer) and optimizer.report is not None \
                 and optimizer.report.skipped:
             for found in self._per_optimizer_states[id(optimizer)][
