@@ -20,6 +20,7 @@
 
 #include <jansson.h>
 #include <weft/plan.h>
+#include <weft/predict.h>
 #include <weft/probe.h>
 
 #include "base/buffer.h"
@@ -27,6 +28,7 @@
 #include "text/json.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "cluster/facts.h"
 #include "config/layers.h"
 #include "job/form.h"
 #include "planner/advise.h"
@@ -426,13 +428,41 @@ static weft_status without_text(weft_ctx *ctx, const weft_config *config,
     return status;
 }
 
+weft_status wefti_decide_pace(weft_ctx *ctx, const weft_config *run,
+                              weft_cluster *cluster, double *times) {
+    double pace_s = run->mesh.compute_time;
+    weft_prediction found = {.struct_size = sizeof found};
+    weft_config *c;
+    *times = 1;
+    if (pace_s <= 0) return WEFT_OK;
+    WEFT_TRY(weft_config_copy(ctx, run, &c));
+    c->mesh.compute_time = 0;
+    weft_status status = wefti_config_undecided(ctx, c);
+    if (status == WEFT_OK) status = weft_config_set(ctx, c, "method=hsdp");
+    if (status == WEFT_OK) status = weft_config_finish(ctx, c);
+    if (status == WEFT_OK) status = weft_predict(ctx, c, cluster, NULL, &found);
+    if (status == WEFT_OK && found.compute_s > 0)
+        *times = fmax(1, pace_s / found.compute_s);
+    weft_prediction_clear(ctx, &found);
+    weft_config_destroy(ctx, c);
+    wefti_cluster_slow(cluster, *times);
+    return status;
+}
+
 /* By the leader, from what the probe has found. */
 static weft_status decide_on_probe(weft_ctx *ctx, const weft_config *run,
                                    const wefti_prepared *p, weft_cluster *found,
                                    wefti_decision *out) {
     char path[PATH_MAX], *reasons;
     const char *folder = p->config->run.folder;
+    double times;
     if (found->wire.bandwidth_Bps <= 0) found->wire.bandwidth_Bps = fast_wire_Bps;
+    WEFT_TRY(wefti_decide_pace(ctx, run, found, &times));
+    if (times > 1)
+        weft_ctx_log(ctx, WEFT_LOG_INFO,
+                     "method=auto decides for ranks that compute %.3g s, as "
+                     "mesh.compute_time says: %.2g times as long as this machine does",
+                     run->mesh.compute_time, times);
     WEFT_TRY(wefti_file_path(ctx, folder, "cluster.yaml", path));
     WEFT_TRY(weft_cluster_write(ctx, found, path));
     const wefti_saved_layout *saved = p->saved.step >= 0 ? &p->saved : NULL;

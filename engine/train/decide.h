@@ -20,6 +20,11 @@ typedef struct wefti_decision {
 weft_status wefti_decide(weft_ctx *ctx, weft_config *config,
                          wefti_prepared *p) WEFT_CHECKED;
 
+/* With mesh.compute_time the cluster computes as slowly as the run will: what was measured is how
+ * fast this machine is. *times: how much slower; 1: as it was. */
+weft_status wefti_decide_pace(weft_ctx *ctx, const weft_config *run,
+                              weft_cluster *cluster, double *times) WEFT_CHECKED;
+
 /* The decision by itself, from what was measured; the same cluster gives the same one. `run`: with
  * method=auto, finished. saved: of the checkpoint that the run continues, whose state every
  * method must be able to go on with; or NULL. [out] *text owned by the caller (wefti_free): the

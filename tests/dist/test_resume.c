@@ -11,6 +11,7 @@
 
 #include "checkpoint/folder.h"
 #include "checkpoint/lease.h"
+#include "base/clock.h"
 #include "training.h"
 
 static outcome whole, part, rest;
@@ -352,6 +353,28 @@ static void a_run_that_lost_its_folder_writes_no_checkpoint(void **state) {
     weft_ctx_destroy(ctx);
 }
 
+/* The time left is that of the steps since the run began, or was resumed: never less than what
+ * those behind the first took, nor more than all that has passed. */
+static void the_time_left_is_that_of_the_steps_so_far(void **state) {
+    outcome o = {.stop_after = 6};
+    double begun_s = wefti_now_s();
+    for (int resumed = 0; resumed < 2; resumed++) {
+        train(&o, "left", resumed, KEYS("mesh.compute_time=0.01", "run.save_every=6"));
+        assert_trained(&o);
+        double took_s = 0, passed_s = wefti_now_s() - begun_s;
+        int first = resumed ? 6 : 0, last = resumed ? 12 : 6;
+        assert_int_equal(o.n_steps, last - first);
+        for (int t = first; t < last; t++) {
+            int n = t + 1 - first, left = 12 - t - 1;
+            if (t > first) took_s += o.step_s[t]; /* the first one began before its ops */
+            assert_true(o.left_s[t] * n >= took_s * left * (1 - 1e-9));
+            assert_true(o.left_s[t] * n <= passed_s * left);
+        }
+        o.stop_after = 0;
+        begun_s = wefti_now_s();
+    }
+}
+
 /* A run that was killed before its first checkpoint is refused: it begins anew. */
 static void forget_unsaved(void) {
     const char *command =
@@ -408,6 +431,7 @@ int main(void) {
         cmocka_unit_test(a_run_goes_on_from_the_newest_whole_checkpoint),
         cmocka_unit_test(lines_are_on_the_disk_before_their_checkpoint),
         cmocka_unit_test(two_runs_in_one_folder_are_refused),
+        cmocka_unit_test(the_time_left_is_that_of_the_steps_so_far),
         cmocka_unit_test(a_run_that_lost_its_folder_writes_no_checkpoint),
         cmocka_unit_test(a_killed_run_resumes_to_the_same_bits),
     };

@@ -22,7 +22,7 @@ typedef struct outcome {
     double loss[MAX_STEPS], grad_norm[MAX_STEPS], update_norm[MAX_STEPS];
     int64_t wire[MAX_STEPS], allocations[MAX_STEPS], late[MAX_STEPS];
     int mean_of_all[MAX_STEPS];
-    double distance[MAX_STEPS], step_s[MAX_STEPS];
+    double distance[MAX_STEPS], step_s[MAX_STEPS], left_s[MAX_STEPS];
     int64_t parameters, wire_predicted, memory_predicted, memory_rank;
     int stop_after;                   /* steps; 0: never */
     void (*after_step)(int64_t step); /* or NULL */
@@ -40,6 +40,7 @@ static inline void note_step(void *user, const weft_step_record *r) {
     o->mean_of_all[r->step - 1] = r->mean_of_all;
     o->distance[r->step - 1] = r->consensus_distance;
     o->step_s[r->step - 1] = r->step_s;
+    o->left_s[r->step - 1] = r->left_s;
     o->n_steps++;
     if (o->after_step) o->after_step(r->step);
 }

@@ -91,6 +91,14 @@ static void a_slow_wire_gets_less_and_a_fast_one_all(void **state) {
     assert_true(wefti_form_same(&best.form, &full));
 }
 
+/* Where each node's moments are the program's, outer steps are not tried. */
+static void only_averages_are_tried_where_no_other_can_be_left(void **state) {
+    wefti_situation s = standing(&full, "2Mbit,5ms");
+    s.averages = true;
+    wefti_outlook best = plan(&s);
+    assert_true(!best.form.outer && best.form.values == WEFTI_VALUES_INT4);
+}
+
 /* What has to pay in a few steps does not. */
 static void a_change_pays_before_the_end_or_is_not_made(void **state) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
@@ -169,6 +177,8 @@ int main(void) {
                                         end),
         cmocka_unit_test_setup_teardown(a_slow_wire_gets_less_and_a_fast_one_all, begin,
                                         end),
+        cmocka_unit_test_setup_teardown(
+            only_averages_are_tried_where_no_other_can_be_left, begin, end),
         cmocka_unit_test_setup_teardown(a_change_pays_before_the_end_or_is_not_made,
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_form_that_does_not_fit_is_not_taken, begin,

@@ -144,8 +144,33 @@ static void a_choice_that_can_change_is_preferred(void **state) {
     }
 }
 
+/* Emulated computing hides what the real one would not. */
+static void emulated_computing_decides(void **state) {
+    for (int emulated = 0; emulated < 2; emulated++) {
+        wefti_decision d;
+        char *text;
+        double times, again;
+        weft_cluster *cluster;
+        weft_config *run = make_run(emulated ? "mesh.compute_time=30" : "");
+        assert_ok(ctx, weft_cluster_create(ctx, &cluster));
+        assert_ok(ctx, weft_cluster_set(ctx, cluster, "nodes", "2"));
+        assert_ok(ctx, weft_cluster_set(ctx, cluster, "link", "2Mbit,5ms"));
+        assert_ok(ctx, weft_cluster_set(ctx, cluster, "node-flops", "20G"));
+        assert_ok(ctx, wefti_decide_pace(ctx, run, cluster, &times));
+        assert_ok(ctx, wefti_decide_on(ctx, run, cluster, NULL, &d, &text));
+        assert_int_equal(times > 100, emulated);
+        assert_int_equal(strcmp(method_of(&d), "hsdp") == 0, emulated);
+        assert_ok(ctx, wefti_decide_pace(ctx, run, cluster, &again));
+        assert_true(again < 1.01); /* it computes so slowly now */
+        wefti_free(ctx, text);
+        weft_cluster_destroy(ctx, cluster);
+        weft_config_destroy(ctx, run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(emulated_computing_decides, begin, end),
         cmocka_unit_test_setup_teardown(the_wire_and_what_is_kept_decide, begin, end),
         cmocka_unit_test_setup_teardown(the_same_facts_decide_the_same, begin, end),
         cmocka_unit_test_setup_teardown(one_process_alone_is_an_answer, begin, end),
