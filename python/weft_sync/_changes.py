@@ -29,6 +29,7 @@ class Changes:
     _held: Mixer | None
     _skips: bool
     _keeps_here: bool
+    _returns: Any
     _mixes_before: bool
     _mixes_after: bool
     _averages = False  # the masters are what is averaged

@@ -91,6 +91,29 @@ static void a_slow_wire_gets_less_and_a_fast_one_all(void **state) {
     assert_true(wefti_form_same(&best.form, &full));
 }
 
+/* What is faster by less than a prediction may be off stays as it is. */
+static void a_gain_below_the_errors_is_not_taken(void **state) {
+    int small = 0;
+    for (int rate = 5; rate <= 640; rate += rate / 5) { /* Mbit/s */
+        int n;
+        char link[32];
+        double step_s, most = 0;
+        snprintf(link, sizeof link, "%dMbit,1ms", rate);
+        const wefti_form *forms = wefti_forms(&n);
+        wefti_situation s = standing(&full, link);
+        s.averages = true;
+        for (int k = 0; k < n; k++) {
+            assert_ok(ctx, wefti_form_predict(ctx, &s, &forms[k], &step_s));
+            double gain = s.step_s / (step_s * wefti_form_steps(&s, &forms[k]));
+            if (!forms[k].outer && gain > most) most = gain;
+        }
+        wefti_outlook best = plan(&s);
+        if (most > 1.03 && most < 1.2) assert_true(best.gain == 1 && ++small > 0);
+        if (most > 1.4) assert_true(best.gain > 1);
+    }
+    assert_true(small > 0);
+}
+
 /* Where each node's moments are the program's, outer steps are not tried. */
 static void only_averages_are_tried_where_no_other_can_be_left(void **state) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
@@ -179,6 +202,7 @@ int main(void) {
                                         end),
         cmocka_unit_test_setup_teardown(
             only_averages_are_tried_where_no_other_can_be_left, begin, end),
+        cmocka_unit_test_setup_teardown(a_gain_below_the_errors_is_not_taken, begin, end),
         cmocka_unit_test_setup_teardown(a_change_pays_before_the_end_or_is_not_made,
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_form_that_does_not_fit_is_not_taken, begin,
