@@ -183,21 +183,21 @@ weft_status config_of_args(weft_ctx *ctx, const args *a, weft_config **out) {
     return config_on_mesh(ctx, a, NULL, out);
 }
 
-bool flush_output(int *error) {
-    static int first; /* a later flush finds nothing left to write */
+int finish_output(int code) {
     errno = 0;
-    if (fflush(stdout) != 0 && !first) first = errno;
-    *error = first;
-    return !ferror(stdout);
+    int error = fflush(stdout) == 0 ? 0 : errno;
+    if (!ferror(stdout)) return code;
+    fprintf(stderr, "weft: could not write the output%s%s\n", error ? ": " : "",
+            error ? strerror(error) : "");
+    return code == CODE_OK ? CODE_FAILED : code;
 }
 
 int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code) {
     if (mesh && status != WEFT_OK) status = weft_mesh_fail(ctx, mesh, status);
     bool speaks = !mesh || weft_mesh_speaks(mesh);
     if (status != WEFT_OK) code = speaks ? program_code(ctx, status) : code_of(status);
-    (void)flush_output(&(int){0});
     if (weft_mesh_close(mesh)) return code;
-    _exit(code);
+    _exit(finish_output(code));
 }
 
 /* Files of configuration are small. A longer one is something else, or a device without

@@ -59,9 +59,9 @@ int leave_mesh(weft_ctx *ctx, weft_mesh *mesh, weft_status status, int code);
 weft_status read_files(weft_ctx *ctx, char *const *paths, int n_paths, char **text,
                        int64_t *n) WEFT_CHECKED;
 
-/* Flushes stdout. Returns false if something was not written, now or before; [out] *error:
- * why, 0 where it is not known any more. */
-bool flush_output(int *error);
+/* Flushes stdout: the exit code, which is another one where something was not written, and a line
+ * that says why. */
+int finish_output(int code);
 
 /* Prints an object or a list as one line and takes it; NULL is what memory was missing for. */
 int say_json(json_t *value);

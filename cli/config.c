@@ -207,6 +207,16 @@ static int print_config_json(const weft_config *config) {
     return say_json(all);
 }
 
+/* Without data.path the model may be that of another program, whose width nobody knows, so its rate
+ * is that of a wide one (config/check.c). Here it is weft's own: the run will have its rate. */
+static weft_status say_width(weft_ctx *ctx, weft_config *config) {
+    char text[64];
+    if (config->data.path.n > 0) return WEFT_OK;
+    snprintf(text, sizeof text, "model.width=%lld", (long long)config->model.width);
+    WEFT_TRY(weft_config_set(ctx, config, text));
+    return weft_config_finish(ctx, config);
+}
+
 static weft_status print_resolved(weft_ctx *ctx, const args *a) {
     weft_config *config;
     const char *text;
@@ -215,8 +225,9 @@ static weft_status print_resolved(weft_ctx *ctx, const args *a) {
                                                           : WEFT_CONFIG_BARE;
     WEFT_TRY(config_of_args(ctx, a, &config));
     bool json = args_has(a, "--json");
-    weft_status status = json ? WEFT_OK : weft_config_text(ctx, config, notes, &text);
-    if (json)
+    weft_status status = say_width(ctx, config);
+    if (status == WEFT_OK && !json) status = weft_config_text(ctx, config, notes, &text);
+    if (status == WEFT_OK && json)
         print_config_json(config);
     else if (status == WEFT_OK)
         fputs(text, stdout);

@@ -62,10 +62,5 @@ static int dispatch(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error message, not a crash */
-    int code = dispatch(argc, argv);
-    int error;
-    if (flush_output(&error)) return code;
-    fprintf(stderr, "weft: could not write the output%s%s\n", error ? ": " : "",
-            error ? strerror(error) : "");
-    return code == CODE_OK ? CODE_FAILED : code;
+    return finish_output(dispatch(argc, argv));
 }

@@ -93,8 +93,8 @@ static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
     WEFT_TRY(wefti_replicator_settle((*r)->replicator));
     wefti_rank_depart(r, &departed);
     weft_status made = wefti_regroup_job(p->ctx, p, &batch);
-    weft_status arrived = wefti_rank_arrive(&departed, made == WEFT_OK ? p->job : NULL,
-                                            r);
+    weft_status arrived = wefti_rank_arrive(&departed, made == WEFT_OK ? p->job : NULL, r,
+                                            NULL);
     WEFT_TRY(made);
     WEFT_TRY(arrived);
     if (leads) wefti_replan_changed(f->replan, form);

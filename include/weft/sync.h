@@ -215,7 +215,7 @@ WEFT_API weft_status weft_sync_replan(weft_sync *sync, const char *cluster_path,
  * kept or sent (docs/methods.md section 12). */
 WEFT_API weft_status weft_sync_ask_form(weft_sync *sync, const char *form) WEFT_CHECKED;
 
-/** "full sync int8": what crosses the wire now; "" for methods whose form does not change. Returns
+/** "full sync int8": what crosses the wire now; "" for methods that have none of these. Returns
  * `out`. */
 WEFT_API const char *weft_sync_form(const weft_sync *sync, char *out, size_t out_size);
 

@@ -143,13 +143,20 @@ weft_status wefti_weights_check(weft_ctx *ctx, const weft_config *c, const char 
 
 weft_status wefti_weights_check_topology(weft_ctx *ctx, const wefti_job *job,
                                          const char *said) {
-    if (!job->topology || !weft_topology_describe(job->topology)->directed)
-        return WEFT_OK;
-    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "%s with mixer.topology %s of %d nodes, in which one hears "
-                         "another that does not hear it, expected aer, ring, torus, "
-                         "complete, matching or measured",
-                         said, weft_topology_describe(job->topology)->kind, job->R);
+    static const char *const by_size[] = {"exponential", "static_exponential", "push"};
+    if (!job->topology) return WEFT_OK;
+    const weft_topology_facts *facts = weft_topology_describe(job->topology);
+    bool may_be = false; /* with another number of nodes, when one is lost or comes */
+    for (size_t i = 0; i < sizeof by_size / sizeof by_size[0]; i++)
+        may_be = may_be || wefti_is(facts->kind, by_size[i]);
+    may_be = may_be && wefti_is(job->config->mesh.on_loss, "go_on");
+    if (!facts->directed && !may_be) return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "%s with mixer.topology %s of %d nodes, in which one hears another that does not "
+        "hear it%s, expected aer, ring, torus, complete, matching or measured",
+        said, facts->kind, job->R,
+        facts->directed ? "" : " when nodes are lost or come (mesh.on_loss go_on)");
 }
 
 /* Rows change between two exchanges, none of which is under way then, and the status has room

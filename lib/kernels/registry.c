@@ -35,7 +35,7 @@ static const table_entry tables[] = {
     {"avx2", &wefti_kernels_avx2, WEFTI_ISA_AVX2, false},
 #endif
     {"base", &wefti_kernels_base, WEFTI_ISA_BASE, false},
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__AVX2__) && !defined(__FMA__) /* as gemm.c asks */
     {"exact", &wefti_kernels_base, WEFTI_ISA_BASE, false},
 #endif
 };

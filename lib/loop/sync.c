@@ -342,8 +342,10 @@ weft_status weft_sync_open(weft_sync *s) {
     if (!s->primed) WEFT_TRY(wefti_rank_prime(s->rank));
     s->rank->mixer->n_outgoing = 0;
     s->primed = s->opened = true;
+    double opening_s = wefti_now_s() - asked_s;
     WEFT_TRY(wefti_rank_open(s->rank, s->step));
-    if (s->replan) s->rank->begun_s = s->ended_s; /* forward passes compute, too */
+    if (s->job->run.follows) /* forward passes compute, too */
+        s->rank->begun_s = s->ended_s + opening_s;
     if (!isnan(s->rate)) s->rank->lr = (float)s->rate;
     s->ended_s += wefti_now_s() - asked_s;
     return WEFT_OK;

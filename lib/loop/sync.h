@@ -48,6 +48,7 @@ struct weft_sync {
     bool skip;             /* this rank wants to skip the step */
     bool borrowed;         /* parameters and gradients are the caller's blocks */
     int64_t form;       /* of those who have state, for one who comes; 0: as configured */
+    bool follows;       /* likewise */
     int round;          /* of the mesh (mesh/mesh.h); -1: none */
     bool elastic;       /* continues when others are lost (sync_regroup.c) */
     bool started;       /* membership has been started, for this exchange */
@@ -186,6 +187,7 @@ typedef struct wefti_sync_card {
     int64_t averaging; /* it is in one now, and repeats it when the new world has begun */
     int64_t was;       /* its copy when the last step ended; -1: it had none */
     int64_t form;      /* in which it exchanges (job/form.h); 0: as configured */
+    int64_t follows;   /* its form may change, so all tell how long they compute */
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
 } wefti_sync_card;
 

@@ -120,7 +120,8 @@ weft_status wefti_sync_say(wefti_loop *l) {
     *(wefti_sync_card *)l->cards.own = (wefti_sync_card){.n_averages = s->n_averages,
                                                          .averaging = s->averaging,
                                                          .was = s->was,
-                                                         .form = form};
+                                                         .form = form,
+                                                         .follows = s->job->run.follows};
     return WEFT_OK;
 }
 
@@ -129,7 +130,9 @@ weft_status wefti_sync_hear(wefti_loop *l) {
     WEFT_TRY(check_terms(s, &l->cards, l->world.size));
     s->n_to_repeat = averages_to_repeat(s, l);
     const wefti_sync_card *all = l->cards.all;
-    s->form = s->bare ? all[l->cards.first].form : 0;
+    const wefti_sync_card *first = s->bare ? &all[l->cards.first] : NULL;
+    s->form = first ? first->form : 0;
+    s->follows = first ? first->follows != 0 : s->job->run.follows;
     int S = l->cards.shards, copies = l->world.size / S;
     int64_t *was;
     WEFT_TRY(wefti_alloc_n(s->ctx, copies, sizeof *was, "copies", &was));

@@ -73,8 +73,8 @@ static weft_status check_finite(weft_sync *s, int i, int64_t n, const float *val
 }
 
 weft_status weft_sync_not_finite(weft_sync *s, int i) {
-    if (s->rank && s->rank->mixer && s->rank->mixer->outgoing && i >= 0 &&
-        i < s->n_tensors)
+    WEFT_TRY(wefti_sync_check_whole(s));
+    if (s->rank->mixer && s->rank->mixer->outgoing && i >= 0 && i < s->n_tensors)
         return wrong(s, "parameters are", i);
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_ARGUMENT,

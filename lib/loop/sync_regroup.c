@@ -91,7 +91,9 @@ static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
                      weft_config_destroy(s->ctx, config));
     config->mesh.nodes = world->size / s->job->S;
     config->mesh.ranks_per_node = s->job->S;
-    return wefti_sync_renew_job(s, config, world->first_step);
+    WEFT_TRY(wefti_sync_renew_job(s, config, world->first_step));
+    s->job->run.follows = s->follows;
+    return WEFT_OK;
 }
 
 static weft_status make_job_of(wefti_loop *l, const wefti_job **job) {

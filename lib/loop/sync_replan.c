@@ -115,7 +115,7 @@ void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s) {
 
 weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
     wefti_form now, next;
-    WEFT_TRY(wefti_sync_check_whole(s));
+    WEFT_TRY(wefti_sync_check_rest(s, "asking for a form"));
     const char *why = obstacle(s, &now);
     if (!why && (!wefti_form_read(form, &next) || next.outer))
         why = "it is none of full f32, full bf16, full int8, full int4";
@@ -141,7 +141,7 @@ static weft_status make_rank(weft_sync *s, const wefti_form *form) {
     weft_config *config;
     wefti_passage departed;
     wefti_rank *old = s->rank;
-    float *grads = old->grads;
+    float *grads = old->grads, *params;
     WEFT_TRY(wefti_sync_settle(s));
     WEFT_TRY(wefti_replicator_settle(old->replicator));
     WEFT_TRY(weft_config_copy(s->ctx, s->job->config, &config));
@@ -151,12 +151,13 @@ static weft_status make_rank(weft_sync *s, const wefti_form *form) {
     wefti_rank_depart(&s->rank, &departed);
     weft_status made = wefti_sync_renew_job(s, config, s->step);
     weft_status arrived = wefti_rank_arrive(&departed, made == WEFT_OK ? s->job : NULL,
-                                            &s->rank);
+                                            &s->rank, &params);
     if (s->rank) {
         wefti_free(s->ctx, s->rank->grads);
         s->rank->grads = grads;
     } else {
         wefti_sync_free_block(s, &grads);
+        wefti_sync_free_block(s, &params);
         s->borrowed = false;
     }
     WEFT_TRY(made);
@@ -168,6 +169,10 @@ weft_status wefti_sync_change_form(weft_sync *s) {
     wefti_form now, next;
     int64_t asked = s->rank->form;
     if (asked == 0) return WEFT_OK;
+    if (s->job->W < 2) {
+        s->rank->form = 0;
+        return WEFT_OK;
+    }
     const char *why = obstacle(s, &now);
     bool known = wefti_form_decode(asked, 1, &next) && !next.outer;
     if (!why) why = known ? wefti_form_refusal(&now, &next, s->step) : "it is no form";

@@ -9,6 +9,7 @@
  *
  * Parts follow the tensors' own order, so a run with another mesh.min_message can read
  * them. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,10 +84,11 @@ weft_status weft_sync_resume(weft_sync *s, int64_t step) {
                              "resuming at step %lld, expected one from 0 on",
                              (long long)step);
     for (int i = 0; i < s->n_window; i++)
-        if (!(s->window[i] >= 0))
+        if (!(s->window[i] >= 0 && s->window[i] <= 0x1p53 &&
+              s->window[i] == floor(s->window[i])))
             return weft_ctx_fail(
                 s->ctx, WEFT_ERR_FORMAT,
-                "a step before what was saved had %g rows, expected 0 or more",
+                "a step before what was saved had %g rows, expected a whole number",
                 s->window[i]);
     for (int i = 0; i < m->n_known; i++)
         if (!(m->known[i] >= 0) ||

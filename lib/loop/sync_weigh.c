@@ -95,11 +95,14 @@ static void set_weights(weft_sync *s, const gather *h) {
     wefti_rank *r = s->rank;
     bool mixes = wefti_is(r->job->replicator_config.kind, "none");
     bool lasts = r->job->mixer_config.delay > 0; /* what was sent in earlier steps */
+    double all = h->copies, *now = r->weights, *last = now + r->job->R;
+    for (int i = 0; i < r->job->R && lasts; i++)
+        if (now[i] < 0) all += 1 - fmax(0, last[i]); /* the sum of all stays */
     for (int i = 0; i < r->job->R; i++)
-        if (r->weights[i] < 0)
-            r->weights[i] = lasts ? r->weights[r->job->R + i] : 0;
+        if (now[i] < 0)
+            now[i] = lasts ? fmax(0, last[i]) : 0;
         else
-            r->weights[i] = h->behind > 0 ? r->weights[i] * h->copies / h->behind : 1;
+            now[i] = h->behind > 0 ? now[i] * fmax(0, all) / h->behind : 1;
     if (mixes)
         r->comms.sites->weights = r->weights;
     else

@@ -118,7 +118,7 @@ static bool note(wefti_replan *r, const wefti_replan_step *s) {
     double idle_s = idle_of(r), last_s = fmax(0, r->last_s - idle_s) / (double)r->n;
     begin_period(r);
     if (!whole) return false; /* the first one began in its middle */
-    if (!knew) {
+    if (r->drift.n < r->drift.calm) {
         r->steps_s[r->drift.n] = step_s;
         r->computes_s[r->drift.n] = computing_s;
         r->idles_s[r->drift.n] = idle_s;
@@ -134,6 +134,7 @@ static bool note(wefti_replan *r, const wefti_replan_step *s) {
 static void fit_computing(wefti_replan *r) {
     double now_s = middle(r->computes_s, r->drift.n), ratio = now_s / r->usual_s;
     bool fits = r->usual_s > 0 && ratio < 1.2 && ratio > 1 / 1.2;
+    if (!(now_s > 0)) return;
     if (r->usual_s > 0 && !fits) wefti_cluster_slow(r->cluster, ratio);
     if (!fits) r->usual_s = now_s;
 }
@@ -158,7 +159,8 @@ static weft_status find_wire(weft_ctx *ctx, wefti_replan *r, wefti_situation *s,
                              double *expected_s) {
     double Bps = 0, *bias = &r->bias[s->now.outer];
     WEFT_TRY(wefti_form_predict(ctx, s, &s->now, expected_s));
-    double off = (s->step_s - s->idle_s) / (*expected_s - s->idle_s);
+    double off = fmax(s->step_s - s->idle_s, 1e-3 * s->step_s) /
+                 (*expected_s - s->idle_s);
     bool other = r->drifted || (*bias > 0 && fabs(log(off)) > known_error);
     if (!other) *bias = s->bias[s->now.outer] = (*bias > 0 ? *bias : 1) * off;
     wefti_situation told = *s; /* less than that is not told apart */

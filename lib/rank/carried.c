@@ -209,7 +209,8 @@ static weft_status take_place(wefti_passage *d, wefti_rank *r) {
     return wefti_rank_prime(r);
 }
 
-weft_status wefti_rank_arrive(wefti_passage *d, const wefti_job *job, wefti_rank **r) {
+weft_status wefti_rank_arrive(wefti_passage *d, const wefti_job *job, wefti_rank **r,
+                              float **params) {
     weft_status status = WEFT_OK;
     *r = NULL;
     if (job)
@@ -217,6 +218,8 @@ weft_status wefti_rank_arrive(wefti_passage *d, const wefti_job *job, wefti_rank
     else
         wefti_comms_destroy(&d->comms);
     if (status == WEFT_OK && job) status = take_place(d, *r);
+    if (params) *params = *r ? NULL : d->arrays.array[0];
+    if (params && *params) d->arrays.array[0] = NULL;
     wefti_carried_fini(d->ctx, &d->arrays);
     return status;
 }

@@ -52,7 +52,8 @@ weft_status wefti_rank_meet(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
 /* Between two steps in the same world: what is left of a rank while the job is made with which it
  * goes on. `depart` takes the rank. `arrive` makes it again, primed, for a job whose first step is
- * the one to come; job NULL: there is none, and all is freed. On failure *r is NULL. */
+ * the one to come; job NULL: there is none, and all is freed. On failure *r is NULL, and *params
+ * are the caller's, if it asks for them (else NULL). */
 typedef struct wefti_passage {
     weft_ctx *ctx;
     int rank;
@@ -65,4 +66,4 @@ typedef struct wefti_passage {
 
 void wefti_rank_depart(wefti_rank **r, wefti_passage *out);
 weft_status wefti_rank_arrive(wefti_passage *departed, const wefti_job *job,
-                              wefti_rank **r) WEFT_CHECKED;
+                              wefti_rank **r, float **params) WEFT_CHECKED;

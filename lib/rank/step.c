@@ -30,6 +30,8 @@
 
 /* Number of tags of the shard group that are reserved for a step and what follows it. */
 enum { SHARD_TAGS = 1 << 20 };
+/* What a rank says beyond that is no time of a step. */
+static const double MOST_STEP_S = 1e6;
 
 int64_t wefti_rank_control_tag(wefti_rank *r) {
     return -1 - r->onward.n_control_messages++;
@@ -210,7 +212,8 @@ static void add_status(void *user, int peer, const void *bytes) {
     if (peer == 0) to->rank->form = asks / FORM;
     if (!takes_part(to->rank, peer, to->step)) return;
     wefti_speeds_note(to->rank, peer, said.computed_s);
-    if (said.computed_s > to->rank->computed_s) to->rank->computed_s = said.computed_s;
+    if (said.computed_s > to->rank->computed_s && said.computed_s <= MOST_STEP_S)
+        to->rank->computed_s = said.computed_s;
     agreed->counted++;
     agreed->rows += (double)wefti_job_rows(to->rank->job, copy);
     agreed->loss_sum += said.loss_sum;

@@ -125,9 +125,10 @@ static weft_status load(weft_ctx *ctx, const launcher *l, launch *out) {
 
 /* torchrun keeps the port in MASTER_PORT for itself. */
 static weft_status master_port(weft_ctx *ctx, int *port) {
+    int own = getenv("TORCHELASTIC_RUN_ID") != NULL;
     *port = 0;
-    WEFT_TRY(number_in(ctx, "MASTER_PORT", 1, 65535, port));
-    if (*port > 0 && getenv("TORCHELASTIC_RUN_ID")) *port += 1;
+    WEFT_TRY(number_in(ctx, "MASTER_PORT", 1, 65535 - own, port));
+    if (*port > 0) *port += own;
     if (*port == 0) *port = 29500;
     return WEFT_OK;
 }

@@ -28,6 +28,7 @@ P
 
 # -- a run folder, also with = in its name
 expect 0 "$weft" train my.txt "${small[@]}" run.steps=3 --folder a=b
+prints "  lr: 0.0012" "$weft" config # as a run with a text has it
 prints "  width: 16" "$weft" config a=b/
 says "  folder: a=b" out
 expect 0 "$weft" plan a=b --nodes 2 --link 1Gbit,1ms --node-flops 100G

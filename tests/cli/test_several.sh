@@ -138,9 +138,9 @@ grep -qE "^weft: rank 1 \(host .*\) has (closed its connection|died)|rank 1 .*pr
 # who is missing, and what makes no sense
 export WORLD_SIZE=2
 RANK=1 MASTER_ADDR= timeout 60 "$weft" train run.yaml >out 2>log && fail "no address"
-grep -q "MASTER_ADDR is ''" log || fail "no address: $(cat log)"
+grep -q "RANK=1 are set, but not MASTER_ADDR" log || fail "no address: $(cat log)"
 RANK=2 MASTER_ADDR=127.0.0.1 timeout 60 "$weft" train run.yaml >out 2>log && fail "rank 2 of 2"
-grep -q "rank 2 of 2 at port 29500" log || fail "rank 2 of 2: $(cat log)"
+grep -q "RANK is '2', expected a whole number from 0 to 1" log || fail "rank 2 of 2: $(cat log)"
 timeout 60 "$weft" train run.yaml >out 2>log && fail "no rank"
 grep -q "WORLD_SIZE=2 is set, but not RANK" log || fail "no rank: $(cat log)"
 finish

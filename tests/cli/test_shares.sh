@@ -59,6 +59,8 @@ said="'3,0', expected" refused batch.shares=3,0
 said="'3;1', expected" refused "batch.shares=3;1"
 said="3,1 with replicator.kind signsgd, which gives each node one vote" refused batch.shares=3,1 method=signsgd
 said="not equal with mixer.topology push of 3 nodes" refused batch.shares=3,1,1 mesh.nodes=3 method=dadam mixer.topology=push
+said="not equal with mixer.topology exponential of 4 nodes, in which one hears another that does not hear it when nodes are lost" \
+    refused batch.shares=3,1,1,1 mesh.nodes=4 method=dadam mixer.topology=exponential
 said="3,1 with mesh.sites 2, expected one site" refused batch.shares=3,1 mesh.sites=2 site_replicator.kind=full method=hsdp
 said="3,1" refused batch.shares=3,1 batch.tokens_per_step=800 mesh.ranks_per_node=2
 finish

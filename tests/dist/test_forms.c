@@ -122,7 +122,7 @@ static weft_status train_and_change(rank_env *env) {
     WEFT_TRY(meet(r)); /* threads read what the others send where it lies */
     wefti_rank_depart(&r, &passage);
     wefti_job_destroy(env->ctx, before);
-    WEFT_TRY(wefti_rank_arrive(&passage, after, &r));
+    WEFT_TRY(wefti_rank_arrive(&passage, after, &r, NULL));
     keep_moment(a, r, 1);
     for (int64_t t = BEFORE; t < STEPS; t++) WEFT_TRY(step(r, t, a->sum));
     look_left(r, a->left);
