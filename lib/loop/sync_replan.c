@@ -115,8 +115,9 @@ void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s) {
 
 weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
     wefti_form now, next;
-    WEFT_TRY(wefti_sync_check_rest(s, "asking for a form"));
-    const char *why = obstacle(s, &now);
+    WEFT_TRY(wefti_sync_check_whole(s));
+    bool rests = s->begun && !s->opened && !s->agreed;
+    const char *why = rests ? obstacle(s, &now) : "it is possible between two steps only";
     if (!why && (!wefti_form_read(form, &next) || next.outer))
         why = "it is none of full f32, full bf16, full int8, full int4";
     if (!why && s->rank->rank != 0) why = "the first process asks, for all";
