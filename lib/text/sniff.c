@@ -85,7 +85,20 @@ static int has_nul(const char *head, int64_t n) {
     return n > 0 && memchr(head, 0, (size_t)n) != NULL;
 }
 
+/* torch.save packs a folder, whose first file is data.pkl. */
+static bool is_of_torch(const char *head, int64_t n) {
+    static const char zip[] = "PK\3\4", first[] = "/data.pkl";
+    enum { ZIP = sizeof zip - 1, FIRST = sizeof first - 1, NAME = 30, LONGEST = 100 };
+    if (n < NAME || memcmp(head, zip, ZIP) != 0) return false;
+    for (int64_t i = NAME; i + FIRST <= n && i < NAME + LONGEST; i++)
+        if (memcmp(head + i, first, FIRST) == 0) return true;
+    return false;
+}
+
 const char *wefti_sniff_mark(const char *head, int64_t n) {
+    if (is_of_torch(head, n))
+        return "a file of torch.save (weights begin a run as model.init=FOLDER of their "
+               "model)";
     int is_text = !has_nul(head, n) && wefti_utf8_valid(head, n) >= n - LONGEST_CHARACTER;
     for (size_t k = 0; k < sizeof marks / sizeof *marks; k++) {
         const mark *m = &marks[k];
