@@ -230,6 +230,40 @@ def test_rows_that_the_pieces_of_a_copy_do_not_share_are_told():
     run(otherwise, 4)
 
 
+def crosswise():
+    """The sums over the copies are equal, and the pieces of each copy differ."""
+    rank = start_gloo()
+    group = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
+    model = torch.nn.Linear(3, 3)
+    opt = weft.Optimizer(model, method="ddp", process_group=group, lr=0.1, between="ranks", uneven=True)
+    for rows in ((4, 4, 3, 3), (4, 3, 3, 4)):
+        model(torch.ones(4, 3)).sum().backward()
+        try:
+            opt.step(rows=rows[rank])
+        except weft.Error as error:
+            return rows, str(error)
+
+
+def test_rows_are_compared_copy_by_copy():
+    for rank, (rows, told) in enumerate(run(crosswise, 4)):
+        assert rows == (4, 3, 3, 4)
+        assert f"this piece have {'4, 3' if rank % 2 == 0 else '3, 4'} rows in this step, those of another" in told
+
+
+def sizes():
+    """Stages of 2 copies and of 1: which belongs to which is not known."""
+    rank = start_gloo()
+    group = [dist.new_group([0, 1]), dist.new_group([2])][rank // 2]
+    model = torch.nn.Linear(3, 3)
+    opt = weft.Optimizer(model, method="ddp", process_group=group, lr=0.1, uneven=True)
+    model(torch.ones(4, 3)).sum().backward()
+    return opt.step(rows=(4, 3, 7)[rank]).step
+
+
+def test_of_groups_of_several_sizes_sums_are_compared():
+    assert run(sizes, 3) == [1, 1, 1]
+
+
 def unlike():
     """Stages of 2 and of 1 processes; a second optimizer of a group, and a mesh of all beside."""
     rank = start_gloo()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import collections
 import os
 import socket
+import zlib
 from typing import Any, Sequence
 
 import torch
@@ -109,12 +110,18 @@ def most(group: Group | None, values: Sequence[float], device: torch.device) -> 
     return [float(value) for value in found.tolist()]
 
 
-def same_rows(group: Group | None, rows: float, device: torch.device) -> None:
-    """That the copies of all pieces have as many rows together as those of this one."""
-    largest, smallest = most(group, [rows, -rows], device)
+def same_rows(group: Group | None, rows: Sequence[float], device: torch.device) -> None:
+    """That all pieces of a copy have the same rows. `rows`: of each copy of this piece, by the ranks of the group; where
+    groups differ in size, which copy belongs to which is not known, and sums are compared."""
+    n, each = sum(rows), zlib.crc32(repr([float(row) for row in rows]).encode())
+    largest, smallest, longest, shortest, one, other = most(
+        group, [n, -n, len(rows), -len(rows), each, -each], device)
     if largest != -smallest:
-        raise Error("argument", f"the copies of this piece have {rows:g} rows in this step, those of others {-smallest:g} "
+        raise Error("argument", f"the copies of this piece have {n:g} rows in this step, those of others {-smallest:g} "
                     f"to {largest:g}; expected the same rows of all processes that hold the pieces of a copy")
+    if longest == -shortest and one != -other:
+        raise Error("argument", f"the copies of this piece have {', '.join(f'{row:g}' for row in rows)} rows in this step, "
+                    "those of another piece others; expected the same rows of all processes that hold the pieces of a copy")
 
 
 def alike(group: Group | None, named: Any) -> str:

@@ -46,7 +46,7 @@ class Uneven:
             return
         self.weight = optimizer._sync.weigh(number(loss), rows)
         said = optimizer._sync.said()
-        _pieces.same_rows(optimizer._group, sum(n for _, n, _ in said), local(optimizer._places[0].p).device)
+        _pieces.same_rows(optimizer._group, [n for _, n, _ in said], local(optimizer._places[0].p).device)
         self.shares.heard(said)
         for listener in self.listeners:
             listener(said, self.shares.parts)
