@@ -11,6 +11,7 @@ from models import flat, loss_of, net, start_gloo
 from ranks import run
 
 import weft_sync.torch as weft
+from weft_sync import _decide
 
 BOUND = 0.05  # of a norm that is ten times as large
 ADAMW = dict(lr=2e-3, betas=(0.9, 0.999), weight_decay=0.1)
@@ -103,6 +104,28 @@ def agreed_scaled(scale):
 def test_what_was_agreed_on_is_unscaled_in_the_step():
     for plain, found in zip(run(agreed_scaled, 2, 0), run(agreed_scaled, 2, 2.0**12)):
         assert torch.equal(plain, found)
+
+
+@pytest.mark.parametrize("method,named", [
+    ("flexdemo", {}), ("topk", {}), ("signsgd", {}), ("flexdemo", {"replicator_sign": False}),
+    ("ddp", {"replicator_values": "int8"}), ("ddp", {"auto": True})])
+def test_what_a_scale_can_not_be_taken_out_of_is_refused(method, named, monkeypatch):
+    """Signs were divided by the scale; momenta and what coding lost were of several scales."""
+    monkeypatch.setattr(weft._world, "_default", None)
+    model, keys = net(), dict(named)
+    changes = keys.pop("auto", False)
+    opt = weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=1e-3), method=method, agree="backward", **keys)
+    if changes:  # it may be coded later
+        opt.decision = _decide.Decision(method, {}, "", "nodes: 2\n")
+    for scale in (0, 1.0, 2.0**12):
+        scaler = torch.amp.GradScaler("cpu", init_scale=max(scale, 1.0), enabled=scale > 0)
+        scaler.scale(loss_of(model, 0, 0)).backward()
+        if scale > 1:
+            with pytest.raises(weft.Error, match=f"method {method} agreed on gradients that a scaler .* skips=True with"):
+                scaler.step(opt)
+        else:
+            scaler.step(opt)
+    opt.close()
 
 
 def test_wefts_own_clipping_around_torchs_optimizer_is_that_under_ddp():
@@ -254,7 +277,7 @@ def changed(skips, seen):
     return words
 
 
-def scaled_changes(kind, clips):
+def scaled_changes(kind, clips, every=1):
     """The same by a scaler, around nothing: weft's own optimizer agrees as it steps."""
     model = net()
     opt, scaler = weft.Optimizer(model, method="ddp", lr=1e-3, skips=True), kind("cpu")
@@ -264,8 +287,9 @@ def scaled_changes(kind, clips):
     logging.getLogger("weft_sync").addHandler(handler)
     for t in range(3):
         scaler.scale(loss_of(model, opt.mesh.rank, t)).backward()
-        scaler.unscale_(opt)
-        if clips:
+        if t % every == 0:
+            scaler.unscale_(opt)
+        if clips and (every == 1 or t % every):
             clip(model.parameters(), BOUND)
         scaler.step(opt)
         scaler.update()
@@ -278,6 +302,7 @@ def test_clipping_after_a_scaler_that_does_not_agree_is_told():
     for words in run(scaled_changes, 2, torch.amp.GradScaler, True):
         assert len(words) == 1 and "expected weft.GradScaler" in words[0]
     assert run(scaled_changes, 2, weft.GradScaler, False) == [[], []]
+    assert run(scaled_changes, 2, weft.GradScaler, True, 2) == [[], []]  # where it has not unscaled
     assert run(scaled_changes, 1, torch.amp.GradScaler, True) == [[]]
 
 

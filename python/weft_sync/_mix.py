@@ -65,6 +65,8 @@ class Mix:
 
     def _passes(self) -> None:
         """A step in which this process's optimizer does not move: it is one of the others' all the same."""
+        for place in self.weft._places:
+            place.p.grad = None  # infinite ones are not to be clipped, nor sent
         self._before()
         self._after()
 

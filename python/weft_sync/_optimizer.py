@@ -558,7 +558,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             place.forget()
         for packet in self._packets:
             packet.forget()
-        self._opened = self._looked = False
+        self._opened = self._looked = self._unscaled = False
         self._agreed = None
 
     def _check_reached(self) -> None:

@@ -11,8 +11,8 @@ from typing import Any, Callable
 
 import torch
 
-from . import _pieces
-from ._library import Error, log
+from . import _decide, _pieces
+from ._library import Config, Error, log
 from ._places import Place
 from ._world import local
 
@@ -35,6 +35,8 @@ class Scaled:
     _skips: bool
     _blind: bool
     _agreed: bool | None
+    _config: Config
+    decision: _decide.Decision | None
     _group: _pieces.Group | None
     _places: list[Place]
     _gather: Callable[[], None]
@@ -61,9 +63,21 @@ class Scaled:
     def _unscale(self) -> None:
         """What was agreed on before a scaler came to its step."""
         scale = 1.0 if self._skips else self._scale()  # else it was asked when all agreed
+        if scale != 1:
+            self._check_linear()
         for place in self._places if scale != 1 else ():
             if place.p.grad is not None:
                 local(place.p.grad).mul_(1 / scale)
+
+    def _check_linear(self) -> None:
+        """That what was agreed on grows with the scale, and nothing of other scales is in it."""
+        kinds = {self._config.number(f"{where}replicator.kind") for where in ("", "site_")}
+        changes = self.decision is not None and bool(self.decision.cluster)
+        kept = "replicator.error" in (self._sync.states() or ()) or changes
+        if not kinds <= {"full", "none"} or kept:
+            raise Error("argument", f"method {self._config.number('method')} agreed on gradients that a scaler had multiplied, "
+                        "and its signs, momenta or what coding lost can not be divided by the scale; expected skips=True "
+                        "with weft.GradScaler, and agree='backward' left out")
 
     @torch.no_grad()
     def agree_unscaled(self, found: torch.Tensor | int) -> None:
