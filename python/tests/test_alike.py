@@ -2,6 +2,7 @@
 """What the processes of a run must have in common: whatever differs is named, with both values, by
 all of them, before a parameter is touched."""
 
+import os
 import time
 
 import pytest
@@ -11,7 +12,7 @@ from ranks import Rank, answers, fork, free_port, run
 from test_lost import rank_of
 
 import weft_sync.torch as weft
-from weft_sync import _alike
+from weft_sync import _alike, _buffers, _places
 
 SOON_S = 10
 
@@ -49,6 +50,28 @@ def goes_on(model, rank):
 def frozen(model, rank):
     model.body.weight.requires_grad_(False)  # its values are of the rank's own
     weft.Optimizer(model, method="ddp")
+
+
+class Packed(torch.Tensor):
+    """A class of quantized numbers: strided, and without a view of its bits."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.view:
+            raise NotImplementedError("view")
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_what_is_frozen_has_a_digest_where_it_has_bits():
+    def lines(*values):
+        return _places.frozen([(torch.nn.Parameter(v, requires_grad=False), f"p{i}") for i, v in enumerate(values)])
+    number = torch.tensor([1 + 2j, 3 - 4j], dtype=torch.complex128)
+    assert lines(number, number.conj().clone()).count("frozen") == 2
+    assert lines(number.conj()) == lines(number.conj().resolve_conj()) != lines(number)
+    assert lines(number.conj().imag) == lines(number.conj().imag.resolve_neg())
+    assert lines(torch.ones(4, dtype=torch.float64)) != lines(-torch.ones(4, dtype=torch.float64))
+    assert lines(torch.ones(3).as_subclass(Packed), torch.ones(3)) == lines(torch.ones(2), torch.ones(3))[-len(
+        lines(torch.ones(2), torch.ones(3)).splitlines(True)[1]):]
 
 
 def skips(model, rank):
@@ -105,6 +128,23 @@ UNLIKE = [(every, "mixer.outer_every is 10 on rank 0 and 7 on rank 1"),
 def test_what_differs_is_named_by_all(make, sentence):
     for told in run(unlike, 2, make):
         assert sentence in told
+
+
+def compiled():
+    model = net()
+    opt = weft.Optimizer(torch.compile(model, backend="eager") if os.environ["RANK"] == "1" else model,
+                         method="ddp", lr=1e-3)
+    with torch.no_grad():
+        return [place.name for place in opt._places]
+
+
+def test_a_process_may_compile_its_model_alone():
+    first, second = run(compiled, 2)
+    assert first == second and not any("_orig_mod" in name for name in first)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+    model.register_buffer("of_all", torch.zeros(1))
+    names = list(_buffers.handed_over(None, model))
+    assert len(names) == 4 and names == list(_buffers.handed_over(None, torch.compile(model, backend="eager")))
 
 
 def test_the_one_that_differs_is_found_among_three():

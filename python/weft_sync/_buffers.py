@@ -13,7 +13,7 @@ from ._asked import log
 from ._library import Config, Error
 from ._places import Place
 from ._sync import Sync
-from ._world import local
+from ._world import local, plain
 
 MARK = 12345.678  # with the numbers: who has it not has sent something else
 
@@ -40,7 +40,7 @@ def handed_over(asked: str | None, model: torch.nn.Module | None) -> dict[str, t
     """By name, what is kept of a model beside its parameters; with "own" nothing is handed over."""
     if asked == "own" or model is None:
         return {}
-    return {f"{path}.{name}": local(b) for path, part in model.named_modules() for name, b in part._buffers.items()
+    return {plain(f"{path}.{name}").lstrip("."): local(b) for path, part in model.named_modules() for name, b in part._buffers.items()
             if b is not None and name not in part._non_persistent_buffers_set}
 
 

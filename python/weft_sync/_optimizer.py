@@ -28,7 +28,7 @@ from ._shares import Shares
 from ._state import State
 from ._sync import Closing, Report, Sync
 from ._uneven import Shared, Uneven
-from ._world import configure, groups_of, local, places, shards_of, table_of, width_of
+from ._world import configure, groups_of, places, shards_of, table_of, width_of
 
 
 class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
@@ -73,7 +73,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
 
     ``buffers``: where copies differ, "mean" averages buffers of floating numbers with parameters
     (``averaged``, ``average``); left out: those that BatchNorm's statistics train; "own": none. Who comes into a run
-    gets those of one of the others, but with "own".
+    gets those of one of the others where the model is given, not its parameters; but with "own".
 
     ``method="auto"``: the processes measure the wires for some seconds and take the exchange that is
     expected to be fastest with this optimizer and its rate; ``step`` is what a step computes, as
@@ -200,8 +200,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         if self._own is not None or self._clip > 0:
             self._alike += f"optimizer.clip: {clip:g}\n"
         if self.placed == 1:
-            self._alike += "".join(f"frozen {name}: {_places.digest(local(p)).item()}\n" for p, name in self._frozen
-                                   if p.layout == torch.strided and p.device.type != "meta")
+            self._alike += _places.frozen(self._frozen)
         self._alike += _pieces.alike(self._group, zip(params, known))
         if self._chooses:
             self._alike += _packets.alike(self._chooses, self._places)

@@ -14,6 +14,7 @@ exchanges of parameters: it *rests* until then, and nothing is compared.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as c
 import functools
 import mmap
@@ -64,7 +65,8 @@ class Storage:
 
 
 _PART = 1 << 20  # elements that are digested at a time
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+#: of 64 bits the highest of two numbers would cancel, modulo 2^64
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int32, 16: torch.int32}
 
 
 @functools.lru_cache(maxsize=None)
@@ -76,11 +78,22 @@ def _weights(device: torch.device) -> torch.Tensor:
 
 def digest(values: torch.Tensor) -> torch.Tensor:
     """A number [1] modulo 2^64 of all bits and their places, on the tensor's own device."""
-    bits = values.contiguous().view(-1).view(_BITS[values.element_size()])
+    bits = values.resolve_conj().resolve_neg().contiguous().view(-1).view(_BITS[values.element_size()])
     total = torch.zeros(1, dtype=torch.int64, device=values.device)
     for part in bits.split(_PART):
         total = total * -7070675565921424023 + (part * _weights(values.device)[:part.numel()]).sum()
     return total
+
+
+def frozen(named: Sequence[tuple[torch.Tensor, str]]) -> str:
+    """A line for each; what has no bits of its own to read (quantized classes, sparse ones) is left out."""
+    lines = []
+    for p, name in named:
+        if p.layout != torch.strided or p.device.type == "meta":
+            continue
+        with contextlib.suppress(KeyError, RuntimeError, NotImplementedError, TypeError):
+            lines.append(f"frozen {name}: {digest(local(p.detach())).item()}\n")
+    return "".join(lines)
 
 
 def floats(address: int, n: int) -> torch.Tensor:

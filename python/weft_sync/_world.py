@@ -194,10 +194,15 @@ def node_group(per_node: int | None = None) -> Any:
     return torch.distributed.new_subgroups(_per_node(per_node))[0]
 
 
+def plain(name: str) -> str:
+    """Without what torch.compile puts in: some processes may compile, and others not."""
+    return name.replace("_orig_mod.", "")
+
+
 def groups_of(model: Any) -> tuple[list[dict[str, Any]], dict[torch.Tensor, str]]:
     """Parameter groups as torch.optim takes them, and parameters' names."""
     if isinstance(model, torch.nn.Module):
-        names = {p: name for name, p in model.named_parameters()}
+        names = {p: plain(name) for name, p in model.named_parameters()}
         return [{"params": [p for p in model.parameters() if p.requires_grad]}], names
     entries = list(model)
     if not entries or not isinstance(entries[0], dict):
@@ -217,7 +222,7 @@ def frozen_of(model: Any, params: Sequence[torch.Tensor]) -> list[tuple[torch.Te
     """What of a module takes no part."""
     own = {id(p) for p in params}
     named = model.named_parameters() if isinstance(model, torch.nn.Module) else ()
-    return [(p, name) for name, p in named if id(p) not in own]
+    return [(p, plain(name)) for name, p in named if id(p) not in own]
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
