@@ -9,7 +9,7 @@ import signal
 
 import pytest
 from models import loss_of, net
-from ranks import Rank, answers, fork, free_port
+from ranks import Rank, answers, fork, free_port, run
 from test_lost import rank_of
 
 import weft_sync.torch as weft
@@ -88,3 +88,15 @@ def test_a_folder_that_is_none_is_refused(tmp_path, what, error):
     (tmp_path / "file").write_text("")
     with pytest.raises(weft.Error, match=f"could not write into .*: {error}"):
         weft.Optimizer(net(), method="flexdemo", lr=1e-3, folder=tmp_path / what)
+
+
+def ending(folder, named):
+    with pytest.raises(weft.Error, match="folder is .*, but this run ends when a process is lost"):
+        weft.Optimizer(net(), method="ddp", lr=1e-3, folder=folder, **named)
+    weft.Optimizer(net(), method="ddp", lr=1e-3, **named).close()
+
+
+@pytest.mark.parametrize("named", [{"between": "ranks", "skips": True}, {"between": "ranks", "mesh_on_loss": "end"}])
+def test_a_folder_where_a_loss_ends_the_run_is_refused(named, tmp_path):
+    run(ending, 2, str(tmp_path), named)
+    assert not list(tmp_path.iterdir())

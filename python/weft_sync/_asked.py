@@ -82,6 +82,15 @@ def kept(here: bool, optimizer: Any, inner: torch.optim.Optimizer | None) -> Non
                     f"and {type(inner).__name__} has its own beside the parameters; expected it to be left out")
 
 
+def folder(path: Any, optimizer: Any) -> None:
+    """That somebody looks into it; one process alone has nobody to sleep past."""
+    if path is not None and optimizer.mesh.size > 1 and not optimizer.goes_on:
+        optimizer.close()
+        raise Error("argument", f"folder is {path}, but this run ends when a process is lost (goes_on is false), so nobody "
+                    "looks there; expected it to be left out, or a run that goes on: one process for each machine or "
+                    "between='ranks', without skips=True, process_group=, mesh_on_loss='end' and a torchrun of all machines")
+
+
 LOOPS = {"replicator", "site_replicator", "mixer", "optimizer", "elastic", "method"}
 LOOPS_KEYS = {"run.seed", "run.steps", "model.width", "model.heads", "model.precision", "mesh.nodes",
               "mesh.ranks_per_node", "mesh.shards", "mesh.sites", "mesh.threads", "mesh.link",
@@ -178,5 +187,5 @@ def rate(config: Config, own: Config) -> None:
                 "where lr is left out", said, factor, config.number("method"), usual)
 
 
-__all__ = ["agreement", "deciding", "inside", "keys", "mixing", "placing", "rate", "steps", "together",
+__all__ = ["agreement", "deciding", "folder", "inside", "keys", "mixing", "placing", "rate", "steps", "together",
            "unwrapped"]

@@ -63,7 +63,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
     Processes of a machine that share a copy (FSDP2, DDP) come in together.
 
     ``folder``: an existing one that all processes see. A process that slept past the end of the run finds
-    there that it has ended, and ends with an error; else it waits for ``elastic_pause``.
+    there that it has ended, and ends with an error; else it waits for ``elastic_pause``. Refused where a lost process
+    ends the run (``goes_on``).
 
     ``process_group`` or ``mesh=device_mesh["dp"]``: the processes that hold the same piece of the model as
     this one, where others hold its other pieces (tensor and pipeline parallelism): weft exchanges among them.
@@ -243,6 +244,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                           folder=self._folder)
         self._closed = False
         self._packets = _packets.packed(self._places, self._chooses, self._sync) if self._chooses else []
+        _asked.folder(self._folder, self)
         holds = self._held_kind() if not self.mesh.joins else None  # else in the others' world
         partners = self._hold(holds) if holds is not None else 0
         if self._own is not None:
