@@ -206,3 +206,19 @@ def test_trainer_resumes_what_mix_keeps(tmp_path):
     wanted, found = run(by_trainer, 2, tmp_path, False), run(by_trainer, 2, tmp_path, True)
     for (a, steps), (b, again) in zip(wanted, found):
         assert torch.equal(a, b) and steps == again == 10
+
+
+def test_numbers_of_another_mixer_are_refused_before_anything_is_taken(monkeypatch):
+    monkeypatch.setattr(weft._world, "_default", None)
+    model = net()
+    opt = weft.Optimizer(model, adamw(model), method="diloco", mixer_outer_every=2)
+    train(model, opt, 0, 3)
+    state, before = opt.state_dict(), flat(model)
+    state["weft"]["numbers"] = [*state["weft"]["numbers"], 0.0]
+    n = len(state["weft"]["numbers"])
+    state["state"][0]["parameters"] += 1
+    with pytest.raises(weft.Error, match=f"the state has {n} numbers beside its arrays, method diloco has {n - 1} here"):
+        opt.load_state_dict(state)
+    assert torch.equal(flat(model), before) and not torch.equal(opt.state_dict()["state"][0]["parameters"],
+                                                                state["state"][0]["parameters"])
+    opt.close()

@@ -159,7 +159,7 @@ class State(Changes):
         rank, size = self._sync.place()
         own = {"step": self.report.step if self.report else self._resumed,
                "numbers": self._sync.numbers(), "size": size, "rank": rank,
-               "arrays": list(arrays), "group": self._group and list(self._group)}
+               "arrays": list(arrays), "group": self._group and list(self._group), "form": self._sync.form()}
         return {"state": state, "param_groups": groups, "weft": own}
 
     def _arrays(self) -> dict[str, int]:
@@ -249,11 +249,19 @@ class State(Changes):
             raise Error("format", f"{wrong}; expected the state that it has saved, or one of its group")
         given = [name for name in own["arrays"]
                  if self._theirs is None or not name.startswith("optimizer.")]
+        theirs, ours = own.get("form") or "", self._sync.form()
+        forms = f", after steps with {theirs}, and this optimizer begins with {ours}: expected to be created in that form" \
+            if given != names and theirs != ours and theirs else ""
         if given != names or not (alike or (own["size"], own["rank"]) == (size, rank)):
             raise Error("format", f"the state was saved by rank {own['rank']} of {own['size']} "
-                        f"with arrays {', '.join(own['arrays'])}; this is rank "
+                        f"with arrays {', '.join(own['arrays'])}{forms}; this is rank "
                         f"{rank} of {size} with {', '.join(names)}; each process saves and loads its "
                         "own, in a file of its own or by weft.PerRank")
+        numbers = self._sync.numbers()
+        if own["numbers"] and len(own["numbers"]) != len(numbers):
+            raise Error("format", f"the state has {len(own['numbers'])} numbers beside its arrays, method "
+                        f"{self._config.number('method')} has {len(numbers)} here; expected the keys of the mixer and the "
+                        "version of weft with which it was saved")
         for place in self._places:
             for name in names:
                 saved = state_dict["state"][place.index][name]
@@ -261,7 +269,7 @@ class State(Changes):
                     raise Error("format", f"'{name}' of parameter {place.index} was saved as "
                                 f"{tuple(saved.shape)}, this model has {tuple(place.shape)}")
                 self._put(place, name, saved)
-        self._sync.set_numbers(own["numbers"] or self._sync.numbers())
+        self._sync.set_numbers(own["numbers"] or numbers)
         self._resume(own["step"])
 
     def _lend_masters(self) -> None:
