@@ -60,12 +60,14 @@ def test_all_processes_take_the_same():
     assert "in 200 to 5,000 (run_steps= says yours) steps" in first["sentence"]
 
 
-def train_long():
-    return train(run_steps=4000)
+def train_long(named):
+    return train(**named)
 
 
-def test_the_length_of_the_run_counts():
-    assert "in 4000 steps" in run(train_long, 2)[0]["sentence"]
+def test_the_length_of_the_run_counts(tmp_path):
+    (tmp_path / "run.yaml").write_text("run: {steps: 3000}\n")
+    assert "in 3000 steps" in run(train_long, 2, {"config": str(tmp_path / "run.yaml")})[0]["sentence"]
+    assert "in 4000 steps" in run(train_long, 2, {"run_steps": 4000, "config": str(tmp_path / "run.yaml")})[0]["sentence"]
     short, long = ({way.name: way.steps for way in _decide.candidates(66000, 2, steps)} for steps in (200, 5000))
     assert long["diloco H=50"] < short["diloco H=50"]
 
@@ -77,11 +79,16 @@ def test_one_process_exchanges_nothing():
     optimizer.close()
 
 
-def test_what_is_decided_is_not_said():
+def test_what_is_decided_is_not_said(tmp_path):
     model = model_of()
+    (tmp_path / "run.yaml").write_text("decide: {loss: 0.02}\n")
+    with pytest.raises(weft.Error, match="run.yaml sets decide.loss, .* expected decide_loss=0.02"):
+        weft.Optimizer(model, method="auto", step=0.1, config=tmp_path / "run.yaml")
     for named, words in (({"step": 0.1, "mixer_kind": "gossip"}, "mixer.kind is set, but method auto"),
                          ({}, "has to know how long a step computes")):
         with pytest.raises(weft.Error, match=words):
             weft.Optimizer(model, method="auto", **named)
+    with pytest.raises(weft.Error, match="decide.loss is set, but method hsdp does not read it, expected auto"):
+        weft.Optimizer(model, method="hsdp", decide_loss=0.02)
     with pytest.raises(weft.Error, match="step is said, but method is 'hsdp'"):
         weft.Optimizer(model, method="hsdp", step=0.1)

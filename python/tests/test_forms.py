@@ -9,6 +9,7 @@ from ranks import run
 
 import weft_sync.torch as weft
 from weft_sync import _decide
+from weft_sync._sync import Sync
 
 STEPS, ASKS = 10, {2: "full int8", 6: "full f32"}
 
@@ -48,7 +49,36 @@ def test_all_change_before_one_step_and_nothing_is_lost(inside):
         assert torch.allclose(a, b, atol=1e-5)  # what int8 has left out is sent in the first step without it
 
 
-def follow(slow):
+def kept():
+    """A state that was saved after a change, and which form loads it."""
+    torch.manual_seed(1)
+    model = torch.nn.Linear(40, 30)
+    keys = dict(method="ddp", between="ranks", lr=0.1, mesh_on_loss="end")
+    optimizer = weft.Optimizer(model, **keys)
+    for step in range(6):
+        if step == 1 and optimizer.place()[0] == 0:
+            optimizer._sync.ask_form("full int8")
+        torch.manual_seed(100 * step + optimizer.place()[0])
+        model(torch.randn(4, 40)).square().mean().backward()
+        optimizer.step()
+    state, form = optimizer.state_dict(), optimizer.forms[-1].method
+    again = weft.Optimizer(torch.nn.Linear(40, 30), **keys)
+    with pytest.raises(weft.Error, match="after steps with full sync int8, and this optimizer begins with full sync: "
+                       "expected to be created in that form"):
+        again.load_state_dict(state)
+    coded = torch.nn.Linear(40, 30)
+    optimizer = weft.Optimizer(coded, replicator_values="int8", **keys)
+    optimizer.load_state_dict(state)
+    same = optimizer.steps == 6 and all(torch.equal(p, q) for p, q in zip(optimizer.state_dict()["state"][0].values(),
+                                                                         state["state"][0].values()))
+    return form, same
+
+
+def test_a_state_names_the_form_that_loads_it():
+    assert run(kept, 2) == [("full sync int8", True)] * 2
+
+
+def follow(slow, named):
     """The first choice, on a wire that is said to be fast; the steps are told as they would be."""
     torch.manual_seed(1)
     model = torch.nn.Linear(50, 40)
@@ -61,20 +91,26 @@ def follow(slow):
     handler.emit = lambda record: records.append(record.getMessage())
     logging.getLogger("weft_sync").addHandler(handler)
     logging.getLogger("weft_sync").setLevel(logging.INFO)
+    asked, replan = [], Sync.replan
+    Sync.replan = lambda sync, path, loss, steps: asked.append((loss, steps)) or replan(sync, path, loss, steps)
     optimizer = weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=0.1), method="auto", step=0.1,
-                               between="ranks", mesh_on_loss="end")
+                               between="ranks", mesh_on_loss="end", **named)
     for _ in range(20):
         model(torch.ones(1, 50)).sum().backward()
         optimizer.step()
     forms = optimizer.forms
     optimizer.close()
-    return [form.method for form in forms], records
+    return [form.method for form in forms], records, asked
 
 
-def test_what_stays_is_said():
-    forms, records = run(follow, 2, True)[0]
+def test_what_stays_is_said(tmp_path):
+    forms, records, asked = run(follow, 2, True, {})[0]
     assert len(forms) == 1 and forms[0].startswith("diloco H=2")
     assert "method=auto keeps this choice: outer steps are not left in a program's own loop" in records
-    forms, records = run(follow, 2, False)[0]
-    assert forms[0] == "full sync" and not any("keeps" in text or "goes on as it is" in text for text in records)
-
+    assert asked == [(10.0, 0)]  # any, and a length that is not known
+    (tmp_path / "run.yaml").write_text("run: {steps: 300}\n")
+    for named, told in (({"decide_loss": 0.02, "run_steps": 400}, (0.02, 400)),
+                        ({"config": str(tmp_path / "run.yaml")}, (10.0, 300))):
+        forms, records, asked = run(follow, 2, False, named)[0]
+        assert forms[0] == "full sync" and asked == [told]
+        assert not any("keeps" in text or "goes on as it is" in text for text in records)

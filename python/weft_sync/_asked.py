@@ -92,7 +92,7 @@ def folder(path: Any, optimizer: Any) -> None:
 
 
 LOOPS = {"replicator", "site_replicator", "mixer", "optimizer", "elastic", "method"}
-LOOPS_KEYS = {"run.seed", "run.steps", "model.width", "model.heads", "model.precision", "mesh.nodes",
+LOOPS_KEYS = {"decide.loss", "run.seed", "run.steps", "model.width", "model.heads", "model.precision", "mesh.nodes",
               "mesh.ranks_per_node", "mesh.shards", "mesh.sites", "mesh.threads", "mesh.link",
               "mesh.site_link", "mesh.overlap", "mesh.min_message", "mesh.kernels", "mesh.timeout",
               "mesh.on_loss", "mesh.join_steps",

@@ -24,6 +24,7 @@ from ._plan import NEARLY, Choice, Plan, Way, plan, ways
 log = logging.getLogger("weft_sync")
 SECONDS = 10.0
 KEPT = ("optimizer.kind", "optimizer.lr", "optimizer.clip", "optimizer.beta2")
+NOBODYS = 999_999_937  # steps that no file says
 _turns = itertools.count()
 
 
@@ -65,6 +66,34 @@ def look(sync: Any, forms: list[Form], step: int) -> None:
     if why:
         log.warning("%s", why)
     forms.append(Form(step, form, why))
+
+
+def limits(path: Any, given: dict[str, Any]) -> tuple[float, float]:
+    """Steps of the run (0: nobody says them), which are among the keys then, and decide.loss, which is not: what is taken does
+    not read it."""
+    config = Config(Context())
+    try:
+        usual = config.number("decide.loss")
+        if path is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                none = os.path.join(folder, "none.yaml")
+                with open(none, "w", encoding="utf-8") as file:
+                    file.write(f"run: {{steps: {NOBODYS}}}\n")
+                config.load(none)
+            config.load(path)
+            if config.number("decide.loss") != usual:
+                raise Error("config", f"{os.fspath(path)} sets decide.loss, which method='auto' has as an argument here; "
+                            f"expected decide_loss={config.number('decide.loss'):g}")
+            if config.number("run.steps") != NOBODYS:
+                given.setdefault("run.steps", config.number("run.steps"))
+        for key in ("run.steps", "decide.loss"):
+            if key in given:
+                config.set(key, given[key])
+        steps = config.number("run.steps") if "run.steps" in given else 0
+        given.pop("decide.loss", None)
+        return float(steps), float(config.number("decide.loss"))
+    finally:
+        config.destroy()
 
 
 def _settings(method: str, keys: dict[str, Any]) -> list[Any]:
@@ -180,4 +209,4 @@ def _answer(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int
         return {"error": str(error)}
 
 
-__all__ = ["Decision", "Form", "candidates", "choose", "decide", "follow", "look"]
+__all__ = ["Decision", "Form", "candidates", "choose", "decide", "follow", "limits", "look"]

@@ -141,6 +141,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         _asked.deciding(method, asked, step, self._node)
         self.decision: _decide.Decision | None = None
         if method == "auto":
+            self._limits = _decide.limits(config, given)
             laid = dict(given)
             places(laid, self.mesh, self._shards, between, method)
             self.decision = _decide.decide(model, step, self.mesh, self._shards, laid)
@@ -243,8 +244,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                           unpack=self._carried.unpack, settle=self._settle, alike=self._alike,
                           folder=self._folder)
         self._closed = False
-        self._packets = _packets.packed(self._places, self._chooses, self._sync) if self._chooses else []
         _asked.folder(self._folder, self)
+        self._packets = _packets.packed(self._places, self._chooses, self._sync) if self._chooses else []
         holds = self._held_kind() if not self.mesh.joins else None  # else in the others' world
         partners = self._hold(holds) if holds is not None else 0
         if self._own is not None:
@@ -255,7 +256,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             place.attach(self._storage.tensor(self._sync.parameters(place.index), place.shape),
                          self._storage.tensor(self._sync.gradients(place.index), place.shape))
         if self.decision is not None and not self.mesh.joins:
-            _decide.follow(self._sync, self.decision, float(self._asked[2].get("run.steps", 0)), self._config.number("decide.loss"))
+            _decide.follow(self._sync, self.decision, *self._limits)
         self._sync.begin()
         if self._carried.brought is None:
             self._rows.shares = Shares(self.place()[1] // self.placed)
