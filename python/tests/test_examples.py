@@ -213,7 +213,7 @@ def test_programs_of_the_pages_are_programs():
 
 
 def loops_of_the_page():
-    """The loops of docs/pytorch.md as they stand there; "10_000" steps are none, as no data comes."""
+    """The loops of docs/pytorch.md as they stand there; "10_000" steps are three."""
     torch.manual_seed(0)
     draw = torch.Generator().manual_seed(int(os.environ["RANK"]))
     rows = [(x, x[:, :10].argmax(1)) for x in torch.randn(6, 8, 40, generator=draw)]
@@ -227,21 +227,27 @@ def loops_of_the_page():
             return out if y is None else torch.nn.functional.cross_entropy(out, y)
 
     done = []
+    rest = "".join(f"    {line}\n" for line in (  # of the loop that ends the page's third block
+        "seen.append((number, processes))", "x, y = loader[optimizer.steps]", "model(x, y).backward()", "optimizer.step()",
+        "schedule.step()"))
+    seen: list = []
     for words in ("model = GPT()", 'agree="backward")', "optimizer.carry(schedule)"):
         model = GPT()
-        space = {"GPT": GPT, "model": model, "loader": rows, "weft": weft, "torch": torch,
+        space = {"GPT": GPT, "model": model, "loader": rows, "weft": weft, "torch": torch, "seen": seen,
                  "loss_function": torch.nn.functional.cross_entropy}
-        code = block_of_docs(words, lambda text: text.replace("steps < 10_000", "steps < 0"))
+        code = block_of_docs(words, lambda text: text.replace("steps < 10_000", "steps < 3") + (
+            rest if "while optimizer" in text else ""))
         exec(code, space)
         optimizer, model = space["optimizer"], space["model"]
         done.append((optimizer.steps, [p.detach().clone() for p in model.parameters()]))
         optimizer.close()
-    return done
+    return done, seen
 
 
 def test_the_pages_loops():
-    a, b = run(loops_of_the_page, 2)
-    assert [steps for steps, _ in a] == [6, 6, 0]
+    (a, seen), (b, also) = run(loops_of_the_page, 2)
+    assert (seen, also) == ([(0, 2)] * 3, [(1, 2)] * 3)
+    assert [steps for steps, _ in a] == [6, 6, 3]
     assert all(torch.equal(p, q) for (_, x), (_, y) in zip(a, b) for p, q in zip(x, y))
 
 
