@@ -37,7 +37,7 @@ static int take_flag(args *out, int argc, char **argv, int *i) {
     const char *text = argv[*i];
     size_t n = strcspn(text, "=");
     int index = flag_index(out->command, text, n);
-    if (n == strlen("--help") && strncmp(text, "--help", n) == 0)
+    if (text[n] && n == strlen("--help") && strncmp(text, "--help", n) == 0)
         return usage_error("--help takes no value, found '%s'", text + n + 1);
     if (index < 0) return unknown_flag(out->command, text, n);
     const flag *f = &out->command->flags[index];

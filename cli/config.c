@@ -207,14 +207,13 @@ static int print_config_json(const weft_config *config) {
     return say_json(all);
 }
 
-/* Without data.path the model may be that of another program, whose width nobody knows, so its rate
- * is that of a wide one (config/check.c). Here it is weft's own: the run will have its rate. */
+/* Without data.path the model may be that of another program, whose width nobody knows, and its
+ * rate that of a wide one (config/check.c). The run of this program has a model of weft's own. */
 static weft_status say_width(weft_ctx *ctx, weft_config *config) {
     char text[64];
     if (config->data.path.n > 0) return WEFT_OK;
     snprintf(text, sizeof text, "model.width=%lld", (long long)config->model.width);
-    WEFT_TRY(weft_config_set(ctx, config, text));
-    return weft_config_finish(ctx, config);
+    return weft_config_set(ctx, config, text);
 }
 
 static weft_status print_resolved(weft_ctx *ctx, const args *a) {
@@ -223,9 +222,12 @@ static weft_status print_resolved(weft_ctx *ctx, const args *a) {
     weft_config_notes notes = args_has(a, "--origins")    ? WEFT_CONFIG_ORIGINS
                               : args_has(a, "--comments") ? WEFT_CONFIG_DOCS
                                                           : WEFT_CONFIG_BARE;
-    WEFT_TRY(config_of_args(ctx, a, &config));
     bool json = args_has(a, "--json");
-    weft_status status = say_width(ctx, config);
+    WEFT_TRY(weft_config_create(ctx, &config));
+    weft_status status = operands_read(ctx, a, config);
+    if (status == WEFT_OK && notes != WEFT_CONFIG_ORIGINS)
+        status = say_width(ctx, config); /* of which the origin is not the command line */
+    if (status == WEFT_OK) status = weft_config_finish(ctx, config);
     if (status == WEFT_OK && !json) status = weft_config_text(ctx, config, notes, &text);
     if (status == WEFT_OK && json)
         print_config_json(config);

@@ -132,8 +132,12 @@ weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
 /* --- the change --- */
 
 int64_t wefti_sync_form_code(const weft_sync *s) {
-    wefti_form now;
-    return obstacle(s, &now) ? 0 : wefti_form_code(&now);
+    wefti_form
+        now; /* of one process alone, too: who comes in exchanges with it in that form */
+    const char *why = s->job->S > 1 || s->setup.skips || s->setup.uneven
+                          ? "it does not change"
+                          : wefti_form_of(s->job->config, &now);
+    return why || now.outer ? 0 : wefti_form_code(&now);
 }
 
 /* The rank around the same blocks, whose addresses the caller has. Gradients of the step to come

@@ -128,6 +128,18 @@ def test_what_a_scale_can_not_be_taken_out_of_is_refused(method, named, monkeypa
     opt.close()
 
 
+def test_a_bound_of_wefts_own_is_not_one_of_scaled_gradients(monkeypatch):
+    """The scaled norm was bounded, and the step divided by the scale afterwards."""
+    monkeypatch.setattr(weft._world, "_default", None)
+    model = net()
+    opt = weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=1e-3), method="ddp", agree="backward", optimizer_clip=1.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+    scaler.scale(loss_of(model, 0, 0)).backward()
+    with pytest.raises(weft.Error, match="optimizer.clip bounds the norm of gradients that a scaler has multiplied"):
+        scaler.step(opt)
+    opt.close()
+
+
 def test_wefts_own_clipping_around_torchs_optimizer_is_that_under_ddp():
     wanted, found = run(trained, 2, "ddp"), run(trained, 2, "key")
     for (losses, _, params), (own, _, ours) in zip(wanted, found):

@@ -60,11 +60,11 @@ def test_all_that_is_in_a_users_loop_is_as_under_ddp(paused):
         assert (model - ours).abs().max() < 1e-4 and (ema - averaged).abs().max() < 1e-4
 
 
-def mixed(clip):
+def mixed(clip, fused):
     """DiLoCo around a scaled optimizer; process 1 has an infinity in one step."""
     rank = int(os.environ["RANK"])
     model = net(0)
-    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1, fused=fused)
     mix = weft.Mix(model, inner, method="diloco", mixer_outer_every=3, between="ranks",
                    **({"optimizer_clip": 1.0} if clip else {}))
     scaler, moved = weft.GradScaler("cpu", init_scale=2.0**10), []
@@ -79,8 +79,8 @@ def mixed(clip):
     return mix.steps, flat(model), moved, scaler.get_scale()
 
 
-@pytest.mark.parametrize("clip", [False, True])
-def test_a_step_that_a_scaler_skips_in_one_process_is_one_of_all(clip):
-    (steps, params, moved, scale), (also, same, stood, lower) = run(mixed, 2, clip)
+@pytest.mark.parametrize("clip,fused", [(False, False), (True, False), (True, True)])
+def test_a_step_that_a_scaler_skips_in_one_process_is_one_of_all(clip, fused):
+    (steps, params, moved, scale), (also, same, stood, lower) = run(mixed, 2, clip, fused)
     assert steps == also == 6 and torch.equal(params, same) and bool(params.isfinite().all())
     assert all(moved) and stood == [True] * 3 + [False] + [True] * 2 and (scale, lower) == (2.0**10, 2.0**9)

@@ -75,6 +75,10 @@ class Mix:
         self.weft._rows.check(self._rows, False)
         if self.weft._left is not None:
             return
+        infinite = getattr(self._inner, "found_inf", None)  # a scaler calls a fused one all the same
+        if infinite is not None and float(infinite) > 0:
+            for place in self.weft._places:
+                place.p.grad = None
         with self._unless_left(), torch.no_grad():
             self.weft._look()
             self.weft._open()
@@ -176,6 +180,9 @@ class GradScaler(_Scaler):
         mix: Mix | None = getattr(_asked.unwrapped(optimizer), "weft_mix", None)
         if mix is not None:
             mix._began = False
+            fused = getattr(optimizer, "_step_supports_amp_scaling", False)
+            if fused and self._enabled and self._per_optimizer_states[id(optimizer)]["stage"].name == "READY":
+                self.unscale_(optimizer)  # else it would scale what has been mixed
         result = super().step(optimizer, *args, **kwargs)
         if mix is not None and not mix._began and not mix.weft._closed:
             mix._passes()

@@ -14,7 +14,6 @@ exchanges of parameters: it *rests* until then, and nothing is compared.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes as c
 import functools
 import mmap
@@ -91,8 +90,12 @@ def frozen(named: Sequence[tuple[torch.Tensor, str]]) -> str:
     for p, name in named:
         if p.layout != torch.strided or p.device.type == "meta":
             continue
-        with contextlib.suppress(KeyError, RuntimeError, NotImplementedError, TypeError):
+        try:
             lines.append(f"frozen {name}: {digest(local(p.detach())).item()}\n")
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except (KeyError, RuntimeError, NotImplementedError, TypeError):
+            continue
     return "".join(lines)
 
 

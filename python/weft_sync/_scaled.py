@@ -36,6 +36,7 @@ class Scaled:
     _blind: bool
     _agreed: bool | None
     _config: Config
+    _asked_keys: set[str]
     decision: _decide.Decision | None
     _group: _pieces.Group | None
     _places: list[Place]
@@ -74,6 +75,9 @@ class Scaled:
         kinds = {self._config.number(f"{where}replicator.kind") for where in ("", "site_")}
         changes = self.decision is not None and bool(self.decision.cluster)
         kept = "replicator.error" in (self._sync.states() or ()) or changes
+        if "optimizer.clip" in self._asked_keys and self._config.number("optimizer.clip") > 0:
+            raise Error("argument", "optimizer.clip bounds the norm of gradients that a scaler has multiplied; expected clipping "
+                        "of your own after scaler.unscale_, by weft.GradScaler with skips=True")
         if not kinds <= {"full", "none"} or kept:
             raise Error("argument", f"method {self._config.number('method')} agreed on gradients that a scaler had multiplied, "
                         "and its signs, momenta or what coding lost can not be divided by the scale; expected skips=True "

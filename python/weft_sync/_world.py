@@ -212,7 +212,7 @@ def groups_of(model: Any) -> tuple[list[dict[str, Any]], dict[torch.Tensor, str]
         params = entry["params"]
         params = [params] if isinstance(params, torch.Tensor) else list(params)
         if params and isinstance(params[0], tuple):
-            names.update({p: name for name, p in params})
+            names.update({p: plain(name) for name, p in params})
             params = [p for _, p in params]
         groups.append({**entry, "params": [p for p in params if p.requires_grad]})
     return groups, names

@@ -173,7 +173,7 @@ static void binary_files_are_named(void **state) {
         const char *name;
     } cases[] = {{"\x89PNG\r\n\x1A\n", 8, "a PNG picture"},
                  {"\xFF\xD8\xFF\xE0", 4, "a JPEG picture"},
-                 {"PK\3\4 bytes up to thirty, then name/data.pkl", 45,
+                 {"PK\3\4 bytes up to thirty, then name/data.pkl", 43,
                   "a file of torch.save (weights begin a run as model.init=FOLDER"},
                  {"PK\3\4", 4, "a ZIP archive"},
                  {"PAR1", 4, "a Parquet table (python examples/tables.py FILE"},

@@ -77,7 +77,11 @@ static void a_sum_takes_its_terms_in_order(void **state) {
 }
 
 static void its_table_has_the_name_of_the_base_set(void **state) {
+#if defined(__AVX2__) || defined(__FMA__) /* the base set is another one, too */
+    assert_null(wefti_kernels_find("exact"));
+#else
     assert_ptr_equal(wefti_kernels_find("exact"), wefti_kernels_find("base"));
+#endif
 }
 #endif
 
