@@ -15,7 +15,14 @@
 
 #include "check.h"
 
-enum { TENSORS = 2, ELEMENTS = 12 * 10 + 7, MOST = 4, STEPS = 30, TOGETHER = 6 };
+enum {
+    TENSORS = 2,
+    ELEMENTS = 12 * 10 + 7,
+    MOST = 4,
+    STEPS = 30,
+    TOGETHER = 6,
+    FORM_AT = 2
+};
 
 #define TENSOR sizeof(weft_sync_tensor)
 static const weft_sync_tensor tensors[TENSORS] = {{TENSOR, "matrix", 12, 10, true},
@@ -32,6 +39,7 @@ typedef struct plan {
     bool falls;     /* it is killed while it takes what the others have */
     int returns_to; /* the number of the process that it calls */
     bool outside, averages;
+    const char *form; /* that the first one asks for before step FORM_AT; NULL: none */
 } plan;
 
 /* What one of them says in the end. */
@@ -41,7 +49,7 @@ typedef struct report {
     int64_t first_step, steps; /* done when it began, and in the end */
     int64_t beside;            /* what the program keeps beside: a number of its own */
     bool moved;                /* tensors no longer lie where they lay */
-    char change[200];
+    char change[200], form[64];
 } report;
 
 typedef struct member {
@@ -99,6 +107,8 @@ static weft_status steps(member *m, int64_t end) {
     int64_t first = weft_sync_steps(m->s), together = 0;
     bool lost = m->comes;
     for (int64_t t = first; !is_over(m, t, end, together); t++) {
+        if (m->plan->form && m->number == 0 && t == FORM_AT)
+            WEFT_TRY(weft_sync_ask_form(m->s, m->plan->form));
         compute(m, t);
         WEFT_TRY(weft_sync_ready(m->s, 1));
         bool dies = m->plan->ends[m->number] < STEPS && !m->comes;
@@ -118,6 +128,7 @@ static weft_status steps(member *m, int64_t end) {
     }
     m->found.processes = told.processes;
     m->found.steps = weft_sync_steps(m->s);
+    (void)weft_sync_form(m->s, m->found.form, sizeof m->found.form);
     return WEFT_OK;
 }
 
@@ -350,6 +361,8 @@ static void check_return(const plan *p) {
     assert_non_null(strstr(stayed->change, "joined by rank"));
     if (!mixes) assert_memory_equal(came->params, stayed->params, sizeof came->params);
     assert_memory_equal(came->average, stayed->average, sizeof came->average);
+    assert_string_equal(came->form, stayed->form);
+    if (p->form) assert_string_equal(came->form, "full sync int8");
 }
 
 static void test_one_returns(void **state) {
@@ -359,6 +372,18 @@ static void test_one_returns(void **state) {
                         .size = 3,
                         .ends = {STEPS, 4, STEPS, STEPS},
                         .averages = keys[i] == ring || keys[i] == diloco,
+                        .returns = true};
+        check_return(&p);
+    }
+}
+
+/* Who was alone meanwhile says in which form it exchanges, as several do. */
+static void test_one_returns_to_a_changed_form(void **state) {
+    for (int size = 2; size <= 3; size++) {
+        const plan p = {.keys = ddp,
+                        .size = size,
+                        .ends = {STEPS, FORM_AT + 4, STEPS},
+                        .form = "full int8",
                         .returns = true};
         check_return(&p);
     }
@@ -400,12 +425,14 @@ static void test_one_falls_as_it_comes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_returns),
-                                       cmocka_unit_test(test_the_first_returns),
-                                       cmocka_unit_test(test_a_stranger_is_sent_away),
-                                       cmocka_unit_test(test_one_falls_as_it_comes),
-                                       cmocka_unit_test(test_one_is_killed),
-                                       cmocka_unit_test(test_one_after_another),
-                                       cmocka_unit_test(test_one_ends_early)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_returns),
+        cmocka_unit_test(test_one_returns_to_a_changed_form),
+        cmocka_unit_test(test_the_first_returns),
+        cmocka_unit_test(test_a_stranger_is_sent_away),
+        cmocka_unit_test(test_one_falls_as_it_comes),
+        cmocka_unit_test(test_one_is_killed),
+        cmocka_unit_test(test_one_after_another),
+        cmocka_unit_test(test_one_ends_early)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
