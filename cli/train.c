@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <weft/doctor.h>
@@ -24,9 +25,7 @@
 #include "progress.h"
 
 static const flag flags[] = {
-    {"--resume", NULL,
-     "continue run.folder from its newest complete checkpoint; begin a run if there is "
-     "none",
+    {"--resume", NULL, "continue run.folder from its newest checkpoint, or begin one",
      NULL},
     {"--join", "HOST[:PORT]",
      "join a running run over TCP, through any of its processes on that host; several "
@@ -55,10 +54,20 @@ static const flag flags[] = {
 extern char **environ;
 
 static atomic_int stop_requested; /* written by the signal handler, read by rank 0 */
+static atomic_llong stop_ms;      /* when it was */
 
-/* The first signal asks for a clean end; a second one ends the program at once. */
+enum { SAME_MS = 300 };
+
+/* The first signal asks for a clean end; a second one ends the program at once. timeout(1) sends
+ * each twice: to its child, and to the group in which both are. */
 static void request_stop(int number) {
-    if (atomic_exchange(&stop_requested, 1)) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long long ms = 1000LL * now.tv_sec + now.tv_nsec / 1000000;
+    long long first = 0;
+    if (atomic_compare_exchange_strong(&stop_ms, &first, ms)) {
+        atomic_store(&stop_requested, 1);
+    } else if (ms - first > SAME_MS) {
         signal(number, SIG_DFL);
         raise(number);
     }

@@ -87,4 +87,11 @@ begin 2 "$what" elastic.stop=self mesh.on_loss=end
 for r in 0 1; do wait "${pids[r]}" && fail "$what: it trains"; done
 says "elastic.stop is self, but this run ends when a process is lost" log.0 || fail "$what: $(cat log.0)"
 refuses "elastic.stop is 'none', expected auto, all or self" "$weft" train run.yaml elastic.stop=none
+what="a signal that comes twice at once, as timeout sends it"
+begin 2 "$what" mesh.compute_time=0.5
+await has_lines 1 || fail "$what: it does not begin: $(tail -n 3 log.*)"
+kill -INT "${pids[0]}"
+sleep 0.02
+kill -INT "${pids[0]}" 2>/dev/null
+for r in 0 1; do ends_well "${pids[r]}" "$r"; done
 finish
