@@ -158,6 +158,7 @@ if [[ -c /dev/full ]]; then
     # a command that is one process of several flushes before it ends
     some_text >text.txt
     code=0
+    rm -rf full_output # of an earlier test
     "$weft" train text.txt "${tiny[@]}" --folder full_output --quiet >/dev/full 2>err || code=$?
     [[ $code == 1 ]] && grep -qxF "$why" err || fail "train on a full disk: $code, $(cat err)"
     ls full_output/checkpoints/step-* >/dev/null || fail "and it was not saved"
