@@ -26,14 +26,19 @@ struct wefti_sync_replan {
     char text[500], told[500]; /* what has changed, until the caller asks; what it got */
 };
 
-static const char *obstacle(const weft_sync *s, wefti_form *now) {
-    if (s->job->W < 2) return "nothing crosses a wire";
+/* Why its form never changes; NULL: it may. */
+static const char *why_fixed(const weft_sync *s, wefti_form *now) {
     if (s->job->S > 1) return "processes share copies of the model";
     if (s->setup.skips) return "steps may be skipped";
     if (s->setup.uneven) return "rows differ by process and step";
     const char *why = wefti_form_of(s->job->config, now);
     if (!why && now->outer) return "outer steps are not left in a program's own loop";
     return why;
+}
+
+/* The same now. */
+static const char *obstacle(const weft_sync *s, wefti_form *now) {
+    return s->job->W < 2 ? "nothing crosses a wire" : why_fixed(s, now);
 }
 
 static weft_status make(weft_sync *s, const char *cluster_path, double loss) {
@@ -131,13 +136,10 @@ weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
 
 /* --- the change --- */
 
+/* Of one process alone, too: who comes in exchanges with it in that form. */
 int64_t wefti_sync_form_code(const weft_sync *s) {
-    wefti_form
-        now; /* of one process alone, too: who comes in exchanges with it in that form */
-    const char *why = s->job->S > 1 || s->setup.skips || s->setup.uneven
-                          ? "it does not change"
-                          : wefti_form_of(s->job->config, &now);
-    return why || now.outer ? 0 : wefti_form_code(&now);
+    wefti_form now;
+    return why_fixed(s, &now) ? 0 : wefti_form_code(&now);
 }
 
 /* The rank around the same blocks, whose addresses the caller has. Gradients of the step to come

@@ -161,3 +161,13 @@ static inline void multiply_all(const product *p, void (*multiply)(const product
     else
         multiply_patches(p, cheapest_patch(p, t), multiply, t);
 }
+
+static inline void blocks_unrounded(const product *p, void *a, void *b) {
+    multiply_f32(p, false, a, b);
+}
+
+/* Factors and C are f32. */
+static inline void multiply_unrounded(const product *p) {
+    static const coding unrounded = {LINE_BYTES / 4, blocks_unrounded};
+    multiply_coded(p, &unrounded);
+}

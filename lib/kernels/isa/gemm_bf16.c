@@ -41,12 +41,7 @@ static void multiply_rounded(const product *p, void *a, void *b) {
     multiply_f32(p, true, a, b);
 }
 
-static void multiply_unrounded(const product *p, void *a, void *b) {
-    multiply_f32(p, false, a, b);
-}
-
-static const coding as_f32 = {LINE_BYTES / 4, multiply_rounded},
-                    unrounded = {LINE_BYTES / 4, multiply_unrounded};
+static const coding as_f32 = {LINE_BYTES / 4, multiply_rounded};
 
 #if defined(__AVX512F__)
 enum { PAIR_ROWS = 8, PAIR_STRIPS = 3 }; /* of a tile: 24 registers */
@@ -210,8 +205,6 @@ static const coding *best_coding(void) { return &as_f32; }
 /* C is f32, and there is no bias. */
 static void multiply_blocks(const product *p) { multiply_coded(p, best_coding()); }
 
-static void multiply_as_is(const product *p) { multiply_coded(p, &unrounded); }
-
 /* Sums on the stack, then C. */
 enum { MIXED_ROWS = 256, MIXED_COLUMNS = 384 };
 
@@ -233,7 +226,7 @@ static void multiply(const product *p) {
 }
 
 void WEFT_ISA_NAME(wefti_multiply_strips)(const product *p) {
-    multiply_all(p, multiply_as_is);
+    multiply_all(p, multiply_unrounded);
 }
 
 GEMM(wefti_gemm_bf16, multiply(&p))

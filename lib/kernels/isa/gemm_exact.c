@@ -5,15 +5,6 @@
 #include "kernels/isa/blocks.h"
 #include "kernels/isa/parts.h"
 
-static void multiply_in_order(const product *p, void *a, void *b) {
-    multiply_f32(p, false, a, b);
-}
-
-static void multiply_blocks(const product *p) {
-    static const coding in_order = {LINE_BYTES / 4, multiply_in_order};
-    multiply_coded(p, &in_order);
-}
-
 void WEFT_ISA_NAME(wefti_multiply_exact)(const product *p) {
-    multiply_all(p, multiply_blocks);
+    multiply_all(p, multiply_unrounded);
 }
