@@ -24,6 +24,7 @@ typedef struct wefti_connection {
     int error;      /* errno that ended it; 0: an orderly end, or still open */
     bool ended;     /* set by tls.c: no more data in either direction; close it */
     int least;      /* bytes that wake the sleeping thread (SO_RCVLOWAT) */
+    size_t ahead;   /* bytes that may be encrypted before the socket takes any */
     const weft_ctx
         *stop; /* borrowed: a wait ends when it is told to (base/stop.h); or NULL */
     struct sockaddr_storage peer; /* where the other end was at the beginning */

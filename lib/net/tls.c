@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* OpenSSL does the cryptography; the socket stays ours. Our BIO reads and writes the
  * stream's socket and notes when it is empty or full, so that the kernel is never asked in
- * vain. Data is sent in one record of 16 KB at a time: short frames share a record, and a
- * record that was begun is passed again with the same bytes until it has been sent.
+ * vain. Short frames share a record of 16 KB, and on a fast wire several records share a
+ * call of the kernel. What was encrypted but not sent is not counted as written: the caller
+ * passes these bytes again, and they are skipped.
  *
- *     frames -> record (16 KB) -> SSL_write -> socket        socket -> 64 KB -> SSL_read
+ *     frames -> records of 16 KB -> out -> socket        socket -> 64 KB -> SSL_read
  *
  * The key used in the handshake is HKDF-SHA256(key of the file, salt "weft 2", name of the
  * run): the file's key itself is used for nothing else, and a peer of one run is a stranger
@@ -33,7 +34,7 @@
 
 #include "net/connection.h"
 
-enum { RECORD_BYTES = 16 << 10, READ_BYTES = 64 << 10 };
+enum { RECORD_BYTES = 16 << 10, READ_BYTES = 64 << 10, MOST_AHEAD = 256 << 10 };
 static const int64_t key_records = (int64_t)1 << 23;
 static const unsigned char identity[] = "weft 2";
 static const unsigned char aes_128_gcm[] = {0x13, 0x01};
@@ -52,7 +53,12 @@ struct wefti_tls {
     const wefti_tls_context *context;
     int64_t n_records; /* sent with the current key */
     int n_updates;
-    int n_staged; /* bytes of a record that was not sent yet */
+    wefti_connection *s;  /* borrowed, during a call */
+    unsigned char *out;   /* [n_room] encrypted */
+    size_t n_out, n_sent; /* bytes of it, and how many of them the socket has */
+    size_t n_room;
+    size_t n_held; /* bytes of the caller that out stands for */
+    int n_staged;  /* bytes of a record that was not encrypted yet */
     unsigned char staged[RECORD_BYTES];
 };
 
@@ -112,7 +118,7 @@ weft_status wefti_key_read(weft_ctx *ctx, const char *path, unsigned char *key) 
 /* --- the socket below --- */
 
 static int bio_read(BIO *bio, char *into, int n) {
-    wefti_connection *s = BIO_get_data(bio);
+    wefti_connection *s = ((wefti_tls *)BIO_get_data(bio))->s;
     BIO_clear_retry_flags(bio);
     if (n <= 0) return 0;
     ssize_t got = -1;
@@ -125,23 +131,48 @@ static int bio_read(BIO *bio, char *into, int n) {
     return (int)got;
 }
 
+/* Sends what was encrypted; false: the socket does not take all of it now, or has ended. */
+static bool flush(wefti_tls *tls) {
+    wefti_connection *s = tls->s;
+    while (tls->n_sent < tls->n_out) {
+        size_t left = tls->n_out - tls->n_sent;
+        if (!s->writable) return false;
+        ssize_t got = send(s->fd, tls->out + tls->n_sent, left,
+                           MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (got < 0 && errno != EAGAIN && errno != EINTR) {
+            s->error = ECONNRESET;
+            s->ended = true;
+            return false;
+        }
+        if (got < (ssize_t)left) s->writable = got < 0 && errno == EINTR;
+        if (got > 0) tls->n_sent += (size_t)got;
+    }
+    tls->n_out = tls->n_sent = 0;
+    return true;
+}
+
+/* Keeps the bytes until flush. */
 static int bio_write(BIO *bio, const char *from, int n) {
-    wefti_connection *s = BIO_get_data(bio);
+    wefti_tls *tls = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    ssize_t got = -1;
-    errno = EAGAIN;
-    if (s->writable) got = send(s->fd, from, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
-    bool later = got < 0 && (errno == EAGAIN || errno == EINTR);
-    if (later) BIO_set_retry_write(bio);
-    if (got < n) s->writable = got < 0 && errno == EINTR;
-    return (int)got;
+    if (n <= 0) return 0;
+    if (tls->n_room - tls->n_out < (size_t)n) {
+        size_t room = 2 * tls->n_out + (size_t)n;
+        unsigned char *out = realloc(tls->out, room);
+        if (!out) return -1;
+        tls->out = out;
+        tls->n_room = room;
+    }
+    memcpy(tls->out + tls->n_out, from, (size_t)n);
+    tls->n_out += (size_t)n;
+    return n;
 }
 
 static long bio_control(BIO *bio, int command, long number, void *data) {
     (void)bio;
     (void)number;
     (void)data;
-    return command == BIO_CTRL_FLUSH; /* nothing is buffered here */
+    return command == BIO_CTRL_FLUSH; /* each call of ours flushes at its end */
 }
 
 /* --- the context --- */
@@ -323,6 +354,7 @@ wefti_tls *wefti_tls_create(const wefti_tls_context *context, bool answers) {
         return NULL;
     }
     BIO_set_init(tls->bio, 1);
+    BIO_set_data(tls->bio, tls);
     SSL_set_bio(tls->ssl, tls->bio, tls->bio);
     if (answers) /* OpenSSL needs this where it may request certificates */
         (void)SSL_set_session_id_context(tls->ssl, identity, sizeof identity - 1);
@@ -336,6 +368,7 @@ wefti_tls *wefti_tls_create(const wefti_tls_context *context, bool answers) {
 void wefti_tls_destroy(wefti_tls *tls) {
     if (!tls) return;
     SSL_free(tls->ssl);
+    free(tls->out);
     free(tls);
 }
 
@@ -343,7 +376,7 @@ void wefti_tls_read_exactly(wefti_tls *tls) { SSL_set_read_ahead(tls->ssl, 0); }
 
 static void begin(wefti_tls *tls, wefti_connection *s) {
     ERR_clear_error();
-    BIO_set_data(tls->bio, s);
+    tls->s = s;
 }
 
 /* A peer is a member if it has the key, or a certificate where certificates are used. */
@@ -355,11 +388,13 @@ static bool is_member(const wefti_tls *tls) {
 wefti_shake wefti_tls_shake(wefti_tls *tls, wefti_connection *s, bool *refused) {
     begin(tls, s);
     int done = SSL_do_handshake(tls->ssl), why = SSL_get_error(tls->ssl, done);
+    bool sent = flush(tls);
     *refused = false;
-    if (done == 1 && is_member(tls)) return WEFTI_SHAKE_DONE;
+    if (done == 1 && is_member(tls) && sent) return WEFTI_SHAKE_DONE;
     s->readable = s->unread;
-    if (done != 1 && (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE))
-        return WEFTI_SHAKE_AGAIN;
+    if (done == 1 ? is_member(tls)
+                  : why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
+        return s->ended ? WEFTI_SHAKE_FAILED : WEFTI_SHAKE_AGAIN;
     unsigned long code = ERR_peek_error();
     *refused = done == 1 || (why == SSL_ERROR_SSL &&
                              ERR_GET_REASON(code) != SSL_R_UNEXPECTED_EOF_WHILE_READING);
@@ -371,6 +406,7 @@ wefti_shake wefti_tls_shake(wefti_tls *tls, wefti_connection *s, bool *refused) 
 static bool is_later(wefti_tls *tls, wefti_connection *s, int result) {
     int why = SSL_get_error(tls->ssl, result);
     if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return true;
+    (void)flush(tls); /* an alert */
     s->error = why == SSL_ERROR_ZERO_RETURN ? 0 : ECONNRESET;
     if (why == SSL_ERROR_SSL &&
         ERR_GET_REASON(ERR_peek_error()) != SSL_R_UNEXPECTED_EOF_WHILE_READING)
@@ -394,16 +430,24 @@ size_t wefti_tls_read(wefti_tls *tls, wefti_connection *s, void *into, size_t n)
     return done;
 }
 
-/* Fills the record from the parts, from byte `from` on. */
-static void stage(wefti_tls *tls, const struct iovec *parts, int n_parts, size_t from) {
+/* What the next record holds of the parts, from byte `from` on: bytes of one part, or of
+ * several short ones, copied into `staged`. */
+static const void *record_of(wefti_tls *tls, const struct iovec *parts, int n_parts,
+                             size_t from, int *n_bytes) {
     for (int i = 0; i < n_parts && tls->n_staged < RECORD_BYTES; i++) {
         size_t length = parts[i].iov_len, skipped = from < length ? from : length;
         size_t room = (size_t)(RECORD_BYTES - tls->n_staged), n = length - skipped;
+        const char *data = (const char *)parts[i].iov_base + skipped;
         from -= skipped;
         if (n > room) n = room;
-        memcpy(tls->staged + tls->n_staged, (const char *)parts[i].iov_base + skipped, n);
+        if (n == 0) continue;
+        *n_bytes = RECORD_BYTES;
+        if (n == RECORD_BYTES) return data;
+        memcpy(tls->staged + tls->n_staged, data, n);
         tls->n_staged += (int)n;
     }
+    *n_bytes = tls->n_staged;
+    return tls->staged;
 }
 
 static void count_record(wefti_tls *tls) {
@@ -412,22 +456,35 @@ static void count_record(wefti_tls *tls) {
     tls->n_updates += SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1;
 }
 
+/* Encrypts records from the parts, those after what is held, as far as the wire needs them
+ * now. */
+static void encrypt(wefti_tls *tls, wefti_connection *s, const struct iovec *parts,
+                    int n_parts, size_t done) {
+    size_t most = s->ahead < MOST_AHEAD ? s->ahead : MOST_AHEAD;
+    do {
+        int n;
+        size_t got, from = done + tls->n_held;
+        if (tls->n_staged > 0) from = SIZE_MAX;
+        const void *record = record_of(tls, parts, n_parts, from, &n);
+        if (n == 0) return;
+        int result = SSL_write_ex(tls->ssl, record, (size_t)n, &got);
+        if (result != 1) (void)is_later(tls, s, result);
+        if (result != 1) return;
+        tls->n_held += (size_t)n;
+        tls->n_staged = 0;
+        count_record(tls);
+    } while (tls->n_out < most);
+}
+
 size_t wefti_tls_write(wefti_tls *tls, wefti_connection *s, const struct iovec *parts,
                        int n_parts) {
     size_t done = 0;
     begin(tls, s);
-    while (s->fd >= 0) {
-        if (tls->n_staged == 0) stage(tls, parts, n_parts, done);
-        if (tls->n_staged == 0) break;
-        size_t got;
-        int result = SSL_write_ex(tls->ssl, tls->staged, (size_t)tls->n_staged, &got);
-        if (result != 1) {
-            (void)is_later(tls, s, result);
-            break;
-        }
-        done += (size_t)tls->n_staged;
-        tls->n_staged = 0;
-        count_record(tls);
+    while (s->fd >= 0 && !s->ended) {
+        if (tls->n_out == 0) encrypt(tls, s, parts, n_parts, done);
+        if (tls->n_out == 0 || !flush(tls)) break;
+        done += tls->n_held;
+        tls->n_held = 0;
     }
     return done;
 }
@@ -435,5 +492,6 @@ size_t wefti_tls_write(wefti_tls *tls, wefti_connection *s, const struct iovec *
 void wefti_tls_say_end(wefti_tls *tls, wefti_connection *s) {
     begin(tls, s);
     if (SSL_is_init_finished(tls->ssl)) (void)SSL_shutdown(tls->ssl);
+    (void)flush(tls);
     ERR_clear_error();
 }

@@ -81,6 +81,7 @@ static void set_unsent(connection *c) {
     int unsent = (int)fmin(fmax(wanted, least), MAX_UNSENT_BYTES);
     if (unsent < 2 * c->unsent && 2 * unsent > c->unsent) return;
     c->unsent = unsent;
+    c->stream.ahead = (size_t)unsent;
     (void)setsockopt(c->stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent,
                      sizeof unsent);
 }
