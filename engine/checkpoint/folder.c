@@ -2,6 +2,7 @@
 /* A folder of checkpoints. The names show the state:
  *
  *   step-N.partial   being written
+ *   step-N.partial-R   the same by replica R, whose machine does not see the writer's folder
  *   step-N           complete
  *   step-N.old       complete; a newer step-N is about to take its place
  *   step-N.damaged   was complete, and a resumed run found it changed
@@ -27,16 +28,25 @@
 
 enum { MAX_INDEX_BYTES = 64 << 20 };
 
-typedef enum state { COMPLETE, OLD, PARTIAL, DAMAGED, REMOVED, N_STATES } state;
+typedef enum state { COMPLETE, OLD, PARTIAL, DAMAGED, REMOVED, PART, N_STATES } state;
 
-static const char *const endings[N_STATES] = {"", ".old", ".partial", ".damaged",
-                                              ".removed"};
+static const char *const endings[N_STATES] = {"",         ".old",     ".partial",
+                                              ".damaged", ".removed", ".partial-"};
+
+enum { NAME_BYTES = 80 };
+
+static void name_of(int64_t step, state in_state, int64_t part, char name[NAME_BYTES]) {
+    int n = snprintf(name, NAME_BYTES, "step-%08lld%s", (long long)step,
+                     endings[in_state]);
+    if (in_state == PART)
+        snprintf(name + n, NAME_BYTES - (size_t)n, "%lld", (long long)part);
+}
 
 /* [out] path: PATH_MAX. */
 static weft_status path_of(weft_ctx *ctx, const char *checkpoints, int64_t step,
                            state in_state, char *path) {
-    char name[64];
-    snprintf(name, sizeof name, "step-%08lld%s", (long long)step, endings[in_state]);
+    char name[NAME_BYTES];
+    name_of(step, in_state, 0, name);
     return wefti_file_path(ctx, checkpoints, name, path);
 }
 
@@ -48,7 +58,7 @@ static weft_status rename_folder(weft_ctx *ctx, const char *from, const char *to
 /* ---- scanning ---- */
 
 typedef struct found {
-    int64_t step;
+    int64_t step, part; /* part: the replica that wrote a PART */
     state state;
     bool changed;  /* its bytes are not those that its index lists */
     char why[256]; /* what is wrong with it; "" */
@@ -61,14 +71,16 @@ typedef struct found_list {
 
 /* Whether it is exactly a name that path_of makes. */
 static bool parse_name(const char *name, found *out) {
-    char again[64];
+    char again[NAME_BYTES];
     if (strncmp(name, "step-", 5) != 0) return false;
     size_t n_digits = strspn(name + 5, "0123456789");
     if (n_digits < 8 || n_digits > 18) return false;
     out->step = (int64_t)strtoll(name + 5, NULL, 10);
+    const char *dash = strchr(name + 5, '-');
+    out->part = dash ? (int64_t)strtoll(dash + 1, NULL, 10) : 0;
     for (int s = 0; s < N_STATES; s++) {
         out->state = (state)s;
-        snprintf(again, sizeof again, "step-%08lld%s", (long long)out->step, endings[s]);
+        name_of(out->step, out->state, out->part, again);
         if (wefti_is(name, again)) return true;
     }
     return false;
@@ -142,17 +154,31 @@ static weft_status check_step(weft_ctx *ctx, int64_t step) {
                          (long long)step);
 }
 
-weft_status wefti_checkpoint_make_room(weft_ctx *ctx, const char *checkpoints,
-                                       int64_t step) {
-    char path[PATH_MAX];
+weft_status wefti_checkpoint_part(weft_ctx *ctx, const char *checkpoints, int64_t step,
+                                  int replica, char *path) {
+    char name[NAME_BYTES];
+    name_of(step, PART, replica, name);
+    return wefti_file_path(ctx, checkpoints, name, path);
+}
+
+/* All members save the same step, so nobody who takes part writes an earlier part any more. */
+static bool is_left(const found *item, int64_t step, bool parts_only) {
+    if (item->state == PART) return item->step < step;
+    return !parts_only && (item->state == PARTIAL || item->state == REMOVED) &&
+           item->step <= step;
+}
+
+static weft_status clear_left(weft_ctx *ctx, const char *checkpoints, int64_t step,
+                              bool parts_only) {
+    char name[NAME_BYTES], path[PATH_MAX];
     found_list list;
     WEFT_TRY(scan(ctx, checkpoints, false, &list));
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < list.n && status == WEFT_OK; i++) {
         found item = list.items[i];
-        bool remains = item.state == PARTIAL || item.state == REMOVED;
-        if (!remains || item.step > step) continue;
-        status = path_of(ctx, checkpoints, item.step, item.state, path);
+        if (!is_left(&item, step, parts_only)) continue;
+        name_of(item.step, item.state, item.part, name);
+        status = wefti_file_path(ctx, checkpoints, name, path);
         if (status == WEFT_OK) status = wefti_file_remove_tree(ctx, path);
         if (status != WEFT_ERR_FILE || item.step == step) continue;
         weft_ctx_clear(ctx); /* it stays, and there may be room all the same */
@@ -160,6 +186,18 @@ weft_status wefti_checkpoint_make_room(weft_ctx *ctx, const char *checkpoints,
     }
     wefti_free(ctx, list.items);
     return status;
+}
+
+weft_status wefti_checkpoint_make_room(weft_ctx *ctx, const char *checkpoints,
+                                       int64_t step) {
+    return clear_left(ctx, checkpoints, step, false);
+}
+
+weft_status wefti_checkpoint_begin_part(weft_ctx *ctx, const char *checkpoints,
+                                        int64_t step, int replica, char *path) {
+    WEFT_TRY(wefti_checkpoint_part(ctx, checkpoints, step, replica, path));
+    WEFT_TRY(clear_left(ctx, checkpoints, step, true));
+    return wefti_file_mkdirs(ctx, path);
 }
 
 weft_status wefti_checkpoint_begin(weft_ctx *ctx, const char *checkpoints, int64_t step,

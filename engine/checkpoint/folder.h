@@ -19,6 +19,14 @@ weft_status wefti_checkpoint_make_room(weft_ctx *ctx, const char *checkpoints,
 weft_status wefti_checkpoint_begin(weft_ctx *ctx, const char *checkpoints, int64_t step,
                                    char *path) WEFT_CHECKED;
 
+/* step-<N>.partial-<replica>, which a replica writes whose machine does not see the writer's
+ * folder: its name; the same, made after those of earlier steps were removed. */
+weft_status wefti_checkpoint_part(weft_ctx *ctx, const char *checkpoints, int64_t step,
+                                  int replica, char *path) WEFT_CHECKED;
+weft_status wefti_checkpoint_begin_part(weft_ctx *ctx, const char *checkpoints,
+                                        int64_t step, int replica,
+                                        char *path) WEFT_CHECKED;
+
 /* Hashes every file in the partial folder (recursively), writes index.json with
  * `layout_json` (a JSON object text describing mesh, step, tensors; whole numbers up to
  * 2^63-1) embedded under "layout", syncs, renames to step-<N> (replacing an older folder

@@ -383,10 +383,12 @@ static weft_status commit(wefti_rank *r, const char *checkpoints, int64_t step) 
 
 /* Replicas that do not see the leader's folder write into a folder of their own. */
 static weft_status create_away(wefti_rank *r, const wefti_bootstrap *bootstrap,
-                               const char *partial) {
+                               const char *checkpoints, const wefti_saving *what) {
+    char partial[PATH_MAX];
     tensor_file file;
     if (wefti_bootstrap_sees(bootstrap, r->rank)) return WEFT_OK;
-    WEFT_TRY(wefti_file_mkdirs(r->ctx, partial));
+    WEFT_TRY(wefti_checkpoint_begin_part(r->ctx, checkpoints, what->step, r->replica,
+                                         partial));
     if (r->local != 0) return WEFT_OK;
     WEFT_TRY(name_replica_file(r, partial, r->replica, &file));
     return create_file(r, &file);
@@ -450,13 +452,14 @@ weft_status wefti_state_save(wefti_rank *r, wefti_bootstrap *bootstrap,
     *saved = false;
     WEFT_TRY(wefti_rank_control_early(r, what->step));
     WEFT_TRY(wefti_file_path(r->ctx, what->folder, "checkpoints", checkpoints));
-    int n = snprintf(partial, sizeof partial, "%.4000s/step-%08lld.partial", checkpoints,
-                     (long long)what->step);
+    snprintf(partial, sizeof partial, "%.4000s/step-%08lld.partial", checkpoints,
+             (long long)what->step);
     if (!wefti_bootstrap_sees(bootstrap,
                               r->rank)) /* its folder may still be the leader's */
-        snprintf(partial + n, sizeof partial - (size_t)n, "-%d", r->replica);
+        WEFT_TRY(
+            wefti_checkpoint_part(r->ctx, checkpoints, what->step, r->replica, partial));
     weft_status mine = begin(r, checkpoints, partial, what);
-    if (mine == WEFT_OK) mine = create_away(r, bootstrap, partial);
+    if (mine == WEFT_OK) mine = create_away(r, bootstrap, checkpoints, what);
     WEFT_TRY(vote(r, mine, saved));
     if (*saved) WEFT_TRY(vote(r, write_blocks(r, partial), saved));
     if (*saved) {

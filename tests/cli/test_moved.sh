@@ -26,6 +26,8 @@ await has_lines $((before + 5)) || fail "$what: it does not go on: $(tail -n 3 l
 # It writes for others who do not see its folder: their replicas are sent to it.
 ports=$port
 for i in 1 2 3 4; do ports=$ports,127.0.0.1:$((port + i)); done # it has come back at one of these
+mkdir -p run3/checkpoints/step-00000001.partial-7 # of a replica that was killed here
+touch run3/checkpoints/step-00000001.partial-7/replica-00007.safetensors
 joiner late "$ports" run.folder=run3 elastic.stop=all
 await says "joined by .*; 2 nodes go on" log.0 || fail "$what: nobody comes: $(tail -n 3 log.*)"
 await says "takes part as rank 1" log.late || fail "$what: it has no state: $(tail -n 3 log.*)"

@@ -150,14 +150,36 @@ static void leftovers_of_crashes_are_ignored_then_removed_for_their_room(void **
     begin_sample(c, 2, path);
     assert_ok(ctx, wefti_file_mkdirs(ctx, "left/step-00000000.removed/x"));
     assert_ok(ctx, wefti_file_mkdirs(ctx, "left/step-00000004.partial/x"));
+    assert_ok(ctx, wefti_file_mkdirs(ctx, "left/step-00000002.partial-11/x"));
+    assert_ok(ctx, wefti_file_mkdirs(ctx, "left/step-00000003.partial-4/x"));
     assert_int_equal(latest_step(c), 1);
     begin_sample(c, 3, path);
+    assert_false(exists("left/step-00000002.partial-11"));
+    assert_true(exists("left/step-00000003.partial-4")); /* who saves with this one */
     assert_false(exists("left/step-00000002.partial"));
     assert_false(exists("left/step-00000000.removed"));
     assert_true(exists("left/step-00000004.partial")); /* a later writer's */
     assert_ok(ctx, wefti_checkpoint_commit(ctx, c, 3, "{}", 5));
     assert_true(exists("left/step-00000001"));
     assert_int_equal(latest_step(c), 3);
+}
+
+static void
+a_part_removes_those_of_earlier_steps_and_nothing_of_the_writer(void **state) {
+    const char *c = fresh("parts");
+    char path[PATH_MAX];
+    make_sample(c, 1, 0);
+    begin_sample(c, 6, path);
+    assert_ok(ctx, wefti_file_mkdirs(ctx, "parts/step-00000004.removed/x"));
+    assert_ok(ctx, wefti_checkpoint_begin_part(ctx, c, 5, 2, path));
+    assert_string_equal(path, "parts/step-00000005.partial-2");
+    assert_ok(ctx, wefti_checkpoint_begin_part(ctx, c, 6, 0, path));
+    assert_ok(ctx, wefti_checkpoint_begin_part(ctx, c, 6, 3, path));
+    assert_false(exists("parts/step-00000005.partial-2"));
+    assert_true(exists("parts/step-00000006.partial-0"));
+    assert_true(exists("parts/step-00000006.partial"));
+    assert_true(exists("parts/step-00000004.removed"));
+    assert_true(exists("parts/step-00000001"));
 }
 
 static void a_crash_between_the_two_renames_loses_nothing(void **state) {
@@ -537,6 +559,7 @@ int main(void) {
         cmocka_unit_test(only_the_last_k_are_kept),
         cmocka_unit_test(the_checkpoint_just_made_is_never_removed),
         cmocka_unit_test(leftovers_of_crashes_are_ignored_then_removed_for_their_room),
+        cmocka_unit_test(a_part_removes_those_of_earlier_steps_and_nothing_of_the_writer),
         cmocka_unit_test(a_crash_between_the_two_renames_loses_nothing),
         cmocka_unit_test(only_names_of_checkpoints_count),
         cmocka_unit_test(every_flipped_byte_of_every_file_is_found_and_named),
