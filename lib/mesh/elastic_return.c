@@ -54,6 +54,9 @@ void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
     pthread_mutex_unlock(&mesh->lock);
 }
 
+/* Whose guards are gone, and whose folder this process does not see. */
+#define IF_ENDED "; if they have ended the run, its results are in their folder"
+
 #define WEFTI_OTHER_RUN                                                                  \
     "it was refused, for its configuration, or its text or tensors, are not the run's"
 
@@ -74,10 +77,11 @@ void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
     wefti_elastic_note_way_back(mesh, out);
     if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
     wefti_mesh_blame(
-        mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s%s%s",
+        mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s%s%s%s",
         mesh->rank, weft_mesh_host_of(mesh, mesh->rank),
         over ? WEFTI_ENDED_WITHOUT_IT : why[out], shown ? "; its results are in " : "",
-        shown ? e->setup.folder : "", wefti_elastic_witness_text(e, out));
+        shown ? e->setup.folder : "", wefti_elastic_witness_text(e, out),
+        out == WEFTI_OUT_NO_QUORUM ? IF_ENDED : "");
 }
 
 void wefti_elastic_ask_no_more(weft_mesh *mesh) {

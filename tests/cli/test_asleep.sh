@@ -113,6 +113,29 @@ wakes
 kill "$late" 2>/dev/null || fail "$what: it waited: $(tail -n 3 log.2)"
 says "takes no part any more: the run has ended without it, .*; its results are in run" log.2 || fail "$what: it says $(tail -n 3 log.2)"
 
+# The same with a folder on each machine: none says so here. It waits for elastic.pause, writes nothing, and
+# says where to look.
+what="a folder on each machine"
+free_port
+rm -rf run log.* own
+for r in 2 1 0; do
+    folders=(run run own)
+    founder "$r" 3 run.folder="${folders[r]}" run.steps=100 elastic.pause=2 --returns 0
+done
+await has_lines 20 || fail "$what: no step 20: $(cat log.*)"
+kill -STOP "${pids[2]}"
+for r in 0 1; do wait "${pids[r]}" || fail "$what: rank $r ended with $?: $(tail -n 3 log.*)"; done
+guards_end
+kill -CONT "${pids[2]}"
+(sleep 30 && kill -9 "${pids[2]}") >/dev/null 2>&1 &
+late=$!
+wait "${pids[2]}" 2>/dev/null
+(($? == 1)) || fail "$what: it ended with another code: $(tail -n 3 log.2)"
+kill "$late" 2>/dev/null || fail "$what: it waited: $(tail -n 3 log.2)"
+says "hears too few of the others to go on; if they have ended the run, its results are in their folder" log.2 ||
+    fail "$what: it says $(tail -n 3 log.2)"
+no_files own
+
 # The others still train: it joins them again.
 begin 3 "it joins again" elastic.partition=split
 await has_lines 20
