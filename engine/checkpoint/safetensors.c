@@ -214,10 +214,6 @@ int wefti_safetensors_find(const wefti_safetensors *file, const char *name) {
     return -1;
 }
 
-const char *wefti_safetensors_metadata(const wefti_safetensors *file, const char *key) {
-    return json_string_value(json_object_get(file->header.metadata, key));
-}
-
 /* ---- rows ---- */
 
 static void decode_half(const unsigned char *bytes, int64_t n, bool brain, float *out) {

@@ -38,8 +38,6 @@ int wefti_safetensors_count(const wefti_safetensors *file);
 /* The index-th tensor in the order of the data; borrowed until close; NULL outside. */
 const wefti_tensor_spec *wefti_safetensors_spec(const wefti_safetensors *file, int index);
 int wefti_safetensors_find(const wefti_safetensors *file, const char *name); /* or -1 */
-/* Value of a metadata key, or NULL. Borrowed until close. */
-const char *wefti_safetensors_metadata(const wefti_safetensors *file, const char *key);
 
 /* Rows [row_begin, row_begin + n_rows) of a tensor; data: [n_rows, cols]. Reading
  * converts F16 and BF16 to f32 and refuses other dtypes (I8..I64, U8..U64, F64, BOOL, F8)

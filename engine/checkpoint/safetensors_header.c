@@ -201,9 +201,8 @@ weft_status wefti_safetensors_header_encode(weft_ctx *ctx, const char *where,
 
 /* ---- decode ---- */
 
-/* Reads the metadata: an object of strings, as the format requires. */
-static weft_status take_metadata(weft_ctx *ctx, const char *where, json_t *value,
-                                 wefti_safetensors_header *out) {
+/* The metadata is an object of strings, as the format requires. */
+static weft_status check_metadata(weft_ctx *ctx, const char *where, json_t *value) {
     if (!json_is_object(value))
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "__metadata__ of %s is not a JSON object", where);
@@ -214,7 +213,6 @@ static weft_status take_metadata(weft_ctx *ctx, const char *where, json_t *value
             return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                                  "metadata '%s' of %s is not a string", key, where);
     }
-    out->metadata = json_incref(value);
     return WEFT_OK;
 }
 
@@ -328,7 +326,7 @@ static weft_status read_entries(weft_ctx *ctx, const char *where, json_t *root,
     json_t *entry;
     json_object_foreach(root, name, entry) {
         if (wefti_is(name, "__metadata__")) {
-            WEFT_TRY(take_metadata(ctx, where, entry, out));
+            WEFT_TRY(check_metadata(ctx, where, entry));
             continue;
         }
         wefti_safetensors_tensor *t = &out->tensors[out->n];
@@ -413,6 +411,5 @@ weft_status wefti_safetensors_header_decode(weft_ctx *ctx, const char *where,
 void wefti_safetensors_header_fini(weft_ctx *ctx, wefti_safetensors_header *header) {
     for (int i = 0; i < header->n; i++) wefti_free(ctx, header->tensors[i].name);
     WEFTI_FREE(ctx, header->tensors, header->by_name);
-    json_decref(header->metadata);
     *header = (wefti_safetensors_header){0};
 }

@@ -31,7 +31,6 @@ typedef struct wefti_safetensors_header {
     int n;
     wefti_safetensors_tensor *tensors;        /* owned */
     const wefti_safetensors_tensor **by_name; /* owned; sorted by name */
-    json_t *metadata;                         /* owned; an object of strings, or NULL */
     int64_t data_bytes;
 } wefti_safetensors_header;
 

@@ -129,13 +129,6 @@ weft_status wefti_run_follow(weft_ctx *ctx, const char *path, wefti_metrics_feed
     return status;
 }
 
-weft_status wefti_run_read(weft_ctx *ctx, const char *path, wefti_run *out) {
-    wefti_metrics_feed feed = {0};
-    weft_status status = wefti_run_follow(ctx, path, &feed, out);
-    wefti_free(ctx, feed.rows);
-    return status;
-}
-
 void wefti_run_fini(weft_ctx *ctx, wefti_run *run) {
     WEFTI_FREE(ctx, run->steps.column[0], run->evaluations.column[0]);
     *run = (wefti_run){0};

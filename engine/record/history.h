@@ -50,7 +50,6 @@ typedef struct wefti_run {
 
 /* Reads <path>, of a feed only what is new; a feed that began zeroed is freed by the caller
  * (feed->rows). On failure *out owns nothing. */
-weft_status wefti_run_read(weft_ctx *ctx, const char *path, wefti_run *out) WEFT_CHECKED;
 weft_status wefti_run_follow(weft_ctx *ctx, const char *path, wefti_metrics_feed *feed,
                              wefti_run *out) WEFT_CHECKED;
 void wefti_run_fini(weft_ctx *ctx, wefti_run *run);

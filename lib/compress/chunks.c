@@ -39,15 +39,6 @@ void wefti_chunks_load(const wefti_chunks *s, int64_t first, int64_t n,
     }
 }
 
-void wefti_chunks_subtract(const wefti_chunks *s, int64_t first, int64_t n,
-                           const float *x, float *tensor) {
-    for (int64_t i = 0; i < n * s->lines; i++, x += s->c) {
-        int64_t offset,
-            len = wefti_chunks_line(s, first + i / s->lines, i % s->lines, &offset);
-        for (int64_t j = 0; j < len; j++) tensor[offset + j] -= x[j];
-    }
-}
-
 void wefti_chunks_store(const wefti_chunks *s, int64_t first, int64_t n, const float *x,
                         float *tensor) {
     for (int64_t i = 0; i < n * s->lines; i++, x += s->c) {

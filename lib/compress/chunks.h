@@ -24,12 +24,9 @@ wefti_chunks wefti_chunks_make(int dims, int64_t c, int64_t k, int64_t rows,
 int64_t wefti_chunks_line(const wefti_chunks *s, int64_t chunk, int64_t line,
                           int64_t *offset);
 
-/* Chunks [first, first + n): tensor -> x[n, elements] with zero padding; tensor -= x;
- * tensor <- x. */
+/* Chunks [first, first + n): tensor -> x[n, elements] with zero padding; tensor <- x. */
 void wefti_chunks_load(const wefti_chunks *s, int64_t first, int64_t n,
                        const float *tensor, float *x);
-void wefti_chunks_subtract(const wefti_chunks *s, int64_t first, int64_t n,
-                           const float *x, float *tensor);
 void wefti_chunks_store(const wefti_chunks *s, int64_t first, int64_t n, const float *x,
                         float *tensor);
 

@@ -200,7 +200,7 @@ static const weft_choice schedules[] = {
          "",                                                                             \
          "64",                                                                           \
          WITHIN(2, 1024),                                                                \
-         "demo, topk, public_demo: length of a chunk along an axis"},                    \
+         "demo, topk: length of a chunk along an axis"},                                 \
         {AT(section.compression_rate),                                                   \
          NUMBER,                                                                         \
          "",                                                                             \

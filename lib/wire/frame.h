@@ -22,8 +22,7 @@ typedef enum wefti_frame_kind {
     WEFTI_FRAME_NONE = 0,        /* no head: numbers as they lie in memory */
     WEFTI_FRAME_DEMO = 1,        /* coefficients, coded */
     WEFTI_FRAME_DEMO_ANSWER = 2, /* an owner's answer: the direction of its range */
-    WEFTI_FRAME_TOPK = 3,        /* numbers and their places, coded */
-    WEFTI_FRAME_PUBLIC_DEMO = 5, /* coefficients of chunks without remainder, coded */
+    WEFTI_FRAME_TOPK = 3,        /* numbers and their places, coded; 5 was of 0.1.0 */
     WEFTI_FRAME_MAJORITY = 6, /* signs, five in a byte, for the rank that counts them */
     WEFTI_FRAME_MAJORITY_ANSWER = 7, /* its answer: the signs of their sums */
     WEFTI_FRAME_PART = 8,    /* all-reduce: coded numbers for the rank that adds them */

@@ -36,7 +36,7 @@ def agreement(agree: str, inner: Any, node: Any, skips: bool) -> None:
 
 #: optimizers that make a method what it is, and the method without them
 PARTS_OF_METHODS = {"muon": "diloco", "accum_adamw": "dadam"}
-SIGNS = ("demo", "public_demo", "topk", "signsgd", "random", "striding", "slicing")
+SIGNS = ("demo", "topk", "signsgd", "random", "striding", "slicing")
 FAR = 4  # times a method's own rate, or a part of it, from which on a rate is remarkable
 
 

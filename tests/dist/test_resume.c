@@ -79,7 +79,6 @@ static void a_stopped_run_resumes_to_the_same_bits(void **state) {
                  true);
     check_resume(KEYS("method=flexdemo", "mesh.nodes=2", "mesh.ranks_per_node=2"), true,
                  false);
-    check_resume(KEYS("method=public-demo", "mesh.nodes=2"), true, false);
     check_resume(KEYS("method=signsgd", "mesh.nodes=2"), true, false);
     check_resume(KEYS("method=powersgd", "mesh.nodes=2", "mesh.ranks_per_node=2"), true,
                  true);

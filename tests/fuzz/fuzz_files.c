@@ -42,7 +42,7 @@
 #include "input/imagefile.h"
 #include "adapter/adapterjson.h"
 #include "model/model.h"
-#include "record/history.h"
+#include "read_run.h"
 #include "record/nodes.h"
 #include "record/planned.h"
 #include "fuzz_only.h"
@@ -126,7 +126,7 @@ static void read_tokenizer(weft_ctx *ctx, const char *path) {
 
 static void read_metrics(weft_ctx *ctx, const char *path) {
     wefti_run run;
-    if (wefti_run_read(ctx, path, &run) == WEFT_OK) wefti_run_fini(ctx, &run);
+    if (read_run(ctx, path, &run) == WEFT_OK) wefti_run_fini(ctx, &run);
 }
 
 static void read_shard(weft_ctx *ctx, const char *path) {

@@ -88,11 +88,11 @@ static void all_get_the_same_bits_for_the_bytes_predicted(void **state) {
 }
 
 /* As a learner, who sends nothing in any of the steps. A learner of powersgd has other factors, and
- * what coding a mean has lost stays with it; public_demo counts zeros that were sent. */
+ * what coding a mean has lost stays with it. */
 static void count_for_nothing(const wefti_replicator_config *config) {
     static const double three[MAX_R] = {1, 1, 1, 0};
     if (wefti_replicator_find(config->kind)->own_answers ||
-        config->values != WEFTI_VALUES_F32 || strcmp(config->kind, "public_demo") == 0)
+        config->values != WEFTI_VALUES_F32)
         return;
     run_weighted(trials, MAX_R, config, three);
     like = (trial){.config = *config,

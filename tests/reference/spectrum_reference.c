@@ -103,6 +103,15 @@ static void put_bits(const spectrum_run *run, const spectrum_sink *sink, int64_t
         if (sign_of(state, x[j]) < 0) bits[j / 8] |= (unsigned char)(1 << j % 8);
 }
 
+/* tensor -= x, of one chunk. */
+static void subtract(const wefti_chunks *s, int64_t chunk, const float *x,
+                     float *tensor) {
+    for (int64_t line = 0; line < s->lines; line++, x += s->c) {
+        int64_t offset, len = wefti_chunks_line(s, chunk, line, &offset);
+        for (int64_t j = 0; j < len; j++) tensor[offset + j] -= x[j];
+    }
+}
+
 static void put_chunk(const spectrum_run *run, const spectrum_sink *sink, int64_t i,
                       int state, float *x) {
     const wefti_chunks *s = run->s;
@@ -115,7 +124,7 @@ static void put_chunk(const spectrum_run *run, const spectrum_sink *sink, int64_
         if (sink->kind == SINK_SIGN) x[j] = sign_of(state, x[j]);
     }
     if (sink->kind == SINK_SUBTRACT)
-        wefti_chunks_subtract(s, run->first + i, 1, x, sink->tensor);
+        subtract(s, run->first + i, x, sink->tensor);
     else
         wefti_chunks_store(s, run->first + i, 1, x, sink->tensor);
 }

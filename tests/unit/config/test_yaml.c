@@ -66,7 +66,7 @@ static void wrong_values_are_refused_with_line_and_expectation(void **state) {
         {"method: magic\n", WEFT_ERR_CONFIG,
          "run.yaml:1: method is 'magic', expected none, auto, ddp, fsdp, hsdp, flexdemo, "
          "async-demo, "
-         "topk, public-demo, signsgd, powersgd, random, striding, slicing, deto-adamw, "
+         "topk, signsgd, powersgd, random, striding, slicing, deto-adamw, "
          "dadam, accumadam, diloco, streaming-diloco, muloco or sparseloco"},
         {"mesh: {nodes: 1.5}\n", WEFT_ERR_CONFIG,
          "run.yaml:1: mesh.nodes is '1.5', expected a whole number from 1 to 1024"},

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "record/history.h"
+#include "read_run.h"
 
 static const char path[] = "room/metrics.jsonl";
 
@@ -15,7 +15,7 @@ static void steps_and_evaluations_are_told_apart(void **state) {
              "{\"step\":2,\"loss\":null,\"tokens\":100,\"wire_bytes_out\":20}\n"
              "{\"step\":2,\"elapsed_s\":7,\"validation_loss\":3,\"bigram_loss\":6}\n"
              "{\"host\":\"a\"}\n");
-    assert_ok(ctx, wefti_run_read(ctx, path, &run));
+    assert_ok(ctx, read_run(ctx, path, &run));
     assert_int_equal(run.steps.n, 2);
     assert_int_equal(run.evaluations.n, 2);
     assert_true(run.steps.column[WEFTI_LOSS][0] == 4);
@@ -46,7 +46,7 @@ static void the_moving_mean_has_no_lag(void **state) {
     put_text(path, text);
     wefti_free(ctx, text);
     wefti_run run;
-    assert_ok(ctx, wefti_run_read(ctx, path, &run));
+    assert_ok(ctx, read_run(ctx, path, &run));
     assert_int_equal(run.smoothing, 21);
     for (int i = 0; i < N - 10; i++)
         assert_true(fabs(run.steps.column[WEFTI_SMOOTH][i] - (N - i)) < 1e-9);
@@ -62,7 +62,7 @@ static void parts_have_means_and_extremes(void **state) {
              "{\"step\":2,\"tokens\":1,\"loss\":null,\"elapsed_s\":2}\n"
              "{\"step\":3,\"tokens\":1,\"loss\":9,\"elapsed_s\":4}\n"
              "{\"step\":4,\"tokens\":1,\"loss\":2,\"elapsed_s\":null}\n");
-    assert_ok(ctx, wefti_run_read(ctx, path, &run));
+    assert_ok(ctx, read_run(ctx, path, &run));
     wefti_part p = wefti_column_part(&run.steps, WEFTI_LOSS, 0, 4);
     assert_true(p.value == 5 && p.low == 2 && p.high == 9);
     p = wefti_column_part(&run.steps, WEFTI_LOSS, 1, 2);
@@ -83,12 +83,12 @@ static void shares_and_speeds_are_means_over_time(void **state) {
              "\"exchange_s\":1,\"wait_s\":0}\n"
              "{\"step\":2,\"tokens\":1,\"loss\":1,\"tokens_per_s\":100,\"step_s\":3,"
              "\"exchange_s\":3,\"wait_s\":1}\n");
-    assert_ok(ctx, wefti_run_read(ctx, path, &run));
+    assert_ok(ctx, read_run(ctx, path, &run));
     assert_true(wefti_column_mean_over_time(&run.steps, WEFTI_TOKENS_PER_S) == 150);
     assert_true(wefti_run_hidden_share(&run) == 0.75);
     wefti_run_fini(ctx, &run);
     put_text(path, "{\"step\":1,\"tokens\":1,\"loss\":1,\"tokens_per_s\":300}\n");
-    assert_ok(ctx, wefti_run_read(ctx, path, &run));
+    assert_ok(ctx, read_run(ctx, path, &run));
     assert_true(wefti_column_mean_over_time(&run.steps, WEFTI_TOKENS_PER_S) == 300);
     assert_true(isnan(wefti_run_hidden_share(&run)));
     wefti_run_fini(ctx, &run);

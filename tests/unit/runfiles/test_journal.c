@@ -7,7 +7,7 @@
 #include <weft/config.h>
 
 #include "check.h"
-#include "record/history.h"
+#include "read_run.h"
 
 static weft_ctx *ctx;
 static weft_config *config;
@@ -73,9 +73,9 @@ static void write_steps(int64_t log_every) {
 static void skipped_steps_are_in_the_means(void **state) {
     wefti_run all, some;
     write_steps(1);
-    assert_ok(ctx, wefti_run_read(ctx, "room/metrics.jsonl", &all));
+    assert_ok(ctx, read_run(ctx, "room/metrics.jsonl", &all));
     write_steps(4);
-    assert_ok(ctx, wefti_run_read(ctx, "room/metrics.jsonl", &some));
+    assert_ok(ctx, read_run(ctx, "room/metrics.jsonl", &some));
     assert_int_equal(all.steps.n, 10);
     assert_int_equal(some.steps.n, 3);
     assert_true(isnan(all.steps.column[WEFTI_STEPS][0]));

@@ -30,7 +30,6 @@ static const char *const kinds[] = {
     "method=diloco mixer.outer_every=6 mixer.fragments=2 mixer.delay=3",
     "method=diloco mixer.outer_every=5 mixer.delay=1 mixer.values=int4",
     "method=sparseloco mixer.outer_every=4 mixer.fragments=2",
-    "method=public-demo",
     "method=signsgd",
     "method=powersgd",
     "method=hsdp mesh.overlap=false",

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* public_demo beside the published code: four steps of two ranks on a matrix, a vector, a
- * vector of prime length and a flat matrix, on which that code (github.com/bloc97/DeMo at
- * 0e48145, f32, decay 0.9, k 3, chunk 8, lr 0.5) was run with the same gradients. And its
- * definition in double, on chunks that are not square, with a rank without gradient: its
- * zeros count (which k of a chunk of zeros are sent is not defined there; here the lowest). */
+/* demo beside the published code of DeMo. That code (github.com/bloc97/DeMo at 0e48145, f32,
+ * decay 0.9, k 3, chunk 8, lr 0.5) was run for four steps of two ranks on a matrix, a vector, a
+ * vector of prime length and a flat matrix. Its definition in double gives the same signs and the
+ * same momentum; and where its chunks, the largest divisors of the axes, are as long as demo's,
+ * demo gives what the definition gives. */
 #include <math.h>
 
-#include "replicas.h"
-#include "reference/reference.h"
+#include "ranks.h"
+#include "replicate/replicator.h"
 
-enum { SHAPES = 4, ALL = 120 + 14 + 13 + 154, TURNS = 4 };
+enum { SHAPES = 4, ALL = 120 + 14 + 13 + 154, TURNS = 4, RANKS = 3 };
 
 static const wefti_piece pieces[SHAPES] = {{12, 10, 0, true, 0},
                                            {14, 1, 120, false, 1},
                                            {13, 1, 134, false, 2},
                                            {7, 22, 147, true, 3}};
-static const wefti_bucket bucket = {SHAPES, pieces, ALL};
 
 /* The direction of each step: of every element '-', '0' or '+'. */
 static const char *const published_signs[TURNS] = {
@@ -339,10 +338,6 @@ static const float published_momentum[ALL] = {-0.267655f,
                                               -0.213587f,
                                               0.0756346f};
 
-typedef struct replica {
-    float m[ALL], d[TURNS][ALL];
-} replica;
-
 static void make_gradient(int rank, int step, float *g) {
     for (int j = 0; j < SHAPES; j++) {
         int64_t n = pieces[j].rows * pieces[j].cols;
@@ -355,37 +350,7 @@ static void make_gradient(int rank, int step, float *g) {
     }
 }
 
-static weft_status run_replica(rank_env *env) {
-    replica *x = env->user;
-    wefti_replicator *r;
-    wefti_replicator_config config = knobs("public_demo", 1, 3, true);
-    config.compression_chunk = 8;
-    WEFT_TRY(wefti_replicator_create(env->ctx, &config, &wefti_kernels_reference,
-                                     env->replica, &bucket, 1, &r));
-    weft_status status = WEFT_OK;
-    for (int t = 0; t < TURNS && status == WEFT_OK; t++) {
-        make_gradient(env->replica->rank, t, x->d[t]);
-        status = wefti_replicator_begin(r, 0, t, 0.5f, x->d[t]);
-        if (status == WEFT_OK) status = wefti_replicator_end(r, 0, t, x->d[t]);
-    }
-    memcpy(x->m, r->state[0], sizeof x->m);
-    if (status == WEFT_OK) status = wefti_comm_barrier(env->control, -1);
-    wefti_replicator_destroy(r);
-    return status;
-}
-
-static void it_is_what_the_published_code_gives(void **state) {
-    static replica replicas[2];
-    void *users[] = {&replicas[0], &replicas[1]};
-    run_ranks(2, 1, (wefti_wire_model){0, 0}, run_replica, users, NULL);
-    for (int t = 0; t < TURNS; t++)
-        for (int i = 0; i < ALL; i++)
-            assert_int_equal("-0+"[(int)replicas[1].d[t][i] + 1], published_signs[t][i]);
-    for (int i = 0; i < ALL; i++)
-        assert_true(fabsf(replicas[0].m[i] - published_momentum[i]) < 2e-6f);
-}
-
-/* -- the definition in double, of the pieces of replicas.h -- */
+/* -- the definition in double -- */
 
 static int divisor(int n, int most) {
     int best = 1;
@@ -456,7 +421,7 @@ static void exchange_piece(int R, int rows, int cols, int c, int k, double *cons
     int h = divisor(rows, c), w = divisor(cols, c);
     for (int row = 0; row < rows; row += h) {
         for (int col = 0; col < cols; col += w) {
-            double *at[MAX_R];
+            double *at[RANKS];
             for (int r = 0; r < R; r++) at[r] = m[r] + row * cols + col;
             exchange_chunk(R, h, w, cols, at, k < h * w ? k : h * w,
                            d + row * cols + col);
@@ -464,36 +429,94 @@ static void exchange_piece(int R, int rows, int cols, int c, int k, double *cons
     }
 }
 
-static void silence_rank_1(int rank, int step, float *g) {
-    (void)step;
-    if (rank == 1) memset(g, 0, (VECTOR + ROWS * COLS / 2) * sizeof *g);
+/* One step of all ranks on a piece; m, d: where it begins. */
+static void step_piece(int R, const wefti_piece *piece, int c, int k, double *const *m,
+                       double *d) {
+    double *at[RANKS];
+    for (int r = 0; r < R; r++) at[r] = m[r] + piece->offset;
+    bool is_vector = piece->cols == 1;
+    exchange_piece(R, is_vector ? 1 : (int)piece->rows,
+                   (int)(is_vector ? piece->rows : piece->cols), c, k, at,
+                   d + piece->offset);
 }
 
-static void it_is_its_definition(void **state) {
-    static trial trials[MAX_R];
-    static double m[MAX_R][N], d[N];
-    static const struct {
-        int offset, rows, cols;
-    } all[] = {{0, 1, VECTOR}, {VECTOR, ROWS, COLS}, {VECTOR + ROWS * COLS, 1, SMALL}};
-    for (int R = 1; R <= 3; R++) {
-        static trial like;
-        like = (trial){.config = knobs("public_demo", 2, 5, false),
-                       .kernels = test_kernels_find(NULL),
-                       .edit = silence_rank_1};
-        run_alike(trials, R, &like);
+static void accumulate(int64_t n, const float *g, double *m) {
+    for (int64_t i = 0; i < n; i++) m[i] = 0.9 * m[i] + 0.5 * (double)g[i];
+}
+
+static void the_definition_gives_what_the_published_code_gives(void **state) {
+    static double m[2][ALL], d[ALL];
+    double *const both[] = {m[0], m[1]};
+    for (int t = 0; t < TURNS; t++) {
+        static float g[ALL];
+        for (int r = 0; r < 2; r++) {
+            make_gradient(r, t, g);
+            accumulate(ALL, g, m[r]);
+        }
+        for (int j = 0; j < SHAPES; j++) step_piece(2, &pieces[j], 8, 3, both, d);
+        for (int i = 0; i < ALL; i++)
+            assert_int_equal("-0+"[(d[i] > 0) - (d[i] < 0) + 1], published_signs[t][i]);
+    }
+    for (int i = 0; i < ALL; i++)
+        assert_true(fabs(m[0][i] - (double)published_momentum[i]) < 2e-6);
+}
+
+/* -- demo, where chunks divide the axes -- */
+
+enum { WHOLE = 16 * 24 + 40 * 8, C = 8, K = 5 };
+
+static const wefti_piece whole_pieces[] = {{16, 24, 0, true, 0},
+                                           {40, 8, 16 * 24, true, 1}};
+static const wefti_bucket whole = {2, whole_pieces, WHOLE};
+
+typedef struct replica {
+    float g[TURNS][WHOLE], m[TURNS][WHOLE], d[TURNS][WHOLE];
+} replica;
+
+static weft_status take_steps(rank_env *env, wefti_replicator *r, replica *x) {
+    for (int t = 0; t < TURNS; t++) {
+        fill_normal((uint64_t)(100 * env->rank + t), WHOLE, x->g[t]);
+        memcpy(x->d[t], x->g[t], sizeof x->d[t]);
+        WEFT_TRY(wefti_replicator_begin(r, 0, t, 0.5f, x->d[t]));
+        WEFT_TRY(wefti_replicator_combine(r, 0, t, x->d[t]));
+        WEFT_TRY(wefti_replicator_end(r, 0, t, x->d[t]));
+        memcpy(x->m[t], wefti_replicator_state(r, 0, 0), sizeof x->m[t]);
+    }
+    WEFT_TRY(wefti_replicator_settle(r));
+    return wefti_comm_barrier(env->control, -1);
+}
+
+static weft_status run_replica(rank_env *env) {
+    wefti_replicator *r;
+    wefti_replicator_config config = {.kind = "demo",
+                                      .compression_topk = K,
+                                      .compression_chunk = C,
+                                      .compression_decay = 0.9,
+                                      .compression_dims = 2,
+                                      .alpha = 1,
+                                      .every = 1,
+                                      .threads = 1};
+    WEFT_TRY(wefti_replicator_create(env->ctx, &config, wefti_kernels_find(NULL),
+                                     env->replica, &whole, 1, &r));
+    weft_status status = take_steps(env, r, env->user);
+    wefti_replicator_destroy(r);
+    return status;
+}
+
+static void demo_is_the_definition_where_chunks_divide(void **state) {
+    static replica replicas[RANKS];
+    static double m[RANKS][WHOLE], d[WHOLE];
+    void *users[] = {&replicas[0], &replicas[1], &replicas[2]};
+    double *const all[] = {m[0], m[1], m[2]};
+    for (int R = 1; R <= RANKS; R++) {
+        run_ranks(R, 1, (wefti_wire_model){0, 0}, run_replica, users, NULL);
         memset(m, 0, sizeof m);
-        for (int step = 0; step < STEPS; step++) {
-            for (int r = 0; r < R; r++)
-                for (int i = 0; i < N; i++)
-                    m[r][i] = 0.9 * m[r][i] + 0.5 * (double)trials[r].gradient[step][i];
-            for (int p = 0; p < 3; p++) {
-                double *at[MAX_R];
-                for (int r = 0; r < R; r++) at[r] = m[r] + all[p].offset;
-                exchange_piece(R, all[p].rows, all[p].cols, 16, 5, at, d + all[p].offset);
-            }
-            for (int i = 0; i < N; i++) {
-                assert_true(fabs(d[i] - (double)trials[R - 1].direction[step][i]) < 1e-5);
-                assert_true(fabs(m[0][i] - (double)trials[0].kept[step][i]) < 1e-5);
+        for (int t = 0; t < TURNS; t++) {
+            for (int r = 0; r < R; r++) accumulate(WHOLE, replicas[r].g[t], m[r]);
+            for (int j = 0; j < 2; j++) step_piece(R, &whole_pieces[j], C, K, all, d);
+            for (int i = 0; i < WHOLE; i++) {
+                assert_true(fabs(d[i] - (double)replicas[R - 1].d[t][i]) < 1e-5);
+                assert_true(fabs(m[0][i] - (double)replicas[0].m[t][i]) < 1e-5);
             }
         }
     }
@@ -501,8 +524,8 @@ static void it_is_its_definition(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_what_the_published_code_gives),
-        cmocka_unit_test(it_is_its_definition),
+        cmocka_unit_test(the_definition_gives_what_the_published_code_gives),
+        cmocka_unit_test(demo_is_the_definition_where_chunks_divide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
