@@ -227,6 +227,17 @@ WEFT_API const char *weft_sync_form_change(weft_sync *sync);
  * are still computed. Optional. Not collective. */
 WEFT_API weft_status weft_sync_ready(weft_sync *sync, int i) WEFT_CHECKED;
 
+/** What the kinds of a finished configuration declare: a sum. */
+typedef enum weft_sync_trait {
+    WEFT_SYNC_SIGNS = 1,  /* the direction is signs */
+    WEFT_SYNC_OFFERS = 2, /* a caller may choose what is sent (weft_sync_offer), ... */
+    WEFT_SYNC_TRANSFORMS =
+        4,               /* ... of a DCT of the momentum (docs/methods.md section 3) */
+    WEFT_SYNC_HOLDS = 8, /* a caller may keep the mixer's states (weft_sync_hold_mixer) */
+    WEFT_SYNC_MEETS = 16 /* the mixer has neighbours (mixer.topology) */
+} weft_sync_trait;
+WEFT_API int weft_sync_traits(const weft_config *config);
+
 /** What a caller that compresses has to offer for tensor i: k numbers of each of n_chunks chunks
  * of `elements` numbers, cut as docs/methods.md section 3 says. With `whole`: all its numbers
  * in their order, not transformed, as one chunk. */

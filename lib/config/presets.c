@@ -39,105 +39,24 @@
 #include "base/text.h"
 #include "config/schema.h"
 
+#define WEFTI_METHOD(name, summary, ...) {name, summary},
 const weft_choice wefti_methods[] = {
-    {"none", "no preset: only the keys count"},
-    {"auto", "weft train measures machines and wires, and takes what fits (decide.*)"},
-    {"ddp",
-     "data parallel: one rank per node with the whole model, gradients averaged in full"},
-    {"fsdp", "sharded data parallel on one node: each rank holds a slice of the model"},
-    {"hsdp", "hybrid: sharded inside a node, gradients averaged in full between nodes"},
-    {"flexdemo",
-     "hybrid: sharded inside a node, few DCT coefficients of a momentum between nodes"},
-    {"async-demo", "flexdemo, applied one step later: a whole step hides the exchange"},
-    {"topk",
-     "hybrid, with the largest numbers of a momentum: flexdemo without a transform"},
-    {"signsgd", "the majority of the signs of momenta, 1.6 bits per number (signum)"},
-    {"powersgd", "two low-rank factors of each matrix's change, as AdamW's gradient"},
-    {"random", "hybrid, with rows of the momentum drawn at random in each step"},
-    {"striding", "hybrid, with every n-th row of the momentum, shifted in each step"},
-    {"slicing", "hybrid, with a moving window of rows of the momentum"},
-    {"deto-adamw", "flexdemo's coefficients, without signs, as AdamW's gradient"},
-    {"dadam", "decentralized AdamW: weights mixed with neighbours during a whole step"},
-    {"accumadam", "dadam with AccumAdamW, whose moments are updated every few steps"},
-    {"diloco", "AdamW on each node; at intervals, an outer step along the mean change"},
-    {"streaming-diloco",
-     "diloco in parts exchanged in turn while inner steps are computed"},
-    {"muloco", "diloco with Muon on each node: the one to try first on a slow wire"},
-    {"sparseloco",
-     "diloco that sends only the largest changes, in 2 bits each: the fewest bytes"},
+#include "config/methods.def"
     {NULL, NULL}};
+#undef WEFTI_METHOD
 
-/* Common to the methods that send a part of the momentum. Where each row moves only in a
- * few of the steps, the learning rate is larger. */
-#define DECOUPLED(method, kind, lr)                                                      \
-    {method, "replicator.kind", kind}, {method, "replicator.sign", "true"},              \
-        {method, "optimizer.kind", "sgd"}, {method, "optimizer.lr", lr},                 \
-        {method, "optimizer.weight_decay", "0"}, {                                       \
-        method, "optimizer.clip", "0"                                                    \
-    }
+enum { MOST_KEYS = 10 };
 
+#define WEFTI_METHOD(name, summary, ...) {name, {__VA_ARGS__}},
 static const struct {
-    const char *method, *key, *value;
-} settings[] = {{"ddp", "replicator.kind", "full"},
-                {"ddp", "optimizer.kind", "adamw"},
-                {"fsdp", "replicator.kind", "full"},
-                {"fsdp", "optimizer.kind", "adamw"},
-                {"hsdp", "replicator.kind", "full"},
-                {"hsdp", "optimizer.kind", "adamw"},
-                DECOUPLED("flexdemo", "demo", "4e-3"),
-                DECOUPLED("async-demo", "demo", "1.4e-3"),
-                {"async-demo", "replicator.delay", "1"},
-                DECOUPLED("topk", "topk", "8e-3"),
-                {"signsgd", "replicator.kind", "signsgd"},
-                {"signsgd", "optimizer.kind", "sgd"},
-                {"signsgd", "optimizer.lr", "1e-3"},
-                {"signsgd", "optimizer.weight_decay", "0"},
-                {"signsgd", "optimizer.clip", "0"},
-                {"signsgd", "replicator.compression_decay", "0.9"},
-                {"powersgd", "replicator.kind", "powersgd"},
-                {"powersgd", "replicator.compression_decay", "1"},
-                {"powersgd", "optimizer.kind", "adamw"},
-                {"powersgd", "optimizer.clip", "0"},
-                DECOUPLED("random", "random", "8e-3"),
-                DECOUPLED("striding", "striding", "8e-3"),
-                DECOUPLED("slicing", "slicing", "8e-3"),
-                {"deto-adamw", "replicator.kind", "demo"},
-                {"deto-adamw", "replicator.sign", "false"},
-                {"deto-adamw", "optimizer.kind", "adamw"},
-                {"deto-adamw", "optimizer.clip", "0"},
-                {"dadam", "replicator.kind", "none"},
-                {"dadam", "optimizer.kind", "adamw"},
-                {"dadam", "mixer.kind", "gossip"},
-                {"accumadam", "replicator.kind", "none"},
-                {"accumadam", "optimizer.kind", "accum_adamw"},
-                {"accumadam", "optimizer.beta2", "0.98"},
-                {"accumadam", "mixer.kind", "gossip"},
-                {"diloco", "replicator.kind", "none"},
-                {"diloco", "optimizer.kind", "adamw"},
-                {"diloco", "mixer.kind", "outer"},
-                {"diloco", "mixer.outer_every", "500"},
-                {"diloco", "mixer.outer_momentum", "0.9"},
-                {"streaming-diloco", "replicator.kind", "none"},
-                {"streaming-diloco", "optimizer.kind", "adamw"},
-                {"streaming-diloco", "mixer.kind", "outer"},
-                {"streaming-diloco", "mixer.outer_every", "100"},
-                {"streaming-diloco", "mixer.outer_momentum", "0.9"},
-                {"streaming-diloco", "mixer.fragments", "4"},
-                {"streaming-diloco", "mixer.delay", "5"},
-                {"streaming-diloco", "mixer.merge", "0.5"},
-                {"streaming-diloco", "mixer.values", "int4"},
-                {"muloco", "replicator.kind", "none"},
-                {"muloco", "optimizer.kind", "muon"},
-                {"muloco", "mixer.kind", "outer"},
-                {"muloco", "mixer.outer_every", "30"},
-                {"muloco", "mixer.outer_momentum", "0.4"},
-                {"sparseloco", "replicator.kind", "none"},
-                {"sparseloco", "optimizer.kind", "adamw"},
-                {"sparseloco", "mixer.kind", "sparse_outer"},
-                {"sparseloco", "mixer.outer_every", "30"},
-                {"sparseloco", "mixer.outer_lr", "1"},
-                {"sparseloco", "mixer.feedback", "0.95"},
-                {NULL, NULL, NULL}};
+    const char *name;
+    struct {
+        const char *key, *value;
+    } sets[MOST_KEYS + 1];
+} presets[] = {
+#include "config/methods.def"
+};
+#undef WEFTI_METHOD
 
 /* Outer steps of a run, at least; fewer, if their interval is not longer than 30 steps. */
 enum { OUTER_STEPS = 32, FEW_OUTER_STEPS = 4, SHORT_INTERVAL = 30 };
@@ -200,10 +119,9 @@ bool wefti_method_is_plain(const char *method) {
 }
 
 const char *weft_config_method_key(const char *method, int j, const char **value) {
-    for (int i = 0; settings[i].method; i++) {
-        if (!wefti_is(settings[i].method, method) || j-- > 0) continue;
-        *value = settings[i].value;
-        return settings[i].key;
-    }
-    return NULL;
+    size_t i = 0, n = sizeof presets / sizeof *presets;
+    while (i < n && !wefti_is(presets[i].name, method)) i++;
+    if (i == n || j < 0 || j > MOST_KEYS || !presets[i].sets[j].key) return NULL;
+    *value = presets[i].sets[j].value;
+    return presets[i].sets[j].key;
 }

@@ -30,7 +30,7 @@ bool wefti_config_key_is_own(const char *name);
 /* The choice of that name, or NULL. */
 const weft_choice *wefti_choice_find(const weft_choice *choices, const char *name);
 
-/* The methods (presets.c), and what a method requires of the mesh. */
+/* The methods (methods.def), and what a method requires of the mesh. */
 extern const weft_choice wefti_methods[];
 /* Whether a method is just the mean of all gradients. */
 bool wefti_method_is_plain(const char *method);

@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Room for the offers of a caller that compresses (sync_offer.c), and the check that a
- * tensor was offered. */
+/* Which parts of a method a caller may compute, room for what it offers (sync_offer.c), and the
+ * check that a tensor was offered. */
 #include "base/memory.h"
+#include "base/text.h"
 #include "loop/sync.h"
+
+int weft_sync_traits(const weft_config *config) {
+    const wefti_replicator_ops *r = wefti_replicator_find(config->replicator.kind);
+    const wefti_mixer_ops *m = wefti_mixer_find(config->mixer.kind);
+    bool offers = r->offers && config->replicator.every == 1 && config->mesh.sites <= 1;
+    bool signs = r->votes;
+    for (const char *const *key = r->keys; *key; key++)
+        signs |= wefti_is(*key, "sign") && config->replicator.sign;
+    return (signs ? WEFT_SYNC_SIGNS : 0) | (offers ? WEFT_SYNC_OFFERS : 0) |
+           (r->transforms ? WEFT_SYNC_TRANSFORMS : 0) |
+           (m->parcels ? WEFT_SYNC_HOLDS : 0) | (m->meets ? WEFT_SYNC_MEETS : 0);
+}
 
 const wefti_piece *wefti_sync_piece(const weft_sync *s, int i) {
     const wefti_bucket *bucket =

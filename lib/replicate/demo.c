@@ -164,6 +164,7 @@ const wefti_replicator_ops wefti_replicator_demo = {
     .name = "demo",
     .keys = demo_keys,
     .method = "flexdemo",
+    .transforms = true,
     .knobs = demo_knobs,
     .label = demo_label,
     .content = demo_content,

@@ -90,6 +90,7 @@ typedef struct wefti_replicator_ops {
     /* Bytes that any implementation has to read and write for n parameters. */
     double (*floor_bytes)(const wefti_replicator_config *config, double n, double values,
                           int R);
+    bool transforms;   /* what it sends are coefficients of a DCT */
     bool robust;       /* takes config.robust: its sums are those of an all-reduce */
     bool votes;        /* each node has one vote, however many sequences it has */
     bool averages_all; /* the direction is the mean of the nodes' whole gradients */

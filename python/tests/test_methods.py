@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Methods against their published rules, written down here in a few lines of torch."""
 
+import ctypes
 import math
 import os
+import re
 
 import pytest
 import torch
@@ -10,6 +12,9 @@ from models import DEVICE, flat, loss_of, net
 from ranks import run
 
 import weft_sync.torch as weft
+from weft_sync._held import KINDS
+from weft_sync._library import (HOLDS, MEETS, OFFERS, SIGNS, TRANSFORMS, Config, Context, config_keys,
+                                library)
 
 STEPS = 6
 
@@ -25,6 +30,43 @@ class Recorder(torch.optim.Optimizer):
     def step(self, closure=None):
         self.seen.append([p.grad.clone().cpu() for g in self.param_groups for p in g["params"]])
 
+
+#: what the tables of libweft's kinds declare of those that this package has a device form of
+TRAITS = {("replicator", "demo"): {SIGNS, OFFERS, TRANSFORMS}, ("replicator", "topk"): {SIGNS, OFFERS},
+          ("replicator", "random"): {SIGNS}, ("replicator", "striding"): {SIGNS},
+          ("replicator", "slicing"): {SIGNS}, ("replicator", "signsgd"): {SIGNS},
+          ("mixer", "gossip"): {MEETS}, ("mixer", "choco"): {MEETS, HOLDS},
+          ("mixer", "outer"): {HOLDS}, ("mixer", "sparse_outer"): {HOLDS}}
+
+
+def traits(**keys):
+    config = Config(Context())
+    for key, value in keys.items():
+        config.set(key.replace("__", "."), value)
+    config.finish()
+    found = {trait for trait in (SIGNS, OFFERS, TRANSFORMS, HOLDS, MEETS) if config.has(trait)}
+    config.destroy()
+    return found
+
+
+def kinds_of(section):
+    room = ctypes.create_string_buffer(600)
+    key = config_keys()[f"{section}.kind"]
+    return re.split(", | or ", library().weft_config_key_values(ctypes.byref(key), room, len(room)).decode())
+
+
+@pytest.mark.parametrize("section", ["replicator", "mixer"])
+def test_each_kind_declares_what_can_be_computed_here(section):
+    for kind in kinds_of(section):
+        found = traits(**{"replicator__kind": "none", f"{section}__kind": kind})
+        assert found == TRAITS.get((section, kind), set()), kind
+        assert (HOLDS in found) == (kind in KINDS), kind
+
+
+def test_traits_follow_the_keys():
+    assert traits(method="deto-adamw") == {OFFERS, TRANSFORMS}
+    assert traits(method="flexdemo", replicator__every=2) == {SIGNS, TRANSFORMS}
+    assert traits(method="topk", mesh__nodes=2, mesh__sites=2, site_replicator__kind="full") == {SIGNS}
 
 def gradients(shapes, rank, step):
     g = torch.Generator().manual_seed(100 * step + rank)

@@ -9,7 +9,7 @@ from typing import Any, Iterable
 
 import torch
 
-from ._library import Config, Error, key_name
+from ._library import SIGNS, Config, Error, key_name
 
 log = logging.getLogger("weft_sync")
 
@@ -36,7 +36,6 @@ def agreement(agree: str, inner: Any, node: Any, skips: bool) -> None:
 
 #: optimizers that make a method what it is, and the method without them
 PARTS_OF_METHODS = {"muon": "diloco", "accum_adamw": "dadam"}
-SIGNS = ("demo", "topk", "signsgd", "random", "striding", "slicing")
 FAR = 4  # times a method's own rate, or a part of it, from which on a rate is remarkable
 
 
@@ -48,8 +47,7 @@ def steps(config: Config, inner: torch.optim.Optimizer) -> None:
         raise Error("argument", f"method {method} is one by its optimizer, {kind}, but {name} would "
                     f"step; expected method='{PARTS_OF_METHODS[kind]}' around {name}, or "
                     f"weft.Optimizer(model, method='{method}') without another optimizer")
-    signs = config.number("replicator.kind") in SIGNS and config.number("replicator.sign")
-    if signs and not isinstance(inner, torch.optim.SGD):
+    if config.has(SIGNS) and not isinstance(inner, torch.optim.SGD):
         log.warning("method %s hands signs to %s, which divides them by their own size: that learns "
                     "worst of what was tried; expected torch.optim.SGD or no optimizer inside, or "
                     "replicator_sign=False (method='deto-adamw')", method, name)

@@ -225,6 +225,7 @@ FUNCTIONS = {
     "weft_sync_ready": (INT, [PTR, INT]),
     "weft_sync_skip": (INT, [PTR]),
     "weft_sync_shape_of_offer": (INT, [PTR, INT, P(OfferShape)]),
+    "weft_sync_traits": (INT, [PTR]),
     "weft_sync_offer": (INT, [PTR, INT, PTR, PTR]),
     "weft_sync_hear": (INT, [PTR, INT, PTR, PTR, I64]),
     "weft_sync_heard": (INT, [PTR, INT, P(INT)]),
@@ -421,6 +422,11 @@ class _Waiter:
             raise
 
 
+#: weft_sync_trait: directions are signs; what is sent may be chosen here, of a transform; a mixer's
+#: states may be here; a mixer has neighbours
+SIGNS, OFFERS, TRANSFORMS, HOLDS, MEETS = 1, 2, 4, 8, 16
+
+
 class Config:
     """A weft_config: keys as in the YAML file and on the command line of weft."""
 
@@ -460,6 +466,10 @@ class Config:
         if key.type in kinds:
             return kinds[key.type].from_address(at).value
         return (TEXT.from_address(at).value or b"").decode()
+
+    def has(self, trait: int) -> bool:
+        """Whether the chosen kinds declare a trait, once the configuration is finished."""
+        return bool(self.ctx.lib.weft_sync_traits(self.pointer) & trait)
 
     def destroy(self) -> None:
         """Gives the memory back."""

@@ -17,8 +17,8 @@ import torch
 
 from . import _alike, _asked, _back, _buffers, _decide, _own, _packets, _pieces, _places, _together, _world
 from ._carried import Carried
-from ._held import KINDS, Mixer
-from ._library import Context, Error, LeftBehind, Mesh
+from ._held import Mixer
+from ._library import HOLDS, MEETS, Context, Error, LeftBehind, Mesh
 from ._loss import called, number
 from ._measure import StepTime
 from ._node import Follower, Node
@@ -217,8 +217,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             return self._config.number(key)
         far = [] if self.inner is None or self._node is not None else \
             [place for place in self._places if place.copies is not None]
-        gossips = of("mixer.kind") not in ("none", "outer", "sparse_outer")
-        plain = gossips and of("mixer.kind") not in KINDS
+        gossips = self._config.has(MEETS)
+        plain = gossips and not self._config.has(HOLDS)
         #: whether a mixer changes parameters before the optimizer steps, and after it
         self._mixes_before = not far or (gossips and not (plain and of("mixer.order") != "awc"))
         self._mixes_after = not far or not (plain and of("mixer.order") == "awc")

@@ -12,7 +12,7 @@ import torch
 
 from . import _alike
 from ._compress import Runs, Squares, Whole
-from ._library import Config, Error
+from ._library import OFFERS, TRANSFORMS, Config, Error
 from ._own import plainly
 from ._places import Place, Storage
 from ._sync import Sync
@@ -22,7 +22,7 @@ from ._world import dense
 class Kind(NamedTuple):
     """The replicator's keys."""
 
-    kind: str
+    transforms: bool
     chunk: int
     k: int
     dims: int
@@ -39,16 +39,16 @@ def kind_of(config: Config) -> Kind | None:
     """None: what is sent is chosen on the host, of whole gradients."""
     def of(key: str) -> Any:
         return config.number(f"replicator.{key}")
-    if of("kind") not in ("demo", "topk") or of("every") != 1 or config.number("mesh.sites") > 1:
+    if not config.has(OFFERS):
         return None
-    return Kind(of("kind"), of("compression_chunk"), of("compression_topk"), of("compression_dims"),
+    return Kind(config.has(TRANSFORMS), of("compression_chunk"), of("compression_topk"), of("compression_dims"),
                 of("dense_below"), of("compression_decay"), of("alpha"), of("momentum_style") == "mean",
                 of("sign"), of("values") == "f32", of("exchange") == "sharded")
 
 
 def alike(kind: Kind, places: Sequence[Place]) -> str:
     """What all must have in common to round alike."""
-    if kind.kind != "demo" or kind.sharded:
+    if not kind.transforms or kind.sharded:
         return ""
     return "".join(f"transformed back (by any with replicator_exchange='sharded') by: {by}\n"
                    for by in sorted({_alike.rounding(place.p.device) for place in places}))
@@ -56,7 +56,7 @@ def alike(kind: Kind, places: Sequence[Place]) -> str:
 
 def _code(kind: Kind, shape: torch.Size) -> Any:
     """What chooses of a tensor."""
-    if kind.kind == "topk":
+    if not kind.transforms:
         return Runs(kind.chunk, kind.k, transformed=False)
     if shape.numel() < kind.dense_below:
         return Whole()
