@@ -219,9 +219,10 @@ static weft_status set_flops(weft_ctx *ctx, const args *a, const weft_config *ru
     if (!text && (known || args_has(a, "--measured"))) return WEFT_OK;
     if (!text)
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "what a node computes is not known, expected --cluster FILE "
-                             "or --node-flops such as 80T, or --node-flops here to "
-                             "measure this machine");
+                             "what a node computes is not known, expected --accelerator "
+                             "such as RTX4090, --measured \"1 node: 0.9 s\", --cluster "
+                             "FILE, or --node-flops such as 80T, or here to measure "
+                             "this machine");
     if (strcmp(text, "here") != 0)
         return weft_cluster_set(ctx, cluster, "node-flops", text);
     WEFT_TRY(measure_here(ctx, run, &flops));

@@ -288,7 +288,7 @@ static void put_head(const request *r, const weft_advice *a) {
         const weft_measurement *m = &r->measured[i];
         printf("%s %s: predicted %s (%+.0f %%)", i ? "        " : "measured", m->text,
                time_text(m->predicted_s, rate, sizeof rate),
-               100 * (m->predicted_s / m->seconds - 1));
+               round(100 * (m->predicted_s / m->seconds - 1)) + 0.0); /* no -0 */
         if (m->effort > 0) printf(", effort %.3g %%", 100 * m->effort);
         putchar('\n');
     }
@@ -360,8 +360,8 @@ static void put_wide_row(const weft_advice *a, int64_t i) {
 
 /* Prints the header of the table, which has 80 columns. */
 static void put_names(void) {
-    printf("%4s %-18s %5s %8s %6s %6s %10s %7s %8s\n", "", "method", "nodes", "step",
-           "steps", "faster", "range", "bound", "sent");
+    printf("%4s %-18s %5s %8s %5s %6s %10s %7s %9s\n", "", "method", "nodes", "step",
+           "steps", "faster", "range", "bound", "sent/step");
 }
 
 static void put_row(const weft_advice *a, int64_t i) {
@@ -369,7 +369,7 @@ static void put_row(const weft_advice *a, int64_t i) {
     const weft_prediction *p = &c->prediction;
     char step[COLUMN], sent[COLUMN], steps[COLUMN], range[40], speedup[16];
     const char *mark = i == a->choice ? "*" : i == a->baseline ? "=" : "";
-    printf("%3lld%1s %-18s %5lld %8s %6s %6s %10s %7s %8s\n", (long long)i + 1, mark,
+    printf("%3lld%1s %-18s %5lld %8s %5s %6s %10s %7s %9s\n", (long long)i + 1, mark,
            c->name, (long long)c->nodes, time_text(p->mean_step_s, step, sizeof step),
            steps_text(c, steps, sizeof steps),
            speedup_text(c->speedup, speedup, sizeof speedup),
@@ -436,7 +436,7 @@ static void put_table(const request *r, const weft_advice *a) {
         if (shown[i]) put(a, i), hidden--;
     free(shown);
     if (wide || a->choice < 0) put_problem(a);
-    printf("  * choice  = one node  steps, faster: to the same loss%s\n",
+    printf("  * choice  steps, faster: to the same loss, than row =%s\n",
            hidden > 0 ? "  more: --top 0, --wide" : "");
 }
 

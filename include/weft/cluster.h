@@ -179,7 +179,8 @@ typedef struct weft_accelerator {
 /** The i-th one known, or NULL past the last. */
 WEFT_API const weft_accelerator *weft_accelerator_at(int i);
 
-/** The one of that name, or NULL; case, blanks, '-' and '_' do not count. */
+/** The one of that name, or NULL; case, blanks, '-' and '_' do not count, nor words that a
+ * driver adds: "NVIDIA A100-SXM4-40GB" is A100. */
 WEFT_API const weft_accelerator *weft_accelerator_find(const char *name);
 
 /** Describes all ranks as such accelerators, with the geometric mean of the known shares. */

@@ -65,17 +65,39 @@ static void put_optimizer(answer *w, const weft_candidate *c) {
         span_text(o->optimizer_low, o->optimizer_high, span, sizeof span));
 }
 
+/* The fastest method that may not be chosen, because nobody has measured how it learns. */
 static void put_faster_unknown(answer *w) {
     const weft_candidate *fastest = at(w->a, w->a->fastest),
                          *choice = at(w->a, w->a->choice);
     if (!fastest || !choice || fastest == choice) return;
     bool far = fastest->learning.measured && !wefti_advise_reaches(fastest);
+    bool would_pay = w->a->worth != WEFT_WORTH_YES &&
+                     outlook(w->a, fastest)->worth == WEFT_WORTH_YES;
     if (fastest->learning.measured && !far) return;
-    if (fastest->speedup < 1.25 * choice->speedup) return; /* it may need more steps */
+    if (fastest->speedup < 1.25 * choice->speedup && !would_pay)
+        return; /* it may need more steps */
     PUT(w,
         " %s would be faster%s (%.3g times), but how it learns has not been measured%s.",
         fastest->name, choice->nodes > 1 ? " still" : "", fastest->speedup,
         far ? " within a hundredth of the size" : "");
+}
+
+/* A method that would pay and has no room on an accelerator, where its states and the optimizer's
+ * could lie on the host: then a rank needs no more than one node alone. */
+static void put_host_states(answer *w) {
+    const weft_advise_options *o = &w->adviser->options;
+    const weft_candidate *best = NULL;
+    if (w->a->worth == WEFT_WORTH_YES || o->peak_flops <= 0) return;
+    if (!at(w->a, w->a->baseline)->usable) return;
+    for (int64_t i = 0; i < w->a->n_candidates; i++) {
+        const weft_candidate *c = &w->a->candidates[i];
+        bool pays = !c->usable && !c->framework[0] && c->learning.measured &&
+                    wefti_advise_reaches(c) && w->a->outlooks[i].worth == WEFT_WORTH_YES;
+        if (pays && (!best || c->cost_s < best->cost_s)) best = c;
+    }
+    if (!best) return;
+    PUT(w, " %s would be %.3g times faster, but has no room", best->name, best->speedup);
+    PUT(w, "; state_device=\"cpu\" in PyTorch keeps states on the host.");
 }
 
 /* A candidate that is expected to be faster, by less than the error of the comparison. */
@@ -265,7 +287,7 @@ static void put_none(answer *w) {
     wefti_put_mesh(w->ctx, &w->text, least);
     PUT(w, ", %s.", least->problem);
     if (isfinite(ranks) && ranks > 0)
-        PUT(w, " Sharded over all of them (fsdp), about %.0f such ranks would have it;",
+        PUT(w, " Sharded over all of them (fsdp), about %.0f such ranks would have it.",
             ranks);
     PUT(w, " Fewer need layers or matrices divided (pipeline or tensor parallelism), "
            "which weft does not do: Megatron-LM, DeepSpeed and torchtitan do.");
@@ -288,6 +310,7 @@ static void put_choice(answer *w) {
     if (!c) return;
     put_rival(w);
     put_faster_unknown(w);
+    put_host_states(w);
 }
 
 /* ---- what was assumed ---- */

@@ -29,14 +29,16 @@ static const suffix time_suffixes[] = {{"s", 1},     {"ms", 1e-3}, {"us", 1e-6},
                                        {"ns", 1e-9}, {"min", 60},  {"h", 3600},
                                        {NULL, 0}};
 static const suffix rate_suffixes[] = {
-    {"bit", 0.125},    {"kbit", 125},     {"Mbit", 125e3},   {"Gbit", 125e6},
-    {"bit/s", 0.125},  {"kbit/s", 125},   {"Mbit/s", 125e3}, {"Gbit/s", 125e6},
-    {"Tbit", 125e9},   {"Tbit/s", 125e9}, {"B/s", 1},        {"kB/s", 1e3},
-    {"MB/s", 1e6},     {"GB/s", 1e9},     {"TB/s", 1e12},    {"Bps", 1},
-    {"kBps", 1e3},     {"MBps", 1e6},     {"GBps", 1e9},     {"TBps", 1e12},
-    {"bps", 0.125},    {"kbps", 125},     {"Mbps", 125e3},   {"Gbps", 125e6},
-    {"Tbps", 125e9},   {"mbit", 125e3},   {"gbit", 125e6},   {"mbit/s", 125e3},
-    {"gbit/s", 125e6}, {"mbps", 125e3},   {"gbps", 125e6},   {NULL, 0}};
+    {"bit", 0.125},     {"kbit", 125},        {"Mbit", 125e3},      {"Gbit", 125e6},
+    {"bit/s", 0.125},   {"kbit/s", 125},      {"Mbit/s", 125e3},    {"Gbit/s", 125e6},
+    {"Tbit", 125e9},    {"Tbit/s", 125e9},    {"B/s", 1},           {"kB/s", 1e3},
+    {"MB/s", 1e6},      {"GB/s", 1e9},        {"TB/s", 1e12},       {"Bps", 1},
+    {"kBps", 1e3},      {"MBps", 1e6},        {"GBps", 1e9},        {"TBps", 1e12},
+    {"bps", 0.125},     {"kbps", 125},        {"Mbps", 125e3},      {"Gbps", 125e6},
+    {"Tbps", 125e9},    {"mbit", 125e3},      {"gbit", 125e6},      {"mbit/s", 125e3},
+    {"gbit/s", 125e6},  {"mbps", 125e3},      {"gbps", 125e6},      {"kb/s", 125},
+    {"Mb/s", 125e3},    {"Gb/s", 125e6},      {"Tb/s", 125e9}, /* as iperf3 prints: */
+    {"Kbits/sec", 125}, {"Mbits/sec", 125e3}, {"Gbits/sec", 125e6}, {NULL, 0}};
 static const suffix work_suffixes[] = {
     {"", 1},           {"M", 1e6},        {"G", 1e9},       {"T", 1e12},
     {"P", 1e15},       {"FLOP/s", 1},     {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9},

@@ -12,6 +12,8 @@
 
 #include <weft/cluster.h>
 
+#include "base/text.h"
+
 #define T 1e12
 #define GB 1e9
 
@@ -93,20 +95,55 @@ const weft_accelerator *weft_accelerator_at(int i) {
     return i >= 0 && i < N_ACCELERATORS ? &table[i] : NULL;
 }
 
+static const char gaps[] = " -_";
+
 /* "rtx 4090" is RTX4090: case, blanks, '-' and '_' do not count. */
 static bool is_named(const char *a, const char *b) {
-    static const char skipped[] = " -_";
     for (;; a++, b++) {
-        a += strspn(a, skipped), b += strspn(b, skipped);
+        a += strspn(a, gaps), b += strspn(b, gaps);
         if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
         if (!*a) return true;
     }
 }
 
-const weft_accelerator *weft_accelerator_find(const char *name) {
+static const weft_accelerator *find_exact(const char *name) {
     for (int i = 0; i < N_ACCELERATORS; i++)
         if (is_named(table[i].name, name)) return &table[i];
     return NULL;
+}
+
+/* Words with which drivers print a name, and which tell nothing apart here. */
+static bool is_filler(const char *word) {
+    static const char *const fillers[] = {
+        "nvidia", "geforce", "tesla", "amd",  "instinct", "apple", "generation",
+        "sxm",    "sxm2",    "sxm4",  "sxm5", "hbm2",     "hbm2e", "hbm3"};
+    for (size_t i = 0; i < sizeof fillers / sizeof *fillers; i++)
+        if (is_named(fillers[i], word)) return true;
+    return false;
+}
+
+/* "NVIDIA A100-SXM4-40GB" is A100: the size is the table's, or the name is not known. */
+const weft_accelerator *weft_accelerator_find(const char *name) {
+    char word[24], said[80] = "", plain[80] = ""; /* with the size, and without */
+    double size = 0, bytes;
+    const weft_accelerator *found = find_exact(name);
+    if (found || strlen(name) >= sizeof said) return found;
+    for (size_t n; name += strspn(name, gaps), *name; name += n) {
+        n = strcspn(name, gaps);
+        snprintf(word, sizeof word, "%.*s", (int)n, name);
+        if (is_filler(word)) continue;
+        bool is_size = wefti_parse_quantity(word, WEFTI_UNIT_BYTES, &bytes) &&
+                       bytes >= GB;
+        strcat(said, word);
+        if (is_size)
+            size = bytes;
+        else
+            strcat(plain, word);
+    }
+    found = find_exact(said);
+    if (found || size <= 0) return found;
+    found = find_exact(plain);
+    return found && fabs(found->memory_bytes - size) < 0.01 * size ? found : NULL;
 }
 
 static weft_status find(weft_ctx *ctx, const char *name, const weft_accelerator **out) {

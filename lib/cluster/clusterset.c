@@ -83,7 +83,8 @@ static bool set_stall(const setter *s, wefti_cluster *c, const char *text) {
 #define AT(member) offsetof(weft_cluster, member)
 #define LINK(name, member)                                                               \
     {                                                                                    \
-        name, set_link, "a rate, and a latency if it is not 0, such as 25Gbit,20us",     \
+        name, set_link,                                                                  \
+            "a rate above 0, and a latency if it is not 0, such as 25Gbit,20us",         \
             AT(member), WEFTI_UNIT_RATE, 0, 0, 0                                         \
     }
 #define INT(name, member, most)                                                          \

@@ -192,8 +192,9 @@ static weft_status one_rank(weft_ctx *ctx, const wefti_adviser *a,
     if (tokens % (ranks * T) != 0) return refuse_batch(ctx, a, c);
     snprintf(settings, sizeof settings,
              "mesh.nodes=1 mesh.ranks_per_node=1 mesh.shards=0 mesh.sites=1 method=hsdp "
-             "batch.tokens_per_step=%lld batch.micro=%lld",
-             (long long)(tokens / ranks), (long long)micro);
+             "%sbatch.tokens_per_step=%lld batch.micro=%lld",
+             a->recompute ? "model.recompute=true " : "", (long long)(tokens / ranks),
+             (long long)micro);
     return wefti_advise_config(ctx, a->run, settings, false, out);
 }
 

@@ -468,6 +468,31 @@ static void what_is_no_measurement_is_refused(void **state) {
     assert_non_null(strstr(weft_ctx_message(ctx), "is less than computing and latency"));
 }
 
+/* As nvidia-smi and others print them; what is another machine is not taken for a known one. */
+static void accelerators_are_known_as_drivers_print_them(void **state) {
+    static const struct {
+        const char *typed, *name;
+    } cases[] = {{"NVIDIA A100-SXM4-40GB", "A100"},
+                 {"A100-40GB", "A100"},
+                 {"NVIDIA A100-SXM4-80GB", "A100-80GB"},
+                 {"NVIDIA H100 80GB HBM3", "H100"},
+                 {"Tesla V100-SXM2-32GB", "V100-32GB"},
+                 {"NVIDIA GeForce RTX 4090", "RTX4090"},
+                 {"NVIDIA RTX 6000 Ada Generation", "RTX6000-Ada"},
+                 {"Apple M2 Max", "M2-Max"},
+                 {"NVIDIA GeForce RTX 3060 Laptop GPU", NULL},
+                 {"A100-20GB", NULL},
+                 {"40GB", NULL},
+                 {"", NULL}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const weft_accelerator *a = weft_accelerator_find(cases[i].typed);
+        if (!a != !cases[i].name || (a && strcmp(a->name, cases[i].name) != 0))
+            fail_msg("'%s' is %s, expected %s", cases[i].typed, a ? a->name : "none",
+                     cases[i].name ? cases[i].name : "none");
+    }
+}
+
 static void accelerators_are_known_by_name(void **state) {
     for (int i = 0; weft_accelerator_at(i); i++) {
         const weft_accelerator *a = weft_accelerator_at(i);
@@ -533,6 +558,7 @@ int main(void) {
         TEST(a_data_sheet_tells_a_slow_wire_from_slow_computing),
         TEST(what_is_no_measurement_is_refused),
         TEST(accelerators_are_known_by_name),
+        TEST(accelerators_are_known_as_drivers_print_them),
         TEST(an_effort_is_a_share_of_the_data_sheet),
         TEST(launching_is_there_in_every_pass),
     };

@@ -105,6 +105,23 @@ static void two_4090_train_a_billion_in_bf16(void **state) {
     drop(&p);
 }
 
+/* DiLoCo's states have no room on the cards, and nobody has measured how flexdemo learns here. */
+static void two_4090_in_bf16_hear_what_else_would_pay(void **state) {
+    (void)state;
+    person p = with_model(
+        1.1e9, 16,
+        KEYS("data.length=2048", "run.steps=10000", "batch.tokens_per_step=262144"));
+    set(&p, "nodes", "2");
+    set(&p, "link", "1Gbit,0.2ms");
+    take(&p, "RTX4090");
+    p.options.precision = WEFT_PRECISION_BF16;
+    ask(&p);
+    assert_int_equal(p.advice->worth, WEFT_WORTH_MEASURE);
+    says(&p, "has not been measured within a hundredth of the size");
+    says(&p, "has no room; state_device=\"cpu\"");
+    drop(&p);
+}
+
 static void eight_a100_in_each_of_four_are_worth_it(void **state) {
     (void)state;
     person p = with_model(
@@ -247,6 +264,21 @@ static void what_has_no_room_hears_of_ranks_and_of_others(void **state) {
     drop(&p);
 }
 
+/* Weights, gradients and moments of 8 bits are 78 GB; a layer and its activations are small. */
+static void thirteen_billion_fit_ten_small_cards(void **state) {
+    (void)state;
+    person p = with_model(
+        1.3e10, 40,
+        KEYS("data.length=2048", "run.steps=5000", "batch.tokens_per_step=131072"));
+    set(&p, "nodes", "2");
+    set(&p, "link", "1Gbit,0.2ms");
+    take(&p, "RTX3060");
+    ask(&p);
+    assert_int_equal(p.advice->choice, -1);
+    assert_true(p.advice->ranks_needed > 6.5 && p.advice->ranks_needed < 14);
+    drop(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(two_4090_train_a_billion_in_bf16, begin, end),
@@ -260,6 +292,9 @@ int main(void) {
                                         end),
         cmocka_unit_test_setup_teardown(adapters_cross_any_wire, begin, end),
         cmocka_unit_test_setup_teardown(seventy_billion_are_sharded_over_all, begin, end),
+        cmocka_unit_test_setup_teardown(two_4090_in_bf16_hear_what_else_would_pay, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(thirteen_billion_fit_ten_small_cards, begin, end),
         cmocka_unit_test_setup_teardown(what_has_no_room_hears_of_ranks_and_of_others,
                                         begin, end),
     };
