@@ -25,7 +25,7 @@ def loss_on(model, tokens, wanted):
     return torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), wanted.flatten())
 
 
-def descend(there, method, keys):
+def descend(there, method, keys, early=False):
     """Parameters, and the losses that were reported."""
     model, rank, losses = net(), weft.mesh().rank, []
     made = OptimizerThere if there else weft.Optimizer
@@ -35,8 +35,12 @@ def descend(there, method, keys):
     for t in range(STEPS):
         n = COUNTS[t][rank]
         loss = loss_on(model, *part(rank, t, n))  # of no rows it is not a number
+        if early:
+            optimizer.weigh(loss, rows=n)
         loss.backward()
-        losses.append(optimizer.step(loss, rows=n).loss)
+        if early and method == "ddp" and not there:  # gradients have left already
+            assert all(place.version is not None for place in optimizer._places)
+        losses.append(optimizer.step(loss, **({} if early else {"rows": n})).loss)
         optimizer.zero_grad()
     return flat(model), losses
 
@@ -68,6 +72,15 @@ def test_all_rows_are_one_batch(method, there):
         assert torch.equal(parameters, found[0][0])
         assert (parameters.double() - wanted).abs().max() < 2e-6
         assert told == pytest.approx(losses, abs=1e-6)
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("method", ["ddp", "flexdemo"])
+def test_rows_that_are_said_before_backward_have_the_same_bits(method, there):
+    keys = {} if there and method == "ddp" else SGD if method == "ddp" else {"optimizer.clip": 0}
+    late, soon = run(descend, R, there, method, keys), run(descend, R, there, method, keys, True)
+    for (x, told), (y, said) in zip(late, soon):
+        assert torch.equal(x, y) and told == said
 
 
 EVERY = 3  # steps between two outer steps
@@ -269,7 +282,7 @@ def test_rows_are_told_before_gradients_are_clipped():
     loss = loss_on(model, *part(0, 0, 2))
     loss.backward()
     optimizer.agree(loss, rows=2)
-    with pytest.raises(weft.Error, match="agree has them already"):
+    with pytest.raises(weft.Error, match="said for this step already: 2"):
         optimizer.step(loss, rows=2)
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     assert optimizer.step(loss).loss == pytest.approx(loss.item())

@@ -72,7 +72,7 @@ class Mix:
 
     def _before(self, *_: Any) -> None:
         self._began = True
-        self.weft._rows.check(self._rows, False)
+        self.weft._rows.check(self._rows)
         if self.weft._left is not None:
             return
         infinite = getattr(self._inner, "found_inf", None)  # a scaler calls a fused one all the same
@@ -83,6 +83,7 @@ class Mix:
             self.weft._look()
             self.weft._open()
             self.weft._rows.weigh(self.weft, None, self._rows)
+            self.weft._rows.clear(self.weft._places)
             self.weft._collect_all()
             self.weft._agree_and_mix(None)
             self.weft._lend_masters()

@@ -52,7 +52,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
 
     ``uneven=True``: rows differ by process and step, and each ``step(loss, rows=n)`` says on how many
     rows the gradient is the mean of (0: none). What all agree on is then the mean over all rows; its
-    exchange begins in ``step``.
+    exchange begins in ``step``, or in backward after ``weigh(loss, rows=n)``.
 
     ``between``: the nodes of a method are machines ("nodes"), or each process is one
     ("ranks"; always so for ``ddp``).
@@ -114,7 +114,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         self.mesh = mesh if mesh is not None else _pieces.mesh_of(self._group)
         self.param_groups: list[dict[str, Any]]
         self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
-        self.overlap = overlap and not skips and not uneven
+        self.overlap = overlap and not skips
         self.report: Report | None = None
         self.forms: list[_decide.Form] = []  #: what crossed the wire, from which step on, and why
         self._closed, self._paused, self._opened, self._looked = True, False, False, False
@@ -370,9 +370,10 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
 
     def _take(self, place: Place) -> None:
         self._look()
-        last = self.overlap and not self._paused and place.backwards + 1 == self.accumulate
+        early = self.overlap and (not self._rows.on or self._rows.rows is not None)
+        last = early and not self._paused and place.backwards + 1 == self.accumulate
         comes = not place.stays and place.packet is None  # to the host, whole
-        if (place.in_place or self.overlap) and (last or place.near) and comes:
+        if (place.in_place or early) and (last or place.near) and comes:
             with torch.no_grad():
                 place.collect(keep=last)
         if self._paused:
@@ -391,7 +392,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         if self._agrees_in_backward and backward != self._awaited:
             self._awaited = backward
             torch.autograd.Variable._execution_engine.queue_callback(self.agree)
-        if not self.overlap:
+        if not early:
             place.left = place.p.grad._version if place.p.grad is not None else None
         elif place.stays:
             self._open()
@@ -501,10 +502,10 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         own, as a number or a tensor; the report has the mean of all ranks'. A closure, first or
         by name, is called before, as in torch.optim, and its loss is returned instead of the
         report. ``rows``, with ``uneven=True``: on how many rows loss and gradient are means of."""
-        self._rows.check(rows, self._agreed is not None)
         returned, loss = called(loss, closure)
         try:
             if self._left is None:
+                self._rows.check(rows)
                 self._step(loss, rows)
         except LeftBehind as error:
             self._leave(error)
@@ -527,6 +528,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         self._check_unchanged()
         self._open()
         self._rows.weigh(self, loss, rows)
+        self._rows.clear(self._places)
         self._collect_all()
 
     def agree(self, loss: torch.Tensor | float | None = None, *, rows: int | None = None) -> None:
@@ -536,7 +538,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         _asked.agreement("agree()", self._theirs, None, self._skips)
         if self._agreed is not None or self._left is not None:
             return
-        self._rows.check(rows, False)
+        self._rows.check(rows)
         try:
             with torch.no_grad():
                 self._gather(loss, rows)
@@ -561,7 +563,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         for packet in self._packets:
             packet.forget()
         self._opened = self._looked = self._unscaled = False
-        self._agreed = None
+        self._agreed = self._rows.rows = None
 
     def _check_reached(self) -> None:
         """A step without any gradient may be one; or the model has other parameters now."""

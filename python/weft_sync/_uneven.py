@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+import torch
+
 from . import _pieces
-from ._library import Error
+from ._library import Error, LeftBehind
 from ._loss import number
 from ._shares import WHOLE, Said, Shares, divide
 from ._world import local
@@ -21,6 +23,7 @@ class Uneven:
         self.shares = Shares(1)
         self.listeners: list[Callable[[Said, list[int]], None]] = []
         self.weight = 1.0  #: by which what this process chooses, or its change, is multiplied
+        self.rows: int | None = None  #: of this process in the step under way, once they are told
         if on and agree == "backward":
             raise Error("argument", "uneven=True with agree='backward', where nobody has said the rows yet; "
                         "expected optimizer.agree(loss, rows=n) before the gradients are clipped")
@@ -28,22 +31,24 @@ class Uneven:
             raise Error("argument", "uneven=True with DDP inside a node, whose mean over its processes is plain; "
                         "expected one process for each copy of the model")
 
-    def check(self, rows: int | None, agreed: bool) -> None:
+    def check(self, rows: int | None) -> None:
         """That rows are said once in a step, where they are asked for."""
+        told = self.rows is not None
         if rows is not None and not self.on:
             raise Error("argument", f"rows is {rows}, but rows are said in every step of every process or in "
                         "none: create the optimizer with uneven=True")
-        if self.on and agreed != (rows is None):
-            raise Error("argument", f"rows is {rows}, but agree has them already" if agreed else
+        if self.on and told != (rows is None):
+            raise Error("argument", f"rows is {rows}, but they are said for this step already: {self.rows}" if told else
                         "rows is left out, but the optimizer was created with uneven=True: expected "
                         "step(loss, rows=n), with 0 for none")
         if rows is not None and (isinstance(rows, bool) or int(rows) != rows or rows < 0):
             raise Error("argument", f"rows is {rows!r}, expected a whole number from 0 on")
 
     def weigh(self, optimizer: Any, loss: Any, rows: int | None) -> None:
-        """Tells the rows, and hears those of all."""
+        """Tells the rows, unless that is done, and hears those of all."""
         if rows is None:
             return
+        self.rows = rows
         self.weight = optimizer._sync.weigh(number(loss), rows)
         said = optimizer._sync.said()
         _pieces.same_rows(optimizer._group, [n for _, n, _ in said], local(optimizer._places[0].p).device)
@@ -52,9 +57,12 @@ class Uneven:
             listener(said, self.shares.parts)
         if optimizer._held is not None:
             optimizer._held.weigh(self.weight)
-        for place in optimizer._places:
-            if rows == 0 and place.stays and place.p.grad is not None:
-                place.p.grad.zero_()  # of no rows it may be anything
+
+    def clear(self, places: Any) -> None:
+        """A gradient of no rows may be anything."""
+        for place in places:
+            if self.rows == 0 and place.stays and place.p.grad is not None:
+                place.p.grad.zero_()
 
 
 class Shared:
@@ -65,6 +73,26 @@ class Shared:
     _rows: Uneven
     _sync: Any
     _group: _pieces.Group | None
+    _left: Any
+    _look: Callable[[], None]
+    _open: Callable[[], None]
+    _leave: Callable[[Any], None]
+
+    def weigh(self, loss: Any = None, *, rows: int) -> None:
+        """Between forward and the last backward of a step, with ``uneven=True``: the loss of this process, and on
+        how many rows it is a mean (0: none). The exchange then begins in backward, as with equal rows, and
+        ``step(loss)`` or ``agree(loss)`` takes no rows. Waits for the rows of all. Collective: all processes call it
+        in a step, or none does. What a process takes for a row (``share``) is measured up to here."""
+        if self._left is not None:
+            return
+        self._rows.check(rows)
+        try:
+            with torch.no_grad():
+                self._look()
+                self._open()
+                self._rows.weigh(self, loss, rows)
+        except LeftBehind as error:
+            self._leave(error)
 
     def share(self, rows: int = WHOLE) -> int:
         """With ``uneven=True``: how many of so many rows of the step to come are this process's (of a
