@@ -346,6 +346,9 @@ weft_status wefti_regroup_job(weft_ctx *ctx, wefti_prepared *p,
     wefti_model_lend(job->model, &p->base);
     job->first_step = b->first_step;
     job->first_row = b->first_row;
+    job->shared_step = b->first_step;
+    for (int i = 0; b->before && job->rows && i < job->R; i++)
+        job->earlier_rows[i] = b->before[i * job->S];
     wefti_job_destroy(ctx, p->job);
     weft_config_destroy(ctx, p->own_config);
     p->job = job;

@@ -52,6 +52,8 @@ typedef struct wefti_regroup_batch {
     const int *places;   /* [ranks] in the mesh, from which sites and shares follow; NULL:
                           there are none */
     const int64_t *rows; /* [ranks] of each rank, where they were measured; or NULL */
+    const int64_t
+        *before; /* [ranks] rows that the same ranks had until then; NULL: as `rows` */
     const wefti_form *form; /* of what crosses the wire; NULL: as it is */
 } wefti_regroup_batch;
 

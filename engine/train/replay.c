@@ -467,13 +467,17 @@ static weft_status make_job(replay *p) {
     int64_t *rows = NULL;
     weft_status status = WEFT_OK;
     if (job->run.measures && v->members[0].rows > 0)
-        status = wefti_alloc_n(p->ctx, v->n_members, sizeof *rows, "shares", &rows);
+        status = wefti_alloc_n(p->ctx, 2 * (int64_t)v->n_members, sizeof *rows, "shares",
+                               &rows);
+    bool goes_on = !p->starts && v->shared && !v->why[0]; /* with other rows */
     for (int r = 0; r < v->n_members; r++) {
         places[r] = v->members[r].place;
         if (rows) rows[r] = v->members[r].rows;
+        if (rows) rows[v->n_members + r] = v[goes_on ? -1 : 0].members[r].rows;
     }
     batch.places = places;
     batch.rows = rows;
+    batch.before = rows ? rows + v->n_members : NULL;
     wefti_form form;
     if (v->form[0] && status == WEFT_OK) status = read_form(p->ctx, v, &form);
     if (v->form[0]) batch.form = &form;

@@ -36,7 +36,7 @@ weft_status wefti_share_anew(wefti_prepared *p, wefti_rank *r, int64_t step,
     if (!p->job->run.measures || !mesh || !wefti_speeds_decide(r, step, took_s))
         return WEFT_OK;
     int64_t first_row = wefti_rank_first_row(r, step);
-    wefti_job_share(p->job, r->speeds.next);
+    wefti_job_share(p->job, step, r->speeds.next);
     WEFT_TRY(wefti_rank_reshare(r));
     if (r->rank == 0 && hooks && hooks->on_change) tell(p->job, step, took_s, hooks);
     wefti_job begins = *p->job; /* as the line's */

@@ -169,6 +169,9 @@ static weft_status derive_batch(weft_ctx *ctx, wefti_job *job) {
     job->rows_per_step = tokens / job->T;
     if (job->rows) {
         derive_passes(job);
+        WEFT_TRY(
+            wefti_alloc_n(ctx, job->R, sizeof(int64_t), "shares", &job->earlier_rows));
+        memcpy(job->earlier_rows, job->rows, (size_t)job->R * sizeof(int64_t));
         return WEFT_OK;
     }
     if (tokens % unit != 0)
@@ -592,7 +595,7 @@ void wefti_job_destroy(weft_ctx *ctx, wefti_job *job) {
     weft_topology_destroy(ctx, job->everybody);
     weft_model_destroy(ctx, job->model);
     WEFTI_FREE(ctx, job->rules, job->tensors, job->unit_tensors, job->site_first,
-               job->rows, job);
+               job->rows, job->earlier_rows, job);
 }
 
 wefti_layout wefti_job_layout(const wefti_job *job, int unit, int s) {

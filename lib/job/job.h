@@ -74,6 +74,9 @@ typedef struct wefti_job {
     int64_t
         *rows; /* owned, [R] sequences per step of each rank of a replica, whose largest
                       is rows_per_rank; NULL: all have as many */
+    int64_t *earlier_rows; /* owned, [R] the same before step shared_step, the last change
+                             (batch.shares=speed); NULL: as `rows` */
+    int64_t shared_step;
     int64_t first_row; /* of step first_step, in the endless sequence of rows */
     int64_t first_step;
     wefti_tensor *tensors;             /* owned, [model params], unit by unit */
@@ -135,8 +138,15 @@ static inline int64_t wefti_job_passes(const wefti_job *job, int replica) {
 
 int64_t wefti_job_rows_before(const wefti_job *job, int rank);
 
+/* Steps from one exchange to the next: a mixer's, where it alone sends, else 1. */
+int64_t wefti_job_sends_every(const wefti_job *job);
+
 /* How often a replica's sequences count in a mean over all: 1 where all have as many. */
 double wefti_job_weight(const wefti_job *job, int replica);
+
+/* The same of what is sent in a step: where a mixer alone sends, of its sequences since it was
+ * sent last, also if rows have changed meanwhile. */
+double wefti_job_weight_sent(const wefti_job *job, int replica, int64_t step);
 
 /* --- batch.shares (shares.c) --- */
 
@@ -173,7 +183,7 @@ bool wefti_shares_by_speed(int n, const double *row_s, const int64_t *rows, int6
                            double took_s[2]);
 
 /* Gives the replicas of a job other rows of a step's, [R]: as many in all. */
-void wefti_job_share(wefti_job *job, const int64_t *rows);
+void wefti_job_share(wefti_job *job, int64_t step, const int64_t *rows);
 
 /* How the job's ranks are arranged, with the wires that the configuration emulates. */
 wefti_world_shape wefti_job_shape(const wefti_job *job);

@@ -159,13 +159,13 @@ weft_status wefti_weights_check_topology(weft_ctx *ctx, const wefti_job *job,
         facts->directed ? "" : " when nodes are lost or come (mesh.on_loss go_on)");
 }
 
-/* Rows change between two exchanges, none of which is under way then, and the status has room
- * for what was measured. */
+/* What is under way when shares change was weighed by the rows before. The weights of all have the
+ * same sum then, so a mixer's mean is right; not so one of some of them. */
 static weft_status check_measured(weft_ctx *ctx, const weft_config *c) {
-    const char *found = c->replicator.delay > 0  ? "replicator.delay"
-                        : c->mixer.delay > 0     ? "mixer.delay"
-                        : c->mixer.fragments > 1 ? "mixer.fragments above 1"
-                                                 : NULL;
+    bool sorts_out = c->mixer.delay > 0 && !wefti_is(c->mesh.robust, "off");
+    const char *found = c->replicator.delay > 0 ? "replicator.delay"
+                        : sorts_out             ? "mixer.delay and mesh.robust"
+                                                : NULL;
     if (!found) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "batch.shares is %s with %s, expected none, so that nothing "
@@ -227,6 +227,18 @@ double wefti_job_weight(const wefti_job *job, int replica) {
     return (double)(job->rows[replica] * job->W) / (double)job->rows_per_step;
 }
 
+int64_t wefti_job_sends_every(const wefti_job *job) {
+    bool mixes = wefti_is(job->replicator_config.kind, "none");
+    return mixes ? wefti_mixer_period(&job->mixer_config) : 1;
+}
+
+double wefti_job_weight_sent(const wefti_job *job, int replica, int64_t step) {
+    int64_t period = wefti_job_sends_every(job), now = step + 1 - job->shared_step;
+    if (!job->earlier_rows || now >= period) return wefti_job_weight(job, replica);
+    int64_t rows = now * job->rows[replica] + (period - now) * job->earlier_rows[replica];
+    return (double)(rows * job->W) / (double)(period * job->rows_per_step);
+}
+
 bool wefti_shares_by_speed(int n, const double *row_s, const int64_t *rows, int64_t *next,
                            double took_s[2]) {
     double least = INFINITY;
@@ -248,9 +260,11 @@ bool wefti_shares_by_speed(int n, const double *row_s, const int64_t *rows, int6
     return took_s[1] <= worth * took_s[0];
 }
 
-void wefti_job_share(wefti_job *job, const int64_t *rows) {
+void wefti_job_share(wefti_job *job, int64_t step, const int64_t *rows) {
     job->rows_per_rank = 0;
+    job->shared_step = step;
     for (int i = 0; i < job->R; i++) {
+        job->earlier_rows[i] = job->rows[i];
         job->rows[i] = rows[i];
         if (rows[i] > job->rows_per_rank) job->rows_per_rank = rows[i];
     }

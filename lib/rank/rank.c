@@ -109,8 +109,9 @@ static weft_status reserve_messages(wefti_rank *r) {
     return wefti_comm_reserve(r->comms.control, r->job->W - 1);
 }
 
-void wefti_rank_weigh(wefti_rank *r) {
-    for (int i = 0; i < r->job->R; i++) r->weights[i] = wefti_job_weight(r->job, i);
+void wefti_rank_weigh(wefti_rank *r, int64_t step) {
+    for (int i = 0; i < r->job->R; i++)
+        r->weights[i] = wefti_job_weight_sent(r->job, i, step);
     if (!wefti_is(r->job->replicator_config.kind, "none"))
         r->weight = r->weights[r->replica];
 }
@@ -123,15 +124,13 @@ static weft_status set_weights(wefti_rank *r) {
     if (!job->rows) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *r->weights, "shares", &r->weights));
     r->comms.replica->weights = r->comms.sites->weights = r->weights;
-    wefti_rank_weigh(r);
+    wefti_rank_weigh(r, job->first_step);
     if (!job->run.measures) return WEFT_OK;
     wefti_speeds *s = &r->speeds;
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->step_s, "speeds", &s->step_s));
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->row_s, "speeds", &s->row_s));
-    WEFT_TRY(
-        wefti_alloc_n(r->ctx, 3 * (int64_t)job->R, sizeof *s->next, "speeds", &s->next));
-    s->before = s->next + 2 * (int64_t)job->R;
-    return WEFT_OK;
+    return wefti_alloc_n(r->ctx, 2 * (int64_t)job->R, sizeof *s->next, "speeds",
+                         &s->next);
 }
 
 /* Each rank sees what all send to the ranges that it adds; the first one tells. */

@@ -93,12 +93,10 @@ weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mes
 
 /* What each copy of the model takes to compute a sequence, where shares are measured. */
 typedef struct wefti_speeds {
-    double *step_s;  /* [R] owned: in the step that is read, the slowest of its ranks */
-    double *row_s;   /* [R] owned: seconds for a sequence, smoothed; 0: not known yet */
-    int64_t *next;   /* [3 R] owned: rows to come */
-    int64_t *before; /* [R] in `next`: rows of steps before `since`, the last change */
-    int64_t since;
-    int64_t n; /* steps that were read since the world began */
+    double *step_s; /* [R] owned: in the step that is read, the slowest of its ranks */
+    double *row_s;  /* [R] owned: seconds for a sequence, smoothed; 0: not known yet */
+    int64_t *next;  /* [2 R] owned: rows to come */
+    int64_t n;      /* steps that were read since the world began */
 } wefti_speeds;
 
 /* Copies of the model that have joined while the others train (rank/learners.h). */
@@ -213,8 +211,8 @@ weft_status wefti_rank_create(weft_ctx *ctx, const wefti_job *job, int rank,
                               const wefti_comms *comms, wefti_rank **out) WEFT_CHECKED;
 void wefti_rank_destroy(wefti_rank *r);
 
-/* Sets the weights of a job whose replicas have different rows. */
-void wefti_rank_weigh(wefti_rank *r);
+/* Sets the weights of a step, where the job's replicas have different rows. */
+void wefti_rank_weigh(wefti_rank *r, int64_t step);
 
 /* Whether this rank has joined, but does not take part yet. */
 static inline bool wefti_rank_is_learner(const wefti_rank *r) {

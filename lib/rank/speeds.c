@@ -7,8 +7,8 @@
  *
  * so that a step in which a machine was asleep says little about the next ones. n_i are the rows of
  * the step that the status is of, which may be one before the last change.
- * Where a mixer alone sends, rows change only right after it has: its weights are those of all
- * steps since then. */
+ * Where a mixer alone sends, rows change at most once in its period, after it has sent its first
+ * fragment: a fragment weighs the rows since it was sent last (wefti_job_weight_sent). */
 #include <math.h>
 
 #include "base/assert.h"
@@ -30,7 +30,8 @@ void wefti_speeds_note(wefti_rank *r, int rank, double seconds) {
 void wefti_speeds_end(wefti_rank *r, int64_t step) {
     wefti_speeds *s = &r->speeds;
     for (int i = 0; s->step_s && i < r->job->R; i++) {
-        int64_t rows = step < s->since ? s->before[i] : wefti_job_rows(r->job, i);
+        int64_t rows = step < r->job->shared_step ? r->job->earlier_rows[i]
+                                                  : wefti_job_rows(r->job, i);
         double row_s = s->step_s[i] / (double)rows;
         s->step_s[i] = 0;
         if (row_s > 0 && s->n > 0) /* the first step warms up */
@@ -45,17 +46,11 @@ bool wefti_speeds_decide(wefti_rank *r, int64_t step, double took_s[2]) {
     const wefti_job *job = r->job;
     wefti_speeds *s = &r->speeds;
     if (!s->next || r->learners.open || s->n <= 1 || s->n % EVERY != 1) return false;
-    bool mixes = wefti_is(job->replicator_config.kind, "none") && r->mixer->ops->period;
-    int64_t period = mixes ? r->mixer->ops->period(&job->mixer_config) : 1;
-    if (period > 1 && step % period != 0) {
+    if (step % wefti_job_sends_every(job) != 0) {
         s->n--; /* asked again before the next step */
         return false;
     }
-    if (!wefti_shares_by_speed(job->R, s->row_s, job->rows, s->next, took_s))
-        return false;
-    for (int i = 0; i < job->R; i++) s->before[i] = job->rows[i];
-    s->since = step;
-    return true;
+    return wefti_shares_by_speed(job->R, s->row_s, job->rows, s->next, took_s);
 }
 
 weft_status wefti_rank_reshare(wefti_rank *r) {
@@ -67,6 +62,5 @@ weft_status wefti_rank_reshare(wefti_rank *r) {
     *r->schedule = *schedule;
     *schedule = old;
     wefti_schedule_destroy(r->ctx, schedule);
-    wefti_rank_weigh(r);
     return WEFT_OK;
 }

@@ -385,6 +385,7 @@ static weft_status run_ops(wefti_rank *r, int from, int to) {
 
 weft_status wefti_rank_open(wefti_rank *r, int64_t step) {
     r->step = step;
+    if (r->job->run.measures && r->weights) wefti_rank_weigh(r, step);
     r->lr = (float)wefti_learning_rate(r->job->config, step);
     r->grad_scale = 1;
     r->status = (wefti_step_status){0};

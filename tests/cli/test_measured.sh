@@ -42,6 +42,7 @@ P
 measured ""
 measured "" method=diloco mixer.outer_every=5
 measured "" method=muloco mixer.outer_every=5 batch.shares=steps
+measured "" method=streaming-diloco mixer.outer_every=10 mixer.delay=3 mesh.min_message=1kB
 measured "" method=dadam
 measured 1 method=dadam mixer.topology=complete
 measured 1 method=hsdp batch.micro=3
@@ -51,5 +52,5 @@ refused() { "$weft" train run.yaml run.folder=no --quiet "$@" >out 2>err && fail
     grep -q "$said" err || fail "$*: it says $(cat err)"; }
 said="all nodes are threads of this process" refused mesh.nodes=2 batch.shares=speed
 said="steps with nodes that exchange in each step" refused mesh.nodes=2 batch.shares=steps
-said="speed with mixer.fragments above 1" refused mesh.nodes=2 batch.shares=speed method=diloco mixer.fragments=2
+said="speed with replicator.delay" refused mesh.nodes=2 batch.shares=speed method=async-demo
 finish

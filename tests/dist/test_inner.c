@@ -83,7 +83,7 @@ static void together(const int64_t *rows) {
                                &config);
     assert_int_equal(job->run.inner_rows, 8);
     assert_int_equal(wefti_job_inner_steps(job, 0), 1);
-    wefti_job_share(job, rows);
+    wefti_job_share(job, 0, rows);
     for (int i = 0; i < 2; i++) nodes[i] = (trainee){.job = job, .begins = true};
     run_ranks(2, 1, (wefti_wire_model){0, 0}, one_step, users, statuses);
     for (int i = 0; i < 2; i++) assert_int_equal(statuses[i], WEFT_OK);
@@ -130,7 +130,8 @@ static void what_it_can_not_hold_for_is_refused(void **state) {
     expect_refused("method=flexdemo", "run.steps=9", "nodes that exchange in each step");
     expect_refused("method=diloco", "mesh.ranks_per_node=2", "several ranks on a node");
     expect_refused("method=diloco", "optimizer.kind=accum_adam", "counts its steps");
-    expect_refused("method=streaming-diloco", "run.steps=90", "steps with mixer");
+    expect_refused("method=streaming-diloco", "mesh.robust=clip",
+                   "steps with mixer.delay and mesh.robust");
 }
 
 int main(void) {

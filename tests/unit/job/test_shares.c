@@ -59,11 +59,44 @@ static void shares_follow_speed_where_it_pays(void **state) {
     }
 }
 
+/* Fragments are sent in different steps, so each has other rows behind it when shares change. */
+static void what_is_sent_weighs_the_rows_since_it_was_sent_last(void **state) {
+    static int64_t rows[4] = {6, 6, 6, 6}, before[4], next[4] = {1, 3, 10, 10};
+    wefti_job job = {.R = 4,
+                     .S = 1,
+                     .W = 4,
+                     .rows_per_step = 24,
+                     .rows = rows,
+                     .earlier_rows = before};
+    job.B = 1;
+    job.replicator_config.kind = "none";
+    job.mixer_config = (wefti_mixer_config){
+        .kind = "outer", .outer_every = 8, .fragments = 4};
+    wefti_job_share(&job, 0, rows);
+    wefti_job_share(&job, 16, next);
+    for (int64_t step = 16; step < 40; step++) {
+        double sum = 0;
+        for (int i = 0; i < 4; i++) {
+            double behind = 0; /* in the eight steps up to this one */
+            for (int64_t t = step - 7; t <= step; t++)
+                behind += t < 16 ? 6 : (double)next[i];
+            double weight = wefti_job_weight_sent(&job, i, step);
+            assert_true(fabs(weight - behind * 4 / (8 * 24)) < 1e-15);
+            sum += weight;
+        }
+        assert_true(fabs(sum - 4) <
+                    1e-15); /* so a mean that began before is one of all rows */
+    }
+    job.replicator_config.kind = "demo"; /* in each step, of that step's rows */
+    assert_true(wefti_job_weight_sent(&job, 2, 16) == wefti_job_weight(&job, 2));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_whole_and_add_up),
         cmocka_unit_test(nobody_has_nothing),
         cmocka_unit_test(shares_follow_speed_where_it_pays),
+        cmocka_unit_test(what_is_sent_weighs_the_rows_since_it_was_sent_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

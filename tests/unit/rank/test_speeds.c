@@ -7,9 +7,8 @@ enum { R = 2 };
 
 static double row_s[R], step_s[R];
 static int64_t rows[R] = {4, 4}, before[R] = {2, 8};
-static wefti_job job = {.R = R, .S = 1, .rows = rows};
-static wefti_rank r = {.job = &job,
-                       .speeds = {.row_s = row_s, .step_s = step_s, .before = before}};
+static wefti_job job = {.R = R, .S = 1, .rows = rows, .earlier_rows = before};
+static wefti_rank r = {.job = &job, .speeds = {.row_s = row_s, .step_s = step_s}};
 
 static void step_of(double a_s, double b_s) {
     wefti_speeds_note(&r, 0, a_s);
@@ -33,10 +32,10 @@ static void lasting_slowness_is_followed(void **state) {
 /* Of a step that is read when rows have changed. */
 static void seconds_are_of_the_rows_of_their_step(void **state) {
     for (int i = 0; i < R; i++) row_s[i] = 0;
-    r.speeds.since = 8;
+    job.shared_step = 8;
     step_of(4, 8);
     assert_true(row_s[0] == 2 && row_s[1] == 1);
-    r.speeds.since = 7;
+    job.shared_step = 7;
     for (int i = 0; i < R; i++) row_s[i] = 0;
     step_of(4, 8);
     assert_true(row_s[0] == 1 && row_s[1] == 2);
