@@ -124,6 +124,11 @@ static weft_status check_elastic(const weft_sync *s) {
             s->ctx, WEFT_ERR_CONFIG,
             "elastic.stop is %s, but signals are the program's own; expected auto",
             s->config->elastic.stop);
+    if (s->config->run.audit)
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_CONFIG,
+            "run.audit is true, but weft audit cannot compute a program's own model "
+            "again; expected false");
     if (strcmp(s->config->elastic.batch, "shrink") == 0) return WEFT_OK;
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_CONFIG,

@@ -85,6 +85,8 @@ def test_keys_of_wefts_own_program_are_refused(make):
     for name in names:
         with pytest.raises(weft.Error, match=f"{name} (is set, but |would come too late)"):
             make(model, *inner, keys={name: "1"})
+    with pytest.raises(weft.Error, match="run.audit is set, but weft audit cannot compute a program's own model"):
+        make(model, *inner, run_audit=True)
 
 
 @pytest.mark.parametrize("make,method", [(weft.Optimizer, "ddp"), (weft.Mix, "diloco"),

@@ -97,6 +97,7 @@ LOOPS_KEYS = {"decide.loss", "run.seed", "run.steps", "model.width", "model.head
               "mesh.robust"}
 TOO_LATE = ("mesh.key", "mesh.cert", "mesh.cert_key", "mesh.ca", "mesh.encrypt", "mesh.run")
 NOT_HERE = {"schedule": "rates are the loop's own; expected a schedule of torch.optim's",
+            "run.audit": "weft audit cannot compute a program's own model again",
             "run": "the loop's length, files and records are the program's own",
             "mesh": "it is of weft's own program, whose ranks are not these processes"}
 
@@ -123,7 +124,7 @@ def keys(given: dict[str, Any], steps_by: str | None) -> None:
         if name in TOO_LATE:  # configure says what is expected in their place
             continue
         if section not in LOOPS and name not in LOOPS_KEYS:
-            why = NOT_HERE.get(section, "model and rows are the program's own")
+            why = NOT_HERE.get(name) or NOT_HERE.get(section, "model and rows are the program's own")
         elif section == "optimizer" and steps_by is not None and name != "optimizer.clip":
             why = f"{steps_by} steps, and not weft's optimizer: expected it there, if anywhere"
         elif name == "optimizer.groups" and re.search(r"\b(lr|decay)=", str(given[name])):
