@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* `weft watch --text`: prints a run in seven or eight lines, and one line for each node.
  *
- *     runs/a  flexdemo                      step 1200/5000 24%   12m03s, 38m left
- *       loss 3.2140   validation 3.3010, best 3.2980
+ *     runs/a  flexdemo                      step 1200/5000 24%   12 min, 38 min left
+ *       loss 3.2140, mean of the last 50 steps   validation 3.3010, best 3.2980
  *       6.21 ▇▆▅▄▃▃▂▂▂▁▁▁ 3.21   of all steps
- *       12.3k tokens/s   step 236 ms: computing 150, waiting 60, the rest 26
+ *       12.3k tokens/s   step 236 ms: computing 150 ms, waiting 60 ms, the rest 26 ms
  *       gradient norm 1.52   FLOP use 41%   memory 171 MB of a rank, 640 MB of the process
  *       wire 3.10 MB/step, 85% hidden, 3.7 GB so far
  *       node 0, host: 1.9 of 2 cores, 640 MB, network out 12 MB/s, in 12 MB/s
@@ -84,25 +84,6 @@ static void print_curve(const json_t *steps) {
     printf(" %.4g\n", mean[n - 1]);
 }
 
-/* The mean time of the steps since the last change; NAN: there was none. */
-static double pace_of(const json_t *run) {
-    const json_t *steps = json_object_get(run, "steps"),
-                 *views = json_object_get(run, "views"), *step;
-    const json_t *all = json_object_get(steps, "step"),
-                 *times = json_object_get(steps, "step_s");
-    double from = number(json_array_get(views, json_array_size(views) - 1), "step");
-    double sum = 0, n = 0;
-    size_t i;
-    if (json_array_size(views) < 2) return NAN;
-    json_array_foreach(all, i, step) {
-        const json_t *time = json_array_get(times, i);
-        if (!json_is_number(time) || json_number_value(step) < from) continue;
-        sum += json_number_value(time);
-        n++;
-    }
-    return n > 0 ? sum / n : NAN;
-}
-
 static void print_head(const json_t *run, const json_t *summary, const json_t *steps) {
     const char *name = json_string_value(json_object_get(run, "name"));
     const char *config = json_string_value(json_object_get(run, "config"));
@@ -118,7 +99,7 @@ static void print_head(const json_t *run, const json_t *summary, const json_t *s
     printf("   step %.0f", at);
     if (total > 0) printf("/%.0f %.0f%%", total, floor(100 * at / total));
     if (isfinite(elapsed)) printf("   %s", time_text(elapsed, word, sizeof word));
-    double each = pace_of(run);
+    double each = number(summary, "pace_s");
     if (!isfinite(each)) each = number(summary, "median_step_s");
     if (total > at && each > 0)
         printf(", %s left", time_text((total - at) * each, word, sizeof word));
@@ -129,7 +110,9 @@ static void print_loss(const json_t *summary) {
     double loss = number(summary, "loss"),
            validation = number(summary, "validation_loss");
     double lost = number(summary, "steps_without_loss");
-    if (isfinite(loss)) printf("  loss %.4f", loss);
+    if (isfinite(loss))
+        printf("  loss %.4f, mean of the last %.0f steps", loss,
+               fmin(50, number(summary, "steps")));
     if (isfinite(validation))
         printf("   validation %.4f, best %.4f", validation,
                number(summary, "best_validation_loss"));
@@ -147,9 +130,10 @@ static void print_speed(const json_t *summary, const json_t *prediction) {
            count_text(number(summary, "tokens_per_s"), a, sizeof a),
            time_text(step, b, sizeof b));
     if (isfinite(compute) && isfinite(wait))
-        printf(": computing %s, waiting %s, the rest %s", time_text(compute, a, sizeof a),
-               time_text(wait, b, sizeof b),
-               time_text(fmax(0, step - compute - wait), c, sizeof c));
+        printf(": computing %s, waiting %s", time_text(compute, a, sizeof a),
+               time_text(wait, b, sizeof b));
+    if (step - compute - wait >= 1e-6)
+        printf(", the rest %s", time_text(step - compute - wait, c, sizeof c));
     printf("\n");
     double norm = number(summary, "grad_norm"), use = number(summary, "mfu");
     double rank = number(summary, "memory_rank_bytes");

@@ -159,12 +159,32 @@ static double steps_of(const wefti_rows *steps) {
     return n;
 }
 
-static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_run *run) {
+/* Seconds since the run began, with an evaluation behind the last step. */
+static double elapsed_of(const wefti_run *run) {
+    return fmax(wefti_column_last(&run->steps, WEFTI_ELAPSED),
+                wefti_column_last(&run->evaluations, WEFTI_ELAPSED));
+}
+
+/* Seconds from a step to the next, evaluations between them too, since the last change of who
+ * takes part; NAN: too few steps. */
+static double pace_of(const wefti_run *run, const wefti_views *views) {
+    const double *step = run->steps.column[WEFTI_STEP],
+                 *at_s = run->steps.column[WEFTI_ELAPSED];
+    double since = views->n_views > 1 ? (double)views->views[views->n_views - 1].step : 0;
+    int64_t from = 0, n = run->steps.n;
+    while (from < n && step[from] < since) from++;
+    return from + 1 < n ? (elapsed_of(run) - at_s[from]) / (step[n - 1] - step[from])
+                        : NAN;
+}
+
+static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_material *m) {
+    const wefti_run *run = &m->run;
     const wefti_rows *s = &run->steps, *e = &run->evaluations;
     double sent = wefti_column_total(s, WEFTI_WIRE_OUT);
     const named values[] = {
         {"steps", steps_of(s)},
-        {"elapsed_s", wefti_column_last(s, WEFTI_ELAPSED)},
+        {"elapsed_s", elapsed_of(run)},
+        {"pace_s", pace_of(run, &m->views)},
         {"loss", run->loss},
         {"steps_without_loss", (double)steps_without_loss(s)},
         {"validation_loss", wefti_column_last(e, WEFTI_VALIDATION)},
@@ -293,7 +313,7 @@ static void put_run(weft_ctx *ctx, wefti_buffer *out, const wefti_material *m,
     put_key(ctx, out, "smoothing", false);
     wefti_buffer_print(ctx, out, "%lld", (long long)m->run.smoothing);
     put_key(ctx, out, "summary", false);
-    put_summary(ctx, out, &m->run);
+    put_summary(ctx, out, m);
     put_key(ctx, out, "prediction", false);
     if (m->is_planned)
         put_prediction(ctx, out, &m->planned);

@@ -2,14 +2,14 @@
 /* The plan as an interactive page: one JSON object between the two parts of the page
  * (planpage.h), drawn by page/plan.js.
  *
- *     program, advice, tokens, tokens_per_step, batch_per_rank, wire {bandwidth_Bps, latency_s}
+ *     program, answer, tokens, tokens_per_step, batch_per_rank, wire {bandwidth_Bps, latency_s}
  *     failures {between_s, restart_s, save_s, save_every, silence_s}, critical_batch; 0: none
  *     batches  list of m: times the batch that was planned with
  *     one      planes of one node alone
  *     methods  list of {name, learning, choice, at: list of {nodes, bytes, steps, goes_on, planes}}
  *     steps    to a loss, over those of one node
  *     planes   for each of the batches, for each order of phases, a list of
- *              [per_Bps, latencies, rest] (advise_planes.h); none if the batch can not be shared
+ *              [per_Bps, latencies, rest] (planes.h); none if the batch can not be shared
  *
  * This is done for each method with a curve, on 2, 4, 8, ... and all nodes; combinations
  * that are impossible are left out. */
@@ -286,7 +286,7 @@ static json_t *whole(const page *p, bool *ok) {
     put(wire, "bandwidth_Bps", v->wire.bandwidth_Bps, ok);
     put(wire, "latency_s", v->wire.latency_s, ok);
     wefti_json_put(object, "program", json_string("weft " WEFT_VERSION), ok);
-    wefti_json_put(object, "advice", wefti_json_words(v->text ? v->text : ""), ok);
+    wefti_json_put(object, "answer", wefti_json_words(v->answer ? v->answer : ""), ok);
     put(object, "tokens", v->tokens, ok);
     put(object, "tokens_per_step", (double)v->tokens_per_step, ok);
     put(object, "parameters", (double)v->parameters, ok);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The advice in words, behind the answer (advise_answer.c): the speed of one node, the
+/* The advice in words, behind the answer (answer.c): the speed of one node, the
  * speed-up of each method with more nodes, the effect of the choice on learning, and the
  * rates of the wire at which the answer would change.
  *

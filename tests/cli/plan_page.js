@@ -19,6 +19,12 @@ async function computes() {
     claim('enough points', tried >= 30, tried);
     claim('nine of ten points are within 2 %', near >= 0.9 * tried, [near, tried]);
     same('four charts', p.page.querySelectorAll('[data-chart] svg').length, 4);
+    same('the answer is the terminal\'s', [...p.page.querySelectorAll('header p')].map(e => e.textContent).join('\n\n'), answer);
+    claim('what pays nothing has little room',
+        Math.min(...[...p.page.querySelectorAll('[data-chart=speed-rate] .end')].map(e => parseFloat(e.textContent)).filter(x => x > 0)) >= 1 / 30);
+    same('where the wire and the nodes are', p.count('[data-chart] .event'), 4);
+    claim('what pays, between the points of the curves', Math.abs(W.breakEven(r => r > 3e7) / 3e7 - 1) < 1e-5, W.breakEven(r => r > 3e7));
+    same('what pays nowhere, and everywhere', [W.breakEven(() => false), W.breakEven(() => true)], [undefined, 1e6]);
     p.close();
 }
 

@@ -34,7 +34,12 @@ function numbers({short, ticks, logTicks, nearest}) {
         [0, 1, 2, 0]);
 }
 
-function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, subject, unitOf}) {
+function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, subject, unitOf, sentence}) {
+    same('what is left has evaluations in it', sentence({steps: {step: [20]}, config: 'run:\n  steps: 40\n',
+        summary: {steps: 20, elapsed_s: 12, step_s: 0.1, median_step_s: 0.1, pace_s: 0.6}}, true),
+        '20 of 40 steps in 12 s, 10 s of it not in steps (evaluation, saving), 12 s left.');
+    same('what several runs have in common', subject({config: 'method: a\nmesh:\n  nodes: 2\n'}, {config: 'method: b\nmesh:\n  nodes: 2\n'}),
+        '2 nodes');
     same('means have fewer numbers at the ends', smoothed([1, 4, null, 10, 1], 3), [1, 2.5, null, 5.5, 1]);
     same('no mean', smoothed([1, 4, null], 0), [1, 4, null]);
     same('what was trained', subject({config: 'method: ddp\nmodel:\n  kind: gpt2\n  layers: 2\n  width: 64\n# 120576 parameters\n'}),
@@ -251,6 +256,12 @@ async function threeRuns() {
             e => e.parentNode.rowIndex),
         [1]);
     same('three runs: no best where all are one', p.count('[data-section=runs] .best[data-label="memory"]'), 0);
+    const heads = [...p.page.querySelectorAll('[data-section=runs] thead th')].map(e => e.textContent);
+    claim('three runs: no column of what none has', heads.includes('FLOP use') && !heads.includes('participation'), heads);
+    same('three runs: the tab', p.page.title, 'one, two, three · 2 nodes · weft');
+    same('three runs: curves of nodes have the runs\' legend', p.count('[data-section=cpu] .legend *'), 0);
+    claim('three runs: whose step', /^one, step 21,/.test(p.page.querySelector('[data-section=timeline] small').textContent),
+        p.page.querySelector('[data-section=timeline] small').textContent);
     claim('three runs: settings differ',
         /2 of 4 settings differ/.test(p.page.querySelector('[data-section=config]').textContent),
         p.page.querySelector('[data-section=config] small').textContent);
@@ -306,6 +317,12 @@ async function strange() {
             !/NaN|Infinity|undefined|null/.test(p.page.getElementById('page').innerHTML));
         p.close();
     }
+    const slow = await open('slow.html', 900);
+    same('the time has the last evaluation in it', slow.page.querySelector('header p').textContent.split('.')[0],
+        '20 steps in 12 s, 10 s of it not in steps (evaluation, saving)');
+    same('what is only rounding has no name', [...slow.page.querySelectorAll('[data-section=budget] .legend span')].map(e => e.textContent),
+        ['computing', 'exposed wait', 'exchange hidden']);
+    slow.close();
     const begun = await open('begun.html', 900);
     same('a single step is a point', begun.count('[data-chart=loss] .curve .mark'), 1);
     begun.close();

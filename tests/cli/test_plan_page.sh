@@ -15,7 +15,7 @@ plan() { # BATCH LINK NODES and more
     "$weft" plan "${run[@]}" batch.tokens_per_step="$1" --link "$2" --nodes "$3" --node-flops 20G \
         --memory-bandwidth 20GBps "${@:4}"
 }
-plan 2048 100Mbit,1ms 4 --html plan.html >out || fail "no page"
+plan 2048 100Mbit,1ms 4 --html plan.html --json >shown.json || fail "no page"
 expect 2 "$weft" plan "${run[@]}" --nodes 1 --node-flops 20G --html one.html
 grep -q "there is nothing to draw in one.html" err || fail "one node: $(cat err)"
 expect 2 "$weft" plan "${run[@]}" --link 1Gbit --node-flops 20G --same --html none/plan.html
@@ -37,7 +37,7 @@ for c in plan["candidates"]:
                           batch=batch / 2048)))
 PY
 done >points.txt
-: >points.js
+python3 -c 'import json; print("const answer =", json.dumps(json.load(open("shown.json"))["answer"]))' >points.js
 # with failures and a batch beyond which tokens teach less: speed-up and hours of the table
 grieved=(--framework ddp --failures 40h --restart 5min --save 30s --critical-batch 3k --batch per-rank)
 plan 2048 100Mbit,1ms 4 "${grieved[@]}" --html grieved.html --json >plan.json || fail "no page with failures"

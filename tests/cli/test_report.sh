@@ -36,7 +36,7 @@ spans() { # FACTOR: a timeline's list
 }
 config() { printf 'method: %s\nmesh:\n  nodes: 2\n  link: "%s"\nrun:\n  seed: 1\n' "$1" "$2"; }
 
-mkdir -p one two three "empty" begun "evaluated" nan lone long
+mkdir -p one two three "empty" begun "evaluated" nan lone long slow
 metrics 300 2000000 >one/metrics.jsonl
 config flexdemo 100Mbit >one/config.yaml
 for step in 100 200 300; do
@@ -59,6 +59,12 @@ awk 'BEGIN {for (i = 1; i <= 50; i++) printf "{\"step\":%d,\"loss\":%s,\"tokens\
 awk 'BEGIN {for (i = 1; i <= 20; i++) printf "{\"step\":%d,\"loss\":4}\n", i}' >lone/metrics.jsonl
 printf 'run:\n  steps: 40\n' >lone/config.yaml
 metrics 100000 2000000 >long/metrics.jsonl
+# 20 steps of 0.1 s, an evaluation of 5 s behind the tenth and the last
+awk 'BEGIN {for (i = 1; i <= 20; i++) {
+    t += 0.1
+    printf "{\"step\":%d,\"loss\":4,\"compute_s\":0.07,\"wait_s\":0.03,\"exchange_s\":0.05,\"step_s\":0.1,\"elapsed_s\":%.3f}\n", i, t
+    if (i % 10 == 0) printf "{\"step\":%d,\"elapsed_s\":%.3f,\"validation_loss\":4}\n", i, t += 5
+}}' >slow/metrics.jsonl
 hostile=$'<img src=x onerror=top.pwned=1>"\'&\x01<!--<script>'
 mkdir "$hostile"
 metrics 20 1000 >"$hostile/metrics.jsonl"
@@ -72,7 +78,7 @@ config flexdemo 100Mbit >ranks/config.yaml
 echo "{\"step\":21,\"rank\":0,\"begun_s\":0,\"timeline\":[$(spans 1)],\"others\":[
     {\"rank\":1,\"node\":1,\"begun_s\":0.02,\"timeline\":[$(spans 1)]},
     {\"rank\":2,\"node\":1,\"begun_s\":0,\"timeline\":[]}]}" >ranks/timeline.json
-for run in one two three ranks empty begun evaluated nan lone long; do expect 0 "$weft" report "$run" -o "$run.html"; done
+for run in one two three ranks empty begun evaluated nan lone long slow; do expect 0 "$weft" report "$run" -o "$run.html"; done
 expect 0 "$weft" report "$hostile" -o hostile.html
 expect 0 "$weft" report one two three -o all.html
 expect 0 "$weft" report "$hostile" one empty -o hostiles.html

@@ -41,6 +41,15 @@ grep -q '^run  flexdemo   step 50/400 12%   10 s, 70 s left$' out || fail "head:
 grep -q '^  5\.\?[0-9]* █.*▁ 4\.' out || grep -q '^  6\.9[0-9]* █.*▁ 4\.' out || fail "curve: $(cat out)"
 grep -q '^  5k tokens/s   step 200 ms: computing 150 ms, waiting 40 ms, the rest 10 ms$' out || fail "speed: $(cat out)"
 grep -q '^  wire 2 MB/step out of a node, 60% hidden, 100 MB so far$' out || fail "wire: $(cat out)"
+# evaluations count in what is left; what is only rounding is not said
+mkdir slow
+lines 1 20 | sed 's/"compute_s":0.15/"compute_s":0.16/' >slow/metrics.jsonl
+echo '{"step":20,"elapsed_s":22.2,"validation_loss":5}' >>slow/metrics.jsonl
+printf 'method: flexdemo\nrun:\n  steps: 40\n' >slow/config.yaml
+expect 0 "$weft" watch slow --text --once
+grep -q '^slow  flexdemo   step 20/40 50%   22.2 s, 23.2 s left$' out || fail "head: $(head -1 out)"
+grep -q '^  loss [0-9.]*, mean of the last 20 steps   validation 5.0000' out || fail "which loss: $(cat out)"
+grep -q '^  5k tokens/s   step 200 ms: computing 160 ms, waiting 40 ms$' out || fail "speed: $(cat out)"
 mkdir empty hostile
 expect 2 "$weft" watch empty --text --once
 expect 2 timeout 60 "$weft" watch empty --text

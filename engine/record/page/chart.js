@@ -2,7 +2,7 @@
 /* Line charts as SVG, and bars. A chart is a function of what it shows and of the width it
  * has; nothing here knows of runs or metrics.
  *
- *     chart {id, title, note, x: {title, kind, log}, y: {title, kind, log, zero, most},
+ *     chart {id, title, note, x: {title, kind, log}, y: {title, kind, log, zero, least, most},
  *            curves: [{name, label, x: [], y: [], low: [], high: [], colour, mark, shape, data}],
  *            bands:  [{label, low, high, colour}],
  *            events: [{x, label}], range: [x from, x to, y from, y to], choose: range => {}}
@@ -112,6 +112,7 @@ function frameOf(spec, points) {
         if (spec.range.length > 2 && !(spec.y.log && !(spec.range[2] > 0))) return {x, y: spec.range.slice(2)};
     }
     if (spec.y.most < y[1] && spec.y.most > y[0]) y[1] = spec.y.most;
+    if (spec.y.least > y[0] && spec.y.least < y[1]) y[0] = spec.y.least;
     if (x[0] === x[1]) {
         x[0] = spec.x.log ? x[0] / 2 : x[0] - 1;
         x[1] = spec.x.log ? x[1] * 2 : x[1] + 1;

@@ -13,9 +13,11 @@ function unitOf(run) {
 function sentence(run, live) {
     const s = run.summary, all = Number(settingsOf(run.config || '').get('run.steps')),
           left = all - Math.max(0, ...column(run.steps, 'step'));
+    const each = drawable(s.pace_s) ? s.pace_s : s.median_step_s, outside = s.elapsed_s - s.steps * s.step_s;
     const parts = [`${s.steps} ${left > 0 ? `of ${all} ` : ''}step${s.steps === 1 && !(left > 0) ? '' : 's'}` +
         (drawable(s.elapsed_s) ? ` in ${short(s.elapsed_s, 'time')}` : '') +
-        (live && left > 0 && s.median_step_s > 0 ? `, ${short(left * s.median_step_s, 'time')} left` : '')];
+        (outside > 0.1 * s.elapsed_s ? `, ${short(outside, 'time')} of it not in steps (evaluation, saving)` : '') +
+        (live && left > 0 && each > 0 ? `, ${short(left * each, 'time')} left` : '')];
     if (drawable(s.validation_loss)) {
         let text = `The validation loss is ${short(s.validation_loss)} nats per ${unitOf(run)}`;
         if (drawable(s.bigram_loss))
@@ -28,26 +30,33 @@ function sentence(run, live) {
     return parts.join('. ') + '.';
 }
 
-/* "llama 6 x 384, 10.8M parameters, flexdemo, 2 nodes, 100Mbit,10ms", as far as the configuration says it. */
-function subject(run) {
+/* "llama 6 x 384, 10.8M parameters, flexdemo, 2 nodes, 100Mbit,10ms", as far as the configuration says it;
+ * of several runs what all have. */
+function subject(...runs) {
+    const [first, ...others] = runs.map(partsOf);
+    return first.filter(part => part && others.every(o => o.includes(part))).join(', ');
+}
+
+function partsOf(run) {
     const key = settingsOf(run.config || ''), nodes = key.get('mesh.nodes'), link = key.get('mesh.link');
     const size = key.has('model.layers') ? ` ${key.get('model.layers')} x ${key.get('model.width')}` : '';
     const count = /^# (\d+) parameters$/m.exec(run.config || '');
     return [key.has('model.kind') ? key.get('model.kind') + size : '',
         count ? `${short(Number(count[1]), 'count')} parameters` : '', key.get('method'),
         nodes ? `${nodes} node${nodes === '1' ? '' : 's'}` : '',
-        link && link !== 'none' ? link.replace(/"/g, '') : ''].filter(Boolean).join(', ');
+        link && link !== 'none' ? link.replace(/"/g, '') : ''];
 }
 
 function headOf(data) {
     const one = data.runs.length === 1, title = one ? data.runs[0].name : `${data.runs.length} runs compared`;
-    document.title = [title, one ? subject(data.runs[0]) : '', 'weft'].filter(Boolean).join(' · ');
+    const what = subject(...data.runs);
+    document.title = [one ? title : data.runs.map(run => run.name).join(', '), what, 'weft'].filter(Boolean).join(' · ');
     const words =
         one ? sentence(data.runs[0], data.refresh_s > 0) : 'Switch a run off by its button; Shift and click shows it alone.';
     const themes = choice('Colours', [['auto', 'auto'], ['light', 'light'], ['dark', 'dark']],
         () => state.theme, theme => change({theme}));
     return make('header', {class: 'top'}, make('div', {}, make('h1', {}, title), make('p', {}, words),
-            one && subject(data.runs[0]) ? make('p', {class: 'subject'}, subject(data.runs[0])) : null),
+            what ? make('p', {class: 'subject'}, what) : null),
         make('div', {class: 'themes'}, themes));
 }
 
@@ -113,13 +122,14 @@ const comparedColumns = [
 ];
 
 function runTable(data) {
-    const c = card('runs', 'Runs', 'the best of a column is bold', null, true);
+    const c = card('runs', 'Runs', 'the best of a column is bold', null, true),
+          columns = comparedColumns.filter(([, name]) => data.runs.some(run => drawable(run.summary[name])));
     const rows = data.runs.map(
         (run, i) => make('tr', {},
             make('th', {scope: 'row'},
                 make('span', {class: 'key'}, keyPicture({colour: colourOf(i), mark: 'dots', shape: i}),
                     run.name)),
-            comparedColumns.map(([head, name, kind, best]) => {
+            columns.map(([head, name, kind, best]) => {
                 const values = data.runs.map(r => r.summary[name]).filter(drawable), value = run.summary[name];
                 const wins = best && drawable(value) && values.length > 1 && value === best(...values) &&
                     values.some(v => v !== value);
@@ -130,7 +140,7 @@ function runTable(data) {
         make('table', {class: 'stack'},
             make('thead', {},
                 make('tr', {}, make('th', {scope: 'col'}, 'run'),
-                    comparedColumns.map(([head]) => make('th', {scope: 'col'}, head)))),
+                    columns.map(([head]) => make('th', {scope: 'col'}, head)))),
             make('tbody', {}, rows))));
     c.e.style.marginBottom = '14px';
     return c.e;
@@ -263,7 +273,7 @@ function smoothed(values, width) {
 }
 
 /* [in the address, on the button, which part of a curve a mean is over]; null: as the run's record has it. */
-const smoothings = [['', 'auto', null], ['none', 'none', 0], ['more', 'more', 1 / 12]];
+const smoothings = [['none', 'each step', 0], ['', 'smooth', null], ['more', 'smoother', 1 / 12]];
 
 function lossCurves(data, axis) {
     const curves = [], x = axis.column, multi = several(data), runs = shown(data);
@@ -436,9 +446,9 @@ const rate = v => drawable(v) ? `${short(v, 'bytes')}/s` : '–';
 function nodesCard(data) {
     const multi = several(data), runs = data.runs.filter(run => (run.nodes || []).length);
     if (!runs.length) return null;
-    const c = card('nodes', 'Nodes', 'between the last two times that all ranks came together', null, true);
+    const c = card('nodes', 'Nodes', 'rates since the ranks reported before', null, true);
     const heads = [
-        'node', 'ranks', 'cores busy', 'whole machine', 'memory', 'largest rank', 'network out', 'network in',
+        'node', 'ranks', 'cores busy', 'machine busy', 'memory', 'of a rank', 'network out', 'network in',
         'weft out', 'weft in'
     ];
     if (runs.some(run => run.nodes.some(node => (node.relayed || []).some(v => v > 0)))) heads.push('relayed');
@@ -464,7 +474,7 @@ function nodesCard(data) {
 /* A figure of the nodes over the steps, the first few of each run. */
 function nodeChart(data, id, title, y, field) {
     const curves = () => shown(data).flatMap(({run, i}) => (run.nodes || []).slice(0, 8).map(node => ({
-        name: several(data) ? run.name : `node ${node.node}`,
+        name: several(data) ? id : `node ${node.node}`,
         label: several(data) ? `${run.name}, node ${node.node}` : `node ${node.node}`,
         x: node.step,
         y: node[field],
@@ -601,7 +611,7 @@ function budgetCard(data) {
     painters.push(() => {
         const bars = shown(data).map(one => barsOf(data, one));
         const used = partNames.filter(
-            ([name]) => bars.flat().some(b => b.parts.some(p => p.label === name && p.value > 0)));
+            ([name]) => bars.flat().some(b => b.parts.some(p => p.label === name && p.value >= 1e-6)));
         legend.replaceChildren(
             ...used.map(([name, colour]) => make('span', {class: 'key'}, make('i', {colour}), name)));
         drawBars(place, bars);
@@ -698,7 +708,7 @@ function timelineCard(data) {
               step = list.map(t => t.step).find(drawable),
               ranks = list.filter(t => t.kind === 'measured').length;
         select.value = set().i;
-        c.note(`${
+        c.note(`${several(data) ? set().name + ', ' : ''}${
             step ? `step ${step}, `
                  : ''}unit by unit, bucket by bucket${ranks > 1 ? `; the first ${ranks} ranks` : ''}. Click, then wheel to zoom, drag to move`);
         legend.replaceChildren(...[...colours].filter(([name]) => used.has(name)).map(([name,

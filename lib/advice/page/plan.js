@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The plan's page. It computes with the model that weft exported (advise_page.c):
+/* The plan's page. It computes with the model that weft exported (lib/advice/page.c):
  *
  *     step(method, nodes; rate, latency, batch) =
  *         min over orders of phases of
@@ -220,18 +220,26 @@ const times = (m, n, ...rest) => n === 1 ? 1 : speedup(m, n, ...rest);
 const rateAxis = {title: 'wire, bit/s', kind: 'count', log: true};
 const nodeAxis = {title: 'nodes', kind: 'count', log: true};
 
+/* Far below what pays nothing is to be seen: there a chart ends, so that the rest has room. */
+const LEAST = 1 / 30;
+
 function charts() {
-    const faster = {title: 'speed-up', kind: 'times', log: true},
-          cost = {title: 'node-hours to the goal', kind: 'count', log: true};
+    const faster = () => ({title: 'speed-up', kind: 'times', log: true, least: LEAST});
+    const cost = () => ({
+        title: 'node-hours to the goal', kind: 'count', log: true,
+        most: (nodeHours(null, 1, chosen.rate, chosen.latency, chosen.batch) || Infinity) / LEAST
+    });
+    const rate = () => ({x: rateAxis, events: [{x: chosen.rate, label: 'the wire'}]});
+    const nodes = () => ({x: nodeAxis, events: [{x: chosen.nodes, label: 'the nodes'}]});
     return [
         chartCard('speed-rate', 'Speed-up over the wire', 'over one node',
-            () => ({x: rateAxis, y: faster, curves: overRate(times)})),
+            () => ({...rate(), y: faster(), curves: overRate(times)})),
         chartCard('speed-nodes', 'Speed-up over the nodes', 'over one node',
-            () => ({x: nodeAxis, y: faster, curves: overNodes(times)})),
+            () => ({...nodes(), y: faster(), curves: overNodes(times)})),
         chartCard('cost-rate', 'Cost over the wire', 'hours of all nodes',
-            () => ({x: rateAxis, y: cost, curves: overRate(nodeHours)})),
+            () => ({...rate(), y: cost(), curves: overRate(nodeHours)})),
         chartCard('cost-nodes', 'Cost over the nodes', 'hours of all nodes',
-            () => ({x: nodeAxis, y: cost, curves: overNodes(nodeHours)})),
+            () => ({...nodes(), y: cost(), curves: overNodes(nodeHours)})),
     ];
 }
 
@@ -241,13 +249,26 @@ function head() {
     document.title = 'plan · weft';
     const themes = choice('Colours', [['auto', 'auto'], ['light', 'light'], ['dark', 'dark']],
         () => chosen.theme, theme => choose({theme}));
-    const words = plan.advice.split('\n\n')[0];
-    return make('header', {class: 'top'}, make('div', {}, make('h1', {}, 'Plan'), make('p', {}, words)),
+    const words = plan.answer.split('\n\n').map(text => make('p', {}, text));
+    return make('header', {class: 'top'}, make('div', {}, make('h1', {}, 'Plan'), words),
         make('div', {class: 'themes'}, themes));
 }
 
-const stepsText = (method, nodes) => method.learning === 'same' ? 'as many' :
+const stepsText = (method, nodes) => method.learning === 'same' ? 'same' :
     method.learning === 'not measured' ? 'not known' : short(stepsOf(method, nodes), 'times');
+
+/* The least rate that pays; undefined: none. */
+function breakEven(pays) {
+    const all = rates();
+    const at = all.findIndex(pays);
+    let [low, high] = [all[at - 1], all[at]];
+    for (let i = 0; low && i < 20; i++) {
+        const middle = Math.sqrt(low * high);
+        if (pays(middle)) high = middle;
+        else low = middle;
+    }
+    return high;
+}
 
 /* The answer in five figures: the plan's choice as planned, and the fastest method where the sliders
  * stand elsewhere (or one node is the choice), with the steps that it needs: what is level by what is
@@ -265,10 +286,10 @@ function tiles() {
         const shown = picked || fastest;
         if (!shown) return box.replaceChildren();
         const bytes = cellOf(shown, c.nodes).bytes, alone = nodeHours(null, 1, ...at.slice(1));
-        const from = rates().find(r => times(shown, c.nodes, r, c.latency, c.batch) > 1);
+        const from = breakEven(r => times(shown, c.nodes, r, c.latency, c.batch) > 1);
         box.replaceChildren(
             picked || !asPlanned ? tile(picked ? 'take' : 'fastest here', shown.name,
-                `on ${c.nodes} nodes, ${stepsText(shown, c.nodes)}`) :
+                `on ${c.nodes} nodes, steps: ${stepsText(shown, c.nodes)}`) :
                 tile('take', 'one node', `fastest on ${c.nodes}: ${shown.name}`),
             tile('faster than one node', short(speedup(shown, ...at), 'times'), `${rangeText(shown, at)}, step of ${
                 short(predict(shown, ...at), 'time')}`),
@@ -314,7 +335,7 @@ function table() {
                 short(nodeHours(m, ...at) * 3600 / c.nodes, 'time'), hoursText(nodeHours(m, ...at)),
                 short(cell.bytes, 'bytes')
             ], {'data-row': m.name, class: m.choice ? 'chosen' : ''})),
-            ...(alone === null ? [] : [row('one node', [short(alone, 'time'), 'as they are', '1 ×', '–',
+            ...(alone === null ? [] : [row('one node', [short(alone, 'time'), 'same', '1 ×', '–',
                 short(hours * 3600, 'time'), hoursText(hours), '–'], {'data-row': 'one node'})]));
     });
     box.e.append(make('div', {class: 'table'}, make('table', {class: 'stack'},
