@@ -34,7 +34,7 @@ static void is_smaller(const wefti_job *job) {
 
 static void each_rank_keeps_its_rows_and_goes_on_behind_the_last_one(void **state) {
     const int places[] = {0, 2, 3};
-    const wefti_regroup_batch b = {3, 4, 2, 7, 112, places, NULL, NULL};
+    const wefti_regroup_batch b = {3, 4, 2, 7, 112, places, NULL, NULL, NULL};
     regroup(KEYS("mesh.nodes=4"), &b, is_smaller);
 }
 
@@ -53,8 +53,8 @@ static void has_one_site_left(const wefti_job *job) {
 /* Places 0 and 1 are the first site. */
 static void a_site_is_smaller_or_gone(void **state) {
     const int some[] = {1, 2, 3}, second[] = {2, 3};
-    const wefti_regroup_batch three = {3, 4, 4, 7, 0, some, NULL, NULL},
-                              two = {2, 4, 4, 7, 0, second, NULL, NULL};
+    const wefti_regroup_batch three = {3, 4, 4, 7, 0, some, NULL, NULL, NULL},
+                              two = {2, 4, 4, 7, 0, second, NULL, NULL, NULL};
     const char *const *keys = KEYS("mesh.nodes=4", "mesh.sites=2", "mixer.kind=outer",
                                    "mixer.outer_every=4");
     regroup(keys, &three, has_sites_of_one_and_two);
@@ -78,21 +78,22 @@ static void has_rows_12_2_2(const wefti_job *job) {
 
 /* 16 rows as 8, 6, 2. Place 7 is new, and gets the least; or all rows in proportion to that. */
 static void has_rows_9_1_4(const wefti_job *job) {
-    static const int64_t rows[] = {9, 1, 4};
+    static const int64_t rows[] = {9, 1, 4}, before[] = {2, 3, 9};
     assert_memory_equal(job->rows, rows, sizeof rows);
+    assert_memory_equal(job->earlier_rows, before, sizeof before);
     assert_true(job->rows_per_rank == 9 && job->rows_per_step == 14 && job->run.measures);
 }
 
 static void who_is_left_keeps_what_was_measured(void **state) {
     const int places[] = {0, 2, 7};
-    const int64_t rows[] = {9, 1, 4};
-    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, rows, NULL};
+    const int64_t rows[] = {9, 1, 4}, before[] = {2, 3, 9};
+    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, rows, before, NULL};
     regroup(KEYS("mesh.nodes=3", "batch.shares=speed"), &b, has_rows_9_1_4);
 }
 
 static void who_is_left_has_its_share(void **state) {
     const int places[] = {0, 2, 7};
-    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, NULL, NULL};
+    const wefti_regroup_batch b = {3, 8, 2, 7, 0, places, NULL, NULL, NULL};
     const char *shrinks[] = {"mesh.nodes=3", "batch.shares=4,3,1", NULL, NULL};
     regroup(shrinks, &b, has_rows_8_2_2);
     shrinks[2] = "elastic.batch=keep";
