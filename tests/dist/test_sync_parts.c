@@ -376,8 +376,9 @@ static void check_refused(const char *key, const char *folder, const char *words
 static void test_keys_that_it_can_not_obey(void **state) {
     check_refused("elastic.batch=keep", NULL, "elastic.batch is keep");
     check_refused("mesh.join_steps=8", NULL, "mesh.join_steps is 8");
-    check_refused("run.audit=true", NULL,
-                  "run.audit is true, but weft audit cannot compute a program's own model");
+    check_refused(
+        "run.audit=true", NULL,
+        "run.audit is true, but weft audit cannot compute a program's own model");
     check_refused("run.seed=1", "/tmp",
                   "setup.folder is /tmp, but without setup.elastic");
 }
