@@ -7,11 +7,34 @@
  *     both        h = x + drop(p1 a(n1 x))    y = h + drop(p2 m(n2 h))     gemma2
  *     parallel    y = x + drop(a(n1 x)) + drop(m(n2 x))                    gpt_neox
  *
- *     loss = cross-entropy(norm(x_L) W^T) */
+ *     loss = cross-entropy(norm(x_L) W^T)
+ *
+ * With multipliers (granite) drop(b) is r drop(b) in blocks of the first kind, and the logits are
+ * norm(x_L) / s W^T. */
+#include <string.h>
+
 #include "model/decoder.h"
 #include "model/pieces.h"
 
 /* ---- norms before the branches, or on both sides of them (`posts`) ---- */
+
+/* What a branch adds to x. */
+static void end_branch(const wefti_decoder_view *f, wefti_drop_site site, float *y) {
+    float r = (float)f->model->config.residual_multiplier;
+    wefti_drop(f->model, f->unit, site, f->pass, y);
+    if (r > 0) f->k->scale(f->N * f->C, r, y);
+}
+
+/* Its gradient before that: pass->dy itself, or `copy`. */
+static const float *branch_gradient(const wefti_decoder_view *f, wefti_drop_site site,
+                                    float *copy) {
+    float r = (float)f->model->config.residual_multiplier;
+    const float *d = wefti_drop_gradient(f->model, f->unit, site, f->pass, copy);
+    if (r <= 0) return d;
+    if (d != copy) memcpy(copy, d, (size_t)(f->N * f->C) * sizeof *copy);
+    f->k->scale(f->N * f->C, r, copy);
+    return copy;
+}
 
 static void pre_norm_forward(const wefti_decoder_view *f) {
     bool posts = f->model->ops->traits->place == WEFTI_NORM_BOTH;
@@ -19,26 +42,25 @@ static void pre_norm_forward(const wefti_decoder_view *f) {
     wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
     wefti_decoder_attention(f, a, posts ? f->s.out1 : y);
     if (posts) wefti_decoder_norm(f, WEFTI_POST1, f->s.out1, y, f->s.post1);
-    wefti_drop(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, y);
+    end_branch(f, WEFTI_DROP_FIRST, y);
     f->k->add(f->N * f->C, f->pass->x, y, f->s.mid);
     wefti_decoder_norm(f, WEFTI_NORM2, f->s.mid, a, f->s.stats2);
     wefti_decoder_ffn(f, a, posts ? f->s.out : y);
     if (posts) wefti_decoder_norm(f, WEFTI_POST2, f->s.out, y, f->s.post2);
-    wefti_drop(f->model, f->unit, WEFTI_DROP_SECOND, f->pass, y);
+    end_branch(f, WEFTI_DROP_SECOND, y);
     f->k->accumulate(f->N * f->C, f->s.mid, y);
 }
 
 static void pre_norm_backward(const wefti_decoder_view *f) {
     bool posts = f->model->ops->traits->place == WEFTI_NORM_BOTH;
     float *a = f->w.a, *b = f->w.b, *dy = f->pass->dy;
-    const float *d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_SECOND, f->pass,
-                                         b);
+    const float *d = branch_gradient(f, WEFTI_DROP_SECOND, b);
     if (posts) wefti_decoder_norm_backward(f, WEFTI_POST2, f->s.out, f->s.post2, d, b);
     wefti_decoder_norm(f, WEFTI_NORM2, f->s.mid, a, f->s.stats2);
     wefti_decoder_ffn_backward(f, a, posts ? b : d, b);
     wefti_decoder_norm_backward(f, WEFTI_NORM2, f->s.mid, f->s.stats2, b, b);
     f->k->accumulate(f->N * f->C, b, dy); /* dy is now dh */
-    d = wefti_drop_gradient(f->model, f->unit, WEFTI_DROP_FIRST, f->pass, b);
+    d = branch_gradient(f, WEFTI_DROP_FIRST, b);
     if (posts) wefti_decoder_norm_backward(f, WEFTI_POST1, f->s.out1, f->s.post1, d, b);
     wefti_decoder_norm(f, WEFTI_NORM1, f->pass->x, a, f->s.stats1);
     wefti_decoder_attention_backward(f, a, posts ? b : d, b);
@@ -110,22 +132,34 @@ static void parallel_backward(const wefti_decoder_view *f) {
 
 /* ---- the head ---- */
 
+/* In place: what follows of the divisor of the logits. */
+static void divide(const wefti_decoder_view *f, float *x) {
+    double s = f->model->config.logits_scaling;
+    if (s > 0) f->k->scale(f->N * f->C, (float)(1 / s), x);
+}
+
+static void head_norm(const wefti_decoder_view *f) {
+    wefti_decoder_norm(f, WEFTI_HEAD_NORM, f->pass->x, f->w.a, f->w.stats);
+    divide(f, f->w.a);
+}
+
 static void head_forward(const wefti_decoder_view *f) {
     if (f->pass->training) return;
-    wefti_decoder_norm(f, WEFTI_HEAD_NORM, f->pass->x, f->w.a, f->w.stats);
+    head_norm(f);
     wefti_head_loss(f->model, f->pass, f->w.a, NULL, f->w.rest);
 }
 
 static void head_backward(const wefti_decoder_view *f) {
-    wefti_decoder_norm(f, WEFTI_HEAD_NORM, f->pass->x, f->w.a, f->w.stats);
+    head_norm(f);
     wefti_head_loss(f->model, f->pass, f->w.a, f->w.b, f->w.rest);
+    divide(f, f->w.b);
     wefti_decoder_norm_backward(f, WEFTI_HEAD_NORM, f->pass->x, f->w.stats, f->w.b,
                                 f->pass->dy);
 }
 
 void wefti_decoder_logits(const weft_model *model, const wefti_pass *pass, float *out) {
     wefti_decoder_view f = wefti_decoder_frame(model, model->n_units - 1, pass);
-    wefti_decoder_norm(&f, WEFTI_HEAD_NORM, pass->x, f.w.a, f.w.stats);
+    head_norm(&f);
     wefti_head_logits(model, pass, f.w.a, out);
 }
 

@@ -278,16 +278,32 @@ static void read_sizes(reader *r, weft_model_config *c) {
     c->heads = read_int(r, "num_attention_heads");
 }
 
+/* A factor, which a file may leave out. */
+static double read_factor(reader *r, const char *key) {
+    double factor = read_number(r, key, 1);
+    if (!(factor > 0)) complain(r, key, "is not above 0");
+    return factor;
+}
+
+static void read_multipliers(reader *r, weft_model_config *c) {
+    c->embedding_multiplier = read_factor(r, "embedding_multiplier");
+    c->attention_multiplier = read_factor(r, "attention_multiplier");
+    c->residual_multiplier = read_factor(r, "residual_multiplier");
+    c->logits_scaling = read_factor(r, "logits_scaling");
+}
+
 static void read_llama(reader *r, const wefti_traits *t, weft_model_config *c) {
-    bool gemma = t->activation == WEFTI_CURVE_GEGLU, plain = t->layer_norm;
+    bool gemma = t->activation == WEFTI_CURVE_GEGLU, plain = t->always_mlp_bias;
     const char *act = gemma || find(r, "hidden_activation") ? "hidden_activation"
                                                             : "hidden_act";
     read_sizes(r, c);
     c->kv_heads = read_int_or(r, "num_key_value_heads", c->heads);
     c->head_dim = read_int_or(r, "head_dim", t->json_head_dim);
     c->ffn = read_int(r, "intermediate_size");
-    c->norm_eps = read_number(r, plain ? "norm_epsilon" : "rms_norm_eps",
-                              t->json_norm_eps);
+    c->norm_eps = t->json_norm_eps;
+    if (!t->fixed_eps)
+        c->norm_eps = read_number(r, plain ? "norm_epsilon" : "rms_norm_eps",
+                                  c->norm_eps);
     read_rope(r, t, c);
     read_window(r, t, c);
     if (t->knows & WEFTI_KNOWS_ROPE_PERIOD) read_rope_period(r, c);
@@ -308,7 +324,11 @@ static void read_llama(reader *r, const wefti_traits *t, weft_model_config *c) {
         c->attention_cap = read_number(r, scores, two && !says_scores ? 50 : 0);
         c->logit_cap = read_number(r, logits, two && !says_logits ? 30 : 0);
     }
-    expect_text(r, act, gemma || plain ? "gelu_pytorch_tanh" : "silu");
+    if (t->knows & WEFTI_KNOWS_MULTIPLIERS) read_multipliers(r, c);
+    if (find(r, "clip_qkv"))
+        complain(r, "clip_qkv",
+                 "is set, expected null: queries, keys and values are not clipped");
+    expect_text(r, act, wefti_traits_activation(t));
     expect_bool(r, "use_bidirectional_attention", false);
 }
 
@@ -417,28 +437,9 @@ static const wefti_model_ops *kind_of(const char *type) {
     return NULL;
 }
 
-/* Relatives of llama that people ask for, and what they have that is missing here. */
-static void refuse_relative(reader *r, const char *type) {
-    static const struct {
-        const char *type, *has;
-    } relatives[] = {
-        {"granite", "multipliers of embeddings, residuals and logits"},
-        {"olmo", "norms without parameters"},
-        {"arcee", "a feed-forward with the square of ReLU"},
-    };
-    for (size_t i = 0; i < sizeof relatives / sizeof relatives[0]; i++)
-        if (strcmp(type, relatives[i].type) == 0)
-            r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
-                                      "%s: model_type is \"%s\", which has %s; weft's "
-                                      "engine has none: train it "
-                                      "in PyTorch (docs/pytorch.md)",
-                                      r->where, type, relatives[i].has);
-}
-
 static void read_root(reader *r, weft_model_config *c) {
     const char *type = read_text(r, "model_type", "");
     const wefti_model_ops *kind = kind_of(type);
-    if (r->status == WEFT_OK) refuse_relative(r, type);
     char types[256] = "";
     list_types(types, sizeof types);
     if (!kind && r->status == WEFT_OK)

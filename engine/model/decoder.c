@@ -2,8 +2,8 @@
 /* The branches of decoder blocks, forward and backward:
  *
  *     attention   o(softmax(rope(q) rope(k)^T / sqrt(D)) v)       K <= H key heads
- *     ffn         down(silu(gate x) * (up x)), or down(gelu(up x))
- *     norm        RMSNorm, its gain perhaps 1 + the parameter; or LayerNorm
+ *     ffn         down(silu(gate x) * (up x)), or down(gelu(up x)), down(relu(up x)^2)
+ *     norm        RMSNorm, its gain perhaps 1 + the parameter; or LayerNorm, perhaps without
  *
  * The places of the norms are in blocks.c. */
 #include "model/decoder.h"
@@ -76,7 +76,9 @@ static scratch_sizes lay_scratch(wefti_decoder_view *f, float *base) {
     f->w.stats = wefti_room_take(&room, t->layer_norm ? 2 * f->N : f->N);
     f->w.c = wefti_room_take(&room, t->place == WEFTI_NORM_PARALLEL ? NC : 0);
     f->w.n = wefti_room_take(&room, t->layer_norm ? NC : 0);
-    f->w.gain = wefti_room_take(&room, t->gain_plus_one ? max2(f->C, f->D) : 0);
+    f->w.gain = wefti_room_take(&room, wefti_traits_bare_norms(t) ? 4 * f->C
+                                       : t->gain_plus_one         ? max2(f->C, f->D)
+                                                                  : 0);
     f->w.rest = wefti_room_take(&room, 0);
     wefti_room ffn = {f->w.rest, 0}, attention = {f->w.rest, 0};
     f->w.s = wefti_room_take(&ffn, f->N * f->F);
@@ -99,19 +101,20 @@ static wefti_attention_shape attention_shape(const wefti_decoder_view *f, int64_
                                              int64_t T) {
     const weft_model_config *c = &f->model->config;
     double divisor = c->query_scale > 0 ? c->query_scale : (double)f->D;
-    return (wefti_attention_shape){.B = B,
-                                   .T = T,
-                                   .H = c->heads,
-                                   .K = c->kv_heads,
-                                   .D = f->D,
-                                   .ld_q = f->ld,
-                                   .ld_kv = f->ld,
-                                   .ld_o = f->HD,
-                                   .scale = (float)(1.0 / sqrt(divisor)),
-                                   .window = has_window(f->model, f->unit) ? c->window
-                                                                           : 0,
-                                   .cap = (float)c->attention_cap,
-                                   .all = f->traits->sees_all};
+    return (wefti_attention_shape){
+        .B = B,
+        .T = T,
+        .H = c->heads,
+        .K = c->kv_heads,
+        .D = f->D,
+        .ld_q = f->ld,
+        .ld_kv = f->ld,
+        .ld_o = f->HD,
+        .scale = (float)(c->attention_multiplier > 0 ? c->attention_multiplier
+                                                     : 1.0 / sqrt(divisor)),
+        .window = has_window(f->model, f->unit) ? c->window : 0,
+        .cap = (float)c->attention_cap,
+        .all = f->traits->sees_all};
 }
 
 int64_t wefti_decoder_saved_floats(const weft_model *model, int unit, int64_t B,
@@ -149,7 +152,8 @@ wefti_decoder_view wefti_decoder_frame(const weft_model *model, int unit,
 
 /* Offset of a role's parameter in the unit's buffer; -1: there is none. */
 static int64_t offset(const wefti_decoder_view *f, wefti_role role) {
-    if (role == WEFTI_HEAD_NORM) return f->p[0].offset;
+    if (role == WEFTI_HEAD_NORM)
+        return wefti_traits_bare_norms(f->traits) ? -1 : f->p[0].offset;
     int i = f->model->roles[role];
     return i < 0 ? -1 : f->p[i].offset;
 }
@@ -182,9 +186,15 @@ static wefti_linear linear(const wefti_decoder_view *f, wefti_role role, wefti_r
 
 /* ---- norms ---- */
 
-/* The gain of a norm over n columns. */
+/* The gain of a norm over n columns. One without parameters has gains of 1, behind them biases of
+ * 0 and room for both gradients: [4][C]. */
 static const float *gain(const wefti_decoder_view *f, wefti_role role, int64_t n) {
     const float *g = param(f, role);
+    if (!g) {
+        memset(f->w.gain, 0, (size_t)(4 * n) * sizeof *g);
+        for (int64_t i = 0; i < n; i++) f->w.gain[i] = 1;
+        return f->w.gain;
+    }
     if (!f->traits->gain_plus_one) return g;
     for (int64_t i = 0; i < n; i++) f->w.gain[i] = 1 + g[i];
     return f->w.gain;
@@ -192,6 +202,10 @@ static const float *gain(const wefti_decoder_view *f, wefti_role role, int64_t n
 
 static const float *norm_bias(const wefti_decoder_view *f, wefti_role role,
                               float **dbias) {
+    if (wefti_traits_bare_norms(f->traits)) {
+        *dbias = f->w.gain + 3 * f->C;
+        return f->w.gain + f->C;
+    }
     wefti_role bias = role == WEFTI_NORM1 ? WEFTI_NORM1_BIAS : WEFTI_NORM2_BIAS;
     int64_t at = role == WEFTI_HEAD_NORM ? f->p[1].offset : offset(f, bias);
     *dbias = f->pass->grads ? f->pass->grads + at : NULL;
@@ -223,8 +237,9 @@ void wefti_decoder_norm_backward(const wefti_decoder_view *f, wefti_role role,
     }
     norm_bias(f, role, &dbias);
     memset(f->w.n, 0, n_bytes);
-    f->k->layers->layernorm_backward(f->N, f->C, x, g, stats, stats + f->N, dy, f->w.n,
-                                     grad(f, role), dbias);
+    f->k->layers->layernorm_backward(
+        f->N, f->C, x, g, stats, stats + f->N, dy, f->w.n,
+        wefti_traits_bare_norms(f->traits) ? f->w.gain + 2 * f->C : grad(f, role), dbias);
     memcpy(dx, f->w.n, n_bytes);
 }
 

@@ -24,7 +24,7 @@ typedef struct wefti_decoder_saved {
 typedef struct wefti_decoder_scratch {
     float *a, *b, *c;  /* [N,C] for the block; c: parallel branches */
     float *n;          /* [N,C] for the backward pass of a LayerNorm */
-    float *gain;       /* [max(C,D)] 1 + a norm's parameter */
+    float *gain;       /* [max(C,D)] 1 + a norm's parameter; or [4][C], see gain() */
     float *stats;      /* of the head's norm */
     float *rest;       /* where the sets below begin; the head's kernel scratch */
     float *s, *dgu;    /* feed-forward: [N,F], and as gu */

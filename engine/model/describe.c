@@ -26,9 +26,19 @@ static int digits_of(double value) {
 }
 
 static int digits_of_config(const weft_model_config *c) {
-    const double values[] = {c->norm_eps,         c->rope_theta, c->init_std,
-                             c->dropout,          c->rope_share, c->query_scale,
-                             c->rope_local_theta, c->logit_cap,  c->attention_cap};
+    const double values[] = {c->norm_eps,
+                             c->rope_theta,
+                             c->init_std,
+                             c->dropout,
+                             c->rope_share,
+                             c->query_scale,
+                             c->rope_local_theta,
+                             c->logit_cap,
+                             c->attention_cap,
+                             c->embedding_multiplier,
+                             c->attention_multiplier,
+                             c->residual_multiplier,
+                             c->logits_scaling};
     int most = 0;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         int digits = digits_of(values[i]);
@@ -278,6 +288,12 @@ static void put_extras(writer *w, const wefti_traits *t, const weft_model_config
         else
             put_number(w, "query_pre_attn_scalar", scale);
     }
+    if (t->knows & WEFTI_KNOWS_MULTIPLIERS) {
+        put_number(w, "embedding_multiplier", c->embedding_multiplier);
+        put_number(w, "attention_multiplier", c->attention_multiplier);
+        put_number(w, "residual_multiplier", c->residual_multiplier);
+        put_number(w, "logits_scaling", c->logits_scaling);
+    }
     if (t->knows & WEFTI_KNOWS_BIAS) put_bool(w, "attention_bias", c->attention_bias);
     if (t->knows & WEFTI_KNOWS_MLP_BIAS) put_bool(w, "mlp_bias", c->mlp_bias);
     if (t->knows & WEFTI_KNOWS_HEAD_DIM) put_int(w, "head_dim", c->head_dim);
@@ -315,12 +331,13 @@ static void put_opt(writer *w, const weft_model_config *c) {
 
 static void put_llama(writer *w, const wefti_traits *t, const weft_model_config *c,
                       const wefti_rope_scaling *scaling) {
-    bool silu = t->activation == WEFTI_CURVE_SWIGLU, plain = t->layer_norm;
-    put_text(w, silu || plain ? "hidden_act" : "hidden_activation",
-             silu ? "silu" : "gelu_pytorch_tanh");
+    bool plain = t->always_mlp_bias;
+    put_text(w, t->activation == WEFTI_CURVE_GEGLU ? "hidden_activation" : "hidden_act",
+             wefti_traits_activation(t));
     put_int(w, "num_key_value_heads", c->kv_heads);
     put_int(w, "intermediate_size", c->ffn);
-    put_number(w, plain ? "norm_epsilon" : "rms_norm_eps", c->norm_eps);
+    if (!t->fixed_eps)
+        put_number(w, plain ? "norm_epsilon" : "rms_norm_eps", c->norm_eps);
     put_number(w, "initializer_range", c->init_std);
     put_number(w, plain ? "residual_dropout" : "resid_pdrop", c->dropout);
     if (plain) put_number(w, "embedding_dropout", c->dropout);

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "model/decoder.h"
 #include "model/describe.h"
@@ -45,39 +46,59 @@ weft_status wefti_model_refuse(weft_ctx *ctx, const char *key, double value,
                          value, expected);
 }
 
+/* A setting that not every family has, as a flag that `knows` may have. */
+typedef struct extra {
+    const char *key;
+    unsigned flag;
+    bool set;
+} extra;
+enum { N_EXTRAS = 17 };
+
+static void list_extras(const weft_model_config *c, extra out[N_EXTRAS]) {
+    const extra list[N_EXTRAS] = {
+        {"window", WEFTI_KNOWS_WINDOW, c->window > 0},
+        {"window_period", WEFTI_KNOWS_PERIOD, c->window_period > 0},
+        {"rope_local_theta", WEFTI_KNOWS_LOCAL, c->rope_local_theta > 0},
+        {"rope_share", WEFTI_KNOWS_SHARE, c->rope_share > 0},
+        {"attention_cap", WEFTI_KNOWS_CAPS, c->attention_cap > 0},
+        {"logit_cap", WEFTI_KNOWS_CAPS, c->logit_cap > 0},
+        {"query_scale", WEFTI_KNOWS_QUERY_SCALE, c->query_scale > 0},
+        {"attention_bias", WEFTI_KNOWS_BIAS, c->attention_bias},
+        {"mlp_bias", WEFTI_KNOWS_MLP_BIAS, c->mlp_bias},
+        {"qk_norm", WEFTI_KNOWS_QK_NORM, c->qk_norm},
+        {"head_dim", WEFTI_KNOWS_HEAD_DIM, c->head_dim * c->heads != c->width},
+        {"rope_scaling", WEFTI_KNOWS_SCALING, c->rope_scaling[0] != '\0'},
+        {"rope_period", WEFTI_KNOWS_ROPE_PERIOD, c->rope_period > 0},
+        {"embedding_multiplier", WEFTI_KNOWS_MULTIPLIERS, c->embedding_multiplier > 0},
+        {"attention_multiplier", WEFTI_KNOWS_MULTIPLIERS, c->attention_multiplier > 0},
+        {"residual_multiplier", WEFTI_KNOWS_MULTIPLIERS, c->residual_multiplier > 0},
+        {"logits_scaling", WEFTI_KNOWS_MULTIPLIERS, c->logits_scaling > 0}};
+    memcpy(out, list, sizeof list);
+}
+
 unsigned wefti_traits_wanted(const weft_model_config *c) {
+    extra extras[N_EXTRAS];
     unsigned wanted = 0;
-    if (c->window > 0) wanted |= WEFTI_KNOWS_WINDOW;
-    if (c->window_period > 0) wanted |= WEFTI_KNOWS_PERIOD;
-    if (c->rope_local_theta > 0) wanted |= WEFTI_KNOWS_LOCAL;
-    if (c->rope_share > 0) wanted |= WEFTI_KNOWS_SHARE;
-    if (c->attention_cap > 0 || c->logit_cap > 0) wanted |= WEFTI_KNOWS_CAPS;
-    if (c->query_scale > 0) wanted |= WEFTI_KNOWS_QUERY_SCALE;
-    if (c->attention_bias) wanted |= WEFTI_KNOWS_BIAS;
-    if (c->mlp_bias) wanted |= WEFTI_KNOWS_MLP_BIAS;
-    if (c->qk_norm) wanted |= WEFTI_KNOWS_QK_NORM;
-    if (c->head_dim * c->heads != c->width) wanted |= WEFTI_KNOWS_HEAD_DIM;
-    if (c->rope_scaling[0]) wanted |= WEFTI_KNOWS_SCALING;
-    if (c->rope_period > 0) wanted |= WEFTI_KNOWS_ROPE_PERIOD;
+    list_extras(c, extras);
+    for (int i = 0; i < N_EXTRAS; i++)
+        if (extras[i].set) wanted |= extras[i].flag;
     return wanted;
 }
 
 /* Refuses the first extra that the family's config.json cannot express. */
 static weft_status check_extras(weft_ctx *ctx, const wefti_traits *t,
                                 const weft_model_config *c) {
-    static const char *const keys[] = {
-        "window",        "window_period", "rope_local_theta", "rope_share",
-        "attention_cap", "query_scale",   "attention_bias",   "mlp_bias",
-        "qk_norm",       "head_dim",      "rope_scaling",     "rope_period"};
+    extra extras[N_EXTRAS];
     unsigned knows = t->knows | (t->always_bias ? WEFTI_KNOWS_BIAS : 0u) |
                      (t->always_mlp_bias ? WEFTI_KNOWS_MLP_BIAS : 0u) |
                      (t->always_qk_norm ? WEFTI_KNOWS_QK_NORM : 0u);
-    unsigned odd = wefti_traits_wanted(c) & ~knows;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (odd & 1u << i)
+    list_extras(c, extras);
+    for (int i = 0; i < N_EXTRAS; i++)
+        if (extras[i].set && !(extras[i].flag & knows))
             return weft_ctx_fail(
-                ctx, WEFT_ERR_CONFIG, "model.%s is set, but a %s has none%s", keys[i],
-                c->kind, 1u << i == WEFTI_KNOWS_HEAD_DIM ? " but width / heads" : "");
+                ctx, WEFT_ERR_CONFIG, "model.%s is set, but a %s has none%s",
+                extras[i].key, c->kind,
+                extras[i].flag == WEFTI_KNOWS_HEAD_DIM ? " but width / heads" : "");
     return WEFT_OK;
 }
 
@@ -91,6 +112,15 @@ static weft_status check_rotary(weft_ctx *ctx, const weft_model_config *c) {
         "model.width is %lld and model.heads %lld: heads of %lld columns, of which %lld "
         "turn, expected an even number for rotary positions",
         (long long)c->width, (long long)c->heads, (long long)c->head_dim, (long long)R);
+}
+
+/* Multipliers are always written, because a file without them would mean 1. */
+static void complete_multipliers(weft_model_config *c) {
+    if (c->embedding_multiplier == 0) c->embedding_multiplier = 1;
+    if (c->residual_multiplier == 0) c->residual_multiplier = 1;
+    if (c->logits_scaling == 0) c->logits_scaling = 1;
+    if (c->attention_multiplier == 0)
+        c->attention_multiplier = 1 / sqrt((double)c->head_dim);
 }
 
 /* The default width of the feed-forward: 8/3 C where it is gated, so that three matrices
@@ -115,6 +145,11 @@ weft_status wefti_families_check(weft_ctx *ctx, const wefti_traits *t,
                              c->rope_theta, c->kind);
     if (c->ffn == 0) c->ffn = default_ffn(t, c->width);
     if (c->norm_eps == 0) c->norm_eps = t->norm_eps;
+    if (t->fixed_eps && c->norm_eps != t->norm_eps)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "model.norm_eps is %.10g, expected %.10g: a %s has no other",
+                             c->norm_eps, t->norm_eps, c->kind);
+    if (t->knows & WEFTI_KNOWS_MULTIPLIERS) complete_multipliers(c);
     if (c->rope_theta == 0) c->rope_theta = t->rope_theta;
     /* A file without these two keys would mean the family's defaults, so they are always
      * written. */
@@ -177,8 +212,8 @@ static void add_vectors(wefti_block_specs *l) {
         {WEFTI_GATE_BIAS, WEFTI_GATE, c->ffn, c->mlp_bias && t->names[WEFTI_GATE]},
         {WEFTI_UP_BIAS, WEFTI_UP, c->ffn, c->mlp_bias},
         {WEFTI_DOWN_BIAS, WEFTI_DOWN, C, c->mlp_bias},
-        {WEFTI_NORM1_BIAS, WEFTI_NORM1, C, t->layer_norm},
-        {WEFTI_NORM2_BIAS, WEFTI_NORM2, C, t->layer_norm},
+        {WEFTI_NORM1_BIAS, WEFTI_NORM1, C, t->layer_norm && !wefti_traits_bare_norms(t)},
+        {WEFTI_NORM2_BIAS, WEFTI_NORM2, C, t->layer_norm && !wefti_traits_bare_norms(t)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].there)
@@ -256,9 +291,12 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
         {t->positions, c->context + t->first_position, c->width, 0, std}};
     wefti_param_spec head[3];
     int n_head = 0;
-    head[n_head++] = (wefti_param_spec){norm[0], c->width, 0, t->gain_plus_one ? 0 : 1,
-                                        0};
-    if (t->layer_norm) head[n_head++] = (wefti_param_spec){norm[1], c->width, 0, 0, 0};
+    bool bare = wefti_traits_bare_norms(t);
+    if (!bare)
+        head[n_head++] = (wefti_param_spec){norm[0], c->width, 0,
+                                            t->gain_plus_one ? 0 : 1, 0};
+    if (!bare && t->layer_norm)
+        head[n_head++] = (wefti_param_spec){norm[1], c->width, 0, 0, 0};
     if (!c->tied)
         head[n_head++] = (wefti_param_spec){t->head, c->vocab, c->width, 0, std};
     const wefti_model_spec spec = {embed, l.specs, head,           t->rotary ? 1 : 2,
@@ -267,6 +305,7 @@ static weft_status layout(weft_ctx *ctx, weft_model *model) {
     for (int u = 1; u <= c->layers; u++) place_fused(model, u);
     for (int u = 1; t->pairs && u <= c->layers; u++) place_pairs(model, u);
     if (t->scaled_embedding) model->embed_scale = (float)sqrt((double)c->width);
+    if (c->embedding_multiplier > 0) model->embed_scale = (float)c->embedding_multiplier;
     model->first_position = t->first_position;
     if (!t->rotary || c->described) return WEFT_OK;
     return wefti_rotary_build(ctx, model);
@@ -383,6 +422,29 @@ FAMILY(helium, "helium", "helium", "HeliumForCausalLM",
        .json_head_dim = 128, .rope_theta = 100000, .json_rope_theta = 100000,
        .names = BEFORE, .pairs = true, LLAMA_PLACES)
 
+FAMILY(granite, "granite", "granite", "GraniteForCausalLM",
+       "Granite: as llama, multipliers of branches, scores, embedding and logits (2024)",
+       (),
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_MLP_BIAS |
+                WEFTI_KNOWS_MULTIPLIERS,
+       NORM_EPS(1e-5, 1e-6), .rope_theta = 10000, .names = BEFORE, LLAMA_PLACES)
+
+/* Its norms are of the default epsilon of LayerNorm in PyTorch. */
+FAMILY(olmo, "olmo", "olmo", "OlmoForCausalLM",
+       "OLMo 1: as llama, LayerNorm without parameters (2024)", (), .layer_norm = true,
+       .fixed_eps = true, .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS, NORM_EPS(1e-5, 1e-5),
+       .rope_theta = 10000, .names = LLAMA_NAMES(NULL, NULL), LLAMA_PLACES)
+
+FAMILY(arcee, "arcee", "arcee", "ArceeForCausalLM",
+       "Arcee: as llama, a plain feed-forward with the square of ReLU (2025)", (),
+       .activation = WEFTI_CURVE_RELU2,
+       .knows = KNOWS_LENGTHS | WEFTI_KNOWS_BIAS | WEFTI_KNOWS_MLP_BIAS,
+       NORM_EPS(1e-5, 1e-5), .rope_theta = 10000,
+       .names = PLAIN_NAMES("input_layernorm", "self_attn.q_proj", "self_attn.k_proj",
+                            "self_attn.v_proj", "self_attn.o_proj",
+                            "post_attention_layernorm", "mlp.up_proj", "mlp.down_proj"),
+       LLAMA_PLACES)
+
 FAMILY(gemma2, "gemma2", "gemma2", "Gemma2ForCausalLM",
        "Gemma 2: norms on both sides, GeGLU, soft-capped scores, windows (2024)",
        (.tied = true), .place = WEFTI_NORM_BOTH, .activation = WEFTI_CURVE_GEGLU,
@@ -431,8 +493,8 @@ FAMILY(opt, "opt", "opt", "OPTForCausalLM",
        "OPT: LayerNorm, learned positions, ReLU (2022)",
        (.tied = true, .attention_bias = true, .mlp_bias = true),
        .activation = WEFTI_CURVE_RELU, .layer_norm = true, .always_bias = true,
-       .always_mlp_bias = true, .first_position = 2, NORM_EPS(1e-5, 1e-5),
-       .block_prefix = "model.decoder.layers.",
+       .always_mlp_bias = true, .first_position = 2, .fixed_eps = true,
+       NORM_EPS(1e-5, 1e-5), .block_prefix = "model.decoder.layers.",
        .embed = "model.decoder.embed_tokens.weight",
        .positions = "model.decoder.embed_positions.weight",
        .norm = "model.decoder.final_layer_norm", .head = "lm_head.weight",

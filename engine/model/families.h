@@ -27,7 +27,8 @@ enum {
     WEFTI_KNOWS_QK_NORM = 256,
     WEFTI_KNOWS_HEAD_DIM = 512,
     WEFTI_KNOWS_SCALING = 1024, /* rope_scaling */
-    WEFTI_KNOWS_ROPE_PERIOD = 2048
+    WEFTI_KNOWS_ROPE_PERIOD = 2048,
+    WEFTI_KNOWS_MULTIPLIERS = 4096 /* of embedding, attention, residual and logits */
 };
 
 /* The roles of a block's parameters, in the order of the unit's table: q|k|v, gate|up and
@@ -64,6 +65,7 @@ struct wefti_traits {
     wefti_norm_place place;
     wefti_curve activation;
     bool layer_norm;     /* else RMSNorm */
+    bool fixed_eps;      /* files have no key for norm_eps */
     bool gain_plus_one;  /* a norm's gain is 1 + its parameter */
     bool head_qk_norm;   /* qk_norm is applied to each head; else to a whole row */
     bool o_without_bias; /* attention_bias leaves o out */
@@ -80,7 +82,8 @@ struct wefti_traits {
     bool json_bias;              /* of attention_bias */
     int64_t period;              /* of layers without a window, likewise; 0: none */
     const char *block_prefix, *embed, *positions, *norm, *head;
-    const char *names[WEFTI_DOWN + 1]; /* of the block's, without ".weight" */
+    const char *names[WEFTI_DOWN + 1]; /* of the block's, without ".weight"; norms without
+                                          parameters have none, in blocks and head */
     const char *post1, *post2;
     const char *fused_qkv, *fused_ffn; /* one tensor in files; NULL: three and two */
     bool heads_interleaved;            /* fused_qkv is q0 k0 v0 q1 k1 v1 ... */
@@ -102,6 +105,24 @@ void wefti_families_block(weft_model *model, wefti_block_specs *block);
 /* Completes and checks the settings that kinds with traits have in common. */
 weft_status wefti_families_check(weft_ctx *ctx, const wefti_traits *traits,
                                  weft_model_config *config) WEFT_CHECKED;
+
+/* Whether its norms have no parameters. */
+static inline bool wefti_traits_bare_norms(const wefti_traits *traits) {
+    return !traits->names[WEFTI_NORM1];
+}
+
+/* The name of the activation in Hugging Face's files. */
+static inline const char *wefti_traits_activation(const wefti_traits *traits) {
+    switch (traits->activation) {
+    case WEFTI_CURVE_SWIGLU: return "silu";
+    case WEFTI_CURVE_GELU_ERF: return "gelu";
+    case WEFTI_CURVE_RELU: return "relu";
+    case WEFTI_CURVE_RELU2: return "relu2";
+    case WEFTI_CURVE_GEGLU:
+    case WEFTI_CURVE_GELU: break;
+    }
+    return "gelu_pytorch_tanh";
+}
 
 /* The extras of the keys `knows` that a configuration asks for. */
 unsigned wefti_traits_wanted(const weft_model_config *config);

@@ -37,6 +37,7 @@ static void curve_forward(const wefti_kernels *k, const wefti_ffn *f) {
         k->layers->gelu_erf_forward(N * F, f->saved, f->active);
         break;
     case WEFTI_CURVE_RELU: k->layers->relu_forward(N * F, f->saved, f->active); break;
+    case WEFTI_CURVE_RELU2: k->layers->relu2_forward(N * F, f->saved, f->active); break;
     }
 }
 
@@ -51,6 +52,7 @@ static void curve_backward(const wefti_kernels *k, const wefti_ffn *f) {
     case WEFTI_CURVE_GELU: k->layers->gelu_backward(N * F, h, da, dh); break;
     case WEFTI_CURVE_GELU_ERF: k->layers->gelu_erf_backward(N * F, h, da, dh); break;
     case WEFTI_CURVE_RELU: k->layers->relu_backward(N * F, h, da, dh); break;
+    case WEFTI_CURVE_RELU2: k->layers->relu2_backward(N * F, h, da, dh); break;
     }
 }
 

@@ -76,8 +76,9 @@ static weft_status check(weft_ctx *ctx, weft_model_config *c) {
     unsigned extras = wefti_traits_wanted(c) & ~(unsigned)WEFTI_KNOWS_QK_NORM;
     if (extras || c->head_dim * c->heads != c->width)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "gpt2 has no windows, caps, rotary positions, optional "
-                             "biases and heads but of width / heads columns");
+                             "gpt2 has no windows, caps, multipliers, rotary "
+                             "positions, optional biases and heads but of width / "
+                             "heads columns");
     if (c->qk_norm)
         return wefti_model_refuse(ctx, "qk_norm", 1,
                                   "0: gpt2 has no norm of queries and keys");

@@ -129,6 +129,10 @@ static weft_status check_numbers(weft_ctx *ctx, const weft_model_config *c) {
     WEFT_TRY(check_not_negative(ctx, "rope_local_theta", c->rope_local_theta));
     WEFT_TRY(check_not_negative(ctx, "rope_share", c->rope_share));
     WEFT_TRY(check_not_negative(ctx, "query_scale", c->query_scale));
+    WEFT_TRY(check_not_negative(ctx, "embedding_multiplier", c->embedding_multiplier));
+    WEFT_TRY(check_not_negative(ctx, "attention_multiplier", c->attention_multiplier));
+    WEFT_TRY(check_not_negative(ctx, "residual_multiplier", c->residual_multiplier));
+    WEFT_TRY(check_not_negative(ctx, "logits_scaling", c->logits_scaling));
     WEFT_TRY(check_not_negative(ctx, "attention_cap", c->attention_cap));
     WEFT_TRY(check_not_negative(ctx, "logit_cap", c->logit_cap));
     if (c->dropout >= 0 && c->dropout < 1) return WEFT_OK;

@@ -9,5 +9,6 @@ const wefti_model_ops *const wefti_model_registry[] = {
     &wefti_model_gemma3,     &wefti_model_phi3,     &wefti_model_neox,
     &wefti_model_opt,        &wefti_model_seed_oss, &wefti_model_smollm3,
     &wefti_model_starcoder2, &wefti_model_ernie,    &wefti_model_helium,
+    &wefti_model_granite,    &wefti_model_olmo,     &wefti_model_arcee,
     &wefti_model_t5,         &wefti_model_vit,      NULL,
 };

@@ -86,8 +86,8 @@ static weft_status check(weft_ctx *ctx, weft_model_config *c) {
     unsigned extras = wefti_traits_wanted(c) & ~(unsigned)WEFTI_KNOWS_HEAD_DIM;
     if (extras)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "t5 has no windows, caps, rotary positions, biases of its "
-                             "products or norms of queries");
+                             "t5 has no windows, caps, multipliers, rotary positions, "
+                             "biases of its products or norms of queries");
     if (c->kv_heads != c->heads)
         return wefti_model_refuse(ctx, "kv_heads", (double)c->kv_heads,
                                   "model.heads: t5 groups no queries");

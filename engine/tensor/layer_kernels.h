@@ -82,11 +82,13 @@ typedef struct wefti_layers {
      * STORED from x and dy; dx may be dy. */
     void (*gelu_forward)(int64_t n, const float *x, float *y);
     void (*gelu_backward)(int64_t n, const float *x, const float *dy, float *dx);
-    /* GELU by the error function, as first published; and max(x, 0). As gelu. */
+    /* GELU by the error function, as first published; max(x, 0); its square. As gelu. */
     void (*gelu_erf_forward)(int64_t n, const float *x, float *y);
     void (*gelu_erf_backward)(int64_t n, const float *x, const float *dy, float *dx);
     void (*relu_forward)(int64_t n, const float *x, float *y);
     void (*relu_backward)(int64_t n, const float *x, const float *dy, float *dx);
+    void (*relu2_forward)(int64_t n, const float *x, float *y);
+    void (*relu2_backward)(int64_t n, const float *x, const float *dy, float *dx);
     /* SwiGLU (Shazeer 2020): gu[N,2F] holds gate | up; y[N,F] = silu(gate) * up.
      * backward: dgu[N,2F] STORED; may be gu. */
     void (*swiglu_forward)(int64_t N, int64_t F, const float *gu, float *y);
@@ -160,9 +162,9 @@ typedef struct wefti_layers {
     DO(layernorm_forward) DO(layernorm_backward) DO(layernorm_forward_half) \
     DO(layernorm_backward_half) DO(rmsnorm_forward) DO(rmsnorm_backward) DO(gelu_forward) \
     DO(gelu_backward) DO(gelu_erf_forward) DO(gelu_erf_backward) DO(relu_forward) \
-    DO(relu_backward) DO(swiglu_forward) DO(swiglu_backward) DO(geglu_forward) \
-    DO(geglu_backward) DO(gate_forward) DO(gate_backward) DO(rope) DO(embed_forward) \
-    DO(embed_backward) DO(cap_logits) DO(dropout)
+    DO(relu_backward) DO(relu2_forward) DO(relu2_backward) DO(swiglu_forward) \
+    DO(swiglu_backward) DO(geglu_forward) DO(geglu_backward) DO(gate_forward) \
+    DO(gate_backward) DO(rope) DO(embed_forward) DO(embed_backward) DO(cap_logits) DO(dropout)
 #define WEFTI_LAYERS_PRODUCTS(DO, suffix) \
     DO(attention_forward, suffix) DO(attention_backward, suffix) DO(head_loss, suffix)
 #define WEFTI_LAYERS_ROOMS(DO, suffix) DO(attention_scratch, suffix) DO(head_scratch, suffix)

@@ -172,6 +172,7 @@ static void rmsnorm_backward(int64_t N, int64_t C, int64_t ld, const float *x,
 ACTIVATION(gelu, 8, 16)
 ACTIVATION(gelu_erf, 4, 9)
 ACTIVATION(relu, 1, 1)
+ACTIVATION(relu2, 2, 2)
 
 /* The kernels of a gated activation: N rows of 2F, gate and up. */
 #define GATE(name_, forward_flop, backward_flop)                                         \

@@ -101,6 +101,8 @@ typedef struct weft_config {
         int64_t window_period;
         int64_t rope_period;
         double query_scale;
+        double embedding_multiplier, attention_multiplier, residual_multiplier;
+        double logits_scaling;
         double attention_cap, logit_cap;
         double dropout;
         int tied;           /* -1 = the kind's own, 0, 1 */

@@ -49,6 +49,10 @@ typedef struct weft_model_config {
     int64_t channels;     /* 0 = 3 */
     bool described; /* nothing is computed with it: tables of positions are left out */
     int64_t rope_period; /* every such layer has no rotary positions; 0 = none */
+    /** Factors (granite) of the embedding's rows, of q.k instead of query_scale, and of what
+     * attention and feed-forward add; 0 = none. */
+    double embedding_multiplier, attention_multiplier, residual_multiplier;
+    double logits_scaling; /* what divides the logits; 0 = none */
 } weft_model_config;
 
 /** A model's description: its ordered units and their parameters; holds no parameter

@@ -43,7 +43,8 @@ typedef enum wefti_curve {
     WEFTI_CURVE_GEGLU,  /* gelu(gate) up, tanh form */
     WEFTI_CURVE_GELU,   /* tanh form */
     WEFTI_CURVE_GELU_ERF,
-    WEFTI_CURVE_RELU
+    WEFTI_CURVE_RELU,
+    WEFTI_CURVE_RELU2 /* the square of ReLU (So et al. 2021) */
 } wefti_curve;
 
 /* A product whose matrices are f32 or, where `half`, bfloat16 in memory (uint16_t, the upper half

@@ -116,7 +116,8 @@ static void read_gated(reader *r, weft_shape *s) {
                         strstr("gemma gemma2 gemma3_text smollm3 starcoder2 ernie4_5",
                                s->family) != NULL);
     double C = (double)m->width;
-    double one = (strcmp(s->family, "starcoder2") == 0 ? 2 : 3) * C * (double)F;
+    bool plain = strstr("starcoder2 arcee", s->family) != NULL;
+    double one = (plain ? 2 : 3) * C * (double)F;
     double attention = C * (double)D * 2 * (double)(H + K) + 2 * C;
     double block = attention + one * (double)E + (E > 1 ? C * (double)E : 0);
     s->active_share = (attention + one * (double)used) / block;
@@ -220,31 +221,15 @@ typedef struct family {
 } family;
 
 static const family families[] = {
-    {"llama", read_gated},
-    {"mistral", read_gated},
-    {"mixtral", read_gated},
-    {"qwen2", read_gated},
-    {"qwen3", read_gated},
-    {"gemma", read_gated},
-    {"gemma2", read_gated},
-    {"olmo2", read_gated},
-    {"gemma3_text", read_gated},
-    {"weft-llama", read_gated},
-    {"seed_oss", read_gated},
-    {"smollm3", read_gated},
-    {"starcoder2", read_gated},
-    {"ernie4_5", read_gated},
-    {"helium", read_gated},
-    {"granite", read_gated},
-    {"olmo", read_gated},
-    {"phi3", read_gated},
-    {"gpt2", read_plain},
-    {"opt", read_plain},
-    {"bert", read_plain},
-    {"roberta", read_plain},
-    {"gpt_neox", read_plain},
-    {"vit", read_vit},
-    {"t5", read_t5},
+    {"llama", read_gated},      {"mistral", read_gated},  {"mixtral", read_gated},
+    {"qwen2", read_gated},      {"qwen3", read_gated},    {"gemma", read_gated},
+    {"gemma2", read_gated},     {"olmo2", read_gated},    {"gemma3_text", read_gated},
+    {"weft-llama", read_gated}, {"seed_oss", read_gated}, {"smollm3", read_gated},
+    {"starcoder2", read_gated}, {"ernie4_5", read_gated}, {"helium", read_gated},
+    {"granite", read_gated},    {"olmo", read_gated},     {"arcee", read_gated},
+    {"phi3", read_gated},       {"gpt2", read_plain},     {"opt", read_plain},
+    {"bert", read_plain},       {"roberta", read_plain},  {"gpt_neox", read_plain},
+    {"vit", read_vit},          {"t5", read_t5},
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 

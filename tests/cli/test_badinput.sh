@@ -58,7 +58,7 @@ refuses_run "run.steps is 'ten', expected a whole number of at least 1 (steps)" 
 refuses_run "run.steps is '1.5', expected a whole number of at least 1 (steps)" --steps 1.5
 refuses_run "optimizer.lr is 'nan', expected a number from 0 to 1000" optimizer.lr=nan
 refuses_run "mesh.overlap is 'maybe', expected true or false" mesh.overlap=maybe
-refuses_run "model.kind is 'gpt3', expected gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma, gemma2, gemma3, phi3, gpt_neox, opt, seed_oss, smollm3, starcoder2, ernie4_5, helium, t5 or vit (did you mean 'gpt2'?)" \
+refuses_run "model.kind is 'gpt3', expected gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma, gemma2, gemma3, phi3, gpt_neox, opt, seed_oss, smollm3, starcoder2, ernie4_5, helium, granite, olmo, arcee, t5 or vit (did you mean 'gpt2'?)" \
     model.kind=gpt3
 refuses_run "mesh.memory_limit is '3GBit', expected a size such as 64kB or 4MB" \
     mesh.memory_limit=3GBit

@@ -3,9 +3,10 @@
 Face's classes compute them in float64. Needs torch and transformers (made with 2.4.1 and
 4.51.3, and again with 2.15.0 and 5.24.0)."""
 import torch
-from transformers import (GemmaConfig, GemmaForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
-                          Olmo2Config, Olmo2ForCausalLM, SeedOssConfig, SeedOssForCausalLM, SmolLM3Config,
-                          SmolLM3ForCausalLM, Starcoder2Config, Starcoder2ForCausalLM)
+from transformers import (ArceeConfig, ArceeForCausalLM, GemmaConfig, GemmaForCausalLM, GPT2Config, GPT2LMHeadModel,
+                          GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, Olmo2Config,
+                          Olmo2ForCausalLM, OlmoConfig, OlmoForCausalLM, SeedOssConfig, SeedOssForCausalLM,
+                          SmolLM3Config, SmolLM3ForCausalLM, Starcoder2Config, Starcoder2ForCausalLM)
 
 from golden import fill, print_row
 
@@ -39,6 +40,11 @@ def llama(kind, kv_heads, tied):
                     ["input_layernorm", "post_attention_layernorm"]),
         "starcoder2": (Starcoder2Config, Starcoder2ForCausalLM,
                        ["input_layernorm", "post_attention_layernorm"]),
+        "granite": (GraniteConfig, GraniteForCausalLM,
+                    ["input_layernorm", "post_attention_layernorm"]),
+        "olmo": (OlmoConfig, OlmoForCausalLM, []),
+        "arcee": (ArceeConfig, ArceeForCausalLM,
+                  ["input_layernorm", "post_attention_layernorm"]),
         "olmo2": (Olmo2Config, Olmo2ForCausalLM,
                   ["post_attention_layernorm", "post_feedforward_layernorm"])}[kind]
     model = model(config(
@@ -46,11 +52,14 @@ def llama(kind, kv_heads, tied):
         num_attention_heads=H, num_key_value_heads=kv_heads,
         max_position_embeddings=CONTEXT, rms_norm_eps=1e-5, rope_theta=1000.0,
         head_dim=C // H, attention_dropout=0,
-        **{"seed_oss": {"residual_dropout": 0}, "smollm3": {"no_rope_layers": [1, 0]}}.get(kind, {}),
+        **{"seed_oss": {"residual_dropout": 0}, "smollm3": {"no_rope_layers": [1, 0]},
+           "granite": {"embedding_multiplier": 3.0, "attention_multiplier": 0.4,
+                       "residual_multiplier": 0.3, "logits_scaling": 0.7}}.get(kind, {}),
         tie_word_embeddings=tied, pad_token_id=None, bos_token_id=None, eos_token_id=None))
-    block = [norms[0]] + [f"self_attn.{x}_proj" for x in "qkvo"]
+    block = norms[:1] + [f"self_attn.{x}_proj" for x in "qkvo"]
     star = kind == "starcoder2"
-    block += [norms[1]] + (["mlp.c_fc", "mlp.c_proj"] if star else [f"mlp.{x}_proj" for x in ("gate", "up", "down")])
+    block += norms[1:] + (["mlp.c_fc", "mlp.c_proj"] if star else
+                          [f"mlp.{x}_proj" for x in ("gate", "up", "down")[kind == "arcee":]])
     block += ["self_attn.q_norm", "self_attn.k_norm"] if kind == "olmo2" else []
     units = [["model.embed_tokens.weight"]]
     biases = [f"self_attn.{x}_proj.bias" for x in "qkv"] if kind == "seed_oss" else []
@@ -58,7 +67,7 @@ def llama(kind, kv_heads, tied):
         biases = [f"self_attn.{x}_proj.bias" for x in "qkvo"] + [f"{n}.bias" for n in ("mlp.c_fc", "mlp.c_proj", *norms)]
     units += [[f"model.layers.{i}.{name}" for name in [f"{n}.weight" for n in block] + biases]
               for i in range(L)]
-    return model, units + [["model.norm.weight"] + (["model.norm.bias"] if star else []) +
+    return model, units + [(["model.norm.weight"] if norms else []) + (["model.norm.bias"] if star else []) +
                            ([] if tied else ["lm_head.weight"])]
 
 
@@ -76,5 +85,6 @@ def row(kind, tied, kv_heads):
 
 for each in [("gpt2", True, 4), ("gpt2", False, 4), ("llama", True, 2),
              ("llama", False, 4), ("olmo2", True, 1), ("olmo2", False, 4), ("gemma", True, 1), ("seed_oss", False, 2),
-             ("smollm3", True, 2), ("starcoder2", False, 2)]:
+             ("smollm3", True, 2), ("starcoder2", False, 2), ("granite", True, 2), ("granite", False, 4),
+             ("olmo", True, 2), ("olmo", False, 4), ("arcee", True, 2)]:
     row(*each)

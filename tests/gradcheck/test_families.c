@@ -83,6 +83,28 @@ static void starcoder2_with_dropout(void **state) {
     assert_gradients(&config);
 }
 
+static void granite_with_multipliers_and_dropout(void **state) {
+    weft_model_config config = small("granite");
+    config.embedding_multiplier = 3, config.attention_multiplier = 0.7;
+    config.residual_multiplier = 0.4, config.logits_scaling = 0.5;
+    config.tied = true;
+    config.dropout = 0.2;
+    assert_gradients(&config);
+}
+
+static void olmo_with_a_head_without_parameters(void **state) {
+    weft_model_config config = small("olmo");
+    assert_gradients(&config);
+    config.tied = true;
+    assert_gradients(&config);
+}
+
+static void arcee_with_biases_of_its_feed_forward(void **state) {
+    weft_model_config config = small("arcee");
+    config.mlp_bias = true;
+    assert_gradients(&config);
+}
+
 static void phi3_with_a_part_of_a_head(void **state) {
     weft_model_config config = small("phi3");
     config.rope_share = 0.5;
@@ -135,6 +157,9 @@ int main(void) {
         cmocka_unit_test(gemma3),
         cmocka_unit_test(smollm3_with_a_layer_without_positions),
         cmocka_unit_test(starcoder2_with_dropout),
+        cmocka_unit_test(granite_with_multipliers_and_dropout),
+        cmocka_unit_test(olmo_with_a_head_without_parameters),
+        cmocka_unit_test(arcee_with_biases_of_its_feed_forward),
         cmocka_unit_test(phi3_with_a_part_of_a_head),
         cmocka_unit_test(branches_side_by_side_with_dropout),
         cmocka_unit_test(opt),

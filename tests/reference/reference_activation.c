@@ -56,6 +56,15 @@ void wefti_reference_relu_backward(int64_t n, const float *x, const float *dy,
     for (int64_t i = 0; i < n; i++) dx[i] = dy[i] * (x[i] > 0 ? 1.0f : 0.0f);
 }
 
+void wefti_reference_relu2_forward(int64_t n, const float *x, float *y) {
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] * x[i] : 0;
+}
+
+void wefti_reference_relu2_backward(int64_t n, const float *x, const float *dy,
+                                    float *dx) {
+    for (int64_t i = 0; i < n; i++) dx[i] = dy[i] * (x[i] > 0 ? 2 * x[i] : 0.0f);
+}
+
 static double sigmoid(double a) { return 1 / (1 + exp(-a)); }
 
 void wefti_reference_swiglu_forward(int64_t N, int64_t F, const float *gu, float *y) {
@@ -106,6 +115,7 @@ static float curve_of(wefti_curve curve, const float x[2]) {
     case WEFTI_CURVE_GELU: wefti_reference_gelu_forward(1, x, &y); break;
     case WEFTI_CURVE_GELU_ERF: wefti_reference_gelu_erf_forward(1, x, &y); break;
     case WEFTI_CURVE_RELU: wefti_reference_relu_forward(1, x, &y); break;
+    case WEFTI_CURVE_RELU2: wefti_reference_relu2_forward(1, x, &y); break;
     case WEFTI_CURVE_SWIGLU: wefti_reference_swiglu_forward(1, 1, x, &y); break;
     case WEFTI_CURVE_GEGLU: wefti_reference_geglu_forward(1, 1, x, &y); break;
     }
@@ -117,6 +127,7 @@ static void curve_back(wefti_curve curve, const float x[2], float dy, float dx[2
     case WEFTI_CURVE_GELU: wefti_reference_gelu_backward(1, x, &dy, dx); break;
     case WEFTI_CURVE_GELU_ERF: wefti_reference_gelu_erf_backward(1, x, &dy, dx); break;
     case WEFTI_CURVE_RELU: wefti_reference_relu_backward(1, x, &dy, dx); break;
+    case WEFTI_CURVE_RELU2: wefti_reference_relu2_backward(1, x, &dy, dx); break;
     case WEFTI_CURVE_SWIGLU: wefti_reference_swiglu_backward(1, 1, x, &dy, dx); break;
     case WEFTI_CURVE_GEGLU: wefti_reference_geglu_backward(1, 1, x, &dy, dx); break;
     }

@@ -45,6 +45,7 @@ static inline void map_backward(function slope, int64_t n, const float *x,
 ACTIVATION(gelu)
 ACTIVATION(gelu_erf)
 ACTIVATION(relu)
+ACTIVATION(relu2)
 
 static void geglu_row(int64_t F, const float *g, const float *u, float *y) {
     for (int64_t i = 0; i < F; i += LANES) {

@@ -58,6 +58,10 @@ static inline vfloat relu(vfloat x) { return pick(x > 0.0f, x, splat(0)); }
 
 static inline vfloat relu_slope(vfloat x) { return pick(x > 0.0f, splat(1), splat(0)); }
 
+static inline vfloat relu2(vfloat x) { return relu(x) * relu(x); }
+
+static inline vfloat relu2_slope(vfloat x) { return relu(x) * 2.0f; }
+
 /* Replaces gate and up by their gradients. */
 static inline void swiglu_slopes(vfloat dy, vfloat *gate, vfloat *up) {
     vfloat s = sigmoid(*gate), silu = *gate * s;

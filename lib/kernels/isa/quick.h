@@ -60,3 +60,7 @@ static inline curve_point gelu_erf_point(vfloat x) {
 static inline curve_point relu_point(vfloat x) {
     return (curve_point){relu(x), relu_slope(x)};
 }
+
+static inline curve_point relu2_point(vfloat x) {
+    return (curve_point){relu2(x), relu2_slope(x)};
+}

@@ -93,6 +93,7 @@ RESULTS_INLINE void store_results(const product *p, int64_t row, const float *su
         switch (p->curve) {
         case WEFTI_CURVE_GELU_ERF: store_curve(p, gelu_erf_point, sums, at); break;
         case WEFTI_CURVE_RELU: store_curve(p, relu_point, sums, at); break;
+        case WEFTI_CURVE_RELU2: store_curve(p, relu2_point, sums, at); break;
         default: store_curve(p, gelu_point, sums, at); break;
         }
     }

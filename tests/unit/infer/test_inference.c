@@ -128,15 +128,19 @@ static void windows_caps_and_two_rotations_sample_alike(void **state) {
     (void)state;
     weft_model_config gemma = small("gemma2"), olmo = small("olmo3");
     weft_model_config mistral = small("mistral"), phi = small("phi3");
+    weft_model_config granite = small("granite");
     gemma.window = 5, gemma.window_period = 2;
     gemma.attention_cap = 1, gemma.logit_cap = 9, gemma.query_scale = 3;
     olmo.window = 7, olmo.window_period = 2, olmo.rope_local_theta = 10;
     mistral.window = 6;
     phi.rope_share = 0.5;
+    granite.embedding_multiplier = 3, granite.attention_multiplier = 0.5;
+    granite.residual_multiplier = 0.3, granite.logits_scaling = 0.5;
     assert_keeps(&gemma);
     assert_keeps(&olmo);
     assert_keeps(&mistral);
     assert_keeps(&phi);
+    assert_keeps(&granite);
 }
 
 static void scaled_rotations_and_biases_sample_alike(void **state) {

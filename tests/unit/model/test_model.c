@@ -59,16 +59,38 @@ static void assert_refused(weft_ctx *ctx, weft_model_config config,
 
 #define KINDS                                                                            \
     "gpt2, llama, mistral, qwen2, qwen3, olmo2, olmo3, gemma, gemma2, gemma3, phi3, "    \
-    "gpt_neox, opt, seed_oss, smollm3, starcoder2, ernie4_5, helium, t5, vit"
+    "gpt_neox, opt, seed_oss, smollm3, starcoder2, ernie4_5, helium, granite, olmo, "    \
+    "arcee, t5, vit"
 
 static void what_a_kind_does_not_know_is_refused(void **state) {
     REFUSE(llama, window, 5, "model.window is set, but a llama has none");
-    REFUSE(llama, logit_cap, 5, "model.attention_cap is set, but a llama has none");
+    REFUSE(llama, logit_cap, 5, "model.logit_cap is set, but a llama has none");
+    REFUSE(llama, embedding_multiplier, 2,
+           "model.embedding_multiplier is set, but a llama has none");
+    REFUSE(llama, attention_multiplier, 2,
+           "model.attention_multiplier is set, but a llama has none");
+    REFUSE(llama, residual_multiplier, 2,
+           "model.residual_multiplier is set, but a llama has none");
+    REFUSE(llama, logits_scaling, 2, "model.logits_scaling is set, but a llama has none");
     REFUSE(llama, rope_share, 0.5, "model.rope_share is set, but a llama has none");
     REFUSE(
         gpt2, window, 5,
-        "gpt2 has no windows, caps, rotary positions, optional biases and heads but of "
-        "width / heads columns");
+        "gpt2 has no windows, caps, multipliers, rotary positions, optional biases and "
+        "heads but of width / heads columns");
+    REFUSE(
+        gpt2, logits_scaling, 2,
+        "gpt2 has no windows, caps, multipliers, rotary positions, optional biases and "
+        "heads but of width / heads columns");
+}
+
+/* Their files have no key for it: what reads them computes with the usual number. */
+static void an_epsilon_that_no_file_says_is_refused(void **state) {
+    weft_model_config olmo = llama, opt = gpt2;
+    olmo.kind = "olmo", opt.kind = "opt";
+    REFUSE(olmo, norm_eps, 1e-6,
+           "model.norm_eps is 1e-06, expected 1e-05: a olmo has no other");
+    REFUSE(opt, norm_eps, 1e-6,
+           "model.norm_eps is 1e-06, expected 1e-05: a opt has no other");
 }
 
 static void rules_of_rotary_scaling_are_read_or_refused(void **state) {
@@ -244,15 +266,16 @@ static void flop_count_is_six_per_matrix_element_and_attention(void **state) {
 
 static void kinds_are_listed_in_order_and_end(void **state) {
     static const char *const expected[] = {
-        "gpt2",    "llama",      "mistral",  "qwen2",  "qwen3",    "olmo2", "olmo3",
-        "gemma",   "gemma2",     "gemma3",   "phi3",   "gpt_neox", "opt",   "seed_oss",
-        "smollm3", "starcoder2", "ernie4_5", "helium", "t5",       "vit"};
-    for (int i = 0; i < 20; i++) {
+        "gpt2",    "llama",    "mistral", "qwen2",      "qwen3",    "olmo2",
+        "olmo3",   "gemma",    "gemma2",  "gemma3",     "phi3",     "gpt_neox",
+        "opt",     "seed_oss", "smollm3", "starcoder2", "ernie4_5", "helium",
+        "granite", "olmo",     "arcee",   "t5",         "vit"};
+    for (int i = 0; i < 23; i++) {
         const char *summary = NULL;
         assert_string_equal(weft_model_kind(i, &summary), expected[i]);
         assert_true(summary && strlen(summary) > 0);
     }
-    assert_null(weft_model_kind(20, NULL));
+    assert_null(weft_model_kind(23, NULL));
     assert_null(weft_model_kind(-1, NULL));
 }
 
@@ -310,6 +333,7 @@ static void destroy_accepts_null(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_CTX(what_a_kind_does_not_know_is_refused),
+        WITH_CTX(an_epsilon_that_no_file_says_is_refused),
         WITH_CTX(rules_of_rotary_scaling_are_read_or_refused),
         WITH_CTX(unknown_kinds_are_refused_with_the_list),
         WITH_CTX(sizes_out_of_range_are_refused_with_the_range),

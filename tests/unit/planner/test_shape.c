@@ -95,6 +95,10 @@ static const example examples[] = {
      "\"num_hidden_layers\":24,\"num_attention_heads\":16,\"ffn_dim\":4096,"
      "\"max_position_embeddings\":2048,\"word_embed_proj_dim\":512}",
      331.2e6, 1},
+    {"{\"model_type\":\"arcee\",\"vocab_size\":32000,\"hidden_size\":2560,"
+     "\"num_hidden_layers\":32,\"num_attention_heads\":32,"
+     "\"num_key_value_heads\":8,\"intermediate_size\":18432}",
+     3708.2e6, 1},
     {"{\"model_type\":\"bert\",\"vocab_size\":30522,\"hidden_size\":1024,"
      "\"num_hidden_layers\":24,\"num_attention_heads\":16,"
      "\"intermediate_size\":4096,\"max_position_embeddings\":512}",

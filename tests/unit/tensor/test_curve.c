@@ -7,7 +7,7 @@ static const wefti_kernels *const ref = &wefti_kernels_reference;
 
 static const wefti_curve gates[] = {WEFTI_CURVE_SWIGLU, WEFTI_CURVE_GEGLU};
 static const wefti_curve curves[] = {WEFTI_CURVE_GELU, WEFTI_CURVE_GELU_ERF,
-                                     WEFTI_CURVE_RELU};
+                                     WEFTI_CURVE_RELU, WEFTI_CURVE_RELU2};
 
 /* Two numbers that differ in their last bits of f32 may round to neighbours, 2^-7 apart. */
 static void assert_near(int64_t n, const uint16_t *got, const uint16_t *want,
@@ -63,6 +63,7 @@ static void curve_at(const wefti_kernels *k, wefti_curve curve, int64_t n, const
 /* What the curves are, in double. */
 static double exact_curve(wefti_curve curve, double x, double *slope) {
     if (curve == WEFTI_CURVE_RELU) return *slope = x > 0, x > 0 ? x : 0;
+    if (curve == WEFTI_CURVE_RELU2) return *slope = x > 0 ? 2 * x : 0, x > 0 ? x * x : 0;
     if (curve == WEFTI_CURVE_GELU_ERF) {
         double s = erfc(-x * sqrt(0.5)) / 2;
         return *slope = s + x * exp(-x * x / 2) / sqrt(2 * acos(-1.0)), x * s;
@@ -82,7 +83,7 @@ static void check_points(const wefti_kernels *fast) {
     uint16_t y[MOST], slopes[MOST];
     for (int i = 0; i < MOST; i++)
         x[i] = wefti_f32_of_bf16(wefti_bf16((float)(i - 2000) / 200));
-    for (int c = 0; c < 3; c++) {
+    for (int c = 0; c < 4; c++) {
         curve_at(fast, curves[c], MOST, x, y, slopes);
         for (int i = 0; i < MOST; i++) {
             double slope, want = exact_curve(curves[c], (double)x[i], &slope);
@@ -99,7 +100,7 @@ static void curves_and_slopes_are_rounded_once(void **state) { each_table(check_
 static void check_extremes(const wefti_kernels *fast) {
     const float far[] = {0x1p100f, -0x1p100f, 0x1p10f, -0x1p10f, 0, NAN};
     uint16_t y[6], slopes[6];
-    for (int c = 0; c < 3; c++) {
+    for (int c = 0; c < 3; c++) { /* a square has no such limits */
         curve_at(fast, curves[c], 6, far, y, slopes);
         for (int i = 0; i < 4; i++) { /* what should be 0 is below 1e-36 of x */
             float v = wefti_f32_of_bf16(y[i]), d = wefti_f32_of_bf16(slopes[i]);

@@ -246,6 +246,11 @@ static void check_others(const wefti_kernels *fast, int64_t n) {
     ref->layers->relu_backward(n, x, dy, want),
         fast->layers->relu_backward(n, x, dy, got);
     assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    ref->layers->relu2_forward(n, x, want), fast->layers->relu2_forward(n, x, got);
+    assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    ref->layers->relu2_backward(n, x, dy, want),
+        fast->layers->relu2_backward(n, x, dy, got);
+    assert_memory_equal(got, want, (size_t)n * sizeof *got);
     free(x), free(dy), free(want), free(got);
 }
 
