@@ -208,12 +208,20 @@ static int print_config_json(const weft_config *config) {
 }
 
 /* Without data.path the model may be that of another program, whose width nobody knows, and its
- * rate that of a wide one (config/check.c). The run of this program has a model of weft's own. */
-static weft_status say_width(weft_ctx *ctx, weft_config *config) {
+ * rate that of a wide one (config/check.c). The run of this program has a model of weft's own: the
+ * default width is said for as long as the rate is looked up, and keeps its origin. */
+static weft_status finish(weft_ctx *ctx, weft_config *config) {
     char text[64];
-    if (config->data.path.n > 0) return WEFT_OK;
+    const char *all;
+    if (config->data.path.n > 0) return weft_config_finish(ctx, config);
+    WEFT_TRY(weft_config_text(ctx, config, WEFT_CONFIG_ORIGINS, &all));
+    const char *width = strstr(all, "\n  width: ");
+    if (!width || strncmp(strchr(width, '#'), "# default\n", 10) != 0)
+        return weft_config_finish(ctx, config);
     snprintf(text, sizeof text, "model.width=%lld", (long long)config->model.width);
-    return weft_config_set(ctx, config, text);
+    WEFT_TRY(weft_config_set(ctx, config, text));
+    WEFT_TRY(weft_config_finish(ctx, config));
+    return weft_config_reset(ctx, config, "model.width");
 }
 
 static weft_status print_resolved(weft_ctx *ctx, const args *a) {
@@ -225,9 +233,7 @@ static weft_status print_resolved(weft_ctx *ctx, const args *a) {
     bool json = args_has(a, "--json");
     WEFT_TRY(weft_config_create(ctx, &config));
     weft_status status = operands_read(ctx, a, config);
-    if (status == WEFT_OK && notes != WEFT_CONFIG_ORIGINS)
-        status = say_width(ctx, config); /* of which the origin is not the command line */
-    if (status == WEFT_OK) status = weft_config_finish(ctx, config);
+    if (status == WEFT_OK) status = finish(ctx, config);
     if (status == WEFT_OK && !json) status = weft_config_text(ctx, config, notes, &text);
     if (status == WEFT_OK && json)
         print_config_json(config);

@@ -147,7 +147,7 @@ weft_status wefti_families_check(weft_ctx *ctx, const wefti_traits *t,
     if (c->norm_eps == 0) c->norm_eps = t->norm_eps;
     if (t->fixed_eps && c->norm_eps != t->norm_eps)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                             "model.norm_eps is %.10g, expected %.10g: a %s has no other",
+                             "model.norm_eps is %.10g, expected %.10g: %s has no other",
                              c->norm_eps, t->norm_eps, c->kind);
     if (t->knows & WEFTI_KNOWS_MULTIPLIERS) complete_multipliers(c);
     if (c->rope_theta == 0) c->rope_theta = t->rope_theta;

@@ -470,6 +470,19 @@ static weft_status warn_of_other_run(weft_ctx *ctx, wefti_prepared *p) {
     return WEFT_OK;
 }
 
+/* Only who writes the run folder copies it, and it alone speaks. */
+static weft_status warn_of_upload(weft_ctx *ctx, wefti_prepared *p) {
+    bool own = p->config->run.upload[0] != '\0';
+    double given = own;
+    WEFT_TRY(wefti_bootstrap_sum(&p->bootstrap, &given));
+    if (given > 0 && !own && wefti_bootstrap_leads(&p->bootstrap))
+        weft_ctx_log(ctx, WEFT_LOG_WARN,
+                     "%.0f of the processes have run.upload, but this one, which writes "
+                     "the run folder, has none: nothing is copied",
+                     given);
+    return WEFT_OK;
+}
+
 /* All processes go on from what the leader has left in the folder. */
 static weft_status tell_origin(weft_ctx *ctx, wefti_prepared *p) {
     origin o = {.elapsed_s = p->elapsed_s, .chain = wefti_viewlog_chain(p->views)};
@@ -477,6 +490,7 @@ static weft_status tell_origin(weft_ctx *ctx, wefti_prepared *p) {
     WEFT_TRY(wefti_bootstrap_tell(&p->bootstrap, &o, sizeof o));
     p->elapsed_s = o.elapsed_s;
     if (o.follows) WEFT_TRY(wefti_viewlog_follow(ctx, p->views, o.chain));
+    WEFT_TRY(warn_of_upload(ctx, p));
     return warn_of_other_run(ctx, p);
 }
 

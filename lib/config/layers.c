@@ -168,7 +168,13 @@ static weft_status fail_value(weft_ctx *ctx, const weft_config_key *key,
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s%s is a list, expected %s", prefix,
                              key->name, expected);
     wefti_shown(text, shown, sizeof shown);
-    double seconds;
+    double seconds, rate_Bps;
+    if (key->type == WEFT_KEY_LINK &&
+        wefti_parse_quantity(text, WEFTI_UNIT_RATE, &rate_Bps) && rate_Bps > 0)
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "%s%s is '%s', a rate without a latency, expected "
+                             "RATE,LATENCY such as '%s,10ms' or '%s,0ms'",
+                             prefix, key->name, shown, shown, shown);
     if (wefti_is(key->name, "run.save_every") &&
         wefti_parse_quantity(text, WEFTI_UNIT_TIME, &seconds))
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,

@@ -119,6 +119,11 @@ static weft_status check_elastic(const weft_sync *s) {
             "mesh.join_steps is %lld, but in a program's own loop state is "
             "handed over between two steps; expected 0 or -1",
             (long long)s->config->mesh.join_steps);
+    if (s->config->run.upload[0])
+        return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
+                             "run.upload is %s, but checkpoints are the program's own; "
+                             "expected an empty one",
+                             s->config->run.upload);
     if (strcmp(s->config->elastic.stop, "auto") != 0)
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_CONFIG,

@@ -62,7 +62,11 @@ refuses_run "model.kind is 'gpt3', expected gpt2, llama, mistral, qwen2, qwen3, 
     model.kind=gpt3
 refuses_run "mesh.memory_limit is '3GBit', expected a size such as 64kB or 4MB" \
     mesh.memory_limit=3GBit
-for link in 100MB,10ms 100Mbit 100Mbit,10kg 10ms,100Mbit; do
+for link in 100mbit 1Gbit; do
+    refuses_run "mesh.link is '$link', a rate without a latency, expected RATE,LATENCY such as '$link,10ms' or '$link,0ms'" \
+        mesh.link=$link
+done
+for link in 100MB,10ms 100Mbit,10kg 10ms,100Mbit; do
     refuses_run "mesh.link is '$link', expected 'none' or RATE,LATENCY such as '100Mbit,10ms'" \
         mesh.link=$link
 done

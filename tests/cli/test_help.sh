@@ -65,6 +65,13 @@ prints "  nodes: 3                        # override" \
     "$weft" config --origins run.yaml mesh.nodes=3 batch.tokens_per_step=7680
 prints "  steps: 1000                     # length of the run in optimizer steps" \
     "$weft" config --comments
+# The rate with its origin is the one that a run has; the width keeps its own origin.
+for width in model.layers=6 model.width=768; do
+    rate=$("$weft" config $width | grep '^  lr: ')
+    "$weft" config --origins $width | grep -q "^$rate *# method " || fail "$width: not $rate with --origins"
+done
+prints "$(printf '%-33s # default' '  width: 384')" "$weft" config --origins
+prints "$(printf '%-33s # override' '  width: 768')" "$weft" config --origins model.width=768
 "$weft" config run.yaml >resolved.yaml
 "$weft" config resolved.yaml >again.yaml
 same resolved.yaml again.yaml

@@ -94,6 +94,21 @@ expect 2 env AWS_ACCESS_KEY_ID=X AWS_SECRET_ACCESS_KEY=y "$weft" train here.txt 
 grep -q "s3://b/r/latest: the server answers 403, which is taken as: not there" err || fail "403: $(cat err)"
 [[ $(tail -n 1 err) == *"run.upload: could not write s3://b/r/config.yaml: the server answers 403" ]] || fail "$(cat err)"
 
+# Process 0 writes the run folder: an address that another one alone has is said to do nothing.
+at=$(free_port && echo "$port") # $port is the store's
+for rank in 1 0; do
+    given=()
+    ((rank == 0)) || given=(run.upload=s3://b/other)
+    RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$at "$weft" train here.txt "${tiny[@]}" mesh.nodes=2 \
+        mesh.encrypt=off run.folder=two "${given[@]}" >"out.$rank" 2>"err.$rank" &
+    two[rank]=$!
+done
+wait "${two[0]}" || fail "process 0: $(cat err.0)"
+wait "${two[1]}" || fail "process 1: $(cat err.1)"
+grep -q '1 of the processes have run.upload, but this one, which writes the run folder, has none: nothing is copied' err.0 ||
+    fail "nothing is said of run.upload: $(cat err.0)"
+[[ ! -e store/b/other ]] || fail "there is a copy"
+
 # Checkpoints and records are there at the end, the newest one named; its bytes are those here.
 whole=("${tiny[@]}" run.steps=12 run.save_every=4 run.compare_every=0)
 expect 0 "${key[@]}" "$weft" train here.txt "${whole[@]}" run.folder=up run.upload=s3://b/run

@@ -375,6 +375,7 @@ static void check_refused(const char *key, const char *folder, const char *words
 
 static void test_keys_that_it_can_not_obey(void **state) {
     check_refused("elastic.batch=keep", NULL, "elastic.batch is keep");
+    check_refused("run.upload=s3://b/r", NULL, "run.upload is s3://b/r");
     check_refused("mesh.join_steps=8", NULL, "mesh.join_steps is 8");
     check_refused(
         "run.audit=true", NULL,

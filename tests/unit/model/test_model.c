@@ -88,9 +88,9 @@ static void an_epsilon_that_no_file_says_is_refused(void **state) {
     weft_model_config olmo = llama, opt = gpt2;
     olmo.kind = "olmo", opt.kind = "opt";
     REFUSE(olmo, norm_eps, 1e-6,
-           "model.norm_eps is 1e-06, expected 1e-05: a olmo has no other");
+           "model.norm_eps is 1e-06, expected 1e-05: olmo has no other");
     REFUSE(opt, norm_eps, 1e-6,
-           "model.norm_eps is 1e-06, expected 1e-05: a opt has no other");
+           "model.norm_eps is 1e-06, expected 1e-05: opt has no other");
 }
 
 static void rules_of_rotary_scaling_are_read_or_refused(void **state) {
