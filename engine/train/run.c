@@ -179,8 +179,6 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
         record.participation = agreed->counted / job->W;
     }
     bool logged = wefti_journal_logs(job->config, record.step);
-    p->recent[record.step % WEFTI_RECENT] = record;
-    p->told = record.step;
     wefti_audit_record(t->slot->state, &record);
     if (leads(t)) {
         run->result->loss = record.loss;
@@ -189,8 +187,10 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
         p->wait_s += record.wait_s;
         if (run->hooks && run->hooks->on_step)
             run->hooks->on_step(run->hooks->user, &record);
-        if (logged) WEFT_TRY(check_lease(t, false));
+        if (logged) WEFT_TRY(check_lease(t, false)); /* may write lines up to p->told */
     }
+    p->recent[record.step % WEFTI_RECENT] = record;
+    p->told = record.step;
     if (!leads(t) || !p->journal) return WEFT_OK;
     return wefti_journal_step(p->journal, &record, logged);
 }

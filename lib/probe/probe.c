@@ -43,6 +43,7 @@ static weft_status make_plans(probe *p, weft_config *config) {
     WEFT_TRY(wefti_probe_trials_here.begin(p->ctx, p->mesh, config, &p->trial));
     WEFT_TRY(weft_config_copy(p->ctx, config, &p->config));
     p->config->mesh.threads = p->trial.threads;
+    p->config->run.audit = false; /* what is sent here is of no step */
     WEFT_TRY(wefti_probe_calm_config(p->ctx, p->config, &p->calm_config));
     WEFT_TRY(wefti_probe_trials_here.job(p->ctx, p->config, &p->job));
     WEFT_TRY(wefti_probe_trials_here.job(p->ctx, p->calm_config, &p->calm));

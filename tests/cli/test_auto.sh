@@ -46,8 +46,9 @@ expect 0 "${auto[@]}" run.folder=slow --resume run.steps=225
 grep -q "now there are 1 x 1 and optimizer: the method stays$" err || fail "on one node: $(cat err)"
 
 # -- bounds and refusals
-expect 0 "${auto[@]}" --nodes 2 --link 100Mbit,1ms run.folder=exact decide.keep=exact run.steps=20
+expect 0 "${auto[@]}" --nodes 2 --link 100Mbit,1ms run.folder=exact decide.keep=exact run.steps=20 run.audit=true
 grep -qx "method: hsdp" exact/config.yaml || fail "exact: $(taken exact)"
+expect 0 "$weft" audit exact
 expect 2 "${auto[@]}" --nodes 2 --link 1Mbit,5ms run.folder=alone decide.keep=exact decide.alone=end
 grep -qxE "weft: one process alone is expected to be faster: of all on 2 nodes the best is full sync, .* times as fast; start one process, or set decide.alone=together" err ||
     fail "alone: $(cat err)"
