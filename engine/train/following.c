@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -28,10 +29,10 @@ struct wefti_following {
 static weft_status make_replan(weft_ctx *ctx, const wefti_prepared *p,
                                wefti_following *f) {
     char path[PATH_MAX];
-    weft_cluster *cluster;
+    weft_cluster *cluster = NULL; /* of a process with a folder of its own */
     if (f->replan) return WEFT_OK;
     WEFT_TRY(wefti_file_path(ctx, p->config->run.folder, "cluster.yaml", path));
-    WEFT_TRY(weft_cluster_load(ctx, path, &cluster));
+    if (access(path, F_OK) == 0) WEFT_TRY(weft_cluster_load(ctx, path, &cluster));
     return wefti_replan_create(ctx, cluster, p->most_loss, &f->replan);
 }
 
@@ -118,9 +119,8 @@ static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
 
 weft_status wefti_follow_meet(wefti_prepared *p, wefti_rank *r, int64_t step) {
     wefti_form now, next;
-    int64_t left = p->job->config->run.steps - step;
     if (!p->job->run.follows || !r || r->form == 0 || r->learners.open ||
-        wefti_form_of(p->job->config, &now) || !wefti_form_decode(r->form, left, &next) ||
+        wefti_form_of(p->job->config, &now) || !wefti_form_decode(r->form, &next) ||
         !now.outer || next.outer)
         return WEFT_OK;
     weft_status status = wefti_rank_meet(r, step);
@@ -149,7 +149,7 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
     if (obstacle || left < 1) return WEFT_OK;
     if (!p->following->form[0]) wefti_form_write(&now, p->following->form);
     if (asked > 0 && !(*r)->learners.open) {
-        bool known = wefti_form_decode(asked, left, &next);
+        bool known = wefti_form_decode(asked, &next);
         const char *why = known ? why_not(*r, &now, &next, step) : "it is no form";
         if (why)
             return weft_ctx_fail((*r)->ctx, WEFT_ERR_WIRE,

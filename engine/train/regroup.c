@@ -222,8 +222,7 @@ static wefti_learners_plan plan_of(const terms *all, int W, int S, int64_t slice
 static bool take_form(const terms *c, wefti_form *room, const wefti_form **form) {
     *form = c->form == 0 ? NULL : room;
     if (c->form == 0) return true;
-    bool sane = wefti_form_decode(c->form, 1, room) && c->momentum >= 0 &&
-                c->momentum < 1;
+    bool sane = wefti_form_decode(c->form, room) && c->momentum >= 0 && c->momentum < 1;
     room->momentum = c->momentum;
     return sane;
 }

@@ -131,6 +131,14 @@ typedef struct weft_sync_setup {
      * with an error that names the folder if the run has ended; otherwise it waits for
      * elastic.pause. Copied; NULL: none. */
     const char *folder;
+    /** With `outside`, where what crosses the wire may change (weft_sync_replan): all states of the
+     * program's optimizer, *n numbers one after another, in the same order in all processes, in
+     * memory that stays until the next call. Called when outer steps may be left, in the call that
+     * opens a step, between two steps; there they become their mean over all processes. The
+     * optimizer takes them if weft_sync_form names a form without outer steps afterwards, and
+     * else goes on with its own. NULL returned: it could not be done, and the call fails. Pointer
+     * NULL: there is no such mean, and no form with outer steps is begun or left. */
+    float *(*moments)(void *user, int64_t *n);
 } weft_sync_setup;
 
 /** `config` gives the method, mesh, optimizer, schedule and run.steps; its data, model and batch
@@ -202,17 +210,20 @@ WEFT_API const char *weft_sync_change(weft_sync *sync);
 
 /** Before weft_sync_begin: what crosses the wire may change while the run goes on, as it pays
  * (docs/planning.md, "Kept true during the run"), among averages of all gradients in f32, bf16,
- * int8 and int4. All processes call it alike. cluster_path: the cluster.yaml that says what was
- * measured before (weft_probe); the first process plans with it, another one if that is lost; NULL:
- * this one does not. loss: share of steps that a form may need more. steps: of the run; 0: not
- * known, as many again as were done. [out] *why: why nothing changes; NULL: it may. */
+ * int8 and int4, and outer steps of the whole model. All processes call it alike. cluster_path:
+ * the cluster.yaml that says what was measured before (weft_probe), with which the first process
+ * plans, or the next one when that is lost; NULL: the steps alone tell it. Who comes into the run
+ * hears loss and steps from the others, and calls nothing. loss: share of steps that a form may
+ * need more. steps: of the run; 0: not known, as many again as were done. [out] *why: why nothing
+ * changes; NULL: it may. */
 WEFT_API weft_status weft_sync_replan(weft_sync *sync, const char *cluster_path,
                                       double loss, int64_t steps,
                                       const char **why) WEFT_CHECKED;
 
 /** The first process asks, between two steps, that all exchange in this form from the step after
- * the next on: "full f32", "full bf16", "full int8" or "full int4". What coding has left out is
- * kept or sent (docs/methods.md section 12). */
+ * the next on: "full f32", "full bf16", "full int8", "full int4", or "outer f32 50 0.4" with
+ * the steps between two outer ones and their momentum; those are left right after one. What
+ * coding has left out is kept or sent (docs/methods.md section 12). */
 WEFT_API weft_status weft_sync_ask_form(weft_sync *sync, const char *form) WEFT_CHECKED;
 
 /** "full sync int8": what crosses the wire now; "" for methods that have none of these. Returns

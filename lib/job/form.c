@@ -11,6 +11,7 @@
  * after an outer step, where all nodes have the same parameters. */
 #include "job/form.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@
 #include "mix/mixer.h"
 #include "wire/values.h"
 
-enum { CODECS = 8, MOST_STEPS = WEFTI_FORM_CODES / (2 * CODECS) };
+enum { CODECS = 8, MOST_STEPS = 1 << 20 };
+_Static_assert(WEFTI_FORM_CODES >= (int64_t)2 * CODECS * MOST_STEPS * 100, "hundredths");
 
 static bool codec_of(const char *name, wefti_value_codec *out) {
     int codec = wefti_value_codec_find(name);
@@ -51,33 +53,36 @@ const char *wefti_form_of(const weft_config *c, wefti_form *out) {
 }
 
 int64_t wefti_form_code(const wefti_form *f) {
-    return 1 + (f->every * CODECS + (int64_t)f->values) * 2 + f->outer;
+    int64_t momentum = llround(100 * f->momentum);
+    return 1 + ((momentum * MOST_STEPS + f->every) * CODECS + (int64_t)f->values) * 2 +
+           f->outer;
 }
 
 /* As long runs have it (config/presets.c). */
-static double momentum_of(int64_t every, int64_t steps_left) {
+void wefti_form_fit(wefti_form *f, int64_t steps_left) {
     weft_config c = {.run.steps = steps_left};
     char text[32];
-    double momentum = 0.9;
-    c.mixer.outer_every = every;
-    c.mixer.outer_momentum = momentum;
+    if (!f->outer) return;
+    f->momentum = 0.9;
+    c.mixer.outer_every = f->every;
+    c.mixer.outer_momentum = f->momentum;
     const char *less = wefti_method_momentum(&c, text, sizeof text);
-    if (less) sscanf(less, "%lf", &momentum);
-    return momentum;
+    if (less) sscanf(less, "%lf", &f->momentum);
 }
 
 static bool is_form(const wefti_form *f) {
     return f->values < WEFTI_VALUES_SIGN && f->outer == (f->every > 0) && f->every >= 0 &&
-           f->every < MOST_STEPS && f->momentum >= 0 && f->momentum < 1;
+           f->every < MOST_STEPS && f->momentum >= 0 && f->momentum < 1 &&
+           (f->outer || f->momentum == 0);
 }
 
-bool wefti_form_decode(int64_t code, int64_t steps_left, wefti_form *out) {
+bool wefti_form_decode(int64_t code, wefti_form *out) {
     int64_t rest = code - 1;
     if (code < 1 || code > WEFTI_FORM_CODES) return false;
     *out = (wefti_form){.outer = rest % 2,
                         .values = (wefti_value_codec)(rest / 2 % CODECS),
-                        .every = rest / 2 / CODECS};
-    if (out->every > 0) out->momentum = momentum_of(out->every, steps_left);
+                        .every = rest / 2 / CODECS % MOST_STEPS,
+                        .momentum = (double)(rest / 2 / CODECS / MOST_STEPS) / 100};
     return is_form(out);
 }
 

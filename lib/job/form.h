@@ -16,11 +16,14 @@ typedef struct wefti_form {
 /* The form of a configuration. Returns NULL, or why what crosses its wire stays as it is. */
 const char *wefti_form_of(const weft_config *config, wefti_form *out);
 
-/* Whether and how it is asked for with a status: a whole number from 1 on. The momentum follows
- * from the steps that are left. False: this is no form. */
-enum { WEFTI_FORM_CODES = 1 << 24 };
+/* How it is asked for with a status: a whole number from 1 on, with the momentum to a hundredth.
+ * False: this is no form. */
+#define WEFTI_FORM_CODES ((int64_t)1 << 31)
 int64_t wefti_form_code(const wefti_form *form);
-bool wefti_form_decode(int64_t code, int64_t steps_left, wefti_form *out);
+bool wefti_form_decode(int64_t code, wefti_form *out);
+
+/* Sets the momentum of outer steps, in a run as long as what is left. */
+void wefti_form_fit(wefti_form *form, int64_t steps_left);
 
 /* "full f32", "outer int8 50 0.4": as views.jsonl has it. Reading takes what writing gives, and
  * nothing else. */

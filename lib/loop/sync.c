@@ -346,6 +346,7 @@ weft_status weft_sync_open(weft_sync *s) {
     if (s->opened) return WEFT_OK;
     double asked_s = wefti_now_s();
     WEFT_TRY(wefti_sync_start_membership(s));
+    WEFT_TRY(wefti_sync_meet(s));
     WEFT_TRY(wefti_sync_follow(s));
     WEFT_TRY(wefti_sync_change_form(s));
     s->rank->mixer->n_incoming = 0; /* of the last step; in this one the mixer answers */

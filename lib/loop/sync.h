@@ -48,6 +48,7 @@ struct weft_sync {
     bool skip;             /* this rank wants to skip the step */
     bool borrowed;         /* parameters and gradients are the caller's blocks */
     int64_t form;       /* of those who have state, for one who comes; 0: as configured */
+    double momentum;    /* of its outer steps */
     bool follows;       /* likewise */
     int round;          /* of the mesh (mesh/mesh.h); -1: none */
     bool elastic;       /* continues when others are lost (sync_regroup.c) */
@@ -152,11 +153,19 @@ weft_status wefti_sync_join(weft_sync *s) WEFT_CHECKED;
 typedef struct wefti_sync_replan wefti_sync_replan;
 void wefti_sync_end_replan(weft_sync *s);
 
+/* What the first process, whoever it is, plans with: as in weft_sync_replan. */
+weft_status wefti_sync_may_change(weft_sync *s, double loss, int64_t steps) WEFT_CHECKED;
+void wefti_sync_tell_replan(const weft_sync *s, double *loss, int64_t *steps);
+
 /* A step has ended: what the slowest process computed, and what the step took beyond that. */
 void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s);
 
 /* The form that the exchange has; 0: it has none, or keeps it (job/form.h). */
-int64_t wefti_sync_form_code(const weft_sync *s);
+int64_t wefti_sync_form_code(const weft_sync *s, double *momentum);
+
+/* Before a world may begin with the step that opens: if the last status asked to leave outer steps,
+ * the mean of the optimizer's states, beside them. */
+weft_status wefti_sync_meet(weft_sync *s) WEFT_CHECKED;
 
 /* Before a step opens: changes what crosses the wire if the last status asked for it. */
 weft_status wefti_sync_change_form(weft_sync *s) WEFT_CHECKED;
@@ -187,7 +196,10 @@ typedef struct wefti_sync_card {
     int64_t averaging; /* it is in one now, and repeats it when the new world has begun */
     int64_t was;       /* its copy when the last step ended; -1: it had none */
     int64_t form;      /* in which it exchanges (job/form.h); 0: as configured */
-    int64_t follows;   /* its form may change, so all tell how long they compute */
+    double momentum;   /* of its outer steps */
+    int64_t follows;   /* its form may change, so all tell how long they compute, */
+    double loss;       /* and whoever is the first plans with this */
+    int64_t steps;
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
 } wefti_sync_card;
 

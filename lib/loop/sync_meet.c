@@ -116,13 +116,29 @@ static int64_t averages_to_repeat(const weft_sync *s, const wefti_loop *l) {
 
 weft_status wefti_sync_say(wefti_loop *l) {
     const weft_sync *s = l->user;
-    int64_t form = wefti_sync_form_code(s);
+    double loss, momentum;
+    int64_t form = wefti_sync_form_code(s, &momentum), steps;
+    wefti_sync_tell_replan(s, &loss, &steps);
     *(wefti_sync_card *)l->cards.own = (wefti_sync_card){.n_averages = s->n_averages,
                                                          .averaging = s->averaging,
                                                          .was = s->was,
                                                          .form = form,
-                                                         .follows = s->job->run.follows};
+                                                         .momentum = momentum,
+                                                         .follows = s->job->run.follows,
+                                                         .loss = loss,
+                                                         .steps = steps};
     return WEFT_OK;
+}
+
+/* Of a process that has come. */
+static weft_status take_replan(weft_sync *s, const wefti_sync_card *first) {
+    if (first->loss >= 0 && first->steps >= 0)
+        return wefti_sync_may_change(s, first->loss, first->steps);
+    return weft_ctx_fail(
+        s->ctx, WEFT_ERR_WIRE,
+        "the first rank plans with a loss of %g and %lld steps, expected "
+        "numbers from 0",
+        first->loss, (long long)first->steps);
 }
 
 weft_status wefti_sync_hear(wefti_loop *l) {
@@ -132,7 +148,9 @@ weft_status wefti_sync_hear(wefti_loop *l) {
     const wefti_sync_card *all = l->cards.all;
     const wefti_sync_card *first = s->bare ? &all[l->cards.first] : NULL;
     s->form = first ? first->form : 0;
+    s->momentum = first ? first->momentum : 0;
     s->follows = first ? first->follows != 0 : s->job->run.follows;
+    if (first && s->follows) WEFT_TRY(take_replan(s, first));
     int S = l->cards.shards, copies = l->world.size / S;
     int64_t *was;
     WEFT_TRY(wefti_alloc_n(s->ctx, copies, sizeof *was, "copies", &was));

@@ -86,7 +86,9 @@ static weft_status make_job(weft_sync *s, const wefti_elastic_world *world) {
     weft_config *config;
     wefti_form form;
     WEFT_TRY(weft_config_copy(s->ctx, s->job->config, &config));
-    if (s->form > 0 && wefti_form_decode(s->form, 1, &form) && !form.outer)
+    bool has_form = s->form > 0 && wefti_form_decode(s->form, &form);
+    form.momentum = has_form && s->momentum >= 0 && s->momentum < 1 ? s->momentum : 0;
+    if (has_form)
         WEFTI_TRY_OR(wefti_form_set(s->ctx, config, &form),
                      weft_config_destroy(s->ctx, config));
     config->mesh.nodes = world->size / s->job->S;

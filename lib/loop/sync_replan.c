@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What crosses the wire changes while a program's own loop goes on (job/form.h), among forms in
- * which all gradients are averaged:
+/* What crosses the wire changes while a program's own loop goes on (job/form.h):
  *
  *     step t ends        first process: computing and wait -> planner/replan.h -> form
  *     status of t + 1    asks for it
- *     t + 2 opens        all: job and rank are made again around the same blocks
+ *     t + 2 opens        behind outer steps: the mean of the optimizer's states (setup.moments)
+ *                        all: job and rank are made again around the same blocks
  *
- * Forms with outer steps stay as they are: each process would have moments of its own, in the
- * program's optimizer. */
+ * The mean lies beside the states, and is taken when the form has changed: if somebody is lost
+ * meanwhile, a new world begins, and nothing has happened. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,15 +16,20 @@
 #include "planner/replan.h"
 #include "replicate/replicator.h"
 
-enum { UNKNOWN_STEPS = 1000 };
+enum { UNKNOWN_STEPS = 1000, ADAMS_STATES = 2 };
 
 struct wefti_sync_replan {
-    wefti_replan *plan; /* owned; NULL: this process plans nothing */
+    wefti_replan *plan; /* owned; NULL: this process has not planned yet */
+    bool off;           /* no plan can be made */
+    double loss;        /* share of steps more that may be taken */
     int64_t steps;      /* of the run; 0: not known, then as many again as were done */
     weft_sync_tensor *tensors; /* [tensors] owned */
     weft_loop_facts loop;
     char text[500], told[500]; /* what has changed, until the caller asks; what it got */
 };
+
+/* Whether outer steps can be left. */
+static bool can_meet(const weft_sync *s) { return !s->setup.outside || s->setup.moments; }
 
 /* Why its form never changes; NULL: it may. */
 static const char *why_fixed(const weft_sync *s, wefti_form *now) {
@@ -32,8 +37,9 @@ static const char *why_fixed(const weft_sync *s, wefti_form *now) {
     if (s->setup.skips) return "steps may be skipped";
     if (s->setup.uneven) return "rows differ by process and step";
     const char *why = wefti_form_of(s->job->config, now);
-    if (!why && now->outer) return "outer steps are not left in a program's own loop";
-    return why;
+    if (why || !now->outer) return why;
+    if (s->job->mixer_config.held) return "the program keeps the mixer's states";
+    return can_meet(s) ? NULL : "the states of the program's optimizer have no mean";
 }
 
 /* The same now. */
@@ -41,9 +47,10 @@ static const char *obstacle(const weft_sync *s, wefti_form *now) {
     return s->job->W < 2 ? "nothing crosses a wire" : why_fixed(s, now);
 }
 
-static weft_status make(weft_sync *s, const char *cluster_path, double loss) {
+/* cluster_path NULL: the steps tell what was not measured. */
+static weft_status make(weft_sync *s, const char *cluster_path) {
     wefti_sync_replan *p = s->replan;
-    weft_cluster *cluster;
+    weft_cluster *cluster = NULL;
     WEFT_TRY(
         wefti_alloc_n(s->ctx, s->n_tensors, sizeof *p->tensors, "tensors", &p->tensors));
     for (int i = 0; i < s->n_tensors; i++) {
@@ -56,8 +63,16 @@ static weft_status make(weft_sync *s, const char *cluster_path, double loss) {
     }
     p->loop = (weft_loop_facts){
         .struct_size = sizeof p->loop, .tensors = p->tensors, .n_tensors = s->n_tensors};
-    WEFT_TRY(weft_cluster_load(s->ctx, cluster_path, &cluster));
-    return wefti_replan_create(s->ctx, cluster, loss, &p->plan);
+    if (cluster_path) WEFT_TRY(weft_cluster_load(s->ctx, cluster_path, &cluster));
+    return wefti_replan_create(s->ctx, cluster, p->loss, &p->plan);
+}
+
+weft_status wefti_sync_may_change(weft_sync *s, double loss, int64_t steps) {
+    if (!s->replan)
+        WEFT_TRY(wefti_alloc(s->ctx, sizeof *s->replan, "the choice", &s->replan));
+    s->replan->loss = loss;
+    s->replan->steps = steps;
+    return WEFT_OK;
 }
 
 weft_status weft_sync_replan(weft_sync *s, const char *cluster_path, double loss,
@@ -75,10 +90,9 @@ weft_status weft_sync_replan(weft_sync *s, const char *cluster_path, double loss
                                          : "");
     *why = obstacle(s, &now);
     if (*why) return WEFT_OK;
-    WEFT_TRY(wefti_alloc(s->ctx, sizeof *s->replan, "the choice", &s->replan));
-    s->replan->steps = steps;
+    WEFT_TRY(wefti_sync_may_change(s, loss, steps));
     s->job->run.follows = true;
-    return cluster_path ? make(s, cluster_path, loss) : WEFT_OK;
+    return cluster_path ? make(s, cluster_path) : WEFT_OK;
 }
 
 void wefti_sync_end_replan(weft_sync *s) {
@@ -88,34 +102,50 @@ void wefti_sync_end_replan(weft_sync *s) {
     s->replan = NULL;
 }
 
+void wefti_sync_tell_replan(const weft_sync *s, double *loss, int64_t *steps) {
+    *loss = s->replan ? s->replan->loss : 0;
+    *steps = s->replan ? s->replan->steps : 0;
+}
+
 /* --- what is measured --- */
 
-void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s) {
+static weft_status note(weft_sync *s, const wefti_form *now, double computing_s,
+                        double wait_s) {
     wefti_sync_replan *p = s->replan;
-    wefti_rank *r = s->rank;
-    wefti_form now;
-    if (!p || !p->plan || r->rank != 0 || obstacle(s, &now)) return;
+    int64_t n = s->job->model->n_elements;
+    int states = s->setup.outside ? ADAMS_STATES : s->job->most_states->n_states;
     int64_t left = p->steps ? p->steps - s->step
                             : (s->step > UNKNOWN_STEPS ? s->step : UNKNOWN_STEPS);
     const wefti_replan_step ended = {.config = s->job->config,
                                      .world = s->job,
                                      .loop = &p->loop,
-                                     .averages = true,
-                                     .now = now,
+                                     .averages = !can_meet(s),
+                                     .now = *now,
                                      .step = s->step,
                                      .steps_left = left > 0 ? left : 0,
-                                     .parameters = s->job->model->n_elements,
+                                     .parameters = n,
+                                     .state_bytes = (double)states * sizeof(float) *
+                                                    (double)n,
                                      .computing_s = computing_s,
                                      .wait_s = wait_s};
+    if (!p->plan) WEFT_TRY(make(s, NULL));
+    WEFT_TRY(wefti_replan_add(s->ctx, p->plan, &ended));
+    s->rank->asks_form = wefti_replan_asks(p->plan, now, s->step + 1);
+    return WEFT_OK;
+}
+
+void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s) {
+    wefti_sync_replan *p = s->replan;
+    wefti_rank *r = s->rank;
+    wefti_form now;
+    if (!p || p->off || r->rank != 0 || obstacle(s, &now)) return;
     if (r->form > 0) return; /* it changes before the next step */
-    weft_status status = wefti_replan_add(s->ctx, p->plan, &ended);
-    r->asks_form = status == WEFT_OK ? wefti_replan_asks(p->plan, &now, s->step + 1) : 0;
-    if (status == WEFT_OK) return;
+    r->asks_form = 0;
+    if (note(s, &now, computing_s, wait_s) == WEFT_OK) return;
     weft_ctx_log(s->ctx, WEFT_LOG_WARN, "method=auto goes on as it is: %s",
                  weft_ctx_message(s->ctx));
     weft_ctx_clear(s->ctx);
-    wefti_replan_destroy(s->ctx, p->plan);
-    p->plan = NULL;
+    p->off = true;
 }
 
 weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
@@ -123,8 +153,10 @@ weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
     WEFT_TRY(wefti_sync_check_whole(s));
     bool rests = s->begun && !s->opened && !s->agreed;
     const char *why = rests ? obstacle(s, &now) : "it is possible between two steps only";
-    if (!why && (!wefti_form_read(form, &next) || next.outer))
-        why = "it is none of full f32, full bf16, full int8, full int4";
+    if (!why && !wefti_form_read(form, &next))
+        why = "it is none of full f32, full bf16, full int8, full int4, outer f32 50 0.4";
+    if (!why && next.outer && !can_meet(s))
+        why = "the states of the program's optimizer have no mean, to leave it by";
     if (!why && s->rank->rank != 0) why = "the first process asks, for all";
     if (!why) why = wefti_form_refusal(&now, &next, s->step + 1);
     if (why)
@@ -136,10 +168,53 @@ weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
 
 /* --- the change --- */
 
+/* What is asked for; false: nothing, or no form. */
+static bool is_asked(const weft_sync *s, wefti_form *next) {
+    return s->rank->form > 0 && s->job->W > 1 && wefti_form_decode(s->rank->form, next);
+}
+
+/* Those of the program's optimizer; where they are not as many everywhere nobody changes. */
+static weft_status meet_outside(weft_sync *s) {
+    wefti_rank *r = s->rank;
+    int64_t n, *all;
+    float *x = s->setup.moments(s->setup.user, &n);
+    if (!x)
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "the program could not give the states of its optimizer");
+    WEFT_TRY(wefti_alloc_n(s->ctx, s->job->W, sizeof *all, "numbers of states", &all));
+    weft_status status = wefti_comm_all_gather(
+        r->comms.control, wefti_rank_control_tag(r), &n, sizeof n, all);
+    bool alike = true;
+    for (int i = 0; i < s->job->W; i++) alike = alike && all[i] == n;
+    wefti_free(s->ctx, all);
+    WEFT_TRY(status);
+    if (alike) return wefti_rank_meet_outside(r, s->step, x, n);
+    if (s->replan) s->replan->off = true;
+    r->form = r->asks_form = 0;
+    weft_ctx_log(s->ctx, WEFT_LOG_WARN,
+                 "method=auto goes on as it is: the optimizer has %lld numbers of state "
+                 "here, and others in another process",
+                 (long long)n);
+    return WEFT_OK;
+}
+
+weft_status wefti_sync_meet(weft_sync *s) {
+    wefti_form now, next;
+    if (!is_asked(s, &next) || obstacle(s, &now) || !now.outer || next.outer)
+        return WEFT_OK;
+    if (s->elastic) wefti_elastic_gather(s->mesh, true);
+    weft_status status = s->setup.outside ? meet_outside(s)
+                                          : wefti_rank_meet(s->rank, s->step);
+    if (s->elastic) wefti_elastic_gather(s->mesh, false);
+    return wefti_elastic_interrupted(s->ctx, s->mesh, status) ? WEFT_OK : status;
+}
+
 /* Of one process alone, too: who comes in exchanges with it in that form. */
-int64_t wefti_sync_form_code(const weft_sync *s) {
+int64_t wefti_sync_form_code(const weft_sync *s, double *momentum) {
     wefti_form now;
-    return why_fixed(s, &now) ? 0 : wefti_form_code(&now);
+    const char *why = why_fixed(s, &now);
+    *momentum = why ? 0 : now.momentum;
+    return why ? 0 : wefti_form_code(&now);
 }
 
 /* The rank around the same blocks, whose addresses the caller has. Gradients of the step to come
@@ -181,8 +256,10 @@ weft_status wefti_sync_change_form(weft_sync *s) {
         return WEFT_OK;
     }
     const char *why = obstacle(s, &now);
-    bool known = wefti_form_decode(asked, 1, &next) && !next.outer;
+    bool known = is_asked(s, &next);
     if (!why) why = known ? wefti_form_refusal(&now, &next, s->step) : "it is no form";
+    if (!why && now.outer && !next.outer && !s->rank->has_mean)
+        why = "the optimizer's states have no mean";
     if (why)
         return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
                              "rank 0 asks for form %lld before step %lld: %s",

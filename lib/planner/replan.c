@@ -9,7 +9,8 @@
  * which exchange nothing, spread over the period; and a twentieth of computing, below which
  * nothing is told apart. A plan is made when the usual wait is known: first, after a drift of it or
  * of computing, and in each world. A wait that is shorter than usual is believed sooner than a
- * longer one: bytes can not be faster than the wire. */
+ * longer one: bytes can not be faster than the wire. Who takes over from a lost one has not seen
+ * the steps before, in which the wire may have become another one: the first step tells it. */
 #include "planner/replan.h"
 
 #include <math.h>
@@ -26,13 +27,16 @@
 enum { CALM = WEFTI_CALM, CALM_AGAIN = 8, CALM_OUTER = 3, CALM_FASTER = 1 };
 static const double bound = 6, bound_outer = 2;
 static const double floor_share = 0.05;
+static const double fast_Bps = 1.25e9; /* where nothing was measured, and nothing waits */
 /* Twice the error of a predicted step, which on the same wire is rare. bench/replan has the same
  * table from 0.2 to 5: a drift tells another wire before this does. */
 static const double known_error = 0.4;
 
 struct wefti_replan {
-    weft_cluster *cluster; /* owned */
+    weft_cluster *cluster; /* owned; NULL: nothing was measured, and no step was seen */
     double loss;
+    int64_t step, steps_left; /* the last one that was seen; what is left behind it */
+    bool late; /* many before it were not: cluster and wire are of another time */
     double fastest_Bps; /* of the wire as it was measured first; where any would do */
     const void *world;  /* of which `drift` is: another one begins anew */
     wefti_form form;    /* likewise */
@@ -56,11 +60,13 @@ weft_status wefti_replan_create(weft_ctx *ctx, weft_cluster *cluster, double los
         weft_cluster_destroy(ctx, cluster);
         return status;
     }
+    (*out)->cluster = cluster;
+    (*out)->fastest_Bps = fast_Bps;
+    (*out)->loss = loss;
+    if (!cluster) return WEFT_OK;
     cluster->n_pairs = 0; /* one rate for all: that of the slowest, which all wait for */
     cluster->wire.up_Bps = 0;
-    (*out)->cluster = cluster;
     (*out)->fastest_Bps = cluster->wire.bandwidth_Bps;
-    (*out)->loss = loss;
     return WEFT_OK;
 }
 
@@ -130,27 +136,45 @@ static bool note(wefti_replan *r, const wefti_replan_step *s) {
 
 /* ---- the plan is made ---- */
 
-/* The cluster computes as was measured last. */
-static void fit_computing(wefti_replan *r) {
-    double now_s = middle(r->computes_s, r->drift.n), ratio = now_s / r->usual_s;
-    bool fits = r->usual_s > 0 && ratio < 1.2 && ratio > 1 / 1.2;
-    if (!(now_s > 0)) return;
-    if (r->usual_s > 0 && !fits) wefti_cluster_slow(r->cluster, ratio);
-    if (!fits) r->usual_s = now_s;
+/* Machines and a wire of which nothing is known: the steps tell both. */
+static weft_status guess(weft_ctx *ctx, const weft_config *config, weft_cluster **out) {
+    WEFT_TRY(weft_cluster_create(ctx, out));
+    (*out)->nodes = config->mesh.nodes;
+    (*out)->ranks_per_node = config->mesh.ranks_per_node;
+    (*out)->rank_flops = 1e9; /* so little that nothing else shows beside it */
+    (*out)->wire = (weft_link_facts){.bandwidth_Bps = fast_Bps, .latency_s = 1e-3};
+    return WEFT_OK;
 }
 
+/* The cluster computes as was measured last. */
+static weft_status fit_computing(weft_ctx *ctx, wefti_replan *r,
+                                 const wefti_situation *s) {
+    if (r->late && !s->loop) WEFT_TRY(wefti_computing_predict(ctx, s, &r->usual_s));
+    double now_s = middle(r->computes_s, r->drift.n), ratio = now_s / r->usual_s;
+    bool fits = r->usual_s > 0 && ratio < 1.2 && ratio > 1 / 1.2;
+    if (!(now_s > 0)) return WEFT_OK;
+    if (r->usual_s > 0 && !fits) wefti_cluster_slow(r->cluster, ratio);
+    if (!fits) r->usual_s = now_s;
+    return WEFT_OK;
+}
+
+/* usual_s: of a step, as it was expected; 0: it was not. */
 static void put_why(wefti_replan *r, const wefti_situation *s, double usual_s) {
     char a[WEFTI_FORM_TEXT], b[WEFTI_FORM_TEXT], now[24], then[24], usual[24], rate[32];
+    char expected[64] = "";
     const wefti_outlook *o = &r->wish.outlook;
-    snprintf(
-        r->wish.why, sizeof r->wish.why,
-        "%s instead of %s: a step takes %s, %s were expected, as on a wire of %s; "
-        "now %s a step are, and the rest of the run %.2g times as fast (%.2g to %.2g)",
-        wefti_form_name(&o->form, a), wefti_form_name(&s->now, b),
-        wefti_seconds_text(s->step_s, now, sizeof now),
-        wefti_seconds_text(usual_s, usual, sizeof usual),
-        wefti_rate_text(s->cluster->wire.bandwidth_Bps, rate, sizeof rate),
-        wefti_seconds_text(o->step_s, then, sizeof then), o->gain, o->low, o->high);
+    if (usual_s > 0)
+        snprintf(expected, sizeof expected, ", %s were expected",
+                 wefti_seconds_text(usual_s, usual, sizeof usual));
+    snprintf(r->wish.why, sizeof r->wish.why,
+             "%s instead of %s: a step takes %s%s, as on a wire of %s; "
+             "now %s a step are%s, and the rest of the run %.2g times as fast (%.2g to "
+             "%.2g)",
+             wefti_form_name(&o->form, a), wefti_form_name(&s->now, b),
+             wefti_seconds_text(s->step_s, now, sizeof now), expected,
+             wefti_rate_text(s->cluster->wire.bandwidth_Bps, rate, sizeof rate),
+             wefti_seconds_text(o->step_s, then, sizeof then),
+             usual_s > 0 ? "" : " expected", o->gain, o->low, o->high);
 }
 
 /* What a step of this form costs where the wire is known tells how far predictions are off; where
@@ -161,18 +185,21 @@ static weft_status find_wire(weft_ctx *ctx, wefti_replan *r, wefti_situation *s,
     WEFT_TRY(wefti_form_predict(ctx, s, &s->now, expected_s));
     double off = fmax(s->step_s - s->idle_s, 1e-3 * s->step_s) /
                  (*expected_s - s->idle_s);
-    bool other = r->drifted || (*bias > 0 && fabs(log(off)) > known_error);
+    bool other = r->drifted || r->late || (*bias > 0 && fabs(log(off)) > known_error);
     if (!other) *bias = s->bias[s->now.outer] = (*bias > 0 ? *bias : 1) * off;
     wefti_situation told = *s; /* less than that is not told apart */
     told.step_s -= floor_share * r->usual_s;
     if (other) WEFT_TRY(wefti_wire_of_step(ctx, &told, &Bps));
     if (other) r->cluster->wire.bandwidth_Bps = Bps > 0 ? Bps : r->fastest_Bps;
+    r->late = false;
     return WEFT_OK;
 }
 
 static weft_status plan(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step *step) {
     double expected_s;
+    bool knew = r->cluster && !r->late;
     wefti_replan_wish *wish = &r->wish;
+    if (!r->cluster) WEFT_TRY(guess(ctx, step->config, &r->cluster));
     wefti_situation s = {.config = step->config,
                          .cluster = r->cluster,
                          .loop = step->loop,
@@ -185,7 +212,7 @@ static weft_status plan(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step 
                          .loss = r->loss,
                          .state_bytes = step->state_bytes,
                          .bias = {r->bias[0], r->bias[1]}};
-    fit_computing(r);
+    WEFT_TRY(fit_computing(ctx, r, &s));
     if (s.loop) s.loop->step_s = r->usual_s;
     wish->wants = false;
     WEFT_TRY(find_wire(ctx, r, &s, &expected_s));
@@ -194,11 +221,14 @@ static weft_status plan(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step 
     wish->wants = !wefti_form_same(&wish->form, &s.now);
     wish->was_s = s.step_s;
     wish->Bps = r->cluster->wire.bandwidth_Bps;
-    if (wish->wants) put_why(r, &s, expected_s);
+    if (wish->wants) put_why(r, &s, knew ? expected_s : 0);
     return WEFT_OK;
 }
 
 weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step *s) {
+    if (!r->cluster || s->step > r->step + CALM) r->late = true;
+    r->step = s->step;
+    r->steps_left = s->steps_left;
     if (r->world != s->world || !wefti_form_same(&r->form, &s->now)) begin_anew(r, s, 0);
     return note(r, s) ? plan(ctx, r, s) : WEFT_OK;
 }
@@ -208,6 +238,8 @@ const wefti_replan_wish *wefti_replan_wish_of(const wefti_replan *r) { return &r
 int64_t wefti_replan_asks(const wefti_replan *r, const wefti_form *now, int64_t step) {
     if (!r->wish.wants) return 0;
     wefti_form next = wefti_form_next(now, &r->wish.form);
+    if (next.outer && !(now->outer && next.every == now->every)) /* its momentum stays */
+        wefti_form_fit(&next, r->steps_left);
     return wefti_form_refusal(now, &next, step) ? 0 : wefti_form_code(&next);
 }
 

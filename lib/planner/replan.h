@@ -42,6 +42,10 @@ weft_status wefti_plan_forms(weft_ctx *ctx, const wefti_situation *s,
 const wefti_form *wefti_forms(int *n);
 double wefti_form_steps(const wefti_situation *s, const wefti_form *form);
 
+/* The computing in a step that is predicted of the config's model. */
+weft_status wefti_computing_predict(weft_ctx *ctx, const wefti_situation *s,
+                                    double *computing_s) WEFT_CHECKED;
+
 /* The mean step that is predicted in a form; INFINITY: it does not fit into memory beside what is
  * kept while it changes. */
 weft_status wefti_form_predict(weft_ctx *ctx, const wefti_situation *s,
@@ -55,7 +59,9 @@ weft_status wefti_wire_of_step(weft_ctx *ctx, const wefti_situation *s,
 
 typedef struct wefti_replan wefti_replan;
 
-/* Takes the cluster, as it was measured first, also on failure. loss: as in wefti_situation. */
+/* Takes the cluster, as it was measured first, also on failure; NULL: nothing was. Who begins with
+ * a later step than the run, or has missed many, learns computing and wire from its first steps
+ * (docs/planning.md). loss: as in wefti_situation. */
 weft_status wefti_replan_create(weft_ctx *ctx, weft_cluster *cluster, double loss,
                                 wefti_replan **out) WEFT_CHECKED;
 void wefti_replan_destroy(weft_ctx *ctx, wefti_replan *r);

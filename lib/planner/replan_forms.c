@@ -37,6 +37,15 @@ static weft_status play(weft_ctx *ctx, const wefti_situation *s, const wefti_for
     return status;
 }
 
+weft_status wefti_computing_predict(weft_ctx *ctx, const wefti_situation *s,
+                                    double *computing_s) {
+    weft_prediction found = {.struct_size = sizeof found};
+    WEFT_TRY(play(ctx, s, &s->now, &found));
+    *computing_s = found.compute_s;
+    weft_prediction_clear(ctx, &found);
+    return WEFT_OK;
+}
+
 weft_status wefti_form_predict(weft_ctx *ctx, const wefti_situation *s,
                                const wefti_form *form, double *step_s) {
     const weft_config *c = s->config;

@@ -92,13 +92,26 @@ static void settle(wefti_rank *r, const wefti_array_role *role, float **array) {
     }
 }
 
-/* Between two steps: the mean of each x over all nodes, in f32. */
-static weft_status average(wefti_rank *r, wefti_all_reduce *a, int64_t step, float **x) {
-    int n = r->job->most_states->n_states;
+/* Those that its own optimizer steps with. */
+static int n_moments(const wefti_rank *r) {
+    return r->job->outside ? 0 : r->job->most_states->n_states;
+}
+
+/* n arrays, each as long. */
+typedef struct states {
+    float **x;
+    int n;
+    int64_t n_elements;
+} states;
+
+/* Between two steps: the mean of each array over all nodes, in f32. */
+static weft_status average(wefti_all_reduce *a, int64_t step, const states *s) {
+    int n = s->n;
+    float **x = s->x;
     wefti_range none;
     weft_status status = WEFT_OK;
     for (int i = 0; i < n && status == WEFT_OK; i++)
-        status = wefti_all_reduce_open(a, i, r->arrangement->n_elements);
+        status = wefti_all_reduce_open(a, i, s->n_elements);
     for (int i = 0; i < n && status == WEFT_OK; i++)
         status = wefti_all_reduce_begin(a, i, step, x[i], NULL);
     for (int i = 0; i < n && status == WEFT_OK; i++)
@@ -108,9 +121,9 @@ static weft_status average(wefti_rank *r, wefti_all_reduce *a, int64_t step, flo
     return status;
 }
 
-/* *has: x is the mean, also where somebody was lost since then. */
-static weft_status average_all(wefti_rank *r, int64_t step, float **x, bool *has) {
-    int n = r->job->most_states->n_states;
+/* *has: they are the mean, also where somebody was lost since then. */
+static weft_status average_all(wefti_rank *r, int64_t step, const states *s, bool *has) {
+    int n = s->n;
     wefti_all_reduce_setup setup = {.ctx = r->ctx,
                                     .kernels = r->job->kernels,
                                     .comm = r->comms.replica,
@@ -123,7 +136,7 @@ static weft_status average_all(wefti_rank *r, int64_t step, float **x, bool *has
     WEFT_TRY(wefti_all_reduce_create(&setup, &a));
     wefti_sent *sent = setup.comm->sent; /* no step's messages: a meeting may be undone */
     setup.comm->sent = NULL;
-    weft_status status = average(r, a, step, x);
+    weft_status status = average(a, step, s);
     setup.comm->sent = sent;
     *has = status == WEFT_OK;
     if (*has) /* others may still read what is in it */
@@ -134,14 +147,20 @@ static weft_status average_all(wefti_rank *r, int64_t step, float **x, bool *has
 }
 
 weft_status wefti_rank_meet(wefti_rank *r, int64_t step) {
-    for (int i = 0; i < r->job->most_states->n_states; i++) {
+    for (int i = 0; i < n_moments(r); i++) {
         if (!r->mean[i])
             WEFT_TRY(wefti_alloc_n(r->ctx, r->arrangement->n_elements, sizeof(float),
                                    "the mean of states", &r->mean[i]));
         memcpy(r->mean[i], r->state[i],
                (size_t)r->arrangement->n_elements * sizeof(float));
     }
-    return average_all(r, step, r->mean, &r->has_mean);
+    const states all = {r->mean, n_moments(r), r->arrangement->n_elements};
+    return average_all(r, step, &all, &r->has_mean);
+}
+
+weft_status wefti_rank_meet_outside(wefti_rank *r, int64_t step, float *x, int64_t n) {
+    const states all = {&x, n > 0, n};
+    return average_all(r, step, &all, &r->has_mean);
 }
 
 /* *apart: the nodes had states of their own. */
@@ -176,7 +195,8 @@ weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float
     bool apart = false, has;
     take_arrays(r, roles, arrays, n, &apart);
     if (!apart || !r->job->replicas_equal) return WEFT_OK;
-    return average_all(r, r->job->first_step, r->state, &has);
+    const states all = {r->state, n_moments(r), r->arrangement->n_elements};
+    return average_all(r, r->job->first_step, &all, &has);
 }
 
 void wefti_rank_depart(wefti_rank **r, wefti_passage *out) {
@@ -186,7 +206,7 @@ void wefti_rank_depart(wefti_rank **r, wefti_passage *out) {
         .ctx = old->ctx, .rank = old->rank, .comms = old->comms, .onward = old->onward};
     wefti_rank_roles(old, out->roles);
     out->averaged = old->has_mean;
-    for (int i = 0; old->has_mean && i < old->job->most_states->n_states; i++) {
+    for (int i = 0; old->has_mean && i < n_moments(old); i++) {
         float *apart = old->state[i];
         old->state[i] = old->mean[i];
         old->mean[i] = apart;

@@ -50,6 +50,10 @@ weft_status wefti_rank_adopt(wefti_rank *r, const wefti_array_role *roles, float
  * and if no other world begins before `step` some rank goes on with it. */
 weft_status wefti_rank_meet(wefti_rank *r, int64_t step) WEFT_CHECKED;
 
+/* The same where the optimizer is a program's: x [n] of its states becomes their mean. */
+weft_status wefti_rank_meet_outside(wefti_rank *r, int64_t step, float *x,
+                                    int64_t n) WEFT_CHECKED;
+
 /* Between two steps in the same world: what is left of a rank while the job is made with which it
  * goes on. `depart` takes the rank. `arrive` makes it again, primed, for a job whose first step is
  * the one to come; job NULL: there is none, and all is freed. On failure *r is NULL, and *params

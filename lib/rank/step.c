@@ -137,10 +137,11 @@ static unsigned char *sent_of(wefti_rank *r, int64_t step) {
 }
 
 /* What is sent: 1 asks to stop, 2 to save, 4 says that the rank leaves; 8 times a form. */
-enum { STOP = 1, SAVE = 2, LEAVE = 4, FORM = 8, ALL = FORM * (WEFTI_FORM_CODES + 1) - 1 };
+enum { STOP = 1, SAVE = 2, LEAVE = 4, FORM = 8 };
 
-static int asks_of(const wefti_step_status *said) {
-    return said->stop >= 0 && said->stop <= ALL ? (int)said->stop : 0;
+static int64_t asks_of(const wefti_step_status *said) {
+    const int64_t all = FORM * (WEFTI_FORM_CODES + 1) - 1;
+    return said->stop >= 0 && said->stop <= (double)all ? (int64_t)said->stop : 0;
 }
 
 wefti_step_status wefti_rank_status_of(const void *bytes) {
@@ -199,7 +200,8 @@ static void add_status(void *user, int peer, const void *bytes) {
     reading *to = user;
     const wefti_step_status said = wefti_rank_status_of(bytes);
     wefti_step_status *agreed = to->agreed;
-    int asks = asks_of(&said), S = to->rank->job->S, copy = peer / S;
+    int64_t asks = asks_of(&said);
+    int S = to->rank->job->S, copy = peer / S;
     uint64_t *digests = to->rank->digests;
     for (int k = 0; digests && k < WEFTI_SENT_ROUNDS; k++)
         digests[peer * WEFTI_SENT_ROUNDS + k] = wefti_get_u64(

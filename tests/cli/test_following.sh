@@ -50,10 +50,10 @@ shows() {
     local i
     for ((i = 0; i < 1800; i++)); do
         grep -q "\"form\":\"$2" "$1/views.jsonl" 2>/dev/null && return
-        kill -0 "${pids[0]}" 2>/dev/null || break
+        kill -0 "${pids[1]}" 2>/dev/null || break
         sleep 0.1
     done
-    fail "no form $2: $(cat "$1/views.jsonl" err.0)"
+    fail "no form $2: $(cat "$1/views.jsonl" err.0 err.1)"
 }
 # reaches FOLDER STEP
 reaches() {
@@ -76,6 +76,8 @@ grep -q '"form"' run/views.jsonl && fail "decide.keep=exact changes: $(cat run/v
 sed -i 's/"keep": *"exact"/"keep":"optimizer"/' run/decision.json
 # a wire of many machines in one is not measured well: without what several senders at once cost there
 sed -i -E 's/(residual|incast): [0-9.e+-]+/\1: 0/g' run/cluster.yaml
+
+cp -r run late
 
 begin run run.steps=800 --resume
 shows run "full f32"
@@ -113,6 +115,18 @@ last=$(grep -o '"form":"[^"]*"' run/views.jsonl | tail -1)
 begin run run.steps=820 --resume
 ends
 [[ $(tail -1 run/views.jsonl | grep -o '"form":"[^"]*"') == "$last" ]] || fail "resumed as $(tail -1 run/views.jsonl), not $last"
+
+# -- the first dies, and who takes its place plans from its own steps: nothing that was measured is left
+begin late run.steps=100000 --resume
+reaches late 30
+rm late/cluster.yaml
+kill -9 "${pids[0]}"
+reaches late 80
+carries 10mbit 2000
+shows late outer
+grep -q '"form":"outer.*"why":"from step [0-9]* on diloco H=[0-9]* instead of full sync: a step takes .*, as on a wire of ' late/views.jsonl ||
+    fail "it is not said: $(cat late/views.jsonl)"
+kill -9 "${pids[@]:1}"
 
 # -- a form that is none
 sed -i '0,/"form":"[^"]*"/s//"form":"half f32"/' run/views.jsonl

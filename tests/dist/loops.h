@@ -34,6 +34,9 @@ typedef struct loop {
         weft_status (*between)(struct loop *l, weft_sync *s, int rank, int64_t t);
     } hooks;    /* before begin; before each step */
     int uneven; /* 1: all have 4 rows in each step; 2: they differ; 3: they are not said */
+    bool meets; /* its optimizer outside has states that have a mean */
+    float moments[RANKS];
+    int n_moments;
     bool wrong;     /* rank 2's gradient is multiplied by -100 */
     char said[512]; /* the last warning that names a node */
     int n_said;
@@ -51,6 +54,12 @@ typedef struct loop {
     unsigned char *saved;
     size_t n_saved, n_read;
 } loop;
+
+static float *give_moments(void *user, int64_t *n) {
+    loop *l = user;
+    *n = l->n_moments;
+    return l->moments;
+}
 
 static int64_t elements(const weft_sync_tensor *t) { return t->rows * t->cols; }
 
@@ -176,7 +185,9 @@ static weft_status make(loop *l, weft_mesh *mesh, weft_config *config, weft_sync
                              .skips = l->skips,
                              .uneven = l->uneven > 0};
     setup.alike = l->unlike && l->number == 1 ? "what: 5\n" : "what: 4\n";
-    if (l->own_memory) setup.take = take_block, setup.give = give_block, setup.user = l;
+    setup.user = l;
+    if (l->meets) setup.moments = give_moments;
+    if (l->own_memory) setup.take = take_block, setup.give = give_block;
     WEFT_TRY(weft_sync_create_from(l->ctx, &setup, out));
     fill(l, *out, weft_mesh_look(mesh)->rank);
     if (l->hooks.prepare) WEFT_TRY(l->hooks.prepare(l, *out));

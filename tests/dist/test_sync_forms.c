@@ -52,6 +52,99 @@ static void nothing_is_lost_and_all_change_before_one_step(void **state) {
     }
 }
 
+/* -- outer steps -- */
+
+enum { EVERY = 4, LEAVES = 7, AGAIN = 11, LONG = 16, MOMENTS = 3 };
+static const char *const apart[] = {"method=diloco",
+                                    "optimizer.kind=sgd",
+                                    "optimizer.weight_decay=0",
+                                    "optimizer.clip=0",
+                                    "mixer.outer_every=4",
+                                    "mixer.outer_lr=1",
+                                    "mixer.outer_momentum=0",
+                                    NULL};
+
+/* Left right after one, for averages in each step; then begun again. */
+static weft_status leave_and_return(loop *l, weft_sync *s, int rank, int64_t t) {
+    char form[64];
+    bool alike = t > LEAVES + 1 && t <= AGAIN + 1;
+    assert_string_equal(weft_sync_form(s, form, sizeof form),
+                        alike ? "full sync" : "diloco H=4");
+    for (int k = 0; t == 0 && k < MOMENTS; k++)
+        l->moments[k] = (float)(8 * k + (1 << rank));
+    l->n_moments = MOMENTS;
+    for (int k = 0; t == LEAVES + 2 && l->meets && k < MOMENTS; k++)
+        assert_true(fabsf(l->moments[k] - (float)(8 * k) - 7.0f / 3) < 1e-5f);
+    if (rank != 0) return WEFT_OK;
+    if (t == LEAVES - 1)
+        assert_fails(l->ctx, weft_sync_ask_form(s, "full f32"), WEFT_ERR_ARGUMENT,
+                     "outer steps are left right after one");
+    if (t == LEAVES) return weft_sync_ask_form(s, "full f32");
+    return t == AGAIN ? weft_sync_ask_form(s, "outer f32 4 0") : WEFT_OK;
+}
+
+static void outer_steps_are_left_and_begun_and_nothing_is_lost(void **state) {
+    loop a[RANKS], b[RANKS];
+    for (int way = 0; way < 4; way++) {
+        loop l = {.keys = plain,
+                  .steps = LONG,
+                  .skip_at = -1,
+                  .rates = {0.05, 0.05},
+                  .flat = true,
+                  .outside = way & 1,
+                  .meets = way & 1,
+                  .own_memory = way & 2,
+                  .early = way & 2};
+        run_loop(3, &l, a);
+        l.keys = apart;
+        l.hooks.between = leave_and_return;
+        run_loop(3, &l, b);
+        assert_fine(3, a);
+        assert_fine(3, b);
+        double most = 0;
+        for (int r = 0; r < 3; r++)
+            for (int k = 0; k < MOST; k++)
+                most = fmax(most, fabs((double)a[0].params[k] - (double)b[r].params[k]));
+        assert_true(most < 1e-5);
+    }
+}
+
+static weft_status plans(loop *l, weft_sync *s) {
+    const char *why;
+    WEFT_TRY(weft_sync_replan(s, NULL, 10, 0, &why));
+    assert_null(why);
+    return WEFT_OK;
+}
+
+/* Where one optimizer has other states than the others they have no mean: all stay as they are, and
+ * the first one asks no more, however slow the wire becomes. */
+static weft_status differ(loop *l, weft_sync *s, int rank, int64_t t) {
+    char form[64];
+    l->n_moments = rank == 1 ? MOMENTS - 1 : MOMENTS;
+    assert_string_equal(weft_sync_form(s, form, sizeof form), "diloco H=4");
+    if (t == LEAVES && rank == 0) WEFT_TRY(weft_sync_ask_form(s, "full f32"));
+    for (int i = 1; t == LEAVES + 2 && i <= 10 * EVERY; i++) {
+        s->step = LONG + i;
+        wefti_sync_note_step(s, 0.1, i % EVERY == 0 ? 9 : 0);
+    }
+    if (t == LEAVES + 2) assert_int_equal(s->rank->asks_form, 0);
+    s->step = t;
+    return WEFT_OK;
+}
+
+static void states_that_differ_leave_all_as_it_is(void **state) {
+    loop a[RANKS];
+    loop l = {.keys = apart,
+              .steps = LONG,
+              .skip_at = -1,
+              .rates = {0.05, 0.05},
+              .outside = true,
+              .meets = true,
+              .hooks = {.prepare = plans, .between = differ}};
+    run_loop(3, &l, a);
+    assert_fine(3, a);
+}
+
 /* -- the plan -- */
 
 static const char cluster[] = "nodes: 3\nranks_per_node: 1\nrank_flops: 1e9\n"
@@ -113,7 +206,7 @@ static weft_status ask_wrongly(loop *l, weft_sync *s, int rank, int64_t t) {
     assert_fails(l->ctx, weft_sync_ask_form(s, "full f64"), WEFT_ERR_ARGUMENT,
                  "the form 'full f64' is asked for, but it is none of");
     assert_fails(l->ctx, weft_sync_ask_form(s, "outer f32 50 0.4"), WEFT_ERR_ARGUMENT,
-                 "but it is none of");
+                 "have no mean, to leave it by");
     assert_fails(l->ctx, weft_sync_ask_form(s, rank == 0 ? "full f32" : "full int8"),
                  WEFT_ERR_ARGUMENT,
                  rank == 0 ? "nothing would change" : "the first process asks, for all");
@@ -121,14 +214,14 @@ static weft_status ask_wrongly(loop *l, weft_sync *s, int rank, int64_t t) {
 }
 
 static void what_does_not_change_is_said(void **state) {
-    static const char *const outer[] = {"method=diloco", "mixer.outer_every=2", NULL};
     static const char *const gossip[] = {"method=dadam", "mixer.topology=ring", NULL};
     static const struct {
         const char *const *keys, *why;
         bool skips;
-    } cases[] = {{outer, "outer steps are not left in a program's own loop", false},
-                 {gossip, "only averaging all gradients and outer steps", false},
-                 {plain, "steps may be skipped", true}};
+        bool outside;
+    } cases[] = {{apart, "states of the program's optimizer have no mean", false, true},
+                 {gossip, "only averaging all gradients and outer steps", false, false},
+                 {plain, "steps may be skipped", true, false}};
     loop a[RANKS];
     for (int i = 0; i < 3; i++) {
         loop l = {.keys = cases[i].keys,
@@ -136,6 +229,7 @@ static void what_does_not_change_is_said(void **state) {
                   .skip_at = -1,
                   .rates = {0.05, 0.05},
                   .skips = cases[i].skips,
+                  .outside = cases[i].outside,
                   .hooks = {.prepare = stays}};
         expected = cases[i].why;
         run_loop(2, &l, a);
@@ -145,6 +239,7 @@ static void what_does_not_change_is_said(void **state) {
               .steps = 2,
               .skip_at = -1,
               .rates = {0.05, 0.05},
+              .outside = true,
               .hooks = {.between = ask_wrongly}};
     run_loop(2, &l, a);
     assert_fine(2, a);
@@ -153,6 +248,8 @@ static void what_does_not_change_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_and_all_change_before_one_step),
+        cmocka_unit_test(outer_steps_are_left_and_begun_and_nothing_is_lost),
+        cmocka_unit_test(states_that_differ_leave_all_as_it_is),
         cmocka_unit_test(a_slow_wire_gets_codes_and_says_why),
         cmocka_unit_test(what_does_not_change_is_said),
     };

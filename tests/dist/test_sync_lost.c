@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "loop/sync.h"
 
 enum {
     TENSORS = 2,
@@ -39,6 +40,9 @@ typedef struct plan {
     bool falls;     /* it is killed while it takes what the others have */
     int returns_to; /* the number of the process that it calls */
     bool outside, averages;
+    bool
+        follows; /* what crosses the wire may change; all who began are killed one by one, and
+                     two come; the first of them is told that the wire has slowed */
     const char *form; /* that the first one asks for before step FORM_AT; NULL: none */
 } plan;
 
@@ -48,6 +52,7 @@ typedef struct report {
     int first_processes, processes, rank, size;
     int64_t first_step, steps; /* done when it began, and in the end */
     int64_t beside;            /* what the program keeps beside: a number of its own */
+    bool decided;              /* the form changed for what it was told */
     bool moved;                /* tensors no longer lie where they lay */
     char change[200], form[64];
 } report;
@@ -102,23 +107,42 @@ static bool is_over(const member *m, int64_t t, int64_t end, int64_t together) {
 }
 
 /* A killed one dies when its gradients are on their way. */
+static bool dies(const member *m, int64_t t, int64_t together, int joined) {
+    const plan *p = m->plan;
+    if (m->comes || p->ends[m->number] >= STEPS) return false;
+    if (!p->follows || m->number == 0) return p->ends[m->number] == t;
+    return joined == m->number && together == 2;
+}
+
+/* Whether those are there with whom it ends. */
+static bool are_there(const member *m, int processes, int joined) {
+    const plan *p = m->plan;
+    if (!p->follows || !m->comes) return processes == p->size;
+    return processes == 2 && (m->number == 1 || joined > 0);
+}
+
 static weft_status steps(member *m, int64_t end) {
     weft_sync_report told = {.struct_size = sizeof told, .processes = 0};
     int64_t first = weft_sync_steps(m->s), together = 0;
+    int joined = 0;
     bool lost = m->comes;
     for (int64_t t = first; !is_over(m, t, end, together); t++) {
         if (m->plan->form && m->number == 0 && t == FORM_AT)
             WEFT_TRY(weft_sync_ask_form(m->s, m->plan->form));
+        bool tells = m->plan->follows && m->comes && together == 1;
+        for (int i = 0; i < 20 && tells; i++) wefti_sync_note_step(m->s, 0.1, 2);
         compute(m, t);
         WEFT_TRY(weft_sync_ready(m->s, 1));
-        bool dies = m->plan->ends[m->number] < STEPS && !m->comes;
-        if (dies && m->plan->ends[m->number] == t) kill(getpid(), SIGKILL);
+        if (dies(m, t, together, joined)) kill(getpid(), SIGKILL);
         WEFT_TRY(finish(m, &told));
         m->found.beside += t + 1;
         const char *change = weft_sync_change(m->s); /* of a return, too */
         lost = lost || change || told.processes < m->plan->size;
         if (change) together = 0; /* one may have fallen as another came */
-        together = lost && told.processes == m->plan->size ? together + 1 : 0;
+        const char *why = weft_sync_form_change(m->s);
+        m->found.decided |= why && strstr(why, ": a step takes 2.1 s, as on a wire of ");
+        joined += change && strstr(change, "joined by");
+        together = lost && are_there(m, told.processes, joined) ? together + 1 : 0;
         if (t == first) m->found.first_processes = told.processes;
         if (change) snprintf(m->found.change, sizeof m->found.change, "%.190s", change);
         if (!m->plan->averages) continue;
@@ -171,6 +195,10 @@ static weft_status make(member *m) {
     for (int i = 0; i < setup.n_tensors; i++)
         for (int64_t k = 0; k < elements(i); k++)
             weft_sync_parameters(m->s, i)[k] = m->comes ? NAN : cosf((float)(7 * k + i));
+    const char *why = NULL;
+    if (m->plan->follows && !m->comes)
+        WEFT_TRY(weft_sync_replan(m->s, NULL, 10, 0, &why));
+    assert_null(why);
     WEFT_TRY(weft_sync_begin(m->s));
     m->found.first_step = weft_sync_steps(m->s);
     return WEFT_OK;
@@ -269,13 +297,14 @@ static void run(const plan *p, report found[MOST]) {
     for (int r = 0; r < p->size && p->returns; r++) {
         if (p->ends[r] >= STEPS) continue;
         finish_child(all[r], true, 0, &found[r]);
+        if (p->follows && r == 2) break;
         if (p->refused || p->falls)
             finish_child(start(p, r, true, &at), p->falls, 1, &found[r]);
         plan friendly = *p;
         friendly.refused = friendly.falls = false;
         all[r] = start(&friendly, r, true, &at);
     }
-    for (int r = 0; r < p->size; r++) {
+    for (int r = 0; r < p->size - p->follows; r++) {
         bool dies = p->ends[r] < STEPS && !p->leaves && !p->returns;
         finish_child(all[r], dies, 0, &found[r]);
     }
@@ -400,6 +429,22 @@ static void test_the_first_returns(void **state) {
     check_return(&p);
 }
 
+/* The first one decides what crosses the wire; also one that has come, and measured nothing. */
+static void test_one_who_came_decides(void **state) {
+    report found[MOST];
+    const plan p = {.keys = ddp,
+                    .size = 3,
+                    .ends = {5, 0, 0},
+                    .returns = true,
+                    .returns_to = 2,
+                    .outside = true, /* so that all average */
+                    .follows = true};
+    run(&p, found);
+    assert_int_equal(found[0].rank, 0);
+    assert_true(found[0].decided && !found[1].decided);
+    assert_string_equal(found[0].form, found[1].form);
+}
+
 /* Who has other tensors is sent away, and the run goes on; then one comes that fits. */
 static void test_a_stranger_is_sent_away(void **state) {
     const plan p = {.keys = ddp,
@@ -429,6 +474,7 @@ int main(void) {
         cmocka_unit_test(test_one_returns),
         cmocka_unit_test(test_one_returns_to_a_changed_form),
         cmocka_unit_test(test_the_first_returns),
+        cmocka_unit_test(test_one_who_came_decides),
         cmocka_unit_test(test_a_stranger_is_sent_away),
         cmocka_unit_test(test_one_falls_as_it_comes),
         cmocka_unit_test(test_one_is_killed),

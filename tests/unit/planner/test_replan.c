@@ -194,6 +194,52 @@ static void waits_of_ranks_are_not_of_the_wire(void **state) {
     assert_true(Bps > 1.25e8 * 0.9 && Bps < 1.25e8 * 1.1);
 }
 
+/* What it wants that begins with step 501, in the form in which the others train, on this wire;
+ * `measured`: what it was before the first step, NULL: it does not know. */
+static wefti_replan_wish of_a_late_one(const wefti_form *now, const char *link,
+                                       const char *measured) {
+    wefti_replan *replan;
+    weft_cluster *then = NULL;
+    double computing_s;
+    wefti_situation s = standing(now, link);
+    assert_ok(ctx, wefti_computing_predict(ctx, &s, &computing_s));
+    if (measured) assert_ok(ctx, weft_cluster_create(ctx, &then));
+    const char *const facts[] = {"nodes", "2", "node-flops", "20G", "link", measured};
+    for (int i = 0; i < 6 && measured; i += 2)
+        assert_ok(ctx, weft_cluster_set(ctx, then, facts[i], facts[i + 1]));
+    assert_ok(ctx, wefti_replan_create(ctx, then, 10, &replan));
+    wefti_replan_step step = {.config = run,
+                              .world = run,
+                              .now = *now,
+                              .parameters = s.parameters,
+                              .computing_s = computing_s};
+    for (step.step = 501; step.step <= 1000; step.step++) {
+        bool waits = !now->outer || step.step % now->every == 0;
+        step.steps_left = 2000 - step.step;
+        step.wait_s = waits ? s.step_s - computing_s : 0;
+        if (now->outer) step.wait_s *= (double)now->every;
+        assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+    }
+    wefti_replan_wish wish = *wefti_replan_wish_of(replan);
+    wefti_replan_destroy(ctx, replan);
+    return wish;
+}
+
+/* Who has seen nothing of the steps before believes the steps, and not what was measured then. */
+static void who_takes_over_finds_the_wire(void **state) {
+    static const char *const measured[] = {NULL, "25Gbit,10us", "2Mbit,1ms"};
+    for (int i = 0; i < 3; i++) {
+        wefti_replan_wish slow = of_a_late_one(&full, "2Mbit,1ms", measured[i]),
+                          still = of_a_late_one(&outer, "2Mbit,1ms", measured[i]);
+        assert_true(slow.wants && slow.form.outer);
+        assert_null(strstr(slow.why, "were expected")); /* by nobody */
+        assert_true(slow.Bps > 0.9 * 2.5e5 && slow.Bps < 1.1 * 2.5e5);
+        assert_false(still.wants);
+        assert_true(still.Bps > 0.8 * 2.5e5 && still.Bps < 1.2 * 2.5e5);
+        assert_false(of_a_late_one(&full, "25Gbit,10us", measured[i]).wants);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_wire_that_carries_all_is_left_alone, begin,
@@ -211,6 +257,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_form_that_was_slower_than_predicted_is_not_taken_again, begin, end),
         cmocka_unit_test_setup_teardown(the_step_tells_the_wire, begin, end),
+        cmocka_unit_test_setup_teardown(who_takes_over_finds_the_wire, begin, end),
         cmocka_unit_test_setup_teardown(waits_of_ranks_are_not_of_the_wire, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -218,7 +218,7 @@ static bool verbose;
 static void change(playing *p, outcome *out) {
     double state_bytes = 8 * (double)p->s.parameters;
     wefti_form next;
-    assert_true(wefti_form_decode(p->heard, STEPS - p->n, &next));
+    assert_true(wefti_form_decode(p->heard, &next));
     assert_null(wefti_form_refusal(&p->now, &next, p->n));
     int state = state_at(p->t, p->now_s);
     p->now_s += STALL * (mean_step(p->t, p->config, state, &p->now) +
