@@ -220,6 +220,9 @@ WEFT_API weft_status weft_sync_replan(weft_sync *sync, const char *cluster_path,
                                       double loss, int64_t steps,
                                       const char **why) WEFT_CHECKED;
 
+/** Whether what crosses the wire may change, here or in the run that this process has come into. */
+WEFT_API bool weft_sync_follows(const weft_sync *sync);
+
 /** The first process asks, between two steps, that all exchange in this form from the step after
  * the next on: "full f32", "full bf16", "full int8", "full int4", or "outer f32 50 0.4" with
  * the steps between two outer ones and their momentum; those are left right after one. What

@@ -107,6 +107,8 @@ void wefti_sync_tell_replan(const weft_sync *s, double *loss, int64_t *steps) {
     *steps = s->replan ? s->replan->steps : 0;
 }
 
+bool weft_sync_follows(const weft_sync *s) { return s->job->run.follows; }
+
 /* --- what is measured --- */
 
 static weft_status note(weft_sync *s, const wefti_form *now, double computing_s,

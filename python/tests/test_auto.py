@@ -32,6 +32,20 @@ def test_the_wire_decides_and_the_optimizer_stays():
     assert not any("muon" in name or "muloco" in name or "demo" in name for name in names)
 
 
+def test_what_can_follow_the_wire_is_taken_where_it_is_level():
+    made = weft.plan(model_of(256), step_seconds=0.05, cluster={"nodes": 2, "link": "1Mbit,5ms"}, steps=1000)
+    by = {a.way.name: a for a in made if a.nodes == 2}
+    ways = [way for way in _decide.candidates(66000, 2, 1000) if way.name in ("diloco H=50", "streaming-diloco")]
+    plain, streaming = by["diloco H=50"], by["streaming-diloco"]
+    assert _decide.moves(plain) and _decide.moves(by["full sync"]) and not _decide.moves(streaming)
+    assert not _decide.moves(by["choco aer int8"])
+    level = [a._replace(faster=3 * (1.02 if a is streaming else 1), error=0.1) for a in (plain, streaming)]
+    ahead = [a._replace(faster=3 * (1.5 if a is streaming else 1), error=0.1) for a in (plain, streaming)]
+    one = plain._replace(nodes=1, faster=1.0)
+    assert _decide.choose([one, *level], ways).method == "diloco"
+    assert _decide.choose([one, *ahead], ways).method == "streaming-diloco"
+
+
 def test_one_process_alone_is_an_answer():
     assert taken("1kbit,500ms", step_s=0.0001) is None
 

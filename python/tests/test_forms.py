@@ -5,6 +5,7 @@ import logging
 
 import pytest
 import torch
+from models import DEVICE
 from ranks import run
 
 import weft_sync.torch as weft
@@ -78,12 +79,107 @@ def test_a_state_names_the_form_that_loads_it():
     assert run(kept, 2) == [("full sync int8", True)] * 2
 
 
+OUTER, LEAVES, AGAIN, LONG = 4, 7, 11, 16
+
+
+def apart(kind, first, leaves, again):
+    """With outer steps, all alike, and with outer steps again, or the other way round: the parameters, the optimizer's
+    moments before and behind the first change, and what crossed the wire."""
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(20, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3)).to(DEVICE)
+    keys = {"mixer.outer_every": OUTER, "mixer.outer_lr": 1, "mixer.outer_momentum": 0}
+    decided = _decide.Decision(first, keys if first == "diloco" else {}, "", "a cluster.yaml")
+    _decide.decide = lambda *_: decided
+    replan = Sync.replan  # nothing is planned: the test asks
+    Sync.replan = lambda sync, _path, loss, steps: replan(sync, None, loss, steps)
+    own = {"optimizer_kind": "adamw", "weight_decay": 0.0, "optimizer_clip": 0}
+    inner = None if kind == "own" else getattr(torch.optim, kind)(model.parameters(), lr=0.02)
+    optimizer = weft.Optimizer(model, inner, lr=0.02 if inner is None else None, method="auto", step=0.1, between="ranks",
+                               mesh_on_loss="end", **(own if inner is None else {}))
+    rank, seen = optimizer.place()[0], []
+    for step in range(LONG):
+        if rank == 0 and step in (leaves, again):
+            text = "full f32" if (step == leaves) == (first == "diloco") else f"outer f32 {OUTER} 0"
+            optimizer._sync.ask_form(text)
+        if step in (leaves + 1, leaves + 2):
+            seen.append(moments(optimizer))
+        torch.manual_seed(100 * step + rank)
+        loss = sum((p * torch.randn(p.shape).to(p.device)).sum() for p in model.parameters())
+        loss.backward()
+        optimizer.step(loss)
+        optimizer.zero_grad()
+    averaged = len(optimizer._buffers)
+    forms = [tuple(form)[:2] for form in optimizer.forms]
+    optimizer.close()
+    return forms, [p.detach().cpu().clone() for p in model.parameters()], seen, averaged
+
+
+def moments(optimizer):
+    if optimizer.inner is not None:
+        return [v.detach().cpu().clone() for part in optimizer.inner.state.values() for name, v in sorted(part.items())
+                if name in ("exp_avg", "exp_avg_sq", "momentum_buffer", "m", "v")]
+    state = optimizer.state_dict()["state"]
+    return [part[name].clone() for part in state.values() for name in sorted(part) if name.startswith("optimizer.")]
+
+
+@pytest.mark.parametrize("kind", ["SGD", "AdamW", "own"])
+def test_outer_steps_are_left_and_begun(kind):
+    (forms, mine, seen, averaged), (others, theirs, they, _) = run(apart, 2, kind, "diloco", LEAVES, AGAIN)
+    assert forms == others == [(1, "diloco H=4"), (LEAVES + 2, "full sync"), (AGAIN + 2, "diloco H=4")]
+    assert averaged == 2  # BatchNorm's mean and variance, where copies differ
+    for a, b in zip(mine, theirs):
+        assert torch.equal(a, b)  # the last step was an outer one
+    if kind == "SGD":
+        return
+    assert len(seen[0]) > 0 and not any(torch.equal(a, b) for a, b in zip(seen[0], they[0]))
+    assert all(torch.equal(a, b) for a, b in zip(seen[1], they[1], strict=True))
+    for m, v, n, w, after, square in zip(*(those[i::2] for those in (seen[0], they[0], seen[1]) for i in range(2))):
+        if kind == "AdamW":  # one step behind the mean
+            agreed = (after - 0.9 * (m + n) / 2) / 0.1
+            assert torch.allclose(square, 0.999 * (v + w) / 2 + 0.001 * agreed ** 2, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "AdamW", "own"])
+def test_outer_steps_are_begun_and_left(kind):
+    (forms, mine, _, averaged), (others, theirs, _, _) = run(apart, 2, kind, "ddp", 3, LEAVES)
+    assert forms == others == [(1, "full sync"), (5, "diloco H=4"), (LEAVES + 2, "full sync")]
+    assert averaged == 0
+    for a, b in zip(mine, theirs):
+        assert torch.equal(a, b)
+
+
+def test_nothing_is_lost_with_outer_steps():
+    """Gradients that do not depend on parameters, plain steps and outer ones of 1: where all is averaged is where it is put."""
+    still, moved = run(apart, 2, "SGD", "ddp", -1, -1)[0][1], run(apart, 2, "SGD", "diloco", LEAVES, AGAIN)[0][1]
+    for a, b in zip(still, moved):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
+class Strange(torch.optim.SGD):
+    """Of which it is not known what a mean of its states is."""
+
+
+def strange():
+    model = torch.nn.Linear(5, 4)
+    _decide.decide = lambda *_: _decide.Decision("diloco", {"mixer.outer_every": 2}, "", "nodes: 2\n")
+    said = []
+    follow, _decide.follow = _decide.follow, lambda sync, *_: said.append(sync.replan(None, 10, 0))
+    optimizer = weft.Optimizer(model, Strange(model.parameters(), lr=0.1), method="auto", step=0.1, between="ranks")
+    _decide.follow = follow
+    optimizer.close()
+    return said
+
+
+def test_states_without_a_mean_stay():
+    assert run(strange, 2) == [["the states of the program's optimizer have no mean"]] * 2
+
+
 def follow(slow, named):
     """The first choice, on a wire that is said to be fast; the steps are told as they would be."""
     torch.manual_seed(1)
     model = torch.nn.Linear(50, 40)
     cluster = "nodes: 2\nranks_per_node: 1\nrank_flops: 1e9\nwire: {bandwidth: 10Gbit, latency: 20us}\n"
-    method, keys = ("diloco", {"mixer.outer_every": 2}) if slow else ("ddp", {})
+    method, keys = ("streaming-diloco", {}) if slow else ("ddp", {})
     decided = _decide.Decision(method, keys, "", cluster)
     _decide.decide = lambda *_: decided
     records = []
@@ -105,8 +201,8 @@ def follow(slow, named):
 
 def test_what_stays_is_said(tmp_path):
     forms, records, asked = run(follow, 2, True, {})[0]
-    assert len(forms) == 1 and forms[0].startswith("diloco H=2")
-    assert "method=auto keeps this choice: outer steps are not left in a program's own loop" in records
+    assert forms == []
+    assert "method=auto keeps this choice: parts of the model are on their way in every step" in records
     assert asked == [(10.0, 0)]  # any, and a length that is not known
     (tmp_path / "run.yaml").write_text("run: {steps: 300}\n")
     for named, told in (({"decide_loss": 0.02, "run_steps": 400}, (0.02, 400)),

@@ -21,6 +21,7 @@ on_it = pytest.mark.skipif(DEVICE != "late", reason="run by test_the_package_on_
 #: what of other files is run there beside this one
 TESTS = ["test_methods.py::test_demo_is_the_published_rule", "test_methods.py::test_agreed_rows", "test_average.py",
          "test_clip.py::test_clipping_each_processes_own_gradients_is_told",
+         "test_forms.py::test_outer_steps_are_left_and_begun", "test_forms.py::test_outer_steps_are_begun_and_left",
          "test_device.py::test_demo_is_libwefts", "test_device.py::test_topk_and_agreed_rows_are_libwefts",
          "test_device.py::test_random_rows_are_the_same_everywhere",
          "test_lost.py::test_the_others_go_on_when_one_is_killed", "test_lost.py::test_who_has_fewer_steps_is_gone_on_without",

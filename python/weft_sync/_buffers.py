@@ -18,13 +18,13 @@ from ._world import local, plain
 MARK = 12345.678  # with the numbers: who has it not has sent something else
 
 
-def of(asked: str | None, model: torch.nn.Module | None, config: Config, share: int) -> list[torch.Tensor]:
+def of(asked: str | None, model: torch.nn.Module | None, config: Config, share: int, equal: bool | None = None) -> list[torch.Tensor]:
     """What is averaged: with "mean" all buffers of floating numbers; None: what statistics train, if it can be."""
     if asked not in (None, "mean", "own"):
         raise Error("argument", f"buffers is {asked!r}, expected 'mean' or 'own'")
     why = "the model is given as parameters alone" if model is None else \
         f"with method {config.number('method')} copies are equal, and no average is made" \
-        if config.number("mixer.kind") == "none" else \
+        if (config.number("mixer.kind") == "none" if equal is None else equal) else \
         "several processes of a machine share a copy, or its gradients" \
         if share > 1 or config.number("mesh.ranks_per_node") > 1 else ""
     if asked == "mean" and why:

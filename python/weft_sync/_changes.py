@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from . import _places
+from . import _buffers, _decide, _moments, _places
 from ._held import KINDS, Choco, Held, Mixer
-from ._library import Config
+from ._library import Config, Mesh
 from ._node import Node
 from ._places import Place, floats
 
@@ -32,6 +32,16 @@ class Changes:
     _returns: Any
     _mixes_before: bool
     _mixes_after: bool
+    _asked_buffers: str | None
+    _buffers: list[torch.Tensor]
+    _module: torch.nn.Module | None
+    placed: int
+    decision: _decide.Decision | None
+    _limits: tuple[float, float]
+    mesh: Mesh
+    _moves_forms = False  # what crosses the wire may change
+    _form = ""            # what does
+    _mean: torch.Tensor | None = None  # of the states of the optimizer inside, until the form is another one
     _averages = False  # the masters are what is averaged
     _let_go = False    # of a mixer, in a world that has ended
 
@@ -41,11 +51,53 @@ class Changes:
     def _settle_places(self) -> None:
         raise NotImplementedError
 
+    # --- what crosses the wire changes ---
+
+    def _now(self, key: str) -> Any:
+        """A key of the configuration, as it is in the step under way."""
+        now = _decide.keys_of(self._form) if self._moves_forms else {}
+        return now[key] if key in now else self._config.number(key)
+
+    def _meets(self) -> Any:
+        """What libweft asks when outer steps are left; None: they are not."""
+        moves = self.decision is not None or self.mesh.joins
+        return self._give_moments if moves and self.inner is not None and _moments.have_mean(self.inner) else None
+
+    def _give_moments(self) -> tuple[int, int]:
+        """Called by libweft, in the thread that waits for others, which leaves the mean there."""
+        self._mean, n = _moments.flat(self.inner)
+        return self._mean.data_ptr(), n
+
+    def _may_change(self) -> None:
+        """Before the first step."""
+        if self.decision is not None and not self.mesh.joins:
+            _decide.follow(self._sync, self.decision, *self._limits)
+        self._moves_forms = self._sync.follows()
+
+    def _change_form(self, entered: bool = False) -> None:
+        """When a step opens. `entered`: before the first one; who has come hears of it then."""
+        if entered:
+            self._moves_forms = self._sync.follows()
+        form, mean = self._sync.form() if self._moves_forms else "", self._mean
+        self._mean = None
+        if form == self._form:
+            return
+        self._form = form
+        equal = self._now("mixer.kind") == "none"
+        if mean is not None and equal:
+            _moments.take(self.inner, mean)
+        self._settle_places()
+        self._buffers = _buffers.of(None if equal else self._asked_buffers, self._module, self._config, self.placed, equal)
+
+    # --- members change ---
+
     def _held_kind(self) -> type[Held] | None:
         """What a mixer remembers is kept on the device that all parameters are on; where the run goes on without
         lost processes, if nothing of it is in flight between steps."""
         kind = KINDS.get(self._config.number("mixer.kind"))
         alone = self.inner is not None and self._node is None and not self._skips and not self._keeps_here
+        if self._moves_forms:  # what libweft has of it is left and begun there
+            return None
         if not alone or self._config.number("replicator.kind") != "none" or any(p.near for p in self._places):
             return None
         if self._sync.goes_on and (kind is Choco or self._config.number("mixer.delay") > 0):

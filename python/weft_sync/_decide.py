@@ -15,7 +15,7 @@ import logging
 import math
 import os
 import tempfile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 from . import _world, probe
 from ._library import Config, Context, Error, Mesh
@@ -57,6 +57,14 @@ def follow(sync: Any, decision: Decision, steps: float, loss: float) -> None:
             log.info("method=auto keeps this choice: %s", why)
 
 
+def keys_of(form: str) -> dict[str, Any]:
+    """What a form of the exchange, as `Sync.form` names it, says of its configuration."""
+    if not form:
+        return {}
+    outer = form.startswith("diloco")
+    return {"replicator.kind": "none" if outer else "full", "mixer.kind": "outer" if outer else "none"}
+
+
 def look(sync: Any, forms: list[Form], step: int) -> None:
     """After a step: whether it was exchanged in another form than the one before."""
     form = sync.form()
@@ -96,15 +104,22 @@ def limits(path: Any, given: dict[str, Any]) -> tuple[float, float]:
         config.destroy()
 
 
-def _settings(method: str, keys: dict[str, Any]) -> list[Any]:
+def _settings(method: str, keys: dict[str, Any], names: Sequence[str] = KEPT) -> list[Any]:
     config = Config(Context())
     try:
         for key, value in {"method": method, **keys}.items():
             config.set(key, value)
         config.finish()
-        return [config.number(key) for key in KEPT]
+        return [config.number(key) for key in names]
     finally:
         config.destroy()
+
+
+def moves(choice: Choice) -> bool:
+    """Whether it may change while the run goes on (docs/methods.md section 12)."""
+    kinds = "replicator.kind", "mixer.kind", "mixer.fragments", "mixer.delay", "mixer.merge"
+    replicator, mixer, *parts = _settings(choice.method, choice.keys, kinds)
+    return (replicator, mixer) == ("full", "none") or [replicator, mixer, *parts] == ["none", "outer", 1, 0, 0]
 
 
 def candidates(parameters: int, nodes: int, steps: float = 0) -> list[Way]:
@@ -116,7 +131,8 @@ def candidates(parameters: int, nodes: int, steps: float = 0) -> list[Way]:
 
 def choose(made: Plan, allowed: list[Way]) -> Choice | None:
     """Of all on several nodes that are expected to be faster than one, and level with the fastest:
-    one that learns as one machine does, then the fastest. None: one process alone is faster."""
+    one that learns as one machine does, then one that can follow the wire, then the fastest. None: one process alone is
+    faster."""
     names = {way.name for way in allowed}
     alone = max(a.faster for a in made if a.nodes == 1 and not a.way.muon)
     several = [a for a in made if a.nodes > 1 and a.way.name in names and a.faster > alone]
@@ -125,7 +141,7 @@ def choose(made: Plan, allowed: list[Way]) -> Choice | None:
     best = max(several, key=lambda a: a.faster)
     level = [a for a in several if math.log(best.faster / a.faster)
              <= max(NEARLY, math.hypot(a.error, best.error))]
-    return min(level, key=lambda a: (not a.same, -a.faster))
+    return min(level, key=lambda a: (not a.same, not moves(a), -a.faster))
 
 
 def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int],
@@ -209,4 +225,4 @@ def _answer(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int
         return {"error": str(error)}
 
 
-__all__ = ["Decision", "Form", "candidates", "choose", "decide", "follow", "limits", "look"]
+__all__ = ["Decision", "Form", "candidates", "choose", "decide", "follow", "keys_of", "limits", "look", "moves"]

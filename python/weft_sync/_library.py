@@ -72,7 +72,7 @@ class Setup(Sized):
                 ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL),
                 ("elastic", BOOL), ("pack", PTR), ("unpack", PTR), ("take", PTR),
                 ("give", PTR), ("user", PTR), ("alike", TEXT), ("uneven", BOOL),
-                ("settle", PTR), ("folder", TEXT)]
+                ("settle", PTR), ("folder", TEXT), ("moments", PTR)]
 
 
 class Part(Sized):
@@ -220,7 +220,7 @@ FUNCTIONS = {
     "weft_sync_rank": (INT, [PTR, P(INT)]),
     "weft_sync_change": (TEXT, [PTR]),
     "weft_sync_replan": (INT, [PTR, TEXT, F64, I64, P(TEXT)]),
-    "weft_sync_ask_form": (INT, [PTR, TEXT]),
+    "weft_sync_ask_form": (INT, [PTR, TEXT]), "weft_sync_follows": (BOOL, [PTR]),
     "weft_sync_form": (TEXT, [PTR, TEXT, SIZE]), "weft_sync_form_change": (TEXT, [PTR]),
     "weft_sync_ready": (INT, [PTR, INT]),
     "weft_sync_skip": (INT, [PTR]),

@@ -214,7 +214,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
     def _settle_places(self) -> None:
         """Where torch steps on a device, parameters and gradients come down only to be sent."""
         def of(key: str) -> Any:
-            return self._config.number(key)
+            return self._now(key)
         far = [] if self.inner is None or self._node is not None else \
             [place for place in self._places if place.copies is not None]
         gossips = self._config.has(MEETS)
@@ -225,7 +225,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         for place in far:
             place.rests = not gossips
             place.stays = of("replicator.kind") == "none" and \
-                (self._own is not None or "optimizer.clip" not in self._asked_keys)
+                (of("optimizer.clip") == 0 if self._own is not None else "optimizer.clip" not in self._asked_keys)
             place.own = self._own
             place.straight &= not place.stays and self._chooses is None
 
@@ -241,10 +241,11 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                           outside=self.inner is not None, skips=self._skips,
                           writes=True, compressed=self._chooses is not None, sharded=self._shards > 1, elastic=True,
                           uneven=self._rows.on, take=self._storage.take, pack=self._carried.pack,
-                          unpack=self._carried.unpack, settle=self._settle, alike=self._alike,
+                          unpack=self._carried.unpack, settle=self._settle, moments=self._meets(), alike=self._alike,
                           folder=self._folder)
         self._closed = False
         _asked.folder(self._folder, self)
+        self._may_change()
         self._packets = _packets.packed(self._places, self._chooses, self._sync) if self._chooses else []
         holds = self._held_kind() if not self.mesh.joins else None  # else in the others' world
         partners = self._hold(holds) if holds is not None else 0
@@ -255,9 +256,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         for place in self._places:
             place.attach(self._storage.tensor(self._sync.parameters(place.index), place.shape),
                          self._storage.tensor(self._sync.gradients(place.index), place.shape))
-        if self.decision is not None and not self.mesh.joins:
-            _decide.follow(self._sync, self.decision, *self._limits)
         self._sync.begin()
+        self._change_form(entered=True)
         if self._carried.brought is None:
             self._rows.shares = Shares(self.place()[1] // self.placed)
         self.report = _back.report_of(self._sync) if back else None
@@ -372,6 +372,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         self._look()
         early = self.overlap and (not self._rows.on or self._rows.rows is not None)
         last = early and not self._paused and place.backwards + 1 == self.accumulate
+        if last and self._moves_forms:  # gradients may stay from this step on
+            self._open()
         comes = not place.stays and place.packet is None  # to the host, whole
         if (place.in_place or early) and (last or place.near) and comes:
             with torch.no_grad():
@@ -457,8 +459,9 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             return
         self._opened = True
         self._carried.check()
-        if self._sync.goes_on and not self._skips and self._sync.open():
+        if (self._sync.goes_on or self._moves_forms) and not self._skips and self._sync.open(self._moves_forms):
             self._take_up(False)
+        self._change_form()
         base = self._rate()
         if self.inner is None:
             places = iter(self._places)
@@ -482,7 +485,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                             "to clip what all agree on, as under DDP, create the optimizer with "
                             "agree='backward' around a torch optimizer, or clip by weft: "
                             "optimizer_clip=1.0; leave DDP over all processes out")
-        full = self._config.number("replicator.kind") == "full"  # others clip so, too
+        full = self._now("replicator.kind") == "full"  # others clip so, too
         if (self._skips and not self._unscaled) or self._warned or self.mesh.size == 1 or not full:
             return
         self._warned = any(place.left is not None and place.p.grad is not None

@@ -14,7 +14,7 @@ import threading
 from typing import Any, Callable, ClassVar, Iterable, Iterator, NamedTuple, Sequence
 
 from . import _library
-from ._library import (BOOL, INT, PTR, SIZE, TEXT, Config, Context, Error, LeftBehind, Mesh,
+from ._library import (BOOL, I64, INT, PTR, SIZE, TEXT, Config, Context, Error, LeftBehind, Mesh,
                        OfferShape, Parcel, Part, PeerError, Setup, Tensor, text_of)
 from ._library import Report as _Report
 from ._rows import Rows
@@ -25,6 +25,7 @@ _BLAME = re.compile(r"^rank \d+ failed: ")  # which libweft puts before what a r
 PACK = c.CFUNCTYPE(PTR, PTR, c.POINTER(SIZE))
 UNPACK = c.CFUNCTYPE(BOOL, PTR, PTR, SIZE)
 SETTLE = c.CFUNCTYPE(BOOL, PTR)
+MOMENTS = c.CFUNCTYPE(PTR, PTR, c.POINTER(I64))
 
 
 def _version() -> str:
@@ -77,7 +78,7 @@ class Sync:
                  compressed: bool = False, sharded: bool = False, elastic: bool = False, uneven: bool = False,
                  take: Any = None, pack: Callable[[], bytes] | None = None,
                  unpack: Callable[[bytes], None] | None = None, settle: Callable[[], None] | None = None,
-                 alike: str = "", folder: str | os.PathLike[str] | None = None):
+                 moments: Callable[[], tuple[int, int]] | None = None, alike: str = "", folder: str | os.PathLike[str] | None = None):
         self.ctx, self.mesh, self.config = ctx, mesh, config
         self.lib, self._at, self.n = ctx.lib, PTR(), len(tensors)
         table = (Tensor * len(tensors))(
@@ -98,6 +99,8 @@ class Sync:
         if settle is not None:
             self._keep.append(SETTLE(lambda _user: self._done(settle)))
             setup.settle = c.cast(self._keep[-1], PTR)
+        if moments is not None:
+            self._meet(setup, moments)
         if config.number("mesh.robust") != "off":
             ctx.speak(True)  # whose numbers are wrong
         ctx.call("weft_sync_create_from", ctx.pointer, c.byref(setup), c.byref(self._at))
@@ -124,6 +127,18 @@ class Sync:
 
         self._keep += [PACK(give), UNPACK(get)]
         setup.pack, setup.unpack = (c.cast(f, PTR) for f in self._keep[1:])
+
+    def _meet(self, setup: Setup, moments: Callable[[], tuple[int, int]]) -> None:
+        def give(_user: int, n: Any) -> int | None:
+            try:
+                at, n[0] = moments()
+            except BaseException as error:
+                self._trouble = error
+                return None
+            return at
+
+        self._keep.append(MOMENTS(give))
+        setup.moments = c.cast(self._keep[-1], PTR)
 
     def _done(self, what: Callable[[], None]) -> bool:
         try:
@@ -192,10 +207,10 @@ class Sync:
         """Steps that are done, those before this process came among them."""
         return int(self.lib.weft_sync_steps(self.pointer))
 
-    def open(self) -> bool:
-        """The next step begins. Where lost processes are gone on without it may wait for those
-        who are left. Whether these are others than before."""
-        if not self.goes_on:
+    def open(self, changes: bool = False) -> bool:
+        """The next step begins. Where lost processes are gone on without, or what crosses the wire `changes`, it may wait
+        for the others. Whether these are others than before."""
+        if not (self.goes_on or changes):
             self._call("open")
             return False
         self._wait("open")
@@ -204,11 +219,16 @@ class Sync:
             log.warning("%s", change.decode("utf-8", "replace"))
         return bool(change)
 
-    def replan(self, cluster: str, loss: float, steps: int) -> str | None:
-        """Before `begin`: what crosses the wire may change, by the cluster.yaml at this path; or why not."""
+    def replan(self, cluster: str | None, loss: float, steps: int) -> str | None:
+        """Before `begin`: what crosses the wire may change, by the cluster.yaml at this path (None: nothing was measured);
+        or why not."""
         why = TEXT()
-        self._call("replan", text_of(cluster), loss, steps, c.byref(why))
+        self._call("replan", None if cluster is None else text_of(cluster), loss, steps, c.byref(why))
         return why.value.decode() if why.value else None
+
+    def follows(self) -> bool:
+        """Whether what crosses the wire may change."""
+        return bool(self.lib.weft_sync_follows(self.pointer))
 
     def ask_form(self, form: str) -> None:
         """The first process asks, for all: "full int8"."""
