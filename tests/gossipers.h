@@ -60,6 +60,7 @@ static inline weft_status adapt(const trial *t, wefti_mixer *m, int64_t step, fl
         WEFT_TRY(wefti_mixer_answer(m, b, step));
     for (int b = 0; b < N_BUCKETS; b++) {
         WEFT_TRY(wefti_mixer_before(m, b, step, x + bucket_at[b]));
+        WEFT_TRY(wefti_mixer_direct(m, b, step, u + bucket_at[b]));
         for (int64_t i = 0; i < buckets[b].n_elements; i++)
             x[bucket_at[b] + i] -= u[bucket_at[b] + i];
         WEFT_TRY(wefti_mixer_after(m, b, step, x + bucket_at[b]));
@@ -79,11 +80,11 @@ static inline void decide(const trial *t, wefti_mixer *m, int64_t step) {
 }
 
 static inline weft_status prime(const trial *t, wefti_mixer *m, float *x) {
+    for (int i = 0; i < m->n_states && (t->anew || t->first > 0); i++)
+        memcpy(m->state[i], t->state[i], sizeof t->state[i]);
     if (t->anew) {
         wefti_mixer_meet_anew(m, t->first);
     } else if (t->first > 0) {
-        for (int i = 0; i < m->n_states; i++)
-            memcpy(m->state[i], t->state[i], sizeof t->state[i]);
         for (int i = 0; i < m->n_known; i++) m->known[i] = t->known[i];
     } else {
         decide(t, m, 0);

@@ -328,10 +328,17 @@ static weft_status derive_mixer(weft_ctx *ctx, wefti_job *job) {
         .stochastic = wefti_is(config->mixer.rounding, "stochastic"),
     };
     job->mixer_config.robust = wefti_robust_named(config->mesh.robust);
-    if (!wefti_mixer_find(config->mixer.kind))
+    const wefti_mixer_ops *mixer = wefti_mixer_find(config->mixer.kind);
+    if (!mixer)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "unknown mixer '%s'",
                              config->mixer.kind);
-    return WEFT_OK;
+    if (!mixer->direct || wefti_replicator_find(config->replicator.kind)->keeps_norm)
+        return WEFT_OK;
+    return weft_ctx_fail(
+        ctx, WEFT_ERR_CONFIG,
+        "mixer.kind is %s with replicator.kind %s, expected none or full: "
+        "what is tracked are gradients",
+        config->mixer.kind, config->replicator.kind);
 }
 
 /* The largest number of members that one member ever meets. */

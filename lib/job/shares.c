@@ -162,10 +162,12 @@ weft_status wefti_weights_check_topology(weft_ctx *ctx, const wefti_job *job,
 /* What is under way when shares change was weighed by the rows before. The weights of all have the
  * same sum then, so a mixer's mean is right; not so one of some of them. */
 static weft_status check_measured(weft_ctx *ctx, const weft_config *c) {
+    const wefti_mixer_ops *mixer = wefti_mixer_find(c->mixer.kind);
     bool sorts_out = c->mixer.delay > 0 && !wefti_is(c->mesh.robust, "off");
-    const char *found = c->replicator.delay > 0 ? "replicator.delay"
-                        : sorts_out             ? "mixer.delay and mesh.robust"
-                                                : NULL;
+    const char *found = c->replicator.delay > 0  ? "replicator.delay"
+                        : sorts_out              ? "mixer.delay and mesh.robust"
+                        : mixer && mixer->direct ? "a mixer of directions"
+                                                 : NULL;
     if (!found) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                          "batch.shares is %s with %s, expected none, so that nothing "

@@ -129,6 +129,12 @@ static weft_status check_elastic(const weft_sync *s) {
             s->ctx, WEFT_ERR_CONFIG,
             "elastic.stop is %s, but signals are the program's own; expected auto",
             s->config->elastic.stop);
+    if (s->setup.outside && wefti_mixer_find(s->config->mixer.kind)->direct)
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_CONFIG,
+            "mixer.kind is %s, but it directs weft's optimizer, and the program's steps "
+            "here; expected gossip, or weft's optimizer",
+            s->config->mixer.kind);
     if (s->config->run.audit)
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_CONFIG,

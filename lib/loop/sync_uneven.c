@@ -20,6 +20,7 @@ weft_status wefti_sync_check_uneven(weft_sync *s) {
     const char *found = s->setup.skips                     ? "setup.skips"
                         : !wefti_is(c->mesh.robust, "off") ? "mesh.robust"
                         : mixer->keeps_partners        ? "a mixer that keeps its partners"
+                        : mixer->direct                ? "a mixer of directions"
                         : c->mixer.consensus_bound > 0 ? "mixer.consensus_bound"
                                                        : NULL;
     if (!found) return WEFT_OK;

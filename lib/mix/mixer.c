@@ -63,10 +63,10 @@ static int64_t elements(const wefti_mixer *m) {
 }
 
 void wefti_mixer_meet_anew(wefti_mixer *m, int64_t step) {
-    if (!m->pairs) return;
+    if (!m->pairs && !m->ops->direct) return;
     for (int i = 0; i < m->n_states; i++)
         memset(m->state[i], 0, (size_t)elements(m) * sizeof(float));
-    wefti_pairs_init(m, step);
+    if (m->pairs) wefti_pairs_init(m, step);
 }
 
 /* Makes the driver, with room for every bucket's messages. */
@@ -181,6 +181,12 @@ weft_status wefti_mixer_answer(wefti_mixer *m, int bucket, int64_t step) {
 weft_status wefti_mixer_before(wefti_mixer *m, int bucket, int64_t step, float *params) {
     WEFTI_ASSERT(bucket >= 0 && bucket < m->n_buckets && step >= 0);
     return m->ops->before ? m->ops->before(m, bucket, step, params) : WEFT_OK;
+}
+
+weft_status wefti_mixer_direct(wefti_mixer *m, int bucket, int64_t step,
+                               float *gradient) {
+    WEFTI_ASSERT(bucket >= 0 && bucket < m->n_buckets && step >= 0);
+    return m->ops->direct ? m->ops->direct(m, bucket, step, gradient) : WEFT_OK;
 }
 
 weft_status wefti_mixer_after(wefti_mixer *m, int bucket, int64_t step, float *params) {

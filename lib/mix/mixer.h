@@ -15,8 +15,8 @@
  * It works on the replicator's buckets, on the exchange thread, around the optimizer:
  *
  *     prime                    once, before the first step of a run, new or resumed
- *     answer -> before -> optimizer -> after -> finish   each step, each bucket in this
- *                                                        order; answer may be left out
+ *     answer -> before -> direct -> optimizer -> after -> finish
+ *                              each step, each bucket in this order; answer may be left out
  *
  * All buckets have passed `after` of a step before any passes `finish`, so messages that
  * after() sends travel together. answer() is called as early in a step as possible,
@@ -142,6 +142,8 @@ typedef struct wefti_mixer_ops {
     weft_status (*prime)(wefti_mixer *m, int bucket, int64_t step, const float *params);
     weft_status (*answer)(wefti_mixer *m, int bucket, int64_t step);
     weft_status (*before)(wefti_mixer *m, int bucket, int64_t step, float *params);
+    /* Puts what the optimizer shall step along in the place of the bucket's gradient. */
+    weft_status (*direct)(wefti_mixer *m, int bucket, int64_t step, float *gradient);
     weft_status (*after)(wefti_mixer *m, int bucket, int64_t step, float *params);
     weft_status (*finish)(wefti_mixer *m, int bucket, int64_t step, float *params);
     /* This rank's part of an estimate of the consensus distance before the last step's
@@ -210,6 +212,8 @@ weft_status wefti_mixer_prime(wefti_mixer *m, int bucket, int64_t step,
 weft_status wefti_mixer_answer(wefti_mixer *m, int bucket, int64_t step) WEFT_CHECKED;
 weft_status wefti_mixer_before(wefti_mixer *m, int bucket, int64_t step,
                                float *params) WEFT_CHECKED;
+weft_status wefti_mixer_direct(wefti_mixer *m, int bucket, int64_t step,
+                               float *gradient) WEFT_CHECKED;
 weft_status wefti_mixer_after(wefti_mixer *m, int bucket, int64_t step,
                               float *params) WEFT_CHECKED;
 weft_status wefti_mixer_finish(wefti_mixer *m, int bucket, int64_t step,
@@ -230,7 +234,8 @@ void wefti_mixer_deliver(wefti_mixer *m, const wefti_held_parcel *parcel);
 
 /* The pairs of a mixer with keeps_partners begin anew with the gossip round of `step`: who
  * was there before knows nothing of any other rank, and learners (comm.h) begin when they take
- * part. Before prime; between the steps of a run. For all other mixers it does nothing. */
+ * part. So do directions: those of the ranks that are there add up to their gradients. Before
+ * prime; between the steps of a run. For all other mixers it does nothing. */
 void wefti_mixer_meet_anew(wefti_mixer *m, int64_t step);
 
 /* Whether what the pairs know was learned by as many ranks as there are now: a checkpoint

@@ -3,7 +3,7 @@
  * (step/schedule.h), in this order,
  *
  *     replicator: begin, combine, end        site replicator: the same
- *     apply: mixer before -> optimizer -> mixer after           mixer finish
+ *     apply: mixer before, direct -> optimizer -> mixer after   mixer finish
  *
  * Before the buckets of a step the thread runs one item per bucket for the mixer's
  * answer; such an item does its work in the place of combine. */
@@ -114,7 +114,9 @@ static wefti_cover cover_of(const wefti_rank *r, int bucket, int index,
                                                       : r->replicator;
     wefti_cover cover = wefti_replicator_cover(last, bucket, index, r->step);
     *step = (wefti_optimizer_step){.count = cover.count, .lr = r->lr, .grad_scale = 1};
-    if (r->schedule->clip == WEFTI_CLIP_AGREED) step->grad_scale = r->grad_scale;
+    bool scaled = r->mixer->ops->direct; /* by direct below */
+    if (r->schedule->clip == WEFTI_CLIP_AGREED && !scaled)
+        step->grad_scale = r->grad_scale;
     return cover;
 }
 
@@ -166,9 +168,20 @@ weft_status wefti_exchange_optimize(wefti_rank *r, int bucket) {
     return wefti_rank_check_finite(r, bucket, params_of(r, bucket), moved);
 }
 
+/* What others learn of a gradient is what clipping has left of it. */
+static weft_status direct(wefti_rank *r, int bucket) {
+    float *grad = grads_of(r, bucket);
+    if (!r->mixer->ops->direct) return WEFT_OK;
+    if (r->schedule->clip == WEFTI_CLIP_AGREED && r->grad_scale != 1)
+        r->job->kernels->scale(r->arrangement->buckets[bucket].n_elements, r->grad_scale,
+                               grad);
+    return wefti_mixer_direct(r->mixer, bucket, r->step, grad);
+}
+
 weft_status wefti_exchange_apply(wefti_rank *r, int bucket) {
     float *params = params_of(r, bucket);
     WEFT_TRY(wefti_mixer_before(r->mixer, bucket, r->step, params));
+    WEFT_TRY(direct(r, bucket));
     WEFT_TRY(wefti_exchange_optimize(r, bucket));
     return wefti_mixer_after(r->mixer, bucket, r->step, params);
 }

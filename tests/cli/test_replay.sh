@@ -90,6 +90,8 @@ lost 3 0 11 method=hsdp # who writes the run folder, and owns a range
 replays hsdp
 lost 3 1 9 method=dadam # replicas differ
 replays dadam
+lost 4 1 9 method=dadam mixer.kind=tracking # directions begin anew
+replays tracking
 lost 4 1 9 method=dadam mixer.kind=choco mixer.values=int4 mixer.gamma=0.5 # pairs begin anew
 replays choco
 # Resumed from the checkpoint in which pairs may have met fewer times than they need: the same bits.

@@ -56,6 +56,10 @@ static const variant variants[] = {
     GOSSIP("push", .combine_last = true, .consensus_bound = 1),
     GOSSIP("ring", .combine_last = false, .deadline_s = 3600),
     GOSSIP("complete", .combine_last = true, .average_every = 2, .deadline_s = 3600),
+    {{.kind = "tracking", .gamma = 1}, "exponential"},
+    {{.kind = "tracking", .gamma = 0.5, .combine_last = true, .average_every = 2},
+     "ring"},
+    {{.kind = "tracking", .gamma = 1}, "complete"},
     {{.kind = "choco", .gamma = 0.5, .values = WEFTI_VALUES_INT4}, "complete"},
     {{.kind = "choco",
       .gamma = 0.5,
@@ -97,6 +101,7 @@ static weft_status one_step(const trial *t, wefti_mixer *m, int64_t step, float 
     for (int b = 0; b < N_BUCKETS; b++) {
         float *params = x + bucket_at[b];
         WEFT_TRY(wefti_mixer_before(m, b, step, params));
+        WEFT_TRY(wefti_mixer_direct(m, b, step, u + bucket_at[b]));
         for (int64_t i = 0; i < buckets[b].n_elements; i++)
             params[i] -= u[bucket_at[b] + i];
         WEFT_TRY(wefti_mixer_after(m, b, step, params));

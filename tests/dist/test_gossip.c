@@ -66,8 +66,9 @@ static void overlap_changes_no_bit(void **state) {
         {"optimizer.clip=0", "mixer.order=atc", "mixer.topology=push"},
         {"optimizer.clip=0", "mixer.order=awc", "mixer.topology=complete"},
         {"optimizer.clip=1", "mixer.order=awc", "mixer.topology=complete"},
-        {"optimizer.clip=0", "mixer.order=atc", "mixer.topology=complete"}};
-    for (int i = 0; i < 6; i++) {
+        {"optimizer.clip=0", "mixer.order=atc", "mixer.topology=complete"},
+        {"optimizer.clip=1", "mixer.kind=tracking", "mixer.topology=complete"}};
+    for (int i = 0; i < 7; i++) {
         train(&one, "with", false,
               KEYS(DADAM, more[i][0], more[i][1], more[i][2], "mesh.link=1Gbit,1ms"));
         train(&two, "without", false,
@@ -87,8 +88,9 @@ static void a_stopped_run_goes_on_to_the_same_bits(void **state) {
         {"mixer.topology=push", "mixer.order=awc"},
         {"mixer.topology=push", "mixer.order=atc"},
         {"mixer.topology=complete", "mixer.order=awc"},
+        {"mixer.kind=tracking", "optimizer.kind=muon"},
         {"mixer.kind=choco", "mixer.values=int4"}};
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         train(&one, "whole", false,
               KEYS(DADAM, more[i][0], more[i][1], "mesh.link=1Gbit,1ms"));
         train(&two, "part", false,
@@ -102,6 +104,35 @@ static void a_stopped_run_goes_on_to_the_same_bits(void **state) {
                          "part" LAST "replica-00003.safetensors");
         assert_same_file("whole" LAST "model.safetensors",
                          "part" LAST "model.safetensors");
+    }
+}
+
+/* A node alone tracks its own gradient, as clipping leaves it. */
+static void a_direction_is_of_clipped_gradients(void **state) {
+    static const char *const clips[] = {"optimizer.clip=0", "optimizer.clip=0.1"};
+    for (int i = 0; i < 2; i++) {
+        train(&one, "gossip", false,
+              KEYS("method=dadam", "optimizer.kind=sgd", "optimizer.lr=0.1", clips[i]));
+        train(&two, "tracking", false,
+              KEYS("method=dadam", "optimizer.kind=sgd", "optimizer.lr=0.1", clips[i],
+                   "mixer.kind=tracking"));
+        assert_trained(&one);
+        assert_trained(&two);
+        assert_close(&one, &two, 1e-5);
+    }
+}
+
+static void what_would_track_no_gradients_is_refused(void **state) {
+    static const char *const bad[][3] = {
+        {"mixer.topology=push", "mesh.sites=1", "mixer.topology is push with mixer.kind"},
+        {"batch.shares=speed", "mesh.sites=1", "a mixer of directions"},
+        {"replicator.kind=demo", "mesh.sites=2",
+         "mixer.kind is tracking with replicator.kind demo, expected none or full"}};
+    for (int i = 0; i < 3; i++) {
+        train(&one, "refused", false,
+              KEYS(DADAM, "mixer.kind=tracking", bad[i][0], bad[i][1]));
+        assert_int_equal(one.status, WEFT_ERR_CONFIG);
+        if (!strstr(one.message, bad[i][2])) fail_msg("%s", one.message);
     }
 }
 
@@ -134,8 +165,9 @@ static void bytes_on_the_wire_are_the_bytes_predicted(void **state) {
         {"mixer.topology=complete", "mixer.order=atc"},
         {"mixer.topology=push", "mixer.average_every=4"},
         {"mixer.kind=choco", "mixer.values=int8"},
+        {"mixer.kind=tracking", "mixer.average_every=5"},
         {"mesh.ranks_per_node=2", "mesh.shards=1"}}; /* two copies per node */
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         train(&one, "bytes", false, KEYS(DADAM, more[i][0], more[i][1]));
         assert_trained(&one);
         int64_t sum = 0;
@@ -304,6 +336,8 @@ int main(void) {
         cmocka_unit_test(every_topology_learns),
         cmocka_unit_test(overlap_changes_no_bit),
         cmocka_unit_test(a_stopped_run_goes_on_to_the_same_bits),
+        cmocka_unit_test(a_direction_is_of_clipped_gradients),
+        cmocka_unit_test(what_would_track_no_gradients_is_refused),
         cmocka_unit_test(a_request_to_stop_is_heard_by_all),
         cmocka_unit_test(shards_of_a_replica_mix_with_their_like),
         cmocka_unit_test(bytes_on_the_wire_are_the_bytes_predicted),

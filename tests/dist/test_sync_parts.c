@@ -350,13 +350,14 @@ static void test_forks(void **state) {
 }
 
 /* A key or a folder that this loop could not obey is refused. */
-static void check_refused(const char *key, const char *folder, const char *words) {
+static void check_refused(const char *method, const char *key, const char *folder,
+                          const char *words) {
     weft_ctx *ctx;
     weft_config *config;
     weft_sync *s = NULL;
     assert_int_equal(weft_ctx_create(&ctx), WEFT_OK);
     assert_ok(ctx, weft_config_create(ctx, &config));
-    assert_ok(ctx, weft_config_set(ctx, config, "method=flexdemo"));
+    assert_ok(ctx, weft_config_set(ctx, config, method));
     assert_ok(ctx, weft_config_set(ctx, config, key));
     assert_ok(ctx, weft_config_finish(ctx, config));
     const weft_sync_tensor one = {.struct_size = sizeof one, "a", 4, 4, true};
@@ -365,6 +366,7 @@ static void check_refused(const char *key, const char *folder, const char *words
                                    .tensors = &one,
                                    .n_tensors = 1,
                                    .folder = folder,
+                                   .outside = strcmp(method, "method=dadam") == 0,
                                    .endless = true};
     assert_int_equal(weft_sync_create_from(ctx, &setup, &s),
                      folder ? WEFT_ERR_ARGUMENT : WEFT_ERR_CONFIG);
@@ -374,14 +376,17 @@ static void check_refused(const char *key, const char *folder, const char *words
 }
 
 static void test_keys_that_it_can_not_obey(void **state) {
-    check_refused("elastic.batch=keep", NULL, "elastic.batch is keep");
-    check_refused("run.upload=s3://b/r", NULL, "run.upload is s3://b/r");
-    check_refused("mesh.join_steps=8", NULL, "mesh.join_steps is 8");
+    static const char flexdemo[] = "method=flexdemo";
+    check_refused(flexdemo, "elastic.batch=keep", NULL, "elastic.batch is keep");
+    check_refused(flexdemo, "run.upload=s3://b/r", NULL, "run.upload is s3://b/r");
+    check_refused(flexdemo, "mesh.join_steps=8", NULL, "mesh.join_steps is 8");
     check_refused(
-        "run.audit=true", NULL,
+        flexdemo, "run.audit=true", NULL,
         "run.audit is true, but weft audit cannot compute a program's own model");
-    check_refused("run.seed=1", "/tmp",
+    check_refused(flexdemo, "run.seed=1", "/tmp",
                   "setup.folder is /tmp, but without setup.elastic");
+    check_refused("method=dadam", "mixer.kind=tracking", NULL,
+                  "mixer.kind is tracking, but it directs weft's optimizer");
 }
 
 int main(void) {

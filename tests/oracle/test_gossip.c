@@ -8,7 +8,10 @@
  *
  * Where the rows of W add up to one, w stays 1. u is drawn; W is taken from the
  * topology's double weights. Where ranks weigh v_i (docs/methods.md section 1), of a mean W_ij is
- * v_j / sum v, else min(1, v_j / v_i) times what it was, for j other than i. */
+ * v_j / sum v, else min(1, v_j / v_i) times what it was, for j other than i. Of tracking the
+ * drawn u are gradients g, and u is y:
+ *
+ *     awc   y_i(t) = sum_j P(t)_ij y_j(t-1) + g_i(t) - g_i(t-1)     atc   the same with P(t-1) */
 #include "gossipers.h"
 
 typedef struct schedule {
@@ -83,23 +86,49 @@ static void push(int R, int64_t step, const double *from, double *to) {
     }
 }
 
+static double tracked[N][MAX_R];  /* y, with atc mixed already */
+static float gradients[MAX_R][N]; /* of the step before */
+
+/* y <- P(t) y */
+static void mix_tracked(int R, int64_t t) {
+    double moved[MAX_R];
+    for (int e = 0; e < N; e++) {
+        push(R, t, tracked[e], moved);
+        memcpy(tracked[e], moved, sizeof moved);
+    }
+}
+
+/* u[r] <- y_r of step t, from the gradients u[r]. */
+static void track(int R, int64_t t, bool last, double u[MAX_R][N], float g[MAX_R][N]) {
+    if (!last) mix_tracked(R, t);
+    for (int e = 0; e < N; e++)
+        for (int r = 0; r < R; r++) {
+            tracked[e][r] += (double)g[r][e] - (double)gradients[r][e];
+            gradients[r][e] = g[r][e];
+            u[r][e] = tracked[e][r];
+        }
+    if (last) mix_tracked(R, t);
+}
+
 /* Each step: one mixing and one subtraction of f32 numbers below 8: a few 2^-22. Mixing
  * does not enlarge what is there, so STEPS of them add up. */
 static const double tolerance = STEPS * 4 * 0x1p-22;
 
 /* x[e] and w before and after a step, in double. */
 static void one_step_in_double(int R, int64_t t, double x[N][MAX_R], double *w) {
-    float u[MAX_R][N];
+    static float g[MAX_R][N];
+    static double u[MAX_R][N];
     double mass[MAX_R] = {0}, moved[MAX_R] = {0}, next[MAX_R] = {0};
     bool last = trials[0].config.combine_last;
-    for (int r = 0; r < R; r++) draw(&trials[r], r, t, u[r]);
+    for (int r = 0; r < R; r++) draw(&trials[r], r, t, g[r]);
+    for (int r = 0; r < R; r++)
+        for (int e = 0; e < N; e++) u[r][e] = (double)g[r][e];
+    if (strcmp(trials[0].config.kind, "tracking") == 0) track(R, t, last, u, g);
     push(R, t, w, next);
     for (int e = 0; e < N; e++) {
-        for (int r = 0; r < R; r++)
-            mass[r] = w[r] * (x[e][r] - (last ? (double)u[r][e] : 0));
+        for (int r = 0; r < R; r++) mass[r] = w[r] * (x[e][r] - (last ? u[r][e] : 0));
         push(R, t, mass, moved);
-        for (int r = 0; r < R; r++)
-            x[e][r] = moved[r] / next[r] - (last ? 0 : (double)u[r][e]);
+        for (int r = 0; r < R; r++) x[e][r] = moved[r] / next[r] - (last ? 0 : u[r][e]);
     }
     memcpy(w, next, (size_t)R * sizeof *w);
 }
@@ -110,6 +139,8 @@ static void compare(int R) {
     double w[MAX_R];
     const char *kind = trials[0].topology.kind;
     fill_plan(R);
+    memset(tracked, 0, sizeof tracked);
+    memset(gradients, 0, sizeof gradients);
     for (int r = 0; r < R; r++) w[r] = 1;
     for (int e = 0; e < N; e++)
         for (int r = 0; r < R; r++) x[e][r] = (double)trials[r].x[0][e];
@@ -455,6 +486,35 @@ static void weights_are_those_of_the_formula(void **state) {
 
 /* Without updates. A row of f32 weights is rounded to 2^-24 for each of its sources, and weighs
  * v_i of 14 or more. */
+static const char *const kinds_tracked[] = {"complete", "ring", "exponential", "aer"};
+
+static void directions_are_those_of_the_formula(void **state) {
+    for (int form = 0; form < 32; form++) {
+        int R = form / 16 ? 8 : 5;
+        wefti_mixer_config c = knobs(form % 2, form / 2 % 2 ? 0.5 : 1, R == 5 ? 7 : 0);
+        c.kind = "tracking";
+        set_out(R, 1, kinds_tracked[form / 4 % 4], c, false);
+        for (int r = 0; r < R && form / 2 % 2; r++) trials[r].weights = uneven;
+        go(R, 0, STEPS);
+        compare(R);
+        bytes_are_as_predicted(R);
+    }
+}
+
+/* Who begins anew knows of no gradient: directions add up to those of the ranks that are there. */
+static void directions_begin_anew_with_a_world(void **state) {
+    enum { R = 4 };
+    wefti_mixer_config c = knobs(false, 1, 0);
+    c.kind = "tracking";
+    set_out(R, 1, "exponential", c, false);
+    for (int r = 0; r < R; r++) {
+        trials[r].anew = true;
+        fill_normal(90 + (uint64_t)r, N, trials[r].state[0]);
+    }
+    go(R, 0, STEPS);
+    compare(R);
+}
+
 static void the_weighted_mean_is_kept(void **state) {
     for (size_t i = 0; i < sizeof meetings / sizeof meetings[0]; i++)
         for (int last = 0; last < 2; last++) {
@@ -503,6 +563,8 @@ int main(void) {
         cmocka_unit_test(a_mean_of_many_costs_less_than_two_copies),
         cmocka_unit_test(parameters_and_what_all_know_are_all_the_state_there_is),
         cmocka_unit_test(weights_are_those_of_the_formula),
+        cmocka_unit_test(directions_are_those_of_the_formula),
+        cmocka_unit_test(directions_begin_anew_with_a_world),
         cmocka_unit_test(the_weighted_mean_is_kept),
         cmocka_unit_test(equal_weights_have_the_bits_of_none),
         cmocka_unit_test(the_distance_is_estimated),

@@ -26,6 +26,7 @@ static const char *const kinds[] = {
     "method=dadam mixer.average_every=6",
     "method=dadam mixer.deadline=0.01",
     "method=dadam mixer.kind=choco mixer.topology=ring mixer.values=int8",
+    "method=dadam mixer.kind=tracking mixer.topology=exponential",
     "method=diloco mixer.outer_every=4",
     "method=diloco mixer.outer_every=6 mixer.fragments=2 mixer.delay=3",
     "method=diloco mixer.outer_every=5 mixer.delay=1 mixer.values=int4",
