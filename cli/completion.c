@@ -49,6 +49,10 @@ static void put_described(const flag *f) {
             printf("%s%s", c == key->choices ? "" : " ", c->name);
 }
 
+static bool has_choices(const weft_config_key *key) {
+    return key->choices || key->type == WEFT_KEY_BOOL || key->type == WEFT_KEY_AUTO_BOOL;
+}
+
 /* Calls `put` for each value that a key can have. */
 static void each_choice(const weft_config_key *key,
                         void (*put)(const char *key, const char *value,
@@ -178,9 +182,7 @@ static void zsh_keys(void) {
           "        case $key in\n",
           stdout);
     for (int i = 0; (key = weft_config_key_at(i)); i++) {
-        bool has = key->choices || key->type == WEFT_KEY_BOOL ||
-                   key->type == WEFT_KEY_AUTO_BOOL;
-        if (!has) continue;
+        if (!has_choices(key)) continue;
         printf("        %s) values=(\n", key->name);
         each_choice(key, zsh_choice);
         fputs("        ) ;;\n", stdout);
@@ -305,53 +307,35 @@ static void put_flags(void) {
     fputs("    esac\n}\n", stdout);
 }
 
-static void put_choice_words(const weft_config_key *key) {
-    if (key->type == WEFT_KEY_BOOL) fputs("true false", stdout);
-    if (key->type == WEFT_KEY_AUTO_BOOL) fputs("auto true false", stdout);
-    for (const weft_choice *c = key->choices; c && c->name; c++) printf("%s ", c->name);
+static void put_value(const char *key, const char *value, const char *doc) {
+    (void)key, (void)doc;
+    printf("%s ", value);
 }
 
 static void put_choices(void) {
     const weft_config_key *key;
     fputs("_weft_choices() {\n    case $1 in\n", stdout);
     for (int i = 0; (key = weft_config_key_at(i)); i++) {
-        bool has = key->choices || key->type == WEFT_KEY_BOOL ||
-                   key->type == WEFT_KEY_AUTO_BOOL;
-        if (!has) continue;
+        if (!has_choices(key)) continue;
         printf("    %s) echo \"", key->name);
-        put_choice_words(key);
+        each_choice(key, put_value);
         fputs("\" ;;\n", stdout);
     }
     fputs("    esac\n}\n", stdout);
 }
 
-static bool is_path(const char *placeholder) {
-    return strcmp(placeholder, "FILE") == 0 || strcmp(placeholder, "FOLDER") == 0 ||
-           strcmp(placeholder, "RUN") == 0;
-}
-
-/* Prints "a|b" as separate words. */
-static void put_alternatives(const char *text) {
-    for (; *text; text++) putchar(*text == '|' ? ' ' : *text);
-}
-
-/* Prints the possible arguments of each flag: the choices of its key, its alternatives,
- * FILE, FOLDER, RUN, or VALUE for all others. */
+/* Prints the possible arguments of each flag: words, FILE, FOLDER, RUN, or VALUE. */
 static void put_arguments(void) {
     fputs("_weft_argument() {\n    case $1 in\n", stdout);
     for (int i = 0; commands[i]; i++) {
         for (const flag *f = commands[i]->flags; f && f->name; f++) {
-            const weft_config_key *key = f->key ? key_of(f->key) : NULL;
-            if (!f->placeholder) continue;
+            argument kind = argument_of(f);
+            if (kind == NO_ARGUMENT) continue;
             printf("    \"%s %s\") echo \"", commands[i]->name, f->name);
-            if (key && key->choices)
-                put_choice_words(key);
-            else if (is_path(f->placeholder))
-                fputs(f->placeholder, stdout);
-            else if (strchr(f->placeholder, '|'))
-                put_alternatives(f->placeholder);
+            if (kind == WORDS)
+                put_described(f);
             else
-                fputs("VALUE", stdout);
+                fputs(kind == A_VALUE ? "VALUE" : f->placeholder, stdout);
             fputs("\" ;;\n", stdout);
         }
     }

@@ -130,28 +130,25 @@ void wefti_timeline_fini(weft_ctx *ctx, wefti_planned_timeline *timeline) {
 
 /* ---- predictions ---- */
 
+/* The first three are quantiles of step_s; those of the report, then of plan.json. */
+enum { QUANTILES = 3 };
+const char *const wefti_planned_names[WEFTI_N_PLANNED] = {
+    "low_step_s",  "median_step_s", "high_step_s",    "step_s",      "compute_s",
+    "exchange_s",  "wait_s",        "hidden_share",   "wait_wire_s", "wait_codec_s",
+    "wait_late_s", "tokens_per_s",  "wire_bytes_out", "memory_bytes"};
+static const char *const keys[WEFTI_N_PLANNED] = {
+    "low",         "median",       "high",         "mean_step_s", "compute_s",
+    "exchange_s",  "wait_s",       "hidden_share", "wait_wire_s", "wait_codec_s",
+    "wait_late_s", "tokens_per_s", "wire_bytes",   "memory_bytes"};
+
 static weft_status read_forecast(weft_ctx *ctx, const char *path, const json_t *object,
                                  wefti_planned *out) {
     const json_t *p = json_object_get(object, "prediction");
     const json_t *step = json_object_get(p, "step_s");
     if (!json_is_object(p))
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s has no prediction", path);
-    *out = (wefti_planned){
-        .low_s = number(step, "low"),
-        .median_s = number(step, "median"),
-        .high_s = number(step, "high"),
-        .mean_s = number(p, "mean_step_s"),
-        .compute_s = number(p, "compute_s"),
-        .exchange_s = number(p, "exchange_s"),
-        .wait_s = number(p, "wait_s"),
-        .hidden_share = number(p, "hidden_share"),
-        .wait_wire_s = number(p, "wait_wire_s"),
-        .wait_codec_s = number(p, "wait_codec_s"),
-        .wait_late_s = number(p, "wait_late_s"),
-        .tokens_per_s = number(p, "tokens_per_s"),
-        .wire_bytes = number(p, "wire_bytes"),
-        .memory_bytes = number(p, "memory_bytes"),
-    };
+    for (int i = 0; i < WEFTI_N_PLANNED; i++)
+        out->value[i] = number(i < QUANTILES ? step : p, keys[i]);
     return read_timeline(ctx, path, object, &out->timeline);
 }
 

@@ -30,13 +30,15 @@ typedef struct wefti_timelines {
     int n;
 } wefti_timelines;
 
-/* NAN where the file says nothing. */
+enum { WEFTI_N_PLANNED = 14 };
+
 typedef struct wefti_planned {
-    double low_s, median_s, high_s, mean_s, compute_s, exchange_s, wait_s, hidden_share;
-    double wait_wire_s, wait_codec_s, wait_late_s;
-    double tokens_per_s, wire_bytes, memory_bytes;
+    double value[WEFTI_N_PLANNED]; /* NAN where the file says nothing */
     wefti_planned_timeline timeline;
 } wefti_planned;
+
+/* Names of the values in a report. */
+extern const char *const wefti_planned_names[WEFTI_N_PLANNED];
 
 /* Reads <path>; *found = false if there is no such file. On failure nothing is owned. */
 weft_status wefti_planned_read(weft_ctx *ctx, const char *path, wefti_planned *out,

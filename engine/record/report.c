@@ -212,21 +212,10 @@ static void put_summary(weft_ctx *ctx, wefti_buffer *out, const wefti_material *
 }
 
 static void put_prediction(weft_ctx *ctx, wefti_buffer *out, const wefti_planned *p) {
-    const named values[] = {{"low_step_s", p->low_s},
-                            {"median_step_s", p->median_s},
-                            {"high_step_s", p->high_s},
-                            {"step_s", p->mean_s},
-                            {"compute_s", p->compute_s},
-                            {"exchange_s", p->exchange_s},
-                            {"wait_s", p->wait_s},
-                            {"hidden_share", p->hidden_share},
-                            {"wait_wire_s", p->wait_wire_s},
-                            {"wait_codec_s", p->wait_codec_s},
-                            {"wait_late_s", p->wait_late_s},
-                            {"tokens_per_s", p->tokens_per_s},
-                            {"wire_bytes_out", p->wire_bytes},
-                            {"memory_bytes", p->memory_bytes}};
-    put_numbers(ctx, out, values, sizeof values / sizeof values[0]);
+    named values[WEFTI_N_PLANNED];
+    for (int i = 0; i < WEFTI_N_PLANNED; i++)
+        values[i] = (named){wefti_planned_names[i], p->value[i]};
+    put_numbers(ctx, out, values, WEFTI_N_PLANNED);
 }
 
 /* ---- timelines ---- */

@@ -539,12 +539,12 @@ static weft_status check_initial(weft_ctx *ctx, const wefti_prepared *p) {
     return wefti_weights_close(ctx, weights);
 }
 
-static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
+static weft_status prepare(weft_ctx *ctx, weft_config *config, wefti_prepare_as as,
                            wefti_prepared *p) {
     p->on_text = true;
     WEFT_TRY(wefti_viewlog_create(ctx, &p->views));
     WEFT_TRY(check_paths(ctx, config));
-    WEFT_TRY(open_folder(ctx, config, resume, p));
+    WEFT_TRY(open_folder(ctx, config, as == WEFTI_PREPARE_RESUMED, p));
     WEFT_TRY(adopt(ctx, config, p));
     WEFT_TRY(open_tokenizer(ctx, config, p));
     WEFT_TRY(wefti_rundata_open(ctx, config, p));
@@ -564,9 +564,9 @@ static weft_status prepare(weft_ctx *ctx, weft_config *config, bool resume,
     return tell_origin(ctx, p);
 }
 
-static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume,
+static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, wefti_prepare_as as,
                                  wefti_prepared *p) {
-    (void)resume;
+    (void)as;
     p->saved.step = -1;
     p->bigram_loss = NAN;
     WEFT_TRY(adopt(ctx, config, p));
@@ -576,9 +576,9 @@ static weft_status prepare_bench(weft_ctx *ctx, weft_config *config, bool resume
 
 /* A process that joins does not look into the run folder: what is there belongs to the
  * others. */
-static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, bool resume,
+static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, wefti_prepare_as as,
                                   wefti_prepared *p) {
-    (void)resume;
+    (void)as;
     p->on_text = p->joins = p->bare = true;
     WEFT_TRY(wefti_viewlog_create(ctx, &p->views));
     p->saved.step = -1;
@@ -591,9 +591,9 @@ static weft_status prepare_joiner(weft_ctx *ctx, weft_config *config, bool resum
 }
 
 /* The folder belongs to an earlier run: it is only read. */
-static weft_status prepare_replay(weft_ctx *ctx, weft_config *config, bool resume,
+static weft_status prepare_replay(weft_ctx *ctx, weft_config *config, wefti_prepare_as as,
                                   wefti_prepared *p) {
-    (void)resume;
+    (void)as;
     p->on_text = true;
     WEFT_TRY(check_paths(ctx, config));
     WEFT_TRY(wefti_state_find(ctx, config->run.folder, false, INT64_MAX, &p->saved,
@@ -604,23 +604,26 @@ static weft_status prepare_replay(weft_ctx *ctx, weft_config *config, bool resum
     return make_plan(ctx, config, p);
 }
 
-typedef weft_status (*preparation)(weft_ctx *ctx, weft_config *config, bool resume,
-                                   wefti_prepared *p);
-
-static weft_status prepare_with(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
-                                bool resume, preparation prepare_all,
-                                wefti_prepared **out) {
+weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
+                          wefti_prepare_as as, wefti_prepared **out) {
+    static weft_status (*const prepare_as[])(weft_ctx *, weft_config *, wefti_prepare_as,
+                                             wefti_prepared *) = {
+        [WEFTI_PREPARE_RUN] = prepare,
+        [WEFTI_PREPARE_RESUMED] = prepare,
+        [WEFTI_PREPARE_BENCH] = prepare_bench,
+        [WEFTI_PREPARE_JOINER] = prepare_joiner,
+        [WEFTI_PREPARE_REPLAY] = prepare_replay};
     *out = NULL;
     wefti_prepared *p;
     WEFT_TRY(wefti_alloc(ctx, sizeof *p, "the run", &p));
     p->ctx = ctx;
     p->config = config;
     weft_status status = WEFT_OK;
-    if (prepare_all == prepare_joiner) /* a joiner sends nothing before it is a member */
+    if (as == WEFTI_PREPARE_JOINER) /* a joiner sends nothing before it is a member */
         p->bootstrap.mesh = mesh;
     else
         status = wefti_bootstrap_join(ctx, mesh, &p->bootstrap);
-    if (status == WEFT_OK) status = prepare_all(ctx, config, resume, p);
+    if (status == WEFT_OK) status = prepare_as[as](ctx, config, as, p);
     if (status == WEFT_OK) {
         *out = p;
         return WEFT_OK;
@@ -630,27 +633,7 @@ static weft_status prepare_with(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
     return status;
 }
 
-weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
-                          bool resume, wefti_prepared **out) {
-    return prepare_with(ctx, mesh, config, resume, prepare, out);
-}
-
-weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
-                                wefti_prepared **out) {
-    return prepare_with(ctx, mesh, config, false, prepare_bench, out);
-}
-
-weft_status wefti_prepare_joiner(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
-                                 wefti_prepared **out) {
-    return prepare_with(ctx, mesh, config, false, prepare_joiner, out);
-}
-
-weft_status wefti_prepare_replay(weft_ctx *ctx, weft_config *config,
-                                 wefti_prepared **out) {
-    return prepare_with(ctx, NULL, config, false, prepare_replay, out);
-}
-
-static weft_status load_initial(wefti_rank *r, const char *path) {
+weft_status wefti_load_initial(wefti_rank *r, const char *path) {
     char folder[PATH_MAX];
     int64_t step;
     WEFT_TRY(wefti_state_locate(r->ctx, path, folder, &step));
@@ -665,7 +648,7 @@ weft_status wefti_prepared_fill(const wefti_prepared *p, wefti_rank *r) {
         init = p->job->config->adapter.init;
         if (init[0]) WEFT_TRY(wefti_state_load_model(r, init));
     } else if (init[0]) {
-        WEFT_TRY(load_initial(r, init));
+        WEFT_TRY(wefti_load_initial(r, init));
     }
     return init[0] ? wefti_rank_compare_initial(r) : WEFT_OK;
 }

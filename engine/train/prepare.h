@@ -69,25 +69,21 @@ typedef struct wefti_prepared {
     int64_t join_bytes; /* and the bytes that it gets until then */
 } wefti_prepared;
 
+typedef enum wefti_prepare_as {
+    WEFTI_PREPARE_RUN,
+    WEFTI_PREPARE_RESUMED, /* goes on from the run folder's newest checkpoint */
+    WEFTI_PREPARE_BENCH, /* without text and files: tokens are made (dataset, tokenizer and
+                              journal stay NULL) */
+    WEFTI_PREPARE_JOINER, /* joins a run that is training: opens the text and makes a job, alone;
+                              the others tell it the real job when it is a member (regroup.h) */
+    WEFTI_PREPARE_REPLAY /* opens text and job, and writes nothing into the run folder; saved: its
+                              newest complete checkpoint */
+} wefti_prepare_as;
+
 /* Opens the text, makes the job, checks the memory, opens the run folder. *out is NULL
  * on failure. Collective over the mesh, if there is one. */
 weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
-                          bool resume, wefti_prepared **out) WEFT_CHECKED;
-
-/* The same for a run without text and files: tokens are made (dataset, tokenizer and
- * journal stay NULL). */
-weft_status wefti_prepare_bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
-                                wefti_prepared **out) WEFT_CHECKED;
-
-/* For a process that joins a run that is training: opens the text and makes a job, alone.
- * The others tell it the real job when it is a member (train/regroup.h). */
-weft_status wefti_prepare_joiner(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
-                                 wefti_prepared **out) WEFT_CHECKED;
-
-/* For a run that is replayed: opens text and job, and writes nothing into the run folder.
- * saved: its newest complete checkpoint. */
-weft_status wefti_prepare_replay(weft_ctx *ctx, weft_config *config,
-                                 wefti_prepared **out) WEFT_CHECKED;
+                          wefti_prepare_as as, wefti_prepared **out) WEFT_CHECKED;
 
 /* Writes config.yaml and opens the journal, as the run's first rank does. */
 weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
@@ -95,6 +91,8 @@ weft_status wefti_prepared_write(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 /* The parameters and state with which a rank begins: the checkpoint's, those of model.init or
  * adapter.init, else drawn. Collective. */
 weft_status wefti_prepared_fill(const wefti_prepared *p, wefti_rank *r) WEFT_CHECKED;
+weft_status wefti_load_initial(wefti_rank *r,
+                               const char *path) WEFT_CHECKED; /* model.init's */
 
 /* Closes the journal and frees everything; NULL is accepted. */
 weft_status wefti_prepared_destroy(weft_ctx *ctx, wefti_prepared *prepared) WEFT_CHECKED;

@@ -123,13 +123,6 @@ static weft_status restore(const replay *p, wefti_rank *r) {
     return WEFT_OK;
 }
 
-static weft_status load_initial(wefti_rank *r, const char *path) {
-    char folder[PATH_MAX];
-    int64_t step;
-    WEFT_TRY(wefti_state_locate(r->ctx, path, folder, &step));
-    return wefti_state_load_model(r, folder);
-}
-
 static weft_status fill(const replay *p, wefti_rank *r) {
     const wefti_prepared *prepared = p->p;
     const char *init = prepared->job->config->model.init;
@@ -142,7 +135,7 @@ static weft_status fill(const replay *p, wefti_rank *r) {
     if ((p->starts || changes) && p->actors[r->rank].n > 0) return WEFT_OK;
     if (p->starts) {
         wefti_rank_init_params(r);
-        return init[0] ? load_initial(r, init) : WEFT_OK;
+        return init[0] ? wefti_load_initial(r, init) : WEFT_OK;
     }
     const wefti_learners_plan plan = {p->view->learners, p->view->slices, p->view->from};
     if (plan.n > 0) {
@@ -637,7 +630,7 @@ static weft_status open_files(replay *p, const char *folder, weft_config **confi
         return weft_ctx_fail(p->ctx, WEFT_ERR_FILE,
                              "%s says nothing of who took part in the run", path);
     WEFT_TRY(open_config(p->ctx, folder, p->views.views[0].kernels, config));
-    WEFT_TRY(wefti_prepare_replay(p->ctx, *config, &p->p));
+    WEFT_TRY(wefti_prepare(p->ctx, NULL, *config, WEFTI_PREPARE_REPLAY, &p->p));
     snprintf(path, sizeof path, "%.4000s/metrics.jsonl", folder);
     WEFT_TRY(wefti_losses_read(p->ctx, path, &p->losses));
     return open_audit(p, folder, path);

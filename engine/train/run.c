@@ -655,8 +655,9 @@ static weft_status train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bo
                          const weft_train_hooks *hooks, weft_train_result *result) {
     training run = begin(ctx, mesh, config, hooks, result);
     bool joins = mesh && mesh->transport->entry;
-    weft_status status = joins ? wefti_prepare_joiner(ctx, mesh, config, &run.prepared)
-                               : wefti_prepare(ctx, mesh, config, resume, &run.prepared);
+    wefti_prepare_as as = resume ? WEFTI_PREPARE_RESUMED : WEFTI_PREPARE_RUN;
+    if (joins) as = WEFTI_PREPARE_JOINER;
+    weft_status status = wefti_prepare(ctx, mesh, config, as, &run.prepared);
     wefti_stop_watch(ctx, NULL, NULL); /* from here on the ranks ask */
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = train_prepared(ctx, &run);
@@ -681,7 +682,8 @@ weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool
 static weft_status bench(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                          const weft_train_hooks *hooks, weft_train_result *result) {
     training run = begin(ctx, mesh, config, hooks, result);
-    weft_status status = wefti_prepare_bench(ctx, mesh, config, &run.prepared);
+    weft_status status = wefti_prepare(ctx, mesh, config, WEFTI_PREPARE_BENCH,
+                                       &run.prepared);
     wefti_stop_watch(ctx, NULL, NULL);
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
     status = run_prepared(ctx, &run);

@@ -9,7 +9,7 @@ static weft_status begin(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                          wefti_probe_trial *out) {
     wefti_prepared *p;
     *out = (wefti_probe_trial){0};
-    WEFT_TRY(wefti_prepare_bench(ctx, mesh, config, &p));
+    WEFT_TRY(wefti_prepare(ctx, mesh, config, WEFTI_PREPARE_BENCH, &p));
     *out = (wefti_probe_trial){p->job->run.threads, wefti_bootstrap_leads(&p->bootstrap),
                                p};
     return WEFT_OK;

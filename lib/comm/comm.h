@@ -26,7 +26,6 @@ typedef enum wefti_link_class {
 typedef struct wefti_traffic {
     int64_t bytes_out[WEFTI_LINK_CLASSES];
     int64_t bytes_in[WEFTI_LINK_CLASSES];
-    int64_t messages_out[WEFTI_LINK_CLASSES];
     int64_t relayed; /* that passed here between two other processes */
 } wefti_traffic;
 

@@ -214,7 +214,6 @@ static weft_status send_to(local_comm *comm, int to, int64_t tag, const void *da
     if (comm->sent) comm->sent->prev_sent = post;
     comm->sent = post;
     world->traffic[from].bytes_out[link] += n_bytes;
-    world->traffic[from].messages_out[link]++;
     pthread_mutex_unlock(&mine->lock);
     int bucket = bucket_of(from, tag);
     pthread_mutex_lock(&theirs->lock);
@@ -450,10 +449,7 @@ static weft_status local_tell(wefti_comm *head, int64_t tag, const void *data,
     int64_t n[WEFTI_LINK_CLASSES] = {0};
     for (int r = 0; r < comm->members.size; r++) n[comm->links[r]] += r != head->rank;
     pthread_mutex_lock(&mine->lock);
-    for (int k = 0; k < WEFTI_LINK_CLASSES; k++) {
-        traffic->bytes_out[k] += n[k] * n_bytes;
-        traffic->messages_out[k] += n[k];
-    }
+    for (int k = 0; k < WEFTI_LINK_CLASSES; k++) traffic->bytes_out[k] += n[k] * n_bytes;
     pthread_mutex_unlock(&mine->lock);
     for (int k = 0; k < WEFTI_LINK_CLASSES; k++)
         arrival_s[k] = leave(comm, (wefti_link_class)k, n[k] * n_bytes);

@@ -14,10 +14,7 @@ uint64_t wefti_member_draw(wefti_member *m) {
 bool wefti_member_is_in(const wefti_member *m) { return m->state >= WEFTI_MEMBER_IN; }
 
 wefti_member_action *wefti_member_act(wefti_member *m, wefti_member_action_kind kind) {
-    if (m->actions.n == m->max_actions) {
-        m->facts.unsent_messages++;
-        return NULL;
-    }
+    if (m->actions.n == m->max_actions) return NULL; /* it is sent again later */
     wefti_member_action *a = &m->actions.list[m->actions.n++];
     *a = (wefti_member_action){.kind = kind};
     return a;
@@ -28,10 +25,7 @@ static const unsigned char *put_message(wefti_member *m, wefti_message *message,
                                         size_t *n) {
     unsigned char *at = m->bytes + m->n_bytes;
     *n = wefti_member_encode(m, message, at, m->max_bytes - m->n_bytes);
-    if (*n == 0) {
-        m->facts.unsent_messages++;
-        return NULL;
-    }
+    if (*n == 0) return NULL;
     m->n_bytes += *n;
     return at;
 }
@@ -89,7 +83,7 @@ wefti_member_node *wefti_member_add_peer(wefti_member *m, wefti_node_id id) {
                 .used = true, .id = id, .number = -1, .heard_us = m->now_us};
             peer->steps = (wefti_member_steps){-1, -1, -1};
             peer->limit_us = wefti_member_least_limit(&m->config.policy);
-            peer->installed_us = peer->dismissed_us = m->now_us - 1000000000;
+            peer->installed_us = m->now_us - 1000000000;
         }
     return peer;
 }

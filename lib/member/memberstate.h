@@ -29,10 +29,10 @@ typedef struct wefti_member_node {
     int unanswered;       /* ballots that it did not answer */
     int64_t gap_us[WEFTI_PEER_GAPS], alive_us, limit_us;
     int n_gaps;
-    uint64_t says_chain; /* it says that this next view is decided; 0: none */
-    bool says_later;     /* it says that it is in a later view */
-    int64_t installed_us, dismissed_us; /* when INSTALL, BYE were last sent to it */
-    bool is_ready;                      /* joiners */
+    uint64_t says_chain;  /* it says that this next view is decided; 0: none */
+    bool says_later;      /* it says that it is in a later view */
+    int64_t installed_us; /* when INSTALL was last sent to it */
+    bool is_ready;        /* joiners */
     int64_t ready_us;
 } wefti_member_node;
 

@@ -90,7 +90,6 @@ void wefti_watch_suspect(wefti_member *m, wefti_member_node *peer,
                          wefti_evidence evidence) {
     if (evidence <= peer->standing.evidence) return;
     peer->standing.evidence = evidence;
-    m->facts.suspicions++;
     if (evidence != WEFTI_EVIDENCE_MUTE) tell(m, peer, evidence);
 }
 

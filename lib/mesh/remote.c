@@ -142,7 +142,6 @@ static weft_status send_to(remote_comm *comm, int to, wefti_link_class link, int
     parcel->next_sent = mesh->sent;
     mesh->sent = parcel;
     mesh->traffic.bytes_out[link] += n_bytes;
-    mesh->traffic.messages_out[link]++;
     wefti_elastic_note_sent(mesh, comm->channel, tag);
     pthread_mutex_unlock(&mesh->lock);
     wefti_outbox_submit(mesh, parcel);

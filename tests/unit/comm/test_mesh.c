@@ -107,8 +107,7 @@ static weft_status exchange_all(member *m) {
     for (int k = 0; k < LENGTHS; k++) all += lengths[k] * (n - 1);
     wefti_comm_traffic(m->comm, &traffic);
     bool counted = traffic.bytes_out[WEFTI_LINK_WIRE] == all &&
-                   traffic.bytes_in[WEFTI_LINK_WIRE] == all &&
-                   traffic.messages_out[WEFTI_LINK_WIRE] == LENGTHS * (n - 1);
+                   traffic.bytes_in[WEFTI_LINK_WIRE] == all;
     return counted ? WEFT_OK : weft_ctx_fail(m->ctx, WEFT_ERR_INTERNAL, "miscounted");
 }
 
