@@ -127,6 +127,23 @@ static weft_status add_data(weft_ctx *ctx, const char *operand, char *list, size
     return WEFT_OK;
 }
 
+/* Refuses Hugging Face's description of a model, whose keys are no run's. */
+static weft_status load_file(weft_ctx *ctx, const char *path, weft_config *config) {
+    char head[8192] = "";
+    FILE *file = fopen(path, "rb");
+    if (file) {
+        head[fread(head, 1, sizeof head - 1, file)] = '\0';
+        fclose(file);
+    }
+    if (head[0] == '{' &&
+        (strstr(head, "\"model_type\"") || strstr(head, "\"architectures\"")))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%s describes a model, expected the folder that it is in; "
+                             "weft plan --hf %s reads it alone",
+                             path, path);
+    return weft_config_load(ctx, config, path);
+}
+
 /* Sets a key to the name of a folder, without slashes at its end. */
 static weft_status set_folder(weft_ctx *ctx, const char *key, const char *folder,
                               weft_config *config) {
@@ -151,7 +168,7 @@ weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
         const char *operand = a->operands[i];
         switch (kind_of(ctx, operand, args_has(a, "--resume"))) {
         case KEY: WEFT_TRY(weft_config_set(ctx, config, operand)); break;
-        case RUN_FILE: WEFT_TRY(weft_config_load(ctx, config, operand)); break;
+        case RUN_FILE: WEFT_TRY(load_file(ctx, operand, config)); break;
         case RUN: WEFT_TRY(load_run(ctx, operand, config)); break;
         case RUN_AT: WEFT_TRY(weft_run_fetch(ctx, operand, config)); break;
         case MODEL: WEFT_TRY(set_folder(ctx, "model.init", operand, config)); break;

@@ -76,6 +76,10 @@ expect 0 "$weft" train notes.rst "${small[@]}" run.steps=1 --folder rst
 once "notes.rst is read as text, because it begins with no section of a run file; data.path=notes.rst says so, a run file is named *.yaml"
 expect 0 "$weft" train a=b.txt "${small[@]}" run.steps=1 --folder equals
 [[ $(grep -c warning err) == 0 ]] || fail "a warning: $(cat err)"
+for command in plan train config; do
+    refuses "model/config.json describes a model, expected the folder that it is in; weft plan --hf model/config.json reads it alone" \
+        "$weft" $command model/config.json
+done
 printf '# keys\n\nmodel:\n  width: 48\n' >keys
 prints "  width: 48" "$weft" config keys
 printf 'modell:\n  width: 48\n' >keys.yaml
