@@ -121,7 +121,7 @@ typedef struct weft_replicator_speeds {
  * between the phases of this node and is not counted, so the node never waits, and has all
  * threads to itself. Each step is preceded by a copy of the gradients, with which it is
  * compared. Takes about 12 n bytes for each node, freed before it returns.
- * docs/prediction.md says what each figure means. */
+ * docs/prediction.md says what each figure means. Errors: CONFIG, WIRE. */
 WEFT_API weft_status weft_bench_replicators(weft_ctx *ctx,
                                             const weft_bench_replicators_options *options,
                                             weft_replicator_speeds *out) WEFT_CHECKED;
@@ -167,7 +167,7 @@ typedef struct weft_kernel_speeds {
 /** Measures each kernel inside the steps of a single rank: forward, backward, the norm of
  * the gradient and AdamW over one micro-batch of generated rows, with the model,
  * mesh.threads, mesh.kernels and model.precision of `config`. Kernels that the step does
- * not call are left out. */
+ * not call are left out. Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_bench_kernels(weft_ctx *ctx, const weft_config *config,
                                         const weft_bench_kernels_options *options,
                                         weft_kernel_speeds *out) WEFT_CHECKED;

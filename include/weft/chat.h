@@ -18,7 +18,8 @@ typedef struct weft_chat weft_chat;
  * already (weft/dataset.h); or "auto": the template in `folder` (or next to the file
  * `folder`), which can be rendered if weft has written it, else only saved. The texts of the
  * begin and end tokens are those of `folder`'s tokenizer_config.json, if there is one.
- * [out] *out owned by the caller; NULL on failure. folder may be NULL. */
+ * [out] *out owned by the caller; NULL on failure. folder may be NULL.
+ * Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_chat_open(weft_ctx *ctx, const char *name, const char *folder,
                                     weft_chat **out) WEFT_CHECKED;
 WEFT_API void weft_chat_destroy(weft_ctx *ctx, weft_chat *chat); /* NULL is accepted */
@@ -28,19 +29,19 @@ WEFT_API const char *weft_chat_name(int i, const char **summary);
 
 /** messages: a JSON list of {"role": ..., "content": ...}. `asks`: appends the text that
  * begins an answer (add_generation_prompt). [out] *text ends in NUL, owned by the caller
- * (weft_free). */
+ * (weft_free). Errors: CONFIG, FORMAT. */
 WEFT_API weft_status weft_chat_render(weft_ctx *ctx, const weft_chat *chat,
                                       const char *messages, bool asks,
                                       char **text) WEFT_CHECKED;
 
 /** The text that the template writes after an answer, such as "<|im_end|>\n": its first token
- * ends a sampled answer. [out] *text owned by the caller (weft_free). */
+ * ends a sampled answer. [out] *text owned by the caller (weft_free). Errors: CONFIG, FORMAT. */
 WEFT_API weft_status weft_chat_answer_end(weft_ctx *ctx, const weft_chat *chat,
                                           char **text) WEFT_CHECKED;
 
 /** Writes chat_template.jinja, tokenizer_config.json (the one that was read, else a new
  * one) and special_tokens_map.json into a folder, from which transformers and
- * weft_chat_open read them. */
+ * weft_chat_open read them. Errors: FILE. */
 WEFT_API weft_status weft_chat_save(weft_ctx *ctx, const weft_chat *chat,
                                     const char *folder) WEFT_CHECKED;
 

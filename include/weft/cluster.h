@@ -151,18 +151,19 @@ typedef enum weft_cluster_list {
 WEFT_API weft_status weft_cluster_resize(weft_ctx *ctx, weft_cluster *cluster,
                                          weft_cluster_list list, int64_t n) WEFT_CHECKED;
 
-/** Reads cluster.yaml; errors start with "path:line: ". */
+/** Reads cluster.yaml; errors start with "path:line: ". Errors: FILE, FORMAT. */
 WEFT_API weft_status weft_cluster_load(weft_ctx *ctx, const char *path,
                                        weft_cluster **out) WEFT_CHECKED;
 
-/** Writes cluster.yaml atomically: a crash leaves the old file or the whole new one. */
+/** Writes cluster.yaml atomically: a crash leaves the old file or the whole new one.
+ * Errors: FILE. */
 WEFT_API weft_status weft_cluster_write(weft_ctx *ctx, const weft_cluster *cluster,
                                         const char *path) WEFT_CHECKED;
 
 /** Sets one fact as typed by hand: "nodes" "8", "ranks-per-node" "4", "link" "25Gbit,20us",
  * "node-flops" "80T", "node-link" "100GBps", "jitter" "5%", ... (weft_cluster_setting lists
  * them). "link" is the link between nodes, "node-link" the one inside a node, "site-link"
- * the one between sites. Facts about a node are divided among its ranks. */
+ * the one between sites. Facts about a node are divided among its ranks. Errors: CONFIG. */
 WEFT_API weft_status weft_cluster_set(weft_ctx *ctx, weft_cluster *cluster,
                                       const char *name, const char *value) WEFT_CHECKED;
 

@@ -230,34 +230,35 @@ typedef struct weft_config {
 
 /** Creates a configuration of defaults. [out] *out owned by the caller
  * (weft_config_destroy); NULL on failure. Only objects of this function may be given to
- * the functions below. */
+ * the functions below. Errors: CONFIG. */
 WEFT_API weft_status weft_config_create(weft_ctx *ctx, weft_config **out) WEFT_CHECKED;
 WEFT_API void weft_config_destroy(weft_ctx *ctx, weft_config *config);
 
 /** A configuration with the same values, each from the same layer; finished if `config`
- * is. [out] *out owned by the caller (weft_config_destroy); NULL on failure. */
+ * is. [out] *out owned by the caller (weft_config_destroy); NULL on failure. Errors: CONFIG. */
 WEFT_API weft_status weft_config_copy(weft_ctx *ctx, const weft_config *config,
                                       weft_config **out) WEFT_CHECKED;
 
 /** Reads a YAML file of sections and keys. Anchors, aliases, tags, several documents and a key
  * given twice are rejected. Errors start with "path:line: ". After a failure the configuration
- * may hold some of the file's keys. */
+ * may hold some of the file's keys. Errors: CONFIG, FILE. */
 WEFT_API weft_status weft_config_load(weft_ctx *ctx, weft_config *config,
                                       const char *path) WEFT_CHECKED;
 
-/** Sets one key from "section.key=value"; the items of a list are separated by commas. */
+/** Sets one key from "section.key=value"; the items of a list are separated by commas.
+ * Errors: CONFIG. */
 WEFT_API weft_status weft_config_set(weft_ctx *ctx, weft_config *config,
                                      const char *assignment) WEFT_CHECKED;
 
 /** Sets one key ("model.init") or all keys of a section ("mixer.") back to the default. Needed
- * before another kind is chosen than the one whose keys were set. */
+ * before another kind is chosen than the one whose keys were set. Errors: CONFIG. */
 WEFT_API weft_status weft_config_reset(weft_ctx *ctx, weft_config *config,
                                        const char *name) WEFT_CHECKED;
 
 /** Applies the preset named by `method` below the explicitly set values, then checks the keys
  * against each other. A key is rejected if it was set but the chosen kinds do not read it; a
  * key that a file sets to its default is not. May be called again after more loading and
- * setting. */
+ * setting. Errors: CONFIG. */
 WEFT_API weft_status weft_config_finish(weft_ctx *ctx, weft_config *config) WEFT_CHECKED;
 
 /** What follows each value in the text of a configuration, as a YAML comment. */
@@ -273,7 +274,8 @@ WEFT_API weft_status weft_config_text(weft_ctx *ctx, weft_config *config,
                                       weft_config_notes notes,
                                       const char **text) WEFT_CHECKED;
 
-/** Writes that text (bare) to a file: the old file or the whole new one, never a part. */
+/** Writes that text (bare) to a file: the old file or the whole new one, never a part.
+ * Errors: FILE. */
 WEFT_API weft_status weft_config_write(weft_ctx *ctx, weft_config *config,
                                        const char *path) WEFT_CHECKED;
 

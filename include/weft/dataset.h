@@ -73,7 +73,7 @@ typedef struct weft_dataset_config {
 /** Opens the sources. Errors, one sentence each: missing or unreadable file, empty text,
  * text shorter than T + 1 tokens (training or validation part), corrupt or truncated shard,
  * shard written with another tokenizer, id outside the vocabulary. `tokenizer` is borrowed
- * for the call. */
+ * for the call. Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_dataset_open(weft_ctx *ctx, const weft_dataset_config *config,
                                        const weft_tokenizer *tokenizer,
                                        weft_dataset **out) WEFT_CHECKED;
@@ -126,7 +126,7 @@ WEFT_API void weft_dataset_validation_batch(const weft_dataset *dataset, int64_t
 /** Cross-entropy in nats per token, on the validation part, of a bigram model counted on the
  * training part, with add-one smoothing over the vocabulary that occurs: the baseline that
  * a network has to beat. (Jurafsky & Martin, ch. 3) Ids must be below `vocab`. Reads the
- * whole training part once, and needs memory for its distinct pairs. */
+ * whole training part once, and needs memory for its distinct pairs. Errors: FILE. */
 WEFT_API weft_status weft_dataset_bigram_loss(weft_ctx *ctx, const weft_dataset *dataset,
                                               int64_t vocab, double *nats) WEFT_CHECKED;
 

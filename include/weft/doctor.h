@@ -146,7 +146,7 @@ typedef struct weft_doctor_options {
 } weft_doctor_options;
 
 /** Collects this process's facts. A fact that can not be found out stays unknown; that is
- * not a failure. Not collective. */
+ * not a failure. Not collective. Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_doctor_examine(weft_ctx *ctx,
                                          const weft_doctor_options *options,
                                          weft_rank_facts *out) WEFT_CHECKED;
@@ -159,7 +159,7 @@ WEFT_API weft_status weft_doctor_reach(weft_ctx *ctx, const char *host, int port
 
 /** Collects the facts of all processes of a mesh on every rank, and compares their clocks;
  * `mine` gets the result for this rank. [out] all[ranks] in rank order; without a mesh it
- * is a copy of `mine`. Collective. */
+ * is a copy of `mine`. Collective. Errors: WIRE. */
 WEFT_API weft_status weft_doctor_gather(weft_ctx *ctx, weft_mesh *mesh,
                                         weft_rank_facts *mine,
                                         weft_rank_facts *all) WEFT_CHECKED;
@@ -184,7 +184,7 @@ WEFT_API weft_status weft_doctor_facts_json(weft_ctx *ctx, const weft_rank_facts
                                             char **text) WEFT_CHECKED;
 
 /** Facts as bytes that any machine can read: weft_doctor_facts_bytes() bytes, little-endian,
- * texts of fixed size. Decoding rejects texts without a NUL and other versions. */
+ * texts of fixed size. Decoding rejects texts without a NUL and other versions. Errors: WIRE. */
 WEFT_API size_t weft_doctor_facts_bytes(void);
 WEFT_API weft_status weft_doctor_facts_encode(weft_ctx *ctx, const weft_rank_facts *facts,
                                               void *bytes) WEFT_CHECKED;

@@ -29,7 +29,8 @@ typedef struct weft_invite_setup {
 } weft_invite_setup;
 
 /** Opens an invitation with a code of its own, which a thread serves. Three wrong codes close it.
- * The context's sink is told who comes. [out] *out owned by the caller. Not collective. */
+ * The context's sink is told who comes. [out] *out owned by the caller. Not collective.
+ * Errors: CONFIG, FILE, FORMAT, PEER. */
 WEFT_API weft_status weft_invite_open(weft_ctx *ctx, const weft_invite_setup *setup,
                                       weft_invite **out) WEFT_CHECKED;
 
@@ -57,7 +58,7 @@ typedef struct weft_invite_request {
 
 /** Gets what a process needs to take part: it trains with the configuration of
  * `folder`/run.yaml and, over it, `folder`/here.yaml. [out] `where`: what weft_mesh_enter takes
- * as host. After a failure there is no folder. Not collective. */
+ * as host. After a failure there is no folder. Not collective. Errors: FILE, PEER. */
 WEFT_API weft_status weft_invite_accept(weft_ctx *ctx, const weft_invite_request *request,
                                         char *where, size_t size) WEFT_CHECKED;
 

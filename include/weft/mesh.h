@@ -34,7 +34,8 @@ typedef struct weft_mesh_security {
  * WORLD_SIZE, MASTER_ADDR and MASTER_PORT (29500) in the environment. *out is NULL if this
  * process was started in neither way, or is the only one. `security` (may be NULL) is for TCP:
  * MPI encrypts nothing. Raises the limit of open files if there are many ranks. Collective. To
- * be called at most once per process, before other threads are started. */
+ * be called at most once per process, before other threads are started.
+ * Errors: CONFIG, FILE, FORMAT, PEER. */
 WEFT_API weft_status weft_mesh_open(weft_ctx *ctx, const weft_mesh_security *security,
                                     weft_mesh **out) WEFT_CHECKED;
 
@@ -54,23 +55,24 @@ typedef struct weft_mesh_place {
 } weft_mesh_place;
 
 /** Opens a listening socket at a port that the system chooses. [out] *listener owned by the
- * caller, for weft_mesh_join or close(). Not collective. */
+ * caller, for weft_mesh_join or close(). Not collective. Errors: PEER. */
 WEFT_API weft_status weft_mesh_listen(weft_ctx *ctx, int *listener,
                                       int *port) WEFT_CHECKED;
 
 /** The same at a port that the caller chooses, so that other processes know where to connect
- * (weft_mesh_enter). Fails if the port is in use already. Not collective. */
+ * (weft_mesh_enter). Fails if the port is in use already. Not collective. Errors: CONFIG, PEER. */
 WEFT_API weft_status weft_mesh_listen_at(weft_ctx *ctx, int port,
                                          int *listener) WEFT_CHECKED;
 
 /** Joins by TCP. Besides the places of lost processes there are 16 places for processes that
- * join later. [out] *out is NULL if the process is the only one. Collective. */
+ * join later. [out] *out is NULL if the process is the only one. Collective.
+ * Errors: CONFIG, FILE, FORMAT, PEER. */
 WEFT_API weft_status weft_mesh_join(weft_ctx *ctx, const weft_mesh_place *place,
                                     weft_mesh **out) WEFT_CHECKED;
 
 /** Begins a mesh that consists of this process alone, and that others join by weft_mesh_enter at
  * this port. They may come from any machine if `security` has a key or says plain, else from
- * this machine only. Not collective. */
+ * this machine only. Not collective. Errors: CONFIG, FILE, FORMAT, PEER. */
 WEFT_API weft_status weft_mesh_begin(weft_ctx *ctx, int port,
                                      const weft_mesh_security *security,
                                      weft_mesh **out) WEFT_CHECKED;
@@ -80,7 +82,7 @@ WEFT_API weft_status weft_mesh_begin(weft_ctx *ctx, int port,
  * commas, each with or without a port of its own ("a:29500,[fd00::2]:29501,c"); one host that
  * answers is enough. `patience` is in seconds, 0: two minutes. The run continues meanwhile:
  * weft_train then waits until this process is a member, and receives parameters and state from
- * the other members. Not collective. */
+ * the other members. Not collective. Errors: CONFIG, FILE, FORMAT, PEER. */
 WEFT_API weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port,
                                      double patience, const weft_mesh_security *security,
                                      weft_mesh **out) WEFT_CHECKED;
@@ -91,7 +93,8 @@ WEFT_API weft_status weft_mesh_enter(weft_ctx *ctx, const char *host, int port,
  * (docs/launching.md). Never 0. */
 WEFT_API uint64_t weft_mesh_machine(void);
 
-/** Creates a mesh over a transport, which it takes over, also on failure. Collective. */
+/** Creates a mesh over a transport, which it takes over, also on failure. Collective.
+ * Errors: CONFIG, FILE, PEER. */
 WEFT_API weft_status weft_mesh_create(weft_ctx *ctx, weft_transport *transport,
                                       weft_mesh **out) WEFT_CHECKED;
 
@@ -113,7 +116,7 @@ WEFT_API bool weft_mesh_close(weft_mesh *mesh);
  * notice when the parent ends although the child lives on. The parent's mesh is not affected.
  * `ctx` is a context that the child created. The mesh's memory stays allocated, and no other
  * call on the mesh is allowed in the child; weft_mesh_close in a child does the same. An error
- * in the process that joined. */
+ * in the process that joined. Errors: FILE. */
 WEFT_API weft_status weft_mesh_forget(weft_ctx *ctx, weft_mesh *mesh) WEFT_CHECKED;
 
 /** Tells all ranks that this one has failed, unless another rank has failed before: the first
@@ -146,7 +149,7 @@ WEFT_API const char *weft_mesh_host_of(const weft_mesh *mesh, int rank);
 /** Fits a configuration (not finished yet) to where the ranks run: mesh.nodes = machines,
  * mesh.ranks_per_node = ranks on each. If both are set and their product is the number of
  * ranks, they stay, and neighbouring ranks form nodes of that size. Rejects machines with
- * different numbers of ranks, and an emulated wire. */
+ * different numbers of ranks, and an emulated wire. Errors: CONFIG. */
 WEFT_API weft_status weft_mesh_fit(weft_ctx *ctx, const weft_mesh *mesh,
                                    weft_config *config) WEFT_CHECKED;
 

@@ -60,13 +60,13 @@ typedef struct weft_model_config {
 typedef struct weft_model weft_model;
 
 /** Builds the description of a model: no parameter memory. Errors name the key and the
- * numbers, e.g. "model.width is 100, expected a multiple of model.heads (12)". */
+ * numbers, e.g. "model.width is 100, expected a multiple of model.heads (12)". Errors: CONFIG. */
 WEFT_API weft_status weft_model_create(weft_ctx *ctx, const weft_model_config *config,
                                        weft_model **out) WEFT_CHECKED;
 WEFT_API void weft_model_destroy(weft_ctx *ctx, weft_model *model);
 
 /** Reads a Hugging Face config.json (as written by describe_json) back into a config. The
- * `kind` points to static storage. */
+ * `kind` points to static storage. Errors: FORMAT. */
 WEFT_API weft_status weft_model_config_from_json(weft_ctx *ctx, const char *json,
                                                  int64_t n_bytes, const char *where,
                                                  weft_model_config *out) WEFT_CHECKED;

@@ -15,7 +15,8 @@ extern "C" {
 
 /** The processes of `comm` as a mesh. The communicator is duplicated, so that messages of
  * weft and of the program can not be confused. MPI must have been initialized with
- * MPI_THREAD_MULTIPLE; weft does not finalize it. Collective over comm. */
+ * MPI_THREAD_MULTIPLE; weft does not finalize it. Collective over comm.
+ * Errors: CONFIG, FILE, PEER. */
 WEFT_API weft_status weft_mesh_from_mpi(weft_ctx *ctx, MPI_Comm comm,
                                         weft_mesh **out) WEFT_CHECKED;
 

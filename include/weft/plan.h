@@ -261,7 +261,8 @@ typedef struct weft_advise_options {
  * that are level with the fastest (the known errors do not tell them apart), it is a method
  * that learns like one machine, then the fewest nodes, then the fastest (docs/planning.md).
  * Methods with another optimizer are left out if the user chose optimizer.kind. `options`
- * NULL: all zero. [out] *out owned by the caller (weft_advice_destroy). */
+ * NULL: all zero. [out] *out owned by the caller (weft_advice_destroy).
+ * Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
                                  const weft_cluster *cluster,
                                  const weft_advise_options *options,
@@ -269,7 +270,7 @@ WEFT_API weft_status weft_advise(weft_ctx *ctx, const weft_config *run,
 WEFT_API void weft_advice_destroy(weft_ctx *ctx, weft_advice *advice);
 
 /** The configuration of candidate i of the advice about `run`: complete and finished. [out]
- * *out owned by the caller (weft_config_destroy). */
+ * *out owned by the caller (weft_config_destroy). Errors: CONFIG. */
 WEFT_API weft_status weft_advice_config(weft_ctx *ctx, const weft_config *run,
                                         const weft_advice *advice, int64_t i,
                                         weft_config **out) WEFT_CHECKED;
@@ -279,13 +280,13 @@ WEFT_API weft_status weft_advice_config(weft_ctx *ctx, const weft_config *run,
 WEFT_API weft_status weft_advice_json(weft_ctx *ctx, const weft_advice *advice,
                                       char **text) WEFT_CHECKED;
 
-/** Draws speed-up over the wire's rate, one curve per method, as SVG. */
+/** Draws speed-up over the wire's rate, one curve per method, as SVG. Errors: FILE. */
 WEFT_API weft_status weft_advice_draw(weft_ctx *ctx, const weft_advice *advice,
                                       const char *path) WEFT_CHECKED;
 
 /** Writes a page that draws speed-up and cost over the wire's rate and the number of nodes,
  * and recomputes them for other wires, nodes and batches. `run`, `cluster` and `options`
- * are those that the advice was made for. */
+ * are those that the advice was made for. Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_advice_page(weft_ctx *ctx, const weft_config *run,
                                       const weft_cluster *cluster,
                                       const weft_advise_options *options,
@@ -344,7 +345,7 @@ typedef struct weft_inference_of_facts {
  * what a pass costs apart from its tokens), the wire from steps on several nodes. Without a
  * step on one node, and with computing not given or taken from a data sheet
  * (options.computing), the wire is taken as given and computing follows from the steps on
- * several nodes. Fills in `predicted_s`, `seconds` and `effort`. */
+ * several nodes. Fills in `predicted_s`, `seconds` and `effort`. Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_cluster_anchor(weft_ctx *ctx, const weft_config *run,
                                          const weft_advise_options *options,
                                          weft_measurement *measured, int n,
@@ -365,17 +366,18 @@ typedef struct weft_shape {
 } weft_shape;
 
 /** Reads a Hugging Face config.json; errors call it `where`. [out] *out owned by the caller
- * (weft_free), as below. */
+ * (weft_free), as below. Errors: FORMAT. */
 WEFT_API weft_status weft_shape_from_json(weft_ctx *ctx, const char *json,
                                           int64_t n_bytes, const char *where,
                                           weft_shape **out) WEFT_CHECKED;
 
-/** A model of that many parameters, spread evenly over that many layers. */
+/** A model of that many parameters, spread evenly over that many layers. Errors: FORMAT. */
 WEFT_API weft_status weft_shape_of_size(weft_ctx *ctx, double parameters, int64_t layers,
                                         weft_shape **out) WEFT_CHECKED;
 
 /** Sets the run's model (and data.length, if the shape has one) and finishes the
- * configuration. The checkpoint in model.init is read, and the key is empty afterwards. */
+ * configuration. The checkpoint in model.init is read, and the key is empty afterwards.
+ * Errors: CONFIG. */
 WEFT_API weft_status weft_shape_apply(weft_ctx *ctx, const weft_shape *shape,
                                       weft_config *config) WEFT_CHECKED;
 
@@ -388,7 +390,7 @@ WEFT_API const char *weft_shape_family(int i);
 typedef struct weft_watch weft_watch;
 
 /** Predicts `config` (finished) on the cluster, and allocates a window of measured steps.
- * [out] *out owned by the caller (weft_watch_destroy). */
+ * [out] *out owned by the caller (weft_watch_destroy). Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_watch_create(weft_ctx *ctx, const weft_config *config,
                                        const weft_cluster *cluster,
                                        weft_watch **out) WEFT_CHECKED;
@@ -418,7 +420,7 @@ typedef struct weft_watch_outcome {
 /** The outcome of a run that has ended. Valid until the next call or weft_watch_destroy. */
 WEFT_API const weft_watch_outcome *weft_watch_look(weft_watch *watch);
 
-/** Writes <folder>/plan.json: the prediction with its timeline (docs/planning.md). */
+/** Writes <folder>/plan.json: the prediction with its timeline (docs/planning.md). Errors: FILE. */
 WEFT_API weft_status weft_watch_write(weft_ctx *ctx, const weft_watch *watch,
                                       const char *folder) WEFT_CHECKED;
 

@@ -75,7 +75,7 @@ typedef struct weft_prediction {
  * node, shards and sites are those of its mesh, not the cluster's. If mesh.link is not
  * "none", it replaces the cluster's wire. No file is read: a vocabulary that only the text
  * could tell is 256 for bytes, else data.vocab. [out] *out owned by the caller
- * (weft_prediction_clear). */
+ * (weft_prediction_clear). Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_predict(weft_ctx *ctx, const weft_config *config,
                                   const weft_cluster *cluster,
                                   const weft_predict_options *options,
@@ -91,7 +91,7 @@ typedef struct weft_loop_facts {
     double step_s;
 } weft_loop_facts;
 
-/** The same of a program with a loop of its own. */
+/** The same of a program with a loop of its own. Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_predict_loop(weft_ctx *ctx, const weft_config *config,
                                        const weft_cluster *cluster,
                                        const weft_loop_facts *loop,
@@ -102,7 +102,7 @@ WEFT_API void weft_prediction_clear(weft_ctx *ctx, weft_prediction *prediction);
 
 /** The text that cluster->model must be equal to if the cluster's units are to be used for
  * `config` with `threads` per rank (unless mesh.threads is set): the model and the
- * micro-batch. [out] out: 256 bytes. */
+ * micro-batch. [out] out: 256 bytes. Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_cluster_model_key(weft_ctx *ctx, const weft_config *config,
                                             int64_t threads, char *out) WEFT_CHECKED;
 

@@ -43,7 +43,7 @@ typedef struct weft_probe_result {
  * tokens are generated. `config` is finished. Ranks are threads (mesh NULL) or the
  * processes of the mesh, which must all make this call with the same arguments. [out] *out
  * owned by the caller (weft_probe_clear). It is zero on failure, and on all ranks but 0,
- * where only elapsed_s is set. */
+ * where only elapsed_s is set. Errors: CONFIG, FILE, FORMAT, NUMERIC, PEER. */
 WEFT_API weft_status weft_probe(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 const weft_probe_options *options,
                                 weft_probe_result *out) WEFT_CHECKED;

@@ -10,11 +10,12 @@ extern "C" {
 
 /** Writes one self-contained HTML page about a run: losses, bytes, speed and how the time of
  * a step is spent. Reads <run_folder>/metrics.jsonl and, if they exist, config.yaml,
- * timeline.json and plan.json. `out_path` NULL: <run_folder>/report.html. Not collective. */
+ * timeline.json and plan.json. `out_path` NULL: <run_folder>/report.html. Not collective.
+ * Errors: FILE, FORMAT. */
 WEFT_API weft_status weft_report_write(weft_ctx *ctx, const char *run_folder,
                                        const char *out_path) WEFT_CHECKED;
 
-/** The same for n >= 1 runs, drawn in the same charts. Not collective. */
+/** The same for n >= 1 runs, drawn in the same charts. Not collective. Errors: FILE, FORMAT. */
 WEFT_API weft_status weft_report_compare(weft_ctx *ctx, const char *const *run_folders,
                                          int n, const char *out_path) WEFT_CHECKED;
 
@@ -33,7 +34,8 @@ WEFT_API void weft_report_destroy(weft_ctx *ctx, weft_report *report);
 /** Build, in memory, the page about the runs, and the JSON object that the page draws
  * (docs/metrics.md). [out] *text, *n_bytes without its final NUL; owned by the caller
  * (weft_free). WEFT_ERR_FILE: a folder or its metrics.jsonl does not exist. WEFT_ERR_FORMAT: a
- * file is damaged. After a failure the next call reads anew. Not collective. */
+ * file is damaged. After a failure the next call reads anew. Not collective.
+ * Errors: FILE, FORMAT. */
 WEFT_API weft_status weft_report_page(weft_ctx *ctx, weft_report *report, char **text,
                                       int64_t *n_bytes) WEFT_CHECKED;
 WEFT_API weft_status weft_report_data(weft_ctx *ctx, weft_report *report, char **text,
@@ -41,7 +43,7 @@ WEFT_API weft_status weft_report_data(weft_ctx *ctx, weft_report *report, char *
 
 /** Writes what all ranks did in one step of a run (timeline.json), next to what was
  * predicted (plan.json), as a trace that Chrome and Perfetto open: docs/metrics.md. Not
- * collective. */
+ * collective. Errors: FILE, FORMAT. */
 WEFT_API weft_status weft_report_trace(weft_ctx *ctx, const char *run_folder,
                                        const char *out_path) WEFT_CHECKED;
 

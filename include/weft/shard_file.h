@@ -22,7 +22,7 @@ typedef struct weft_shard weft_shard;
  * against the vocabulary. With a tokenizer, a shard in weft's format must have been written
  * with that tokenizer. With NULL the vocabulary is the one that the file names; if it names
  * none, any id below 2^31 is allowed. Nothing stays open after a failure. `tokenizer` is
- * not kept. */
+ * not kept. Errors: FILE, FORMAT. */
 WEFT_API weft_status weft_shard_open(weft_ctx *ctx, const char *path,
                                      const weft_tokenizer *tokenizer,
                                      weft_shard **out) WEFT_CHECKED;
@@ -46,19 +46,19 @@ WEFT_API void weft_shard_read(const weft_shard *shard, int64_t start, int64_t n,
 typedef struct weft_shard_writer weft_shard_writer;
 
 /** Begins a shard of weft's format: two bytes per token if the vocabulary allows, else
- * four. */
+ * four. Errors: FILE. */
 WEFT_API weft_status weft_shard_writer_create(weft_ctx *ctx, const char *path,
                                               const weft_tokenizer *tokenizer,
                                               weft_shard_writer **out) WEFT_CHECKED;
 
 /** Appends ids[n_ids]. An id outside the vocabulary is rejected. After a failure the writer
- * can only be destroyed. */
+ * can only be destroyed. Errors: FILE. */
 WEFT_API weft_status weft_shard_writer_append(weft_ctx *ctx, weft_shard_writer *writer,
                                               const int32_t *ids,
                                               int64_t n_ids) WEFT_CHECKED;
 
 /** Writes the header, syncs, and renames the file to its final name. A shard without tokens
- * is rejected. */
+ * is rejected. Errors: FILE. */
 WEFT_API weft_status weft_shard_writer_commit(weft_ctx *ctx,
                                               weft_shard_writer *writer) WEFT_CHECKED;
 
@@ -68,7 +68,7 @@ WEFT_API void weft_shard_writer_destroy(weft_ctx *ctx, weft_shard_writer *writer
 /** Encodes a text file of any size into a shard, in chunks. The memory used does not grow
  * with the file, only with the longest stretch of text that has no safe place to cut
  * (docs/file-formats.md). The shard does not depend on `threads`. [out] *n_tokens: how many
- * were written; may be NULL. */
+ * were written; may be NULL. Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_shard_encode_text(weft_ctx *ctx,
                                             const weft_tokenizer *tokenizer,
                                             const char *in_path, const char *out_path,
@@ -85,7 +85,8 @@ typedef struct weft_shard_texts {
 } weft_shard_texts;
 
 /** Encodes texts of any size and kind that training reads (dataset.h). Documents are
- * separated by the tokenizer's end token, or by a newline if it has none. */
+ * separated by the tokenizer's end token, or by a newline if it has none.
+ * Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_shard_encode_texts(weft_ctx *ctx,
                                              const weft_tokenizer *tokenizer,
                                              const weft_shard_texts *texts,
@@ -94,7 +95,7 @@ WEFT_API weft_status weft_shard_encode_texts(weft_ctx *ctx,
 
 /** Trains byte-level BPE (weft_tokenizer_train) on texts of any kind that training reads, at
  * most on their first 256 MiB; shards among them are skipped. [out] *n_bytes: how many
- * bytes of text were used; may be NULL. The caller owns *out. */
+ * bytes of text were used; may be NULL. The caller owns *out. Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_tokenizer_train_texts(weft_ctx *ctx,
                                                 const weft_shard_texts *texts,
                                                 int64_t vocab, const char *split,

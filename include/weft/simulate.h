@@ -60,7 +60,8 @@ typedef struct weft_simulation {
 } weft_simulation;
 
 /** config: finished. Simulates one site, with every replicator and mixer except gossip with
- * a deadline. WEFT_ERR_CONFIG: the message names what can not be simulated. */
+ * a deadline. WEFT_ERR_CONFIG: the message names what can not be simulated.
+ * Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_simulate(weft_ctx *ctx, const weft_config *config,
                                    const weft_cluster *cluster,
                                    const weft_simulate_options *options,

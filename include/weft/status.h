@@ -16,7 +16,9 @@ extern "C" {
 #define WEFT_CHECKED
 #endif
 
-/** The result of a function that can fail. The context has the message that explains it. */
+/** The result of a function that can fail. The context has the message that explains it. The
+ * comment of a function names those that it may return besides ARGUMENT, MEMORY and INTERNAL, as
+ * "Errors: FILE, FORMAT". */
 typedef enum weft_status {
     WEFT_OK = 0,
     WEFT_ERR_ARGUMENT, /* a caller's argument makes no sense */

@@ -36,6 +36,9 @@ extern "C" {
  * Opening is no need: step, agree and complete do it. A call in another state fails with a
  * sentence (WEFT_ERR_ARGUMENT) and changes nothing.
  *
+ * Errors of all calls: CONFIG, FILE, FORMAT, NUMERIC, PEER, WIRE. Those of other processes come
+ * from calls that open a step, wait or send.
+ *
  * Only one thread at a time may call. All ranks of the mesh make the calls marked "collective",
  * in the same order. After a failure only destroy may be called (and weft_mesh_fail, which
  * tells the other ranks about the failure). In a child process that fork() made, every call

@@ -16,7 +16,7 @@ extern "C" {
 typedef struct weft_tokenizer weft_tokenizer;
 
 /** Opens what data.tokenizer may name: "bytes", or the path of a tokenizer.json or of a
- * folder that contains one. */
+ * folder that contains one. Errors: FILE, FORMAT. */
 WEFT_API weft_status weft_tokenizer_open(weft_ctx *ctx, const char *name,
                                          weft_tokenizer **out) WEFT_CHECKED;
 WEFT_API weft_status weft_tokenizer_create_bytes(weft_ctx *ctx,
@@ -26,14 +26,15 @@ WEFT_API weft_status weft_tokenizer_create_bytes(weft_ctx *ctx,
  * pair of ids) until `vocab` ids exist or no pair occurs twice (then there are fewer).
  * The first 256 ids are the bytes in GPT-2's order; with vocab >= 257 the last id is
  * the special token <|endoftext|>. 256 <= vocab <= 2^24; split_rule: "gpt2" or
- * "llama3". */
+ * "llama3". Errors: FORMAT. */
 WEFT_API weft_status weft_tokenizer_train(weft_ctx *ctx, const char *text,
                                           int64_t n_bytes, int64_t vocab,
                                           const char *split_rule,
                                           weft_tokenizer **out) WEFT_CHECKED;
 
 /** Reads a tokenizer.json of BPE; unknown parts are rejected by name. Special tokens in
- * plain text are not recognized (docs/file-formats.md), other added tokens are. */
+ * plain text are not recognized (docs/file-formats.md), other added tokens are.
+ * Errors: FILE, FORMAT. */
 WEFT_API weft_status weft_tokenizer_load(weft_ctx *ctx, const char *path,
                                          weft_tokenizer **out) WEFT_CHECKED;
 WEFT_API weft_status weft_tokenizer_save(weft_ctx *ctx, const weft_tokenizer *tokenizer,
@@ -51,7 +52,7 @@ WEFT_API uint64_t weft_tokenizer_hash(const weft_tokenizer *tokenizer);
 /** Encodes text. [out] *ids owned by the caller (weft_free). Any bytes are accepted
  * (invalid UTF-8 is encoded byte by byte). `threads` encode pieces in parallel, cut at
  * places where the splitting rule always splits; the result does not depend on
- * `threads`. */
+ * `threads`. Errors: FORMAT. */
 WEFT_API weft_status weft_tokenizer_encode(weft_ctx *ctx, const weft_tokenizer *tokenizer,
                                            const char *text, int64_t n_bytes, int threads,
                                            int32_t **ids, int64_t *n_ids) WEFT_CHECKED;

@@ -37,7 +37,7 @@ typedef struct weft_links {
 
 /** Reads the list `links:` of a YAML file and ignores its other sections. An entry is {from:
  * 0, to: 1, latency: 10ms, bandwidth: 100Mbit}. Errors start with "path:line: ". [out] *out
- * empty on failure. */
+ * empty on failure. Errors: FILE, FORMAT. */
 WEFT_API weft_status weft_links_load(weft_ctx *ctx, const char *path,
                                      weft_links *out) WEFT_CHECKED;
 
@@ -155,7 +155,8 @@ WEFT_API weft_status weft_topology_analyse(weft_ctx *ctx, const weft_topology *t
                                            weft_topology_analysis *out) WEFT_CHECKED;
 
 /** Draws the first steps of the schedule, at most 12, as a self-contained SVG file: the
- * old file or the whole new one, never a part. At most WEFT_TOPOLOGY_ANALYSED members. */
+ * old file or the whole new one, never a part. At most WEFT_TOPOLOGY_ANALYSED members.
+ * Errors: FILE. */
 WEFT_API weft_status weft_topology_draw(weft_ctx *ctx, const weft_topology *topology,
                                         const char *path) WEFT_CHECKED;
 

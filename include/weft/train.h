@@ -135,18 +135,20 @@ typedef struct weft_train_result {
  * metrics.jsonl, TensorBoard events, checkpoints. resume: continues the folder's newest
  * complete checkpoint; without a checkpoint it starts from the beginning, and if all steps
  * are done nothing happens (result->steps says how many). Unless resuming, a folder that
- * holds another run is rejected. */
+ * holds another run is rejected. Errors: CONFIG, FILE, FORMAT, NUMERIC, PEER, WIRE. */
 WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                 bool resume, const weft_train_hooks *hooks,
                                 weft_train_result *result) WEFT_CHECKED;
 
 /** Reads the configuration of a run that run.upload has copied to s3://BUCKET/PREFIX, and sets
- * run.upload to it: weft_train with resume goes on from the newest checkpoint there. */
+ * run.upload to it: weft_train with resume goes on from the newest checkpoint there.
+ * Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_run_fetch(weft_ctx *ctx, const char *address,
                                     weft_config *config) WEFT_CHECKED;
 
 /** What a run with method=auto decided, and why, as its folder says (decision.json): lines for a
- * reader. [out] *text owned by the caller (weft_free); NULL: there is no such file. */
+ * reader. [out] *text owned by the caller (weft_free); NULL: there is no such file.
+ * Errors: FILE, FORMAT. */
 WEFT_API weft_status weft_decision_text(weft_ctx *ctx, const char *run_folder,
                                         char **text) WEFT_CHECKED;
 
@@ -173,7 +175,7 @@ typedef struct weft_replay_result {
  * the text that its config.yaml names. A difference from the recorded losses, checksums and
  * checkpoint is an error that names it (WEFT_ERR_NUMERIC). The folder is only read. Hooks
  * may be NULL; on_change gets each view. Rejects runs whose result depended on unrecorded
- * timing (mixer.deadline). */
+ * timing (mixer.deadline). Errors: CONFIG, FILE, FORMAT, NUMERIC, PEER, WIRE. */
 WEFT_API weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
                                  const weft_train_hooks *hooks,
                                  weft_replay_result *result) WEFT_CHECKED;
@@ -181,13 +183,14 @@ WEFT_API weft_status weft_replay(weft_ctx *ctx, const char *run_folder,
 /** The same for a run with run.audit, of which step 0 means all steps, and any other number
  * that step alone, from the newest checkpoint before it. A rank that sent something else than
  * its state and its rows give is an error that names step and node (WEFT_ERR_NUMERIC;
- * result->wrong_step, wrong_node). */
+ * result->wrong_step, wrong_node). Errors: CONFIG, FILE, FORMAT, NUMERIC, PEER, WIRE. */
 WEFT_API weft_status weft_audit(weft_ctx *ctx, const char *run_folder, int64_t step,
                                 const weft_train_hooks *hooks,
                                 weft_replay_result *result) WEFT_CHECKED;
 
 /** Trains run.steps steps on generated tokens, without any file, to measure what the
- * configured model, batch, mesh and method cost. Losses mean nothing. */
+ * configured model, batch, mesh and method cost. Losses mean nothing.
+ * Errors: CONFIG, FILE, FORMAT, NUMERIC, PEER, WIRE. */
 WEFT_API weft_status weft_bench_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                                       const weft_train_hooks *hooks,
                                       weft_train_result *result) WEFT_CHECKED;

@@ -61,7 +61,7 @@ typedef struct weft_tune_look {
 
 /** Checks the keys against `base`, which gives all other keys of every trial. An existing
  * journal must belong to the same search. [out] *out owned by the caller
- * (weft_tune_destroy). */
+ * (weft_tune_destroy). Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_tune_create(weft_ctx *ctx, const weft_tune_setup *setup,
                                       weft_config *base, weft_tune **out) WEFT_CHECKED;
 WEFT_API void weft_tune_destroy(weft_tune *tune);
@@ -73,7 +73,7 @@ WEFT_API weft_status weft_tune_next(weft_tune *tune, weft_tune_job *job,
 
 /** Reports the result of a job, and writes it to the journal before returning. A loss that
  * is not finite means that the trial failed. A job that was never reported is given again
- * by a search that is created later. */
+ * by a search that is created later. Errors: FILE. */
 WEFT_API weft_status weft_tune_report(weft_tune *tune, const weft_tune_job *job,
                                       double loss, double seconds) WEFT_CHECKED;
 
@@ -89,11 +89,12 @@ WEFT_API const char *weft_tune_value(const weft_tune *tune, int trial, int key);
  * place, trial is -1. */
 WEFT_API const weft_tune_look *weft_tune_place(weft_tune *tune, int place);
 
-/** Sets the keys of a trial in a configuration. */
+/** Sets the keys of a trial in a configuration. Errors: CONFIG. */
 WEFT_API weft_status weft_tune_set(weft_tune *tune, int trial,
                                    weft_config *config) WEFT_CHECKED;
 
-/** Writes the keys of the best trial as YAML, a layer for weft_config_load. */
+/** Writes the keys of the best trial as YAML, a layer for weft_config_load.
+ * Errors: FILE, NUMERIC. */
 WEFT_API weft_status weft_tune_write(weft_tune *tune, const char *path) WEFT_CHECKED;
 
 #ifdef __cplusplus

@@ -24,7 +24,8 @@ typedef void (*weft_verify_sink)(void *user, const weft_verify_item *item);
  * configuration is read as a run would read it, each line of metrics.jsonl is read, and
  * every byte of every checkpoint is compared with its hash. Changes nothing. [out]
  * *n_damaged: the number of parts that are not whole. WEFT_ERR_FILE: there is no such
- * folder; WEFT_ERR_FORMAT: nothing in it belongs to a run. Not collective. */
+ * folder; WEFT_ERR_FORMAT: nothing in it belongs to a run. Not collective.
+ * Errors: CONFIG, FILE, FORMAT. */
 WEFT_API weft_status weft_verify_run(weft_ctx *ctx, const char *run_folder,
                                      weft_verify_sink sink, void *user,
                                      int *n_damaged) WEFT_CHECKED;

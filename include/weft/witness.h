@@ -30,12 +30,12 @@ typedef struct weft_witness_setup {
 } weft_witness_setup;
 
 /** Starts to listen. While the witness exists, it reports events to the context's sink.
- * [out] *out owned by the caller. Not collective. */
+ * [out] *out owned by the caller. Not collective. Errors: CONFIG, FILE, FORMAT, PEER. */
 WEFT_API weft_status weft_witness_open(weft_ctx *ctx, const weft_witness_setup *setup,
                                        weft_witness **out) WEFT_CHECKED;
 
 /** Answers requests for `seconds` seconds. Fails if no request can be answered any more. May
- * be called repeatedly, by one thread. */
+ * be called repeatedly, by one thread. Errors: PEER. */
 WEFT_API weft_status weft_witness_serve(weft_ctx *ctx, weft_witness *witness,
                                         double seconds) WEFT_CHECKED;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* p <- (1 - lr lambda) p - lr d. With the demo replicator d is a sign, as in DeMo. */
+/* p <- (1 - lr lambda) p - lr d. With the demo replicator d is a sign, as in DeMo (arXiv
+ * 2411.19870). The decay is apart from the gradient (Loshchilov & Hutter 2019). */
 #include "optim/optimizer.h"
 
 static void sgd_apply(const wefti_optimizer_config *config, const wefti_kernels *kernels,

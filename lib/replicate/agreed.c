@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Three ways to choose rows that all nodes know by arithmetic: no index is sent.
+/* Three ways to choose rows that all nodes know by arithmetic (FlexDeMo, arXiv 2502.06728): no
+ * index is sent.
  *
  * striding: turn t takes rows t mod s, t mod s + s, t mod s + 2 s, ... with s = round(1/rate), at
  * most `rows`: so each row is taken once in s turns, and each turn takes at least one

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* W = 1/n everywhere: the mean of all members in every step. */
+/* W = 1/n everywhere: the mean of all members in every step, the baseline of Lian et al. 2017. */
 #include "topology/topology.h"
 
 static weft_status complete_create(weft_ctx *ctx, weft_topology *t,

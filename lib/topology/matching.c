@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A random matching in every step, which depends only on (seed, step); all matchings are
- * equally likely. Each member draws a 64-bit key. In the order of the keys the first and
- * the second member are a pair, the third and the fourth, and so on; with n odd the last
- * one has no partner. The partner has the next lower or the next higher key, so one pass
- * over the members finds it without memory. Equal keys: the lower member first. */
+/* A random matching in every step (after the pairs of Boyd et al. 2006), which depends only on
+ * (seed, step); all matchings are equally likely. Each member draws a 64-bit key. In the order
+ * of the keys the first and the second member are a pair, the third and the fourth, and so on;
+ * with n odd the last one has no partner. The partner has the next lower or the next higher
+ * key, so one pass over the members finds it without memory. Equal keys: the lower member
+ * first. */
 #include "base/rng.h"
 #include "topology/topology.h"
 

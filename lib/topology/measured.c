@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Pairs of nodes that prefer cheap links, from a table of costs. Two schedules are made:
- * the rounds of fold.c with the nodes assigned to places so that the links are cheap, which
- * end with the exact mean; and greedy rounds, which can avoid expensive links but leave a
- * tenth of the disagreement. Two periods of the greedy schedule leave a hundredth; it is
+/* Pairs of nodes that prefer cheap links, from a table of costs: weft's own. Two schedules are
+ * made: the rounds of fold.c with the nodes assigned to places so that the links are cheap,
+ * which end with the exact mean; and greedy rounds, which can avoid expensive links but leave
+ * a tenth of the disagreement. Two periods of the greedy schedule leave a hundredth; it is
  * chosen if they take less time than one period of the other. The choice uses only whole
  * numbers and sums in a fixed order, so that every machine finds the same schedule. */
 #include "base/memory.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* In every step every member sends to one other and keeps half of its value. The receiver
- * depends only on (seed, step, member); all others are equally likely:
+/* Push-sum (Kempe, Dobra & Gehrke 2003): in every step every member sends to one other and keeps
+ * half of its value. The receiver depends only on (seed, step, member); all others are equally
+ * likely:
  *
  *     W_jj = 1/2      W_ij = 1/2 if j sends to i
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* One peer per step on a ring: step t pairs (t, t+1), (t+2, t+3), ... mod n. With n even these
- * are (0,1)(2,3).. and (1,2)..(n-1,0) alternately. With n odd one member has no partner, a
- * different one in each of n steps, so that every link of the ring is used equally.
- */
+/* One peer per step on a ring, whose pairs are weft's own order: step t pairs (t, t+1), (t+2,
+ * t+3), ... mod n. With n even these are (0,1)(2,3).. and (1,2)..(n-1,0) alternately. With n
+ * odd one member has no partner, a different one in each of n steps, so that every link of the
+ * ring is used equally. */
 #include "topology/topology.h"
 
 static weft_status ring_create(weft_ctx *ctx, weft_topology *t,

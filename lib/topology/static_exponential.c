@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* In every step every member hears the members at distances 1, 2, 4, ... < n before it,
- * all with weight 1/(d+1), d = ceil(log2 n). The matrix is circulant, so columns add up
- * to one as rows do. For n <= 3 this is the complete graph. */
+/* The exponential graph (Ying et al. arXiv 2110.13363): in every step every member hears the
+ * members at distances 1, 2, 4, ... < n before it, all with weight 1/(d+1), d = ceil(log2 n).
+ * The matrix is circulant, so columns add up to one as rows do. For n <= 3 this is the
+ * complete graph. */
 #include "topology/topology.h"
 
 static weft_status static_exponential_create(weft_ctx *ctx, weft_topology *t,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A grid of a x b = n members that wraps around in both directions; a is the largest
- * divisor of n with a <= b, so with n prime it is a ring. Along a side of length 1 a
- * member has no neighbours, along a side of 2 one, along a longer one two. All members
- * have the same number d of neighbours, so every weight is 1/(d+1) (Metropolis) and the
- * matrix is symmetric. 1 x 2 and 1 x 3 are complete. */
+/* A grid of a x b = n members that wraps around in both directions; a is the largest divisor
+ * of n with a <= b, so with n prime it is a ring. Along a side of length 1 a member has no
+ * neighbours, along a side of 2 one, along a longer one two. All members have the same number
+ * d of neighbours, so every weight is 1/(d+1) (Metropolis: Xiao & Boyd 2004) and the matrix is
+ * symmetric. 1 x 2 and 1 x 3 are complete. */
 #include "topology/topology.h"
 
 static int sides(int n, int *b) {

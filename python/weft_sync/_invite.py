@@ -49,7 +49,8 @@ def _free_port(ctx: Context, n: int) -> int:
 
 class Invitation:
     """Stands open until `close`, the end of the process, or three wrong codes. `code` is what other machines
-    give to `join`; `port` is where they are let in, `run_port` where the run listens; `key` is the file of its key."""
+    give to `join`; `port` is where they are let in, `run_port` where the run listens; `key` is the file of its key.
+    :class:`Error` as `up` has it."""
 
     def __init__(self, port: int, invite_port: int, key: str | os.PathLike[str] | None, processes: int):
         self._ctx, self._pointer = Context(), PTR()

@@ -325,7 +325,7 @@ def text_of(value: str) -> bytes:
 
 class Context:
     """A weft_ctx. `call` turns a status into an exception; `wait` is the same for calls that
-    wait for other ranks: Ctrl-C ends them."""
+    wait for other ranks: Ctrl-C ends them. :class:`Error`, or MemoryError, where libweft fails."""
 
     def __init__(self) -> None:
         self.lib = library()
@@ -428,7 +428,7 @@ SIGNS, OFFERS, TRANSFORMS, HOLDS, MEETS = 1, 2, 4, 8, 16
 
 
 class Config:
-    """A weft_config: keys as in the YAML file and on the command line of weft."""
+    """A weft_config: keys as in the YAML file and on the command line of weft; :class:`Error` of others."""
 
     def __init__(self, ctx: Context):
         self.ctx = ctx
@@ -558,7 +558,8 @@ class Mesh:
     """The processes that train together. `store` has set(key, text) and get(key), which
     waits (torch.distributed.Store does): rank 0 tells the others where it listens. Between
     machines the bytes are encrypted with the key in the file WEFT_KEY_FILE (weft key new),
-    or WEFT_ENCRYPT=off says that everybody on the network is trusted.
+    or WEFT_ENCRYPT=off says that everybody on the network is trusted. :class:`Error` "config" where neither is,
+    :class:`PeerError` where another rank fails.
 
     In place of a store, `address` is (host, port) where rank 0 listens. `port` is where this
     process listens, 0: the system chooses. `join` is (host, port) of a process of a run that

@@ -28,7 +28,7 @@ class StepTime(NamedTuple):
     device: str                #: where: "cpu", "cuda:0"
 
     def at(self, examples: int) -> float:
-        """Seconds with a batch of this size: as measured, or on the line through what was."""
+        """Seconds with a batch of this size: as measured, or on the line through what was. :class:`Error` of 0."""
         if examples < 1:
             raise Error("argument", f"a batch of {examples} examples, expected 1 or more")
         if examples in self.seconds:
@@ -112,7 +112,7 @@ def measure_step(model: torch.nn.Module, loss: Callable[[torch.nn.Module, Any], 
     """Forward and backward of ``loss(model, batch)``, which returns a scalar, on the model's
     device, for each of ``batches``: two of different sizes, say, up to the one that you will
     train with. ``rounds`` of each, in turns, after ``warmup``. Before a weft optimizer is made
-    of the model; it is left as it was."""
+    of the model; it is left as it was. :class:`Error` "argument" of batches without examples, or of one size."""
     listed = list(batches)
     sizes = [size_of(batch) for batch in listed]
     if not listed or len(set(sizes)) < len(sizes) or 0 in sizes or rounds < 1:

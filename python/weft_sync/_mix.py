@@ -30,7 +30,7 @@ class _Quiet(Optimizer):
 class Mix:
     """Gossip or DiLoCo around a torch optimizer that steps by itself, and a loop that is not
     changed, with as many backward passes per step as it has: copies are mixed when
-    ``optimizer.step()`` is called. Use as a context, or call ``close``.
+    ``optimizer.step()`` is called. Use as a context, or call ``close``. :class:`Error` as of `Optimizer`.
 
         with weft.Mix(model, optimizer, method="diloco", mixer_outer_every=100):
             for x, y in loader:

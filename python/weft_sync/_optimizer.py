@@ -80,7 +80,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
     expected to be fastest with this optimizer and its rate; ``step`` is what a step computes, as
     ``measure_step`` returned it. ``decision`` is what was taken and why.
 
-    All processes create it alike; rank 0's parameters become everybody's.
+    All processes create it alike; rank 0's parameters become everybody's. :class:`Error` if they differ, a key does not
+    apply, or a call comes at a wrong time; :class:`PeerError` and ``LeftBehind`` of other ranks.
     """
 
     def __init__(self, model: torch.nn.Module | Iterable[Any],

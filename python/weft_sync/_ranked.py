@@ -31,7 +31,7 @@ class PerRank:
     load likewise, before the first step; and with ``weft.PerRank(optimizer, path)`` in any number
     of processes: another number than saved it gets the mean of what they had. A process reads the
     state of all of them then. Momenta and masters are tensors of the checkpoint; all else, an inner
-    optimizer's state too, is one object."""
+    optimizer's state too, is one object. :class:`Error` of another run's tensors."""
 
     def __init__(self, optimizer: Any, saved: str | os.PathLike[str] | None = None):
         self.optimizer, self.saved = optimizer, saved

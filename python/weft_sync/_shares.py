@@ -81,7 +81,8 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
     prefetch_factor. Each batch is one step. ``state_dict`` between two steps is where the next one goes on, and
     is the same in all processes; ``optimizer.carry(sampler)`` for who comes. Rows of a process that is lost
     before the others hear of them are done again. ``log`` is who took how much from which step on; a sampler
-    that is given it takes the same rows, whatever is measured."""
+    that is given it takes the same rows, whatever is measured. :class:`Error` "argument" of another optimizer,
+    too few rows, or another sampler's state."""
 
     def __init__(self, optimizer: Any, data: Sized | int, rows: int, *, shuffle: bool = True, seed: int = 0,
                  ahead: int = 0, log: Sequence[tuple[int, Sequence[int]]] | None = None):

@@ -70,7 +70,8 @@ class Arrival(NamedTuple):
 
 class Sync:
     """Tensors are (name, rows, columns, decays). Calls are made by one thread at a time;
-    begin, step, agree, mix, average and rest by all ranks alike."""
+    begin, step, agree, mix, average and rest by all ranks alike. :class:`Error` where libweft fails
+    (weft/sync.h): "argument" in another state, :class:`PeerError` of other ranks."""
 
     def __init__(self, ctx: Context, mesh: Mesh, config: Config,
                  tensors: Sequence[tuple[str, int, int, bool]], *,

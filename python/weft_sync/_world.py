@@ -145,7 +145,8 @@ def place() -> tuple[int, int, Any]:
 
 
 def mesh() -> Mesh:
-    """The mesh of all processes, joined at the first call. Collective."""
+    """The mesh of all processes, joined at the first call. :class:`Error` "config" of the environment (RANK, WEFT_JOIN,
+    keys), :class:`PeerError` of other ranks. Collective."""
     global _default
     if _default is None or (_default.size > 1 and not _default.pointer):
         _default = founded(next(meshes))
@@ -182,7 +183,8 @@ def _per_node(given: int | None) -> int:
 
 def device_mesh(device: str, per_node: int | None = None) -> Any:
     """The ranks of torch.distributed as (nodes, ranks of a node): its dimension "shard" is
-    this node's, for fully_shard. ``per_node`` is LOCAL_WORLD_SIZE if left out. Collective."""
+    this node's, for fully_shard. ``per_node`` is LOCAL_WORLD_SIZE if left out. :class:`Error` where it does
+    not divide all. Collective."""
     n = _per_node(per_node)
     return torch.distributed.device_mesh.init_device_mesh(
         device, (torch.distributed.get_world_size() // n, n),
@@ -190,7 +192,8 @@ def device_mesh(device: str, per_node: int | None = None) -> Any:
 
 
 def node_group(per_node: int | None = None) -> Any:
-    """The process group of this node's ranks, for DistributedDataParallel. Collective."""
+    """The process group of this node's ranks, for DistributedDataParallel. :class:`Error` as of `device_mesh`.
+    Collective."""
     return torch.distributed.new_subgroups(_per_node(per_node))[0]
 
 

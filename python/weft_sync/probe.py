@@ -207,7 +207,7 @@ def _slowest(mesh: Mesh, device: Device) -> Device:
 
 class Probe:
     """Measured facts: `figures`, and `write` for cluster.yaml. Rank 0 has them; the others'
-    figures are none."""
+    figures are none. :class:`weft_sync.Error` of facts and files that can not be."""
 
     def __init__(self, ctx: Context, result: ProbeResult, device: Device | None):
         self._ctx, self._result, self.device = ctx, result, device
@@ -244,7 +244,7 @@ def probe(*, seconds: float = 20.0, device: str | None = None, mesh: Mesh | None
     """Measures. ``seconds``: what links and codecs may take, about. ``device``: of torch, "cuda"
     say; "none" leaves it at what libweft measures of the processor; None: what there is.
     ``keys``: of weft's configuration (``{"mesh.nodes": 2, "mesh.link": "100Mbit,1ms"}``: an
-    emulated wire). Collective."""
+    emulated wire). :class:`weft_sync.Error` of these, and of other processes. Collective."""
     ctx = Context()
     mesh = mesh if mesh is not None else _joined(ctx)
     device = device or _usual_device() or "none"
