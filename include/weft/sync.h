@@ -22,16 +22,17 @@ extern "C" {
  *                   averaged
  *
  *     in         may be called, beside those that change the state
- *     made       parameters (written), set_rate, set_tensor; hold_mixer
- *     resting    all that may be called where it is open; state, numbers, rest, save; before the
- *                first step load, resume, outgoing and hand
+ *     made       parameters (written), set_rate, set_tensor; hold_mixer, replan
+ *     resting    all that may be called where it is open; state, numbers, rest, save, ask_form;
+ *                before the first step load, resume, outgoing, hand and not_finite
  *     open       give, gradients (written), skip, ready, hear, offer; set_rate, set_tensor and
  *                weigh before the first ready
  *     ending     wait_any, until `all`; of the tensors that it has named heard, signs
- *     agreed     gradients (read), heard, signs, mixes, incoming, outgoing and hand
+ *     agreed     gradients (read), heard, signs, mixes, incoming, outgoing, hand and not_finite
  *     averaged   set_rate, set_tensor
- *     any        steps, rank, change, goes_on, rule, parameters, take; open within a step, and
- *                restore where nothing is averaged, do nothing; after a failure destroy alone
+ *     any        steps, rank, change, goes_on, rule, parameters, take, said, form, form_change,
+ *                shape_of_offer; open within a step, and restore where nothing is averaged, do
+ *                nothing; after a failure destroy alone
  *
  * Opening is no need: step, agree and complete do it. A call in another state fails with a
  * sentence (WEFT_ERR_ARGUMENT) and changes nothing.

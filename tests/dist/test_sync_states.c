@@ -12,7 +12,7 @@ typedef struct row {
 #define ANY " take restore "
 
 static const row whole_step[] = {
-    {"made", "begin set_rate set_tensor" ANY},
+    {"made", "begin set_rate set_tensor replan" ANY},
     {"begun", "open give set_rate set_tensor ready step complete average rest save load "
               "resume" ANY},
     {"resting",
@@ -24,7 +24,7 @@ static const row whole_step[] = {
 };
 
 static const row two_halves[] = {
-    {"made", "begin set_rate set_tensor" ANY},
+    {"made", "begin set_rate set_tensor replan" ANY},
     {"resting", "open give set_rate set_tensor ready skip agree complete average rest "
                 "save" ANY},
     {"ending", "open wait_any agree" ANY},
@@ -32,10 +32,34 @@ static const row two_halves[] = {
     {"averaged", "set_rate set_tensor" ANY},
 };
 
+/* The mixer's states are the program's. */
+static const row held[] = {
+    {"made", "begin set_rate set_tensor replan hold_mixer" ANY},
+    {"agreed", "mix outgoing incoming" ANY},
+};
+
+/* Of uneven rows: gradients are ready after weigh. */
+static const row uneven[] = {
+    {"made", "begin set_rate set_tensor replan" ANY},
+    {"resting", "open give set_rate set_tensor weigh average rest save" ANY},
+    {"open", "open give set_rate set_tensor weigh" ANY},
+    {"weighed", "open give set_rate set_tensor ready step complete" ANY},
+};
+
+/* What a sync is made from, and its states. */
+typedef struct kind {
+    const char *method;
+    const row *rows;
+    int n_rows;
+    bool halves, skips, held, uneven;
+} kind;
+
 static const char *const calls[] = {
-    "begin", "open",  "give", "set_rate", "set_tensor", "ready",   "skip",
-    "step",  "agree", "mix",  "complete", "wait_any",   "average", "restore",
-    "rest",  "save",  "load", "resume",   "take"};
+    "begin",    "open",       "give",     "set_rate", "set_tensor", "ready",
+    "skip",     "step",       "agree",    "mix",      "complete",   "wait_any",
+    "average",  "restore",    "rest",     "save",     "load",       "resume",
+    "take",     "replan",     "ask_form", "weigh",    "hold_mixer", "outgoing",
+    "incoming", "not_finite", "hear",     "heard",    "signs"};
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
@@ -50,7 +74,13 @@ static weft_status call(const char *name, weft_sync *s, loop *file) {
     static float block[MOST];
     weft_sync_report report = {.struct_size = sizeof report};
     weft_sync_part part = {.struct_size = sizeof part};
+    weft_sync_parcel parcel = {.struct_size = sizeof parcel};
+    unsigned char below[MOST];
+    int32_t places[MOST] = {0};
+    const char *why;
+    double weight;
     bool moves;
+    int n;
     for (int k = 0; k < MOST; k++) block[k] = 1;
     if (is(name, "begin")) return weft_sync_begin(s);
     if (is(name, "open")) return weft_sync_open(s);
@@ -70,6 +100,16 @@ static weft_status call(const char *name, weft_sync *s, loop *file) {
     if (is(name, "save")) return weft_sync_save(s, write_bytes, file);
     if (is(name, "load")) return weft_sync_load(s, read_bytes, file);
     if (is(name, "resume")) return weft_sync_resume(s, 1);
+    if (is(name, "replan")) return weft_sync_replan(s, NULL, 0, 0, &why);
+    if (is(name, "ask_form")) return weft_sync_ask_form(s, "full int8");
+    if (is(name, "weigh")) return weft_sync_weigh(s, 1, 4, &weight);
+    if (is(name, "hold_mixer")) return weft_sync_hold_mixer(s, &n);
+    if (is(name, "outgoing")) return weft_sync_outgoing(s, &parcel, 1, &n);
+    if (is(name, "incoming")) return weft_sync_incoming(s, &parcel, 1, &n);
+    if (is(name, "not_finite")) return weft_sync_not_finite(s, TENSORS);
+    if (is(name, "hear")) return weft_sync_hear(s, 0, places, block, MOST);
+    if (is(name, "heard")) return weft_sync_heard(s, 0, &n);
+    if (is(name, "signs")) return weft_sync_signs(s, 0, below, below, &moves);
     return weft_sync_take(s, 0, block, WEFT_F32);
 }
 
@@ -77,25 +117,28 @@ static void must(alone *a, loop *file, const char *name) {
     assert_ok(a->ctx, call(name, a->s, file));
 }
 
-static void whole_step_of(alone *a, loop *file, bool halves) {
-    must(a, file, halves ? "agree" : "step");
-    if (halves) must(a, file, "mix");
+static void whole_step_of(alone *a, loop *file, const kind *k) {
+    if (k->uneven) must(a, file, "weigh");
+    must(a, file, k->halves ? "agree" : "step");
+    if (k->halves) must(a, file, "mix");
 }
 
 /* `file`: what was saved when the sync had begun. */
-static void reach(alone *a, loop *file, const char *state, bool halves) {
+static void reach(alone *a, loop *file, const char *state, const kind *its) {
     for (int i = 0; i < TENSORS; i++)
         for (int64_t k = 0; k < elements(&whole[i]); k++)
             weft_sync_parameters(a->s, i)[k] = sinf((float)(7 * k + i));
     if (is(state, "made")) return;
+    if (its->held) must(a, file, "hold_mixer");
     must(a, file, "begin");
-    must(a, file, "save");
+    if (!its->held) must(a, file, "save");
     if (is(state, "begun")) return;
-    whole_step_of(a, file, halves);
+    whole_step_of(a, file, its);
     if (is(state, "averaged")) must(a, file, "average");
     if (is(state, "resting") || is(state, "averaged")) return;
     must(a, file, "open");
     must(a, file, "give");
+    if (is(state, "weighed")) must(a, file, "weigh");
     for (int i = TENSORS - 1; i >= 0 && is(state, "handed"); i--)
         assert_ok(a->ctx, weft_sync_ready(a->s, i));
     if (is(state, "ending")) must(a, file, "complete");
@@ -103,31 +146,33 @@ static void reach(alone *a, loop *file, const char *state, bool halves) {
 }
 
 /* To the end of the step that is under way, or of the next one. */
-static void go_on(alone *a, loop *file, const char *state, bool halves) {
+static void go_on(alone *a, loop *file, const char *state, const kind *k) {
     if (is(state, "made")) must(a, file, "begin");
     if (is(state, "averaged")) must(a, file, "restore");
     if (is(state, "agreed"))
         must(a, file, "mix");
+    else if (is(state, "weighed"))
+        must(a, file, "step");
     else
-        whole_step_of(a, file, halves);
+        whole_step_of(a, file, k);
 }
 
 /* [out] params: after the state, the call (NULL: none) and the end of its step. Whether the call
  * succeeded. */
-static bool try(const char *method, const char *state, const char *name, bool halves,
-                float *params) {
+static bool try(const kind *k, const char *state, const char *name, float *params) {
     loop file = {0};
-    alone a = begin_alone(method,
+    alone a = begin_alone(k->method,
                           &(weft_sync_setup){.struct_size = sizeof(weft_sync_setup),
-                                             .outside = halves,
-                                             .skips = halves});
-    reach(&a, &file, state, halves);
+                                             .outside = k->halves,
+                                             .skips = k->skips,
+                                             .uneven = k->uneven});
+    reach(&a, &file, state, k);
     weft_status status = name ? call(name, a.s, &file) : WEFT_ERR_ARGUMENT;
     if (status != WEFT_OK) {
         assert_int_equal(status, WEFT_ERR_ARGUMENT);
         assert_true(!name || weft_ctx_message(a.ctx)[0]);
         weft_ctx_clear(a.ctx);
-        go_on(&a, &file, state, halves);
+        go_on(&a, &file, state, k);
         for (int i = 0; i < TENSORS; params += elements(&whole[i++]))
             memcpy(params, weft_sync_parameters(a.s, i),
                    (size_t)elements(&whole[i]) * sizeof *params);
@@ -137,12 +182,13 @@ static bool try(const char *method, const char *state, const char *name, bool ha
     return status == WEFT_OK;
 }
 
-static void try_all(const char *method, const row *rows, int n_rows, bool halves) {
-    for (int r = 0; r < n_rows; r++) {
+static void try_all(const kind *k) {
+    const row *rows = k->rows;
+    for (int r = 0; r < k->n_rows; r++) {
         float calm[MOST], params[MOST];
-        (void)try(method, rows[r].state, NULL, halves, calm);
+        (void)try(k, rows[r].state, NULL, calm);
         for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
-            bool fine = try(method, rows[r].state, calls[c], halves, params);
+            bool fine = try(k, rows[r].state, calls[c], params);
             if (fine != may(rows[r].may, calls[c]))
                 fail_msg("weft_sync_%s %s where it is %s", calls[c],
                          fine ? "succeeds" : "fails", rows[r].state);
@@ -155,8 +201,11 @@ static void try_all(const char *method, const row *rows, int n_rows, bool halves
 
 static void each_state_has_its_calls(void **state) {
     (void)state;
-    try_all("method=dadam", whole_step, sizeof whole_step / sizeof *whole_step, false);
-    try_all("method=dadam", two_halves, sizeof two_halves / sizeof *two_halves, true);
+#define ROWS(table) table, sizeof table / sizeof *table
+    try_all(&(kind){"method=dadam", ROWS(whole_step), .halves = false});
+    try_all(&(kind){"method=dadam", ROWS(two_halves), .halves = true, .skips = true});
+    try_all(&(kind){"method=diloco", ROWS(held), .halves = true, .held = true});
+    try_all(&(kind){"method=hsdp", ROWS(uneven), .uneven = true});
 }
 
 int main(void) {
