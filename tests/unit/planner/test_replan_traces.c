@@ -10,18 +10,24 @@
 
 #include "planner/replan.h"
 
-enum { CONSTANT, DAY, DROP, FALL, SLOW, FAR, KINDS };
-static const char *const names[KINDS] = {
-    "constant wire",           "day and night 20:200",
-    "a tenth for ten minutes", "a hundredth from then on",
-    "a machine half as fast",  "latency 5 to 200 ms"};
+enum { CONSTANT, DAY, DROP, FALL, SLOW, FAR, LOST, BURSTS, CAP, KINDS };
+static const char *const names[KINDS] = {"constant wire",
+                                         "day and night 20:200",
+                                         "a tenth for ten minutes",
+                                         "a hundredth from then on",
+                                         "a machine half as fast",
+                                         "latency 5 to 200 ms",
+                                         "half the nodes lost and back",
+                                         "loss in bursts",
+                                         "a cap on bytes"};
 enum { STEPS = 4000, TENSORS = 8, STATES = 2, STALL = 2 };
 
 /* What is true, and what was measured before the first step. */
 typedef struct trace {
     int kind;
     uint64_t seed;
-    int64_t nodes;
+    int64_t nodes[STATES];
+    double cap; /* bytes of a process in each period, behind which state 1 begins */
     double Bps[STATES], latency_s[STATES], slower[STATES];
     double turn_s, back_s, period_s; /* state 1 from turn_s to back_s, in each period */
     double noise, bias[2],
@@ -47,14 +53,15 @@ static double normal(uint64_t seed, uint64_t step, uint64_t what) {
     return wefti_rng_normal(seed, WEFTI_STREAM_TEST, 2 + step, what);
 }
 
+/* Kinds that came later have seeds of their own, so that the others stay what they were. */
 static trace draw(int kind, uint64_t number) {
     static const double rates[] = {5, 50, 500};
-    uint64_t seed = number * KINDS + (uint64_t)kind;
+    uint64_t seed = kind < LOST ? number * LOST + (uint64_t)kind
+                                : (number << 32) + (uint64_t)kind;
     double rate = rates[(int)(3 * uniform(seed, 0))] * 125e3;
     double elements = 2e6 * pow(10, uniform(seed, 1)); /* 8 to 80 MB */
     trace t = {.kind = kind,
                .seed = seed,
-               .nodes = 2 << (int)(3 * uniform(seed, 2)),
                .noise = 0.02 + 0.13 * uniform(seed, 3),
                .stalls = 0.01 * uniform(seed, 4),
                .computing_s = 0.3 * pow(10, uniform(seed, 5)),
@@ -62,6 +69,7 @@ static trace draw(int kind, uint64_t number) {
                .back_s = INFINITY,
                .period_s = INFINITY,
                .slower = {1, 1}};
+    t.nodes[0] = t.nodes[1] = 2 << (int)(3 * uniform(seed, 2));
     for (int i = 0; i < 2; i++) t.bias[i] = exp(0.1 * normal(seed, 0, 6 + (uint64_t)i));
     t.latency_s[0] = t.latency_s[1] = kind == FAR ? 0.005
                                                   : 1e-3 * pow(20, uniform(seed, 8));
@@ -75,12 +83,24 @@ static trace draw(int kind, uint64_t number) {
     } else if (kind == DROP) {
         t.turn_s = 1200 * (1 + uniform(seed, 9)) * t.computing_s;
         t.back_s = t.turn_s + 600;
+    } else if (kind == LOST) {
+        t.turn_s = STEPS * (0.1 + 0.3 * uniform(seed, 9)) * t.computing_s;
+        t.back_s = t.turn_s + STEPS * (0.1 + 0.3 * uniform(seed, 10)) * t.computing_s;
+        t.nodes[1] /= 2;
+    } else if (kind ==
+               BURSTS) { /* an eighth of the time: a third is carried, with stalls */
+        t.period_s = STEPS * (0.02 + 0.1 * uniform(seed, 9)) * t.computing_s;
+        t.turn_s = 0.875 * t.period_s;
+    } else if (kind == CAP) { /* a tenth, for what is left of the period */
+        t.period_s = STEPS * (0.2 + 0.3 * uniform(seed, 9)) * t.computing_s;
+        t.cap = rate * t.period_s * (0.05 + 0.3 * uniform(seed, 10));
     } else if (kind != CONSTANT) {
         t.turn_s = STEPS * (0.1 + 0.5 * uniform(seed, 9)) * t.computing_s;
     }
     if (kind == FALL) rate *= 10;
     t.Bps[0] = t.Bps[1] = rate;
-    if (kind == DAY || kind == DROP) t.Bps[1] = rate / 10;
+    if (kind == BURSTS) t.Bps[1] = rate / 3;
+    if (kind == DAY || kind == DROP || kind == CAP) t.Bps[1] = rate / 10;
     if (kind == FALL) t.Bps[1] = rate / 100;
     if (kind == FAR) t.latency_s[1] = 0.2;
     if (kind == SLOW) t.slower[1] = 2;
@@ -93,15 +113,36 @@ static trace draw(int kind, uint64_t number) {
     return t;
 }
 
-static int state_at(const trace *t, double now_s) {
-    double in_s = isfinite(t->period_s) ? fmod(now_s, t->period_s) : now_s;
+/* How far a run is. */
+typedef struct moment {
+    double now_s, sent; /* sent: by a process in this period */
+} moment;
+
+static int state_at(const trace *t, const moment *m) {
+    double in_s = isfinite(t->period_s) ? fmod(m->now_s, t->period_s) : m->now_s;
+    if (t->kind == CAP) return m->sent > t->cap;
     return in_s >= t->turn_s && in_s < t->back_s;
+}
+
+/* Of a step of this form, by a process. */
+static double bytes_of(const trace *t, const wefti_form *form) {
+    double each = form->values == WEFTI_VALUES_INT4   ? 0.5
+                  : form->values == WEFTI_VALUES_INT8 ? 1
+                                                      : 4;
+    double n = TENSORS * 1000.0 * (double)t->tensors[0].cols;
+    return 2 * n * each / (double)(form->outer ? form->every : 1);
+}
+
+static void pass(const trace *t, moment *m, const wefti_form *form, double s) {
+    double before = floor(m->now_s / t->period_s);
+    m->now_s += s;
+    m->sent = floor(m->now_s / t->period_s) > before ? 0 : m->sent + bytes_of(t, form);
 }
 
 static weft_cluster *cluster_of(const trace *t, int state, double known) {
     weft_cluster *c;
     char text[2][32];
-    snprintf(text[0], 32, "%d", (int)t->nodes);
+    snprintf(text[0], 32, "%d", (int)t->nodes[state]);
     snprintf(text[1], 32, "%.0fbit,%.9gs", 8 * t->Bps[state] * known,
              t->latency_s[state]);
     assert_ok(ctx, weft_cluster_create(ctx, &c));
@@ -110,10 +151,10 @@ static weft_cluster *cluster_of(const trace *t, int state, double known) {
     return c;
 }
 
-static weft_config *config_of(const trace *t) {
+static weft_config *config_of(const trace *t, int state) {
     weft_config *c;
     char text[32];
-    snprintf(text, sizeof text, "mesh.nodes=%d", (int)t->nodes);
+    snprintf(text, sizeof text, "mesh.nodes=%d", (int)t->nodes[state]);
     assert_ok(ctx, weft_config_create(ctx, &c));
     const char *const keys[] = {"method=hsdp", text, "run.steps=4000"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
@@ -145,10 +186,12 @@ static int number_of(const wefti_form *form) {
 }
 
 /* The mean step of a form; computing is slower[state] * computing_s of it. */
-static double mean_step(trace *t, const weft_config *config, int state,
+static double mean_step(trace *t, weft_config *const configs[STATES], int state,
                         const wefti_form *form) {
+    const weft_config *config = configs[state];
     double *known = &t->step_s[state][number_of(form)];
     weft_loop_facts loop;
+    if (t->nodes[state] == 1) return t->computing_s * t->slower[state];
     if (*known > 0) return *known;
     weft_cluster *c = cluster_of(t, state, 1);
     wefti_situation s = situation_of(t, config, c, &loop);
@@ -159,11 +202,10 @@ static double mean_step(trace *t, const weft_config *config, int state,
 }
 
 /* Of step n: of the slowest rank; beyond that, which with outer steps all comes in one. */
-static void times_of(trace *t, const weft_config *config, const wefti_form *form,
-                     int64_t n, const double now_s, double *computing_s, double *wait_s) {
-    int state = state_at(t, now_s);
+static void times_of(trace *t, weft_config *const configs[STATES], const wefti_form *form,
+                     int64_t n, int state, double *computing_s, double *wait_s) {
     double mean_s = t->computing_s * t->slower[state];
-    double most = mean_step(t, config, state, form) - mean_s;
+    double most = mean_step(t, configs, state, form) - mean_s;
     bool waits = !form->outer || (n + 1) % form->every == 0;
     *computing_s = mean_s * exp(0.02 * normal(t->seed, (uint64_t)n, 1));
     *wait_s = fmax(0, most) * t->bias[form->outer] *
@@ -171,17 +213,23 @@ static void times_of(trace *t, const weft_config *config, const wefti_form *form
     *wait_s *= waits ? (double)(form->outer ? form->every : 1) : 0;
     if (wefti_rng_uniform(t->seed, WEFTI_STREAM_TEST, 2 + (uint64_t)n, 9) < t->stalls)
         *wait_s += 3 * mean_s;
+    bool burst = t->kind == BURSTS && state == 1 && waits;
+    if (burst && wefti_rng_uniform(t->seed, WEFTI_STREAM_TEST, 2 + (uint64_t)n, 10) < 0.3)
+        *wait_s -=
+            log(1 - wefti_rng_uniform(t->seed, WEFTI_STREAM_TEST, 2 + (uint64_t)n, 11)) /
+            2;
 }
 
 /* The rest of a run of STEPS steps in full f32, in one form. */
-static double fixed_s(trace *t, const weft_config *config, const wefti_form *form,
-                      const double steps) {
-    double now_s = 0, computing_s, wait_s;
+static double fixed_s(trace *t, weft_config *const configs[STATES],
+                      const wefti_form *form, const double steps) {
+    moment m = {0};
+    double computing_s, wait_s;
     for (int64_t n = 0; (double)n < steps; n++) {
-        times_of(t, config, form, n, now_s, &computing_s, &wait_s);
-        now_s += computing_s + wait_s;
+        times_of(t, configs, form, n, state_at(t, &m), &computing_s, &wait_s);
+        pass(t, &m, form, computing_s + wait_s);
     }
-    return now_s;
+    return m.now_s;
 }
 
 /* What is chosen before the first step. */
@@ -205,12 +253,14 @@ static wefti_form first_of(trace *t, const weft_config *config, double known) {
 
 typedef struct playing {
     trace *t;
-    weft_config *config;
+    weft_config *configs[STATES];
     wefti_replan *replan;
     wefti_situation s; /* for the steps that forms need */
     wefti_form now;
     int64_t asks, heard, n;
-    double now_s, done, computing_s, wait_s;
+    moment m;
+    int state; /* of the step that has ended */
+    double done, computing_s, wait_s;
 } playing;
 
 static bool verbose;
@@ -220,31 +270,38 @@ static void change(playing *p, outcome *out) {
     wefti_form next;
     assert_true(wefti_form_decode(p->heard, &next));
     assert_null(wefti_form_refusal(&p->now, &next, p->n));
-    int state = state_at(p->t, p->now_s);
-    p->now_s += STALL * (mean_step(p->t, p->config, state, &p->now) +
-                         mean_step(p->t, p->config, state, &next));
-    if (p->now.outer && !next.outer) p->now_s += 2 * state_bytes / p->t->Bps[state];
+    int state = p->state;
+    p->m.now_s += STALL * (mean_step(p->t, p->configs, state, &p->now) +
+                           mean_step(p->t, p->configs, state, &next));
+    if (p->now.outer && !next.outer) p->m.now_s += 2 * state_bytes / p->t->Bps[state];
     p->now = next;
     p->asks = 0;
-    assert_ok(ctx, wefti_form_set(ctx, p->config, &next));
+    for (int i = 0; i < STATES; i++)
+        assert_ok(ctx, wefti_form_set(ctx, p->configs[i], &next));
     wefti_replan_changed(p->replan, &next);
     out->changes++;
     if (verbose)
-        printf("    %5lld %8.0f s, state %d: %s\n", (long long)p->n, p->now_s, state,
+        printf("    %5lld %8.0f s, state %d: %s\n", (long long)p->n, p->m.now_s, state,
                wefti_replan_wish_of(p->replan)->why);
 }
 
 static void step(playing *p) {
-    times_of(p->t, p->config, &p->now, p->n, p->now_s, &p->computing_s, &p->wait_s);
-    p->now_s += p->computing_s + p->wait_s;
+    int before = p->state;
+    p->state = state_at(p->t, &p->m);
+    times_of(p->t, p->configs, &p->now, p->n, p->state, &p->computing_s, &p->wait_s);
+    pass(p->t, &p->m, &p->now, p->computing_s + p->wait_s);
+    if (p->t->nodes[p->state] != p->t->nodes[before])
+        p->asks = p->heard = 0; /* of another world */
     p->done += 1 / wefti_form_steps(&p->s, &p->now);
     p->n++;
 }
 
 /* The step that has ended. */
 static void look(playing *p, weft_loop_facts *loop) {
-    const wefti_replan_step ended = {.config = p->config,
-                                     .world = p,
+    int world = p->t->kind == LOST ? p->state : 0;
+    if (p->t->nodes[p->state] == 1) return;
+    const wefti_replan_step ended = {.config = p->configs[world],
+                                     .world = &p->configs[world],
                                      .loop = loop,
                                      .now = p->now,
                                      .step = p->n,
@@ -263,18 +320,19 @@ static outcome play(int kind, uint64_t number) {
     int n_forms;
     const wefti_form *forms = wefti_forms(&n_forms);
     double known = exp(0.05 * normal(t.seed, 0, 5));
-    playing p = {.t = &t, .config = config_of(&t)};
-    p.now = first_of(&t, p.config, known);
+    playing p = {.t = &t, .configs = {config_of(&t, 0), config_of(&t, 1)}};
+    p.now = first_of(&t, p.configs[0], known);
     outcome out = {.best_s = INFINITY, .first = p.now};
-    p.s = situation_of(&t, p.config, NULL, &loop);
+    p.s = situation_of(&t, p.configs[0], NULL, &loop);
     for (int i = 0; i < n_forms; i++) {
-        double s = fixed_s(&t, p.config, &forms[i],
+        double s = fixed_s(&t, p.configs, &forms[i],
                            STEPS * wefti_form_steps(&p.s, &forms[i]));
         if (s < out.best_s) out.best_s = s, out.best = forms[i];
         if (wefti_form_same(&forms[i], &p.now)) out.stays_s = s;
     }
-    assert_ok(ctx, wefti_form_set(ctx, p.config, &p.now));
-    (void)situation_of(&t, p.config, NULL, &own);
+    for (int i = 0; i < STATES; i++)
+        assert_ok(ctx, wefti_form_set(ctx, p.configs[i], &p.now));
+    (void)situation_of(&t, p.configs[0], NULL, &own);
     assert_ok(ctx, wefti_replan_create(ctx, cluster_of(&t, 0, known), 10, &p.replan));
     while (p.done < STEPS) { /* what is asked for goes with a step's status */
         step(&p);
@@ -284,10 +342,10 @@ static outcome play(int kind, uint64_t number) {
             look(&p, &own);
         p.heard = p.asks;
     }
-    out.took_s = p.now_s;
+    out.took_s = p.m.now_s;
     out.last = p.now;
     wefti_replan_destroy(ctx, p.replan);
-    weft_config_destroy(ctx, p.config);
+    for (int i = 0; i < STATES; i++) weft_config_destroy(ctx, p.configs[i]);
     return out;
 }
 
