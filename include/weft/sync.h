@@ -362,10 +362,10 @@ WEFT_API weft_status weft_sync_skip(weft_sync *sync) WEFT_CHECKED;
 /** With setup.uneven, in each step before the first weft_sync_ready or weft_sync_offer: this rank's
  * gradients are those of the mean over `rows` rows (0: of none, they are taken as 0), and `loss`
  * is theirs. What all agree on is then the mean over the rows of all or, where a mixer alone sends,
- * over those of its period (gossip: of 8 steps); so is the report's loss. The loss of
- * weft_sync_step or agree is ignored. [out] *weight: by what a caller multiplies its gradients if
- * it compresses, or its changes if it holds the mixer; libweft does so in all other cases. Waits
- * for the rows of all.
+ * over those of its period (gossip: of 8 steps), and who has none makes no step of weft's
+ * optimizer; so is the report's loss. The loss of weft_sync_step or agree is ignored.
+ * [out] *weight: by what a caller multiplies its gradients if it compresses, or its changes if it
+ * holds the mixer; libweft does so in all other cases. Waits for the rows of all.
  * Collective. */
 WEFT_API weft_status weft_sync_weigh(weft_sync *sync, double loss, double rows,
                                      double *weight) WEFT_CHECKED;

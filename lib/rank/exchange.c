@@ -129,10 +129,10 @@ static void optimize(wefti_rank *r, const wefti_optimizer_rule *rule,
                      r->state, moved);
 }
 
-/* A learner has no gradient of its own. Where each replica follows its own gradient, a
- * learner therefore makes no optimizer step. */
+/* A learner has no gradient of its own, nor has who had no rows (weft_sync_weigh). Where each
+ * replica follows its own gradient, they make no optimizer step. */
 static bool stands_still(const wefti_rank *r) {
-    return !r->job->replicas_equal && wefti_rank_is_learner(r);
+    return !r->job->replicas_equal && (wefti_rank_is_learner(r) || r->weight == 0);
 }
 
 /* Runs the optimizer on the part of a piece that the direction covers. */

@@ -4,6 +4,7 @@
 import collections
 import os
 import signal
+import types
 
 import pytest
 import torch
@@ -36,10 +37,10 @@ def told(speeds):
     Sync.said = said
 
 
-def made(method="ddp", ahead=0, log=None, **more):
+def made(method="ddp", ahead=0, log=None, least=1, **more):
     model = net()
     optimizer = weft.Optimizer(model, method=method, between="ranks", lr=0.1, uneven=True, keys=SGD, **more)
-    sampler = weft.Sampler(optimizer, N, ROWS, seed=3, ahead=ahead, log=log)
+    sampler = weft.Sampler(optimizer, N, ROWS, seed=3, ahead=ahead, log=log, least=least)
     workers = {"num_workers": 1, "prefetch_factor": ahead} if ahead else {}
     return model, optimizer, sampler, torch.utils.data.DataLoader(Data(), batch_sampler=sampler, **workers)
 
@@ -52,10 +53,10 @@ def learn(model, optimizer, x, y):
     return report
 
 
-def trained(speeds, ahead=0, stop=None, log=None):
+def trained(speeds, ahead=0, stop=None, log=None, **more):
     """Two epochs: (epoch, step, rows) of each batch of this process, and what it ends with."""
     told(speeds)
-    taken, (model, optimizer, sampler, loader) = [], made(ahead=ahead, log=log)
+    taken, (model, optimizer, sampler, loader) = [], made(ahead=ahead, log=log, **more)
     while sampler.epoch < 2:
         epoch = sampler.epoch
         for ids, x, y in loader:
@@ -64,11 +65,11 @@ def trained(speeds, ahead=0, stop=None, log=None):
             if optimizer.steps == stop:
                 saved = model.state_dict(), optimizer.state_dict(), sampler.state_dict()
                 optimizer.close()
-                model, optimizer, sampler, loader = made(ahead=ahead, log=log)
+                model, optimizer, sampler, loader = made(ahead=ahead, log=log, **more)
                 for to, state in zip((model, optimizer, sampler), saved, strict=True):
                     to.load_state_dict(state)
                 break
-    return taken, flat(model), sampler.log, optimizer.share(ROWS)
+    return taken, flat(model), sampler.log, optimizer.share(ROWS) if not more else optimizer.steps
 
 
 def once(taken):
@@ -102,6 +103,24 @@ def test_loaders_that_draw_ahead_and_logs_take_the_same_rows():
     again = run(trained, 2, [1.0, 1.0], 0, None, log)
     assert [taken for taken, *_ in again] == [taken for taken, *_ in early]
     assert torch.equal(again[0][1], early[0][1])
+
+
+def test_a_slow_process_makes_fewer_inner_steps_of_as_many_rows():
+    more = {"method": "diloco", "least": 4, "mixer_outer_every": 4}
+    slow, fast = found = run(trained, 2, [8.0, 1.0], **more)
+    once([taken for taken, *_ in found])
+    assert slow[3] == fast[3] == len(fast[0])  # all have taken part in as many steps
+    edges = set()
+    for epoch in (0, 1):  # no process goes on into the next one by itself
+        ends, theirs = ({f(s for e, s, _ in one[0] if e == epoch) for f in (min, max)} for one in found)
+        assert ends == theirs
+        edges |= ends
+    rows = [len(ids) for _, step, ids in slow[0] if step > 9 and step not in edges]
+    assert rows and min(rows) >= 4 and 3 * len(rows) < sum(step > 9 for _, step, _ in fast[0])
+    again = run(trained, 2, [1.0, 1.0], 0, None, slow[2], **more)
+    assert [x[0] for x in again] == [x[0] for x in found] and torch.equal(again[0][1], slow[1])
+    stopped = run(trained, 2, [8.0, 1.0], 0, slow[0][len(slow[0]) // 2][1], **more)
+    assert [x[0] for x in stopped] == [x[0] for x in found]
 
 
 def killed(comes, log):
@@ -144,6 +163,16 @@ def test_rows_of_a_process_that_is_lost_and_comes_back_are_taken_once(tmp_path):
         list(range(state["at"])) and state["at"] > N
 
 
+def test_an_epoch_ends_with_rows_for_all():
+    rows = types.SimpleNamespace(on=True, listeners=[])
+    of_two = types.SimpleNamespace(_rows=rows, placed=1, place=lambda: (0, 2), _group=None, _left=None, _joined=lambda: False)
+    sampler, sizes = weft.Sampler(of_two, 9, 4), []
+    for _ in range(4):
+        sizes.append(sum(map(len, sampler._plan[0][1])))
+        sampler._heard([(0, 2, 1.0), (1, 2, 1.0)], [WHOLE // 2] * 2)
+    assert sizes == [4, 5, 4, 5]  # not a step of one row, of which one process would have none
+
+
 def test_shares_are_smoothed_and_change_where_it_pays():
     def after(seconds, steps, shares):
         for _ in range(steps):
@@ -171,6 +200,9 @@ def test_what_a_sampler_can_not_do_is_refused():
     for rows, n in ((0, 5), (6, 5)):
         with pytest.raises(weft.Error, match="a step has"):
             weft.Sampler(optimizer, n, rows)
+    for least, ahead in ((4, 0), (0, 0), (2, 2)):
+        with pytest.raises(weft.Error, match=f"least is {least} with ahead={ahead}, expected 1 to 3"):
+            weft.Sampler(optimizer, 9, 3, least=least, ahead=ahead)
     with pytest.raises(weft.Error, match="uneven=True"):
         weft.Sampler(weft.Optimizer(net(), method="ddp"), 9, 3)
     with pytest.raises(weft.Error, match="share.. without uneven"):

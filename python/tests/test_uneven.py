@@ -139,6 +139,28 @@ def test_outer_changes_weigh_their_rows(there):
     assert (found[0].double() - wanted).abs().max() < 2e-6
 
 
+def rested(how):
+    """Whether parameters move in a step, of rank 1 without rows after one with momentum."""
+    model, rank, moved = net(), weft.mesh().rank, []
+    adamw = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+    keys = {"mixer.outer_every": 5}
+    optimizer = weft.Mix(model, adamw, uneven=True, keys=keys) if how == "mix" else weft.Optimizer(
+        model, *([adamw] if how == "torch" else []), method="diloco", uneven=True, keys=keys)
+    for t in range(4):
+        before, n = flat(model), 0 if t % 2 and rank == 1 else 2
+        loss = loss_on(model, *part(rank, t, n))
+        loss.backward()
+        optimizer.step(**({} if how == "mix" else {"loss": loss}), rows=n)
+        adamw.zero_grad() if how == "mix" else optimizer.zero_grad()
+        moved.append(not torch.equal(flat(model), before))
+    return moved
+
+
+@pytest.mark.parametrize("how", ["weft", "torch", "mix"])
+def test_without_rows_an_inner_optimizer_makes_no_step(how):
+    assert run(rested, 2, how) == [[True] * 4, [True, False] * 2]
+
+
 @pytest.mark.parametrize("kind", ["outer", "streaming", "sparse_outer"])
 def test_between_two_outer_steps_rows_are_saved(kind):
     whole, host = run(mixed, R, True, kind), run(mixed, R, False, kind)

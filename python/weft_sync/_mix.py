@@ -55,11 +55,18 @@ class Mix:
                             optimizer.register_step_post_hook(self._after), *beside.handles]
 
     def step(self, *, rows: int) -> Any:
-        """``optimizer.step()``, with ``uneven=True``: of so many rows (0: none). Copies are mixed by
-        how many rows they have learned from since they were mixed last."""
-        self._rows = rows
+        """``optimizer.step()``, with ``uneven=True``: of so many rows (0: none, and the optimizer makes no
+        step). Copies are mixed by how many rows they have learned from since they were mixed last."""
         try:
-            return self._inner.step()
+            self._rows, returned = rows, None
+            if rows == 0:
+                self._passes()
+            else:
+                returned = self._inner.step()
+            self._rows = 0
+            while self.weft._rows.idles():
+                self._passes()
+            return returned
         finally:
             self._rows = None
 

@@ -160,7 +160,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         self._packets: list[_packets.Packet] = []
         self._held: Mixer | None = None
         clip = self._config.number("optimizer.clip")
-        stays = self._config.number("replicator.kind") == "none"  # what is clipped
+        self._rows.mixes = stays = self._config.number("replicator.kind") == "none"  # what is clipped
         #: each process's own gradients are, before anything is chosen of them
         self._clip = clip if self._chooses and (there or "optimizer.clip" in asked) else 0
         self.overlap = self.overlap and self._clip == 0
@@ -329,8 +329,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if self._sync is not None:
-            raise Error("argument", "parameters are added after the optimizer was created: "
-                        "create another optimizer with all of them")
+            raise Error("argument", "parameters are added after the optimizer was created: create another with all")
         super().add_param_group(param_group)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -481,10 +480,9 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
     def _check_unchanged(self) -> None:
         for place in self._places:
             if place.changed():
-                raise Error("argument", "a gradient was changed after its exchange had begun "
-                            "(clipped, unscaled or zeroed? or averaged by DDP around the model?); "
-                            "to clip what all agree on, as under DDP, create the optimizer with "
-                            "agree='backward' around a torch optimizer, or clip by weft: "
+                raise Error("argument", "a gradient was changed after its exchange had begun (clipped, unscaled or "
+                            "zeroed? or averaged by DDP around the model?); to clip what all agree on, as under DDP, "
+                            "create the optimizer with agree='backward' around a torch optimizer, or clip by weft: "
                             "optimizer_clip=1.0; leave DDP over all processes out")
         full = self._now("replicator.kind") == "full"  # others clip so, too
         if (self._skips and not self._unscaled) or self._warned or self.mesh.size == 1 or not full:
@@ -493,28 +491,31 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                          and place.p.grad._version != place.left for place in self._places)
         if self._warned:
             _back.log.warning(
-                "gradients were changed between backward and step (clipped?): with overlap=False or skips=True "
-                "each process changes its own, before they are agreed on; to clip what all agree on, "
-                "as under DDP, say agree='backward' around a torch optimizer, or optimizer_clip=1.0")
+                "gradients were changed between backward and step (clipped?): with overlap=False or skips=True each "
+                "process changes its own, before they are agreed on; to clip what all agree on, as under DDP, say "
+                "agree='backward' around a torch optimizer, or optimizer_clip=1.0")
 
     _warned = False  # once is enough
 
     @torch.no_grad()
     def step(self, loss: torch.Tensor | float | Callable[[], Any] | None = None,
              closure: Callable[[], Any] | None = None, *, rows: int | None = None) -> Any:
-        """Ends the step: waits for the exchange, optimizes, mixes. ``loss`` is this rank's
-        own, as a number or a tensor; the report has the mean of all ranks'. A closure, first or
-        by name, is called before, as in torch.optim, and its loss is returned instead of the
-        report. ``rows``, with ``uneven=True``: on how many rows loss and gradient are means of."""
+        """Ends the step: waits for the exchange, optimizes, mixes. ``loss`` is this rank's own, as a number or
+        a tensor; the report has the mean of all ranks'. A closure, first or by name, is called before, as in
+        torch.optim, and its loss is returned instead of the report. ``rows``, with ``uneven=True``: on how many
+        rows loss and gradient are means of (0: none; where a mixer alone sends, no optimizer step is made)."""
         returned, loss = called(loss, closure)
-        try:
-            if self._left is None:
-                self._rows.check(rows)
-                self._step(loss, rows)
-        except LeftBehind as error:
-            self._leave(error)
-        self._return()
-        return self.report if returned is None else returned
+        while True:
+            try:
+                if self._left is None:
+                    self._rows.check(rows)
+                    self._step(loss, rows)
+            except LeftBehind as error:
+                self._leave(error)
+            self._return()
+            if not self._rows.idles():
+                return self.report if returned is None else returned
+            loss, rows = None, 0  # a step of the others
 
     def _step(self, loss: Any, rows: int | None) -> None:
         if self._agreed is None:
@@ -637,7 +638,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         if self._agreed is None:
             self._blind = False
             self._agree(value)
-        if self._agreed:
+        if self._agreed and not self._rows.rests:
             assert self.inner is not None
             self.inner.step()
             self._return_masters()
@@ -681,8 +682,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         """Nothing is left to do after ``step``; before it, forgets the gradients so far."""
         for place in self._places:
             if place.version is not None or place.coming is not None or self._agreed is not None:
-                raise Error("argument", "zero_grad after gradients are exchanged already; a loss "
-                            "whose gradients are dropped goes into 'with optimizer.no_sync():'")
+                raise Error("argument", "zero_grad after gradients are exchanged already; a loss whose gradients are "
+                            "dropped goes into 'with optimizer.no_sync():'")
             place.forget()
         for packet in self._packets:
             packet.forget()

@@ -78,18 +78,26 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
 
     ``optimizer`` is a ``weft.Optimizer`` or ``weft.Mix`` with ``uneven=True``; ``rows``: of a step, of all
     processes together. ``ahead``: how many batches the loader draws before they are used, num_workers *
-    prefetch_factor. Each batch is one step. ``state_dict`` between two steps is where the next one goes on, and
+    prefetch_factor. Each batch is one step, in which all take part. ``least``: no batch has fewer rows, but
+    those of an epoch's first and last step; a process that gets fewer has none in some steps, which its ``step`` of
+    the step before makes as well: a slow machine makes fewer inner steps (H_i below H) of as many rows. Loops
+    are then over the loader, or ``while optimizer.steps < n`` with ``run_steps=n``. ``state_dict`` between two steps is where the next one goes on, and
     is the same in all processes; ``optimizer.carry(sampler)`` for who comes. Rows of a process that is lost
     before the others hear of them are done again. ``log`` is who took how much from which step on; a sampler
     that is given it takes the same rows, whatever is measured. :class:`Error` "argument" of another optimizer,
     too few rows, or another sampler's state."""
 
     def __init__(self, optimizer: Any, data: Sized | int, rows: int, *, shuffle: bool = True, seed: int = 0,
-                 ahead: int = 0, log: Sequence[tuple[int, Sequence[int]]] | None = None):
+                 ahead: int = 0, least: int = 1, log: Sequence[tuple[int, Sequence[int]]] | None = None):
         self._of = getattr(optimizer, "weft", optimizer)
         self._n, self._rows, self._shuffle, self._seed = data if isinstance(data, int) else len(data), rows, shuffle, seed
-        self._data = [self._n, rows, shuffle, seed, ahead]
+        self._data = [self._n, rows, shuffle, seed, ahead, least]
         copies = self._of.place()[1]
+        if not 1 <= least <= max(1, rows // copies) or (least > 1 and ahead > 0):
+            raise Error("argument", f"least is {least} with ahead={ahead}, expected 1 to {rows // copies} (rows in equal "
+                        "shares), and 1 where the loader draws ahead")
+        self._least = least
+        self._owed = [0] * copies  #: to each, in rows times WHOLE, of steps in which it had none
         if not self._of._rows.on or self._of.placed > 1:
             raise Error("argument", "Sampler needs an optimizer with uneven=True, whose steps say their rows, and "
                         "one process for each copy of the model")
@@ -108,6 +116,7 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         for step in range(1 + ahead):
             self._add(step, divide(WHOLE, [1] * copies))
         self._of._rows.listeners.append(self._heard)
+        self._of._rows.idles = self._idles
 
     def _fits(self, copies: int) -> None:
         if not copies <= self._rows <= self._n:
@@ -145,15 +154,40 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         while len(self._left) + rest < copies:
             self._epoch += 1
             rest = max(0, (self._epoch + 1) * self._n - self._at)
-        again, self._left = self._left[:self._rows], self._left[self._rows:]
-        wanted = min(rest, self._rows - len(again))
-        rows = again + self._next(rest if rest - wanted < copies else wanted)
-        ends = list(itertools.accumulate(divide(len(rows), shares)))
+        again = min(len(self._left), self._rows)
+        wanted = min(rest, self._rows - again)
+        n, ends_here = again + wanted, rest - wanted < copies
+        parts = self._whole(n, shares) if not ends_here and rest < self._n else []
+        if not parts or sum(parts) > len(self._left) + rest:
+            n = again + rest if ends_here else n
+            self._owed, parts = [0] * copies, divide(n, shares)
+        n = sum(parts)
+        again = min(len(self._left), n)
+        rows, self._left = self._left[:again], self._left[again:]
+        rows += self._next(n - again)
+        ends = list(itertools.accumulate(parts))
         self._plan.append((self._epoch, [rows[a:b] for a, b in zip([0, *ends], ends)]))
+
+    def _whole(self, n: int, shares: list[int]) -> list[int]:
+        """Of a step of n rows on average, where no batch has less than the least; [] without one."""
+        if self._least == 1:
+            return []
+        total = sum(shares)
+        self._owed = [owed + n * share * WHOLE // total for owed, share in zip(self._owed, shares)]
+        parts = [owed // WHOLE if owed >= self._least * WHOLE else 0 for owed in self._owed]
+        self._owed = [owed - part * WHOLE for owed, part in zip(self._owed, parts)]
+        return parts
+
+    def _idles(self) -> bool:
+        """Whether the step to come is one of the others' alone, and comes."""
+        most = self._of._asked[2].get("run.steps")
+        return (self._copy is not None and self._of._left is None and not self._plan[0][1][self._copy]
+                and (most is None or self.steps < int(most)))
 
     def _admit(self, was: list[int]) -> None:
         """Copies are numbered anew; who has come has rows in all steps that are planned."""
         gone = [i for i in range(len(self._plan[0][1])) if i not in was]
+        self._owed = [self._owed[w] if w >= 0 else 0 for w in was]
         for k, (epoch, pieces) in enumerate(self._plan):
             for i in gone:
                 self._left += pieces[i]
@@ -212,19 +246,20 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         """Between two steps; the same in all processes."""
         return {"steps": self.steps, "at": self._at, "epoch": self._epoch, "left": list(self._left),
                 "plan": [(e, [list(p) for p in pieces]) for e, pieces in self._plan],
-                "log": [(step, list(s)) for step, s in self.log], "data": self._data,
+                "log": [(step, list(s)) for step, s in self.log], "data": self._data, "owed": list(self._owed),
                 "shares": self._of._rows.shares.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Of a sampler that was made alike. Of another number of processes they take the same rows by equal
         shares."""
         if list(state["data"]) != self._data:
-            raise Error("argument", f"the state is of rows, rows of a step, shuffle, seed and ahead {state['data']}, "
+            raise Error("argument", f"the state is of rows, rows of a step, shuffle, seed, ahead and least {state['data']}, "
                         f"expected {self._data}")
         self.steps = self._drawn = state["steps"]
         self._at, self._epoch, self._left = state["at"], state["epoch"], list(state["left"])
         self._plan = [(e, [list(p) for p in pieces]) for e, pieces in state["plan"]]
         self.log = [(step, list(s)) for step, s in state["log"]]
+        self._owed = list(state["owed"])
         joined, copies = self._of._joined(), self._of.place()[1]
         self._came, self._copy = None, None if joined else self._of.place()[0]
         if joined:
@@ -233,6 +268,7 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
             return self._of._rows.shares.take(state["shares"])
         planned, self._plan = self._plan, []
         self._left += [at for _, pieces in planned for piece in pieces for at in piece]
+        self._owed = [0] * copies
         self._epoch = planned[0][0]
         for k in range(1 + self._ahead):
             self._add(self.steps + k, divide(WHOLE, [1] * copies))

@@ -24,6 +24,8 @@ class Uneven:
         self.listeners: list[Callable[[Said, list[int]], None]] = []
         self.weight = 1.0  #: by which what this process chooses, or its change, is multiplied
         self.rows: int | None = None  #: of this process in the step under way, once they are told
+        self.mixes = False  #: whether a mixer alone sends
+        self.idles: Callable[[], bool] = lambda: False  #: whether the step to come has no rows for this process
         if on and agree == "backward":
             raise Error("argument", "uneven=True with agree='backward', where nobody has said the rows yet; "
                         "expected optimizer.agree(loss, rows=n) before the gradients are clipped")
@@ -57,6 +59,11 @@ class Uneven:
             listener(said, self.shares.parts)
         if optimizer._held is not None:
             optimizer._held.weigh(self.weight)
+
+    @property
+    def rests(self) -> bool:
+        """Where each copy follows its own gradient, no rows are no step."""
+        return self.mixes and self.rows == 0
 
     def clear(self, places: Any) -> None:
         """A gradient of no rows may be anything."""
