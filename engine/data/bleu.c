@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "text/utf8.h"
 
 /* A text that is rewritten: room for the longest that a rule can make of it. */
 typedef struct line {
@@ -78,12 +79,15 @@ static int64_t part_symbols(const char *from, int64_t n, char *out) {
     return m;
 }
 
-/* A point behind what is no digit. */
-static int64_t part_behind(const char *from, int64_t n, char *out) {
+/* A mark behind a digit, or behind what is none. */
+static int64_t part_marks(const char *from, int64_t n, char *out, bool digit,
+                          const char *marks) {
     int64_t m = 0;
     for (int64_t i = 0; i < n; i++) {
         out[m++] = from[i];
-        if (is_digit(from[i]) || i + 1 == n || !is_point(from[i + 1])) continue;
+        if (is_digit(from[i]) != digit || i + 1 == n || !from[i + 1] ||
+            !strchr(marks, from[i + 1]))
+            continue;
         char mark[] = {' ', from[++i], ' ', 0};
         put(out, &m, mark);
     }
@@ -105,31 +109,12 @@ static int64_t part_before(const char *from, int64_t n, char *out) {
     return m;
 }
 
-/* A dash behind a digit. */
-static int64_t part_dashes(const char *from, int64_t n, char *out) {
-    int64_t m = 0;
-    for (int64_t i = 0; i < n; i++) {
-        out[m++] = from[i];
-        if (!is_digit(from[i]) || i + 1 == n || from[i + 1] != '-') continue;
-        char mark[] = {' ', from[++i], ' ', 0};
-        put(out, &m, mark);
-    }
-    return m;
-}
-
-/* The bytes of the white space that begins here: ASCII's, and of UTF-8 U+0085, U+00A0,
- * U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F, U+3000; 0: none does. */
+/* The bytes of the white space that begins here, ASCII's separators included; 0: none does. */
 static int space_at(const char *text, int64_t n) {
-    const unsigned char *b = (const unsigned char *)text;
-    if (n < 1) return 0;
-    if (b[0] == ' ' || (b[0] >= 9 && b[0] <= 13) || (b[0] >= 28 && b[0] <= 31)) return 1;
-    if (n >= 2 && b[0] == 0xC2) return b[1] == 0x85 || b[1] == 0xA0 ? 2 : 0;
-    if (n < 3) return 0;
-    unsigned code = (b[0] & 15u) << 12 | (b[1] & 63u) << 6 | (b[2] & 63u);
-    if (b[0] != 0xE1 && b[0] != 0xE2 && b[0] != 0xE3) return 0;
-    bool space = code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
-                 code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
-    return space ? 3 : 0;
+    uint32_t code;
+    int n_bytes = wefti_utf8_decode(text, n, &code);
+    bool space = n_bytes && (wefti_utf8_is_space(code) || (code >= 28 && code <= 31));
+    return space ? n_bytes : 0;
 }
 
 /* Cuts a text at its white space; words NULL: counts. */
@@ -170,9 +155,9 @@ static weft_status rewrite(weft_ctx *ctx, const char *text, line *out) {
     replace(out, "&lt;", "<");
     replace(out, "&gt;", ">");
     n = part_symbols(out->bytes, out->n, room);
-    n = part_behind(room, n, out->bytes);
+    n = part_marks(room, n, out->bytes, false, ".,");
     n = part_before(out->bytes, n, room);
-    out->n = part_dashes(room, n, out->bytes);
+    out->n = part_marks(room, n, out->bytes, true, "-");
     wefti_free(ctx, room);
     return WEFT_OK;
 }

@@ -140,32 +140,17 @@ static wefti_offer_shape demo_offers(const wefti_replicator_config *config,
     return (wefti_offer_shape){s.n, s.k, s.elements, false};
 }
 
-static const char *const demo_keys[] = {"compression_topk",
-                                        "compression_chunk",
-                                        "compression_decay",
-                                        "compression_dims",
-                                        "momentum_style",
-                                        "alpha",
-                                        "sign",
-                                        "exchange",
-                                        "values",
-                                        "indices",
-                                        "rounding",
-                                        "dense_below",
-                                        "every",
-                                        "delay",
-                                        NULL};
-static const char *const demo_knobs[] = {"compression_topk", "compression_chunk",
-                                         "compression_dims", "exchange", NULL};
-
 static void demo_destroy(wefti_replicator *r) { wefti_demo_room_destroy(r); }
 
 const wefti_replicator_ops wefti_replicator_demo = {
     .name = "demo",
-    .keys = demo_keys,
+    .keys = WEFTI_KEYS("compression_topk", "compression_chunk", "compression_decay",
+                       "compression_dims", "momentum_style", "alpha", "sign", "exchange",
+                       "values", "indices", "rounding", "dense_below", "every", "delay"),
     .method = "flexdemo",
     .transforms = true,
-    .knobs = demo_knobs,
+    .knobs = WEFTI_KEYS("compression_topk", "compression_chunk", "compression_dims",
+                        "exchange"),
     .label = demo_label,
     .content = demo_content,
     .touched = demo_touched,

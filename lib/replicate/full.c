@@ -107,11 +107,9 @@ static double full_floor(const wefti_replicator_config *config, double n, double
     return R > 1 ? 4 * (3 - 1.0 / R) * n : 0;
 }
 
-static const char *const full_keys[] = {"values", "rounding", NULL};
-
 const wefti_replicator_ops wefti_replicator_full = {
     .name = "full",
-    .keys = full_keys,
+    .keys = WEFTI_KEYS("values", "rounding"),
     .method = "hsdp",
     .content = full_content,
     .touched = full_touched,
@@ -146,11 +144,9 @@ static int64_t no_bytes(const wefti_replicator_config *config, const wefti_bucke
     return 0;
 }
 
-static const char *const no_keys[] = {NULL};
-
 const wefti_replicator_ops wefti_replicator_none = {
     .name = "none",
-    .keys = no_keys,
+    .keys = (const char *const[]){NULL},
     .method = "none",
     .keeps_norm = true,
     .states = wefti_replicator_no_states,

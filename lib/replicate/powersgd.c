@@ -327,17 +327,14 @@ static double power_floor(const wefti_replicator_config *config, double n, doubl
     return 24 * n;
 }
 
-static const char *const power_keys[] = {"compression_topk", "compression_decay",
-                                         "momentum_style", "every", NULL};
-static const char *const power_knobs[] = {"compression_topk", NULL};
-
 const wefti_replicator_ops wefti_replicator_powersgd = {
     .name = "powersgd",
-    .keys = power_keys,
+    .keys = WEFTI_KEYS("compression_topk", "compression_decay", "momentum_style",
+                       "every"),
     .method = "powersgd",
     .own_answers = true,
     .is_baseline = true,
-    .knobs = power_knobs,
+    .knobs = WEFTI_KEYS("compression_topk"),
     .label = power_label,
     .content = power_content,
     .touched = power_touched,

@@ -72,6 +72,8 @@ typedef struct wefti_offer {
 
 typedef struct wefti_replicator wefti_replicator;
 
+#define WEFTI_KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
 typedef struct wefti_replicator_ops {
     const char *name;
     const char *const *keys; /* keys of its section that it reads, NULL-terminated */

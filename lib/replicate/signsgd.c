@@ -130,13 +130,10 @@ static wefti_touched signs_touched(const wefti_replicator_config *config, int R)
         .begin = 60, .combine = 16.0 / R, .combine_peer = 16.0 / R, .end = 24};
 }
 
-static const char *const signs_keys[] = {"compression_decay", "momentum_style", "every",
-                                         NULL};
-
 const wefti_replicator_ops wefti_replicator_signsgd = {
     .name = "signsgd",
     .votes = true,
-    .keys = signs_keys,
+    .keys = WEFTI_KEYS("compression_decay", "momentum_style", "every"),
     .method = "signsgd",
     .is_baseline = true,
     .content = signs_content,

@@ -200,20 +200,6 @@ static weft_status topk_finish(wefti_replicator *r, const wefti_round *round,
 
 /* --- predictions --- */
 
-static const char *const topk_keys[] = {"compression_topk",
-                                        "compression_chunk",
-                                        "compression_decay",
-                                        "momentum_style",
-                                        "alpha",
-                                        "sign",
-                                        "values",
-                                        "indices",
-                                        "rounding",
-                                        "every",
-                                        "delay",
-                                        NULL};
-static const char *const topk_knobs[] = {"compression_topk", "compression_chunk", NULL};
-
 static void topk_label(const wefti_replicator_config *config, char *out, size_t size) {
     snprintf(out, size, "%lld/%lld ", (long long)config->compression_topk,
              (long long)config->compression_chunk);
@@ -235,9 +221,11 @@ static wefti_touched topk_touched(const wefti_replicator_config *config, int R) 
 
 const wefti_replicator_ops wefti_replicator_topk = {
     .name = "topk",
-    .keys = topk_keys,
+    .keys = WEFTI_KEYS("compression_topk", "compression_chunk", "compression_decay",
+                       "momentum_style", "alpha", "sign", "values", "indices", "rounding",
+                       "every", "delay"),
     .method = "topk",
-    .knobs = topk_knobs,
+    .knobs = WEFTI_KEYS("compression_topk", "compression_chunk"),
     .label = topk_label,
     .content = topk_content,
     .touched = topk_touched,

@@ -238,33 +238,34 @@ static double heard_s(const gossip_round *m, int round, bool answers, int n) {
     return cost.combine_s + cost.end_s;
 }
 
+/* Replica i takes in what `others` have sent in a round. */
+static void take_round(const wefti_array_player *e, double *x, const gossip_round *m,
+                       int i, int others, bool answers) {
+    bool two = m->job->all || m->job->two[i];
+    int round = two && !answers ? 1 : 0;
+    double work_s = heard_s(m, round, answers, others);
+    mail in = mail_of(e, true, round, m->bucket);
+    wait_for(e, i, x[i], in.there[i] - x[i], in.sent[i]);
+    x[i] = later(x[i], in.there[i]) + e->work * work_s +
+           e->wire * others * wire_of(e)->message_s;
+}
+
 /* The second round, if there is one. */
 static void answer(wefti_array_player *e, double *x, const gossip_round *m) {
-    mail in = mail_of(e, true, 0, m->bucket);
     bool any = m->job->all;
     for (int i = 0; i < e->R; i++) {
         bool two = m->job->all || m->job->two[i];
         any |= two;
-        if (!two) continue;
-        int others = m->job->all ? e->R - 1 : n_heard(m->job, i);
-        double work_s = heard_s(m, 0, true, others);
-        wait_for(e, i, x[i], in.there[i] - x[i], in.sent[i]);
-        x[i] = later(x[i], in.there[i]) + e->work * work_s +
-               e->wire * others * wire_of(e)->message_s;
+        if (two)
+            take_round(e, x, m, i, m->job->all ? e->R - 1 : n_heard(m->job, i), true);
     }
     if (any) send_gossip(e, x, m, 1);
 }
 
 static void mix(const wefti_array_player *e, double *x, const gossip_round *m) {
     for (int i = 0; i < e->R; i++) {
-        bool two = m->job->all || m->job->two[i];
         int others = m->job->all ? e->R - 1 : n_heard(m->job, i);
-        double work_s = heard_s(m, two ? 1 : 0, false, others);
-        if (others == 0) continue;
-        mail in = mail_of(e, true, two ? 1 : 0, m->bucket);
-        wait_for(e, i, x[i], in.there[i] - x[i], in.sent[i]);
-        x[i] = later(x[i], in.there[i]) + e->work * work_s +
-               e->wire * others * wire_of(e)->message_s;
+        if (others > 0) take_round(e, x, m, i, others, false);
     }
 }
 
