@@ -561,7 +561,9 @@ static bool put_slowest(answer *w, const weft_candidate *c) {
         gain = without_s / with_s;
         low = gain / apart, high = gain * apart;
     }
-    if ((last > 2 && !takes) || !(low <= 1)) return false;
+    double room = wefti_machines_memory(a, c->nodes, 0); /* of the fastest */
+    bool moved = room > 0 && (double)c->prediction.memory_bytes > room;
+    if ((last > 2 && !takes) || !(low <= 1) || moved) return false;
     PUT(w, "\n\nNode %lld%s makes it %.3g times as fast (%s)%s.",
         (long long)a->machines[last - 1].node, more ? "" : ", the slowest,", gain,
         span_text(low, high, span, sizeof span),
@@ -622,7 +624,7 @@ static void put_machines(answer *w) {
     if (!c || c->nodes < 2 || !a->machines || w->text.status != WEFT_OK) return;
     bool stays = put_slowest(w, c);
     if ((stays && a->options.shares) || w->text.status != WEFT_OK) return;
-    w->text.status = wefti_machines_shares(w->ctx, a, c->nodes, &rows);
+    w->text.status = wefti_machines_shares(w->ctx, a, c, &rows);
     if (rows) put_parts(w, c, rows);
     wefti_free(w->ctx, rows);
 }

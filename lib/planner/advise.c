@@ -59,12 +59,17 @@ static weft_status make_room(wefti_adviser *a) {
     return WEFT_OK;
 }
 
+static bool has_room(const wefti_adviser *a, const weft_candidate *c) {
+    double room = wefti_machines_memory(a, c->nodes, (double)c->prediction.memory_bytes);
+    return room <= 0 || (double)c->prediction.memory_bytes <= room;
+}
+
 /* Checks whether the candidate fits into memory. */
 static void judge(const wefti_adviser *a, weft_candidate *c) {
     char needs[32], has[32];
     c->usable = true;
-    double room = wefti_machines_memory(a, c->nodes);
-    if (room <= 0 || (double)c->prediction.memory_bytes <= room) return;
+    if (has_room(a, c)) return;
+    double room = wefti_machines_memory(a, c->nodes, (double)c->prediction.memory_bytes);
     c->usable = false;
     snprintf(c->problem, sizeof c->problem,
              "needs %s of memory per rank in %s, %s are there",
@@ -122,9 +127,6 @@ static void begin_settings(const wefti_adviser *a, int64_t nodes, int64_t shards
         "mesh.keep_whole=%s ",
         (long long)nodes, (long long)c->ranks_per_node, (long long)c->sites,
         shards == 1 && c->ranks_per_node > 1 ? "true" : "false");
-    if (a->recompute)
-        used += (size_t)snprintf(c->settings + used, sizeof c->settings - used,
-                                 "model.recompute=true ");
     if (micro != a->run->batch.micro)
         used += (size_t)snprintf(c->settings + used, sizeof c->settings - used,
                                  "batch.micro=%lld ", (long long)micro);
@@ -440,12 +442,39 @@ typedef struct trial {
     int64_t done, all;
 } trial;
 
+/* Predicts a candidate again on machines that have room for it, where the first ones have not. */
+static weft_status move(weft_ctx *ctx, const wefti_adviser *a, weft_candidate *c) {
+    double bytes = (double)c->prediction.memory_bytes;
+    weft_candidate first = *c;
+    double room = wefti_machines_memory(a, c->nodes, 0);
+    if (room <= 0 || bytes <= room || !has_room(a, c)) return WEFT_OK;
+    return wefti_advise_predict(ctx, a, &first, 0, &c->prediction);
+}
+
+/* Recomputes the activations of a candidate that has no room otherwise, if the plan may. */
+static weft_status recompute(weft_ctx *ctx, const wefti_adviser *a, weft_candidate *c) {
+    weft_candidate again = *c;
+    size_t used = strlen(c->settings);
+    bool may = a->options.find_fit && !wefti_config_given(a->run, "model.recompute");
+    if (!may || has_room(a, c)) return WEFT_OK;
+    if (used + sizeof WEFTI_RECOMPUTE > sizeof c->settings) return WEFT_OK;
+    strcpy(again.settings + used, WEFTI_RECOMPUTE);
+    weft_status status = wefti_advise_predict(ctx, a, &again, 0, &again.prediction);
+    if (status == WEFT_OK && has_room(a, &again))
+        *c = again;
+    else if (status == WEFT_OK) /* what it needs at least */
+        c->prediction.memory_bytes = again.prediction.memory_bytes;
+    return status;
+}
+
 /* Predicts a candidate. One with an invalid configuration is left out; any other error is
  * a failure. */
 static weft_status predict_one(weft_ctx *ctx, void *user, int64_t i) {
     trial *t = user;
     weft_candidate *c = &t->a->advice->candidates[i];
     weft_status status = wefti_advise_predict(ctx, t->a, c, 0, &c->prediction);
+    if (status == WEFT_OK) status = move(ctx, t->a, c);
+    if (status == WEFT_OK) status = recompute(ctx, t->a, c);
 #pragma omp critical(weft_advise_progress)
     if (t->a->options.on_progress)
         t->a->options.on_progress(t->a->options.user, ++t->done, t->all);
@@ -548,12 +577,19 @@ weft_status wefti_advise_candidates(wefti_adviser *a, const weft_cluster *cluste
     a->work = TABLE_WORK;
     snprintf(a->others, sizeof a->others, "%s",
              a->options.frameworks ? a->options.frameworks : "");
-    a->recompute = a->run->model.recompute;
     if (a->options.find_fit) WEFT_TRY(wefti_advise_fit(a));
     a->advice->precision = a->options.precision;
-    a->advice->recompute = a->recompute;
     WEFT_TRY(try_all(a));
     return wefti_advise_rank(a);
+}
+
+/* Whether what the answer is about recomputes its activations, and was made to. */
+static void note_recompute(wefti_adviser *a) {
+    weft_advice *advice = a->advice;
+    int64_t i = advice->headline >= 0 ? advice->headline : advice->choice;
+    bool made = i >= 0 && wefti_advise_recomputes(&advice->candidates[i]);
+    advice->recompute = made || a->run->model.recompute;
+    advice->found_fit = advice->found_fit || made;
 }
 
 static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
@@ -563,6 +599,7 @@ static weft_status advise(wefti_adviser *a, const weft_cluster *cluster) {
     a->work = CURVE_WORK;
     WEFT_TRY(wefti_advise_curves(a));
     WEFT_TRY(wefti_advise_outlook(a));
+    note_recompute(a);
     WEFT_TRY(wefti_advise_answer(a));
     return wefti_advise_words(a);
 }

@@ -58,7 +58,6 @@ typedef struct wefti_adviser {
     int64_t
         measured_nodes; /* the most of a step on several nodes that has been explained */
     double length;      /* steps of the run; 0: not known */
-    bool recompute;     /* all candidates recompute activations, whatever the run says */
     char others[128];   /* frameworks that are tried */
 } wefti_adviser;
 
@@ -98,6 +97,10 @@ int64_t wefti_advise_micro(const wefti_adviser *a, int64_t rows);
 /* Seconds for as many tokens as a step of one node has, if a step takes step_s. */
 double wefti_advise_cost(const wefti_adviser *a, const weft_candidate *c, double step_s);
 
+/* Behind the settings of a candidate that has room only with recomputed activations. */
+#define WEFTI_RECOMPUTE " model.recompute=true"
+bool wefti_advise_recomputes(const weft_candidate *c);
+
 /* Whether the cluster has so many ranks that fewer variants are tried. */
 bool wefti_advise_is_large(const wefti_adviser *a);
 
@@ -136,20 +139,21 @@ weft_status wefti_advise_step(weft_ctx *ctx, const wefti_adviser *a,
 weft_status wefti_machines_sort(wefti_adviser *a) WEFT_CHECKED;
 void wefti_machines_drop(wefti_adviser *a);
 
-/* Gives `cluster` the machines of `nodes` nodes, numbered from 0. If the options say so,
+/* Gives `cluster` the machines of a candidate, numbered from 0. If the options say so,
  * they share the sequences (`rows` per rank) according to their speed. Freed by
  * wefti_advise_drop_facts. */
-weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
-                                int64_t rows, weft_cluster *cluster) WEFT_CHECKED;
+weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a,
+                                const weft_candidate *c, int64_t rows,
+                                weft_cluster *cluster) WEFT_CHECKED;
 
 /* Machines that differ: the sequences of a step by speed, of each of the cluster's nodes, 0 of
- * those that a candidate of `nodes` nodes has not; NULL: they are alike. [out] *rows for
- * wefti_free. */
-weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
-                                  int64_t **rows) WEFT_CHECKED;
+ * those that the candidate has not; NULL: they are alike. [out] *rows for wefti_free. */
+weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a,
+                                  const weft_candidate *c, int64_t **rows) WEFT_CHECKED;
 
-/* The least memory of a rank among the machines of `nodes` nodes; 0: not known. */
-double wefti_machines_memory(const wefti_adviser *a, int64_t nodes);
+/* The least memory of a rank among the machines that a candidate of `nodes` nodes takes if
+ * each needs `bytes`; 0: not known. */
+double wefti_machines_memory(const wefti_adviser *a, int64_t nodes, double bytes);
 
 /* The effect of a token on learning in the batch of `nodes` nodes, relative to that in
  * the batch of one node. */

@@ -5,7 +5,9 @@
  *     one node alone                  the same
  *     all shards over all ranks       f32 and bf16   + recomputed   bf16   moments in 8 bits
  *
- * The last is fsdp, which is tried beside the others then. A precision that was said stays.
+ * The last is fsdp, which is tried beside the others wherever the first rung has no room, so that
+ * more memory does not take it away. A precision that was said stays. Which of the candidates
+ * recompute is seen from each of them (advise.c).
  * Where nothing has room, so many ranks would, each with a share s / W of what is shared and
  * all of the rest r:
  *
@@ -16,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/layers.h"
 #include "planner/advise.h"
 
 const char *wefti_precision_name(weft_precision precision) {
@@ -29,7 +32,8 @@ const char *wefti_precision_name(weft_precision precision) {
 typedef enum ask { ONE, METHOD, SHARDED } ask;
 
 /* What a rank needs; 0 where the configuration is refused, which the candidates tell. */
-static weft_status memory_of(wefti_adviser *a, int64_t nodes, ask what, double *bytes) {
+static weft_status memory_of(wefti_adviser *a, int64_t nodes, ask what, bool recompute,
+                             double *bytes) {
     enum { FEW = 2 };
     weft_prediction p = {.struct_size = sizeof p};
     wefti_adviser quick = *a;
@@ -37,10 +41,9 @@ static weft_status memory_of(wefti_adviser *a, int64_t nodes, ask what, double *
         .nodes = nodes, .ranks_per_node = a->cluster.ranks_per_node, .sites = 1};
     snprintf(c.settings, sizeof c.settings,
              "mesh.nodes=%lld mesh.ranks_per_node=%lld mesh.shards=0 mesh.sites=1 "
-             "mesh.keep_whole=false %smethod=%s",
+             "mesh.keep_whole=false method=%s%s",
              (long long)nodes, (long long)c.ranks_per_node,
-             a->recompute ? "model.recompute=true " : "",
-             what == METHOD ? "diloco" : "hsdp");
+             what == METHOD ? "diloco" : "hsdp", recompute ? WEFTI_RECOMPUTE : "");
     quick.options.steps = FEW;
     if (what == SHARDED) snprintf(c.framework, sizeof c.framework, "fsdp");
     weft_status status = wefti_advise_predict(a->ctx, &quick, &c, 0, &p);
@@ -76,26 +79,27 @@ static int rungs_of(weft_precision said, ask what, rung out[4]) {
 /* The first rung that has room for it; *found false: none, and the last one stays set. */
 static weft_status climb(wefti_adviser *a, weft_precision said, ask what, bool *found) {
     int64_t nodes = what == ONE ? 1 : wefti_advise_most_nodes(a);
-    double bytes = 0, one = 0, room = wefti_machines_memory(a, nodes);
+    double bytes = 0, one = 0;
     rung rungs[4];
     int n = rungs_of(said, what, rungs);
     *found = false;
     for (int i = 0; i < n && !*found; i++) {
+        bool again = rungs[i].recompute && !wefti_config_given(a->run, "model.recompute");
         a->options.precision = rungs[i].precision;
-        a->recompute = rungs[i].recompute || a->run->model.recompute;
-        WEFT_TRY(memory_of(a, nodes, what, &bytes));
-        if (what == METHOD) WEFT_TRY(memory_of(a, 1, ONE, &one));
-        *found = bytes <= room && one <= room;
+        WEFT_TRY(memory_of(a, nodes, what, again, &bytes));
+        if (what == METHOD) WEFT_TRY(memory_of(a, 1, ONE, again, &one));
+        *found = bytes <= wefti_machines_memory(a, nodes, bytes) &&
+                 one <= wefti_machines_memory(a, 1, one);
     }
     return WEFT_OK;
 }
 
 static weft_status count_ranks(wefti_adviser *a, int64_t nodes) {
-    double all, one, room = wefti_machines_memory(a, nodes);
+    double all, one, room = wefti_machines_memory(a, nodes, 0);
     double W = (double)(nodes * a->cluster.ranks_per_node);
     double S = (double)a->cluster.ranks_per_node;
-    WEFT_TRY(memory_of(a, nodes, SHARDED, &all));
-    WEFT_TRY(memory_of(a, 1, SHARDED, &one));
+    WEFT_TRY(memory_of(a, nodes, SHARDED, true, &all));
+    WEFT_TRY(memory_of(a, 1, SHARDED, true, &one));
     double shared = nodes > 1 ? (one - all) / (1 / S - 1 / W) : all * W;
     double rest = fmax(0, all - shared / W);
     a->advice->ranks_needed = rest < room ? ceil(shared / (room - rest))
@@ -105,20 +109,16 @@ static weft_status count_ranks(wefti_adviser *a, int64_t nodes) {
 
 weft_status wefti_advise_fit(wefti_adviser *a) {
     weft_precision said = a->options.precision;
-    int64_t all = wefti_advise_most_nodes(a);
     bool found = false, more = strstr(a->others, "fsdp") != NULL;
-    if (wefti_machines_memory(a, 1) <= 0) return WEFT_OK;
+    if (wefti_machines_memory(a, 1, 0) <= 0) return WEFT_OK;
     WEFT_TRY(climb(a, said, METHOD, &found));
     if (!found) WEFT_TRY(climb(a, said, ONE, &found));
-    if (!found) {
-        WEFT_TRY(climb(a, said, SHARDED, &found));
-        size_t used = strlen(a->others);
-        if (!more)
-            snprintf(a->others + used, sizeof a->others - used, "%sfsdp",
-                     used ? " " : "");
-        if (!found) WEFT_TRY(count_ranks(a, all));
-    }
-    a->advice->found_fit = a->options.precision != said ||
-                           a->recompute != a->run->model.recompute || !found;
+    bool sharded = !found;
+    if (sharded) WEFT_TRY(climb(a, said, SHARDED, &found));
+    size_t used = strlen(a->others);
+    if (!more && (sharded || a->options.precision != said))
+        snprintf(a->others + used, sizeof a->others - used, "%sfsdp", used ? " " : "");
+    if (!found) WEFT_TRY(count_ranks(a, wefti_advise_most_nodes(a)));
+    a->advice->found_fit = a->options.precision != said || !found;
     return WEFT_OK;
 }

@@ -4,6 +4,9 @@
  *     machines of the file, and the others  ->  sorted by decreasing compute rate, then rate
  *     of the interface  ->  the first n of them, numbered from 0
  *
+ * of those that have room for it, where these are enough: a fast machine with little memory does
+ * not keep two others from a model that fits them.
+ *
  * Every rank has the same number of sequences, so the slowest machine determines the
  * step, unless they are distributed by speed: then machine i, of rate v_i, gets u_i of
  * all U sequences, at least one, such that max u_i / v_i is minimal. The players support
@@ -75,11 +78,35 @@ void wefti_machines_drop(wefti_adviser *a) {
     a->machines = NULL;
 }
 
-double wefti_machines_memory(const wefti_adviser *a, int64_t nodes) {
+/* ---- which ones ---- */
+
+static bool has_memory(const weft_machine *m, double bytes) {
+    return m->memory_bytes <= 0 || bytes <= m->memory_bytes; /* 0: not known */
+}
+
+/* Whether so many machines have room for `bytes`. */
+static bool are_enough(const wefti_adviser *a, int64_t nodes, double bytes) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < a->cluster.nodes; i++)
+        n += has_memory(&a->machines[i], bytes);
+    return n >= nodes;
+}
+
+/* The machines of a candidate, [nodes] of the caller. */
+static void pick(const wefti_adviser *a, int64_t nodes, double bytes, weft_machine *out) {
+    bool some = are_enough(a, nodes, bytes);
+    for (int64_t n = 0, i = 0; n < nodes; i++)
+        if (!some || has_memory(&a->machines[i], bytes)) out[n++] = a->machines[i];
+}
+
+double wefti_machines_memory(const wefti_adviser *a, int64_t nodes, double bytes) {
     double least = a->cluster.memory_bytes;
-    for (int64_t i = 0; a->machines && i < nodes; i++)
-        if (i == 0 || a->machines[i].memory_bytes < least)
+    bool some = a->machines && are_enough(a, nodes, bytes);
+    for (int64_t n = 0, i = 0; a->machines && n < nodes; i++) {
+        if (some && !has_memory(&a->machines[i], bytes)) continue;
+        if (n++ == 0 || a->machines[i].memory_bytes < least)
             least = a->machines[i].memory_bytes;
+    }
     return least;
 }
 
@@ -127,29 +154,39 @@ static weft_status share_by_speed(weft_ctx *ctx, int64_t rows, weft_cluster *c) 
     return WEFT_OK;
 }
 
-weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
-                                  int64_t **rows) {
+weft_status wefti_machines_shares(weft_ctx *ctx, const wefti_adviser *a,
+                                  const weft_candidate *c, int64_t **rows) {
+    int64_t nodes = c->nodes;
     int64_t all = wefti_advise_tokens(a, nodes) / wefti_advise_length(a) /
                   a->cluster.ranks_per_node;
-    double *share;
+    double *share = NULL;
+    weft_machine *mine = NULL;
     *rows = NULL;
     if (!a->machines || a->cluster.rank_flops <= 0 || all < nodes) return WEFT_OK;
-    WEFT_TRY(wefti_alloc_n(ctx, nodes, sizeof *share, "shares", &share));
-    weft_status status = wefti_alloc_n(ctx, a->cluster.nodes, sizeof **rows, "shares",
-                                       rows);
-    share_out(a->machines, nodes, (double)all, share);
+    weft_status status = wefti_alloc_n(ctx, nodes, sizeof *share, "shares", &share);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(ctx, nodes, sizeof *mine, "machines", &mine);
+    if (status == WEFT_OK)
+        status = wefti_alloc_n(ctx, a->cluster.nodes, sizeof **rows, "shares", rows);
+    if (status == WEFT_OK) {
+        pick(a, nodes, (double)c->prediction.memory_bytes, mine);
+        share_out(mine, nodes, (double)all, share);
+    }
     for (int64_t i = 0; i < nodes && status == WEFT_OK; i++)
-        (*rows)[a->machines[i].node] = llround(share[i]);
+        (*rows)[mine[i].node] = llround(share[i]);
     wefti_free(ctx, share);
+    wefti_free(ctx, mine);
     return status;
 }
 
-weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a, int64_t nodes,
-                                int64_t rows, weft_cluster *cluster) {
+weft_status wefti_machines_take(weft_ctx *ctx, const wefti_adviser *a,
+                                const weft_candidate *c, int64_t rows,
+                                weft_cluster *cluster) {
     weft_machine *own;
+    int64_t nodes = c->nodes;
     if (!a->machines) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(ctx, nodes, sizeof *own, "machines", &own));
-    memcpy(own, a->machines, (size_t)nodes * sizeof *own);
+    pick(a, nodes, (double)c->prediction.memory_bytes, own);
     for (int64_t i = 0; i < nodes; i++) own[i].node = i;
     cluster->machines = own;
     cluster->n_machines = nodes;

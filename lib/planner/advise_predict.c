@@ -140,7 +140,7 @@ static weft_status take_facts(weft_ctx *ctx, const wefti_adviser *a,
     int64_t ranks = c->nodes * c->ranks_per_node;
     int64_t rows = wefti_advise_tokens(a, c->nodes) / wefti_advise_length(a) / ranks;
     WEFT_TRY(wefti_advise_facts(ctx, config, &a->cluster, cluster));
-    WEFT_TRY(wefti_machines_take(ctx, a, c->nodes, rows, cluster));
+    WEFT_TRY(wefti_machines_take(ctx, a, c, rows, cluster));
     return set_rates(ctx, a, c, bandwidth_Bps, cluster);
 }
 
@@ -183,6 +183,10 @@ static weft_status few_nodes(weft_ctx *ctx, const wefti_adviser *a,
 
 /* ---- other frameworks ---- */
 
+bool wefti_advise_recomputes(const weft_candidate *c) {
+    return strstr(c->settings, WEFTI_RECOMPUTE) != NULL;
+}
+
 /* One rank of another framework, as a run of its own. */
 static weft_status one_rank(weft_ctx *ctx, const wefti_adviser *a,
                             const weft_candidate *c, int64_t micro, weft_config **out) {
@@ -192,9 +196,9 @@ static weft_status one_rank(weft_ctx *ctx, const wefti_adviser *a,
     if (tokens % (ranks * T) != 0) return refuse_batch(ctx, a, c);
     snprintf(settings, sizeof settings,
              "mesh.nodes=1 mesh.ranks_per_node=1 mesh.shards=0 mesh.sites=1 method=hsdp "
-             "%sbatch.tokens_per_step=%lld batch.micro=%lld",
-             a->recompute ? "model.recompute=true " : "", (long long)(tokens / ranks),
-             (long long)micro);
+             "batch.tokens_per_step=%lld batch.micro=%lld%s",
+             (long long)(tokens / ranks), (long long)micro,
+             wefti_advise_recomputes(c) ? WEFTI_RECOMPUTE : "");
     return wefti_advise_config(ctx, a->run, settings, false, out);
 }
 
@@ -235,7 +239,7 @@ static weft_status predict_framework(weft_ctx *ctx, const wefti_adviser *a,
     int64_t rows = wefti_advise_tokens(a, c->nodes) / (c->nodes * c->ranks_per_node) /
                    wefti_advise_length(a);
     int64_t micro = a->run->batch.micro ? wefti_advise_micro(a, rows) : rows;
-    double room = wefti_machines_memory(a, c->nodes);
+    double room = wefti_machines_memory(a, c->nodes, (double)c->prediction.memory_bytes);
     for (;;) {
         WEFT_TRY(predict_micro(ctx, a, c, bandwidth_Bps, micro, out));
         bool fits = room <= 0 || (double)out->memory_bytes <= room;

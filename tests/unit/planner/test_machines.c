@@ -112,10 +112,12 @@ static void the_least_memory_counts(void **state) {
                              {.node = 2, .memory_bytes = 4e9}});
     a.cluster = *cluster;
     assert_ok(ctx, wefti_machines_sort(&a));
-    assert_true(wefti_machines_memory(&a, 2) == 1e9);
-    assert_true(wefti_machines_memory(&a, 3) == 5e8);
+    assert_true(wefti_machines_memory(&a, 2, 0) == 1e9);
+    assert_true(wefti_machines_memory(&a, 3, 0) == 5e8);
+    assert_true(wefti_machines_memory(&a, 2, 8e8) == 1e9); /* without node 0 */
+    assert_true(wefti_machines_memory(&a, 3, 8e8) == 5e8); /* two have it, not three */
     wefti_machines_drop(&a);
-    assert_true(wefti_machines_memory(&a, 3) == 1e9);
+    assert_true(wefti_machines_memory(&a, 3, 0) == 1e9);
 }
 
 /* ---- wires ---- */

@@ -53,11 +53,15 @@ static const change sited[] = {
 };
 enum { SITED_CHANGES = sizeof sited / sizeof sited[0] };
 
-/* The least time to a loss of all that fit and whose learning is known. */
-static double best_of(const weft_config *run, const weft_cluster *facts, char *name) {
+/* The least time to a loss of all that fit and whose learning is known; `fit`: the plan finds what
+ * has room. */
+static double best_in(const weft_config *run, const weft_cluster *facts, char *name,
+                      bool fit) {
     weft_advice advice = {.n_candidates = 0};
-    wefti_adviser a = {
-        .ctx = ctx, .run = run, .options = {.steps = PLAYED}, .advice = &advice};
+    wefti_adviser a = {.ctx = ctx,
+                       .run = run,
+                       .options = {.steps = PLAYED, .find_fit = fit},
+                       .advice = &advice};
     double best = INFINITY;
     assert_ok(ctx, wefti_advise_candidates(&a, facts));
     for (int64_t i = 0; i < advice.n_candidates; i++) {
@@ -70,6 +74,10 @@ static double best_of(const weft_config *run, const weft_cluster *facts, char *n
     wefti_free(ctx, advice.candidates);
     wefti_free(ctx, advice.left_out);
     return best;
+}
+
+static double best_of(const weft_config *run, const weft_cluster *facts, char *name) {
+    return best_in(run, facts, name, false);
 }
 
 static void try_sites(int i) {
@@ -122,8 +130,64 @@ static void sites_without_a_slower_link_are_one_site(void **state) {
     }
 }
 
+/* Where the plan looks for what has room: what needs no recomputing does not make others unusable
+ * that need it, and fsdp, once tried, is not left out with more memory. */
+static void more_memory_is_not_slower(void **state) {
+    static const struct {
+        int i;
+        int64_t sites, nodes, ranks;
+    } cases[] = {{46, 2, 4, 1}, {110, 1, 5, 2}};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        int i = cases[k].i;
+        weft_config *run = make_run(ctx, i, 2 * cases[k].nodes, 2);
+        weft_cluster *facts = make_facts(i, cases[k].sites, cases[k].nodes);
+        char before[64] = "", after[64] = "";
+        facts->ranks_per_node = cases[k].ranks;
+        facts->local.bandwidth_Bps = pow(10, 8 + 3 * draw(i, 21));
+        double least = best_in(run, facts, before, true);
+        facts->memory_bytes *= 1.02 + draw(i, 11);
+        double now = best_in(run, facts, after, true);
+        if (now > (1 + rounding) * least)
+            fail_msg("cluster %d: %.9g s to a loss by %s, and %.9g s by %s with more "
+                     "memory",
+                     i, least, before, now, after);
+        weft_cluster_destroy(ctx, facts);
+        weft_config_destroy(ctx, run);
+    }
+}
+
+/* A machine of little memory that gets the fastest one does not take another's place. */
+static void a_faster_machine_is_not_slower(void **state) {
+    enum { CLUSTERS = UNDER_SANITIZER ? 2 : 8 };
+    int64_t usable = 0;
+    (void)state;
+    for (int i = 0; i < CLUSTERS; i++) {
+        weft_config *run = make_run(ctx, i, 4, 2);
+        weft_cluster *facts = make_facts(i, 1, 4);
+        char before[64] = "", after[64] = "";
+        facts->memory_bytes = 3e6;
+        assert_ok(ctx, weft_cluster_resize(ctx, facts, WEFT_CLUSTER_MACHINES, 1));
+        facts->machines[0] = (weft_machine){
+            .node = 3, .rank_flops = 0.9 * facts->rank_flops, .memory_bytes = 1e5};
+        double least = best_in(run, facts, before, false);
+        facts->machines[0].rank_flops *= 2;
+        double now = best_in(run, facts, after, false);
+        usable += isfinite(least);
+        if (now > (1 + rounding) * least)
+            fail_msg("cluster %d: %.9g s to a loss by %s, and %.9g s by %s with a faster "
+                     "machine",
+                     i, least, before, now, after);
+        weft_cluster_destroy(ctx, facts);
+        weft_config_destroy(ctx, run);
+    }
+    assert_int_equal(usable, CLUSTERS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(more_memory_is_not_slower, begin, end),
+        cmocka_unit_test_setup_teardown(a_faster_machine_is_not_slower, begin, end),
         cmocka_unit_test_setup_teardown(sites_without_a_slower_link_are_one_site, begin,
                                         end),
         cmocka_unit_test_setup_teardown(the_best_of_several_sites_is_not_slower_either,
