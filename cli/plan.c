@@ -594,17 +594,20 @@ static weft_status take_measured(weft_ctx *ctx, request *r) {
 
 /* The wire by what crossed it. A label beside it gives the latency alone. */
 static weft_status take_exchange(weft_ctx *ctx, request *r) {
-    const char *text = args_value(r->a, "--allreduce");
+    const char *text = args_nth(r->a, "--allreduce", 0);
+    const char *other = args_nth(r->a, "--allreduce", 1);
     if (!text) return WEFT_OK;
-    if (args_nth(r->a, "--allreduce", 1))
+    if (args_nth(r->a, "--allreduce", 2))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "--allreduce is given twice, expected it once");
+                             "--allreduce is given three times, expected it once, or "
+                             "for one stream and for several");
     if (args_has(r->a, "--wire"))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "--wire and --allreduce both say what the wire carries, "
                              "expected one of them");
-    WEFT_TRY(weft_cluster_exchange(ctx, text, r->cluster, &r->options.wire_low,
-                                   &r->options.wire_high));
+    double *low = &r->options.wire_low, *high = &r->options.wire_high;
+    WEFT_TRY(other ? weft_cluster_streams(ctx, text, other, r->cluster, low, high)
+                   : weft_cluster_exchange(ctx, text, r->cluster, low, high));
     r->options.wire = WEFT_KNOWN_MEASURED;
     return WEFT_OK;
 }

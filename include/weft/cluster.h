@@ -122,6 +122,9 @@ typedef struct weft_cluster {
     int64_t n_collectives;
     double *step_s; /* computing of a rank in consecutive steps: samples of the jitter */
     int64_t n_steps;
+    double
+        stream_Bps; /* of one socket between two nodes (with sites: between sites), where
+                          several carry more; 0 = by its window */
 } weft_cluster;
 
 /** An empty description: one node, one rank, nothing known. [out] *out owned by the caller

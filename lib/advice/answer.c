@@ -293,6 +293,16 @@ static void put_none(answer *w) {
            "which weft does not do: Megatron-LM, DeepSpeed and torchtitan do.");
 }
 
+/* Where one socket was measured to carry less than half of the wire, and the run has one. */
+static void put_sockets(answer *w) {
+    const wefti_adviser *a = w->adviser;
+    enum { MOST = 16 };
+    double share = a->cluster.stream_Bps / w->a->wire.bandwidth_Bps;
+    if (!(share > 0 && share < 0.5) || a->run->mesh.streams != 0) return;
+    PUT(w, " One socket carries %.2g %% of the wire: mesh.streams=%.0f fills it.",
+        100 * share, fmin(MOST, 1 + ceil(1 / share - 1e-9))); /* one for the heads */
+}
+
 static void put_choice(answer *w) {
     const weft_advice *a = w->a;
     const weft_candidate *c = at(a, a->choice);
@@ -311,6 +321,7 @@ static void put_choice(answer *w) {
     put_rival(w);
     put_faster_unknown(w);
     put_host_states(w);
+    put_sockets(w);
 }
 
 /* ---- what was assumed ---- */

@@ -141,6 +141,8 @@ const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS] = {
     MAPPING("wire", link_facts, wire, NULL),
     MAPPING("site", link_facts, site, NULL),
     VALUE("flows", "streams at once at which the wire was measured", INT, flows, 1, 4096),
+    VALUE("stream", "what one socket carries, where several carry more", QUANTITY,
+          stream_Bps, RATE, 1e18),
     LIST("links", pairs, PAIRS, "pairs of nodes that differ from the rest, one way"),
     LIST("machines", machines, MACHINES,
          "machines that differ from the rest; what is left out is as of all: of a "

@@ -41,7 +41,7 @@ typedef struct wefti_fact_section {
     weft_cluster_list list; /* of a list */
 } wefti_fact_section;
 
-enum { WEFTI_FACT_SECTIONS = 30, WEFTI_MOST_FACTS = 10 };
+enum { WEFTI_FACT_SECTIONS = 31, WEFTI_MOST_FACTS = 10 };
 extern const wefti_fact_section wefti_fact_sections[WEFTI_FACT_SECTIONS];
 
 /* The place of a list, its number of items, and the size of one item. */

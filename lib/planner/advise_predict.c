@@ -84,6 +84,7 @@ static weft_status set_rates(weft_ctx *ctx, const wefti_adviser *a,
     weft_link_facts *link = sites ? &cluster->site : &cluster->wire;
     double wire = factor_of(a->at.wire), computing = factor_of(a->at.computing);
     computing /= 1 + wefti_advise_floor(a, c);
+    cluster->stream_Bps *= wire;
     if (c->nodes > 1) cluster->rest_s += a->constant_s * factor_of(a->at.constant);
     double ratio = bandwidth_Bps > 0 ? bandwidth_Bps / link->bandwidth_Bps : 1;
     /* of 6 FLOP per weight and token 2 are of its gradient */

@@ -14,7 +14,8 @@
  * streams than iperf3 did. On a published grid of DDP over wires shaped to 50 Mbit/s to 5 Gbit/s
  * a step takes 0.55 to 0.75 of the time if the stream's whole rate is assumed. So the rate is
  * 0.65 of the stream's, and 0.5 to 1 of it is plausible; with k streams 0.5 / k, not below
- * the fifth of a label. */
+ * the fifth of a label. Of one stream and of k, both told, each is that much of what iperf3 says:
+ * who opens n sockets gets n times the one, and no more than the other. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,5 +156,24 @@ weft_status weft_cluster_exchange(weft_ctx *ctx, const char *text, weft_cluster 
     link->bandwidth_Bps = rate_Bps;
     link->residual = spread;
     link->up_Bps = 0; /* the slower direction is in it */
+    return WEFT_OK;
+}
+
+weft_status weft_cluster_streams(weft_ctx *ctx, const char *one, const char *several,
+                                 weft_cluster *cluster, double *low, double *high) {
+    exchange x, y;
+    WEFT_TRY(parse(ctx, one, &x));
+    WEFT_TRY(parse(ctx, several, &y));
+    if (x.streams > y.streams)
+        return weft_cluster_streams(ctx, several, one, cluster, low, high);
+    if (!(x.streams == 1 && y.streams > 1))
+        return refuse(
+            ctx, several,
+            "of two exchanges one is not of one stream and the other of several");
+    if (x.rate_Bps > above_label * y.rate_Bps)
+        return refuse(ctx, one, "one stream carries more than several do together");
+    WEFT_TRY(weft_cluster_exchange(ctx, several, cluster, low, high));
+    cluster->stream_Bps = of_stream * x.rate_Bps;
+    *low = least_of_stream / of_stream; /* how many streams carry it is known */
     return WEFT_OK;
 }

@@ -92,8 +92,10 @@ typedef struct group {
  * direction determines the time, and of several machines the slowest. */
 static double per_byte(const weft_cluster *f, const weft_link_facts *facts,
                        int64_t joined, bool wire) {
-    const wefti_link_use use = {
-        .joined = joined, .flows = wire ? f->flows : 1, .streams = 1};
+    const wefti_link_use use = {.joined = joined,
+                                .flows = wire ? f->flows : 1,
+                                .streams = 1,
+                                .stream_Bps = wire ? f->stream_Bps : 0};
     wefti_link_time link = wefti_link_of(facts, use);
     double slowest = fmax(1, link.up);
     for (int64_t i = 0; i < f->n_machines && wire; i++) {

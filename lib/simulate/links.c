@@ -2,7 +2,8 @@
 /* Computes the time of messages from the facts about a wire.
  *
  *     rate      b' = min(b, k 1.22 m / (2 L sqrt(p)))         m = 1448 bytes a packet
- *               and at most k (n-1) W / 2 L                   W: window of a socket
+ *               and at most k (n-1) W / 2 L                   W: window of a socket; in place
+ *                                                             of W / 2 L its rate, if measured
  *     bytes     n' = n (1 + overhead) incast / (1 - p)        p: share of packets lost
  *     latency   L' = L + J (1 + 1/2 + ... + 1/(n-1))          J: mean delay beyond L
  *
@@ -32,7 +33,9 @@ static double loss_limit_Bps(const weft_link_facts *facts, double sockets) {
 }
 
 /* The rate from one interface to another; 0: no limit. */
-static double window_limit_Bps(const weft_link_facts *facts, double sockets) {
+static double window_limit_Bps(const weft_link_facts *facts, double sockets,
+                               double stream_Bps) {
+    if (stream_Bps > 0) return sockets * stream_Bps;
     if (facts->latency_s < rdma_latency_s || facts->residual > 0) return 0;
     return sockets * wefti_window_bytes(0) / (2 * facts->latency_s);
 }
@@ -57,7 +60,7 @@ static double last_of(int64_t n) {
 wefti_link_time wefti_link_of(const weft_link_facts *facts, wefti_link_use use) {
     double incast = use.joined > 2 && facts->incast > 0 ? facts->incast : 1;
     double sockets = sockets_of(facts, use), loss = fmin(facts->loss, 0.99);
-    double pair_Bps = window_limit_Bps(facts, sockets);
+    double pair_Bps = window_limit_Bps(facts, sockets, use.stream_Bps);
     double limit_Bps = least(pair_Bps * fmax(1, (double)(use.joined - 1)),
                              loss_limit_Bps(facts, sockets));
     double in_Bps = facts->bandwidth_Bps > 0 ? facts->bandwidth_Bps : facts->up_Bps;

@@ -17,9 +17,10 @@ typedef struct wefti_link_time {
 
 /* Who sends over a link at the same time. */
 typedef struct wefti_link_use {
-    int64_t joined;  /* interfaces */
-    int64_t flows;   /* streams from one interface to another */
-    int64_t streams; /* mesh.streams: sockets of each of them; other programs have 1 */
+    int64_t joined;    /* interfaces */
+    int64_t flows;     /* streams from one interface to another */
+    int64_t streams;   /* mesh.streams: sockets of each of them; other programs have 1 */
+    double stream_Bps; /* of one socket, where that was measured */
     int64_t peers; /* processes to which a process has sockets; 0: the other interfaces */
 } wefti_link_use;
 

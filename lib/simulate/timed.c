@@ -249,8 +249,10 @@ static void plan_links(wefti_timed *timed) {
                           .peers = timed->job->W - 1};
     timed->links[WEFTI_LINK_LOCAL] = wefti_link_of(&c->local,
                                                    (wefti_link_use){.joined = 1});
+    if (sites == 1) use.stream_Bps = c->stream_Bps;
     timed->links[WEFTI_LINK_WIRE] = wefti_link_of(&c->wire, use);
     use.joined = sites;
+    use.stream_Bps = c->stream_Bps;
     timed->links[WEFTI_LINK_SITE] = wefti_link_of(
         c->site.bandwidth_Bps > 0 ? &c->site : &c->wire, use);
     timed->emulated = config->mesh.bandwidth_Bps > 0;

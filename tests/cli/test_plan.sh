@@ -488,8 +488,20 @@ assert carried[1] < stream[1] and carried[1] < label[1]
 PY
 refuses "--wire and --allreduce both say what the wire carries, expected one of them" \
     "$weft" plan run.yaml "${facts[@]}" --wire tcp --allreduce "2 nodes: 5 MB/s"
-refuses "--allreduce is given twice, expected it once" \
+refuses_like "--allreduce '2 nodes: 5 MB/s': of two exchanges one is not of one stream and the other of several, .*" \
     "$weft" plan run.yaml "${facts[@]}" --allreduce "2 nodes: 5 MB/s" --allreduce "2 nodes: 5 MB/s"
+# one socket carries a tenth of eight: the plan says so, and full sync is faster with more of them
+streams=(--allreduce "iperf3: 8 Mbit/s" --allreduce "iperf3 x 8: 80 Mbit/s" --same)
+expect 0 "$weft" plan run.yaml "${facts[@]}" "${streams[@]}"
+tr -s "\n " " " <out | grep -q "One socket carries 10 % of the wire: mesh.streams=11 fills it" || fail "$(<out)"
+expect 0 "$weft" plan run.yaml "${facts[@]}" "${streams[@]}" --json
+mv out few.json
+expect 0 "$weft" plan run.yaml "${facts[@]}" "${streams[@]}" mesh.streams=11 --json
+python3 - few.json out <<'PY' || fail "more sockets are not faster"
+import json, sys
+few, many = (max(c["speedup"] for c in json.load(open(f))["candidates"] if c["nodes"] > 1) for f in sys.argv[1:])
+assert few < 0.8 * many, (few, many)
+PY
 for bad in "" "2 nodes" "1 node: 5 MB/s" "2 nodes: fast" "2 nodes: 80 ms"; do
     refuses_like "--allreduce '$bad': .*, expected such as .*" \
         "$weft" plan run.yaml "${facts[@]}" --allreduce "$bad"

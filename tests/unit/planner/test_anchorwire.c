@@ -6,6 +6,8 @@
 
 #include <weft/plan.h>
 
+#include "simulate/links.h"
+
 static weft_ctx *ctx;
 
 static int begin(void **state) { return room_begin(&ctx); }
@@ -102,6 +104,60 @@ static void what_is_no_exchange_is_refused(void **state) {
     weft_cluster_destroy(ctx, c);
 }
 
+/* Told in either order: the wire by what several carry, and what one of them carries. */
+static void one_stream_and_several_are_both_facts(void **state) {
+    static const char *const told[] = {"iperf3: 1 Gbit/s", "iperf3 x 8: 8 Gbit/s"};
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        double low, high;
+        weft_cluster *c = make("1", "1");
+        assert_ok(
+            ctx, weft_cluster_streams(ctx, told[first], told[1 - first], c, &low, &high));
+        assert_float_equal(c->wire.bandwidth_Bps, 0.65e9, 1);
+        assert_float_equal(c->stream_Bps, 0.08125e9, 1);
+        assert_float_equal(low, 0.5 / 0.65, 1e-9);
+        assert_float_equal(high, 1 / 0.65, 1e-9);
+        weft_cluster_destroy(ctx, c);
+    }
+}
+
+/* So many sockets carry so many times the one, and no more than the wire; one is what other
+ * frameworks have. */
+static void sockets_decide_what_is_had_of_the_wire(void **state) {
+    static const struct {
+        int64_t streams;
+        double Bps;
+    } cases[] = {{1, 1e8}, {3, 2e8}, {16, 4e8}};
+    weft_link_facts wire = {.bandwidth_Bps = 4e8, .latency_s = 1e-4, .residual = 0.05};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_link_use use = {
+            .joined = 2, .flows = 1, .streams = cases[i].streams, .stream_Bps = 1e8};
+        assert_float_equal(wefti_link_of(&wire, use).bandwidth_Bps, cases[i].Bps, 1);
+        use.stream_Bps = 0;
+        assert_float_equal(wefti_link_of(&wire, use).bandwidth_Bps, 4e8, 1);
+    }
+}
+
+static void two_that_do_not_belong_together_are_refused(void **state) {
+    static const char *const pairs[][2] = {
+        {"iperf3: 1 Gbit/s", "iperf3: 2 Gbit/s"},
+        {"iperf3 x 2: 1 Gbit/s", "iperf3 x 4: 2 Gbit/s"},
+        {"iperf3: 2 Gbit/s", "iperf3 x 4: 1 Gbit/s"},
+        {"iperf3: 1 Gbit/s", "2 nodes: 0.1 GB/s"}};
+    weft_cluster *c = make("1", "1");
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        double low, high;
+        weft_status status = weft_cluster_streams(ctx, pairs[i][0], pairs[i][1], c, &low,
+                                                  &high);
+        if (status != WEFT_ERR_ARGUMENT)
+            fail_msg("'%s' and '%s' are taken", pairs[i][0], pairs[i][1]);
+        assert_true(c->wire.bandwidth_Bps == 1.25e9 && c->stream_Bps == 0);
+    }
+    weft_cluster_destroy(ctx, c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_exchange_gives_the_rate_of_the_wire, begin,
@@ -109,6 +165,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(with_sites_it_is_the_wire_between_them, begin,
                                         end),
         cmocka_unit_test_setup_teardown(what_is_no_exchange_is_refused, begin, end),
+        cmocka_unit_test_setup_teardown(one_stream_and_several_are_both_facts, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(sockets_decide_what_is_had_of_the_wire, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(two_that_do_not_belong_together_are_refused,
+                                        begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
