@@ -324,8 +324,8 @@ WEFT_API weft_status weft_cluster_exchange(weft_ctx *ctx, const char *text,
                                            double *high) WEFT_CHECKED;
 
 /** The same from one stream and from several at once, "iperf3: 1 Gbit/s" and "iperf3 x 8: 7
- * Gbit/s" in any order. Sets the wire's rate and weft_cluster.stream_Bps: mesh.streams then decides what
- * weft's own methods get of the wire; other frameworks have one stream. */
+ * Gbit/s" in any order. Sets the wire's rate and weft_cluster.stream_Bps: mesh.streams then
+ * decides what weft's own methods get of the wire; other frameworks have one stream. */
 WEFT_API weft_status weft_cluster_streams(weft_ctx *ctx, const char *one,
                                           const char *several, weft_cluster *cluster,
                                           double *low, double *high) WEFT_CHECKED;
