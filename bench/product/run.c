@@ -35,6 +35,8 @@ void run_keys(char (*out)[48], int *n) {
     snprintf(out[(*n)++], sizeof *out, "run.save_every=%d", the_plan.save_every);
     snprintf(out[(*n)++], sizeof *out, "run.keep=%d", the_plan.keep);
     snprintf(out[(*n)++], sizeof *out, "run.log_every=%d", run_log_every());
+    if (w.seed * 0xc2b2ae3d27d4eb4fu >> 62 == 0)
+        snprintf(out[(*n)++], sizeof *out, "run.audit=true");
 }
 
 /* Text that all processes read. */

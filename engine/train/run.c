@@ -190,6 +190,7 @@ static weft_status tell_step(rank_thread *t, weft_step_record record,
         if (logged) WEFT_TRY(check_lease(t, false)); /* may write lines up to p->told */
     }
     p->recent[record.step % WEFTI_RECENT] = record;
+    p->recent[record.step % WEFTI_RECENT].sent = NULL; /* the rank's memory */
     p->told = record.step;
     if (!leads(t) || !p->journal) return WEFT_OK;
     return wefti_journal_step(p->journal, &record, logged);
