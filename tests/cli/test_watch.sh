@@ -50,6 +50,13 @@ expect 0 "$weft" watch slow --text --once
 grep -q '^slow  flexdemo   step 20/40 50%   22.2 s, 23.2 s left$' out || fail "head: $(head -1 out)"
 grep -q '^  loss [0-9.]*, mean of the last 20 steps   validation 5.0000' out || fail "which loss: $(cat out)"
 grep -q '^  5k tokens/s   step 200 ms: computing 160 ms, waiting 40 ms$' out || fail "speed: $(cat out)"
+view() { # RANKS STEP: a line of views.jsonl
+    echo "{\"run\":\"716e3fbc1e240e1b\",\"view\":$2,\"step\":$2,\"time\":1,\"stall_s\":null,\"first_row\":0,\"rows_per_rank\":4,\"micro\":4,\"shards\":1,\"threads\":1,\"kernels\":\"avx512\",\"members\":[$1],\"lost\":[],\"joined\":[]}"
+}
+view '[0,"0000000000000000","a"],[1,"0000000000000000","b"]' 1 >slow/views.jsonl
+view '[0,"0000000000000000","a"]' 16 >>slow/views.jsonl
+expect 0 "$weft" watch slow --text --once # since the change: 4 steps and the evaluation in 19 s
+grep -q '^slow  flexdemo   step 20/40 50%   22.2 s, 95 s left$' out || fail "since the change: $(cat out err)"
 mkdir empty hostile
 expect 2 "$weft" watch empty --text --once
 expect 2 timeout 60 "$weft" watch empty --text
