@@ -96,7 +96,9 @@ LOOPS_KEYS = {"decide.loss", "run.seed", "run.steps", "model.width", "model.head
               "mesh.on_loss", "mesh.join_steps",
               "mesh.robust"}
 TOO_LATE = ("mesh.key", "mesh.cert", "mesh.cert_key", "mesh.ca", "mesh.encrypt", "mesh.run")
-NOT_HERE = {"schedule": "rates are the loop's own; expected a schedule of torch.optim's",
+NOT_HERE = {"decide": "method='auto' follows the wire here whatever it keeps, and asks for the step; expected decide_loss, the share of "
+            "steps that it may need more",
+            "schedule": "rates are the loop's own; expected a schedule of torch.optim's",
             "run.audit": "weft audit cannot compute a program's own model again",
             "run": "the loop's length, files and records are the program's own",
             "mesh": "it is of weft's own program, whose ranks are not these processes"}
