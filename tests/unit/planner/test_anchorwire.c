@@ -113,10 +113,10 @@ static void one_stream_and_several_are_both_facts(void **state) {
         weft_cluster *c = make("1", "1");
         assert_ok(
             ctx, weft_cluster_streams(ctx, told[first], told[1 - first], c, &low, &high));
-        assert_float_equal(c->wire.bandwidth_Bps, 0.65e9, 1);
-        assert_float_equal(c->stream_Bps, 0.08125e9, 1);
-        assert_float_equal(low, 0.5 / 0.65, 1e-9);
-        assert_float_equal(high, 1 / 0.65, 1e-9);
+        assert_true(fabs(c->wire.bandwidth_Bps - 0.65e9) < 1);
+        assert_true(fabs(c->stream_Bps - 0.08125e9) < 1);
+        assert_true(fabs(low - 0.5 / 0.65) < 1e-9);
+        assert_true(fabs(high - 1 / 0.65) < 1e-9);
         weft_cluster_destroy(ctx, c);
     }
 }
