@@ -655,9 +655,8 @@ static weft_status train_prepared(weft_ctx *ctx, training *run) {
 static weft_status train(weft_ctx *ctx, weft_mesh *mesh, weft_config *config, bool resume,
                          const weft_train_hooks *hooks, weft_train_result *result) {
     training run = begin(ctx, mesh, config, hooks, result);
-    bool joins = mesh && mesh->transport->entry;
     wefti_prepare_as as = resume ? WEFTI_PREPARE_RESUMED : WEFTI_PREPARE_RUN;
-    if (joins) as = WEFTI_PREPARE_JOINER;
+    if (mesh && mesh->transport->entry) as = WEFTI_PREPARE_JOINER;
     weft_status status = wefti_prepare(ctx, mesh, config, as, &run.prepared);
     wefti_stop_watch(ctx, NULL, NULL); /* from here on the ranks ask */
     if (status != WEFT_OK) return mesh ? weft_mesh_fail(ctx, mesh, status) : status;
