@@ -31,8 +31,8 @@ extern "C" {
  *     agreed     gradients (read), heard, signs, mixes, incoming, outgoing, hand and not_finite
  *     averaged   set_rate, set_tensor
  *     any        steps, rank, change, goes_on, follows, rule, parameters, take, said, form,
- *                form_change, shape_of_offer; open within a step, and restore where nothing is averaged, do
- *                nothing; after a failure destroy alone
+ *                form_change, shape_of_offer; open within a step, and restore where nothing is
+ *                averaged, do nothing; after a failure destroy alone
  *
  * Opening is no need: step, agree and complete do it. A call in another state fails with a
  * sentence (WEFT_ERR_ARGUMENT) and changes nothing.
