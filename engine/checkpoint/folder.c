@@ -296,6 +296,7 @@ static weft_status remove_one(weft_ctx *ctx, const char *checkpoints, found item
 static bool is_surplus(const found_list *list, int64_t i, int64_t step, int64_t keep,
                        int64_t n_newer) {
     found item = list->items[i];
+    if (item.state == PART) return false; /* clear_left removes it */
     if (item.state == REMOVED) return true;
     if (item.state == PARTIAL || item.state == DAMAGED) return item.step <= step;
     bool replaced = item.state == OLD && i > 0 && list->items[i - 1].step == item.step;

@@ -155,6 +155,7 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
             return weft_ctx_fail((*r)->ctx, WEFT_ERR_WIRE,
                                  "rank 0 asks for form %lld before step %lld: %s",
                                  (long long)asked, (long long)step + 1, why);
+        wefti_form_keep(&now, &next);
         WEFT_TRY(change(p, r, step, &next, hooks));
         now = next;
     } else if ((*r)->rank == 0) {

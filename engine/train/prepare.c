@@ -477,8 +477,8 @@ static weft_status warn_of_upload(weft_ctx *ctx, wefti_prepared *p) {
     WEFT_TRY(wefti_bootstrap_sum(&p->bootstrap, &given));
     if (given > 0 && !own && wefti_bootstrap_leads(&p->bootstrap))
         weft_ctx_log(ctx, WEFT_LOG_WARN,
-                     "%.0f of the processes have run.upload, but this one, which writes "
-                     "the run folder, has none: nothing is copied",
+                     "run.upload is set in %.0f of the processes, but not in this one, "
+                     "which writes the run folder: nothing is copied",
                      given);
     return WEFT_OK;
 }

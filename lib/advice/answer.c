@@ -299,8 +299,9 @@ static void put_sockets(answer *w) {
     enum { MOST = 16 };
     double share = a->cluster.stream_Bps / w->a->wire.bandwidth_Bps;
     if (!(share > 0 && share < 0.5) || a->run->mesh.streams != 0) return;
-    PUT(w, " One socket carries %.2g %% of the wire: mesh.streams=%.0f fills it.",
-        100 * share, fmin(MOST, 1 + ceil(1 / share - 1e-9))); /* one for the heads */
+    double all = 1 + ceil(1 / share - 1e-9); /* one for the heads */
+    PUT(w, " One socket carries %.2g %% of the wire: mesh.streams=%.0f %s.", 100 * share,
+        fmin(MOST, all), all <= MOST ? "fills it" : "carries most");
 }
 
 static void put_choice(answer *w) {
@@ -544,12 +545,15 @@ static double cost_on(answer *w, const weft_candidate *c, int64_t nodes, bool sh
                      (long long)nodes, rest, (long long)(rows * ranks * T),
                      (long long)wefti_advise_micro(&a, rows));
     if ((size_t)n >= sizeof other.settings) return NAN;
-    weft_status status = wefti_advise_predict(w->ctx, &a, &other, 0, &other.prediction);
+    weft_prediction found = {
+        .struct_size = sizeof found}; /* other's says what it needs */
+    weft_status status = wefti_advise_predict(w->ctx, &a, &other, 0, &found);
     if (status == WEFT_ERR_CONFIG)
         weft_ctx_clear(w->ctx);
     else
         w->text.status = status;
     if (status != WEFT_OK) return NAN;
+    other.prediction = found;
     wefti_advise_steps(&a, &other);
     return wefti_advise_cost(&a, &other, other.prediction.mean_step_s) * (double)all /
            (double)(rows * ranks);

@@ -53,7 +53,7 @@ const char *wefti_form_of(const weft_config *c, wefti_form *out) {
 }
 
 int64_t wefti_form_code(const wefti_form *f) {
-    int64_t momentum = llround(100 * f->momentum);
+    int64_t momentum = llround(100 * fmin(f->momentum, 0.99));
     return 1 + ((momentum * MOST_STEPS + f->every) * CODECS + (int64_t)f->values) * 2 +
            f->outer;
 }
@@ -84,6 +84,11 @@ bool wefti_form_decode(int64_t code, wefti_form *out) {
                         .every = rest / 2 / CODECS % MOST_STEPS,
                         .momentum = (double)(rest / 2 / CODECS / MOST_STEPS) / 100};
     return is_form(out);
+}
+
+void wefti_form_keep(const wefti_form *now, wefti_form *next) {
+    bool same = now->outer && next->outer && now->every == next->every;
+    if (same) next->momentum = now->momentum;
 }
 
 const char *wefti_form_write(const wefti_form *f, char out[WEFTI_FORM_TEXT]) {

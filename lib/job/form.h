@@ -22,6 +22,9 @@ const char *wefti_form_of(const weft_config *config, wefti_form *out);
 int64_t wefti_form_code(const wefti_form *form);
 bool wefti_form_decode(int64_t code, wefti_form *out);
 
+/* A code has hundredths of a momentum: where outer steps stay as they are, theirs does. */
+void wefti_form_keep(const wefti_form *now, wefti_form *next);
+
 /* Sets the momentum of outer steps, in a run as long as what is left. */
 void wefti_form_fit(wefti_form *form, int64_t steps_left);
 

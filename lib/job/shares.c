@@ -170,9 +170,9 @@ static weft_status check_measured(weft_ctx *ctx, const weft_config *c) {
                                                  : NULL;
     if (!found) return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "batch.shares is %s with %s, expected none, so that nothing "
-                         "is under way when shares change",
-                         c->batch.shares, found);
+                         "batch.shares is %s with %s, which cannot weigh what was sent "
+                         "before shares change; expected no %s, or batch.shares=equal",
+                         c->batch.shares, found, found);
 }
 
 /* More optimizer steps than others a node may make only between two exchanges. */

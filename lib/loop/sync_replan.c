@@ -161,6 +161,10 @@ weft_status weft_sync_ask_form(weft_sync *s, const char *form) {
         why = "the states of the program's optimizer have no mean, to leave it by";
     if (!why && s->rank->rank != 0) why = "the first process asks, for all";
     if (!why) why = wefti_form_refusal(&now, &next, s->step + 1);
+    wefti_form sent;
+    if (!why && (!wefti_form_decode(wefti_form_code(&next), &sent) ||
+                 sent.momentum != next.momentum))
+        why = "its momentum has more than two decimals";
     if (why)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "the form '%.40s' is asked for, but %s", form, why);
@@ -266,6 +270,7 @@ weft_status wefti_sync_change_form(weft_sync *s) {
         return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
                              "rank 0 asks for form %lld before step %lld: %s",
                              (long long)asked, (long long)s->step + 1, why);
+    wefti_form_keep(&now, &next);
     WEFT_TRY(make_rank(s, &next));
     WEFT_TRY(wefti_sync_count_anew(s));
     s->primed = true;

@@ -460,11 +460,14 @@ static weft_status recompute(weft_ctx *ctx, const wefti_adviser *a, weft_candida
     if (used + sizeof WEFTI_RECOMPUTE > sizeof c->settings) return WEFT_OK;
     strcpy(again.settings + used, WEFTI_RECOMPUTE);
     weft_status status = wefti_advise_predict(ctx, a, &again, 0, &again.prediction);
-    if (status == WEFT_OK && has_room(a, &again))
+    WEFT_TRY(status);
+    if (has_room(a, &again)) {
         *c = again;
-    else if (status == WEFT_OK) /* what it needs at least */
-        c->prediction.memory_bytes = again.prediction.memory_bytes;
-    return status;
+        return move(ctx, a, c);
+    }
+    c->prediction.memory_bytes =
+        again.prediction.memory_bytes; /* what it needs at least */
+    return WEFT_OK;
 }
 
 /* Predicts a candidate. One with an invalid configuration is left out; any other error is

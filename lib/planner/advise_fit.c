@@ -76,8 +76,10 @@ static int rungs_of(weft_precision said, ask what, rung out[4]) {
     return what == SHARDED ? 4 : 3;
 }
 
-/* The first rung that has room for it; *found false: none, and the last one stays set. */
-static weft_status climb(wefti_adviser *a, weft_precision said, ask what, bool *found) {
+/* The first rung that has room for it; *found: there is one, else the last one stays set;
+ * *at_once: it costs nothing. */
+static weft_status climb(wefti_adviser *a, weft_precision said, ask what, bool *found,
+                         bool *at_once) {
     int64_t nodes = what == ONE ? 1 : wefti_advise_most_nodes(a);
     double bytes = 0, one = 0;
     rung rungs[4];
@@ -90,6 +92,7 @@ static weft_status climb(wefti_adviser *a, weft_precision said, ask what, bool *
         if (what == METHOD) WEFT_TRY(memory_of(a, 1, ONE, again, &one));
         *found = bytes <= wefti_machines_memory(a, nodes, bytes) &&
                  one <= wefti_machines_memory(a, 1, one);
+        *at_once = *found && i == 0;
     }
     return WEFT_OK;
 }
@@ -98,8 +101,9 @@ static weft_status count_ranks(wefti_adviser *a, int64_t nodes) {
     double all, one, room = wefti_machines_memory(a, nodes, 0);
     double W = (double)(nodes * a->cluster.ranks_per_node);
     double S = (double)a->cluster.ranks_per_node;
-    WEFT_TRY(memory_of(a, nodes, SHARDED, true, &all));
-    WEFT_TRY(memory_of(a, 1, SHARDED, true, &one));
+    bool again = !wefti_config_given(a->run, "model.recompute");
+    WEFT_TRY(memory_of(a, nodes, SHARDED, again, &all));
+    WEFT_TRY(memory_of(a, 1, SHARDED, again, &one));
     double shared = nodes > 1 ? (one - all) / (1 / S - 1 / W) : all * W;
     double rest = fmax(0, all - shared / W);
     a->advice->ranks_needed = rest < room ? ceil(shared / (room - rest))
@@ -109,14 +113,13 @@ static weft_status count_ranks(wefti_adviser *a, int64_t nodes) {
 
 weft_status wefti_advise_fit(wefti_adviser *a) {
     weft_precision said = a->options.precision;
-    bool found = false, more = strstr(a->others, "fsdp") != NULL;
+    bool found = false, plain = false, more = strstr(a->others, "fsdp") != NULL, other;
     if (wefti_machines_memory(a, 1, 0) <= 0) return WEFT_OK;
-    WEFT_TRY(climb(a, said, METHOD, &found));
-    if (!found) WEFT_TRY(climb(a, said, ONE, &found));
-    bool sharded = !found;
-    if (sharded) WEFT_TRY(climb(a, said, SHARDED, &found));
+    WEFT_TRY(climb(a, said, METHOD, &found, &plain));
+    if (!found) WEFT_TRY(climb(a, said, ONE, &found, &other));
+    if (!found) WEFT_TRY(climb(a, said, SHARDED, &found, &other));
     size_t used = strlen(a->others);
-    if (!more && (sharded || a->options.precision != said))
+    if (!more && !plain)
         snprintf(a->others + used, sizeof a->others - used, "%sfsdp", used ? " " : "");
     if (!found) WEFT_TRY(count_ranks(a, wefti_advise_most_nodes(a)));
     a->advice->found_fit = a->options.precision != said || !found;

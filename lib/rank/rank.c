@@ -94,11 +94,13 @@ static weft_status allocate_activations(wefti_rank *r) {
     return wefti_alloc_n(r->ctx, n_targets, sizeof(int32_t), "tokens", &r->targets);
 }
 
-/* Messages that may be in flight at once: two stages of each bucket in each of two steps;
+/* Messages that may be in flight at once: two stages of each bucket (of its directions too,
+ * where a mixer sends them) in each of two steps;
  * WEFTI_STATUS_SLOTS rounds of the status, one of something else, and two rounds of shard
  * messages. */
 static weft_status reserve_messages(wefti_rank *r) {
-    int n = r->arrangement->n_buckets;
+    const wefti_mixer_ops *mixer = wefti_mixer_find(r->job->mixer_config.kind);
+    int n = r->arrangement->n_buckets * (mixer && mixer->direct ? 2 : 1);
     WEFT_TRY(wefti_comm_reserve(r->comms.replica, 4 * n * (r->job->site_replicas - 1)));
     WEFT_TRY(wefti_comm_reserve(r->comms.sites, 4 * n * (r->job->mixed_replicas - 1)));
     WEFT_TRY(wefti_comm_reserve(r->comms.shard, 2 * (r->job->S - 1)));

@@ -105,7 +105,7 @@ for rank in 1 0; do
 done
 wait "${two[0]}" || fail "process 0: $(cat err.0)"
 wait "${two[1]}" || fail "process 1: $(cat err.1)"
-grep -q '1 of the processes have run.upload, but this one, which writes the run folder, has none: nothing is copied' err.0 ||
+grep -q 'run.upload is set in 1 of the processes, but not in this one, which writes the run folder: nothing is copied' err.0 ||
     fail "nothing is said of run.upload: $(cat err.0)"
 [[ ! -e store/b/other ]] || fail "there is a copy"
 

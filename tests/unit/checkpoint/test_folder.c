@@ -182,6 +182,18 @@ a_part_removes_those_of_earlier_steps_and_nothing_of_the_writer(void **state) {
     assert_true(exists("parts/step-00000001"));
 }
 
+/* Of a process that was away and wrote more than those who went on. */
+static void a_later_part_is_no_old_checkpoint(void **state) {
+    const char *c = fresh("later");
+    char path[PATH_MAX];
+    assert_ok(ctx, wefti_checkpoint_begin_part(ctx, c, 9, 2, path));
+    make_sample(c, 1, 1);
+    make_sample(c, 2, 1);
+    assert_true(exists("later/step-00000009.partial-2"));
+    assert_true(exists("later/step-00000002"));
+    assert_false(exists("later/step-00000001"));
+}
+
 static void a_crash_between_the_two_renames_loses_nothing(void **state) {
     const char *c = fresh("swap");
     char path[PATH_MAX];
@@ -560,6 +572,7 @@ int main(void) {
         cmocka_unit_test(the_checkpoint_just_made_is_never_removed),
         cmocka_unit_test(leftovers_of_crashes_are_ignored_then_removed_for_their_room),
         cmocka_unit_test(a_part_removes_those_of_earlier_steps_and_nothing_of_the_writer),
+        cmocka_unit_test(a_later_part_is_no_old_checkpoint),
         cmocka_unit_test(a_crash_between_the_two_renames_loses_nothing),
         cmocka_unit_test(only_names_of_checkpoints_count),
         cmocka_unit_test(every_flipped_byte_of_every_file_is_found_and_named),
