@@ -35,7 +35,7 @@ class Recorder(torch.optim.Optimizer):
 TRAITS = {("replicator", "demo"): {SIGNS, OFFERS, TRANSFORMS}, ("replicator", "topk"): {SIGNS, OFFERS},
           ("replicator", "random"): {SIGNS}, ("replicator", "striding"): {SIGNS},
           ("replicator", "slicing"): {SIGNS}, ("replicator", "signsgd"): {SIGNS},
-          ("mixer", "gossip"): {MEETS}, ("mixer", "choco"): {MEETS, HOLDS},
+          ("mixer", "gossip"): {MEETS}, ("mixer", "tracking"): {MEETS}, ("mixer", "choco"): {MEETS, HOLDS},
           ("mixer", "outer"): {HOLDS}, ("mixer", "sparse_outer"): {HOLDS}}
 
 
