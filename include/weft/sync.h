@@ -252,7 +252,8 @@ typedef enum weft_sync_trait {
     WEFT_SYNC_TRANSFORMS =
         4,               /* ... of a DCT of the momentum (docs/methods.md section 3) */
     WEFT_SYNC_HOLDS = 8, /* a caller may keep the mixer's states (weft_sync_hold_mixer) */
-    WEFT_SYNC_MEETS = 16 /* the mixer has neighbours (mixer.topology) */
+    WEFT_SYNC_MEETS = 16,  /* the mixer has neighbours (mixer.topology) */
+    WEFT_SYNC_DIRECTS = 32 /* the mixer changes what weft's optimizer steps along */
 } weft_sync_trait;
 WEFT_API int weft_sync_traits(const weft_config *config);
 

@@ -14,7 +14,8 @@ int weft_sync_traits(const weft_config *config) {
         signs |= wefti_is(*key, "sign") && config->replicator.sign;
     return (signs ? WEFT_SYNC_SIGNS : 0) | (offers ? WEFT_SYNC_OFFERS : 0) |
            (r->transforms ? WEFT_SYNC_TRANSFORMS : 0) |
-           (m->parcels ? WEFT_SYNC_HOLDS : 0) | (m->meets ? WEFT_SYNC_MEETS : 0);
+           (m->parcels ? WEFT_SYNC_HOLDS : 0) | (m->meets ? WEFT_SYNC_MEETS : 0) |
+           (m->direct ? WEFT_SYNC_DIRECTS : 0);
 }
 
 const wefti_piece *wefti_sync_piece(const weft_sync *s, int i) {

@@ -13,8 +13,8 @@ from ranks import run
 
 import weft_sync.torch as weft
 from weft_sync._held import KINDS
-from weft_sync._library import (HOLDS, MEETS, OFFERS, SIGNS, TRANSFORMS, Config, Context, config_keys,
-                                library)
+from weft_sync._library import (DIRECTS, HOLDS, MEETS, OFFERS, SIGNS, TRANSFORMS, Config, Context,
+                                config_keys, library)
 
 STEPS = 6
 
@@ -35,7 +35,7 @@ class Recorder(torch.optim.Optimizer):
 TRAITS = {("replicator", "demo"): {SIGNS, OFFERS, TRANSFORMS}, ("replicator", "topk"): {SIGNS, OFFERS},
           ("replicator", "random"): {SIGNS}, ("replicator", "striding"): {SIGNS},
           ("replicator", "slicing"): {SIGNS}, ("replicator", "signsgd"): {SIGNS},
-          ("mixer", "gossip"): {MEETS}, ("mixer", "tracking"): {MEETS}, ("mixer", "choco"): {MEETS, HOLDS},
+          ("mixer", "gossip"): {MEETS}, ("mixer", "tracking"): {MEETS, DIRECTS}, ("mixer", "choco"): {MEETS, HOLDS},
           ("mixer", "outer"): {HOLDS}, ("mixer", "sparse_outer"): {HOLDS}}
 
 
@@ -44,7 +44,7 @@ def traits(**keys):
     for key, value in keys.items():
         config.set(key.replace("__", "."), value)
     config.finish()
-    found = {trait for trait in (SIGNS, OFFERS, TRANSFORMS, HOLDS, MEETS) if config.has(trait)}
+    found = {trait for trait in (SIGNS, OFFERS, TRANSFORMS, HOLDS, MEETS, DIRECTS) if config.has(trait)}
     config.destroy()
     return found
 

@@ -11,14 +11,14 @@ from ranks import run
 import weft_sync.torch as weft
 
 
-def apart(kind):
+def apart(kind, make=weft.Optimizer):
     """Distance from the least sum of two parabolas, of which each process has one."""
     rank = int(os.environ["RANK"])
     steep, low = ((1.0, 2.0), (3.0, -2.0))[rank]
     model = torch.nn.Linear(40, 40, bias=False)
     torch.nn.init.zeros_(model.weight)
-    optimizer = weft.Optimizer(model, method="dadam", optimizer_kind="sgd", mixer_kind=kind, lr=0.1,
-                               optimizer_weight_decay=0, optimizer_clip=0)
+    optimizer = make(model, method="dadam", optimizer_kind="sgd", mixer_kind=kind, lr=0.1,
+                     optimizer_weight_decay=0, optimizer_clip=0)
     for _ in range(120):
         loss = steep / 2 * ((model.weight - low) ** 2).sum()
         loss.backward()
@@ -30,6 +30,7 @@ def apart(kind):
 
 def test_unlike_data_end_in_one_place():
     assert max(run(apart, 2, "tracking")) < 1e-4
+    assert max(run(apart, 2, "tracking", OptimizerThere)) < 1e-4  # libweft steps, wherever parameters are
     assert max(run(apart, 2, "gossip")) > 0.05
 
 

@@ -423,8 +423,8 @@ class _Waiter:
 
 
 #: weft_sync_trait: directions are signs; what is sent may be chosen here, of a transform; a mixer's
-#: states may be here; a mixer has neighbours
-SIGNS, OFFERS, TRANSFORMS, HOLDS, MEETS = 1, 2, 4, 8, 16
+#: states may be here; a mixer has neighbours, changes what weft's optimizer steps along
+SIGNS, OFFERS, TRANSFORMS, HOLDS, MEETS, DIRECTS = 1, 2, 4, 8, 16, 32
 
 
 class Config:

@@ -15,7 +15,7 @@ import torch
 from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
-from ._library import Config
+from ._library import DIRECTS, Config
 from ._world import dense, local
 
 #: states of each kind, as lib/optim names them
@@ -36,8 +36,10 @@ def plainly(device: torch.device) -> torch.autocast:
 
 
 def serves(config: Config) -> bool:
-    """Whether steps are possible there: Muon's cheaper forms are libweft's alone."""
-    return bool(config.number("optimizer.rows") == 1 and config.number("optimizer.whole_every") == 1)
+    """Whether steps are possible there: Muon's cheaper forms, and directions that a mixer changes, are
+    libweft's alone."""
+    return bool(config.number("optimizer.rows") == 1 and config.number("optimizer.whole_every") == 1
+                and not config.has(DIRECTS))
 
 
 def bound(grads: dict[torch.Tensor, torch.Tensor], clip: float) -> torch.Tensor | None:
