@@ -31,6 +31,8 @@
 #include "cluster/facts.h"
 #include "config/layers.h"
 #include "job/form.h"
+#include "mesh/elastic.h"
+#include "rank/alike.h"
 #include "planner/advise.h"
 #include "record/metrics.h"
 #include "record/views.h"
@@ -542,17 +544,26 @@ static weft_status look_back(weft_ctx *ctx, const weft_config *config,
     return WEFT_OK;
 }
 
-/* A process that joins is told nothing before it is a member, and no member with other keys. */
-static weft_status take_from_folder(weft_ctx *ctx, weft_config *config) {
-    wefti_decision d;
-    bool found;
-    WEFT_TRY(read_decision(ctx, config->run.folder, &d, &found));
-    if (found) return apply(ctx, config, d.settings);
-    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
-                         "method is auto, and there is no %s/decision.json, where the "
-                         "run says what was decided: expected that file, or the run's "
-                         "config.yaml",
-                         config->run.folder);
+/* A process that joins is no member with other keys than the run's: it asks before it is one.
+ * Whether the method may change, and at what loss, is the run's choice, too. */
+static weft_status take_from_members(weft_ctx *ctx, weft_config *config,
+                                     wefti_prepared *p) {
+    int64_t n;
+    int follows, keys = 0;
+    wefti_elastic_ask_notice(p->bootstrap.mesh);
+    const void *notice = wefti_elastic_await_notice(p->bootstrap.mesh, &n);
+    wefti_alike_decided(notice, n, p->decided, sizeof p->decided);
+    if (!notice)
+        return weft_ctx_fail(ctx, WEFT_ERR_PEER,
+                             "method is auto, and no member of the run says what was "
+                             "decided");
+    if (sscanf(p->decided, "%d %lf %n", &follows, &p->most_loss, &keys) < 2 || !keys)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "method is auto here, and the run was begun with the name of "
+            "its method; expected that name");
+    p->follows = follows != 0;
+    return apply(ctx, config, p->decided + keys);
 }
 
 /* ---- afterwards (train/following.h) ---- */
@@ -592,9 +603,9 @@ static weft_status follow(weft_ctx *ctx, const weft_config *config, wefti_prepar
     const char *why = wefti_form_of(config, &form);
     if (!p->follows) return WEFT_OK;
     p->follows = !why && p->bootstrap.mesh && config->mesh.nodes > 1;
-    if (why && !p->joins && wefti_bootstrap_leads(&p->bootstrap))
+    if (why && wefti_bootstrap_leads(&p->bootstrap))
         weft_ctx_log(ctx, WEFT_LOG_INFO, "method=auto keeps this choice: %s", why);
-    return p->follows && !p->joins ? resume_form(ctx, config, p, again) : WEFT_OK;
+    return p->follows ? resume_form(ctx, config, p, again) : WEFT_OK;
 }
 
 weft_status wefti_decide(weft_ctx *ctx, weft_config *config, wefti_prepared *p) {
@@ -602,16 +613,16 @@ weft_status wefti_decide(weft_ctx *ctx, weft_config *config, wefti_prepared *p) 
     bool leads = wefti_bootstrap_leads(&p->bootstrap);
     weft_status status = WEFT_OK;
     if (!wefti_is(config->method, "auto")) return WEFT_OK;
+    if (p->joins) return take_from_members(ctx, config, p);
     p->follows = wefti_is(config->decide.keep, "optimizer");
     p->most_loss = config->decide.loss;
-    if (p->joins) {
-        WEFT_TRY(take_from_folder(ctx, config));
-        return follow(ctx, config, p, false);
-    }
     if (leads) status = look_back(ctx, config, p, &v);
     WEFT_TRY(tell(ctx, p, &v, status));
     if (v.measure) WEFT_TRY(measure(ctx, config, p, &v));
     if (leads) weft_ctx_log(ctx, WEFT_LOG_INFO, "%s", v.d.sentence);
     WEFT_TRY(apply(ctx, config, v.d.settings));
-    return follow(ctx, config, p, v.measure != 0);
+    WEFT_TRY(follow(ctx, config, p, v.measure != 0));
+    snprintf(p->decided, sizeof p->decided, "%d %.17g %s", p->follows, p->most_loss,
+             v.d.settings);
+    return WEFT_OK;
 }

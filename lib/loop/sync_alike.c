@@ -86,7 +86,8 @@ weft_status wefti_sync_notice(weft_sync *s, wefti_elastic_setup *setup, void **n
     weft_status status = put_text(s, false, &own);
     if (status == WEFT_OK) {
         setup->config_hash = XXH3_64bits(own.bytes, (size_t)own.n);
-        status = wefti_alike_notice_of(s->ctx, own.bytes, notice, &setup->notice_bytes);
+        status = wefti_alike_notice_of(s->ctx, own.bytes, "", notice,
+                                       &setup->notice_bytes);
     }
     setup->notice = *notice;
     wefti_buffer_fini(s->ctx, &own);

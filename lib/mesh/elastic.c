@@ -86,7 +86,7 @@ static void free_elastic(weft_ctx *ctx, wefti_elastic *e) {
     wefti_elastic_free_sent(ctx, e);
     wefti_member_destroy(e->member);
     WEFTI_FREE(ctx, e->at, e->work, e->ranks, e->order, e->held, e->entries, e->holders,
-               e->missed, e->notice, e->heard_notice, e->folder, e);
+               e->missed, e->notice, e->folder, e);
 }
 
 /* Who has which place at the start. A joiner knows which ranks are connected to it; its
@@ -563,6 +563,7 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
     wefti_elastic *e = mesh->elastic;
     wefti_piece_place place;
     int channel = arrival->channel;
+    if (channel == WEFTI_CHANNEL_NOTICE) wefti_elastic_take_notice(mesh, arrival);
     if (!e) { /* the others are ahead, and will repeat these messages */
         if (channel < WEFTI_CHANNEL_PART) return false;
         put(mesh, arrival, recycle);
@@ -570,7 +571,6 @@ bool wefti_elastic_takes(weft_mesh *mesh, wefti_arrival *arrival) {
     }
     if (channel == WEFTI_CHANNEL_MEMBER) take_member(mesh, arrival);
     if (channel == WEFTI_CHANNEL_ASK) answer_ask(mesh, arrival);
-    if (channel == WEFTI_CHANNEL_NOTICE) wefti_elastic_take_notice(mesh, arrival);
     bool relayed = channel == WEFTI_CHANNEL_RELAY && open_relay(mesh, arrival);
     if (channel >= WEFTI_CHANNEL_NOTICE) {
         put(mesh, arrival, relayed ? post : recycle);

@@ -132,9 +132,12 @@ void wefti_elastic_drop_ahead(weft_mesh *mesh, int64_t step);
 weft_status wefti_elastic_await_entry(weft_ctx *ctx, weft_mesh *mesh,
                                       int64_t *step) WEFT_CHECKED;
 
-/* If this process was rejected: what a member sent about the values that must be equal in
- * all processes, or NULL. Waits for it; borrowed. */
+/* What a member sent about the values that must be equal in all processes, if this process
+ * was rejected or has asked; NULL: nothing. Waits for it; borrowed. */
 const void *wefti_elastic_await_notice(weft_mesh *mesh, int64_t *n);
+
+/* Asks the members for that, in a process that joins and has not started yet. */
+void wefti_elastic_ask_notice(weft_mesh *mesh);
 
 /* The world that begins: this rank's number in it, and the number of ranks. Communicators
  * created from now on belong to it; those of the old world must be destroyed. [out] text:
@@ -305,9 +308,7 @@ typedef struct wefti_elastic {
     bool replaced; /* another process took over what only one may do (see above), */
     bool wrong;    /* or what this rank computed is wrong */
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
-    bool refused;       /* this process may not join */
-    void *heard_notice; /* [n_heard] owned: what a member sent in that case */
-    int64_t n_heard;
+    bool refused;     /* this process may not join */
     bool over;        /* the run is about to end: no process may join any more */
     char *folder;     /* owned: setup.folder */
     bool asks;        /* it may be asked whether the run has ended, */
@@ -365,7 +366,7 @@ void wefti_elastic_greet(weft_mesh *mesh, int rank, uint64_t incarnation);
 
 /* --- elastic_notice.c: the progress thread --- */
 
-/* Before the start: copies what is sent to a rejected process. */
+/* Before the start: copies what is sent to a process that asks. */
 weft_status wefti_elastic_keep_notice(weft_ctx *ctx, wefti_elastic *e) WEFT_CHECKED;
 
 /* This process was rejected and asks for the reason. False: no member would answer. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What all processes of a run must have in common, as text, for a process that is rejected
- * because it differs:
+/* What all processes of a run must have in common, as text, for a process that joins:
  *
- *     a rejected joiner's machine -> asks the ranks it is connected to -> one sends its own text
+ *     a joiner that was rejected, or has to know -> asks the ranks it is connected to
+ *     each member                                -> sends its own text; the first one counts
  *
- * Only a rejected process asks, so a successful join costs nothing. What the process makes
- * of the answer is decided in train/alike.h. Every process here holds the key of the run,
- * so the text is not secret from it. */
+ * Other joins cost nothing. What the process makes of the answer is decided in rank/alike.h
+ * and train/decide.h. Every process here holds the key of the run, so the text is not secret
+ * from it. */
 #define _GNU_SOURCE
 #include "mesh/elastic.h"
 
@@ -23,30 +23,39 @@ weft_status wefti_elastic_keep_notice(weft_ctx *ctx, wefti_elastic *e) {
     return WEFT_OK;
 }
 
+void wefti_elastic_ask_notice(weft_mesh *mesh) {
+    const weft_transport_entry *entry = mesh->transport->entry;
+    pthread_mutex_lock(&mesh->lock);
+    mesh->asks_notice = true;
+    for (int r = 0; r < mesh->n_slots; r++)
+        if (r != mesh->rank && entry->names[mesh->peer_of[r]])
+            wefti_elastic_submit(mesh, r, WEFTI_CHANNEL_NOTICE, 0, NULL, 0);
+    pthread_mutex_unlock(&mesh->lock);
+}
+
 bool wefti_elastic_ask_why(weft_mesh *mesh) {
     wefti_elastic *e = mesh->elastic;
     if (!e->setup.joins || e->view > 0 || e->setup.notice_bytes == 0) return false;
+    wefti_elastic_ask_notice(mesh);
     pthread_mutex_lock(&mesh->lock);
     e->refused = true;
     pthread_cond_broadcast(&mesh->changed);
     pthread_mutex_unlock(&mesh->lock);
-    for (int r = 0; r < e->size; r++)
-        if (e->at[r].fresh) wefti_elastic_post(mesh, r, WEFTI_CHANNEL_NOTICE, 0, NULL, 0);
     return true;
 }
 
 void wefti_elastic_take_notice(weft_mesh *mesh, const wefti_arrival *arrival) {
-    wefti_elastic *e = mesh->elastic;
+    const wefti_elastic *e = mesh->elastic; /* NULL before the start */
     size_t n = (size_t)arrival->n_bytes;
-    if (n == 0 && e->notice && !e->setup.joins)
+    if (n == 0 && e && e->notice && e->view > 0)
         wefti_elastic_post(mesh, arrival->sender, WEFTI_CHANNEL_NOTICE, 0, e->notice,
                            e->setup.notice_bytes);
     if (n == 0 || n > WEFTI_NOTICE_MOST) return;
     pthread_mutex_lock(&mesh->lock);
-    if (e->refused && !e->heard_notice &&
-        wefti_alloc(mesh->ctx, n, "membership", &e->heard_notice) == WEFT_OK) {
-        memcpy(e->heard_notice, arrival->data, n);
-        e->n_heard = (int64_t)n;
+    if (mesh->asks_notice && !mesh->notice &&
+        wefti_alloc(mesh->ctx, n, "membership", &mesh->notice) == WEFT_OK) {
+        memcpy(mesh->notice, arrival->data, n);
+        mesh->notice_bytes = (int64_t)n;
         pthread_cond_broadcast(&mesh->changed);
     }
     pthread_mutex_unlock(&mesh->lock);

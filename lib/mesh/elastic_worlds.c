@@ -24,8 +24,8 @@
  * model. */
 static const double unit_patience_s = 60;
 
-/* How long a rejected process waits for the reason; it is rejected in any case. */
-static const double notice_s = 3;
+/* How long a process waits for what it has asked the members, which answer at once. */
+static const double notice_s = 10;
 
 /* Within this time after a failure the machine knows what has become of this process. */
 static const double verdict_s = 2;
@@ -93,16 +93,15 @@ static weft_status refuse_nobody(weft_ctx *ctx, const weft_mesh *mesh) {
 }
 
 const void *wefti_elastic_await_notice(weft_mesh *mesh, int64_t *n) {
-    wefti_elastic *e = mesh ? mesh->elastic : NULL;
     double until_s = wefti_now_s() + notice_s;
     *n = 0;
-    if (!e) return NULL;
+    if (!mesh) return NULL;
     pthread_mutex_lock(&mesh->lock);
-    while (e->refused && !e->heard_notice && !atomic_load(&mesh->world.poisoned) &&
+    while (mesh->asks_notice && !mesh->notice && !atomic_load(&mesh->world.poisoned) &&
            wefti_now_s() < until_s)
         wefti_mesh_wait(mesh, until_s);
-    *n = e->n_heard;
-    const void *notice = e->heard_notice;
+    *n = mesh->notice_bytes;
+    const void *notice = mesh->notice;
     pthread_mutex_unlock(&mesh->lock);
     return notice;
 }

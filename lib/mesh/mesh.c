@@ -166,7 +166,7 @@ static void free_mesh(weft_mesh *mesh) {
     pthread_cond_destroy(&mesh->wake);
     pthread_mutex_destroy(&mesh->world.failure_lock);
     WEFTI_FREE(ctx, mesh->peer_of, mesh->rank_of, mesh->peers, mesh->landing,
-               mesh->flights, mesh);
+               mesh->flights, mesh->notice, mesh);
     weft_ctx_destroy(ctx);
 }
 

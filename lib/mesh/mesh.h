@@ -135,6 +135,10 @@ struct weft_mesh {
     bool (*_Atomic asked)(void *user); /* whether this process was asked to end */
     void *asked_user;
 
+    bool asks_notice; /* lock: wants to know what must be equal in all processes; */
+    void *notice; /* lock: [notice_bytes] owned: what a member has answered, or NULL */
+    int64_t notice_bytes; /* lock */
+
     struct wefti_elastic *_Atomic elastic; /* owned; NULL: a lost rank ends the run */
     wefti_peer *peers;                     /* [size] */
     wefti_request *flights;

@@ -11,7 +11,8 @@
  * it:
  *
  *     notice     hashes of tokenizer, number of tokens, text, rows for validation  4 x u64
- *                text of the configuration, without the numbers of nodes and ranks */
+ *                text of the configuration, without the numbers of nodes and ranks
+ *                a zero, and what method=auto decided, where it did (train/decide.h) */
 #include "rank/alike.h"
 
 #include <stdio.h>
@@ -121,13 +122,21 @@ weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool si
 
 enum { TEXT_AT = WEFTI_NOTICE_FACTS * 8 };
 
-weft_status wefti_alike_notice_of(weft_ctx *ctx, const char *text, void **out,
-                                  int64_t *n) {
-    size_t length = strlen(text);
-    WEFT_TRY(wefti_alloc(ctx, TEXT_AT + length, "what all have alike", out));
+weft_status wefti_alike_notice_of(weft_ctx *ctx, const char *text, const char *decided,
+                                  void **out, int64_t *n) {
+    size_t length = strlen(text), more = strlen(decided);
+    WEFT_TRY(wefti_alloc(ctx, TEXT_AT + length + 1 + more, "what all have alike", out));
     memcpy((char *)*out + TEXT_AT, text, length);
-    *n = (int64_t)(TEXT_AT + length);
+    memcpy((char *)*out + TEXT_AT + length + 1, decided, more);
+    *n = (int64_t)(TEXT_AT + length + 1 + more);
     return WEFT_OK;
+}
+
+void wefti_alike_decided(const void *notice, int64_t n, char *out, size_t size) {
+    const char *text = notice, *zero = NULL;
+    out[0] = 0;
+    if (notice && n > TEXT_AT) zero = memchr(text + TEXT_AT, 0, (size_t)n - TEXT_AT);
+    if (zero) snprintf(out, size, "%.*s", (int)(text + n - zero - 1), zero + 1);
 }
 
 weft_status wefti_alike_compare(weft_ctx *ctx, const char *own, const void *notice,

@@ -20,11 +20,15 @@ weft_status wefti_alike_texts(weft_ctx *ctx, wefti_bootstrap *b,
 weft_status wefti_alike_config(weft_ctx *ctx, const weft_config *config, bool sized,
                                uint64_t *out) WEFT_CHECKED;
 
-/* A text as bytes for wefti_alike_compare, behind room for hashes of files; owned by the
- * caller (wefti_free). */
+/* A text as bytes for wefti_alike_compare, behind room for hashes of files, and what
+ * method=auto decided (or ""); owned by the caller (wefti_free). */
 enum { WEFTI_NOTICE_FACTS = 4 };
-weft_status wefti_alike_notice_of(weft_ctx *ctx, const char *text, void **out,
-                                  int64_t *n) WEFT_CHECKED;
+weft_status wefti_alike_notice_of(weft_ctx *ctx, const char *text, const char *decided,
+                                  void **out, int64_t *n) WEFT_CHECKED;
+
+/* What was decided, of a notice, which may be NULL and comes from outside: any bytes are
+ * accepted. [out] out[size]: "" if it says nothing. */
+void wefti_alike_decided(const void *notice, int64_t n, char *out, size_t size);
 
 /* The failure of a process that joins and is refused: it names the line of the two texts
  * that differs. WEFT_OK: they are the same. `own` is this process's text,

@@ -76,6 +76,7 @@ refuses_others() {
         unset "pids[$((${#pids[@]} - 1))]"
     done <<'E'
 model.width=48 model.width is 48 here and 32 in the run
+method=auto method is auto here, and the run was begun with the name of its method; expected that name
 optimizer.lr=0.5 optimizer.lr is 0.5 here and [0-9.e-]* in the run
 data.path=other.txt the text (data.path, data.validation_path) is another one here than in the run
 E
@@ -121,6 +122,36 @@ by_host() {
     stop "${pids[1]}" "${pids[@]}"
 }
 
+# method=auto where no process sees another one's folder: one is killed and its machine comes again,
+# then others that are new; the last is told what was decided by processes that have joined themselves.
+decided_apart() {
+    local r auto=(method=auto decide.time=1 decide.alone=together)
+    what=decided_apart
+    rm -rf run run.[0-9a-c] out.* log.* && pids=()
+    free_port
+    for r in 2 1; do founder "$r" 3 "${auto[@]}" run.folder="run.$r"; done
+    founder 0 3 "${auto[@]}"
+    await has_lines 5 || fail "$what: no step: $(cat log.*)"
+    kill -9 "${pids[2]}"
+    await says "lost .*; 2 nodes go on" log.0 || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    joiner a "$port" "${auto[@]}" run.folder=run.2
+    await says "joined by .*; 3 nodes go on" log.0 || fail "$what: it is not back: $(tail -n 3 log.*)"
+    joiner b "$port" "${auto[@]}" run.folder=run.b
+    await says "; 4 nodes go on" log.0 || fail "$what: nobody new has joined: $(tail -n 3 log.*)"
+    [ ! -e run.2/decision.json ] && [ ! -e run.b/decision.json ] || fail "$what: a folder has a decision"
+    kill -9 "${pids[1]}"
+    await says "lost .*; 3 nodes go on" log.0 || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    kill -9 "${pids[0]}"
+    await says "lost .*; 2 nodes go on" log.a || fail "$what: it does not go on: $(tail -n 3 log.*)"
+    wait "${pids[@]:0:3}" 2>/dev/null
+    MASTER_PORT=$port "$weft" train run.yaml --join 127.0.0.1 "${auto[@]}" run.folder=run.c >out.c 2>log.c &
+    last=$!
+    pids=("${pids[@]:3}" "$last")
+    await says "joined by .*; 3 nodes go on" log.a || fail "$what: nobody told it: $(tail -n 3 log.*)"
+    kill -9 "${pids[@]}" # each would leave alone
+    wait "${pids[@]}" 2>/dev/null
+}
+
 # Where a loss ends the run although mesh.on_loss is go_on, that is said before it begins; with
 # on_loss=end nobody expects anything else.
 says_what_it_can_not() {
@@ -154,5 +185,6 @@ churns mesh.streams=4
 refuses_others
 waits
 by_host
+decided_apart
 says_what_it_can_not
 finish

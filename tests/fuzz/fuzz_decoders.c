@@ -186,6 +186,9 @@ static void read_notice(weft_ctx *ctx, const uint8_t *data, size_t size) {
     for (const char *c = weft_ctx_message(ctx); *c; c++)
         require((unsigned char)*c >= 0x20);
     require(status == WEFT_OK || status == WEFT_ERR_CONFIG);
+    char decided[16];
+    wefti_alike_decided(exact, (int64_t)size, decided, sizeof decided);
+    require(strlen(decided) < sizeof decided);
     free(exact);
 }
 
