@@ -36,7 +36,13 @@
 #include "base/text.h"
 #include "checkpoint/listing.h"
 
-enum { TEXT_BYTES = 512, PATIENCE_BEATS = 5, TRIES = 64, BUSY_TRIES = 6 };
+enum {
+    TEXT_BYTES = 512,
+    PATIENCE_BEATS = 5,
+    TRIES = 64,
+    BUSY_TRIES = 6,
+    GONE_TRIES = 50
+};
 
 /* The data of a lease about its owner. */
 typedef struct owner {
@@ -345,7 +351,10 @@ bool wefti_lease_is_held(const wefti_lease *l) {
     char text[TEXT_BYTES + 1];
     owner now;
     if (!l) return true;
-    if (!read_path(l->path, text)) return false;
+    for (int i = 0; !read_path(l->path, text); i++) { /* remove_own may have it */
+        if (i == GONE_TRIES) return false;
+        wefti_sleep_until_s(wefti_now_s() + 0.01);
+    }
     return !parse_text(text, &now) || now.token == l->mine.token;
 }
 
@@ -438,6 +447,18 @@ weft_status wefti_lease_renew(weft_ctx *ctx, wefti_lease *lease, int64_t view) {
 
 uint64_t wefti_lease_run(const wefti_lease *lease) { return lease->mine.run; }
 
+/* Another process may take the name over between a look and the removal: so the file is
+ * looked at under a name that nobody takes, and put back if it is another one's. */
+static void remove_own(const wefti_lease *l) {
+    char gone[PATH_MAX + 32];
+    snprintf(gone, sizeof gone, "%s.%llx", l->path, l->mine.token);
+    if (!is_named(l->fd, l->path) || rename(l->path, gone) != 0) return;
+    if (is_named(l->fd, gone) || link(gone, l->path) == 0 || errno == EEXIST)
+        unlink(gone);
+    else
+        (void)!rename(gone, l->path);
+}
+
 void wefti_lease_give_back(wefti_lease *lease) {
     if (!lease) return;
     pthread_mutex_lock(&lease->lock);
@@ -445,7 +466,7 @@ void wefti_lease_give_back(wefti_lease *lease) {
     pthread_cond_signal(&lease->wake);
     pthread_mutex_unlock(&lease->lock);
     if (lease->beating) pthread_join(lease->thread, NULL);
-    if (lease->fd >= 0 && is_named(lease->fd, lease->path)) unlink(lease->path);
+    if (lease->fd >= 0) remove_own(lease);
     if (lease->fd >= 0) close(lease->fd);
     pthread_cond_destroy(&lease->wake);
     pthread_mutex_destroy(&lease->lock);

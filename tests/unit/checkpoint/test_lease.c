@@ -43,6 +43,14 @@ int fcntl(int fd, int command, ...) {
     return (int)syscall(SYS_fcntl, fd, command, argument);
 }
 
+static const char *overtaking; /* a file that is renamed over `from` in the last moment */
+
+int rename(const char *from, const char *to) {
+    if (overtaking) (void)syscall(SYS_renameat, AT_FDCWD, overtaking, AT_FDCWD, from);
+    overtaking = NULL;
+    return (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
+}
+
 static weft_ctx *ctx;
 static char heard[4096]; /* what was logged */
 
@@ -281,6 +289,37 @@ static void an_owner_that_leaves_lets_the_next_one_in(void **state) {
     assert_null(leaving);
 }
 
+static void *put_back(void *user) {
+    (void)user;
+    wefti_sleep_until_s(wefti_now_s() + 0.1);
+    assert_int_equal(rename("room/lease.away", "room/lease"), 0);
+    return NULL;
+}
+
+/* As by an owner that leaves, and finds that the name is another one's by now. */
+static void a_lease_that_comes_back_at_once_is_held(void **state) {
+    pthread_t other;
+    wefti_lease *l = take(&quick);
+    assert_int_equal(rename("room/lease", "room/lease.away"), 0);
+    assert_int_equal(pthread_create(&other, NULL, put_back, NULL), 0);
+    assert_true(wefti_lease_is_held(l));
+    pthread_join(other, NULL);
+    wefti_lease_give_back(l);
+    assert_int_equal(access("room/lease", F_OK), -1);
+}
+
+static void who_leaves_removes_nobody_elses_lease(void **state) {
+    wefti_lease *old = take(&quick);
+    FILE *f = fopen("room/other", "w");
+    assert_non_null(f);
+    fclose(f);
+    overtaking = "room/other";
+    wefti_lease_give_back(old);
+    assert_null(overtaking);
+    assert_int_equal(access("room/lease", F_OK), 0);
+    assert_int_equal(unlink("room/lease"), 0);
+}
+
 static void a_removed_lease_is_lost(void **state) {
     wefti_lease *l = take(&quick);
     assert_int_equal(unlink("room/lease"), 0);
@@ -384,6 +423,10 @@ int main(void) {
             a_later_view_of_the_same_run_replaces_a_living_owner, setup, teardown),
         cmocka_unit_test_setup_teardown(a_renewed_lease_is_outranked_by_later_views_alone,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lease_that_comes_back_at_once_is_held, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(who_leaves_removes_nobody_elses_lease, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_removed_lease_is_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(a_damaged_lease_is_taken_over, setup, teardown),
         cmocka_unit_test_setup_teardown(one_of_many_starters_wins, setup, teardown),
