@@ -98,6 +98,8 @@ def test_what_is_decided_is_not_said(tmp_path):
     (tmp_path / "run.yaml").write_text("decide: {loss: 0.02}\n")
     with pytest.raises(weft.Error, match="run.yaml sets decide.loss, .* expected decide_loss=0.02"):
         weft.Optimizer(model, method="auto", step=0.1, config=tmp_path / "run.yaml")
+    with pytest.raises(weft.Error, match="^method='auto' may exchange gradients in each step, and Mix has none"):
+        weft.Mix(model, torch.optim.SGD(model.parameters(), lr=0.1), method="auto", step=0.1)
     for named, words in (({"step": 0.1, "mixer_kind": "gossip"}, "mixer.kind is set, but method auto"),
                          ({}, "has to know how long a step computes")):
         with pytest.raises(weft.Error, match=words):

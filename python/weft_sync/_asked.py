@@ -143,8 +143,11 @@ def unwrapped(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     return optimizer if plain else unwrapped(inside)
 
 
-def mixing(named: dict[str, Any]) -> None:
+def mixing(method: str, named: dict[str, Any]) -> None:
     """That what Mix is asked for is not of an exchange of gradients."""
+    if method == "auto":
+        raise Error("argument", "method='auto' may exchange gradients in each step, and Mix has none; expected "
+                    "weft.Optimizer(model, optimizer, method='auto')")
     for name in ("accumulate", "skips", "agree", "overlap"):
         if name in named:
             raise Error("argument", f"{name} is of exchanges of gradients, and Mix has none: the loop "

@@ -40,7 +40,7 @@ class Mix:
 
     def __init__(self, model: Any, optimizer: torch.optim.Optimizer, *, method: str = "diloco",
                  **named: Any):
-        _asked.mixing(named)
+        _asked.mixing(method, named)
         optimizer = _asked.unwrapped(optimizer)
         self.weft = _Quiet(model, optimizer, method=method, overlap=False, **named)
         if self.weft._config.number("replicator.kind") != "none":
