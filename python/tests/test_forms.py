@@ -2,6 +2,7 @@
 """What crosses the wire changes between two steps: the same steps as without, all that was put in arrives."""
 
 import logging
+import types
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from ranks import run
 
 import weft_sync.torch as weft
 from weft_sync import _decide
+from weft_sync._changes import Changes
 from weft_sync._sync import Sync
 
 STEPS, ASKS = 10, {2: "full int8", 6: "full f32"}
@@ -153,6 +155,33 @@ def test_nothing_is_lost_with_outer_steps():
     still, moved = run(apart, 2, "SGD", "ddp", -1, -1)[0][1], run(apart, 2, "SGD", "diloco", LEAVES, AGAIN)[0][1]
     for a, b in zip(still, moved):
         assert torch.allclose(a, b, atol=1e-5)
+
+
+class Came(Changes):
+    """A process that was left behind while outer steps were left, and is back."""
+
+    _moves_forms, _form, _module, _asked_buffers, _config, placed = True, "diloco H=4", None, None, None, 1
+    _sync = types.SimpleNamespace(follows=lambda: True, form=lambda: "full sync")
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def _settle_places(self):
+        pass
+
+
+def test_who_comes_back_has_the_states_of_the_others():
+    """What it gave before it was left behind is not their mean."""
+    p = torch.nn.Parameter(torch.ones(3))
+    inner = torch.optim.SGD([p], lr=0.1, momentum=0.9)
+    p.grad = torch.ones(3)
+    inner.step()
+    for entered, wanted in ((True, 5.0), (False, 1.0)):
+        came, buffer = Came(inner), inner.state[p]["momentum_buffer"].fill_(1)
+        came._give_moments()
+        buffer.fill_(5)  # as unpacked on the way in
+        came._change_form(entered)
+        assert buffer.tolist() == [wanted] * 3 and came._mean is None
 
 
 class Strange(torch.optim.SGD):

@@ -78,8 +78,8 @@ class Changes:
         """When a step opens. `entered`: before the first one; who has come hears of it then."""
         if entered:
             self._moves_forms = self._sync.follows()
-        form, mean = self._sync.form() if self._moves_forms else "", self._mean
-        self._mean = None
+        form = self._sync.form() if self._moves_forms else ""
+        mean, self._mean = None if entered else self._mean, None  # what was left of a world that has ended
         if form == self._form:
             return
         self._form = form
