@@ -285,6 +285,7 @@ def test_what_is_said_of_rows_is_applied_or_refused():
     def uneven(model):
         return weft.Optimizer(model, method="ddp", uneven=True)
     refused(lambda m: weft.Optimizer(m, method="ddp"), lambda o: o.step(1.0, rows=3), "create the optimizer with uneven")
+    refused(lambda m: weft.Optimizer(m, method="ddp"), lambda o: o.weigh(1.0, rows=None), "without uneven=True")
     refused(uneven, lambda o: o.step(1.0), "rows is left out")
     refused(uneven, lambda o: o.step(1.0, rows=2.5), "rows is 2.5, expected a whole number")
     refused(uneven, lambda o: o.step(1.0, rows=-1), "rows is -1, expected a whole number")
@@ -296,6 +297,17 @@ def test_what_is_said_of_rows_is_applied_or_refused():
         weft.Mix(model, sgd, method="diloco", uneven=True)
         return sgd
     refused(plain_step, lambda sgd: sgd.step(), "rows is left out")
+
+
+def test_rows_that_could_not_be_told_may_be_told_again():
+    model = net()
+    optimizer = weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=0.1), method="ddp", uneven=True)
+    loss = loss_on(model, *part(0, 0, 2))
+    with pytest.raises((RuntimeError, ValueError)):
+        optimizer.weigh(torch.ones(2), rows=2)  # a loss that is no number
+    optimizer.weigh(loss, rows=2)
+    loss.backward()
+    assert optimizer.step(loss).step == 1
 
 
 def test_rows_are_told_before_gradients_are_clipped():

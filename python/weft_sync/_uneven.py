@@ -50,8 +50,8 @@ class Uneven:
         """Tells the rows, unless that is done, and hears those of all."""
         if rows is None:
             return
-        self.rows = rows
         self.weight = optimizer._sync.weigh(number(loss), rows)
+        self.rows = rows
         said = optimizer._sync.said()
         _pieces.same_rows(optimizer._group, [n for _, n, _ in said], local(optimizer._places[0].p).device)
         self.shares.heard(said)
@@ -92,6 +92,8 @@ class Shared:
         in a step, or none does. What a process takes for a row (``share``) is measured up to here."""
         if self._left is not None:
             return
+        if not self._rows.on:
+            raise Error("argument", f"weigh(rows={rows}) without uneven=True, whose steps say their rows")
         self._rows.check(rows)
         try:
             with torch.no_grad():
