@@ -75,12 +75,12 @@ def test_outer_steps_begin_when_the_wire_becomes_slow(tmp_path):
             processes.append(subprocess.Popen([NETLAB, "on", f"{lab}{r}", sys.executable, __file__, str(tmp_path)],
                                               env={**environment, "RANK": str(r)}))
         until(lambda: (tmp_path / "step0").exists() and int((tmp_path / "step0").read_text() or 0) > 40, processes)
-        assert forms(tmp_path, 0) == [("1", "full sync")]
+        assert forms(tmp_path, 0)[0] == ("1", "full sync")  # a busy machine may have left it already
         carries(lab, "10mbit", "2000")
-        until(lambda: forms(tmp_path, 0)[-1][1].startswith("diloco"), processes)
-        until(lambda: len(forms(tmp_path, 1)) == len(forms(tmp_path, 0)), processes)
-        assert forms(tmp_path, 0) == forms(tmp_path, 1)  # all before one step
-        assert len(forms(tmp_path, 0)) == 2
+        until(lambda: any(form.startswith("diloco") for _, form in forms(tmp_path, 0)), processes)
+        n = len(forms(tmp_path, 0))
+        until(lambda: len(forms(tmp_path, 1)) >= n, processes)
+        assert n >= 2 and forms(tmp_path, 0)[:n] == forms(tmp_path, 1)[:n]  # all before one step
         (tmp_path / "stop").write_text("")
     finally:
         for p in processes:
