@@ -137,8 +137,9 @@ typedef struct weft_sync_setup {
     const char *folder;
     /** With `outside`, where what crosses the wire may change (weft_sync_replan): all states of the
      * program's optimizer, *n numbers one after another, in the same order in all processes, in
-     * memory that stays until the next call. Called when outer steps may be left, in the call that
-     * opens a step, between two steps; there they become their mean over all processes. The
+     * memory that stays until the call that opens the step returns. Where *n differs nothing
+     * changes. Called when outer steps may be left, in the call that opens a step, between two
+     * steps; there they become their mean over all processes. The
      * optimizer takes them if weft_sync_form names a form without outer steps afterwards, and
      * else goes on with its own. NULL returned: it could not be done, and the call fails. Pointer
      * NULL: there is no such mean, and no form with outer steps is begun or left. */

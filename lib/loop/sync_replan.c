@@ -197,10 +197,10 @@ static weft_status meet_outside(weft_sync *s) {
     if (alike) return wefti_rank_meet_outside(r, s->step, x, n);
     if (s->replan) s->replan->off = true;
     r->form = r->asks_form = 0;
-    weft_ctx_log(s->ctx, WEFT_LOG_WARN,
-                 "method=auto goes on as it is: the optimizer has %lld numbers of state "
-                 "here, and others in another process",
-                 (long long)n);
+    weft_ctx_log(
+        s->ctx, WEFT_LOG_WARN,
+        "method=auto goes on as it is: the optimizer has other states here than in "
+        "another process");
     return WEFT_OK;
 }
 

@@ -10,7 +10,7 @@ from models import DEVICE
 from ranks import run
 
 import weft_sync.torch as weft
-from weft_sync import _decide
+from weft_sync import _decide, _moments
 from weft_sync._changes import Changes
 from weft_sync._sync import Sync
 
@@ -182,6 +182,39 @@ def test_who_comes_back_has_the_states_of_the_others():
         buffer.fill_(5)  # as unpacked on the way in
         came._change_form(entered)
         assert buffer.tolist() == [wanted] * 3 and came._mean is None
+
+
+def stepped(reached, n=1):
+    """AdamW of two parameters of a size, of which these had gradients in each of n steps."""
+    params = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+    inner = torch.optim.AdamW(params)
+    for _ in range(n):
+        for i in reached:
+            params[i].grad = torch.ones(3)
+        inner.step()
+    return inner
+
+
+def test_states_of_other_parameters_have_no_mean():
+    """Of as many numbers: libweft compares how many there are."""
+    mine, same, theirs = (_moments.flat(stepped(those)) for those in ([0], [0], [1]))
+    assert mine[1] == same[1] != theirs[1]
+    assert all(numbers.numel() == n for numbers, n in (mine, theirs))
+
+
+def test_counters_become_equal():
+    """A process whose step reached no gradient has counted fewer."""
+    one, other = stepped([0, 1], 7), stepped([0, 1], 4)
+    mean = (_moments.flat(one)[0] + _moments.flat(other)[0]) / 2
+    for inner in (one, other):
+        _moments.take(inner, mean)
+        assert [part["step"].item() for part in inner.state.values()] == [6.0, 6.0]  # 5.5, rounded
+
+
+def test_sizes_of_steps_have_no_mean():
+    p = [torch.nn.Parameter(torch.ones(3))]
+    kinds = torch.optim.AdamW, torch.optim.SGD, torch.optim.Rprop, torch.optim.ASGD
+    assert [_moments.have_mean(kind(p, lr=0.1)) for kind in kinds] == [True, True, False, False]
 
 
 class Strange(torch.optim.SGD):
