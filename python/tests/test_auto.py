@@ -43,7 +43,17 @@ def test_what_can_follow_the_wire_is_taken_where_it_is_level():
     ahead = [a._replace(faster=3 * (1.5 if a is streaming else 1), error=0.1) for a in (plain, streaming)]
     one = plain._replace(nodes=1, faster=1.0)
     assert _decide.choose([one, *level], ways).method == "diloco"
+    assert _decide.choose([one, *level], ways, False).method == "streaming-diloco"  # where nothing changes anyway
     assert _decide.choose([one, *ahead], ways).method == "streaming-diloco"
+
+
+@pytest.mark.parametrize("named,kind,may", [({}, "AdamW", True), ({"uneven": True}, "AdamW", False),
+                                            ({"skips": True}, "AdamW", False), ({}, "Rprop", False)])
+def test_it_is_said_whether_what_crosses_the_wire_may_change(named, kind, may, monkeypatch):
+    heard, model = [], model_of()
+    monkeypatch.setattr(_decide, "decide", lambda *given: heard.append(given[-1]) or _decide.Decision("hsdp", {}, ""))
+    weft.Optimizer(model, getattr(torch.optim, kind)(model.parameters(), lr=0.1), method="auto", step=0.1, **named).close()
+    assert heard == [may]
 
 
 def test_one_process_alone_is_an_answer():

@@ -8,12 +8,12 @@ import os
 
 import pytest
 import torch
-from models import DEVICE, MixThere, flat, loss_of, net
+from models import DEVICE, MixThere, OptimizerThere, flat, loss_of, net
 from ranks import run
 from test_device import Recorded, StandIn
 
 import weft_sync.torch as weft
-from weft_sync import _codes, _world
+from weft_sync import _codes, _decide, _optimizer, _world
 from weft_sync._copies import HostCopies
 
 SHAPES = [(20, 26), (7, 11, 5), (33,), (3, 2), (9, 1), (65, 3), (1000,)]  # no multiples of 64
@@ -318,6 +318,26 @@ def test_streams_and_pinned_memory_change_nothing(keys):
     for (own, mean), (other, the_mean) in zip(a, b):
         assert torch.equal(own, other) and torch.equal(mean, the_mean)
     assert torch.equal(a[0][1], a[1][1])
+
+
+def back_and_forth():
+    """An exchange that may change: whether memory is pinned, and where gradients go with outer steps and without."""
+    pins, storage = [], _optimizer.Storage
+    _optimizer.Storage = lambda pinned: pins.append(pinned) or storage()
+    _decide.decide = lambda *_: _decide.Decision("diloco", {}, "")
+    model = net()
+    optimizer = OptimizerThere(model, torch.optim.AdamW(model.parameters()), method="auto", step=0.1,
+                               copies=StandIn("cuda:0", Recorded()))
+    optimizer._moves_forms, straight = True, []
+    for optimizer._form in ("diloco H=50", "full sync", "diloco H=50", "full sync"):
+        optimizer._settle_places()
+        straight.append({place.straight for place in optimizer._places})
+    return pins, straight
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="the stand-in copies nothing")
+def test_gradients_go_straight_again_when_outer_steps_are_left():
+    assert run(back_and_forth, 1) == [([True], [{False}, {True}] * 2)]
 
 
 def bf16(kind):

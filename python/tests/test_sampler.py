@@ -123,6 +123,18 @@ def test_a_slow_process_makes_fewer_inner_steps_of_as_many_rows():
     assert [x[0] for x in stopped] == [x[0] for x in found]
 
 
+def test_behind_the_last_step_none_comes(tmp_path):
+    (tmp_path / "run.yaml").write_text("run: {steps: 3}\n")
+    for named in ({"config": tmp_path / "run.yaml"}, {"run_steps": 3}):
+        _, optimizer, sampler, _ = made("diloco", least=2, **named)
+        sampler._plan[0][1][0] = []  # a step without rows here
+        idles = []
+        for sampler.steps in (2, 3):
+            idles.append(sampler._idles())
+        assert idles == [True, False]
+        optimizer.close()
+
+
 def killed(comes, log):
     """Rank 1 of three is killed in step 4, before the others have heard of its rows."""
     told([2.0, 1.0, 2.0])

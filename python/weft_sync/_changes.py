@@ -28,6 +28,7 @@ class Changes:
     _places: list[Place]
     _held: Mixer | None
     _skips: bool
+    _shards: int
     _keeps_here: bool
     _returns: Any
     _mixes_before: bool
@@ -57,6 +58,10 @@ class Changes:
         """A key of the configuration, as it is in the step under way."""
         now = _decide.keys_of(self._form) if self._moves_forms else {}
         return now[key] if key in now else self._config.number(key)
+
+    def _follows(self, uneven: bool) -> bool:
+        """Whether any form could be left, before one is taken (lib/loop/sync_replan.c)."""
+        return not uneven and not self._skips and self._shards == 1 and _moments.have_mean(self.inner)
 
     def _meets(self) -> Any:
         """What libweft asks when outer steps are left; None: they are not."""

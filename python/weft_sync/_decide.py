@@ -76,30 +76,45 @@ def look(sync: Any, forms: list[Form], step: int) -> None:
     forms.append(Form(step, form, why))
 
 
+def _steps(config: Config, path: Any, given: dict[str, Any]) -> float:
+    """Loads the file and says what it, or a key, says of the length; 0: nobody does."""
+    with tempfile.TemporaryDirectory() as folder:
+        none = os.path.join(folder, "none.yaml")
+        with open(none, "w", encoding="utf-8") as file:
+            file.write(f"run: {{steps: {NOBODYS}}}\n")
+        config.load(none)
+    if path is not None:
+        config.load(path)
+    if "run.steps" in given:
+        config.set("run.steps", given["run.steps"])
+    n = config.number("run.steps")
+    return 0.0 if n == NOBODYS else float(n)
+
+
+def steps_of(path: Any, given: dict[str, Any]) -> float:
+    """Steps of the run, by its file or keys; 0: nobody says them."""
+    config = Config(Context())
+    try:
+        return _steps(config, path, given)
+    finally:
+        config.destroy()
+
+
 def limits(path: Any, given: dict[str, Any]) -> tuple[float, float]:
     """Steps of the run (0: nobody says them), which are among the keys then, and decide.loss, which is not: what is taken does
     not read it."""
     config = Config(Context())
     try:
         usual = config.number("decide.loss")
-        if path is not None:
-            with tempfile.TemporaryDirectory() as folder:
-                none = os.path.join(folder, "none.yaml")
-                with open(none, "w", encoding="utf-8") as file:
-                    file.write(f"run: {{steps: {NOBODYS}}}\n")
-                config.load(none)
-            config.load(path)
-            if config.number("decide.loss") != usual:
-                raise Error("config", f"{os.fspath(path)} sets decide.loss, which method='auto' has as an argument here; "
-                            f"expected decide_loss={config.number('decide.loss'):g}")
-            if config.number("run.steps") != NOBODYS:
-                given.setdefault("run.steps", config.number("run.steps"))
-        for key in ("run.steps", "decide.loss"):
-            if key in given:
-                config.set(key, given[key])
-        steps = config.number("run.steps") if "run.steps" in given else 0
-        given.pop("decide.loss", None)
-        return float(steps), float(config.number("decide.loss"))
+        steps = _steps(config, path, given)
+        if config.number("decide.loss") != usual:
+            raise Error("config", f"{os.fspath(path)} sets decide.loss, which method='auto' has as an argument here; "
+                        f"expected decide_loss={config.number('decide.loss'):g}")
+        if steps > 0:
+            given.setdefault("run.steps", int(steps))
+        if "decide.loss" in given:
+            config.set("decide.loss", given.pop("decide.loss"))
+        return steps, float(config.number("decide.loss"))
     finally:
         config.destroy()
 
@@ -129,9 +144,9 @@ def candidates(parameters: int, nodes: int, steps: float = 0) -> list[Way]:
             if way.known and _settings(way.method, way.keys) == kept]
 
 
-def choose(made: Plan, allowed: list[Way]) -> Choice | None:
+def choose(made: Plan, allowed: list[Way], may: bool = True) -> Choice | None:
     """Of all on several nodes that are expected to be faster than one, and level with the fastest:
-    one that learns as one machine does, then one that can follow the wire, then the fastest. None: one process alone is
+    one that learns as one machine does, then one that can follow the wire where the loop `may`, then the fastest. None: one process alone is
     faster."""
     names = {way.name for way in allowed}
     alone = max(a.faster for a in made if a.nodes == 1 and not a.way.muon)
@@ -141,11 +156,11 @@ def choose(made: Plan, allowed: list[Way]) -> Choice | None:
     best = max(several, key=lambda a: a.faster)
     level = [a for a in several if math.log(best.faster / a.faster)
              <= max(NEARLY, math.hypot(a.error, best.error))]
-    return min(level, key=lambda a: (not a.same, not moves(a), -a.faster))
+    return min(level, key=lambda a: (not a.same, may and not moves(a), -a.faster))
 
 
 def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int],
-            steps: float | None) -> Decision:
+            steps: float | None, may: bool) -> Decision:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "cluster.yaml")
         found.write(path)
@@ -154,7 +169,7 @@ def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int
         made = plan(model, step_seconds=step_s, cluster=path, nodes=layout["mesh.nodes"],
                     processes_per_node=layout["mesh.ranks_per_node"], steps=steps)
     allowed = candidates(sum(p.numel() for p in model.parameters()), layout["mesh.nodes"], steps or 0)
-    taken = choose(made, allowed)
+    taken = choose(made, allowed, may)
     names = {way.name for way in allowed}
     rest = [a for a in made if a.nodes > 1 and a.way.name in names and a is not taken]
     if taken is None:
@@ -170,8 +185,8 @@ def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int
                     f"{f'{steps:.0f}' if steps else '200 to 5,000 (run_steps= says yours)'} steps; next {others}", cluster)
 
 
-def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]) -> Decision:
-    """The same for all processes. Collective. ``step``: seconds, or of measure_step."""
+def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any], may: bool) -> Decision:
+    """The same for all processes. Collective. ``step``: seconds, or of measure_step. `may`: what crosses the wire may change."""
     if step is None:
         raise Error("argument", "method='auto' has to know how long a step computes; expected "
                     "step=weft.measure_step(model, loss, [batch])")
@@ -202,7 +217,7 @@ def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]
         if mesh.rank == 0:
             slowest = max(float(store.get(f"{turn}/{r}")) for r in range(mesh.size))
             steps = float(given["run.steps"]) if "run.steps" in given else None
-            store.set(turn, json.dumps(_answer(model, slowest, found, layout, steps)))
+            store.set(turn, json.dumps(_answer(model, slowest, found, layout, steps, may)))
     finally:
         found.close()
     answer = json.loads(store.get(turn))
@@ -218,9 +233,9 @@ def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]
 
 
 def _answer(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int],
-            steps: float | None) -> dict[str, Any]:
+            steps: float | None, may: bool) -> dict[str, Any]:
     try:
-        return _decide(model, step_s, found, layout, steps)._asdict()
+        return _decide(model, step_s, found, layout, steps, may)._asdict()
     except Error as error:
         return {"error": str(error)}
 

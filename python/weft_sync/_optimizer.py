@@ -145,7 +145,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             self._limits = _decide.limits(config, given)
             laid = dict(given)
             places(laid, self.mesh, self._shards, between, method)
-            self.decision = _decide.decide(model, step, self.mesh, self._shards, laid)
+            self.decision = _decide.decide(model, step, self.mesh, self._shards, laid, self._follows(uneven))
             method = self.decision.method
             given.update(self.decision.keys)
         self._asked = (method, config, dict(given))
@@ -228,7 +228,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             place.stays = of("replicator.kind") == "none" and \
                 (of("optimizer.clip") == 0 if self._own is not None else "optimizer.clip" not in self._asked_keys)
             place.own = self._own
-            place.straight &= not place.stays and self._chooses is None
+            place.straight = place.could and not place.stays and self._chooses is None
 
     def _exchange(self, back: bool = False) -> None:
         """Takes part: with those who begin, or in a run that trains already; `back`: again."""
@@ -237,7 +237,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             self._together.check(self.mesh)
         tensors = table_of([place.shape for place in self._places],
                            [place.name for place in self._places])
-        self._storage = Storage(any(place.straight for place in self._places))
+        may = self.decision is not None or self.mesh.joins  # be exchanged in another form later
+        self._storage = Storage(any(place.could if may else place.straight for place in self._places))
         self._sync = Sync(self._ctx, self.mesh, self._config, tensors,
                           outside=self.inner is not None, skips=self._skips,
                           writes=True, compressed=self._chooses is not None, sharded=self._shards > 1, elastic=True,

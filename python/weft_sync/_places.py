@@ -203,8 +203,8 @@ class Place:
         self.seen: torch.Tensor | None = None  # digest of a far parameter when it was the master's
         self.copies = None if self.near else copies_for(local(p).device)
         self.coming: Arrival | None = None  # the gradient, on its way to the host
-        #: gradients go straight into weft's memory and directions out of it, which is pinned
-        self.straight = self.copies is not None and self.copies.straight and p.dtype == torch.float32
+        #: gradients go (could go) straight into weft's memory and directions out of it, which is pinned
+        self.could = self.straight = self.copies is not None and self.copies.straight and p.dtype == torch.float32
         self.lent: Any = None  # after this event weft's memory may be written to
         self.rests = False   # the master does not follow the parameter
         self.stays = False   # the gradient goes nowhere: no method exchanges it

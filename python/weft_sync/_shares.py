@@ -17,6 +17,7 @@ from typing import Any, Iterator, Sequence, Sized
 
 import torch
 
+from . import _decide
 from ._library import Error
 
 WHOLE, SMOOTH, EVERY, WORTH = 1_000_000, 8, 8, 0.92
@@ -97,6 +98,8 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
             raise Error("argument", f"least is {least} with ahead={ahead}, expected 1 to {rows // copies} (rows in equal "
                         "shares), and 1 where the loader draws ahead")
         self._least = least
+        #: steps of the run, if that is said: behind the last one no step of the others' comes
+        self._most = _decide.steps_of(*self._of._asked[1:]) if least > 1 else 0.0
         self._owed = [0] * copies  #: to each, in rows times WHOLE, of steps in which it had none
         if not self._of._rows.on or self._of.placed > 1:
             raise Error("argument", "Sampler needs an optimizer with uneven=True, whose steps say their rows, and "
@@ -180,9 +183,8 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
 
     def _idles(self) -> bool:
         """Whether the step to come is one of the others' alone, and comes."""
-        most = self._of._asked[2].get("run.steps")
         return (self._copy is not None and self._of._left is None and not self._plan[0][1][self._copy]
-                and (most is None or self.steps < int(most)))
+                and (self._most == 0 or self.steps < self._most))
 
     def _admit(self, was: list[int]) -> None:
         """Copies are numbered anew; who has come has rows in all steps that are planned."""
