@@ -13,7 +13,7 @@ import torch
 
 from . import _buffers, _decide, _moments, _places
 from ._held import KINDS, Choco, Held, Mixer
-from ._library import Config, Mesh
+from ._library import HOLDS, MEETS, Config, Mesh
 from ._node import Node
 from ._places import Place, floats
 
@@ -29,6 +29,9 @@ class Changes:
     _held: Mixer | None
     _skips: bool
     _shards: int
+    _chooses: Any
+    _asked_keys: set[str]
+    _own: Any
     _keeps_here: bool
     _returns: Any
     _mixes_before: bool
@@ -49,9 +52,6 @@ class Changes:
     def _there(self, place: Place, name: str) -> torch.Tensor | None:
         raise NotImplementedError
 
-    def _settle_places(self) -> None:
-        raise NotImplementedError
-
     # --- what crosses the wire changes ---
 
     def _now(self, key: str) -> Any:
@@ -62,6 +62,24 @@ class Changes:
     def _follows(self, uneven: bool) -> bool:
         """Whether any form could be left, before one is taken (lib/loop/sync_replan.c)."""
         return not uneven and not self._skips and self._shards == 1 and _moments.have_mean(self.inner)
+
+    def _settle_places(self) -> None:
+        """Where torch steps on a device, parameters and gradients come down only to be sent."""
+        def of(key: str) -> Any:
+            return self._now(key)
+        far = [] if self.inner is None or self._node is not None else \
+            [place for place in self._places if place.copies is not None]
+        gossips = self._config.has(MEETS)
+        plain = gossips and not self._config.has(HOLDS)
+        #: whether a mixer changes parameters before the optimizer steps, and after it
+        self._mixes_before = not far or (gossips and not (plain and of("mixer.order") != "awc"))
+        self._mixes_after = not far or not (plain and of("mixer.order") == "awc")
+        for place in far:
+            place.rests = not gossips
+            place.stays = of("replicator.kind") == "none" and \
+                (of("optimizer.clip") == 0 if self._own is not None else "optimizer.clip" not in self._asked_keys)
+            place.own = self._own
+            place.straight = place.could and not place.stays and self._chooses is None
 
     def _meets(self) -> Any:
         """What libweft asks when outer steps are left; None: they are not."""

@@ -18,7 +18,7 @@ import torch
 from . import _alike, _asked, _back, _buffers, _decide, _own, _packets, _pieces, _places, _together, _world
 from ._carried import Carried
 from ._held import Mixer
-from ._library import HOLDS, MEETS, Context, Error, LeftBehind, Mesh
+from ._library import Context, Error, LeftBehind, Mesh
 from ._loss import called, number
 from ._measure import StepTime
 from ._node import Follower, Node
@@ -211,24 +211,6 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         if self._node is not None and not self._node.leads:
             return self._follow()
         self._exchange()
-
-    def _settle_places(self) -> None:
-        """Where torch steps on a device, parameters and gradients come down only to be sent."""
-        def of(key: str) -> Any:
-            return self._now(key)
-        far = [] if self.inner is None or self._node is not None else \
-            [place for place in self._places if place.copies is not None]
-        gossips = self._config.has(MEETS)
-        plain = gossips and not self._config.has(HOLDS)
-        #: whether a mixer changes parameters before the optimizer steps, and after it
-        self._mixes_before = not far or (gossips and not (plain and of("mixer.order") != "awc"))
-        self._mixes_after = not far or not (plain and of("mixer.order") == "awc")
-        for place in far:
-            place.rests = not gossips
-            place.stays = of("replicator.kind") == "none" and \
-                (of("optimizer.clip") == 0 if self._own is not None else "optimizer.clip" not in self._asked_keys)
-            place.own = self._own
-            place.straight = place.could and not place.stays and self._chooses is None
 
     def _exchange(self, back: bool = False) -> None:
         """Takes part: with those who begin, or in a run that trains already; `back`: again."""
