@@ -82,7 +82,9 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
     prefetch_factor. Each batch is one step, in which all take part. ``least``: no batch has fewer rows, but
     those of an epoch's first and last step; a process that gets fewer has none in some steps, which its ``step`` of
     the step before makes as well: a slow machine makes fewer inner steps (H_i below H) of as many rows. Loops
-    are then over the loader, or ``while optimizer.steps < n`` with ``run_steps=n``. ``state_dict`` between two steps is where the next one goes on, and
+    are then over the loader, or ``while optimizer.steps < n`` with ``run_steps=n``, and what all do together (``averaged``)
+    is at the end of an epoch or run: a call of ``step`` may be several steps, so no loop sees each number of
+    ``optimizer.steps``, and schedules are set by it (``schedule.step()`` for each call is called less often). ``state_dict`` between two steps is where the next one goes on, and
     is the same in all processes; ``optimizer.carry(sampler)`` for who comes. Rows of a process that is lost
     before the others hear of them are done again. ``log`` is who took how much from which step on; a sampler
     that is given it takes the same rows, whatever is measured. :class:`Error` "argument" of another optimizer,
