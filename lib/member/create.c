@@ -97,7 +97,8 @@ static void found(wefti_member *m) {
     v->number = 1;
     v->n_nodes = m->config.n_founders;
     memcpy(v->nodes, m->config.founders, (size_t)v->n_nodes * sizeof *v->nodes);
-    v->cut_low = -1;
+    v->first_step = v->nodes[0].first_step; /* above 0 in a run that is resumed */
+    v->cut_low = v->first_step - 1;
     v->chain = wefti_view_hash(&m->config.limits, v);
     wefti_member_install(m, v);
 }

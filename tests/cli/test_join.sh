@@ -152,6 +152,23 @@ decided_apart() {
     wait "${pids[@]}" 2>/dev/null
 }
 
+# One comes into a run that was resumed, whose first view begins with a later step.
+resumes() {
+    local r keys=(method=hsdp schedule.kind=constant)
+    what="a run that was resumed"
+    rm -rf run out.* log.* && pids=()
+    free_port
+    for r in 2 1 0; do founder "$r" 3 "${keys[@]}" run.steps=4; done
+    for r in 0 1 2; do wait "${pids[r]}" || fail "$what: rank $r ended with $?: $(cat log.*)"; done
+    free_port
+    for r in 2 1 0; do founder "$r" 3 "${keys[@]}" --resume; done
+    await has_lines 8 || fail "$what: no step: $(cat log.*)"
+    joiner new "$port" "${keys[@]}"
+    await says "joined by rank 3" log.0 || fail "$what: nobody joined: $(tail -n 3 log.*)"
+    says "; 4 nodes go on with step" log.0 || fail "$what: log says $(tail -n 3 log.0)"
+    stop "${pids[0]}" "${pids[@]}"
+}
+
 # Where a loss ends the run although mesh.on_loss is go_on, that is said before it begins; with
 # on_loss=end nobody expects anything else.
 says_what_it_can_not() {
@@ -186,5 +203,6 @@ refuses_others
 waits
 by_host
 decided_apart
+resumes
 says_what_it_can_not
 finish
