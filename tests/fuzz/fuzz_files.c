@@ -42,7 +42,7 @@
 #include "input/imagefile.h"
 #include "adapter/adapterjson.h"
 #include "model/model.h"
-#include "read_run.h"
+#include "../read_run.h"
 #include "record/nodes.h"
 #include "record/planned.h"
 #include "fuzz_only.h"
