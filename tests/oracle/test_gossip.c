@@ -486,6 +486,30 @@ static void weights_are_those_of_the_formula(void **state) {
 
 /* Without updates. A row of f32 weights is rounded to 2^-24 for each of its sources, and weighs
  * v_i of 14 or more. */
+/* Who takes part from GUEST_UNTIL on has heard directions and sent none: from then on all track
+ * the mean gradient only if its own direction begins anew. */
+static void learners_bring_their_own_directions(void **state) {
+    static const char *const kinds[] = {"complete", "ring", "exponential", "aer"};
+    enum { R = 4 };
+    for (int form = 0; form < 8; form++) {
+        wefti_mixer_config c = knobs(form % 2, 1, 0);
+        c.kind = "tracking";
+        set_out(R, 1, kinds[form / 2], c, false);
+        for (int r = 0; r < R; r++) trials[r].learners = 1, trials[r].until = GUEST_UNTIL;
+        go(R, 0, STEPS);
+        float g[R][N];
+        for (int r = 0; r < R; r++) draw(&trials[r], r, STEPS - 1, g[r]);
+        for (int e = 0; e < N; e++) {
+            double sum = 0;
+            for (int r = 0; r < R; r++)
+                sum += (double)trials[r].state[0][e] - (double)g[r][e];
+            if (fabs(sum) > R * tolerance)
+                fail_msg("%s, order %d: directions and gradients differ by %g",
+                         kinds[form / 2], form % 2, sum);
+        }
+    }
+}
+
 static const char *const kinds_tracked[] = {"complete", "ring", "exponential", "aer"};
 
 static void directions_are_those_of_the_formula(void **state) {
@@ -553,6 +577,7 @@ int main(void) {
         cmocka_unit_test(gamma_falls_with_a_power_of_the_rate),
         cmocka_unit_test(copies_of_a_node_are_members_too),
         cmocka_unit_test(strength_and_means_of_all_too),
+        cmocka_unit_test(learners_bring_their_own_directions),
         cmocka_unit_test(a_guest_of_push_sum_takes_no_weight_and_brings_one),
         cmocka_unit_test(push_sum_too_with_strength_and_means_of_all),
         cmocka_unit_test(push_sum_keeps_the_weighted_mean_and_ends_in_the_mean),
