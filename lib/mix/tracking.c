@@ -133,10 +133,9 @@ static weft_status tracking_direct(wefti_mixer *m, int bucket, int64_t step,
                                    float *gradient) {
     float *y = wefti_mixer_state(m, TRACKED, bucket);
     float *before = wefti_mixer_state(m, GRADIENT, bucket);
-    int64_t mixed = step -
-                    m->config.combine_last; /* the round that y was mixed in last */
+    int64_t mixed = step - m->config.combine_last; /* the last round of y */
     if (wefti_gossip_is_learner(m, m->comm->rank, mixed)) {
-        /* It sent nothing: what the others have holds nothing of it, so it begins anew. */
+        /* It sent nothing: the others' hold nothing of it, so it begins anew. */
         size_t n_bytes = (size_t)m->buckets[bucket].n_elements * sizeof *y;
         memset(y, 0, n_bytes);
         memset(before, 0, n_bytes);
