@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The program: finds the command and runs it. One file per command; registry.c lists them. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +61,16 @@ static int dispatch(int argc, char **argv) {
     return command_run(c, argc - 1, argv + 1);
 }
 
+/* The numbers of closed standard streams stay theirs: a run's file that had one would get
+ * what is printed. Opened the wrong way round, they fail as closed ones do. */
+static void keep_numbers_of_streams(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv) {
+    keep_numbers_of_streams();
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error message, not a crash */
     return finish_output(dispatch(argc, argv));
 }

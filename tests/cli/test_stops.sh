@@ -94,4 +94,14 @@ kill -INT "${pids[0]}"
 sleep 0.02
 kill -INT "${pids[0]}" 2>/dev/null
 for r in 0 1; do ends_well "${pids[r]}" "$r"; done
+
+# A closed stream's number would be a file's of the run, and what is printed in it.
+what="standard streams that are closed"
+rm -rf run
+"$weft" train run.yaml run.folder=run run.steps=60 <&- >&- 2>&-
+expect 0 "$weft" verify run
+for f in run/*.jsonl; do
+    python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$f" ||
+        fail "$what: $f holds $(head -c 300 "$f")"
+done
 finish
