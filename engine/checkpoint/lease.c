@@ -447,8 +447,8 @@ weft_status wefti_lease_renew(weft_ctx *ctx, wefti_lease *lease, int64_t view) {
 
 uint64_t wefti_lease_run(const wefti_lease *lease) { return lease->mine.run; }
 
-/* Another process may take the name over between a look and the removal: so the file is
- * looked at under a name that nobody takes, and put back if it is another one's. */
+/* Another process may take the name over between a look and the removal. So the file is first
+ * renamed to a name that no other process uses, and put back if another process owns it. */
 static void remove_own(const wefti_lease *l) {
     char gone[PATH_MAX + 32];
     snprintf(gone, sizeof gone, "%s.%llx", l->path, l->mine.token);

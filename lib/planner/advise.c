@@ -459,14 +459,13 @@ static weft_status recompute(weft_ctx *ctx, const wefti_adviser *a, weft_candida
     if (!may || has_room(a, c)) return WEFT_OK;
     if (used + sizeof WEFTI_RECOMPUTE > sizeof c->settings) return WEFT_OK;
     strcpy(again.settings + used, WEFTI_RECOMPUTE);
-    weft_status status = wefti_advise_predict(ctx, a, &again, 0, &again.prediction);
-    WEFT_TRY(status);
+    WEFT_TRY(wefti_advise_predict(ctx, a, &again, 0, &again.prediction));
     if (has_room(a, &again)) {
         *c = again;
         return move(ctx, a, c);
     }
-    c->prediction.memory_bytes =
-        again.prediction.memory_bytes; /* what it needs at least */
+    /* what it needs at least */
+    c->prediction.memory_bytes = again.prediction.memory_bytes;
     return WEFT_OK;
 }
 

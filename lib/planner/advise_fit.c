@@ -76,23 +76,22 @@ static int rungs_of(weft_precision said, ask what, rung out[4]) {
     return what == SHARDED ? 4 : 3;
 }
 
-/* The first rung that has room for it; *found: there is one, else the last one stays set;
- * *at_once: it costs nothing. */
-static weft_status climb(wefti_adviser *a, weft_precision said, ask what, bool *found,
-                         bool *at_once) {
+/* The first rung that has room for it, of which 0 costs nothing; -1: none, and the last one
+ * stays set. */
+static weft_status climb(wefti_adviser *a, weft_precision said, ask what, int *found) {
     int64_t nodes = what == ONE ? 1 : wefti_advise_most_nodes(a);
     double bytes = 0, one = 0;
     rung rungs[4];
     int n = rungs_of(said, what, rungs);
-    *found = false;
-    for (int i = 0; i < n && !*found; i++) {
+    *found = -1;
+    for (int i = 0; i < n && *found < 0; i++) {
         bool again = rungs[i].recompute && !wefti_config_given(a->run, "model.recompute");
         a->options.precision = rungs[i].precision;
         WEFT_TRY(memory_of(a, nodes, what, again, &bytes));
         if (what == METHOD) WEFT_TRY(memory_of(a, 1, ONE, again, &one));
-        *found = bytes <= wefti_machines_memory(a, nodes, bytes) &&
-                 one <= wefti_machines_memory(a, 1, one);
-        *at_once = *found && i == 0;
+        if (bytes <= wefti_machines_memory(a, nodes, bytes) &&
+            one <= wefti_machines_memory(a, 1, one))
+            *found = i;
     }
     return WEFT_OK;
 }
@@ -113,15 +112,17 @@ static weft_status count_ranks(wefti_adviser *a, int64_t nodes) {
 
 weft_status wefti_advise_fit(wefti_adviser *a) {
     weft_precision said = a->options.precision;
-    bool found = false, plain = false, more = strstr(a->others, "fsdp") != NULL, other;
+    bool more = strstr(a->others, "fsdp") != NULL;
+    int method, found;
     if (wefti_machines_memory(a, 1, 0) <= 0) return WEFT_OK;
-    WEFT_TRY(climb(a, said, METHOD, &found, &plain));
-    if (!found) WEFT_TRY(climb(a, said, ONE, &found, &other));
-    if (!found) WEFT_TRY(climb(a, said, SHARDED, &found, &other));
+    WEFT_TRY(climb(a, said, METHOD, &method));
+    found = method;
+    if (found < 0) WEFT_TRY(climb(a, said, ONE, &found));
+    if (found < 0) WEFT_TRY(climb(a, said, SHARDED, &found));
     size_t used = strlen(a->others);
-    if (!more && !plain)
+    if (!more && method != 0)
         snprintf(a->others + used, sizeof a->others - used, "%sfsdp", used ? " " : "");
-    if (!found) WEFT_TRY(count_ranks(a, wefti_advise_most_nodes(a)));
-    a->advice->found_fit = a->options.precision != said || !found;
+    if (found < 0) WEFT_TRY(count_ranks(a, wefti_advise_most_nodes(a)));
+    a->advice->found_fit = a->options.precision != said || found < 0;
     return WEFT_OK;
 }
