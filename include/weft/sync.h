@@ -27,12 +27,13 @@ extern "C" {
  *                before the first step load, resume, outgoing, hand and not_finite
  *     open       give, gradients (written), skip, ready, hear, offer; set_rate, set_tensor and
  *                weigh before the first ready
- *     ending     wait_any, until `all`; of the tensors that it has named heard, signs
+ *     ending     wait_any, until `all`; of the tensors that it has named heard, signs, take
  *     agreed     gradients (read), heard, signs, mixes, incoming, outgoing, hand and not_finite
  *     averaged   set_rate, set_tensor
- *     any        steps, rank, change, goes_on, follows, rule, parameters, take, said, form,
- *                form_change, shape_of_offer; open within a step, and restore where nothing is
- *                averaged, do nothing; after a failure destroy alone
+ *     any        steps, rank, change, goes_on, follows, rule, parameters, said, form,
+ *                form_change, shape_of_offer; take but of a tensor that is ready, until the step
+ *                ends; open within a step, and restore where nothing is averaged, do nothing;
+ *                after a failure destroy alone
  *
  * Opening is no need: step, agree and complete do it. A call in another state fails with a
  * sentence (WEFT_ERR_ARGUMENT) and changes nothing.
@@ -175,7 +176,8 @@ typedef enum weft_type { WEFT_F32, WEFT_BF16, WEFT_F16 } weft_type;
 WEFT_API weft_status weft_sync_give(weft_sync *sync, int i, const void *from,
                                     weft_type type, double scale) WEFT_CHECKED;
 
-/** Copies the parameters of tensor i to `to`, rounded to the nearest value of `type`. */
+/** Copies the parameters of tensor i to `to`, rounded to the nearest value of `type`. Not between
+ * weft_sync_ready of it and the end of the step, in which they change. */
 WEFT_API weft_status weft_sync_take(weft_sync *sync, int i, void *to,
                                     weft_type type) WEFT_CHECKED;
 

@@ -73,6 +73,9 @@ struct weft_sync {
  * before, once in a step. *skipped: the ranks have agreed to skip the step. */
 weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) WEFT_CHECKED;
 
+/* Whether tensor i's exchange is waited for in this step: agree has ended, or wait_any named it. */
+bool wefti_sync_ended(const weft_sync *s, int i);
+
 /* Passes a status on. If this process's numbers are wrong (WEFT_ERR_NUMERIC) all others hear
  * it; where they go on without it, it may come back. */
 weft_status wefti_sync_told(weft_sync *s, weft_status status) WEFT_CHECKED;

@@ -45,6 +45,13 @@ weft_status weft_sync_give(weft_sync *s, int i, const void *from, weft_type type
 
 weft_status weft_sync_take(weft_sync *s, int i, void *to, weft_type type) {
     WEFT_TRY(check(s, i, type));
+    if (s->ready[i] && !wefti_sync_ended(s, i)) /* the exchange thread may be writing */
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_ARGUMENT,
+            "parameters of tensor %d are taken while its step is applied; "
+            "expected before weft_sync_ready, or once the step has ended "
+            "or weft_sync_wait_any has named it",
+            i);
     const float *from = weft_sync_parameters(s, i);
     uint16_t *half = to;
     if (type == WEFT_F32) memcpy(to, from, (size_t)elements(s, i) * sizeof *from);

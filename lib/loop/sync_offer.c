@@ -114,11 +114,9 @@ weft_status weft_sync_hear(weft_sync *s, int i, int32_t *places, float *values,
     return WEFT_OK;
 }
 
-/* Whether what was agreed on of tensor i is there. */
 static weft_status check_agreed(weft_sync *s, int i) {
     WEFT_TRY(check_tensor(s, i));
-    bool told = s->completed && s->rank->arrangement->bucket_of[i] < s->n_told;
-    if (s->agreed || told) return WEFT_OK;
+    if (wefti_sync_ended(s, i)) return WEFT_OK;
     return weft_ctx_fail(
         s->ctx, WEFT_ERR_ARGUMENT,
         "what was agreed on is there between weft_sync_agree and "

@@ -29,6 +29,11 @@ weft_status weft_sync_complete(weft_sync *s, double loss) {
     return WEFT_OK;
 }
 
+bool wefti_sync_ended(const weft_sync *s, int i) {
+    bool told = s->completed && s->rank->arrangement->bucket_of[i] < s->n_told;
+    return s->agreed || told;
+}
+
 static weft_status check_wait(weft_sync *s, double timeout_s) {
     WEFT_TRY(wefti_process_check(s->ctx, s->process, "the model's exchange"));
     if (!s->completed)

@@ -9,41 +9,42 @@ typedef struct row {
     const char *may;   /* calls that succeed */
 } row;
 
-#define ANY " take restore "
+#define ANY " restore "
+#define STILL " take" ANY /* nobody writes the parameters */
 
 static const row whole_step[] = {
-    {"made", "begin set_rate set_tensor replan" ANY},
+    {"made", "begin set_rate set_tensor replan" STILL},
     {"begun", "open give set_rate set_tensor ready step complete average rest save load "
-              "resume" ANY},
+              "resume" STILL},
     {"resting",
-     "open give set_rate set_tensor ready step complete average rest save" ANY},
-    {"open", "open give set_rate set_tensor ready step complete" ANY},
+     "open give set_rate set_tensor ready step complete average rest save" STILL},
+    {"open", "open give set_rate set_tensor ready step complete" STILL},
     {"handed", "open step complete" ANY},
     {"ending", "open wait_any step" ANY},
-    {"averaged", "set_rate set_tensor" ANY},
+    {"averaged", "set_rate set_tensor" STILL},
 };
 
 static const row two_halves[] = {
-    {"made", "begin set_rate set_tensor replan" ANY},
+    {"made", "begin set_rate set_tensor replan" STILL},
     {"resting", "open give set_rate set_tensor ready skip agree complete average rest "
-                "save" ANY},
+                "save" STILL},
     {"ending", "open wait_any agree" ANY},
-    {"agreed", "mix" ANY},
-    {"averaged", "set_rate set_tensor" ANY},
+    {"agreed", "mix" STILL},
+    {"averaged", "set_rate set_tensor" STILL},
 };
 
 /* The mixer's states are the program's. */
 static const row held[] = {
-    {"made", "begin set_rate set_tensor replan hold_mixer" ANY},
-    {"agreed", "mix outgoing incoming" ANY},
+    {"made", "begin set_rate set_tensor replan hold_mixer" STILL},
+    {"agreed", "mix outgoing incoming" STILL},
 };
 
 /* Of uneven rows: gradients are ready after weigh. */
 static const row uneven[] = {
-    {"made", "begin set_rate set_tensor replan" ANY},
-    {"resting", "open give set_rate set_tensor weigh average rest save" ANY},
-    {"open", "open give set_rate set_tensor weigh" ANY},
-    {"weighed", "open give set_rate set_tensor ready step complete" ANY},
+    {"made", "begin set_rate set_tensor replan" STILL},
+    {"resting", "open give set_rate set_tensor weigh average rest save" STILL},
+    {"open", "open give set_rate set_tensor weigh" STILL},
+    {"weighed", "open give set_rate set_tensor ready step complete" STILL},
 };
 
 /* What a sync is made from, and its states. */
