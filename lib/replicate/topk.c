@@ -111,10 +111,12 @@ static void choose_block(const topk *self, const block *b) {
 /* x += share of the block's values. */
 static void add_block(const topk *self, const block *b, float share) {
     const wefti_section *s = b->section;
-    for (int64_t j = 0; j < wefti_section_block_values(s, b->number); j++) {
-        int64_t place = j / s->k * s->elements + self->index[j];
-        if (place < b->n) b->x[place] += share * self->value[j];
-    }
+    int64_t n = wefti_section_block_values(s, b->number), chunk = 0;
+    for (int64_t j = 0; j < n; chunk += s->elements)
+        for (int64_t end = j + s->k; j < end; j++) {
+            int64_t place = chunk + self->index[j];
+            if (place < b->n) b->x[place] += share * self->value[j];
+        }
 }
 
 /* Takes the caller's own choice instead, and gives back to it what will be decoded. */
