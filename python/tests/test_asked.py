@@ -139,6 +139,17 @@ def test_a_key_is_said_once_and_counts(make):
         make(model, method="flexdemo", lr=1e-3, keys={"optimizer.lr": 5e-4})
 
 
+def test_what_is_said_of_the_optimizer_inside_is_read_outside():
+    """litgpt takes its rate from `defaults`, in which flexdemo's or AdamW's own rate stood."""
+    model = torch.nn.Linear(40, 40)
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.8, 0.9))
+    opt = weft.Optimizer(model, inner, method="ddp")
+    assert opt.defaults["lr"] == 1e-3 and opt.param_groups is inner.param_groups
+    torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=1e-3, total_steps=10)  # cycles betas by default
+    assert inner.param_groups[0]["betas"][0] == 0.95
+    opt.close()
+
+
 def test_groups_of_wefts_are_not_beside_those_of_torch():
     """Rates of torch's parameter groups went over them."""
     model = torch.nn.Linear(40, 40)
