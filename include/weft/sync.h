@@ -189,7 +189,9 @@ WEFT_API weft_status weft_sync_take(weft_sync *sync, int i, void *to,
 WEFT_API weft_status weft_sync_begin(weft_sync *sync) WEFT_CHECKED;
 
 /** Sets the learning rate from now on, instead of the schedule's. To be called before the first
- * weft_sync_ready of a step, with the same value on all ranks. */
+ * weft_sync_ready of a step, with the same value on all ranks: where these step along one
+ * average, a rank that has another one than most (of as many, than the first) fails when the
+ * step ends. */
 WEFT_API weft_status weft_sync_set_rate(weft_sync *sync, double lr) WEFT_CHECKED;
 
 /** Sets tensor i's own factor of the learning rate and its own weight decay, if weft runs the

@@ -249,7 +249,7 @@ void wefti_arrangement_destroy(weft_ctx *ctx, wefti_arrangement *arrangement);
 
 /* Bytes of a rank's status, which every rank sends to every other in each step
  * (rank/rank.h): four numbers, and with run.audit two digests. */
-enum { WEFTI_STATUS_BYTES = 32, WEFTI_STATUS_ROOM = 48 };
+enum { WEFTI_STATUS_BYTES = 40, WEFTI_STATUS_ROOM = 56 };
 static inline int wefti_job_status_bytes(const wefti_job *job) {
     return job->audit_lag > 0 ? WEFTI_STATUS_ROOM : WEFTI_STATUS_BYTES;
 }

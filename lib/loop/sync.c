@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "mesh/elastic.h"
 #include "config/layers.h"
 #include "step/schedule.h"
@@ -376,6 +377,11 @@ static weft_status check_not_handed_over(weft_sync *s, const char *what) {
                          what, (long long)s->step + 1);
 }
 
+double wefti_sync_rate(const weft_sync *s) {
+    bool averages = !wefti_is(s->job->replicator_config.kind, "none");
+    return averages && !isnan(s->rate) ? s->rate : 0;
+}
+
 weft_status weft_sync_set_rate(weft_sync *s, double lr) {
     if (!isfinite(lr))
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
@@ -480,6 +486,7 @@ weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) {
     for (int b = 0; b < r->arrangement->n_buckets && waited; b++)
         WEFT_TRY(hand_over(s, b));
     r->status.loss_sum = loss;
+    r->status.rate = wefti_sync_rate(s);
     return wefti_rank_close(r);
 }
 

@@ -73,6 +73,10 @@ struct weft_sync {
  * before, once in a step. *skipped: the ranks have agreed to skip the step. */
 weft_status wefti_sync_close(weft_sync *s, double loss, bool *skipped) WEFT_CHECKED;
 
+/* What all ranks must have alike, where they step along one average: the rate that the program has
+ * set, or 0. */
+double wefti_sync_rate(const weft_sync *s);
+
 /* Whether tensor i's exchange is waited for in this step: agree has ended, or wait_any named it. */
 bool wefti_sync_ended(const weft_sync *s, int i);
 

@@ -25,6 +25,7 @@ typedef struct gather {
     double rows, loss, behind; /* sums; behind: of the weights of those that are heard */
     int copies, wrong,
         unlike; /* a rank whose numbers are none, or not its copy's; or -1 */
+    wefti_rates rates;
 } gather;
 
 static double since(const weft_sync *s) {
@@ -37,6 +38,7 @@ static void take(void *user, int peer, const void *bytes) {
     gather *h = user;
     wefti_rank *r = h->s->rank;
     const wefti_step_status said = wefti_rank_status_of(bytes);
+    wefti_rates_note(r, h->s->step, peer, &said, &h->rates);
     double rows = said.told_rows, since = said.told_since;
     double *weight = &r->weights[peer / r->job->S];
     wefti_sync_said *copy = &h->s->said[peer / r->job->S];
@@ -59,6 +61,7 @@ static void take(void *user, int peer, const void *bytes) {
 }
 
 static weft_status check_heard(weft_sync *s, const gather *h) {
+    WEFT_TRY(wefti_rates_check(s->ctx, &h->rates, s->step));
     if (h->wrong >= 0)
         return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
                              "what rank %d says of its rows is no number of rows",
@@ -77,6 +80,7 @@ static weft_status exchange_rows(weft_sync *s, double loss, double rows, gather 
     r->status.told_s = s->told_s;
     r->status.told_rows = rows;
     r->status.told_since = since(s);
+    r->status.rate = wefti_sync_rate(s);
     r->told = true;
     WEFT_TRY(wefti_rank_check_loss(r));
     WEFT_TRY(wefti_rank_send_status(r, s->step));

@@ -15,7 +15,14 @@ typedef struct wefti_replicator wefti_replicator;
 typedef struct wefti_mixer wefti_mixer;
 typedef struct wefti_matrices wefti_matrices; /* optim/matrices.h */
 
-/* What every rank sends to every other rank once per step, as four little-endian f64. */
+/* How many ranks have set the rate that this one has, and one that has set another. */
+typedef struct wefti_rates {
+    int alike, others, other;
+    double own, theirs;
+    bool first; /* the first rank is among them */
+} wefti_rates;
+
+/* What every rank sends to every other rank once per step, as five little-endian f64. */
 typedef struct wefti_step_status {
     double loss_sum; /* of this rank's tokens */
     union {
@@ -32,6 +39,7 @@ typedef struct wefti_step_status {
         double computed_s; /* with batch.shares=speed, and where the form may change */
         double told_since; /* in such a loop: rows of the last steps */
     };
+    double rate;    /* that a loop has set for this rank, or 0 */
     double met;     /* ranks that have such an estimate; not sent, as what follows */
     double counted; /* ranks that are in the sum, and their sequences */
     double rows;
@@ -39,9 +47,10 @@ typedef struct wefti_step_status {
     double asked,
         heard;     /* copies of the model that were asked to stop, or to leave; all */
     double leaves; /* this rank's copy was asked to leave */
+    wefti_rates rates;
 } wefti_step_status;
 
-_Static_assert(sizeof(wefti_step_status) == WEFTI_STATUS_BYTES + 7 * sizeof(double),
+_Static_assert(offsetof(wefti_step_status, met) == WEFTI_STATUS_BYTES,
                "job/job.h counts with it");
 
 /* What one step cost and did; summed over the ranks of a node. Doubles, in this order. */
@@ -262,8 +271,16 @@ weft_status wefti_rank_hear_status(wefti_rank *r, int64_t step,
                                    void (*take)(void *user, int rank, const void *bytes),
                                    void *user) WEFT_CHECKED;
 
-/* The four numbers of a status, as its sender said them. */
+/* The five numbers of a status, as its sender said them. */
 wefti_step_status wefti_rank_status_of(const void *bytes);
+
+/* Counts what a rank has said of its rate in `step`. */
+void wefti_rates_note(const wefti_rank *r, int64_t step, int rank,
+                      const wefti_step_status *said, wefti_rates *rates);
+
+/* Fails if most ranks have set another rate, or as many, with the first of them. */
+weft_status wefti_rates_check(weft_ctx *ctx, const wefti_rates *rates,
+                              int64_t step) WEFT_CHECKED;
 
 /* Waits for the status of all ranks for `step`, at most WEFTI_MAX_LAG steps back: *agreed
  * is their sum in rank order. Called once for each step, in order. Collective. */

@@ -149,7 +149,27 @@ wefti_step_status wefti_rank_status_of(const void *bytes) {
     return (wefti_step_status){.loss_sum = wefti_get_f64(said),
                                .stop = wefti_get_f64(said + 8),
                                .distance = wefti_get_f64(said + 16),
-                               .computed_s = wefti_get_f64(said + 24)};
+                               .computed_s = wefti_get_f64(said + 24),
+                               .rate = wefti_get_f64(said + 32)};
+}
+
+void wefti_rates_note(const wefti_rank *r, int64_t step, int rank,
+                      const wefti_step_status *said, wefti_rates *rates) {
+    rates->own = wefti_get_f64(r->sent_status[step % WEFTI_STATUS_SLOTS] + 32);
+    bool alike = said->rate == rates->own;
+    rates->alike += alike;
+    rates->first |= alike && rank == 0;
+    if (!alike && rates->others++ == 0) rates->other = rank, rates->theirs = said->rate;
+}
+
+weft_status wefti_rates_check(weft_ctx *ctx, const wefti_rates *rates, int64_t step) {
+    if (rates->alike > rates->others || (rates->alike == rates->others && rates->first))
+        return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                         "the learning rate was %.9g in step %lld, that of rank %d %.9g; "
+                         "expected the same on all ranks: a schedule that follows a loss "
+                         "needs one that all ranks have alike",
+                         rates->own, (long long)step + 1, rates->other, rates->theirs);
 }
 
 weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
@@ -159,6 +179,7 @@ weft_status wefti_rank_send_status(wefti_rank *r, int64_t step) {
                   r->status.stop + SAVE * r->status.save + (double)(FORM * r->asks_form));
     wefti_put_f64(bytes + 16, r->status.distance);
     wefti_put_f64(bytes + 24, r->status.computed_s);
+    wefti_put_f64(bytes + 32, r->status.rate);
     if (r->job->audit_lag > 0)
         wefti_sent_tell(&r->sent, step, bytes + WEFTI_STATUS_BYTES);
     return wefti_comm_allgather_begin(r->comms.control, step, bytes,
@@ -216,6 +237,7 @@ static void add_status(void *user, int peer, const void *bytes) {
     wefti_speeds_note(to->rank, peer, said.computed_s);
     if (said.computed_s > to->rank->computed_s && said.computed_s <= MOST_STEP_S)
         to->rank->computed_s = said.computed_s;
+    wefti_rates_note(to->rank, to->step, peer, &said, &agreed->rates);
     agreed->counted++;
     agreed->rows += (double)wefti_job_rows(to->rank->job, copy);
     agreed->loss_sum += said.loss_sum;

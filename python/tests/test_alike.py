@@ -153,6 +153,31 @@ def test_the_one_that_differs_is_found_among_three():
         assert "optimizer.lr is 0.001 on rank 0 and 0.002 on rank 2" in told
 
 
+def follows_its_own_loss():
+    """Each process's schedule sees its own losses: rank 1's never fall, and its rate does."""
+    rank = int(os.environ["RANK"])
+    model = net()
+    opt = weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=0.1), method="ddp")
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(opt, patience=0)
+    try:
+        for i in range(20):
+            loss = loss_of(model, rank, i)
+            loss.backward()
+            opt.step(loss)
+            opt.zero_grad()
+            schedule.step(float(i if rank == 1 else -i))
+        return "done"
+    except weft.Error as error:
+        return str(error)
+
+
+def test_a_schedule_that_follows_a_processs_own_loss_is_found():
+    """Copies drifted apart without a word; who has the rate of fewer ends, and the other goes on."""
+    first, second = run(follows_its_own_loss, 2)
+    assert "the learning rate was 0.01 in step 3, that of rank 0 0.1" in second
+    assert first == "done"
+
+
 def test_the_rate_is_the_one_that_a_schedule_began_with():
     """Who comes later has not moved its own yet."""
     sgd = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.5)
