@@ -547,6 +547,8 @@ def test_an_optimizer_that_computes_the_loss_itself_is_refused():
     model = net()
     with pytest.raises(weft.Error, match="LBFGS computes the loss several times"):
         optimizer(model, torch.optim.LBFGS(model.parameters()))
+    with pytest.raises(weft.Error, match="SparseAdam takes sparse gradients"):
+        optimizer(model, torch.optim.SparseAdam(list(model.parameters())))
 
 
 @pytest.mark.parametrize("make", [weft.Optimizer, OptimizerThere])

@@ -58,6 +58,8 @@ def inside(inner: torch.optim.Optimizer, params: Iterable[torch.Tensor]) -> None
     if isinstance(inner, torch.optim.LBFGS):
         raise Error("argument", "LBFGS computes the loss several times in a step; expected an "
                     "optimizer that takes one gradient")
+    if isinstance(inner, torch.optim.SparseAdam):
+        raise Error("argument", "SparseAdam takes sparse gradients, and what all agree on is dense; expected Adam")
     n = len({p for g in inner.param_groups for p in g["params"]} - set(params))
     if n > 0:
         raise Error("argument", f"{n} parameters of the optimizer inside are not among the model's that require "
