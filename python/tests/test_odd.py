@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 import torch
-from models import OptimizerThere, batch, flat, loss_of, net
+from models import DEVICE, OptimizerThere, batch, flat, loss_of, net
 from ranks import run
 
 import weft_sync.torch as weft
@@ -541,6 +541,22 @@ def test_other_ways_of_torchs_step(kind):
         adam.step()
         step(opt, loss_of(inside, 0, t))
     assert (flat(alone) - flat(inside)).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("around", ["Mix", "Optimizer"])
+def test_what_a_loss_has_not_reached_is_left_alone_where_gradients_are_ones_own(around):
+    """AdamW decayed it, and moved it on by its moments, as if its gradient were zero."""
+    alone, inside = net(), net()
+    adam, inner = (torch.optim.AdamW(model.parameters(), lr=1e-2) for model in (alone, inside))
+    weft_of = weft.Mix(inside, inner, method="diloco") if around == "Mix" else \
+        weft.Optimizer(inside, inner, method="diloco")
+    for t in range(4):
+        for model, opt in ((alone, adam), (inside, inner if around == "Mix" else weft_of)):
+            opt.zero_grad()
+            (loss_of(model, 0, t) if t % 2 == 0 else model.head(torch.ones(2, 48, device=DEVICE)).sum()).backward()
+            opt.step()
+    weft_of.close()
+    assert torch.equal(flat(alone), flat(inside))
 
 
 def test_an_optimizer_that_computes_the_loss_itself_is_refused():

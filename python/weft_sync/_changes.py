@@ -74,6 +74,8 @@ class Changes:
         #: whether a mixer changes parameters before the optimizer steps, and after it
         self._mixes_before = not far or (gossips and not (plain and of("mixer.order") != "awc"))
         self._mixes_after = not far or not (plain and of("mixer.order") == "awc")
+        for place in self._places:
+            place.alone = self._theirs is not None and of("replicator.kind") == "none"
         for place in far:
             place.rests = not gossips
             place.stays = of("replicator.kind") == "none" and \

@@ -208,6 +208,8 @@ class Place:
         self.lent: Any = None  # after this event weft's memory may be written to
         self.rests = False   # the master does not follow the parameter
         self.stays = False   # the gradient goes nowhere: no method exchanges it
+        self.alone = False   # it is this process's own, which torch steps along
+        self.reached = False  # by a backward of this step
         self.own: _own.Own | None = None  # what steps it there, and may have a float32 master there
         self.packet: Any = None  # of _packets, which chooses there what is sent
         self.momentum: torch.Tensor  # by it
@@ -258,6 +260,7 @@ class Place:
         if grad is None or grad is self.grad:
             return
         grad = dense(self.p)
+        self.reached = True
         if self.copies is not None:
             self.coming = self.copies.down(grad, self.grad, self.lent) if self.straight else self.copies.down(grad)
         elif self.fresh:
@@ -301,7 +304,7 @@ class Place:
 
     def forget(self) -> None:
         self.version = self.kept = self.left = self.coming = None
-        self.backwards, self.fresh = 0, True
+        self.backwards, self.fresh, self.reached = 0, True, False
         self.p.grad = None
 
     def as_parameter(self, values: torch.Tensor) -> torch.Tensor:
@@ -322,10 +325,11 @@ class Place:
                                          shape=self.p.shape, stride=self.p.stride())
 
     def lend(self) -> None:
-        """The direction in p.grad, for an optimizer of torch's; a frozen one has none."""
+        """The direction in p.grad, for an optimizer of torch's; a frozen one has none, and one that
+        this process alone has not used has none where nobody else's counts."""
         if not self.stays and self.packet is None:
             self.p.grad = self.grad if self.in_place else self.as_parameter(self.grad)
-        if not self.p.requires_grad:
+        if not self.p.requires_grad or (self.alone and not self.stays and not self.reached):
             self.p.grad = None
 
     def take_back(self) -> None:
