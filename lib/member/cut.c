@@ -35,13 +35,13 @@ static uint16_t *tally_holders(const wefti_member *m, int k, int s) {
     return &m->lead.tally.holders[((int64_t)k * span(m) + s) * of_step];
 }
 
-/* A sender's index in the tally; -1: there is no room. */
-static int tally_sender(wefti_member *m, wefti_node_id id, bool add) {
+/* A sender's index in the tally, where it may be new; -1: there is no room. */
+static int tally_sender(wefti_member *m, wefti_node_id id) {
     const wefti_member_limits *l = &m->config.limits;
     wefti_ballot_tally *t = &m->lead.tally;
     for (int k = 0; k < t->n_senders; k++)
         if (wefti_node_is(t->senders[k], id)) return k;
-    if (!add || t->n_senders == wefti_view_max_departed(l)) return -1;
+    if (t->n_senders == wefti_view_max_departed(l)) return -1;
     int k = t->n_senders++;
     t->senders[k] = id;
     t->counted[k] = 0;
@@ -55,7 +55,7 @@ static void tally_entry(wefti_member *m, int number, const wefti_inventory_entry
     wefti_ballot_tally *t = &m->lead.tally;
     int64_t s = entry->step - t->base - 1;
     if (s < 0 || s >= span(m)) return;
-    int k = tally_sender(m, entry->sender, true);
+    int k = tally_sender(m, entry->sender);
     if (k < 0) return;
     if (entry->counted) t->counted[k] |= (uint64_t)1 << s;
     uint16_t *holders = tally_holders(m, k, (int)s);
@@ -125,12 +125,7 @@ static bool is_before(wefti_node_id a, wefti_node_id b) {
 static void propose_nodes(wefti_member *m, wefti_view *v) {
     v->n_nodes = 0;
     for (int i = 0; i < m->view.n_nodes; i++)
-        if (m->lead.asked[i]) {
-            v->nodes[v->n_nodes] = m->view.nodes[i];
-            if (v->nodes[v->n_nodes].first_step > v->first_step)
-                v->nodes[v->n_nodes].first_step = v->first_step;
-            v->n_nodes++;
-        }
+        if (m->lead.asked[i]) v->nodes[v->n_nodes++] = m->view.nodes[i];
     int first = v->n_nodes;
     for (int k = 0; k < m->max_peers; k++) {
         wefti_member_node *peer = &m->peers[k];
@@ -159,7 +154,7 @@ static void add_departed(wefti_member *m, wefti_view *v, const wefti_view_node *
 /* What the inventories say about departed node d and step cut_low + 1 + s. */
 static void cut_step(wefti_member *m, wefti_view *v, int d, int s) {
     const wefti_member_limits *l = &m->config.limits;
-    int k = tally_sender(m, v->departed[d].id, false);
+    int k = tally_sender(m, v->departed[d].id);
     int64_t in_tally = v->cut_low + 1 + s - m->lead.tally.base - 1;
     if (k < 0 || in_tally < 0 || in_tally >= span(m)) return;
     if (m->lead.tally.counted[k] >> in_tally & 1) v->departed[d].counted |= 1u << s;

@@ -349,6 +349,5 @@ void wefti_watch_forget(wefti_member *m) {
             peer->standing.evidence = WEFTI_EVIDENCE_NONE;
         peer->unanswered = 0;
         peer->behind_us = 0;
-        peer->is_ready = peer->is_ready && peer->number < 0;
     }
 }

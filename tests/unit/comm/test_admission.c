@@ -159,8 +159,157 @@ static void who_gets_a_place_is_not_kept_out_by_who_was_there(void **state) {
     be_asked(give_place);
 }
 
+/* --- who gets which place, and who has to wait --- */
+
+typedef struct asked {
+    const char *what;
+    const char
+        *places;       /* s self, m member, l its connection has ended, f free, u its last
+                           steps are unfinished, c connected, w waits for its copy */
+    int shards, place; /* place: the caller's; -1: any */
+    bool frozen, joins, second;
+    weft_transport_place_code code;
+    int rank; /* of the place in the answer */
+} asked;
+
+static const asked answers[] = {
+    {"the lowest free one", "sffm", 1, -1, .code = WEFT_PLACE_WELCOME, .rank = 1},
+    {"none is free", "smmm", 1, -1, .code = WEFT_PLACE_FULL},
+    {"one will be free", "summ", 1, -1, .code = WEFT_PLACE_LATER},
+    {"a later one is free already", "sumf", 1, -1, .code = WEFT_PLACE_WELCOME, .rank = 3},
+    {"a member may be lost", "slff", 1, -1, .code = WEFT_PLACE_LATER},
+    {"another one comes", "swff", 1, -1, .code = WEFT_PLACE_LATER},
+    {"another one has just called", "scff", 1, -1, .code = WEFT_PLACE_LATER},
+    {"the view changes", "sfff", 1, -1, .frozen = true, .code = WEFT_PLACE_LATER},
+    {"another member is first", "smff", 1, -1, .second = true,
+     .code = WEFT_PLACE_ELSEWHERE, .rank = 1},
+    {"a copy that waits, before", "smfw", 2, -1, .code = WEFT_PLACE_WELCOME, .rank = 2},
+    {"a copy that waits, behind", "smwf", 2, -1, .code = WEFT_PLACE_WELCOME, .rank = 3},
+    {"half a copy is free", "smmf", 2, -1, .code = WEFT_PLACE_LATER},
+    {"a process on its way in", "sfff", 1, 2, .joins = true, .code = WEFT_PLACE_LATER},
+    {"one of its copy is asked", "sfff", 2, 1, .joins = true, .code = WEFT_PLACE_WELCOME,
+     .rank = 1},
+    {"and has no place to give", "sfff", 2, -1, .joins = true, .code = WEFT_PLACE_LATER},
+};
+
+enum { MOST_PLACES = 4 };
+static int answered_rank;
+
+static bool note_answer(weft_transport *t, int caller,
+                        const weft_transport_place *place) {
+    answered_rank = place->place;
+    return note_seat(t, caller, place);
+}
+
+static void set_place(weft_mesh *mesh, int r, char what) {
+    wefti_elastic *e = mesh->elastic;
+    mesh->peers[r].lost = strchr("lfu", what);
+    e->at[r] = (wefti_elastic_place){.departed = !strchr("sml", what),
+                                     .fresh = strchr("cw", what),
+                                     .spoke = what == 'w',
+                                     .cut_of = what == 'u' ? 0 : -1};
+}
+
+static void every_caller_gets_the_place_or_the_answer_that_is_right(void **state) {
+    static const weft_transport_ops ops = {.give_place = note_answer,
+                                           .hang_up = note_hang_up};
+    static const char *const hosts[] = {"a", "b", "c", "c"};
+    const char *names[MOST_PLACES];
+    int same[] = {0, 1, 2, 3}, other[] = {1, 0, 2, 3};
+    weft_transport transport = {.ops = &ops, .host = names};
+    (void)state;
+    for (int r = 0; r < MOST_PLACES; r++) names[r] = hosts[r];
+    for (size_t k = 0; k < sizeof answers / sizeof answers[0]; k++) {
+        const asked *c = &answers[k];
+        wefti_elastic_place at[MOST_PLACES];
+        wefti_peer *peers;
+        weft_mesh *mesh;
+        weft_ctx *ctx;
+        wefti_elastic e = {.size = MOST_PLACES,
+                           .setup = {.shards = c->shards},
+                           .at = at,
+                           .view = !c->joins,
+                           .frozen = c->frozen,
+                           .first_step = 9,
+                           .stable = 7,
+                           .n_order = 2,
+                           .order = c->second ? other : same};
+        assert_int_equal(ctx_begin(&ctx), 0);
+        assert_ok(ctx, wefti_alloc(ctx, sizeof *mesh, "a mesh", &mesh));
+        assert_ok(ctx, wefti_alloc_n(ctx, MOST_PLACES, sizeof *peers, "peers", &peers));
+        pthread_mutex_init(&mesh->lock, NULL);
+        mesh->ctx = ctx;
+        mesh->elastic = &e;
+        mesh->transport = &transport;
+        mesh->peers = peers;
+        mesh->rank_of = mesh->peer_of = same;
+        for (int r = 0; r < MOST_PLACES; r++) set_place(mesh, r, c->places[r]);
+        weft_transport_found found = {.asks = true, .place = c->place, .host = "c"};
+        wefti_admission_answer(mesh, &found);
+        if (answered != c->code || answered_rank != c->rank)
+            fail_msg("%s: answer %d, place %d; expected %d, %d", c->what, answered,
+                     answered_rank, c->code, c->rank);
+        pthread_mutex_destroy(&mesh->lock);
+        wefti_free(ctx, peers);
+        wefti_free(ctx, mesh);
+        assert_int_equal(ctx_end(ctx), 0);
+    }
+}
+
+/* Machines that computed wrongly: from the third time on, by the larger of two counts; of more
+ * than there is room for the one with the smallest count is forgotten. */
+static void who_is_wrong_three_times_is_not_taken_in_again(void **state) {
+    weft_mesh *mesh;
+    weft_ctx *ctx;
+    (void)state;
+    assert_int_equal(ctx_begin(&ctx), 0);
+    assert_ok(ctx, wefti_alloc(ctx, sizeof *mesh, "a mesh", &mesh));
+    pthread_mutex_init(&mesh->lock, NULL);
+    wefti_elastic e = {.setup = {.policy = {.faults = 3}}};
+    mesh->elastic = &e;
+    static const int64_t said[] = {2, 1, 3, 2, 4}, holds[] = {2, 2, 3, 3, 4};
+    const weft_transport_found found = {.machine = 77};
+    for (int k = 0; k < 5; k++) {
+        wefti_fault theirs[WEFTI_FAULTY_MACHINES] = {{.machine = 77, .n = said[k]}};
+        wefti_elastic_learn_faults(mesh, theirs);
+        assert_int_equal(e.faults[0].n, holds[k]);
+        assert_int_equal(wefti_elastic_shuns(&e, &found), holds[k] >= 3);
+    }
+    static const weft_transport_ops ops = {0};
+    static const char *const hosts[] = {"a", "b"};
+    weft_transport transport = {.ops = &ops, .host = hosts};
+    int same[] = {0, 1};
+    wefti_elastic_place at[2] = {{.was_wrong = false}};
+    mesh->transport = &transport;
+    mesh->peer_of = same;
+    e.at = at;
+    e.setup.shards = 2; /* which count once */
+    pthread_mutex_lock(&mesh->lock);
+    for (int k = 0; k < 4; k++) {
+        at[1].was_wrong = k == 0;
+        assert_int_equal(wefti_elastic_count_fault(mesh, 0), k == 3);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    e.setup.policy.faults = 0; /* nobody counts */
+    assert_false(wefti_elastic_shuns(&e, &found));
+    wefti_fault all[WEFTI_FAULTY_MACHINES] = {{0}};
+    for (int i = 0; i < WEFTI_FAULTY_MACHINES; i++)
+        all[i] = (wefti_fault){.machine = 100 + (uint64_t)i, .n = i == 5 ? 1 : 9};
+    memcpy(e.faults, all, sizeof all);
+    memset(all, 0, sizeof all);
+    all[0] = (wefti_fault){.machine = 77, .n = 2};
+    wefti_elastic_learn_faults(mesh, all);
+    for (int i = 0; i < WEFTI_FAULTY_MACHINES; i++)
+        assert_int_equal(e.faults[i].machine, i == 5 ? 77 : 100 + i);
+    pthread_mutex_destroy(&mesh->lock);
+    wefti_free(ctx, mesh);
+    assert_int_equal(ctx_end(ctx), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_caller_gets_the_place_or_the_answer_that_is_right),
+        cmocka_unit_test(who_is_wrong_three_times_is_not_taken_in_again),
         cmocka_unit_test(who_comes_after_the_last_step_is_told_so),
         cmocka_unit_test(that_one_takes_its_leave_of_a_joiner_is_not_the_end_of_the_run),
         cmocka_unit_test(who_gets_a_place_is_not_kept_out_by_who_was_there)};

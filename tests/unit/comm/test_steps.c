@@ -31,9 +31,28 @@ static void test_a_founder_goes_step_by_step(void **state) {
     assert_steps(&e, 7, 7, 6);
 }
 
+/* Of the longest of the last steps; nobody is given up in the first three. */
+static void test_patience_is_five_of_the_longest_steps(void **state) {
+    (void)state;
+    static const struct {
+        double said_s, steps_s[4], patience_s;
+    } cases[] = {
+        {0, {100, 100, 0, 0}, 0}, {0, {100, 100, 1, 2}, 30},
+        {0, {1, 1, 10, 20}, 100}, {0, {1, 1, 20, 10}, 5 * 19.0},
+        {7, {1, 1, 20, 10}, 7},   {-1, {1, 1, 20, 10}, 0},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        wefti_elastic e = {.setup.policy.patience_s = cases[k].said_s};
+        for (int i = 0; i < 4 && cases[k].steps_s[i] > 0; i++)
+            wefti_elastic_learn_step(&e, cases[k].steps_s[i]);
+        assert_float_equal(wefti_elastic_patience(&e), cases[k].patience_s, 1e-9);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_joiner_reports_none_before_its_first),
+        cmocka_unit_test(test_patience_is_five_of_the_longest_steps),
         cmocka_unit_test(test_a_founder_goes_step_by_step)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

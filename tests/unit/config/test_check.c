@@ -166,6 +166,48 @@ static void nodes_that_would_drift_apart_are_refused(void **state) {
         "run.yaml:1: mesh.shards is 3, expected a divisor of mesh.ranks_per_node (4)");
 }
 
+/* Which side of its bound a value is on; and warnings. */
+static void bounds_are_where_they_are_said_to_be(void **state) {
+    enum { REFUSED, TAKEN, WARNED };
+    static const struct {
+        const char *yaml;
+        int answer;
+    } cases[] = {
+        {"mesh: {nodes: 64, ranks_per_node: 16}\n", TAKEN},
+        {"mesh: {nodes: 205, ranks_per_node: 5}\n", REFUSED},
+        {"model: {context: 256}\n", TAKEN},
+        {"model: {context: 255}\n", REFUSED},
+        {"data: {path: [a, b], weights: [1, 0]}\n", REFUSED},
+        {"data: {tokenizer: bpe, vocab: 257}\n", TAKEN},
+        {"data: {tokenizer: bpe, vocab: 256}\n", REFUSED},
+        {"data: {tokenizer: bpe, vocab: 512, rows: prompts}\n", REFUSED},
+        {"data: {tokenizer: my.json, rows: prompts}\n", TAKEN},
+        {"method: diloco\nmixer: {outer_every: 9, delay: 8}\n", TAKEN},
+        {"method: diloco\nmixer: {outer_every: 9, delay: 9}\n", REFUSED},
+        {"method: diloco\nmixer: {outer_every: 9, fragments: 9}\n", TAKEN},
+        {"method: diloco\nmixer: {outer_every: 9, fragments: 10}\n", REFUSED},
+        {"method: sparseloco\nmixer: {compression_topk: 64, compression_chunk: 64}\n",
+         TAKEN},
+        {"method: dadam\nmesh: {nodes: 4, sites: 4}\n", TAKEN},
+        {"method: dadam\nmesh: {nodes: 4, sites: 2}\n", REFUSED},
+        {"schedule: {warmup: 20}\nrun: {steps: 20}\n", TAKEN},
+        {"schedule: {warmup: 21}\nrun: {steps: 20}\n", WARNED},
+    };
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        weft_config *fresh;
+        assert_ok(f, weft_config_create(f->ctx, &fresh));
+        weft_config_destroy(f->ctx, f->c);
+        f->c = fresh;
+        f->warning[0] = '\0';
+        assert_ok(f, load_text(f, cases[i].yaml));
+        int answer = wefti_config_settle(f->ctx, f->c) == WEFT_OK;
+        if (answer + (f->warning[0] != '\0') != cases[i].answer)
+            fail_msg("%s: %s %s", cases[i].yaml, weft_ctx_message(f->ctx), f->warning);
+        weft_ctx_clear(f->ctx);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -182,6 +224,7 @@ int main(void) {
         TEST(weights_belong_to_paths),
         TEST(misspelt_tokenizer_is_not_looked_for_as_a_file),
         TEST(odd_combinations_are_warned_of),
+        TEST(bounds_are_where_they_are_said_to_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
