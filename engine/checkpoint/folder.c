@@ -74,7 +74,7 @@ static bool parse_name(const char *name, found *out) {
     char again[NAME_BYTES];
     if (strncmp(name, "step-", 5) != 0) return false;
     size_t n_digits = strspn(name + 5, "0123456789");
-    if (n_digits < 8 || n_digits > 18) return false;
+    if (n_digits > 18) return false;
     out->step = (int64_t)strtoll(name + 5, NULL, 10);
     const char *dash = strchr(name + 5, '-');
     out->part = dash ? (int64_t)strtoll(dash + 1, NULL, 10) : 0;

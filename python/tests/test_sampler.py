@@ -199,12 +199,20 @@ def test_shares_are_smoothed_and_change_where_it_pays():
     assert known.parts == half and known.row_s[1] == 1.125
     known.heard([(1, 10, 10.0), (-1, 10, 10.0)])  # 0 is gone, and another has come
     assert known.row_s == [1.125, 0] and known.n == 1
+    known.parts = [750_000, 250_000]
+    known.heard([(0, 10, 10.0), (1, 10, 10.0), (-1, 10, 10.0)])  # who comes begins with the least
+    assert known.parts == [600_000, 200_000, 200_000]
+    first = Shares(1)
+    for seconds, row_s in ((50.0, 0.0), (10.0, 1.0), (26.0, 1.125)):  # the first step warms up
+        first.heard([(0, 10, seconds)])
+        assert first.row_s == [row_s]
 
 
 def test_rows_are_divided_as_in_the_library():
     assert divide(14, [1, 3, 10]) == [1, 3, 10] and divide(7, [1, 1]) == [4, 3]
     assert divide(40, [1, 3, 10, 10]) == [1, 5, 17, 17]  # a second row of the first would take longest
     assert divide(3, [1, 1, WHOLE]) == [1, 1, 1] and divide(2, [1, 1, 5]) == [0, 0, 2]
+    assert divide(4, [1000, 1000, 1]) == [1, 2, 1]  # of the largest the first one gives a row away
 
 
 def test_what_a_sampler_can_not_do_is_refused():

@@ -323,11 +323,11 @@ static void a_checkpoint_under_another_steps_name_is_refused(void **state) {
 
 /* ---- the newest whole one ---- */
 
-static int64_t find_whole(const char *checkpoints, bool set_aside) {
+static int64_t find_before(const char *checkpoints, bool set_aside, int64_t before) {
     char path[PATH_MAX], expected[PATH_MAX], *json;
     int64_t step;
-    assert_ok(ctx, wefti_checkpoint_find_whole(ctx, checkpoints, set_aside, INT64_MAX,
-                                               &step, path, &json));
+    assert_ok(ctx, wefti_checkpoint_find_whole(ctx, checkpoints, set_aside, before, &step,
+                                               path, &json));
     if (step < 0) {
         assert_null(json);
         return -1;
@@ -338,6 +338,10 @@ static int64_t find_whole(const char *checkpoints, bool set_aside) {
     assert_memory_equal(path, expected, strlen(expected));
     assert_ok(ctx, verify(path));
     return step;
+}
+
+static int64_t find_whole(const char *checkpoints, bool set_aside) {
+    return find_before(checkpoints, set_aside, INT64_MAX);
 }
 
 static char warned[8192];
@@ -369,6 +373,8 @@ static void whatever_is_cut_the_newest_whole_one_is_found(void **state) {
         }
         put_bytes(path, data, n);
         assert_int_equal(find_whole(c, false), 4);
+        assert_int_equal(find_before(c, false, 5), 4);
+        assert_int_equal(find_before(c, false, 4), 3);
         wefti_free(ctx, data);
     }
     weft_ctx_set_sink(ctx, NULL, NULL);
@@ -402,6 +408,10 @@ static void an_older_one_under_replacement_is_found_too(void **state) {
     assert_int_equal(rename("older/step-00000004", "older/step-00000004.old"), 0);
     make_sample("older/new", 4, 0);
     assert_int_equal(rename("older/new/step-00000004", "older/step-00000004"), 0);
+    char path[PATH_MAX];
+    int64_t step;
+    assert_ok(ctx, wefti_checkpoint_latest(ctx, c, &step, path));
+    assert_string_equal(path, "older/step-00000004"); /* of both the newer one */
     put_below("older/step-00000004", "config.json", "[]");
     assert_int_equal(find_whole(c, true), 4);
     assert_false(exists("older/step-00000004"));

@@ -222,6 +222,38 @@ static void without_locks_processes_are_looked_for(void **state) {
     wefti_lease_give_back(l);
 }
 
+/* In another container of this machine numbers are of other processes; locks are the kernel's. */
+static void an_owner_in_another_container_is_known_by_its_lock_alone(void **state) {
+    for (int locks = 0; locks <= 1; locks++) {
+        char number[64];
+        leave_lease_of_dead();
+        snprintf(number, sizeof number, "%d 1 1", (int)getppid());
+        change("pid", number);
+        no_locks = !locks;
+        heard[0] = '\0';
+        wefti_lease *l = take(&quick);
+        assert_int_equal(strstr(heard, "may still write") != NULL, !locks);
+        wefti_lease_give_back(l);
+        no_locks = false;
+    }
+}
+
+/* What cannot be read is nobody else's lease. */
+static void a_lease_is_lost_to_another_one_alone(void **state) {
+    const wefti_lease_claim slow = {.folder = "room", .beat_s = 30};
+    wefti_lease *l = take(&slow);
+    char *text;
+    int64_t n;
+    assert_ok(ctx, wefti_file_read(ctx, "room/lease", 4096, &text, &n));
+    put_text("room/lease", "no lease at all");
+    assert_ok(ctx, wefti_lease_check(ctx, l, true));
+    put_text("room/lease", text);
+    change("token", "1");
+    assert_fails(ctx, wefti_lease_check(ctx, l, true), WEFT_ERR_FILE, "took");
+    wefti_free(ctx, text);
+    wefti_lease_give_back(l);
+}
+
 static void a_later_view_of_the_same_run_replaces_a_living_owner(void **state) {
     wefti_lease_claim first = {.folder = "room", .beat_s = 0.05, .run = 77, .view = 3};
     wefti_lease_claim later = first, other = first;
@@ -414,6 +446,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_owner_elsewhere_that_shows_life_is_refused,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(without_locks_processes_are_looked_for, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            an_owner_in_another_container_is_known_by_its_lock_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lease_is_lost_to_another_one_alone, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_sleeper_looks_before_its_next_beat, setup,
                                         teardown),

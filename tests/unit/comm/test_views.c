@@ -272,11 +272,119 @@ static void the_last_to_end_say_so_if_nobody_was_lost(void **state) {
     assert_false(notes_end(false, 1)); /* of one's own view nobody is behind */
 }
 
+static bool listens_at(const weft_transport *t, int peer, char *out, int size) {
+    (void)t;
+    snprintf(out, (size_t)size, "r%d", peer);
+    return true;
+}
+
+static double rate_of(const weft_transport *t, int peer) {
+    static const double rates_Bps[RANKS] = {1, 7e6, 3e6};
+    (void)t;
+    return rates_Bps[peer];
+}
+
+/* Who lives knows where those of other copies listen; who has left does not need to. */
+static void who_was_left_behind_knows_the_way_back(void **state) {
+    static const weft_transport_ops ops = {.name = "none", .where = listens_at};
+    static const struct {
+        wefti_member_out out;
+        bool replaced, wrong;
+        int shards;
+        const char *way;
+    } cases[] = {{WEFTI_OUT_EVICTED, false, false, 1, "r1,r2"},
+                 {WEFTI_OUT_NO_QUORUM, false, false, 2, "r2"},
+                 {WEFTI_OUT_LEFT, false, false, 1, ""},
+                 {WEFTI_OUT_LEFT, true, false, 1, "r1,r2"},
+                 {WEFTI_OUT_LEFT, false, true, 1, "r1,r2"},
+                 {WEFTI_OUT_REFUSED, false, false, 1, ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        still s;
+        begin(&s);
+        s.transport.ops = &ops;
+        s.mesh.elastic->replaced = cases[i].replaced;
+        s.mesh.elastic->wrong = cases[i].wrong;
+        s.mesh.elastic->setup.shards = cases[i].shards;
+        wefti_elastic_note_way_back(&s.mesh, cases[i].out);
+        assert_string_equal(s.mesh.elastic->way_back, cases[i].way);
+        end(&s);
+    }
+}
+
+/* Of those on other machines that are there; what is not known is none. */
+static void the_slowest_connection_tells_the_rate(void **state) {
+    static const weft_transport_ops ops = {.name = "none", .rate = rate_of};
+    static const struct {
+        bool lost, here;
+        double Bps;
+    } cases[] = {{false, false, 3e6}, {true, false, 7e6}, {false, true, 7e6}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_elastic_rates rates = {.looked_s = -1};
+        still s;
+        begin(&s);
+        s.transport.ops = &ops;
+        s.peers[2].lost = cases[i].lost;
+        s.peers[2].here = cases[i].here;
+        wefti_elastic_watch_rate(&rates, &s.mesh, 1);
+        assert_float_equal(wefti_elastic_usual_rate(&rates), cases[i].Bps, 0);
+        end(&s);
+    }
+}
+
+/* What an answer did without stays noted if the answer stands, and only its own is concerned. */
+static void what_a_discarded_answer_missed_is_forgotten(void **state) {
+    const wefti_missed of_it = {.tag = 17, .channel = 8, .receiver = 1, .sender = 2},
+                       other = {.tag = 33, .channel = 8, .receiver = 1, .sender = 2};
+    for (int stands = 0; stands <= 1; stands++) {
+        still s;
+        begin(&s);
+        const wefti_elastic *e = s.mesh.elastic;
+        pthread_mutex_lock(&s.mesh.lock);
+        wefti_elastic_miss(&s.mesh, &of_it);
+        wefti_elastic_miss(&s.mesh, &other);
+        wefti_elastic_settle(&s.mesh, &of_it, stands);
+        pthread_mutex_unlock(&s.mesh.lock);
+        assert_int_equal(e->n_missed, 1 + stands);
+        assert_int_equal(e->missed[0].tag, stands ? 17 : 33);
+        assert_int_equal(e->missed[0].settled, stands);
+        assert_int_equal(e->missed[e->n_missed - 1].settled, 0);
+        end(&s);
+    }
+}
+
+/* A mixer's message is a piece of the step that mixes it; of gossip it is its receiver's alone. */
+static void a_piece_is_of_the_step_that_applies_it(void **state) {
+    static const struct {
+        int stage;
+        bool meets, is_piece;
+        int64_t step;
+    } cases[] = {{0, false, true, 3},
+                 {1, true, true, 3},
+                 {8, false, true, 5},
+                 {8, true, false, 0}};
+    still s;
+    begin(&s);
+    s.mesh.elastic->setup.delay = 2;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_piece_place place;
+        s.mesh.elastic->setup.meets = cases[i].meets;
+        bool is_piece = wefti_piece_of(s.mesh.elastic, WEFTI_GROUP_REPLICA * 8,
+                                       wefti_comm_tag(3, 1, cases[i].stage), &place);
+        assert_int_equal(is_piece, cases[i].is_piece);
+        if (is_piece) assert_int_equal(place.step, cases[i].step);
+    }
+    end(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_every_view_are_its_own),
         cmocka_unit_test(a_relayed_message_counts_under_the_cut_that_names_its_holder),
         cmocka_unit_test(the_last_to_end_say_so_if_nobody_was_lost),
+        cmocka_unit_test(who_was_left_behind_knows_the_way_back),
+        cmocka_unit_test(the_slowest_connection_tells_the_rate),
+        cmocka_unit_test(what_a_discarded_answer_missed_is_forgotten),
+        cmocka_unit_test(a_piece_is_of_the_step_that_applies_it),
         cmocka_unit_test(the_folder_is_asked_without_the_lock_by_a_thread_that_waits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,20 @@ static void value_below_a_higher_layer_is_still_checked(void **state) {
     assert_int_equal(f->c->run.steps, 7);
 }
 
+/* What files and overrides set is the user's. */
+static void what_the_user_has_set_is_given(void **state) {
+    fixture *f = *state;
+    assert_ok(f, load_text(f, "run: {steps: 9}\nmethod: diloco\n"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "run.seed=4"));
+    assert_ok(f, wefti_config_suggest(f->ctx, f->c, "model.width", "96"));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_true(wefti_config_given(f->c, "run.steps"));
+    assert_true(wefti_config_given(f->c, "run.seed"));
+    assert_false(wefti_config_given(f->c, "model.width"));
+    assert_false(wefti_config_given(f->c, "mixer.kind")); /* the method's */
+    assert_false(wefti_config_given(f->c, "model.layers"));
+}
+
 static void later_override_wins(void **state) {
     fixture *f = *state;
     assert_ok(f, weft_config_set(f->ctx, f->c, "data.path=a.txt,b.txt"));
@@ -307,6 +321,7 @@ int main(void) {
         TEST(default_is_below_preset_below_file_below_override),
         TEST(order_of_calls_does_not_matter),
         TEST(value_below_a_higher_layer_is_still_checked),
+        TEST(what_the_user_has_set_is_given),
         TEST(later_override_wins),
         TEST(later_file_wins),
         TEST(another_method_takes_back_what_the_first_one_set),

@@ -36,6 +36,23 @@ static void every_key_is_whole_and_unique(void **state) {
     assert_null(weft_config_key_at(-1));
 }
 
+/* The least value is one; the greatest unless it is excluded; a share is of numbers up to 1. */
+static void bounds_and_shares_are_those_of_the_table(void **state) {
+    const weft_config_key *key;
+    for (int n = 0; (key = weft_config_key_at(n)); n++) {
+        char low[40], high[40];
+        wefti_value v;
+        if (key->type != WEFT_KEY_NUMBER && key->type != WEFT_KEY_INT) continue;
+        snprintf(low, sizeof low, "%.17g", key->min);
+        snprintf(high, sizeof high, "%.17g", key->max);
+        if (!wefti_value_parse(key, low, &v) ||
+            wefti_value_parse(key, high, &v) == key->max_excluded)
+            fail_msg("%s: %s, %s", key->name, low, high);
+        bool share = key->type == WEFT_KEY_NUMBER && key->max == 1;
+        if (wefti_value_parse(key, "50%", &v) != share) fail_msg("%s: 50%%", key->name);
+    }
+}
+
 static void every_default_is_a_value_of_its_key(void **state) {
     const weft_config_key *key;
     wefti_value value;
@@ -107,6 +124,7 @@ int main(void) {
         cmocka_unit_test(every_default_is_a_value_of_its_key),
         cmocka_unit_test(every_preset_sets_values_of_known_keys),
         cmocka_unit_test(every_need_is_of_a_known_method_and_an_integer_key),
+        cmocka_unit_test(bounds_and_shares_are_those_of_the_table),
         cmocka_unit_test(numbers_are_written_shortest_and_exact),
         cmocka_unit_test(malformed_utf8_is_recognised),
         cmocka_unit_test(shown_text_is_short_and_whole_letters),

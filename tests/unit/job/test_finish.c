@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "config/layers.h"
 #include "config/schema.h"
 #include "job/doubts.h"
 
@@ -93,6 +94,31 @@ static void keys_of_other_kinds_are_refused(void **state) {
     refused(NULL, "schedule.kind=constant schedule.final=0.5",
             "schedule.final is set, but schedule.kind constant does not read it, "
             "expected one of cosine");
+}
+
+static void keys_that_would_not_be_applied_are_refused(void **state) {
+    static const char *const cases[][2] = {
+        {"method=auto decide.keep=any optimizer.lr=1e-3",
+         "optimizer.lr is set, but method auto decides it with decide.keep any"},
+        {"method=auto batch.shares=speed", "batch.shares is set, but method auto plans"},
+        {"method=auto mesh.straggler_time=1", "mesh.straggler_time is set, but method"},
+        {"method=flexdemo replicator.values=sign replicator.rounding=stochastic",
+         "replicator.rounding is set, but replicator.values sign does not read it"},
+        {"data.chat_template=chatml", "data.chat_template is set, but data.rows"},
+        {"data.rows=prompts data.tokenizer=a.json data.field=body",
+         "data.field is set, but data.rows prompts does not read it"},
+        {"adapter.init=folder model.frozen=a.*",
+         "model.frozen is set, but with adapters"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        refused(NULL, cases[i][0], cases[i][1]);
+    taken(NULL, "method=auto decide.keep=optimizer optimizer.lr=1e-3");
+    taken(NULL, "method=flexdemo replicator.values=int8 replicator.rounding=stochastic");
+    weft_config *config = make(NULL, "method=hsdp"); /* what a checkpoint says */
+    assert_ok(ctx, wefti_config_suggest(ctx, config, "replicator.values", "int8"));
+    assert_ok(ctx, wefti_config_suggest(ctx, config, "replicator.every", "3"));
+    assert_ok(ctx, weft_config_finish(ctx, config));
+    weft_config_destroy(ctx, config);
 }
 
 static void keys_that_are_read_are_taken(void **state) {
@@ -281,6 +307,18 @@ static void exchanges_behind_the_end_are_warned_of(void **state) {
     assert_ok(ctx, weft_config_finish(ctx, config));
     assert_string_equal(warning, "");
     weft_config_destroy(ctx, config);
+    for (int steps = 25; steps <= 26; steps++) { /* a fragment comes each 25 steps */
+        char words[160];
+        snprintf(words, sizeof words,
+                 "method=streaming-diloco mixer.outer_every=100 mixer.fragments=4 "
+                 "mixer.delay=1 schedule.warmup=1 run.steps=%d",
+                 steps);
+        warning[0] = '\0';
+        config = make(NULL, words);
+        assert_ok(ctx, weft_config_finish(ctx, config));
+        assert_int_equal(warning[0] != '\0', steps < 26);
+        weft_config_destroy(ctx, config);
+    }
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -289,6 +327,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(keys_of_other_kinds_are_refused),
         TEST(keys_that_are_read_are_taken),
+        TEST(keys_that_would_not_be_applied_are_refused),
         TEST(an_optimizer_of_a_group_reads_its_keys),
         TEST(a_file_may_hold_defaults_and_a_wrong_line_is_named),
         TEST(the_text_of_a_configuration_is_taken),

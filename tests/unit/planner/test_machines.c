@@ -120,6 +120,51 @@ static void the_least_memory_counts(void **state) {
     assert_true(wefti_machines_memory(&a, 3, 0) == 1e9);
 }
 
+/* The order in which machines are taken: computing, then the slower way of the wire, then number;
+ * and rows by speed, of which everybody has one. */
+static void machines_are_taken_in_one_order(void **state) {
+    static const struct {
+        int n;
+        weft_machine machines[3];
+        int64_t order[3], rows[3]; /* of 4 sequences; by number */
+    } cases[] = {
+        {1, {{.node = 1}}, {0, 1, 2}, {2, 1, 1}},
+        {1, {{.node = 0, .bandwidth_Bps = 1e6}}, {1, 2, 0}, {1, 2, 1}},
+        {1, {{.node = 1, .up_Bps = 1e6}}, {0, 2, 1}, {2, 1, 1}},
+        {1, {{.node = 2, .rank_flops = 2e10}}, {2, 0, 1}, {1, 1, 2}},
+        {2,
+         {{.node = 0, .rank_flops = 1e3}, {.node = 1, .rank_flops = 1e3}},
+         {2, 0, 1},
+         {1, 1, 2}},
+    };
+    assert_ok(ctx, weft_config_set(ctx, run, "batch.tokens_per_step=128"));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const weft_candidate c = {.nodes = 3, .ranks_per_node = 1, .sites = 1};
+        int64_t *rows;
+        have(cases[i].n, cases[i].machines);
+        a.cluster = *cluster;
+        assert_ok(ctx, wefti_machines_sort(&a));
+        assert_ok(ctx, wefti_machines_shares(ctx, &a, &c, &rows));
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(a.machines[k].node, cases[i].order[k]);
+            assert_int_equal(rows[k], cases[i].rows[k]);
+        }
+        wefti_free(ctx, rows);
+        wefti_machines_drop(&a);
+    }
+}
+
+/* What is not known of a machine's memory keeps nobody away from it. */
+static void memory_that_is_not_known_is_enough(void **state) {
+    have(1, (weft_machine[]){{.node = 0, .rank_flops = 2e10, .memory_bytes = 1e8}});
+    a.cluster = *cluster;
+    assert_ok(ctx, wefti_machines_sort(&a));
+    assert_true(wefti_machines_memory(&a, 1, 0) == 1e8);
+    assert_true(wefti_machines_memory(&a, 1, 5e8) == 0); /* node 1 */
+    assert_true(wefti_machines_memory(&a, 3, 5e8) == 0); /* all: none is left out */
+    wefti_machines_drop(&a);
+}
+
 /* ---- wires ---- */
 
 /* Among two that send each other as much, the slower of the two ways is what counts. */
@@ -263,6 +308,8 @@ int main(void) {
         TEST(a_machine_that_is_as_all_changes_no_bit),
         TEST(sequences_go_by_speed),
         TEST(the_least_memory_counts),
+        TEST(machines_are_taken_in_one_order),
+        TEST(memory_that_is_not_known_is_enough),
         TEST(the_way_out_is_apart_from_the_way_in),
         TEST(losses_and_delays_follow_their_formulas),
         TEST(a_long_wire_carries_its_windows_in_a_round_trip),
