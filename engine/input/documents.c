@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "input/input.h"
+#include "text/sniff.h"
 
 enum { PIECE_BYTES = 1 << 18, RECORD_BYTES = 1 << 30, SHOWN = 60 };
 
@@ -333,6 +334,26 @@ static weft_status read_all(reader *r, wefti_input *input, char *room) {
     return end(r, layout);
 }
 
+/* A text is no file of records under another name. */
+static weft_status open_text(weft_ctx *ctx, const char *path, wefti_input **out) {
+    int64_t n;
+    WEFT_TRY(wefti_input_open(ctx, path, out));
+    if (wefti_text_layout_of(path) != WEFTI_TEXT_PLAIN) return WEFT_OK;
+    const char *head = wefti_input_head(*out, &n), *found = wefti_sniff_json(head, n);
+    if (!found) return WEFT_OK;
+    wefti_input_close(ctx, *out);
+    *out = NULL;
+    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s is %s, expected text in UTF-8",
+                         wefti_is(path, "-") ? "standard input" : path, found);
+}
+
+weft_status wefti_documents_look(weft_ctx *ctx, const char *path) {
+    wefti_input *input;
+    WEFT_TRY(open_text(ctx, path, &input));
+    wefti_input_close(ctx, input);
+    return WEFT_OK;
+}
+
 weft_status wefti_documents_read(weft_ctx *ctx, const char *path,
                                  const wefti_fields *fields, wefti_document_sink sink,
                                  void *user) {
@@ -348,7 +369,7 @@ weft_status wefti_documents_read(weft_ctx *ctx, const char *path,
     wefti_input *input;
     char *room;
     WEFT_TRY(wefti_alloc(ctx, PIECE_BYTES, "a piece of text", &room));
-    weft_status status = wefti_input_open(ctx, path, &input);
+    weft_status status = open_text(ctx, path, &input);
     if (status == WEFT_OK) status = read_all(&r, input, room);
     wefti_input_close(ctx, input);
     wefti_buffer_fini(ctx, &r.record);

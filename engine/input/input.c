@@ -254,6 +254,11 @@ weft_status wefti_input_open(weft_ctx *ctx, const char *path, wefti_input **out)
     return status;
 }
 
+const char *wefti_input_head(const wefti_input *in, int64_t *n) {
+    *n = in->head_n;
+    return in->head;
+}
+
 weft_status wefti_input_read(weft_ctx *ctx, wefti_input *in, char *out, int64_t capacity,
                              int64_t *n) {
     if (in->head_n == 0) return read_any(ctx, in, out, capacity, n);

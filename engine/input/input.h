@@ -16,6 +16,9 @@ typedef struct wefti_input wefti_input;
 weft_status wefti_input_open(weft_ctx *ctx, const char *path,
                              wefti_input **out) WEFT_CHECKED;
 
+/* Before the first read: the first bytes, *n of them. Borrowed. */
+const char *wefti_input_head(const wefti_input *input, int64_t *n);
+
 /* The next bytes: [out] *n of them, 1..capacity; 0 only at the end. */
 weft_status wefti_input_read(weft_ctx *ctx, wefti_input *input, char *out,
                              int64_t capacity, int64_t *n) WEFT_CHECKED;

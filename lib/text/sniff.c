@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* What a file is that is not text, by the marks that formats put at fixed places. The marks
  * are those of the formats' own specifications. A file without a known mark that holds a NUL
- * byte is "a binary file": no text in UTF-8 needs one. */
+ * byte is "a binary file": no text in UTF-8 needs one. JSON has no mark: the beginning is read
+ * by its grammar, so that a text that begins with a bracket stays a text. */
 #include "text/sniff.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 #include "text/utf8.h"
 
@@ -14,10 +17,13 @@ enum { LONGEST_CHARACTER = 4 }; /* one may be cut at the end of the beginning */
 typedef struct mark {
     int at, n;
     const char *bytes, *name;
+    bool sure; /* no text begins so, be it printable or not */
 } mark;
 
 #define MARK(at, bytes, name)                                                            \
-    { at, sizeof(bytes) - 1, bytes, name }
+    { at, sizeof(bytes) - 1, bytes, name, false }
+#define SURE(bytes, name)                                                                \
+    { 0, sizeof(bytes) - 1, bytes, name, true }
 
 #define TABLES "(python examples/tables.py FILE > lines.jsonl writes it as text)"
 
@@ -35,7 +41,11 @@ static const mark marks[] = {
     MARK(0, "fLaC", "a FLAC sound"),
     MARK(4, "ftyp", "an MP4 video"),
     MARK(0, "\x1A\x45\xDF\xA3", "a Matroska or WebM video"),
-    MARK(0, "%PDF-", "a PDF document"),
+    SURE("%PDF-", "a PDF document (pdftotext FILE writes its text)"),
+    SURE("%!PS-", "a PostScript document (ps2ascii FILE writes its text)"),
+    SURE("{\\rtf", "an RTF document (save it as text)"),
+    SURE("version https://git-lfs.github.com/spec/",
+         "what Git LFS leaves in place of a file (git lfs pull brings it)"),
     MARK(0, "PK\3\4", "a ZIP archive (or a document, model or notebook stored as one)"),
     MARK(0, "PK\5\6", "an empty ZIP archive"),
     MARK(0, "7z\xBC\xAF\x27\x1C", "a 7-Zip archive"),
@@ -58,6 +68,9 @@ static const mark marks[] = {
     MARK(0, "SQLite format 3\0", "an SQLite data base"),
     MARK(0, "\x93NUMPY", "a NumPy array"),
     MARK(0, "GGUF", "a GGUF model"),
+    MARK(0, "\x80\2\x8A\nl\xFC\x9C", "a file of an old torch.save"),
+    MARK(0, "\x80\4\x95", "a pickle of Python's"),
+    MARK(0, "\x80\5\x95", "a pickle of Python's"),
     MARK(8, "{\"", "a safetensors file of weights"),
     MARK(0, "\x89weftTK\n", "a token shard of weft's inside of packed data (unpack it)"),
     MARK(0,
@@ -95,6 +108,35 @@ static bool is_of_torch(const char *head, int64_t n) {
     return false;
 }
 
+/* Where white space, and a mark of the encoding before it, end. */
+static int64_t skip_space(const char *head, int64_t n) {
+    int64_t i = n >= 3 && memcmp(head, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    while (i < n && head[i] && strchr(" \t\r\n", head[i])) i++;
+    return i;
+}
+
+static bool is_html(const char *head, int64_t n) {
+    static const char *const begins[] = {"<!doctype html", "<html>", "<html "};
+    int64_t at = skip_space(head, n);
+    for (int i = 0; i < 3; i++) {
+        size_t length = strlen(begins[i]);
+        if (n - at >= (int64_t)length && strncasecmp(head + at, begins[i], length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Letters of 16 bits without a mark: nearly every second byte is NUL, and no other. */
+static const char *wide(const char *head, int64_t n) {
+    int64_t nuls[2] = {0, 0};
+    for (int64_t i = 0; i < n; i++) nuls[i % 2] += head[i] == 0;
+    if (nuls[0] == 0 && nuls[1] > n / 3)
+        return "text in UTF-16 (convert it by iconv -f UTF-16LE -t UTF-8)";
+    if (nuls[1] == 0 && nuls[0] > n / 3)
+        return "text in UTF-16 (convert it by iconv -f UTF-16BE -t UTF-8)";
+    return NULL;
+}
+
 const char *wefti_sniff_mark(const char *head, int64_t n) {
     if (is_of_torch(head, n))
         return "a file of torch.save (weights begin a run as model.init=FOLDER of their "
@@ -104,13 +146,103 @@ const char *wefti_sniff_mark(const char *head, int64_t n) {
         const mark *m = &marks[k];
         if (n < m->at + m->n || memcmp(head + m->at, m->bytes, (size_t)m->n) != 0)
             continue;
-        if (!is_text || !is_printable(m)) return m->name;
+        if (m->sure || !is_text || !is_printable(m)) return m->name;
     }
-    return NULL;
+    return is_html(head, n) ? "an HTML page" : NULL;
 }
 
 const char *wefti_sniff(const char *head, int64_t n) {
     const char *name = wefti_sniff_mark(head, n);
     if (name || !has_nul(head, n)) return name;
-    return "a binary file (it holds NUL bytes)";
+    name = wide(head, n);
+    return name ? name : "a binary file (it holds NUL bytes)";
+}
+
+/* ---- JSON ---- */
+
+enum { DEEPEST = 64 };
+
+typedef struct scan {
+    const char *at, *end;
+    uint64_t objects; /* bit d: the container at depth d is an object */
+    int depth;
+} scan;
+
+/* Reads a number, true, false or null. */
+static bool take_plain(scan *s) {
+    static const char *const words[] = {"true", "false", "null"};
+    const char *from = s->at;
+    while (s->at < s->end && *s->at && strchr("+-.0123456789eE", *s->at)) s->at++;
+    if (s->at > from) return strchr("-0123456789", *from);
+    for (int i = 0; i < 3; i++) {
+        size_t n = strlen(words[i]), left = (size_t)(s->end - from);
+        if (n > left) n = left;
+        if (memcmp(from, words[i], n) == 0) return s->at += n, true;
+    }
+    return false;
+}
+
+/* Reads a string or another scalar; false: there is none. One that the beginning cuts is one. */
+static bool take_scalar(scan *s) {
+    if (*s->at != '"') return take_plain(s);
+    for (s->at++; s->at < s->end && *s->at != '"'; s->at++) {
+        if ((unsigned char)*s->at < 0x20) return false;
+        if (*s->at == '\\') s->at++;
+    }
+    s->at = s->at < s->end ? s->at + 1 : s->end;
+    return true;
+}
+
+static void take_space(scan *s) { s->at += skip_space(s->at, s->end - s->at); }
+
+/* Reads what follows a bracket, a comma or a colon; false: it is no JSON. */
+static bool take_value(scan *s) {
+    bool key = s->depth > 0 && s->objects >> s->depth & 1;
+    take_space(s);
+    if (s->at < s->end && key) {
+        if (*s->at != '"' || !take_scalar(s)) return false;
+        take_space(s);
+        if (s->at < s->end && *s->at++ != ':') return false;
+        take_space(s);
+    }
+    if (s->at >= s->end) return true;
+    if (*s->at != '{' && *s->at != '[') return take_scalar(s);
+    if (++s->depth >= DEEPEST) return false;
+    uint64_t bit = (uint64_t)1 << s->depth;
+    s->objects = *s->at++ == '{' ? s->objects | bit : s->objects & ~bit;
+    take_space(s);
+    if (s->at < s->end && (*s->at == '}' || *s->at == ']')) return true;
+    return take_value(s);
+}
+
+/* Closes what ends here; false: what follows is neither an end nor a comma. */
+static bool take_ends(scan *s) {
+    for (take_space(s); s->at < s->end && s->depth > 0; take_space(s)) {
+        if (*s->at == ',') return s->at++, true;
+        if (*s->at++ != (s->objects >> s->depth & 1 ? '}' : ']')) return false;
+        s->depth--;
+    }
+    return true;
+}
+
+static bool holds(const char *head, int64_t n, const char *word) {
+    int64_t length = (int64_t)strlen(word);
+    for (int64_t i = 0; i + length <= n; i++)
+        if (memcmp(head + i, word, (size_t)length) == 0) return true;
+    return false;
+}
+
+const char *wefti_sniff_json(const char *head, int64_t n) {
+    scan s = {.at = head + skip_space(head, n), .end = head + n};
+    if (s.at >= s.end || (*s.at != '{' && *s.at != '[')) return NULL;
+    do {
+        if (!take_value(&s) || !take_ends(&s)) return NULL;
+    } while (s.at < s.end && s.depth > 0);
+    if (holds(head, n, "\"cell_type\""))
+        return "a Jupyter notebook (jupyter nbconvert --to markdown FILE writes it as "
+               "text)";
+    if (s.at >= s.end)
+        return "a JSON document (jq -c '.[]' FILE > lines.jsonl writes a list as lines)";
+    return *s.at == '{' ? "JSON, an object on each line (a file of them is named *.jsonl)"
+                        : NULL;
 }

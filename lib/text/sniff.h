@@ -9,3 +9,7 @@ const char *wefti_sniff(const char *head, int64_t n);
 
 /* The same for a file that is expected to be binary: only what has a known mark. */
 const char *wefti_sniff_mark(const char *head, int64_t n);
+
+/* The same for a file that is expected to be one text: whether it is JSON, in one piece or on
+ * lines, which is read under another name. */
+const char *wefti_sniff_json(const char *head, int64_t n);

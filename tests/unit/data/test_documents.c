@@ -190,11 +190,73 @@ static void binary_files_are_named(void **state) {
         assert_no_documents(ctx, "binary", NULL, cases[k].name);
         assert_no_documents(ctx, "binary", NULL, "expected text in UTF-8");
     }
-    assert_string_equal(wefti_sniff("%PDF-1.4\n\xE2\xE3\xCF\xD3 and so on", 24),
-                        "a PDF document");
     assert_null(wefti_sniff("PAR1 is how a text may begin", 28));
     assert_null(wefti_sniff("caf\xE9 in Latin-1 is not UTF-8, but text", 36));
     assert_null(wefti_sniff("", 0));
+}
+
+/* Printable from the first byte to the last, and no text to train on all the same. */
+static void pages_and_documents_are_named(void **state) {
+    static const struct {
+        const char *head, *name; /* NULL: a text */
+    } cases[] = {
+        {"%PDF-1.4\n\xE2\xE3\xCF\xD3 and so on", "a PDF document"},
+        {"%PDF-1.4\n1 0 obj", "a PDF document"},
+        {"%PDF is a format", NULL},
+        {"%!PS-Adobe-3.0", "a PostScript document"},
+        {"{\\rtf1\\ansi words}", "an RTF document"},
+        {"version https://git-lfs.github.com/spec/v1\noid ", "what Git LFS leaves"},
+        {"\xEF\xBB\xBF\n <!DOCTYPE html>", "an HTML page"},
+        {"<html lang=en>", "an HTML page"},
+        {"<html>", "an HTML page"},
+        {"<htmlx> is no tag", NULL},
+        {"<mediawiki> is text to train on", NULL}};
+    for (int k = 0; k < COUNT(cases); k++) {
+        const char *found = wefti_sniff(cases[k].head, (int64_t)strlen(cases[k].head));
+        if (cases[k].name ? !found || strncmp(found, cases[k].name, strlen(cases[k].name))
+                          : found != NULL)
+            fail_msg("'%s' is %s", cases[k].head, found ? found : "text");
+    }
+    assert_non_null(strstr(wefti_sniff("h\0i\0 \0y\0o\0u\0", 12), "-f UTF-16LE"));
+    assert_non_null(strstr(wefti_sniff("\0h\0i\0 \0y\0o\0u", 12), "-f UTF-16BE"));
+    assert_non_null(strstr(wefti_sniff("\0h\0\0\0\0\0y\0o\0u", 12), "a binary file"));
+    assert_non_null(strstr(wefti_sniff_mark("\x80\4\x95\0\0", 5), "a pickle"));
+}
+
+static void json_is_told_from_a_text_with_brackets(void **state) {
+    weft_ctx *ctx = *state;
+    static const char doc[] = "a JSON document", lines[] = "JSON, an object on each line",
+                      notebook[] = "a Jupyter notebook";
+    static const struct {
+        const char *head, *name;
+    } cases[] = {{"[{\"text\": \"a\"}, {\"te", doc},
+                 {"{\"rows\": [1, -2.5e3, true, null, \"\\\"\"]}\n", doc},
+                 {"{\"rows\": [fal", doc},
+                 {"[[], {}]", doc},
+                 {"{\"text\": \"a\"}\n{\"text\": \"b\"}\n", lines},
+                 {"{\n \"cells\": [\n  {\n   \"cell_type\": \"code\"", notebook},
+                 {"[a link](page)", NULL},
+                 {"[1] Smith, of 1998", NULL},
+                 {"[1] [2] both", NULL},
+                 {"[\"Yes\", she said]", NULL},
+                 {"[test]", NULL},
+                 {"[1}", NULL},
+                 {"{a: 1}", NULL},
+                 {"{\"a\"; 1}", NULL},
+                 {"{\"a\": 1, 2}", NULL},
+                 {"plain [1, 2]", NULL},
+                 {"", NULL}};
+    for (int k = 0; k < COUNT(cases); k++) {
+        const char *head = cases[k].head;
+        const char *found = wefti_sniff_json(head, (int64_t)strlen(head));
+        if (cases[k].name ? !found || strncmp(found, cases[k].name, strlen(cases[k].name))
+                          : found != NULL)
+            fail_msg("'%s' is %s", head, found ? found : "text");
+    }
+    write_file(ctx, "x.json", "[1, 2]\n", 7);
+    assert_no_documents(ctx, "x.json", NULL, "x.json is a JSON document");
+    write_file(ctx, "x.txt.gz", "{\"a\": 1}\n{\"a\": 2}\n", 18);
+    assert_no_documents(ctx, "x.txt.gz", NULL, "is JSON, an object on each line");
 }
 
 static void shards_that_are_archives_are_named(void **state) {
@@ -457,6 +519,8 @@ int main(void) {
         claim(packed_texts_are_unpacked),
         claim(packed_lines_are_lines),
         claim(binary_files_are_named),
+        claim(pages_and_documents_are_named),
+        claim(json_is_told_from_a_text_with_brackets),
         claim(shards_that_are_archives_are_named),
         claim(a_plain_text_may_hold_several_documents),
         claim(documents_are_told_apart),
