@@ -106,7 +106,8 @@ static weft_status fill(weft_ctx *ctx, const args *a, const weft_mesh *mesh,
                         weft_config *config) {
     WEFT_TRY(operands_read(ctx, a, config));
     if (mesh) WEFT_TRY(weft_mesh_fit(ctx, mesh, config));
-    return weft_config_finish(ctx, config);
+    WEFT_TRY(weft_config_finish(ctx, config));
+    return operands_look(ctx, a, config);
 }
 
 static const char *text_or_null(const char *text) { return text[0] ? text : NULL; }

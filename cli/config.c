@@ -234,6 +234,7 @@ static weft_status print_resolved(weft_ctx *ctx, const args *a) {
     WEFT_TRY(weft_config_create(ctx, &config));
     weft_status status = operands_read(ctx, a, config);
     if (status == WEFT_OK) status = finish(ctx, config);
+    if (status == WEFT_OK) status = operands_look(ctx, a, config);
     if (status == WEFT_OK && !json) status = weft_config_text(ctx, config, notes, &text);
     if (status == WEFT_OK && json)
         print_config_json(config);

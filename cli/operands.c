@@ -45,45 +45,49 @@ static bool has_file(const char *folder, const char *name) {
            stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
-/* Whether a file begins as a run file: its first line of words is a section or a key, or the
- * whole is one object. */
-static bool holds_keys(const char *path) {
-    char line[512], word[64];
-    FILE *file = fopen(path, "rb");
-    if (!file) return true; /* reading it says why */
-    bool keys = false, found = false;
-    while (!found && fgets(line, sizeof line, file)) {
-        const char *at = line + strspn(line, " \t\r\n");
-        if (!*at || *at == '#' || *at == '%' || strncmp(at, "---", 3) == 0) continue;
-        size_t n = strcspn(at, ": \t\r\n");
-        found = true;
-        keys = *at == '{' || n == 0 || n >= sizeof word;
-        const weft_config_key *key;
-        for (int i = 0; !keys && (key = weft_config_key_at(i)); i++)
-            keys = strncmp(key->name, at, n) == 0 && strchr(".", key->name[n]) &&
-                   at[n + strspn(at + n, " \t")] == ':';
+/* Whether a beginning is that of a run file: its first line of words is a section or a key, in an
+ * object, too. */
+static bool holds_keys(const char *head) {
+    const char *at = head + strspn(head, " \t\r\n");
+    while (*at == '#' || *at == '%' || strncmp(at, "---", 3) == 0) {
+        at += strcspn(at, "\n");
+        at += strspn(at, " \t\r\n");
     }
-    fclose(file);
-    return keys;
+    at += strspn(at, "{\" \t\r\n");
+    size_t n = strcspn(at, "\": \t\r\n");
+    const weft_config_key *key;
+    for (int i = 0; n > 0 && (key = weft_config_key_at(i)); i++)
+        if (strncmp(key->name, at, n) == 0 && strchr(".", key->name[n]) &&
+            at[n + strspn(at + n, "\" \t")] == ':')
+            return true;
+    return false;
 }
 
 static const char *const texts[] = {".txt",   ".md",      ".jsonl", ".ndjson", ".csv",
                                     ".tsv",   ".bin",     ".gz",    ".zst",    ".parquet",
                                     ".arrow", ".feather", NULL};
 
-/* What is neither a known name nor a file of keys is data; it is told once. */
-static kind kind_of_file(weft_ctx *ctx, const char *operand) {
+/* What is neither a known name nor a file of keys is data. A description of a model by Hugging
+ * Face, whose keys are no run's, is refused. */
+static weft_status kind_of_file(weft_ctx *ctx, const char *operand, kind *out) {
     static const char *const yamls[] = {".yaml", ".yml", NULL};
-    if (ends_as(operand, texts)) return DATA;
-    if (ends_as(operand, yamls) || holds_keys(operand)) return RUN_FILE;
-    weft_ctx_log(ctx, WEFT_LOG_WARN,
-                 "%s is read as text, because it begins with no section of a run file; "
-                 "data.path=%s says so, a run file is named *.yaml",
-                 operand, operand);
-    return DATA;
+    char head[8192] = "";
+    FILE *file = fopen(operand, "rb");
+    if (file) {
+        head[fread(head, 1, sizeof head - 1, file)] = '\0';
+        fclose(file);
+    }
+    if (head[0] == '{' && !ends_as(operand, texts) &&
+        (strstr(head, "\"model_type\"") || strstr(head, "\"architectures\"")))
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%s describes a model, expected the folder that it is in; "
+                             "weft plan --hf %s reads it alone",
+                             operand, operand);
+    bool keys = !ends_as(operand, texts) && (ends_as(operand, yamls) || holds_keys(head));
+    *out = keys ? RUN_FILE : DATA;
+    return WEFT_OK;
 }
 
-/* Opening it says how to read it. */
 static bool is_address(const char *operand) {
     const char *at = strstr(operand, "://");
     return at && at < operand + strcspn(operand, "=");
@@ -98,17 +102,28 @@ static bool is_key(const char *operand) {
     return key_of(name) || stat(operand, &info) != 0;
 }
 
-static kind kind_of(weft_ctx *ctx, const char *operand, bool resumes) {
+static weft_status kind_of(weft_ctx *ctx, const char *operand, bool resumes, kind *out) {
     struct stat info;
-    if (strncmp(operand, "s3://", 5) == 0 && resumes && !ends_as(operand, texts))
-        return RUN_AT;
-    if (strcmp(operand, "-") == 0 || is_address(operand)) return DATA;
-    if (is_key(operand)) return KEY;
-    if (stat(operand, &info) != 0 || S_ISREG(info.st_mode))
-        return kind_of_file(ctx, operand);
-    if (!S_ISDIR(info.st_mode)) return DATA;
-    if (has_file(operand, "config.yaml")) return RUN;
-    return has_file(operand, "config.json") ? MODEL : DATA;
+    char model[PATH_MAX];
+    *out = DATA;
+    if (strncmp(operand, "s3://", 5) == 0 && resumes && !ends_as(operand, texts)) {
+        *out = RUN_AT;
+    } else if (is_address(operand)) {
+        WEFT_TRY(weft_address_look(ctx, operand, model, sizeof model));
+        if (model[0]) *out = MODEL;
+    } else if (strcmp(operand, "-") == 0) {
+        *out = DATA;
+    } else if (is_key(operand)) {
+        *out = KEY;
+    } else if (stat(operand, &info) != 0 || S_ISREG(info.st_mode)) {
+        return kind_of_file(ctx, operand, out);
+    } else if (S_ISDIR(info.st_mode)) {
+        if (has_file(operand, "config.yaml"))
+            *out = RUN;
+        else if (has_file(operand, "config.json"))
+            *out = MODEL;
+    }
+    return WEFT_OK;
 }
 
 /* Adds an operand to the list of texts. */
@@ -125,23 +140,6 @@ static weft_status add_data(weft_ctx *ctx, const char *operand, char *list, size
                              "backslash; give data.path=NAME",
                              operand);
     return WEFT_OK;
-}
-
-/* Refuses Hugging Face's description of a model, whose keys are no run's. */
-static weft_status load_file(weft_ctx *ctx, const char *path, weft_config *config) {
-    char head[8192] = "";
-    FILE *file = fopen(path, "rb");
-    if (file) {
-        head[fread(head, 1, sizeof head - 1, file)] = '\0';
-        fclose(file);
-    }
-    if (head[0] == '{' &&
-        (strstr(head, "\"model_type\"") || strstr(head, "\"architectures\"")))
-        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                             "%s describes a model, expected the folder that it is in; "
-                             "weft plan --hf %s reads it alone",
-                             path, path);
-    return weft_config_load(ctx, config, path);
 }
 
 /* Sets a key to the name of a folder, without slashes at its end. */
@@ -166,9 +164,11 @@ weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
     char list[8192] = "";
     for (int i = 0; i < a->n_operands; i++) { /* a later file overrides an earlier one */
         const char *operand = a->operands[i];
-        switch (kind_of(ctx, operand, args_has(a, "--resume"))) {
+        kind what;
+        WEFT_TRY(kind_of(ctx, operand, args_has(a, "--resume"), &what));
+        switch (what) {
         case KEY: WEFT_TRY(weft_config_set(ctx, config, operand)); break;
-        case RUN_FILE: WEFT_TRY(load_file(ctx, operand, config)); break;
+        case RUN_FILE: WEFT_TRY(weft_config_load(ctx, config, operand)); break;
         case RUN: WEFT_TRY(load_run(ctx, operand, config)); break;
         case RUN_AT: WEFT_TRY(weft_run_fetch(ctx, operand, config)); break;
         case MODEL: WEFT_TRY(set_folder(ctx, "model.init", operand, config)); break;
@@ -180,4 +180,21 @@ weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) {
         WEFT_TRY(weft_config_set(ctx, config, list));
     }
     return set_from_flags(ctx, a, config);
+}
+
+weft_status operands_look(weft_ctx *ctx, const args *a, const weft_config *config) {
+    bool is_text;
+    for (int i = 0; i < a->n_operands; i++)
+        for (int k = 0; k < config->data.path.n; k++) {
+            const char *path = a->operands[i];
+            if (strcmp(path, config->data.path.items[k]) != 0) continue;
+            WEFT_TRY(weft_data_look(ctx, config, path, &is_text));
+            if (is_text && !ends_as(path, texts))
+                weft_ctx_log(
+                    ctx, WEFT_LOG_WARN,
+                    "%s is read as text, because it begins with no section of a run "
+                    "file; data.path=%s says so, a run file is named *.yaml",
+                    path, path);
+        }
+    return WEFT_OK;
 }

@@ -23,8 +23,13 @@
  *
  *     section.key=value         that, unless it is no key and a file has this name
  *     folder with config.yaml   a run: its configuration, with run.folder as it is named
- *     folder with config.json   a model: model.init
+ *     folder with config.json   a model: model.init; at an address, too
  *     s3://BUCKET/PREFIX        with --resume: a run that was copied there (run.upload)
  *     another folder, text      data.path; several form a list
  *     *.yaml, other file of keys    a run file */
 weft_status operands_read(weft_ctx *ctx, const args *a, weft_config *config) WEFT_CHECKED;
+
+/* Refuses operands that are read as data and do not begin as data of such a run; what its name does
+ * not call text is told. After the configuration is finished. */
+weft_status operands_look(weft_ctx *ctx, const args *a,
+                          const weft_config *config) WEFT_CHECKED;

@@ -12,6 +12,7 @@
 
 #include <weft/model.h>
 #include <weft/plan.h>
+#include <weft/train.h>
 
 #include "common.h"
 
@@ -63,11 +64,15 @@ static void look_into_run(const char *path, char *file, size_t size) {
     closedir(dir);
 }
 
-/* Loads a file, or the config.json in a folder, which may be a run folder. */
+/* Loads a file, or the config.json in a folder or at an address, which may be a run's. */
 static weft_status load(weft_ctx *ctx, const char *path, weft_shape **out) {
-    char file[1100], *text;
+    char file[1100], *text, at[1000];
     struct stat info;
     int64_t n;
+    if (strstr(path, "://")) {
+        WEFT_TRY(weft_address_look(ctx, path, at, sizeof at));
+        if (at[0]) path = at;
+    }
     bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     snprintf(file, sizeof file, "%.1000s%s", path, folder ? "/config.json" : "");
     if (folder && stat(file, &info) != 0) look_into_run(path, file, sizeof file);

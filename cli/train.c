@@ -492,7 +492,8 @@ static weft_status config_of_run(weft_ctx *ctx, const args *a, weft_config **out
     WEFT_TRY(weft_config_create(ctx, out));
     WEFT_TRY(operands_read(ctx, a, *out));
     WEFT_TRY(number_folder(ctx, a, *out));
-    return weft_config_finish(ctx, *out);
+    WEFT_TRY(weft_config_finish(ctx, *out));
+    return operands_look(ctx, a, *out);
 }
 
 static int run(weft_ctx *ctx, args *a) {

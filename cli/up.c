@@ -145,6 +145,7 @@ static weft_status config_of_run(weft_ctx *ctx, const args *a, weft_config **out
     if (status == WEFT_OK) status = weft_config_set(ctx, *out, "mesh.ranks_per_node=1");
     if (status == WEFT_OK) status = number_folder(ctx, a, *out);
     if (status == WEFT_OK) status = weft_config_finish(ctx, *out);
+    if (status == WEFT_OK) status = operands_look(ctx, a, *out);
     program_speak(ctx);
     return status;
 }

@@ -24,6 +24,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "checkpoint/safetensors_header.h"
+#include "text/sniff.h"
 
 enum { CHUNK = 8192 }; /* numbers converted at a time */
 
@@ -143,6 +144,20 @@ static weft_status open_regular(weft_ctx *ctx, wefti_safetensors *file,
     return WEFT_OK;
 }
 
+/* Names a file that has no header at all, such as a page that was fetched in its place. */
+static weft_status refuse_other(weft_ctx *ctx, const wefti_safetensors *file,
+                                int64_t n_bytes) {
+    char head[512] = "";
+    int64_t n = n_bytes < (int64_t)sizeof head ? n_bytes : (int64_t)sizeof head;
+    WEFT_TRY(read_bytes(ctx, file, head, n, 0));
+    const char *found = head[WEFTI_SAFETENSORS_PREFIX] == '{' ? NULL
+                                                              : wefti_sniff_mark(head, n);
+    if (!found) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
+                         "%s is %s, expected a safetensors file of weights", file->path,
+                         found);
+}
+
 static weft_status read_length(weft_ctx *ctx, const wefti_safetensors *file,
                                int64_t n_bytes, int64_t *n_text) {
     unsigned char prefix[WEFTI_SAFETENSORS_PREFIX];
@@ -153,7 +168,8 @@ static weft_status read_length(weft_ctx *ctx, const wefti_safetensors *file,
     WEFT_TRY(read_bytes(ctx, file, prefix, sizeof prefix, 0));
     uint64_t length = wefti_get_u64(prefix);
     uint64_t room = (uint64_t)n_bytes - WEFTI_SAFETENSORS_PREFIX;
-    if (length > room || length > WEFTI_SAFETENSORS_MAX_HEADER)
+    if (length > room || length > WEFTI_SAFETENSORS_MAX_HEADER) {
+        WEFT_TRY(refuse_other(ctx, file, n_bytes));
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "%s says that its header has %llu bytes, expected at most "
                              "%llu: not a safetensors file, or cut off",
@@ -161,6 +177,7 @@ static weft_status read_length(weft_ctx *ctx, const wefti_safetensors *file,
                              (unsigned long long)(room < WEFTI_SAFETENSORS_MAX_HEADER
                                                       ? room
                                                       : WEFTI_SAFETENSORS_MAX_HEADER));
+    }
     *n_text = (int64_t)length;
     return WEFT_OK;
 }

@@ -20,8 +20,10 @@
 #include <xxhash.h>
 
 #include "base/memory.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "data/shardlayout.h"
+#include "store/address.h"
 #include "store/fetch.h"
 
 static bool ends_in(const char *name, const char *suffix) {
@@ -102,12 +104,34 @@ static bool is_data(const char *name) {
            ends_in(name, ".arrow") || wefti_text_layout_known(name);
 }
 
+/* Says once how many files of a folder are not read, and of which kinds. */
+static void warn_of_left_out(weft_ctx *ctx, const char *path, const wefti_walk *files,
+                             int64_t n_read) {
+    char kinds[200] = "";
+    size_t n = 0;
+    for (int i = 0; i < WEFTI_MOST_UNWANTED && files->skipped[i].n > 0; i++) {
+        const wefti_unwanted *u = &files->skipped[i];
+        const char *rest = i == WEFTI_MOST_UNWANTED - 1 ? "others" : "without an ending";
+        n += (size_t)snprintf(kinds + n, sizeof kinds - n, "%s%lld %s", i ? ", " : "",
+                              (long long)u->n, u->ending[0] ? u->ending : rest);
+    }
+    if (n > 0)
+        wefti_ctx_warn_once(
+            ctx, WEFTI_WARNING_LEFT_OUT,
+            "%s: %lld files are read, %lld are left out (%s): in a folder "
+            "text is named .txt, .md, .jsonl, .csv or .tsv",
+            path, (long long)n_read, (long long)files->n_skipped, kinds);
+}
+
 weft_status wefti_source_files(weft_ctx *ctx, const char *path, wefti_walk *files) {
     struct stat info;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
         int64_t before = files->n;
         WEFT_TRY(wefti_walk_folder(ctx, path, is_data, files));
-        if (files->n > before) return WEFT_OK;
+        if (files->n > before) {
+            warn_of_left_out(ctx, path, files, files->n - before);
+            return WEFT_OK;
+        }
         return weft_ctx_fail(ctx, WEFT_ERR_FILE,
                              "the folder %s has no *.txt, *.md, *.jsonl, *.csv (or those "
                              "with .gz or .zst) and no *.bin",
@@ -117,6 +141,8 @@ weft_status wefti_source_files(weft_ctx *ctx, const char *path, wefti_walk *file
                            sizeof *files->paths, "names of files"));
     char local[PATH_MAX];
     WEFT_TRY(wefti_fetch_file(ctx, path, local));
+    if (wefti_address_is(path) && !wefti_source_is_shard(local))
+        WEFT_TRY(wefti_documents_look(ctx, path)); /* names the address, not the copy */
     WEFT_TRY(wefti_strdup(ctx, local, &files->paths[files->n]));
     files->n++;
     return WEFT_OK;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
@@ -23,10 +24,24 @@ typedef struct walker {
 
 static weft_status walk_folder(const walker *w, const char *path, int depth);
 
+/* Counts a file under the end of its name. */
+static void skip(wefti_walk *k, const char *name) {
+    const char *dot = strrchr(name, '.');
+    if (!dot || strlen(dot) >= sizeof k->skipped[0].ending) dot = "";
+    int i = 0;
+    while (i < WEFTI_MOST_UNWANTED - 1 && k->skipped[i].n > 0 &&
+           strcmp(k->skipped[i].ending, dot) != 0)
+        i++;
+    if (k->skipped[i].n == 0 && i < WEFTI_MOST_UNWANTED - 1)
+        memcpy(k->skipped[i].ending, dot, strlen(dot) + 1);
+    k->skipped[i].n++;
+    k->n_skipped++;
+}
+
 static weft_status add(const walker *w, const char *path, const char *name) {
     wefti_walk *k = w->walk;
     if (!w->wanted(name)) {
-        k->n_skipped++;
+        skip(k, name);
         return WEFT_OK;
     }
     WEFT_TRY(wefti_reserve(w->ctx, &k->paths, &k->capacity, k->n, 1, sizeof *k->paths,

@@ -3,11 +3,20 @@
 
 #include <weft/ctx.h>
 
+/* Files of one ending, which were not wanted. */
+typedef struct wefti_unwanted {
+    char ending[12]; /* with its dot; "": the name has none */
+    int64_t n;
+} wefti_unwanted;
+
+enum { WEFTI_MOST_UNWANTED = 6 };
+
 /* Files below a folder. Zeroed memory is an empty list. */
 typedef struct wefti_walk {
     char **paths; /* [n], each owned: the folder's path, '/', what lies below it */
     int64_t n, capacity;
-    int64_t n_skipped; /* files that `wanted` did not want */
+    int64_t n_skipped;                           /* files that `wanted` did not want */
+    wefti_unwanted skipped[WEFTI_MOST_UNWANTED]; /* of them; the last one has the rest */
 } wefti_walk;
 
 /* Finds the files whose names are wanted, in folders within folders too, in the order of

@@ -3,6 +3,9 @@
  *
  *     H/NAME       the copy             H.whole   as old as the last time that the server was asked
  *     H.NAME.from  what it is a copy of H.lock    held by who fetches
+ *     H.NAME.part  its beginning
+ *
+ * of a file; H-model for the files of a model, in the same way.
  *
  * A run at an address is a folder as upload.c writes it:
  *
@@ -50,7 +53,7 @@ typedef struct copy {
 
 /* --- the cache --- */
 
-static weft_status find_place(copy *c) {
+static weft_status find_place(copy *c, const char *of) {
     const char *const ways[][2] = {{getenv("WEFT_CACHE"), ""},
                                    {getenv("XDG_CACHE_HOME"), "/weft"},
                                    {getenv("HOME"), "/.cache/weft"}};
@@ -58,7 +61,8 @@ static weft_status find_place(copy *c) {
     wefti_hash_text(c->address, strlen(c->address), hash);
     for (int i = 0; i < 3; i++) {
         if (!ways[i][0] || !ways[i][0][0]) continue;
-        snprintf(c->base, PATH_MAX, "%.3900s%s/%.16s", ways[i][0], ways[i][1], hash);
+        snprintf(c->base, PATH_MAX, "%.3900s%s/%.16s%s", ways[i][0], ways[i][1], hash,
+                 of);
         return wefti_file_mkdirs(c->ctx, c->base);
     }
     return weft_ctx_fail(c->ctx, WEFT_ERR_CONFIG,
@@ -71,12 +75,13 @@ static const char *beside(const copy *c, const char *end, char path[PATH_MAX]) {
     return path;
 }
 
-/* One process fetches, the others wait for it. */
-static weft_status open_copy(weft_ctx *ctx, const char *address, copy *c) {
+/* One process fetches, the others wait for it. `of`: what the address is of, "" or "-model". */
+static weft_status open_copy(weft_ctx *ctx, const char *address, const char *of,
+                             copy *c) {
     char path[PATH_MAX];
     double said_s = wefti_now_s();
     *c = (copy){.ctx = ctx, .address = address, .lock = -1};
-    WEFT_TRY(find_place(c));
+    WEFT_TRY(find_place(c, of));
     c->lock = open(beside(c, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (c->lock < 0) return wefti_fail_errno(ctx, "open", path);
     while (flock(c->lock, LOCK_EX | LOCK_NB) != 0) {
@@ -94,11 +99,16 @@ static weft_status open_copy(weft_ctx *ctx, const char *address, copy *c) {
     return WEFT_OK;
 }
 
+/* Whether a file is not older than a minute, and has so many bytes. */
+static bool is_recent(const char *path, int64_t least) {
+    struct stat info;
+    return stat(path, &info) == 0 && info.st_size >= least &&
+           llabs((long long)(time(NULL) - info.st_mtime)) < FRESH_S;
+}
+
 static bool is_fresh(const copy *c) {
     char path[PATH_MAX];
-    struct stat info;
-    return stat(beside(c, "whole", path), &info) == 0 &&
-           llabs((long long)(time(NULL) - info.st_mtime)) < FRESH_S;
+    return is_recent(beside(c, "whole", path), 0);
 }
 
 static weft_status close_copy(copy *c, weft_status status, bool whole) {
@@ -137,11 +147,42 @@ weft_status wefti_fetch_file(weft_ctx *ctx, const char *name, char path[PATH_MAX
     snprintf(path, PATH_MAX, "%.4090s", name);
     if (!wefti_address_is(name)) return WEFT_OK;
     wefti_address_name(name, file);
-    WEFT_TRY(open_copy(ctx, name, &c));
+    WEFT_TRY(open_copy(ctx, name, "", &c));
     weft_status status = wefti_file_path(ctx, c.base, file, path);
     if (status == WEFT_OK && !(is_fresh(&c) && access(path, F_OK) == 0))
         status = bring(&c, c.base, file, (wefti_transfer){.below = ""}, &there);
     return close_copy(&c, status, true);
+}
+
+/* The beginning of the copy, or of what there is of it. */
+static weft_status read_head(const copy *c, const char *path, char *head, int64_t most,
+                             int64_t *n) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return wefti_fail_errno(c->ctx, "open", path);
+    *n = (int64_t)fread(head, 1, (size_t)most, file);
+    fclose(file);
+    return WEFT_OK;
+}
+
+weft_status wefti_fetch_head(weft_ctx *ctx, const char *address, char *head, int64_t most,
+                             int64_t *n) {
+    char file[NAME_MAX + 1], part_name[NAME_MAX + 8], path[PATH_MAX], part[PATH_MAX];
+    copy c;
+    bool there = true;
+    *n = -1;
+    wefti_address_name(address, file);
+    WEFT_TRY(open_copy(ctx, address, "", &c));
+    snprintf(part_name, sizeof part_name, "%.80s.part", file);
+    beside(&c, part_name, part);
+    weft_status status = wefti_file_path(ctx, c.base, file, path);
+    bool asked = is_recent(part, most) || (is_fresh(&c) && access(path, F_OK) == 0);
+    const wefti_transfer t = {
+        .below = "", .first = most, .optional = true, .silent = true};
+    if (status == WEFT_OK && !asked) status = bring(&c, c.base, file, t, &there);
+    bool whole = access(part, F_OK) != 0;
+    if (status == WEFT_OK && there)
+        status = read_head(&c, whole ? path : part, head, most, n);
+    return close_copy(&c, status, there && whole && !asked);
 }
 
 /* A small file, as text; NULL: it is not there. */
@@ -164,7 +205,7 @@ weft_status wefti_fetch_step(weft_ctx *ctx, const char *address, int64_t *step) 
     int64_t n;
     copy c;
     *step = -1;
-    WEFT_TRY(open_copy(ctx, address, &c));
+    WEFT_TRY(open_copy(ctx, address, "", &c));
     WEFT_TRY(close_copy(&c, read_text(&c, "latest", LATEST_BYTES, &text, &n), false));
     if (!text) return WEFT_OK;
     if (strncmp(text, "step-", 5) == 0 && strspn(text + 5, "0123456789") == 8)
@@ -270,14 +311,14 @@ weft_status wefti_fetch_model(weft_ctx *ctx, const char *name, char path[PATH_MA
     wefti_listing listed;
     copy c;
     if (!wefti_address_is(name)) return wefti_fetch_file(ctx, name, path);
-    WEFT_TRY(open_copy(ctx, name, &c));
+    WEFT_TRY(open_copy(ctx, name, "-model", &c));
     snprintf(path, PATH_MAX, "%s", c.base);
     bool fresh = is_fresh(&c);
     WEFT_TRY(close_copy(&c, WEFT_OK, false));
     if (fresh) return WEFT_OK;
     WEFT_TRY(wefti_fetch_step(ctx, name, &step));
     snprintf(newest, sizeof newest, "%.4000s/step-%08lld", name, (long long)step);
-    WEFT_TRY(open_copy(ctx, step >= 0 ? newest : name, &c));
+    WEFT_TRY(open_copy(ctx, step >= 0 ? newest : name, "-model", &c));
     snprintf(path, PATH_MAX, "%s", c.base);
     if (is_fresh(&c)) return close_copy(&c, WEFT_OK, false);
     weft_status status = read_index(&c, &listed);
@@ -290,6 +331,23 @@ weft_status wefti_fetch_model(weft_ctx *ctx, const char *name, char path[PATH_MA
                               : bring_model(&c);
     wefti_listing_fini(ctx, &listed);
     return close_copy(&c, status, true);
+}
+
+weft_status wefti_fetch_description(weft_ctx *ctx, const char *address,
+                                    char path[PATH_MAX], bool *there) {
+    static const char name[] = "config.json";
+    const wefti_transfer t = {.below = name, .optional = true, .most = JSON_BYTES};
+    char newest[WEFTI_URL_BYTES];
+    int64_t step;
+    copy c;
+    *there = true;
+    WEFT_TRY(wefti_fetch_step(ctx, address, &step));
+    snprintf(newest, sizeof newest, "%.4000s/step-%08lld", address, (long long)step);
+    WEFT_TRY(open_copy(ctx, step >= 0 ? newest : address, "-model", &c));
+    weft_status status = wefti_file_path(ctx, c.base, name, path);
+    if (status == WEFT_OK && !(is_fresh(&c) && access(path, F_OK) == 0))
+        status = bring(&c, c.base, name, t, there);
+    return close_copy(&c, status, false);
 }
 
 /* --- runs --- */
@@ -337,9 +395,9 @@ weft_status wefti_fetch_run(weft_ctx *ctx, const char *address, const char *fold
     snprintf(from, sizeof from, "%.4000s/step-%08lld", address, (long long)step);
     snprintf(to, sizeof to, "%.4000s/checkpoints/step-%08lld", folder, (long long)step);
     weft_ctx_log(ctx, WEFT_LOG_INFO, "fetches %s", from);
-    WEFT_TRY(
-        open_copy(ctx, address, &c)); /* first, for they reach beyond the checkpoint */
+    WEFT_TRY(open_copy(ctx, address, "",
+                       &c)); /* first, for they reach beyond the checkpoint */
     WEFT_TRY(close_copy(&c, bring_records(&c, folder), false));
-    WEFT_TRY(open_copy(ctx, from, &c));
+    WEFT_TRY(open_copy(ctx, from, "", &c));
     return close_copy(&c, bring_checkpoint(&c, to), false);
 }

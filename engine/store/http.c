@@ -3,7 +3,8 @@
  *
  *     fetch   GET     200: from the first byte; 206: from SIDE.part's end on, if the file is
  *                     still the one of SIDE.from (If-Range); 304: the file here is it
- *                     (If-None-Match). Renamed when all bytes that were announced are there
+ *                     (If-None-Match). Renamed when all bytes that were announced are there;
+ *                     a beginning that is asked for stays SIDE.part, and is gone on with
  *     put     PUT
  *     remove  DELETE
  *
@@ -77,6 +78,18 @@ static weft_status note(request *r) {
     return wefti_file_write(r->ctx, path, line, n);
 }
 
+/* Of a file without an announced end only the beginning is taken: nothing can go on with it. */
+static weft_status forget(request *r) {
+    char path[PATH_MAX];
+    snprintf(path, PATH_MAX, "%.4000s.from", r->t->side);
+    unlink(path);
+    r->size = INT64_MAX;
+    r->was_size = -1;
+    r->begun = true;
+    return ftruncate(r->fd, 0) == 0 ? WEFT_OK
+                                    : wefti_fail_errno(r->ctx, "write", r->t->path);
+}
+
 /* --- the answer --- */
 
 static size_t take_header(char *bytes, size_t size, size_t n, void *user) {
@@ -114,6 +127,7 @@ static weft_status look(request *r) {
     if (r->code == 206 && r->from == r->at && same) return WEFT_OK;
     r->at = 0;
     r->size = r->code == 200 ? r->announced : -1;
+    if (r->size < 0 && r->code == 200 && r->t->first > 0) return forget(r);
     if (r->size < 0)
         return weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
                              "the server of %s does not say how many bytes it has: half "
@@ -138,12 +152,13 @@ static size_t take_bytes(char *bytes, size_t size, size_t n, void *user) {
     if (r->status == WEFT_OK && r->at + (int64_t)n > r->size)
         r->status = weft_ctx_fail(r->ctx, WEFT_ERR_FORMAT,
                                   "%s has more bytes than were announced", r->name);
+    int64_t room = r->t->first > 0 ? r->t->first - r->at : (int64_t)n;
+    int64_t taken = room > (int64_t)n ? (int64_t)n : room > 0 ? room : 0;
     if (r->status == WEFT_OK)
-        r->status = wefti_file_pwrite(r->ctx, r->fd, r->t->path, bytes, (int64_t)n,
-                                      r->at);
+        r->status = wefti_file_pwrite(r->ctx, r->fd, r->t->path, bytes, taken, r->at);
     if (r->status != WEFT_OK) return 0;
-    r->at += (int64_t)n;
-    return n;
+    r->at += taken;
+    return (size_t)taken; /* fewer than came end the answer */
 }
 
 static size_t give_bytes(char *bytes, size_t size, size_t n, void *user) {
@@ -277,14 +292,17 @@ static bool may_pass(const request *r, CURLcode code) {
 /* Whether the answer ends the tries: the file is whole, or not there. */
 static bool is_done(request *r, CURLcode code, bool *there) {
     bool hidden = r->code == 404 || r->code == 410 || r->code == 403; /* as stores hide */
+    bool begins = r->t->first > 0 && r->looked;
     *there = true;
+    if (begins && r->at >= r->t->first) return true;
     if (code != CURLE_OK) return false;
+    if (begins && r->size == INT64_MAX) return true;
     if (r->verb == WEFTI_FETCH && r->code == 304) return true;
     if (r->verb == WEFTI_FETCH && r->code == 200 && !r->looked) r->status = look(r);
     if (r->code == 200 || r->code == 204 || r->code == 206)
         return r->verb != WEFTI_FETCH || r->at == r->size;
     *there = !(r->t->optional ? hidden : r->verb == WEFTI_REMOVE && r->code == 404);
-    if (!*there && r->code == 403)
+    if (!*there && r->code == 403 && !r->t->silent)
         weft_ctx_log(r->ctx, WEFT_LOG_WARN,
                      "%s: the server answers 403, which is taken as: not there", r->name);
     return !*there;
@@ -346,6 +364,7 @@ static weft_status fetch(request *r, bool *there) {
     if (info.st_size < r->was_size && strncmp(r->was, "W/", 2) != 0) r->at = info.st_size;
     WEFT_TRY(transact(r, there));
     if (!*there || r->code == 304) return unlink(part), WEFT_OK;
+    if (r->at < r->size) return WEFT_OK; /* the beginning */
     if (fsync(r->fd) != 0 || rename(part, r->t->path) != 0)
         return wefti_fail_errno(r->ctx, "write", r->t->path);
     return WEFT_OK;

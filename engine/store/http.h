@@ -13,8 +13,9 @@ typedef struct wefti_transfer {
     const char *path;            /* of the file here */
     const char *side; /* of a fetch: what is kept beside, SIDE.part and SIDE.from */
     int64_t most;     /* bytes that are taken; 0: as the disk has room */
-    bool optional;    /* a fetch: no error if there is no such file */
-    bool silent;      /* says nothing of waiting */
+    int64_t first; /* a fetch ends when so many bytes are in SIDE.part; 0: at the end */
+    bool optional; /* a fetch: no error if there is no such file */
+    bool silent;   /* says nothing of waiting, or of a refusal that means: not there */
 } wefti_transfer;
 
 /* One file to or from an address, by libcurl. A fetch takes what it has not got yet: nothing if

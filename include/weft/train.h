@@ -146,6 +146,18 @@ WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
 WEFT_API weft_status weft_run_fetch(weft_ctx *ctx, const char *address,
                                     weft_config *config) WEFT_CHECKED;
 
+/** Looks at what lies at an address, by its first 16 KiB. [out] config: the path of a copy of its
+ * config.json if a model lies there (a folder, or a run's newest checkpoint), cut at `config_size`
+ * bytes; "" if it is data. Anything else is refused. Errors: CONFIG, FILE, FORMAT. */
+WEFT_API weft_status weft_address_look(weft_ctx *ctx, const char *address, char *config,
+                                       size_t config_size) WEFT_CHECKED;
+
+/** Refuses a file or a folder that a run of `config` (finished) would refuse as data.path for what
+ * its files begin with. Of a pipe nothing is read. [out] *is_text: it is one file of text.
+ * Errors: CONFIG, FILE, FORMAT. */
+WEFT_API weft_status weft_data_look(weft_ctx *ctx, const weft_config *config,
+                                    const char *path, bool *is_text) WEFT_CHECKED;
+
 /** What a run with method=auto decided, and why, as its folder says (decision.json): lines for a
  * reader. [out] *text owned by the caller (weft_free); NULL: there is no such file.
  * Errors: FILE, FORMAT. */

@@ -18,7 +18,10 @@ void wefti_stop_watch(weft_ctx *ctx, bool (*asked)(void *user), void *user);
 bool wefti_stop_asked(const weft_ctx *ctx);
 
 /* Warnings that a context gives once, however many files they are about. */
-typedef enum wefti_warning { WEFTI_WARNING_ENCODING = 1 } wefti_warning;
+typedef enum wefti_warning {
+    WEFTI_WARNING_ENCODING = 1,
+    WEFTI_WARNING_LEFT_OUT = 2
+} wefti_warning;
 
 void wefti_ctx_warn_once(weft_ctx *ctx, wefti_warning what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
