@@ -20,13 +20,24 @@
 
 enum { MOST = 1 << 22, MOST_LAYERS = 4096 };
 
+struct family;
+
 /* Keeps the first failure. */
 typedef struct reader {
     weft_ctx *ctx;
     const char *where;
     const json_t *root;
     weft_status status;
+    const struct family *family;
 } reader;
+
+/* One row for each model_type. */
+typedef struct family {
+    const char *name;
+    void (*read)(reader *r, weft_shape *s);
+    bool tied;  /* unless the file says otherwise */
+    bool plain; /* a feed-forward of two matrices, where `read` knows both */
+} family;
 
 /* Reads the first of these keys that is present, as a whole number from 1; fallback -1:
  * one of them is required. */
@@ -112,12 +123,9 @@ static void read_gated(reader *r, weft_shape *s) {
     check_groups(r, H, K);
     int64_t E = read_count(r, "num_local_experts", "num_experts", 1);
     int64_t used = read_count(r, "num_experts_per_tok", NULL, E);
-    m->tied = read_flag(r, "tie_word_embeddings",
-                        strstr("gemma gemma2 gemma3_text smollm3 starcoder2 ernie4_5",
-                               s->family) != NULL);
+    m->tied = read_flag(r, "tie_word_embeddings", r->family->tied);
     double C = (double)m->width;
-    bool plain = strstr("starcoder2 arcee", s->family) != NULL;
-    double one = (plain ? 2 : 3) * C * (double)F;
+    double one = (r->family->plain ? 2 : 3) * C * (double)F;
     double attention = C * (double)D * 2 * (double)(H + K) + 2 * C;
     double block = attention + one * (double)E + (E > 1 ? C * (double)E : 0);
     s->active_share = (attention + one * (double)used) / block;
@@ -147,7 +155,7 @@ static void read_plain(reader *r, weft_shape *s) {
                            4 * m->width);
     m->context = read_count(r, gpt2 ? "n_positions" : "max_position_embeddings", NULL,
                             2048);
-    m->tied = read_flag(r, "tie_word_embeddings", strcmp(s->family, "gpt_neox") != 0);
+    m->tied = read_flag(r, "tie_word_embeddings", r->family->tied);
     /* embeddings narrower than the model, with a product before and after its blocks (opt), are
      * represented by fewer rows of the model's width: the same number of parameters and FLOP */
     int64_t P = read_count(r, "word_embed_proj_dim", NULL, m->width);
@@ -200,7 +208,7 @@ static void read_t5(reader *r, weft_shape *s) {
     int64_t decoder = read_count(r, "num_decoder_layers", NULL, encoder);
     const char *way = json_string_value(json_object_get(r->root, "feed_forward_proj"));
     int matrices = way && strncmp(way, "gated", 5) == 0 ? 3 : 2;
-    m->tied = read_flag(r, "tie_word_embeddings", true);
+    m->tied = read_flag(r, "tie_word_embeddings", r->family->tied);
     m->layers = encoder;
     m->decoder_layers = decoder;
     m->heads = H;
@@ -215,22 +223,25 @@ static void read_t5(reader *r, weft_shape *s) {
                  "a plain feed-forward is read as a gated one of as many parameters");
 }
 
-typedef struct family {
-    const char *name;
-    void (*read)(reader *r, weft_shape *s);
-} family;
-
+/* Those that train reads are all here: tests/unit/planner/test_shape.c. */
+/* clang-format off */
 static const family families[] = {
-    {"llama", read_gated},      {"mistral", read_gated},  {"mixtral", read_gated},
-    {"qwen2", read_gated},      {"qwen3", read_gated},    {"gemma", read_gated},
-    {"gemma2", read_gated},     {"olmo2", read_gated},    {"gemma3_text", read_gated},
-    {"weft-llama", read_gated}, {"seed_oss", read_gated}, {"smollm3", read_gated},
-    {"starcoder2", read_gated}, {"ernie4_5", read_gated}, {"helium", read_gated},
-    {"granite", read_gated},    {"olmo", read_gated},     {"arcee", read_gated},
-    {"phi3", read_gated},       {"gpt2", read_plain},     {"opt", read_plain},
-    {"bert", read_plain},       {"roberta", read_plain},  {"gpt_neox", read_plain},
-    {"vit", read_vit},          {"t5", read_t5},
+    {"llama",       read_gated, false, false}, {"mistral",    read_gated, false, false},
+    {"mixtral",     read_gated, false, false}, {"qwen2",      read_gated, false, false},
+    {"qwen3",       read_gated, false, false}, {"gemma",      read_gated, true,  false},
+    {"gemma2",      read_gated, true,  false}, {"gemma3_text", read_gated, true, false},
+    {"olmo",        read_gated, false, false}, {"olmo2",      read_gated, false, false},
+    {"olmo3",       read_gated, false, false}, {"weft-llama", read_gated, false, false},
+    {"seed_oss",    read_gated, false, false}, {"smollm3",    read_gated, true,  false},
+    {"starcoder2",  read_gated, true,  true},  {"ernie4_5",   read_gated, true,  false},
+    {"helium",      read_gated, false, false}, {"granite",    read_gated, false, false},
+    {"arcee",       read_gated, false, true},  {"phi3",       read_gated, false, false},
+    {"gpt2",        read_plain, true,  true},  {"opt",        read_plain, true,  true},
+    {"bert",        read_plain, true,  true},  {"roberta",    read_plain, true,  true},
+    {"gpt_neox",    read_plain, false, true},  {"vit",        read_vit,   true,  true},
+    {"t5",          read_t5,    true,  false},
 };
+/* clang-format on */
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
 const char *weft_shape_family(int i) {
@@ -241,11 +252,12 @@ static void read_root(reader *r, weft_shape *s) {
     const json_t *inner = json_object_get(r->root, "text_config");
     if (json_is_object(inner)) r->root = inner;
     const char *type = json_string_value(json_object_get(r->root, "model_type"));
-    char known[256] = "";
+    char known[512] = "";
     size_t used = 0;
     for (int i = 0; type && i < N_FAMILIES; i++)
         if (strcmp(type, families[i].name) == 0) {
             snprintf(s->family, sizeof s->family, "%s", type);
+            r->family = &families[i];
             families[i].read(r, s);
             return;
         }
@@ -286,7 +298,7 @@ static weft_status from_json(weft_ctx *ctx, const char *json, int64_t n_bytes,
                              const char *where, weft_shape *out) {
     json_t *root;
     WEFT_TRY(wefti_json_read(ctx, "", where, json, n_bytes, WEFT_ERR_FORMAT, &root));
-    reader r = {ctx, where, root, WEFT_OK};
+    reader r = {ctx, where, root, WEFT_OK, NULL};
     read_root(&r, out);
     json_decref(root);
     int64_t layers = out->model->layers, decoder = out->model->decoder_layers;
@@ -310,7 +322,7 @@ static weft_status of_size(weft_ctx *ctx, double parameters, int64_t layers,
     enum { VOCAB = 256 };
     weft_model_config *m = out->model;
     out->parameters = parameters;
-    reader r = {ctx, "parameters", NULL, WEFT_OK};
+    reader r = {ctx, "parameters", NULL, WEFT_OK, NULL};
     if (layers < 1 || layers > MOST_LAYERS || !(parameters >= 1e4 && parameters <= 1e14))
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "%.6g parameters in %lld layers, expected 1e4 to 1e14 in 1 "

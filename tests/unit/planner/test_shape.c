@@ -6,6 +6,8 @@
 
 #include <weft/plan.h>
 
+#include "model/model.h"
+
 static weft_ctx *ctx;
 
 static int begin(void **state) { return room_begin(&ctx); }
@@ -133,6 +135,42 @@ static void parameters_are_those_that_makers_count(void **state) {
     }
 }
 
+/* Every kind that train reads, from what it writes itself: the next kind is not forgotten. */
+static void plan_knows_every_model_that_train_reads(void **state) {
+    for (int i = 0; wefti_model_registry[i]; i++) {
+        const wefti_model_ops *ops = wefti_model_registry[i];
+        weft_model_config wanted = {.struct_size = sizeof wanted,
+                                    .kind = ops->name,
+                                    .vocab = 5000,
+                                    .context = 64,
+                                    .layers = 12,
+                                    .width = 256,
+                                    .heads = 8,
+                                    .tied = ops->tied,
+                                    .attention_bias = ops->attention_bias,
+                                    .mlp_bias = ops->mlp_bias,
+                                    .qk_norm = ops->qk_norm,
+                                    .described = true};
+        if (ops->input == WEFTI_INPUT_PAIRS) wanted.decoder_layers = 12;
+        if (ops->input == WEFTI_INPUT_IMAGES)
+            wanted.image = 32, wanted.patch = 4, wanted.channels = 3, wanted.context = 65;
+        weft_model *model;
+        weft_shape *s;
+        char *json;
+        assert_ok(ctx, weft_model_create(ctx, &wanted, &model));
+        assert_ok(ctx, ops->describe_json(ctx, model, &json));
+        weft_status status = weft_shape_from_json(ctx, json, (int64_t)strlen(json),
+                                                  "config.json", &s);
+        if (status != WEFT_OK) fail_msg("%s: %s", ops->name, weft_ctx_message(ctx));
+        if (!near(s->parameters, (double)weft_model_parameters(model), 0.02))
+            fail_msg("%s: %.6g parameters, the model has %.6g", ops->name, s->parameters,
+                     (double)weft_model_parameters(model));
+        weft_free(ctx, s);
+        weft_free(ctx, json);
+        weft_model_destroy(ctx, model);
+    }
+}
+
 static void a_size_alone_is_a_model_of_that_size(void **state) {
     for (int i = 0; i < 40; i++) {
         double wanted = 1e5 * pow(10, i / 8.0);
@@ -216,6 +254,8 @@ static void files_that_are_no_models_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parameters_are_those_that_makers_count, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(plan_knows_every_model_that_train_reads, begin,
                                         end),
         cmocka_unit_test_setup_teardown(a_size_alone_is_a_model_of_that_size, begin, end),
         cmocka_unit_test_setup_teardown(a_run_takes_the_shape, begin, end),
