@@ -212,11 +212,8 @@ static int print_config_json(const weft_config *config) {
  * default width is said for as long as the rate is looked up, and keeps its origin. */
 static weft_status finish(weft_ctx *ctx, weft_config *config) {
     char text[64];
-    const char *all;
-    if (config->data.path.n > 0) return weft_config_finish(ctx, config);
-    WEFT_TRY(weft_config_text(ctx, config, WEFT_CONFIG_ORIGINS, &all));
-    const char *width = strstr(all, "\n  width: ");
-    if (!width || strncmp(strchr(width, '#'), "# default\n", 10) != 0)
+    weft_config_origin origin = weft_config_origin_of(config, key_of("model.width"));
+    if (config->data.path.n > 0 || origin != WEFT_ORIGIN_DEFAULT)
         return weft_config_finish(ctx, config);
     snprintf(text, sizeof text, "model.width=%lld", (long long)config->model.width);
     WEFT_TRY(weft_config_set(ctx, config, text));

@@ -456,28 +456,25 @@ static bool has_run(const char *folder) {
     return stat(path, &info) == 0 && info.st_size > 0;
 }
 
-/* Whether the command line names the folder: by its key, its flag, or a file in it. */
-static bool names_folder(const args *a, const char *folder) {
-    static const char key[] = "run.folder=";
+/* Whether the command line names the folder, or a file in it. */
+static bool names_folder(const args *a, const weft_config *config) {
     char path[PATH_MAX];
-    struct stat info, own = {0};
-    bool named = args_has(a, "--folder");
-    snprintf(path, sizeof path, "%.4000s/config.yaml", folder);
-    if (stat(path, &own) != 0) own.st_ino = 0;
-    for (int i = 0; i < a->n_operands && !named; i++) {
-        const char *word = a->operands[i];
-        snprintf(path, sizeof path, "%.4000s/config.yaml", word);
-        bool same = stat(word, &info) == 0 && own.st_ino && info.st_ino == own.st_ino &&
-                    info.st_dev == own.st_dev;
-        named = same || stat(path, &info) == 0 || strncmp(word, key, sizeof key - 1) == 0;
-    }
-    return named;
+    struct stat info, own;
+    const weft_config_key *key = key_of("run.folder");
+    if (weft_config_origin_of(config, key) == WEFT_ORIGIN_COMMAND) return true;
+    snprintf(path, sizeof path, "%.4000s/config.yaml", config->run.folder);
+    if (stat(path, &own) != 0) return false;
+    for (int i = 0; i < a->n_operands; i++)
+        if (stat(a->operands[i], &info) == 0 && info.st_ino == own.st_ino &&
+            info.st_dev == own.st_dev)
+            return true;
+    return false;
 }
 
 weft_status number_folder(weft_ctx *ctx, const args *a, weft_config *config) {
     char base[4000], next[4096], text[4200];
     snprintf(base, sizeof base, "%s", config->run.folder);
-    if (!has_run(base) || names_folder(a, base)) return WEFT_OK;
+    if (!has_run(base) || names_folder(a, config)) return WEFT_OK;
     snprintf(text, sizeof text, "run.folder=%s", base);
     for (int i = 2;; i++) {
         snprintf(next, sizeof next, "%s-%d", base, i);

@@ -318,6 +318,20 @@ typedef struct weft_config_key {
 /** The i-th key in the order of the file, or NULL past the last. */
 WEFT_API const weft_config_key *weft_config_key_at(int i);
 
+/** Which layer gave a key its value, the lowest first. */
+typedef enum weft_config_origin {
+    WEFT_ORIGIN_DEFAULT,
+    WEFT_ORIGIN_METHOD, /* the method's preset */
+    WEFT_ORIGIN_MODEL,  /* the checkpoint that model.init names */
+    WEFT_ORIGIN_FILE,   /* weft_config_load */
+    WEFT_ORIGIN_COMMAND /* weft_config_set */
+} weft_config_origin;
+
+/** Where the value of a key (of weft_config_key_at) comes from. The layers between the default
+ * and a file are known once the configuration is finished. */
+WEFT_API weft_config_origin weft_config_origin_of(const weft_config *config,
+                                                  const weft_config_key *key);
+
 /** The largest `max`: it stands for "no upper limit". */
 #define WEFT_KEY_NO_LIMIT 1e15
 

@@ -51,7 +51,7 @@ static weft_status refuse(weft_ctx *ctx, const wefti_config *config, const char 
 /* Removes the preset of a method that was chosen before. */
 static weft_status clear_preset(weft_ctx *ctx, wefti_config *config) {
     for (const weft_config_key *key = wefti_config_keys; key->name; key++)
-        if (config->origins[wefti_config_key_index(key)].layer == WEFTI_LAYER_METHOD)
+        if (config->origins[wefti_config_key_index(key)].layer == WEFT_ORIGIN_METHOD)
             WEFT_TRY(wefti_config_reset(ctx, config, key));
     return WEFT_OK;
 }
@@ -60,7 +60,7 @@ static weft_status clear_preset(weft_ctx *ctx, wefti_config *config) {
  * user sets. */
 static weft_status apply_preset(weft_ctx *ctx, wefti_config *config) {
     const char *name, *value;
-    wefti_origin origin = {WEFTI_LAYER_METHOD, 0, NULL};
+    wefti_origin origin = {WEFT_ORIGIN_METHOD, 0, NULL};
     for (int j = 0; (name = weft_config_method_key(config->values.method, j, &value));
          j++) {
         wefti_typed typed = {value, 1, false};
@@ -74,13 +74,13 @@ static weft_status apply_preset(weft_ctx *ctx, wefti_config *config) {
  * program (weft/sync.h), whose width is known here only if it is said. */
 static weft_status apply_rate(weft_ctx *ctx, wefti_config *config) {
     char text[32];
-    wefti_origin origin = {WEFTI_LAYER_METHOD, 0, NULL};
+    wefti_origin origin = {WEFT_ORIGIN_METHOD, 0, NULL};
     wefti_typed typed = {wefti_method_rate(&config->values, text, sizeof text), 1, false};
-    wefti_layer layer = origin_of(config, "optimizer.lr")->layer;
+    weft_config_origin layer = origin_of(config, "optimizer.lr")->layer;
     bool known = config->values.data.path.n > 0 ||
-                 origin_of(config, "model.width")->layer > WEFTI_LAYER_METHOD;
+                 origin_of(config, "model.width")->layer > WEFT_ORIGIN_METHOD;
     if (!typed.packed || !known ||
-        (layer != WEFTI_LAYER_DEFAULT && layer != WEFTI_LAYER_METHOD))
+        (layer != WEFT_ORIGIN_DEFAULT && layer != WEFT_ORIGIN_METHOD))
         return WEFT_OK;
     return wefti_config_assign(ctx, config, wefti_config_key_find("optimizer.lr"),
                                &origin, &typed);
@@ -91,9 +91,9 @@ static weft_status apply_length(weft_ctx *ctx, wefti_config *config, const char 
                                 const char *(*wanted)(const weft_config *, char *,
                                                       size_t)) {
     char text[32];
-    wefti_origin origin = {WEFTI_LAYER_METHOD, 0, NULL};
+    wefti_origin origin = {WEFT_ORIGIN_METHOD, 0, NULL};
     wefti_typed typed = {wanted(&config->values, text, sizeof text), 1, false};
-    if (!typed.packed || origin_of(config, name)->layer != WEFTI_LAYER_METHOD)
+    if (!typed.packed || origin_of(config, name)->layer != WEFT_ORIGIN_METHOD)
         return WEFT_OK;
     return wefti_config_assign(ctx, config, wefti_config_key_find(name), &origin, &typed);
 }

@@ -217,7 +217,7 @@ weft_status wefti_config_assign(weft_ctx *ctx, wefti_config *config,
 weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
                                const weft_config_key *key) {
     wefti_origin before = config->origins[wefti_config_key_index(key)];
-    wefti_origin origin = {WEFTI_LAYER_DEFAULT, 0, NULL};
+    wefti_origin origin = {WEFT_ORIGIN_DEFAULT, 0, NULL};
     wefti_typed typed = {key->fallback, 1, false};
     if (wefti_key_is_list(key)) typed.n = key->fallback[0] != '\0';
     config->origins[wefti_config_key_index(key)] = origin;
@@ -227,15 +227,19 @@ weft_status wefti_config_reset(weft_ctx *ctx, wefti_config *config,
 }
 
 /* The layers of files and of the command line belong to the user; the lower ones to weft. */
-bool wefti_config_given(const weft_config *config, const char *name) {
+weft_config_origin weft_config_origin_of(const weft_config *config,
+                                         const weft_config_key *key) {
     const wefti_config *whole = (const wefti_config *)(const void *)config;
-    int index = wefti_config_key_index(wefti_config_key_find(name));
-    return whole->origins[index].layer >= WEFTI_LAYER_FILE;
+    return whole->origins[wefti_config_key_index(key)].layer;
+}
+
+bool wefti_config_given(const weft_config *config, const char *name) {
+    return weft_config_origin_of(config, wefti_config_key_find(name)) >= WEFT_ORIGIN_FILE;
 }
 
 weft_status wefti_config_suggest(weft_ctx *ctx, weft_config *config, const char *name,
                                  const char *text) {
-    wefti_origin origin = {WEFTI_LAYER_MODEL, 0, NULL};
+    wefti_origin origin = {WEFT_ORIGIN_MODEL, 0, NULL};
     wefti_typed typed = {text, 1, false};
     return wefti_config_assign(ctx, wefti_config_of(config), wefti_config_key_find(name),
                                &origin, &typed);
@@ -243,7 +247,7 @@ weft_status wefti_config_suggest(weft_ctx *ctx, weft_config *config, const char 
 
 weft_status wefti_config_suggest_list(weft_ctx *ctx, weft_config *config,
                                       const char *name, const char *packed, int n) {
-    wefti_origin origin = {WEFTI_LAYER_MODEL, 0, NULL};
+    wefti_origin origin = {WEFT_ORIGIN_MODEL, 0, NULL};
     wefti_typed typed = {packed, n, true};
     return wefti_config_assign(ctx, wefti_config_of(config), wefti_config_key_find(name),
                                &origin, &typed);
@@ -341,7 +345,7 @@ static weft_status set_key(weft_ctx *ctx, weft_config *values, const char *name,
     if (!key)
         return wefti_config_fail_unknown(ctx, "", "key", name,
                                          wefti_config_key_guess(name));
-    wefti_origin origin = {WEFTI_LAYER_COMMAND, 0, NULL};
+    wefti_origin origin = {WEFT_ORIGIN_COMMAND, 0, NULL};
     wefti_typed typed = {text, 1, false};
     if (wefti_key_is_list(key)) typed.n = split_list(text);
     return wefti_config_assign(ctx, wefti_config_of(values), key, &origin, &typed);

@@ -5,16 +5,8 @@
 #include "config/schema.h"
 
 /* Where a value came from. A lower layer never overwrites a higher one. */
-typedef enum wefti_layer {
-    WEFTI_LAYER_DEFAULT,
-    WEFTI_LAYER_METHOD,
-    WEFTI_LAYER_MODEL, /* the checkpoint that model.init names */
-    WEFTI_LAYER_FILE,
-    WEFTI_LAYER_COMMAND
-} wefti_layer;
-
 typedef struct wefti_origin {
-    wefti_layer layer;
+    weft_config_origin layer;
     int line;         /* line of a file, counted from 1 */
     const char *path; /* of a file, borrowed; or NULL */
 } wefti_origin;

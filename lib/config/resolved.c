@@ -124,16 +124,16 @@ static void put_origin(text *t, const wefti_config *config, const weft_config_ke
     char shown[256];
     const wefti_origin *origin = &config->origins[wefti_config_key_index(key)];
     switch (origin->layer) {
-    case WEFTI_LAYER_DEFAULT: put(t, "default"); break;
-    case WEFTI_LAYER_METHOD:
+    case WEFT_ORIGIN_DEFAULT: put(t, "default"); break;
+    case WEFT_ORIGIN_METHOD:
         wefti_buffer_print(t->ctx, t->out, "method %s", config->values.method);
         break;
-    case WEFTI_LAYER_MODEL: put(t, "model.init"); break;
-    case WEFTI_LAYER_FILE:
+    case WEFT_ORIGIN_MODEL: put(t, "model.init"); break;
+    case WEFT_ORIGIN_FILE:
         wefti_buffer_print(t->ctx, t->out, "%s:%d",
                            wefti_shown(origin->path, shown, sizeof shown), origin->line);
         break;
-    case WEFTI_LAYER_COMMAND: put(t, "override"); break;
+    case WEFT_ORIGIN_COMMAND: put(t, "override"); break;
     }
 }
 

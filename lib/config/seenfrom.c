@@ -84,7 +84,7 @@ weft_status wefti_config_see_from(weft_ctx *ctx, wefti_config *config, const cha
     for (size_t i = 0; i < sizeof path_keys / sizeof path_keys[0]; i++) {
         const weft_config_key *key = wefti_config_key_find(path_keys[i]);
         const wefti_origin *origin = &config->origins[wefti_config_key_index(key)];
-        if (origin->layer == WEFTI_LAYER_FILE && origin->path == path)
+        if (origin->layer == WEFT_ORIGIN_FILE && origin->path == path)
             WEFT_TRY(resolve(ctx, config, key, folder));
     }
     return WEFT_OK;

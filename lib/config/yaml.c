@@ -35,7 +35,7 @@ typedef struct reader {
 #include "config/yamlreader.h"
 
 static const char *prefix_of(const reader *r, int line, char *out, size_t out_size) {
-    wefti_origin origin = {WEFTI_LAYER_FILE, line, r->yaml.path};
+    wefti_origin origin = {WEFT_ORIGIN_FILE, line, r->yaml.path};
     return wefti_origin_prefix(&origin, out, out_size);
 }
 
@@ -94,7 +94,7 @@ static weft_status read_value(reader *r, const char *name, int line) {
                                          name, wefti_config_key_guess(name));
     WEFT_TRY(first_time(r, name, line, &r->key_lines[wefti_config_key_index(key)]));
     WEFT_TRY(next(r));
-    wefti_origin origin = {WEFTI_LAYER_FILE, line, r->yaml.path};
+    wefti_origin origin = {WEFT_ORIGIN_FILE, line, r->yaml.path};
     if (type_of(r) == YAML_MAPPING_START_EVENT) return fail_mapping(r, key);
     if (type_of(r) == YAML_SEQUENCE_START_EVENT) return read_list(r, key, &origin);
     wefti_typed typed = {scalar(r),

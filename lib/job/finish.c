@@ -183,13 +183,13 @@ static weft_status refuse(weft_ctx *ctx, const wefti_config *config,
 
 static weft_status check_read(weft_ctx *ctx, wefti_config *config) {
     for (const weft_config_key *key = wefti_config_keys; key->name; key++) {
-        wefti_layer layer = config->origins[wefti_config_key_index(key)].layer;
-        if (layer == WEFTI_LAYER_DEFAULT || layer == WEFTI_LAYER_MODEL) continue;
+        weft_config_origin layer = config->origins[wefti_config_key_index(key)].layer;
+        if (layer == WEFT_ORIGIN_DEFAULT || layer == WEFT_ORIGIN_MODEL) continue;
         const weft_config_key *chooser = unread_by(&config->values, key);
         if (!chooser) continue;
-        if (layer == WEFTI_LAYER_METHOD)
+        if (layer == WEFT_ORIGIN_METHOD)
             WEFT_TRY(wefti_config_reset(ctx, config, key));
-        else if (layer == WEFTI_LAYER_COMMAND || !is_default(&config->values, key))
+        else if (layer == WEFT_ORIGIN_COMMAND || !is_default(&config->values, key))
             return refuse(ctx, config, key, chooser);
     }
     return WEFT_OK;
@@ -197,9 +197,9 @@ static weft_status check_read(weft_ctx *ctx, wefti_config *config) {
 
 /* Whether the user has set the key, to more than what the file of a run has anyway. */
 static bool is_said(const wefti_config *config, const weft_config_key *key) {
-    wefti_layer layer = config->origins[wefti_config_key_index(key)].layer;
-    return layer == WEFTI_LAYER_COMMAND ||
-           (layer == WEFTI_LAYER_FILE && !is_default(&config->values, key));
+    weft_config_origin layer = config->origins[wefti_config_key_index(key)].layer;
+    return layer == WEFT_ORIGIN_COMMAND ||
+           (layer == WEFT_ORIGIN_FILE && !is_default(&config->values, key));
 }
 
 /* Why a key has no place beside method=auto; NULL: it has one. */

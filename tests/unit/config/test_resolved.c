@@ -109,6 +109,27 @@ static void notes_do_not_change_the_values(void **state) {
     assert_non_null(strstr(text, "beta1: 0.9                      # default\n"));
 }
 
+static weft_config_origin origin_of(const fixture *f, const char *name) {
+    const weft_config_key *key = weft_config_key_at(0);
+    for (int i = 0; strcmp(key->name, name) != 0;) key = weft_config_key_at(++i);
+    return weft_config_origin_of(f->c, key);
+}
+
+static void each_layer_is_told_apart(void **state) {
+    fixture *f = *state;
+    assert_ok(f, load_text(f, "method: flexdemo\noptimizer: {lr: 3e-3}\n"));
+    assert_ok(f, weft_config_set(f->ctx, f->c, "run.steps=3"));
+    assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    assert_int_equal(origin_of(f, "optimizer.beta1"), WEFT_ORIGIN_DEFAULT);
+    assert_int_equal(origin_of(f, "optimizer.clip"), WEFT_ORIGIN_METHOD);
+    assert_int_equal(origin_of(f, "optimizer.lr"), WEFT_ORIGIN_FILE);
+    assert_int_equal(origin_of(f, "run.steps"), WEFT_ORIGIN_COMMAND);
+    assert_ok(f, wefti_config_suggest(f->ctx, f->c, "model.width", "64"));
+    assert_int_equal(origin_of(f, "model.width"), WEFT_ORIGIN_MODEL);
+    assert_ok(f, weft_config_reset(f->ctx, f->c, "run.steps"));
+    assert_int_equal(origin_of(f, "run.steps"), WEFT_ORIGIN_DEFAULT);
+}
+
 static void words_with_a_meaning_in_yaml_are_quoted(void **state) {
     fixture *f = *state;
     const char *text;
@@ -140,6 +161,7 @@ int main(void) {
         TEST(every_preset_survives_the_file),
         TEST(every_type_survives_the_file),
         TEST(any_text_survives_the_file),
+        TEST(each_layer_is_told_apart),
         TEST(notes_do_not_change_the_values),
         TEST(words_with_a_meaning_in_yaml_are_quoted),
         TEST(failed_write_says_where),
