@@ -8,22 +8,36 @@
 
 #include "say.h"
 
+static const char output[] = "--output"; /* the long form of -o, which the tables have */
+
 static int flag_index(const command *c, const char *name, size_t n) {
+    if (n == sizeof output - 1 && strncmp(name, output, n) == 0) name = "-o", n = 2;
     for (int i = 0; c->flags && c->flags[i].name && i < MAX_FLAGS; i++)
         if (strlen(c->flags[i].name) == n && strncmp(c->flags[i].name, name, n) == 0)
             return i;
     return -1;
 }
 
+/* Of `weft train`, whose command line is given to other commands, too. */
+static bool starts_a_run(const command *c, const char *name) {
+    const command *train = command_find("train");
+    return c->configures && flag_index(train, name, strlen(name)) >= 0;
+}
+
 static int unknown_flag(const command *c, const char *text, size_t n) {
     char name[64];
-    const char *names[MAX_FLAGS];
-    int n_names = 0;
-    for (const flag *f = c->flags; f && f->name && n_names < MAX_FLAGS; f++)
+    const char *names[MAX_FLAGS + 3] = {"--help", "--version"};
+    int n_names = 2;
+    if (flag_index(c, "-o", 2) >= 0) names[n_names++] = output;
+    for (const flag *f = c->flags; f && f->name && n_names < MAX_FLAGS + 3; f++)
         names[n_names++] = f->name;
     if (n >= sizeof name) n = sizeof name - 1;
     memcpy(name, text, n);
     name[n] = '\0';
+    if (starts_a_run(c, name))
+        return usage_error("%s is about how 'weft train' starts and sets no key, so "
+                           "'weft %s' does not take it",
+                           name, c->name);
     const char *guess = nearest_word(name, names, n_names);
     if (guess)
         return usage_error("unknown flag %s of 'weft %s' (did you mean %s?)", name,

@@ -16,7 +16,8 @@ const char *const help_config_layers =
     "Keys are read from a YAML file of sections (run.yaml) and given or changed as "
     "section.key=value. The value comes from the first of: the command line, the file, "
     "the method's preset, the default. Counts take k, M and G; sizes kB, MB, GB, KiB, "
-    "MiB and GiB; links bit/s such as 100Mbit, times such as 10ms or 5min, shares such "
+    "MiB and GiB; links bit/s such as 100Mbit, times such as 10ms, 5min or 1d, shares "
+    "such "
     "as 5%.";
 
 void help_overview(FILE *out) {
@@ -61,8 +62,9 @@ static void print_flags(FILE *out, const command *c) {
     const flag *f = c->facts ? print_facts(out, c->flags, c->facts) : c->flags;
     fputs("\nFlags:\n", out);
     for (; f && f->name; f++) {
-        snprintf(name, sizeof name, "%s%s%s", f->name, f->placeholder ? " " : "",
-                 f->placeholder ? f->placeholder : "");
+        snprintf(name, sizeof name, "%s%s%s%s", f->name,
+                 strcmp(f->name, "-o") == 0 ? ", --output" : "",
+                 f->placeholder ? " " : "", f->placeholder ? f->placeholder : "");
         snprintf(text, sizeof text, "%s%s%s", f->doc, f->key ? "; short for " : "",
                  f->key ? f->key : "");
         print_entry(out, name, FLAG_COLUMN, text);

@@ -21,10 +21,16 @@ static int unknown_command(const char *name) {
     return usage_error("unknown command '%s', see weft --help", name);
 }
 
-static bool asks_for_help(int argc, char **argv) {
+/* Whether a flag of all commands is given, in its long or its short form. */
+static bool asks_for(const char *name, const char *letter, int argc, char **argv) {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
+        if (strcmp(argv[i], name) == 0 || strcmp(argv[i], letter) == 0) return true;
     return false;
+}
+
+static int version(void) {
+    printf("weft %s\n", WEFT_VERSION);
+    return CODE_OK;
 }
 
 static int help(const char *name) {
@@ -43,10 +49,8 @@ static int dispatch(int argc, char **argv) {
         strcmp(word, "help") == 0)
         return help(argc > 2 ? argv[2] : NULL);
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 ||
-        strcmp(word, "version") == 0) {
-        printf("weft %s\n", WEFT_VERSION);
-        return CODE_OK;
-    }
+        strcmp(word, "version") == 0)
+        return version();
     const command *c = command_find(word);
     if (!c && word[0] == '-') {
         static const char *const own[] = {"--help", "--version"};
@@ -55,7 +59,8 @@ static int dispatch(int argc, char **argv) {
         return usage_error("unknown flag %s, see weft --help", word);
     }
     if (!c) return unknown_command(word);
-    if (asks_for_help(argc - 1, argv + 1)) return help(word);
+    if (asks_for("--help", "-h", argc - 1, argv + 1)) return help(word);
+    if (asks_for("--version", "-V", argc - 1, argv + 1)) return version();
     if (c->configures) threads_sleep(argv);
     products_in_one_thread();
     return command_run(c, argc - 1, argv + 1);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct suffix {
     const char *text;
@@ -27,7 +28,7 @@ static const suffix byte_suffixes[] = {
     {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}, {NULL, 0}};
 static const suffix time_suffixes[] = {{"s", 1},     {"ms", 1e-3}, {"us", 1e-6},
                                        {"ns", 1e-9}, {"min", 60},  {"h", 3600},
-                                       {NULL, 0}};
+                                       {"d", 86400}, {NULL, 0}};
 static const suffix rate_suffixes[] = {
     {"bit", 0.125},     {"kbit", 125},        {"Mbit", 125e3},      {"Gbit", 125e6},
     {"bit/s", 0.125},   {"kbit/s", 125},      {"Mbit/s", 125e3},    {"Gbit/s", 125e6},
@@ -35,8 +36,7 @@ static const suffix rate_suffixes[] = {
     {"MB/s", 1e6},      {"GB/s", 1e9},        {"TB/s", 1e12},       {"Bps", 1},
     {"kBps", 1e3},      {"MBps", 1e6},        {"GBps", 1e9},        {"TBps", 1e12},
     {"bps", 0.125},     {"kbps", 125},        {"Mbps", 125e3},      {"Gbps", 125e6},
-    {"Tbps", 125e9},    {"mbit", 125e3},      {"gbit", 125e6},      {"mbit/s", 125e3},
-    {"gbit/s", 125e6},  {"mbps", 125e3},      {"gbps", 125e6},      {"kb/s", 125},
+    {"Tbps", 125e9},    {"mbps", 125e3},      {"gbps", 125e6},      {"kb/s", 125},
     {"Mb/s", 125e3},    {"Gb/s", 125e6},      {"Tb/s", 125e9}, /* as iperf3 prints: */
     {"Kbits/sec", 125}, {"Mbits/sec", 125e3}, {"Gbits/sec", 125e6}, {NULL, 0}};
 static const suffix work_suffixes[] = {
@@ -44,6 +44,18 @@ static const suffix work_suffixes[] = {
     {"P", 1e15},       {"FLOP/s", 1},     {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9},
     {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}, {"FLOPS", 1},     {"MFLOPS", 1e6},
     {"GFLOPS", 1e9},   {"TFLOPS", 1e12},  {"PFLOPS", 1e15}, {NULL, 0}};
+/* What is meant by words that are not taken, because they may mean something else. */
+static const struct {
+    wefti_quantity unit;
+    const char *text, *meant;
+} words_for[] = {{WEFTI_UNIT_TIME, "m", "min"},       {WEFTI_UNIT_TIME, "mins", "min"},
+                 {WEFTI_UNIT_TIME, "minutes", "min"}, {WEFTI_UNIT_TIME, "sec", "s"},
+                 {WEFTI_UNIT_TIME, "secs", "s"},      {WEFTI_UNIT_TIME, "seconds", "s"},
+                 {WEFTI_UNIT_TIME, "hours", "h"},     {WEFTI_UNIT_TIME, "days", "d"},
+                 {WEFTI_UNIT_RATE, "kb", "kbit"},     {WEFTI_UNIT_RATE, "mb", "Mbit"},
+                 {WEFTI_UNIT_RATE, "gb", "Gbit"},     {WEFTI_UNIT_RATE, "k", "kbit"},
+                 {WEFTI_UNIT_RATE, "m", "Mbit"},      {WEFTI_UNIT_RATE, "g", "Gbit"},
+                 {WEFTI_UNIT_COUNT, "b", "G"}};
 static const suffix share_suffixes[] = {{"", 1}, {"%", 0.01}, {NULL, 0}};
 
 static const suffix *suffixes_of(wefti_quantity unit) {
@@ -78,28 +90,58 @@ char *wefti_with_point(char *text) {
     return text;
 }
 
-bool wefti_parse_quantity(const char *text, wefti_quantity unit, double *out) {
+/* The number at the beginning of a text; NULL: there is none, else where its unit begins. */
+static const char *number_of(const char *text, double *value) {
     if (!text[0] || isspace((unsigned char)text[0]) || strpbrk(text, "xXnNiIpP") == text)
-        return false;
+        return NULL;
     char *end;
     errno = 0;
-    double value = wefti_strtod(text, &end);
-    if (end == text || !isfinite(value) || errno == ERANGE) return false;
+    *value = wefti_strtod(text, &end);
+    if (end == text || !isfinite(*value) || errno == ERANGE) return NULL;
     if (memchr(text, 'x', (size_t)(end - text)) ||
         memchr(text, 'X', (size_t)(end - text)))
-        return false;
+        return NULL;
     while (*end == ' ') end++;
+    return end;
+}
+
+/* Whether a unit may be typed in any case: where no other one differs by case alone. Mb is a bit's
+ * in the habit of most, MB a byte's. */
+static bool any_case(const char *typed, wefti_quantity unit) {
+    bool lower = true, bits = strcasestr(typed, "bit") != NULL;
+    for (const char *c = typed; *c; c++) lower &= !isupper((unsigned char)*c);
+    return (unit == WEFTI_UNIT_BYTES && lower) || (unit == WEFTI_UNIT_RATE && bits);
+}
+
+bool wefti_parse_quantity(const char *text, wefti_quantity unit, double *out) {
+    double value;
+    const char *end = number_of(text, &value);
+    if (!end) return false;
     if (unit == WEFTI_UNIT_TIME && !*end && value == 0) {
         *out = 0;
         return true;
     }
+    bool loose = any_case(end, unit);
     for (const suffix *s = suffixes_of(unit); s->text; s++) {
-        if (wefti_is(end, s->text)) {
+        if (loose ? strcasecmp(end, s->text) == 0 : wefti_is(end, s->text)) {
             *out = value * s->factor;
             return isfinite(*out);
         }
     }
     return false;
+}
+
+bool wefti_guess_quantity(const char *text, wefti_quantity unit, char *out, size_t size) {
+    double value;
+    const char *end = number_of(text, &value), *meant = NULL;
+    if (!end || wefti_parse_quantity(text, unit, &value)) return false;
+    for (const suffix *s = suffixes_of(unit); s->text && !meant; s++)
+        if (strcasecmp(end, s->text) == 0) meant = s->text;
+    for (size_t i = 0; i < sizeof words_for / sizeof words_for[0] && !meant; i++)
+        if (words_for[i].unit == unit && strcasecmp(end, words_for[i].text) == 0)
+            meant = words_for[i].meant;
+    return meant &&
+           snprintf(out, size, "%.*s%s", (int)(end - text), text, meant) < (int)size;
 }
 
 bool wefti_parse_int(const char *text, int64_t *out) {

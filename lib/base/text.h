@@ -12,17 +12,20 @@ static inline bool wefti_is(const char *a, const char *b) { return strcmp(a, b) 
 /* The units a quantity may carry. */
 typedef enum wefti_quantity {
     WEFTI_UNIT_COUNT, /* plain, or k M G (powers of 1000) */
-    WEFTI_UNIT_BYTES, /* B kB MB GB TB KiB MiB GiB */
-    WEFTI_UNIT_TIME,  /* s ms us ns min h */
-    WEFTI_UNIT_RATE,  /* bit/s: bit kbit Mbit Gbit Tbit, optional "/s"; MB/s GB/s, MBps
+    WEFTI_UNIT_BYTES, /* B kB MB GB TB KiB MiB GiB, also in small letters */
+    WEFTI_UNIT_TIME,  /* s ms us ns min h d */
+    WEFTI_UNIT_RATE, /* bit/s: bit kbit Mbit Gbit Tbit in any case, optional "/s"; MB/s GB/s, MBps
                          GBps; result in byte/s */
-    WEFTI_UNIT_WORK,  /* FLOP/s: M G T P, optional "FLOP/s" */
-    WEFTI_UNIT_SHARE  /* plain, or % */
+    WEFTI_UNIT_WORK, /* FLOP/s: M G T P, optional "FLOP/s" */
+    WEFTI_UNIT_SHARE /* plain, or % */
 } wefti_quantity;
 
 /* Parses "100Mbit", "10ms", "4MB", "1e-3". Returns false unless the whole text is a
  * number with a known unit. A time needs its unit unless it is 0. */
 bool wefti_parse_quantity(const char *text, wefti_quantity unit, double *out);
+
+/* What was probably meant by a text that is no such quantity: "5min" for "5m". False: nothing. */
+bool wefti_guess_quantity(const char *text, wefti_quantity unit, char *out, size_t size);
 
 /* Numbers with a decimal point in every locale: a program that embeds weft may have set one
  * with a decimal comma. The first is strtod. The second replaces the decimal mark in a text

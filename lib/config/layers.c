@@ -147,13 +147,50 @@ static const char *guess_choice(const weft_config_key *key, const char *text) {
     const char *names[32];
     char assignment[160];
     size_t n = 0;
-    if (key->type != WEFT_KEY_CHOICE) return NULL;
     snprintf(assignment, sizeof assignment, "%s=%s", key->name, text);
     const char *now = wefti_renamed(assignment);
     if (now) return now;
     for (const weft_choice *c = key->choices; c->name && n < 32; c++)
         names[n++] = c->name;
     return wefti_nearest(text, names, n);
+}
+
+/* RATE,LATENCY, of which one or both have a wrong unit. */
+static bool guess_link(const char *text, char *out, size_t size) {
+    char rate[40], better[40], latency[40];
+    const char *comma = strchr(text, ',');
+    if (!comma || comma - text >= (int)sizeof rate) return false;
+    snprintf(rate, sizeof rate, "%.*s", (int)(comma - text), text);
+    bool first = wefti_guess_quantity(rate, WEFTI_UNIT_RATE, better, sizeof better);
+    bool second = wefti_guess_quantity(comma + 1, WEFTI_UNIT_TIME, latency,
+                                       sizeof latency);
+    snprintf(out, size, "%s,%s", first ? better : rate, second ? latency : comma + 1);
+    return first || second;
+}
+
+/* What was probably meant by a wrong value; NULL: nobody knows. */
+static const char *guess_value(const weft_config_key *key, const char *text, char *out,
+                               size_t size) {
+    wefti_value value;
+    bool seconds = wefti_is(key->unit, "seconds"), found = false;
+    switch (key->type) {
+    case WEFT_KEY_CHOICE: return guess_choice(key, text);
+    case WEFT_KEY_LINK: found = guess_link(text, out, size); break;
+    case WEFT_KEY_BYTES:
+        found = wefti_guess_quantity(text, WEFTI_UNIT_BYTES, out, size);
+        break;
+    case WEFT_KEY_INT:
+    case WEFT_KEY_NUMBER:
+        found = wefti_guess_quantity(text, seconds ? WEFTI_UNIT_TIME : WEFTI_UNIT_COUNT,
+                                     out, size);
+        break;
+    case WEFT_KEY_BOOL:
+    case WEFT_KEY_AUTO_BOOL:
+    case WEFT_KEY_TEXT:
+    case WEFT_KEY_TEXTS:
+    case WEFT_KEY_NUMBERS: break;
+    }
+    return found && wefti_value_parse(key, out, &value) ? out : NULL;
 }
 
 /* Fails with a message such as "run.yaml:3: mesh.nodes is 'two', expected a whole number
@@ -180,7 +217,8 @@ static weft_status fail_value(weft_ctx *ctx, const weft_config_key *key,
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "%s%s is '%s', expected %s; a time is run.save_time=%s",
                              prefix, key->name, shown, expected, shown);
-    const char *guess = guess_choice(key, text);
+    char meant[96];
+    const char *guess = guess_value(key, text, meant, sizeof meant);
     if (guess)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
                              "%s%s is '%s', expected %s (did you mean '%s'?)", prefix,

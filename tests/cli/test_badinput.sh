@@ -26,6 +26,13 @@ refuses_run() {
 # -- commands, flags, keys, values
 refuses "unknown command 'trian' (did you mean 'train'?)" "$weft" trian text.txt
 refuses "unknown flag --step of 'weft train' (did you mean --steps?)" "$weft" train --step 3
+refuses "unknown flag --outptu of 'weft report' (did you mean --output?)" "$weft" report --outptu page.html
+refuses "unknown flag --outptu of 'weft list', see weft list --help" "$weft" list --outptu page.html
+for flag in --join=host --resume --returns=3 --listen=7000 --replay=run --plan=here --quiet; do
+    refuses "${flag%%=*} is about how 'weft train' starts and sets no key, so 'weft config' does not take it" \
+        "$weft" config "$flag"
+done
+"$weft" train --version | grep -qx "$("$weft" --version)" || fail "train --version: $("$weft" train --version 2>&1)"
 refuses "unknown flag --temprature of 'weft sample' (did you mean --temperature?)" \
     "$weft" sample run --temprature 1
 refuses "--folder needs a value: --folder FOLDER" "$weft" train data.path=text.txt --folder
@@ -53,6 +60,11 @@ RANK=0 WORLD_SIZE=2 refuses_run "WORLD_SIZE=2 and RANK=0 are set, but not MASTER
 
 refuses_run "run.save_every is '5min', expected a whole number of at least 0 (steps); a time is run.save_time=5min" \
     run.save_every=5min
+refuses_run "run.save_time is '5m', expected a number of at least 0 (seconds) (did you mean '5min'?)" run.save_time=5m
+refuses_run "mesh.link is '1Gb,10ms', expected 'none' or RATE,LATENCY such as '100Mbit,10ms' (did you mean '1Gbit,10ms'?)" \
+    mesh.link=1Gb,10ms
+refuses_run "run.steps is '2m', expected a whole number of at least 1 (steps) (did you mean '2M'?)" run.steps=2m
+refuses_run "mesh.memory_limit is '4Gb', expected a size such as 64kB or 4MB (did you mean '4GB'?)" mesh.memory_limit=4Gb
 refuses_run "run.save_every is 'ten', expected a whole number of at least 0 (steps)" run.save_every=ten
 refuses_run "run.steps is 'ten', expected a whole number of at least 1 (steps)" run.steps=ten
 refuses_run "run.steps is '1.5', expected a whole number of at least 1 (steps)" --steps 1.5

@@ -49,6 +49,12 @@ static const reading good[] = {
     {"3B/s", WEFTI_UNIT_RATE, 3},
     {"3MB/s", WEFTI_UNIT_RATE, 3e6},
     {"3GB/s", WEFTI_UNIT_RATE, 3e9},
+    {"4g", WEFTI_UNIT_BYTES, 4e9},
+    {"4mb", WEFTI_UNIT_BYTES, 4e6},
+    {"2gib", WEFTI_UNIT_BYTES, 2147483648.0},
+    {"1d", WEFTI_UNIT_TIME, 86400},
+    {"1GBit", WEFTI_UNIT_RATE, 125e6},
+    {"100MBIT/S", WEFTI_UNIT_RATE, 12.5e6},
 };
 
 static void quantities_are_read_in_their_units(void **state) {
@@ -75,14 +81,14 @@ static const reading bad[] = {
     {"-Infinity", WEFTI_UNIT_COUNT, 0}, {"1e999", WEFTI_UNIT_COUNT, 0},
     {"1e308G", WEFTI_UNIT_COUNT, 0},    {"1e", WEFTI_UNIT_COUNT, 0},
     {"1B", WEFTI_UNIT_COUNT, 0},        {"1s", WEFTI_UNIT_COUNT, 0},
-    {"1K", WEFTI_UNIT_BYTES, 0},        {"1mb", WEFTI_UNIT_BYTES, 0},
+    {"1K", WEFTI_UNIT_BYTES, 0},        {"1Mb", WEFTI_UNIT_BYTES, 0},
     {"1Mbit", WEFTI_UNIT_BYTES, 0},     {"1kiB", WEFTI_UNIT_BYTES, 0},
     {"1", WEFTI_UNIT_TIME, 0},          {"1m", WEFTI_UNIT_TIME, 0},
     {"1S", WEFTI_UNIT_TIME, 0},         {"1sec", WEFTI_UNIT_TIME, 0},
     {"1ms2", WEFTI_UNIT_TIME, 0},       {"0x", WEFTI_UNIT_TIME, 0},
     {"100", WEFTI_UNIT_RATE, 0},        {"100MB", WEFTI_UNIT_RATE, 0},
-    {"100MBIT", WEFTI_UNIT_RATE, 0},    {"100Mbit/", WEFTI_UNIT_RATE, 0},
-    {"100Mb", WEFTI_UNIT_RATE, 0},
+    {"100Mbit/", WEFTI_UNIT_RATE, 0},   {"100Mb", WEFTI_UNIT_RATE, 0},
+    {"100mb/s", WEFTI_UNIT_RATE, 0},    {"1D", WEFTI_UNIT_TIME, 0},
 };
 
 static void everything_else_is_refused(void **state) {
@@ -90,6 +96,29 @@ static void everything_else_is_refused(void **state) {
         double value = 0;
         if (wefti_parse_quantity(bad[i].text, bad[i].unit, &value))
             fail_msg("'%s' was read as %g", bad[i].text, value);
+    }
+}
+
+static void what_was_meant_is_guessed(void **state) {
+    static const struct {
+        const char *text;
+        wefti_quantity unit;
+        const char *meant;
+    } rows[] = {{"5m", WEFTI_UNIT_TIME, "5min"},        {"10MS", WEFTI_UNIT_TIME, "10ms"},
+                {"1.5 days", WEFTI_UNIT_TIME, "1.5 d"}, {"4K", WEFTI_UNIT_BYTES, "4k"},
+                {"4Gb", WEFTI_UNIT_BYTES, "4GB"},       {"1Gb", WEFTI_UNIT_RATE, "1Gbit"},
+                {"7b", WEFTI_UNIT_COUNT, "7G"},         {"16m", WEFTI_UNIT_COUNT, "16M"},
+                {"5min", WEFTI_UNIT_TIME, NULL},        {"5", WEFTI_UNIT_TIME, NULL},
+                {"ten", WEFTI_UNIT_COUNT, NULL},        {"-", WEFTI_UNIT_TIME, NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char meant[16] = "", small[2];
+        bool found = wefti_guess_quantity(rows[i].text, rows[i].unit, meant,
+                                          sizeof meant);
+        if (found != (rows[i].meant != NULL) ||
+            (found && !wefti_is(meant, rows[i].meant)))
+            fail_msg("for '%s' it is '%s'", rows[i].text, meant);
+        assert_false(
+            wefti_guess_quantity(rows[i].text, rows[i].unit, small, sizeof small));
     }
 }
 
@@ -205,6 +234,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantities_are_read_in_their_units),
         cmocka_unit_test(everything_else_is_refused),
+        cmocka_unit_test(what_was_meant_is_guessed),
         cmocka_unit_test(whole_numbers_are_read_exactly),
         cmocka_unit_test(what_is_no_whole_number_is_refused),
         cmocka_unit_test(edit_distance_counts_each_kind_of_slip),
