@@ -19,8 +19,9 @@ typedef struct args {
     int n_operands;
 } args;
 
-/* Parses a command line: "--flag value" or "--flag=value"; --output is -o; "--" ends the flags. Moves the
- * operands to the front of argv. Returns CODE_OK, or CODE_USAGE after saying what is wrong. */
+/* Parses a command line: "--flag value" or "--flag=value"; --output is -o; "--" ends the
+ * flags. Moves the operands to the front of argv. Returns CODE_OK, or CODE_USAGE after saying
+ * what is wrong. */
 int args_parse(const command *c, int argc, char **argv, args *out);
 
 /* The value of a flag ("" for one without argument), or NULL if it was not given. */

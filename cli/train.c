@@ -163,20 +163,35 @@ static void start_plan(view *v, const weft_run_summary *s) {
     weft_ctx_clear(v->ctx);
 }
 
+/* How much a checkpoint is, how long it takes, and how often there is one. */
+static void show_saving(const weft_config *config, const weft_run_summary *s) {
+    char saved[32], time[32];
+    int64_t steps = config->run.save_every;
+    bytes_text((double)s->save_bytes, saved, sizeof saved);
+    fprintf(stderr, "saves    %s", saved);
+    if (s->save_s > 0) fprintf(stderr, " in about %.2g s", s->save_s);
+    if (steps == 1) fputs(" every step (run.save_every)", stderr);
+    if (steps > 1)
+        fprintf(stderr, " every %lld steps (run.save_every)", (long long)steps);
+    if (s->save_time_s > 0)
+        fprintf(stderr, "%s every %s (run.save_time%s)", steps > 0 ? " and" : "",
+                time_text(s->save_time_s, time, sizeof time),
+                s->save_time_s > config->run.save_time ? ", at most 2 % of the time"
+                                                       : "");
+    fputs(steps > 0 || s->save_time_s > 0 ? "\n" : " at the end\n", stderr);
+}
+
 static void show_run(const view *v, const weft_run_summary *s) {
     if (v->quiet || v->json) return;
-    char memory[32], rank[32], wire[32], saved[32], time[32];
+    char memory[32], rank[32], wire[32];
     bytes_text((double)s->memory_bytes, memory, sizeof memory);
     bytes_text((double)s->memory_rank_bytes, rank, sizeof rank);
     bytes_text((double)s->wire_bytes_per_step, wire, sizeof wire);
-    bytes_text((double)s->save_bytes, saved, sizeof saved);
     fprintf(stderr, "model    %s\ndata     %s\nmethod   %s\nmesh     %s\nbatch    %s\n",
             s->model, s->data, s->method, s->mesh, s->batch);
     fprintf(stderr, "expects  %s memory (%s per rank), %s per step on each node's wire\n",
             memory, rank, wire);
-    if (s->save_time_s > 0)
-        fprintf(stderr, "saves    %s every %s (run.save_time)\n", saved,
-                time_text(s->save_time_s, time, sizeof time));
+    if (s->save_bytes > 0) show_saving(v->config, s);
     fprintf(stderr, "kernels  %s, %.0f GFLOP/s measured\n", s->kernels,
             s->gemm_flops / 1e9);
     if (s->first_step > 0)

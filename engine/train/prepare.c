@@ -221,7 +221,7 @@ static weft_status predict_wire(weft_ctx *ctx, wefti_prepared *p, int64_t *n_byt
         *n_bytes += wefti_job_node_bytes(job, a, false, job->first_step, steps);
         wefti_footprint own = wefti_job_footprint(job, a);
         if (own.total > footprint->total) *footprint = own;
-        if (p->on_text) p->summary.save_bytes += wefti_job_saved_bytes(job, &own);
+        if (p->on_text) p->summary.save_bytes += wefti_job_saved_bytes(job, a);
         WEFT_TRY(keep_arrangement(ctx, p, s, a));
     }
     if (steps > 0) *n_bytes /= steps;
@@ -365,7 +365,6 @@ static void describe(wefti_prepared *p) {
     p->summary.parameters = job->model->n_elements;
     p->summary.gemm_flops = p->gemm_flops;
     p->summary.first_step = job->first_step;
-    p->summary.save_time_s = config->run.save_time;
     if (p->dataset && job->model->ops->input == WEFTI_INPUT_TEXT)
         p->summary.train_tokens = weft_dataset_train_tokens(p->dataset);
 }

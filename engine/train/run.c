@@ -541,11 +541,12 @@ static weft_status train_rank(rank_thread *t) {
 
 /* What fails in things that all ranks share says so in their context. */
 static weft_status rank_main(wefti_slot *slot) {
-    rank_thread t = {.run = slot->user,
+    training *run = slot->user;
+    rank_thread t = {.run = run,
                      .slot = slot,
-                     .clock = {wefti_now_s(), .due = -1},
+                     .mesh = run->prepared->bootstrap.mesh,
+                     .clock = {wefti_now_s(), .due = -1, .hooks = run->hooks},
                      .paced = -1};
-    t.mesh = t.run->prepared->bootstrap.mesh;
     weft_status status = train_rank(&t);
     if (status == WEFT_ERR_NUMERIC) status = wefti_wrong_end(slot->ctx, t.mesh);
     if (status != WEFT_OK && !weft_ctx_message(slot->ctx)[0])
@@ -601,8 +602,7 @@ static void tell_obstacle(weft_ctx *ctx, const wefti_prepared *p) {
     if (why)
         weft_ctx_log(ctx, WEFT_LOG_INFO,
                      "if a process is lost this run ends, whatever mesh.on_loss says: "
-                     "%s; resume it "
-                     "from its checkpoint then",
+                     "%s; resume it from its checkpoint then",
                      why);
 }
 
@@ -611,6 +611,7 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     bool leads = wefti_bootstrap_leads(&run->prepared->bootstrap) && !joins;
     bool elastic = wefti_regroup_can(run->prepared);
     if (leads) tell_obstacle(ctx, run->prepared);
+    if (leads) WEFT_TRY(wefti_saving_predict(ctx, run->prepared));
     if (joins && (!elastic || has_single_sites(run->prepared->job)))
         return refuse_entry(ctx, run->prepared->job);
     WEFT_TRY(wefti_regroup_stop(ctx, run->prepared, &run->leaves_alone));
@@ -632,8 +633,7 @@ static weft_status run_prepared(weft_ctx *ctx, training *run) {
     return status;
 }
 
-/* Clears the result, and sets what a wait asks to find out whether to stop: a wait for other ranks,
- * or for a pipe with text. */
+/* Clears the result; what waits for other ranks, or for a pipe with text, asks should_stop. */
 static training begin(weft_ctx *ctx, weft_mesh *mesh, const weft_config *config,
                       const weft_train_hooks *hooks, weft_train_result *result) {
     *result = (weft_train_result){

@@ -8,17 +8,22 @@
  * that holds the folder's lease writes either. */
 #include "train/saving.h"
 
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "checkpoint/folder.h"
 #include "mesh/elastic.h"
 #include "store/upload.h"
 #include "train/regroup.h"
 
 enum { LAST_TRIES = 10, SHARE = 50 /* by the clock at most 1 / SHARE of the time */ };
+enum { SAMPLE_FLOATS = 2 << 20 /* 8 MiB */ };
 static const double between_tries_s = 1;
 
 /* Whether the first rank can write: WEFT_ERR_FILE with a sentence if not yet. */
@@ -100,32 +105,79 @@ static weft_status save(wefti_rank *r, wefti_prepared *p, int64_t step, bool las
     return WEFT_OK;
 }
 
+/* Between two checkpoints by the clock that take so long. */
+static double interval_s(const weft_config *config, double took_s) {
+    return config->run.save_time > 0 ? fmax(config->run.save_time, SHARE * took_s) : 0;
+}
+
 bool wefti_saving_is_late(const wefti_save_clock *clock, const weft_config *config) {
-    double least_s = SHARE * clock->took_s, time_s = config->run.save_time;
-    return time_s > 0 && wefti_now_s() - clock->since_s >= fmax(time_s, least_s);
+    double least_s = interval_s(config, clock->took_s);
+    return least_s > 0 && wefti_now_s() - clock->since_s >= least_s;
+}
+
+/* Seconds until n bytes and the end of a file are on the folder's disk; 0: it refuses. The file
+ * has no name, so that nothing stays of it. */
+static double write_time_s(weft_ctx *ctx, const char *folder, int64_t n,
+                           const float *data) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%.4000s/.write-time", folder);
+    double begun_s = wefti_now_s();
+    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0) return 0;
+    unlink(path);
+    bool fine = wefti_file_pwrite(ctx, fd, path, data, n, 0) == WEFT_OK && fsync(fd) == 0;
+    close(fd);
+    weft_ctx_clear(ctx);
+    return fine ? wefti_now_s() - begun_s : 0;
+}
+
+weft_status wefti_saving_predict(weft_ctx *ctx, wefti_prepared *p) {
+    const weft_config *config = p->config;
+    weft_run_summary *s = &p->summary;
+    int64_t n = s->save_bytes < SAMPLE_FLOATS * 4 ? s->save_bytes / 4 : SAMPLE_FLOATS;
+    float *data;
+    if (n == 0) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *data, "a sample of a checkpoint", &data));
+    for (int64_t i = 0; i < n; i++)
+        data[i] = (float)(i * i % 65521); /* no disk packs it */
+    double once_s = write_time_s(ctx, config->run.folder, 1, data);
+    double sample_s = write_time_s(ctx, config->run.folder, n * 4, data);
+    wefti_free(ctx, data);
+    int files = 3 + p->job->R;
+    if (once_s > 0 && sample_s > 0)
+        s->save_s = files * once_s +
+                    fmax(0, sample_s - once_s) * (double)s->save_bytes / (double)(n * 4);
+    s->save_time_s = interval_s(config, s->save_s);
+    return WEFT_OK;
 }
 
 static void tell_cost(const wefti_rank *r, const wefti_prepared *p,
-                      wefti_save_clock *clock) {
-    double time_s = p->job->config->run.save_time, took_s = clock->took_s;
-    if (r->rank != 0 || clock->told) return;
+                      wefti_save_clock *clock, int64_t step) {
+    double took_s = clock->took_s, every_s = interval_s(p->job->config, took_s);
+    const weft_train_hooks *hooks = clock->hooks;
+    char predicted[40] = "", again[120] = "", sentence[240];
+    if (r->rank != 0 || clock->told || !hooks || !hooks->on_change) return;
     clock->told = true;
-    weft_ctx_log(
-        p->ctx, WEFT_LOG_INFO,
-        "saved after step %lld in %.2g s, %.2g %% of the time; again every %.3g s "
-        "(run.save_time%s)",
-        (long long)clock->due, took_s, 100 * took_s / fmax(time_s, SHARE * took_s),
-        fmax(time_s, SHARE * took_s),
-        SHARE * took_s > time_s ? ", and not above 2 %" : "");
+    if (p->summary.save_s > 0)
+        snprintf(predicted, sizeof predicted, " (%.2g s predicted)", p->summary.save_s);
+    if (clock->due == step)
+        snprintf(again, sizeof again,
+                 ", %.2g %% of the time; again every %.3g s (run.save_time%s)",
+                 100 * took_s / every_s, every_s,
+                 every_s > p->job->config->run.save_time ? ", and not above 2 %" : "");
+    snprintf(sentence, sizeof sentence, "saved after step %lld in %.2g s%s%s",
+             (long long)step, took_s, predicted, again);
+    hooks->on_change(hooks->user, sentence);
 }
 
 weft_status wefti_saving_save(wefti_rank *r, wefti_prepared *p, wefti_save_clock *clock,
                               int64_t step, bool last) {
     double begun_s = wefti_now_s();
+    int64_t n_unsaved = p->n_unsaved; /* of the first rank, which tells */
     WEFT_TRY(save(r, p, step, last));
     clock->since_s = wefti_now_s();
     clock->took_s = clock->since_s - begun_s;
-    if (clock->due == step && !last) tell_cost(r, p, clock);
+    if (!last && p->n_unsaved == n_unsaved) tell_cost(r, p, clock, step);
     return WEFT_OK;
 }
 

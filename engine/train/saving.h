@@ -12,7 +12,12 @@ typedef struct wefti_save_clock {
     double since_s, took_s; /* of the last checkpoint, or request */
     int64_t due;            /* steps done when it is saved; -1: not asked for */
     bool told;
+    const weft_train_hooks *hooks; /* are told of the first one; or NULL */
 } wefti_save_clock;
+
+/* Before the first step, in the process that writes the run folder: how long a checkpoint
+ * takes, from its bytes and a small write to the folder's disk; what it does not know is 0. */
+weft_status wefti_saving_predict(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 
 /* Whether run.save_time has passed, and so much that saving takes 2 % of the time at most. */
 bool wefti_saving_is_late(const wefti_save_clock *clock, const weft_config *config);

@@ -90,7 +90,10 @@ typedef struct weft_run_summary {
     int64_t
         train_tokens;   /* of the training text; 0 for pairs, images, generated tokens */
     int64_t save_bytes; /* predicted, of a checkpoint; 0: nothing is saved */
-    double save_time_s; /* run.save_time */
+    double
+        save_time_s; /* between two checkpoints by the clock: run.save_time, or longer where
+                           saving would take more than 2 % of the time; 0: never */
+    double save_s;   /* predicted, that all wait for a checkpoint; 0: not known */
 } weft_run_summary;
 
 /** Called by the first rank while a run goes on; any may be NULL. */
@@ -103,8 +106,9 @@ typedef struct weft_train_hooks {
     /** Called once per step on the first rank's thread, like the other hooks: true = finish
      * the step, save, return. Any hook may be NULL. */
     bool (*should_stop)(void *user);
-    /** The members of the run changed, a process begins to join, or something else crosses the
-     * wire (method=auto): the sentence says what, why, and how the run continues. */
+    /** The members of the run changed, a process begins to join, something else crosses the wire
+     * (method=auto), or the first checkpoint is saved: the sentence says what, why, and how the
+     * run continues. */
     void (*on_change)(void *user, const char *sentence);
 } weft_train_hooks;
 

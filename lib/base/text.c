@@ -52,10 +52,11 @@ static const struct {
                  {WEFTI_UNIT_TIME, "minutes", "min"}, {WEFTI_UNIT_TIME, "sec", "s"},
                  {WEFTI_UNIT_TIME, "secs", "s"},      {WEFTI_UNIT_TIME, "seconds", "s"},
                  {WEFTI_UNIT_TIME, "hours", "h"},     {WEFTI_UNIT_TIME, "days", "d"},
-                 {WEFTI_UNIT_RATE, "kb", "kbit"},     {WEFTI_UNIT_RATE, "mb", "Mbit"},
-                 {WEFTI_UNIT_RATE, "gb", "Gbit"},     {WEFTI_UNIT_RATE, "k", "kbit"},
-                 {WEFTI_UNIT_RATE, "m", "Mbit"},      {WEFTI_UNIT_RATE, "g", "Gbit"},
-                 {WEFTI_UNIT_COUNT, "b", "G"}};
+                 {WEFTI_UNIT_RATE, "Mb", "Mbit"},     {WEFTI_UNIT_RATE, "Gb", "Gbit"},
+                 {WEFTI_UNIT_RATE, "mb", "Mbit"},     {WEFTI_UNIT_RATE, "gb", "Gbit"},
+                 {WEFTI_UNIT_RATE, "MB", "MB/s"},     {WEFTI_UNIT_RATE, "GB", "GB/s"},
+                 {WEFTI_UNIT_RATE, "M", "Mbit"},      {WEFTI_UNIT_RATE, "G", "Gbit"},
+                 {WEFTI_UNIT_COUNT, "b", "G"},        {WEFTI_UNIT_COUNT, "B", "G"}};
 static const suffix share_suffixes[] = {{"", 1}, {"%", 0.01}, {NULL, 0}};
 
 static const suffix *suffixes_of(wefti_quantity unit) {
@@ -136,9 +137,9 @@ bool wefti_guess_quantity(const char *text, wefti_quantity unit, char *out, size
     const char *end = number_of(text, &value), *meant = NULL;
     if (!end || wefti_parse_quantity(text, unit, &value)) return false;
     for (const suffix *s = suffixes_of(unit); s->text && !meant; s++)
-        if (strcasecmp(end, s->text) == 0) meant = s->text;
+        if (unit != WEFTI_UNIT_RATE && strcasecmp(end, s->text) == 0) meant = s->text;
     for (size_t i = 0; i < sizeof words_for / sizeof words_for[0] && !meant; i++)
-        if (words_for[i].unit == unit && strcasecmp(end, words_for[i].text) == 0)
+        if (words_for[i].unit == unit && wefti_is(end, words_for[i].text))
             meant = words_for[i].meant;
     return meant &&
            snprintf(out, size, "%.*s%s", (int)(end - text), text, meant) < (int)size;

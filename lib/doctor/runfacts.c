@@ -119,9 +119,9 @@ static weft_status measure_needs(weft_ctx *ctx, const wefti_job *job,
         wefti_arrangement *a;
         WEFT_TRY(wefti_arrangement_create(ctx, job, s, &a));
         wefti_footprint f = wefti_job_footprint(job, a);
+        saved += wefti_job_saved_bytes(job, a);
         wefti_arrangement_destroy(ctx, a);
         if (f.total > most) most = f.total;
-        saved += wefti_job_saved_bytes(job, &f);
     }
     facts->memory_needed_bytes = most * facts->process_ranks;
     facts->disk_needed_bytes = saved * checkpoints(job->config);

@@ -136,6 +136,23 @@ wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangemen
     return f;
 }
 
-int64_t wefti_job_saved_bytes(const wefti_job *job, const wefti_footprint *f) {
-    return (f->parameters + f->optimizer) * (job->replicas_equal ? 1 : job->R);
+static int64_t n_states(const char *const *names) {
+    int64_t n = 0;
+    while (names[n]) n++;
+    return n;
+}
+
+static int64_t replicator_states(const wefti_replicator_config *config) {
+    return n_states(wefti_replicator_find(config->kind)->states(config));
+}
+
+int64_t wefti_job_saved_bytes(const wefti_job *job, const wefti_arrangement *a) {
+    int64_t all = job->most_states->n_states; /* arrays once, and of each replica */
+    int64_t own = n_states(
+        wefti_mixer_find(job->mixer_config.kind)->states(&job->mixer_config));
+    own += replicator_states(&job->replicator_config);
+    if (wefti_job_has_sites(job)) own += replicator_states(&job->site_replicator_config);
+    if (!job->replicas_equal)
+        own += 1 + all, all = 0; /* and the mean of the parameters */
+    return (1 + all + job->R * own) * a->n_elements * (int64_t)sizeof(float);
 }

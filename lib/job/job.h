@@ -280,6 +280,6 @@ typedef struct wefti_footprint {
 
 wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangement *a);
 
-/* About how many bytes of a checkpoint are a rank's of one replica, and all replicas' if they
- * differ. */
-int64_t wefti_job_saved_bytes(const wefti_job *job, const wefti_footprint *f);
+/* Bytes of a checkpoint's tensors that lie in this arrangement, of all replicas
+ * (runfiles/state.c). */
+int64_t wefti_job_saved_bytes(const wefti_job *job, const wefti_arrangement *a);

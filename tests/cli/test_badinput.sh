@@ -78,7 +78,9 @@ for link in 100mbit 1Gbit; do
     refuses_run "mesh.link is '$link', a rate without a latency, expected RATE,LATENCY such as '$link,10ms' or '$link,0ms'" \
         mesh.link=$link
 done
-for link in 100MB,10ms 100Mbit,10kg 10ms,100Mbit; do
+refuses_run "mesh.link is '100MB,10ms', expected 'none' or RATE,LATENCY such as '100Mbit,10ms' (did you mean '100MB/s,10ms'?)" \
+    mesh.link=100MB,10ms
+for link in 100Mbit,10kg 10ms,100Mbit; do
     refuses_run "mesh.link is '$link', expected 'none' or RATE,LATENCY such as '100Mbit,10ms'" \
         mesh.link=$link
 done

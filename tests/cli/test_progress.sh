@@ -6,7 +6,7 @@ weft=$1
 source_dir=$2
 # shellcheck source=tests/cli/helpers.sh
 . "$source_dir/tests/cli/helpers.sh"
-rm -rf quiet plain terminal narrow
+rm -rf quiet plain terminal narrow cost.*
 
 seq 20000 >text.txt
 tiny=(data.path=text.txt data.length=16 model.layers=1 model.width=16 model.heads=1
@@ -22,6 +22,30 @@ if grep -q "[$escape]" err; then fail "escape codes in a file"; fi
 lines=$(grep -c '^train ' err)
 ((lines >= 5 && lines <= 15)) || fail "$lines lines of progress for 50 steps, expected about 10"
 grep -q '^train 50/50 100%  loss [0-9.]*  ' err || fail "the last step is not shown"
+
+# -- a checkpoint: its bytes and its time are said before the first step, and the time again when it is known
+costs() {
+    local name=$1
+    shift
+    expect 0 "$weft" train "${tiny[@]}" model.width=64 run.steps=30 --folder "cost.$name" "$@"
+    head -n "$(grep -n '^train ' err | head -1 | cut -d: -f1)" err |
+        grep -oE '^saves    [0-9.]+ (kB|MB) in about [0-9.e-]+ s every .*' >cost || fail "$name: $(cat err)"
+    find "cost.$name"/checkpoints/step-00000030 -name '*.safetensors' -printf '%s\n' |
+        awk -v said="$(cut -c 10- cost)" '{ n += $1 }
+            END { split(said, w, " "); x = w[1] * (w[2] == "kB" ? 1e3 : 1e6); exit !(x > 0.94 * n && x < 1.03 * n) }' ||
+        fail "$name: $(cat cost), and it is $(du -sb "cost.$name"/checkpoints/step-00000030)"
+}
+costs adamw run.save_every=20
+grep -q ' every 20 steps (run.save_every) and every 10 min (run.save_time)$' cost || fail "how often: $(cat cost)"
+grep -qE '^weft: saved after step 20 in [0-9.e-]+ s \([0-9.e-]+ s predicted\)$' err || fail "measured: $(cat err)"
+costs diloco method=diloco mesh.nodes=2 run.save_time=0 run.save_every=1
+grep -q ' every step (run.save_every)$' cost || fail "how often: $(cat cost)"
+costs demo method=flexdemo mesh.nodes=2 run.save_time=1e-6
+grep -q '(run.save_time, at most 2 % of the time)$' cost || fail "how often: $(cat cost)"
+grep -qE '^weft: saved after step [0-9]+ in .* predicted\), 2 % of the time; again every ' err || fail "by the clock: $(cat err)"
+costs topk method=topk mesh.nodes=2
+! grep -q 'saved after' err || fail "nothing was saved before the end: $(cat err)"
+[[ -z $(find cost.* -name '.write*') ]] || fail "the sample stays: $(find cost.* -name '.write*')"
 
 if command -v script >/dev/null; then
     script -qec "stty cols 60; TERM=xterm $weft train ${tiny[*]} --folder terminal" /dev/null \

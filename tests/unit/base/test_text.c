@@ -107,6 +107,7 @@ static void what_was_meant_is_guessed(void **state) {
     } rows[] = {{"5m", WEFTI_UNIT_TIME, "5min"},        {"10MS", WEFTI_UNIT_TIME, "10ms"},
                 {"1.5 days", WEFTI_UNIT_TIME, "1.5 d"}, {"4K", WEFTI_UNIT_BYTES, "4k"},
                 {"4Gb", WEFTI_UNIT_BYTES, "4GB"},       {"1Gb", WEFTI_UNIT_RATE, "1Gbit"},
+                {"100MB", WEFTI_UNIT_RATE, "100MB/s"},  {"1gb/s", WEFTI_UNIT_RATE, NULL},
                 {"7b", WEFTI_UNIT_COUNT, "7G"},         {"16m", WEFTI_UNIT_COUNT, "16M"},
                 {"5min", WEFTI_UNIT_TIME, NULL},        {"5", WEFTI_UNIT_TIME, NULL},
                 {"ten", WEFTI_UNIT_COUNT, NULL},        {"-", WEFTI_UNIT_TIME, NULL}};
