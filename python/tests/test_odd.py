@@ -117,6 +117,38 @@ def test_a_gradient_of_a_gradient_counts_once():
     assert torch.equal(opt._places[0].grad, other.weight.grad)
 
 
+class Twice(torch.nn.Module):
+    """One matrix is also used detached, before. Its gradient is complete when backward reaches that
+    use, and its numbers are those of the next step if weft has stepped by then."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = Parameter(torch.randn(6, 6))
+        self.matrix = Parameter(torch.randn(6, 6))
+
+    def forward(self, x):
+        return x @ self.first @ self.matrix.detach() @ self.matrix
+
+
+def test_what_backward_reads_after_a_parameters_gradient_is_complete_is_of_this_step():
+    x, model = torch.ones(2, 6), Twice()
+    opt = optimizer(model)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        model(x).square().sum().backward()
+    opt.close()
+    model = Twice()
+    opt = optimizer(model, overlap=False)
+    loss = model(x).square().sum()
+    expected = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
+    loss.backward(retain_graph=True)
+    assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), expected, strict=True))
+    opt.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()  # as with torch's optimizers
+    assert beside_torch(Twice, lambda model, t: model(x).square().mean(), lr=1e-5) < 1e-6
+
+
 def test_a_parameter_that_is_trained_from_later_on_is_told():
     """Its gradients stayed each process's own."""
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))

@@ -404,6 +404,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         place.land()
         self._show(place)
         place.version = place.grad._version
+        place.written(self.inner is None)
         self._sync.ready(place.index)
 
     def _hand_over(self, wait: bool) -> None:
@@ -538,6 +539,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
     _awaited = -1  # the backward at whose end all agree, as autograd numbers it
 
     def _finish(self, report: Report | None) -> None:
+        for place in self._places:
+            place.written()
         if report is not None and self._node is None:
             _decide.look(self._sync, self.forms, report.step)
         self.report = report if self._node is None else self._tell(report)

@@ -245,6 +245,12 @@ class Place:
             self.master.copy_(torch.where(written, now.to(torch.float32), self.master))
             self._see()
 
+    def written(self, here: bool = True) -> None:
+        """libweft writes the parameter: a backward that still needs its numbers fails, as after a step of
+        torch's own optimizers, instead of computing with those of the next step."""
+        if here and self.in_place:
+            torch.autograd.graph.increment_version(self.p)
+
     def show_grad(self) -> None:
         if self.alias_grad:
             self.p.grad = self.grad
