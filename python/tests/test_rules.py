@@ -312,8 +312,24 @@ def test_machines_apart_have_seats_by_their_numbers(joined, env):
     leaders = joined(5, leaders=4)
     assert leaders.place == (2, 3) and leaders.more == {"address": ("fd00::2", 29605), "port": 0}
     assert joined(0, leaders=4).more["port"] == 29700
+    env(WEFT_NODE="0", RANK="0", LOCAL_RANK="0")
+    with pytest.raises(weft.Error, match="WEFT_PORT is 29700 at the first process, which listens at WEFT_MASTER's port, 29600"):
+        joined(0)  # who comes would call where nobody listens
+    env(WEFT_PORT="29600")
+    assert joined(0).more == {"address": ("fd00::2", 29600), "port": 29600}
     env(WEFT_NODE="3")
     with pytest.raises(weft.Error, match="WEFT_NODE is 3, expected 0 to 2"):
+        joined(0)
+
+
+def test_hosts_without_a_port_are_called_at_16_from_wefts(joined, env):
+    env(WEFT_JOIN="node1,[fd00::2]", WEFT_PORT="29700")
+    hosts, port = joined(0).more["join"]
+    assert hosts.split(",") == [f"{host}:{29700 + i}" for host in ("node1", "[fd00::2]") for i in range(16)]
+    env(WEFT_JOIN="node1:1,node2:2")
+    assert joined(0).more["join"] == ("node1:1,node2", 2)
+    env(WEFT_JOIN="node1", WEFT_PORT="0")
+    with pytest.raises(weft.Error, match="WEFT_JOIN is 'node1', expected HOST:PORT, or HOST with WEFT_PORT"):
         joined(0)
 
 

@@ -20,6 +20,7 @@ except ImportError:  # before torch 2.5, or built without torch.distributed
 from . import _store, _together
 from ._library import Config, Context, Error, Mesh, key_name
 
+PORTS = 16  #: at which a process of a run may listen on its machine
 _default: Mesh | None = None
 meshes = itertools.count()
 
@@ -42,11 +43,20 @@ def address_of(text: str) -> tuple[str, int]:
     return host if "," in host else host.strip("[]"), int(port)
 
 
-def _address(name: str) -> tuple[str, int]:
+def _address(name: str, more: str = "") -> tuple[str, int]:
     try:
         return address_of(os.environ[name])
     except ValueError:
-        raise Error("config", f"{name} is '{os.environ[name]}', expected HOST:PORT") from None
+        raise Error("config", f"{name} is '{os.environ[name]}', expected HOST:PORT{more}") from None
+
+
+def _entrance() -> tuple[str, int]:
+    """Of WEFT_JOIN. Who has come into a run listens at one of 16 ports, so hosts without a port are called at those from
+    WEFT_PORT on."""
+    hosts, port = os.environ["WEFT_JOIN"].split(","), _number("WEFT_PORT", 0)
+    if not port or any(":" in host.rpartition("]")[2] for host in hosts):
+        return _address("WEFT_JOIN", ", or HOST with WEFT_PORT")
+    return ",".join(f"{host}:{port + i}" for host in hosts for i in range(PORTS)), port
 
 
 def apart() -> bool:
@@ -79,7 +89,7 @@ def founded(number: int, leaders: int = 0) -> Mesh:
         if not first:
             raise Error("config", "WEFT_JOIN is set, and this process has a mesh already; one "
                         "that comes into a run has one exchange: start the process again")
-        endpoints, size = _address("WEFT_JOIN"), _here()[1]
+        endpoints, size = _entrance(), _here()[1]
         several = size > 1 and not leaders and torch.distributed.is_initialized()
         return enter(endpoints, _together.of_machine(size) if several else None)
     if apart():
@@ -90,6 +100,9 @@ def founded(number: int, leaders: int = 0) -> Mesh:
                         f"{nodes}")
         host, at = _address("WEFT_MASTER")
         share = 1 if leaders else size
+        if port and node * share + rank == 0 and port != at:
+            raise Error("config", f"WEFT_PORT is {port} at the first process, which listens at WEFT_MASTER's port, {at}; "
+                        "expected the same, or none there")
         return Mesh(Context(), node * share + (0 if leaders else rank), nodes * share,
                     address=(host, at + number), port=port)
     rank, size, store = place()
