@@ -125,7 +125,10 @@ static bool is_before(wefti_node_id a, wefti_node_id b) {
 static void propose_nodes(wefti_member *m, wefti_view *v) {
     v->n_nodes = 0;
     for (int i = 0; i < m->view.n_nodes; i++)
-        if (m->lead.asked[i]) v->nodes[v->n_nodes++] = m->view.nodes[i];
+        if (m->lead.asked[i]) {
+            WEFTI_ASSERT(m->view.nodes[i].first_step <= v->first_step);
+            v->nodes[v->n_nodes++] = m->view.nodes[i];
+        }
     int first = v->n_nodes;
     for (int k = 0; k < m->max_peers; k++) {
         wefti_member_node *peer = &m->peers[k];
