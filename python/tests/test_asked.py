@@ -150,6 +150,15 @@ def test_what_is_said_of_the_optimizer_inside_is_read_outside():
     opt.close()
 
 
+def test_a_group_sets_what_is_applied_by_group():
+    """Its betas were dropped."""
+    model = torch.nn.Linear(40, 40)
+    groups = [{"params": [model.weight], "lr": 1e-3, "name": "a"}, {"params": [model.bias], "betas": (0.5, 0.9)}]
+    with pytest.raises(weft.Error, match="parameter group 1 sets betas; of weft's own optimizer expected lr and"):
+        weft.Optimizer(groups, method="ddp")
+    weft.Optimizer(groups, torch.optim.AdamW(groups), method="ddp").close()
+
+
 def test_groups_of_wefts_are_not_beside_those_of_torch():
     """Rates of torch's parameter groups went over them."""
     model = torch.nn.Linear(40, 40)

@@ -66,6 +66,19 @@ def inside(inner: torch.optim.Optimizer, params: Iterable[torch.Tensor]) -> None
                     "gradients")
 
 
+#: what torch's optimizers take by group, and weft's have once
+OF_ALL = frozenset(("betas", "eps", "momentum", "dampening", "nesterov", "amsgrad", "maximize", "alpha", "centered", "rho",
+                    "etas", "step_sizes", "lambd", "t0", "lr_decay", "momentum_decay", "beta2_decay", "ns_steps"))
+
+
+def of_groups(groups: Iterable[dict[str, Any]]) -> None:
+    """That groups set nothing but what is applied by group."""
+    for i, group in enumerate(groups):
+        for name in sorted(OF_ALL & group.keys()):
+            raise Error("argument", f"parameter group {i} sets {name}; of weft's own optimizer expected lr and weight_decay by "
+                        "group, all else for the whole (betas=, optimizer_eps=), or torch's optimizer inside")
+
+
 def states(device: str | None) -> bool:
     """Whether states lie on the host wherever parameters do."""
     if device not in (None, "cpu"):

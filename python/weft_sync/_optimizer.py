@@ -172,7 +172,9 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         self._buffers = _buffers.of(buffers, self._module, self._config, self.placed)
         if optimizer is not None:
             _asked.steps(self._config, optimizer)
-        elif lr is not None:
+        else:
+            _asked.of_groups(groups)
+        if optimizer is None and lr is not None:
             _asked.rate(self._config, configure(Context(), self.mesh, self._shards, method, config,
                                                 {**given, "optimizer.lr": None}))
         super().__init__(groups, {"lr": self._config.number("optimizer.lr"),
