@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "config/renamed.h"
 #include "config/value.h"
 #include "config/yamlevents.h"
 #include "cluster/facts.h"
@@ -31,10 +30,7 @@ typedef struct reader {
 static weft_status fail_unknown(reader *r, const char *what, const char *const *names,
                                 int n) {
     char shown[80];
-    char old[80];
-    snprintf(old, sizeof old, "cluster.%s", scalar(r));
-    const char *now = wefti_renamed(old);
-    const char *guess = now ? now : wefti_nearest(scalar(r), names, (size_t)n);
+    const char *guess = wefti_nearest(scalar(r), names, (size_t)n);
     return wefti_yaml_fail(&r->yaml, line_of(r), "unknown %s '%s'%s%s%s", what,
                            wefti_shown(scalar(r), shown, sizeof shown),
                            guess ? " (did you mean '" : "", guess ? guess : "",

@@ -23,7 +23,6 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "config/renamed.h"
 #include "config/value.h"
 
 wefti_config *wefti_config_of(weft_config *config) {
@@ -42,11 +41,7 @@ const char *wefti_origin_prefix(const wefti_origin *origin, char *out, size_t ou
 weft_status wefti_config_fail_unknown(weft_ctx *ctx, const char *prefix, const char *what,
                                       const char *name, const char *guess) {
     char shown[80];
-    const char *now = wefti_renamed(name);
     wefti_shown(name, shown, sizeof shown);
-    if (now)
-        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%s%s '%s' is called '%s' now", prefix,
-                             what, shown, now);
     if (!guess)
         return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "%sunknown %s '%s'", prefix, what,
                              shown);
@@ -142,14 +137,10 @@ static weft_status store(weft_ctx *ctx, wefti_config *config, const weft_config_
 
 /* -- checking -- */
 
-/* The choice that a text probably means: one that was renamed, or one that differs by a typo. */
+/* The choice that a text with a typo probably means. */
 static const char *guess_choice(const weft_config_key *key, const char *text) {
     const char *names[32];
-    char assignment[160];
     size_t n = 0;
-    snprintf(assignment, sizeof assignment, "%s=%s", key->name, text);
-    const char *now = wefti_renamed(assignment);
-    if (now) return now;
     for (const weft_choice *c = key->choices; c->name && n < 32; c++)
         names[n++] = c->name;
     return wefti_nearest(text, names, n);

@@ -30,12 +30,6 @@ static void unknown_names_are_refused_with_line_and_guess(void **state) {
          "run.yaml:2: unknown key 'data.zzzzzzzz'"},
         {"qqqqqq: {a: 1}\n", WEFT_ERR_CONFIG, "run.yaml:1: unknown section 'qqqqqq'"},
         {"<<: {a: 1}\n", WEFT_ERR_CONFIG, "run.yaml:1: unknown section '<<'"},
-        {"mesh: {pace: 1}\n", WEFT_ERR_CONFIG,
-         "run.yaml:1: key 'mesh.pace' is called 'mesh.compute_time' now"},
-        {"replicator: {exchange: owner}\n", WEFT_ERR_CONFIG,
-         "run.yaml:1: replicator.exchange is 'owner', expected auto, all_gather or "
-         "sharded "
-         "(did you mean 'sharded'?)"},
         {"'': 1\n", WEFT_ERR_CONFIG, "run.yaml:1: unknown key ''"},
     };
     REFUSE_ALL((fixture *)*state, cases);
