@@ -89,14 +89,25 @@ static int partner_of(const world *w, const wefti_roster *roster, int slot,
     return slots[(other - step % n + n) % n];
 }
 
-static wefti_verdict judge(world *w, int slot, int64_t step, wefti_node_id sender,
-                           int round, int part, int *holder) {
-    wefti_member_piece piece = {
-        .step = step, .sender = sender, .round = round, .part = part};
-    wefti_node_id id = {0};
-    wefti_verdict v = wefti_member_judge(w->nodes[slot].m, &piece, &id);
-    *holder = v == WEFTI_VERDICT_FETCH ? slot_of(w, id) : slot_of(w, sender);
-    return v;
+/* What becomes of a piece of a step, by the view and its cut. */
+typedef enum verdict {
+    EXPECT, /* its sender is a member: wait for it */
+    FETCH,  /* it counts: ask *holder, or use it if that is this node */
+    SKIP    /* it does not count */
+} verdict;
+
+static verdict judge(world *w, int slot, int64_t step, wefti_node_id sender, int round,
+                     int part, int *holder) {
+    const wefti_view *v = wefti_member_view(w->nodes[slot].m);
+    int member = wefti_view_find(v, sender), d = wefti_view_find_departed(v, sender);
+    int64_t s = step - v->cut_low - 1;
+    *holder = slot_of(w, sender);
+    if (member >= 0 && v->nodes[member].first_step <= step) return EXPECT;
+    if (d < 0 || s < 0 || s >= v->cut_steps) return SKIP;
+    int number = *wefti_view_holder(&w->limits, v, d, (int)s, round, part);
+    if (number == WEFTI_MEMBER_NOBODY) return SKIP;
+    *holder = slot_of(w, v->nodes[number].id);
+    return FETCH;
 }
 
 /* A node's part of each range goes to the range's owner; if the owner has departed and nobody
@@ -112,8 +123,7 @@ static void send_parts(world *w, int slot, int64_t step, bool again) {
         if (!h || (has_owner && again)) continue;
         if (has_owner)
             send_piece(w, slot, slot_of(w, roster->nodes[p].id), &piece, h);
-        else if (judge(w, slot, step, roster->nodes[p].id, 1, p, &holder) ==
-                 WEFTI_VERDICT_SKIP)
+        else if (judge(w, slot, step, roster->nodes[p].id, 1, p, &holder) == SKIP)
             send_to_roster(w, slot, &piece, h);
     }
 }
@@ -181,13 +191,12 @@ static void ask(world *w, int slot, int holder, const wefti_member_piece *piece)
 static bool add(world *w, int slot, const wefti_member_piece *piece, bool asks,
                 bool of_members, held *sum) {
     int holder, sender = slot_of(w, piece->sender);
-    wefti_verdict v = judge(w, slot, piece->step, piece->sender, piece->round,
-                            piece->part, &holder);
-    if (v == WEFTI_VERDICT_SKIP || (of_members && v != WEFTI_VERDICT_EXPECT)) return true;
+    verdict v = judge(w, slot, piece->step, piece->sender, piece->round, piece->part,
+                      &holder);
+    if (v == SKIP || (of_members && v != EXPECT)) return true;
     const held *h = find_held(w, slot, piece->step, sender, piece->round, piece->part);
     if (!h) {
-        if (asks || (v == WEFTI_VERDICT_FETCH && w->nodes[slot].fetches))
-            ask(w, slot, holder, piece);
+        if (asks || (v == FETCH && w->nodes[slot].fetches)) ask(w, slot, holder, piece);
         return false;
     }
     sum->value += h->value;
@@ -214,18 +223,17 @@ static bool sum_part(world *w, int slot, const wefti_member_piece *of, bool asks
 static bool get_range(world *w, int slot, const wefti_member_piece *of, bool asks,
                       held *sum) {
     int holder, owner = slot_of(w, of->sender);
-    wefti_verdict v = judge(w, slot, of->step, of->sender, 1, of->part, &holder);
+    verdict v = judge(w, slot, of->step, of->sender, 1, of->part, &holder);
     const held *h = find_held(w, slot, of->step, owner, 1, of->part);
     if (h) {
         *sum = *h;
         return true;
     }
-    if (v == WEFTI_VERDICT_FETCH || (v == WEFTI_VERDICT_EXPECT && owner != slot)) {
-        if (asks || (v == WEFTI_VERDICT_FETCH && w->nodes[slot].fetches))
-            ask(w, slot, holder, of);
+    if (v == FETCH || (v == EXPECT && owner != slot)) {
+        if (asks || (v == FETCH && w->nodes[slot].fetches)) ask(w, slot, holder, of);
         return false;
     }
-    if (!sum_part(w, slot, of, asks, v == WEFTI_VERDICT_SKIP, sum)) return false;
+    if (!sum_part(w, slot, of, asks, v == SKIP, sum)) return false;
     keep(w, slot, of, sum);
     if (owner == slot) send_to_roster(w, slot, of, sum);
     return true;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the host may ask the machine between events: which nodes a step belongs to, what
- * becomes of a piece.
+/* What the host may ask the machine between events: which nodes a step belongs to, which
+ * of them are suspected.
  *
  *     roster of step t    the last view whose first step is <= t */
 #include "member/memberstate.h"
 
-#include "base/assert.h"
 wefti_member_state wefti_member_get_state(const wefti_member *m) { return m->state; }
 
 bool wefti_member_is_frozen(const wefti_member *m) { return m->frozen; }
@@ -24,23 +23,6 @@ bool wefti_member_roster(const wefti_member *m, int64_t step, wefti_roster *out)
         if (out->first_step <= step) return true;
     }
     return false;
-}
-
-wefti_verdict wefti_member_judge(const wefti_member *m, const wefti_member_piece *piece,
-                                 wefti_node_id *holder) {
-    const wefti_view *v = &m->view;
-    int sender = wefti_view_find(v, piece->sender);
-    if (sender >= 0 && v->nodes[sender].first_step <= piece->step)
-        return WEFTI_VERDICT_EXPECT;
-    int d = wefti_view_find_departed(v, piece->sender);
-    int64_t s = piece->step - v->cut_low - 1;
-    if (d < 0 || s < 0 || s >= v->cut_steps) return WEFTI_VERDICT_SKIP;
-    int number = *wefti_view_holder(&m->config.limits, v, d, (int)s, piece->round,
-                                    piece->part);
-    if (number == WEFTI_MEMBER_NOBODY) return WEFTI_VERDICT_SKIP;
-    WEFTI_ASSERT(number < v->n_nodes);
-    *holder = v->nodes[number].id;
-    return WEFTI_VERDICT_FETCH;
 }
 
 bool wefti_member_suspects(const wefti_member *m, wefti_node_id id) {

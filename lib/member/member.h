@@ -207,15 +207,6 @@ wefti_member_record wefti_member_own_record(const wefti_member *member);
  * or is before this node's time. */
 bool wefti_member_roster(const wefti_member *member, int64_t step, wefti_roster *out);
 
-/* What happens to a piece of a step. */
-typedef enum wefti_verdict {
-    WEFTI_VERDICT_EXPECT, /* its sender is a member: wait for it */
-    WEFTI_VERDICT_FETCH,  /* it counts: ask *holder, or use it if that is this node */
-    WEFTI_VERDICT_SKIP    /* it does not count */
-} wefti_verdict;
-wefti_verdict wefti_member_judge(const wefti_member *member,
-                                 const wefti_member_piece *piece, wefti_node_id *holder);
-
 /* While frozen: whether a node departs by the last promised ballot. Its pieces then belong
  * in the inventory. */
 bool wefti_member_departs(const wefti_member *member, wefti_node_id id);
