@@ -183,14 +183,6 @@ WEFT_API const char *weft_severity_name(weft_severity severity);
 WEFT_API weft_status weft_doctor_facts_json(weft_ctx *ctx, const weft_rank_facts *facts,
                                             char **text) WEFT_CHECKED;
 
-/** Facts as bytes that any machine can read: weft_doctor_facts_bytes() bytes, little-endian,
- * texts of fixed size. Decoding rejects texts without a NUL and other versions. Errors: WIRE. */
-WEFT_API size_t weft_doctor_facts_bytes(void);
-WEFT_API weft_status weft_doctor_facts_encode(weft_ctx *ctx, const weft_rank_facts *facts,
-                                              void *bytes) WEFT_CHECKED;
-WEFT_API weft_status weft_doctor_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
-                                              weft_rank_facts *out) WEFT_CHECKED;
-
 #ifdef __cplusplus
 }
 #endif

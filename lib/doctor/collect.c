@@ -77,7 +77,7 @@ static weft_status decode_all(weft_ctx *ctx, const char *bytes, size_t n, int si
 
 weft_status wefti_gather_facts(wefti_comm *comm, int64_t tag, const weft_rank_facts *mine,
                                weft_rank_facts *all) {
-    size_t n = weft_doctor_facts_bytes();
+    size_t n = wefti_facts_bytes();
     char *bytes = NULL, *own;
     WEFT_TRY(wefti_alloc(comm->ctx, n, "a rank's facts", &own));
     weft_status status = wefti_alloc_n(comm->ctx, comm->size, n, "all ranks' facts",

@@ -47,7 +47,7 @@ const wefti_fact_field wefti_rank_fields[] = {FIELDS{NULL, WEFTI_FIELD_TEXT, 0, 
 enum { MAGIC = 4 };
 static const char magic[MAGIC] = {'W', 'F', 'D', '1'};
 
-size_t weft_doctor_facts_bytes(void) {
+size_t wefti_facts_bytes(void) {
     size_t n = MAGIC;
     for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) n += f->size;
     return n;
@@ -74,11 +74,11 @@ weft_status wefti_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
                                weft_rank_facts *out) {
     const unsigned char *in = bytes;
     *out = (weft_rank_facts){.struct_size = sizeof(weft_rank_facts)};
-    if (n != weft_doctor_facts_bytes() || memcmp(in, magic, MAGIC) != 0)
+    if (n != wefti_facts_bytes() || memcmp(in, magic, MAGIC) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_WIRE,
                              "a rank's facts have %zu bytes and begin unlike this weft's "
                              "%zu: the ranks run different versions of weft",
-                             n, weft_doctor_facts_bytes());
+                             n, wefti_facts_bytes());
     in += MAGIC;
     for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++) {
         char *value = (char *)out + f->offset;
@@ -95,19 +95,6 @@ weft_status wefti_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
         in += f->size;
     }
     return WEFT_OK;
-}
-
-weft_status weft_doctor_facts_encode(weft_ctx *ctx, const weft_rank_facts *facts,
-                                     void *bytes) {
-    WEFTI_SIZED_IN(ctx, weft_rank_facts, facts);
-    wefti_facts_encode(facts, bytes);
-    return WEFT_OK;
-}
-
-weft_status weft_doctor_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
-                                     weft_rank_facts *out) {
-    WEFTI_SIZED_OUT(ctx, weft_rank_facts, out);
-    return WEFTI_SIZED_GIVE(weft_rank_facts, out, wefti_facts_decode(ctx, bytes, n, out));
 }
 
 /* Texts come from files and the environment; bytes that are not ASCII become '?' if the

@@ -21,7 +21,9 @@ typedef struct wefti_fact_field {
 /* All fields of weft_rank_facts, ended by a NULL name. */
 extern const wefti_fact_field wefti_rank_fields[];
 
-/* weft_doctor_facts_encode and _decode for whole structs of this version. */
+/* Facts as wefti_facts_bytes() bytes, little-endian, texts of fixed size. Decoding rejects texts
+ * without a NUL and other versions. */
+size_t wefti_facts_bytes(void);
 void wefti_facts_encode(const weft_rank_facts *facts, void *bytes);
 weft_status wefti_facts_decode(weft_ctx *ctx, const void *bytes, size_t n,
                                weft_rank_facts *out) WEFT_CHECKED;

@@ -4,7 +4,7 @@
  *
  *     collect.c    facts of this rank           examine.c   facts about named peers
  *                        |                                |
- *                  gathered from all ranks (weft_doctor_facts_encode)
+ *                  gathered from all ranks (fact_fields.h)
  *                        v                                v
  *     judge.c      software, environment, cores, machine, network, run
  *                        v

@@ -150,10 +150,6 @@ static void *made; /* that no call leaves behind: all fail */
     X(weft_doctor_facts_json, weft_rank_facts, char *text = NULL;                        \
       weft_status status = weft_doctor_facts_json(ctx, x, &text);                        \
       weft_free(ctx, text); return status;)                                              \
-    X(weft_doctor_facts_encode, weft_rank_facts, static char bytes[1 << 13];             \
-      return weft_doctor_facts_encode(ctx, x, bytes);)                                   \
-    X(weft_doctor_facts_decode, weft_rank_facts,                                         \
-      return weft_doctor_facts_decode(ctx, "x", 1, x);)                                  \
     X(weft_bench_optimizers, weft_bench_optimizers_options, x->n = -1;                   \
       weft_optimizer_speeds s = {.struct_size = sizeof s};                               \
       return weft_bench_optimizers(ctx, x, &s);)                                         \

@@ -46,23 +46,23 @@ static void facts_survive_the_way(void **state) {
     unsigned char bytes[ROOM];
     weft_rank_facts mine = healthy(1, 2, 1), back = {.struct_size = sizeof back};
     weft_ctx *ctx;
-    size_t n = weft_doctor_facts_bytes();
+    size_t n = wefti_facts_bytes();
     assert_true(n <= ROOM);
     assert_int_equal(ctx_begin(&ctx), 0);
     mine.clock_offset_s = -0.125;
-    assert_ok(ctx, weft_doctor_facts_encode(ctx, &mine, bytes));
-    assert_ok(ctx, weft_doctor_facts_decode(ctx, bytes, n, &back));
+    wefti_facts_encode(&mine, bytes);
+    assert_ok(ctx, wefti_facts_decode(ctx, bytes, n, &back));
     for (const wefti_fact_field *f = wefti_rank_fields; f->name; f++)
         assert_memory_equal((const char *)&mine + f->offset,
                             (const char *)&back + f->offset, f->size);
-    assert_fails(ctx, weft_doctor_facts_decode(ctx, bytes, n - 1, &back), WEFT_ERR_WIRE,
+    assert_fails(ctx, wefti_facts_decode(ctx, bytes, n - 1, &back), WEFT_ERR_WIRE,
                  "different versions");
     bytes[0] ^= 1;
-    assert_fails(ctx, weft_doctor_facts_decode(ctx, bytes, n, &back), WEFT_ERR_WIRE,
+    assert_fails(ctx, wefti_facts_decode(ctx, bytes, n, &back), WEFT_ERR_WIRE,
                  "different versions");
     memset(bytes, 'x', n);
     memcpy(bytes, "WFD1", 4);
-    assert_fails(ctx, weft_doctor_facts_decode(ctx, bytes, n, &back), WEFT_ERR_WIRE,
+    assert_fails(ctx, wefti_facts_decode(ctx, bytes, n, &back), WEFT_ERR_WIRE,
                  "has no end");
     assert_int_equal(ctx_end(ctx), 0);
 }
