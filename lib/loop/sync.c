@@ -16,6 +16,7 @@
 #include "loop/sync.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,16 +30,6 @@
 #include "mesh/elastic.h"
 #include "config/layers.h"
 #include "step/schedule.h"
-
-static weft_status make_job(weft_sync *s) {
-    WEFT_TRY(wefti_sync_make_job(s, s->config, &s->job));
-    if (s->config->replicator.delay > 0)
-        return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
-                             "replicator.delay is %lld, expected 0 where a program has a "
-                             "model of its own: its steps end with what they sent",
-                             (long long)s->config->replicator.delay);
-    return WEFT_OK;
-}
 
 static weft_status make_world(weft_sync *s) {
     const wefti_job *job = s->job;
@@ -102,56 +93,61 @@ static weft_status make_rank(weft_sync *s) {
                          s->config->optimizer.clip);
 }
 
-/* The caller decides which rows a process takes. A process that joins gets everything
- * between two steps, because from then on its tensors are the caller's to use. */
-static weft_status check_elastic(const weft_sync *s) {
-    if (s->folder && !s->setup.elastic)
+/* Keys that have an effect in weft's own loop alone: what they must be here, and why. A process
+ * that joins gets everything between two steps, because from then on its tensors are the
+ * caller's to use. */
+static weft_status check_keys(const weft_sync *s) {
+    const weft_config *c = s->config;
+    bool directs = s->setup.outside && wefti_mixer_find(c->mixer.kind)->direct;
+    char delay[24], join_steps[24];
+    snprintf(delay, sizeof delay, "%lld", (long long)c->replicator.delay);
+    snprintf(join_steps, sizeof join_steps, "%lld", (long long)c->mesh.join_steps);
+    const struct {
+        bool refused;
+        const char *key, *value, *why;
+    } rules[] = {
+        {c->replicator.delay > 0, "replicator.delay", delay,
+         ", expected 0 where a program has a model of its own: its steps end with what "
+         "they sent"},
+        {c->mesh.join_steps > 0, "mesh.join_steps", join_steps,
+         ", but in a program's own loop state is handed over between two steps; expected "
+         "0 or -1"},
+        {c->run.upload[0], "run.upload", c->run.upload,
+         ", but checkpoints are the program's own; expected an empty one"},
+        {!wefti_is(c->elastic.stop, "auto"), "elastic.stop", c->elastic.stop,
+         ", but signals are the program's own; expected auto"},
+        {directs, "mixer.kind", c->mixer.kind,
+         ", but it directs weft's optimizer, and the program's steps here; expected "
+         "gossip, or weft's optimizer"},
+        {c->run.audit, "run.audit", "true",
+         ", but weft audit cannot compute a program's own model again; expected false"},
+        {!wefti_is(c->elastic.batch, "shrink"), "elastic.batch", c->elastic.batch,
+         ", but the program draws the rows; expected shrink, and a loop that takes more "
+         "rows when processes are lost"}};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (rules[i].refused)
+            return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG, "%s is %s%s", rules[i].key,
+                                 rules[i].value, rules[i].why);
+    return WEFT_OK;
+}
+
+static weft_status check_folder(const weft_sync *s) {
+    char path[PATH_MAX];
+    if (!s->folder) return WEFT_OK;
+    if (!s->setup.elastic)
         return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
                              "setup.folder is %s, but without setup.elastic nobody looks "
                              "into it; expected both",
                              s->folder);
-    char path[PATH_MAX];
-    if (s->folder) WEFT_TRY(wefti_file_path(s->ctx, s->folder, ".", path));
-    if (s->folder && access(path, W_OK) != 0)
-        return wefti_fail_errno(s->ctx, "write into", s->folder);
-    if (s->config->mesh.join_steps > 0)
-        return weft_ctx_fail(
-            s->ctx, WEFT_ERR_CONFIG,
-            "mesh.join_steps is %lld, but in a program's own loop state is "
-            "handed over between two steps; expected 0 or -1",
-            (long long)s->config->mesh.join_steps);
-    if (s->config->run.upload[0])
-        return weft_ctx_fail(s->ctx, WEFT_ERR_CONFIG,
-                             "run.upload is %s, but checkpoints are the program's own; "
-                             "expected an empty one",
-                             s->config->run.upload);
-    if (strcmp(s->config->elastic.stop, "auto") != 0)
-        return weft_ctx_fail(
-            s->ctx, WEFT_ERR_CONFIG,
-            "elastic.stop is %s, but signals are the program's own; expected auto",
-            s->config->elastic.stop);
-    if (s->setup.outside && wefti_mixer_find(s->config->mixer.kind)->direct)
-        return weft_ctx_fail(
-            s->ctx, WEFT_ERR_CONFIG,
-            "mixer.kind is %s, but it directs weft's optimizer, and the program's steps "
-            "here; expected gossip, or weft's optimizer",
-            s->config->mixer.kind);
-    if (s->config->run.audit)
-        return weft_ctx_fail(
-            s->ctx, WEFT_ERR_CONFIG,
-            "run.audit is true, but weft audit cannot compute a program's own model "
-            "again; expected false");
-    if (strcmp(s->config->elastic.batch, "shrink") == 0) return WEFT_OK;
-    return weft_ctx_fail(
-        s->ctx, WEFT_ERR_CONFIG,
-        "elastic.batch is %s, but the program draws the rows; expected shrink, "
-        "and a loop that takes more rows when processes are lost",
-        s->config->elastic.batch);
+    WEFT_TRY(wefti_file_path(s->ctx, s->folder, ".", path));
+    return access(path, W_OK) == 0 ? WEFT_OK
+                                   : wefti_fail_errno(s->ctx, "write into", s->folder);
 }
 
 static weft_status build(weft_sync *s) {
-    WEFT_TRY(make_job(s));
-    WEFT_TRY(check_elastic(s));
+    WEFT_TRY(wefti_sync_make_job(s, s->config, &s->job));
+    WEFT_TRY(check_keys(s));
+    WEFT_TRY(check_folder(s));
     WEFT_TRY(wefti_sync_check_uneven(s));
     WEFT_TRY(wefti_sync_open_window(s));
     WEFT_TRY(make_world(s));
