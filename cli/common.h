@@ -71,3 +71,20 @@ const weft_config_key *key_of(const char *name);
 
 /* The i-th possible value of a command's first operand, NULL past the last. */
 const char *command_word(const command *c, int i);
+
+/* --- key.c --- */
+
+enum { KEY_TEXT_BYTES = 66 };
+
+/* Makes a new key as the line of its file: 64 hexadecimal digits. False with errno. */
+bool key_make(char text[KEY_TEXT_BYTES]);
+
+/* --- waiting.c --- */
+
+/* Makes waiting threads sleep after a while instead of spinning. Must be called first in
+ * main, with its arguments. Returns if there is nothing to do; otherwise the program
+ * restarts itself. */
+void threads_sleep(char **argv);
+
+/* An OpenBLAS with threads of its own computes each product in the thread that calls it. */
+void products_in_one_thread(void);

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "common.h"
-#include "key.h"
 
 enum { KEY_BYTES = 32 };
 

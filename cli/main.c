@@ -9,7 +9,6 @@
 
 #include "common.h"
 #include "help.h"
-#include "waiting.h"
 
 static int unknown_command(const char *name) {
     const char *names[32];

@@ -13,7 +13,6 @@
 #include <weft/invite.h>
 
 #include "common.h"
-#include "key.h"
 #include "operands.h"
 
 enum { RUN_PORT = 29500, RUN_PORTS = 16, MOST_MB = 1000000, WORDS = 2 * MAX_GIVEN + 16 };

@@ -21,7 +21,7 @@
  * for: steps of 2 x 2 ranks take six times as long. Limited to one thread it is as fast as
  * the other. */
 #define _GNU_SOURCE
-#include "waiting.h"
+#include "common.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

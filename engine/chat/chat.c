@@ -9,7 +9,7 @@
  * A template is a program in Jinja, which is not run: one that weft has written is known by its
  * bytes, any other is kept, and named by who uses it (format.c). */
 #define _GNU_SOURCE
-#include "chat/chat.h"
+#include "chat/format.h"
 
 #include <limits.h>
 #include <stdio.h>

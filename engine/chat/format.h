@@ -3,7 +3,7 @@
 
 #include <jansson.h>
 
-#include <weft/ctx.h>
+#include <weft/chat.h>
 
 #include "base/buffer.h"
 
@@ -42,3 +42,11 @@ void wefti_rendered_fini(weft_ctx *ctx, wefti_rendered *rendered);
 weft_status wefti_format_write(weft_ctx *ctx, const wefti_format *format,
                                const json_t *tokens, const json_t *messages, bool asks,
                                wefti_rendered *out) WEFT_CHECKED;
+
+/* Whether prompts are the texts of a template already. */
+bool wefti_chat_is_written(const weft_chat *chat);
+
+/* Writes a list of messages as text. Fails for a template that is not known. */
+weft_status wefti_chat_render(weft_ctx *ctx, const weft_chat *chat,
+                              const json_t *messages, bool asks,
+                              wefti_rendered *out) WEFT_CHECKED;

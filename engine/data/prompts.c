@@ -20,7 +20,7 @@
 #include "input/documents.h"
 #include "data/examples.h"
 #include "input/input.h"
-#include "chat/chat.h"
+#include "chat/format.h"
 #include "token/encode.h"
 
 /* Where the reading stands. */

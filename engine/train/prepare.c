@@ -9,6 +9,8 @@
 #define _GNU_SOURCE
 #include "train/prepare.h"
 
+#include "job/learning_rate.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +24,6 @@
 #include "checkpoint/folder.h"
 #include "config/layers.h"
 #include "data/source.h"
-#include "job/doubts.h"
 #include "kernels/rate.h"
 #include "record/append.h"
 #include "runfiles/adopt.h"
@@ -37,7 +38,6 @@
 #include "passes/passes.h"
 #include "store/fetch.h"
 #include "store/upload.h"
-#include "train/rundata.h"
 
 enum { BENCH_VOCAB = 256 };
 

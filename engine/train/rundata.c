@@ -5,7 +5,7 @@
  *     prompts    data.rows=prompts: examples of a .jsonl, written by a chat template
  *     pairs, images   for the models that take them; images determine their side and channels */
 #define _GNU_SOURCE
-#include "train/rundata.h"
+#include "train/prepare.h"
 
 #include <math.h>
 #include <stdio.h>

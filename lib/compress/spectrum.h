@@ -17,6 +17,10 @@
 
 typedef struct wefti_spectrum wefti_spectrum;
 
+/* Orthonormal DCT-II of length c as a matrix: X = basis x, x = basis^T X, with
+ * basis[f][i] = s(f) cos(pi (2 i + 1) f / (2 c)), s(0) = sqrt(1/c), else sqrt(2/c). */
+void wefti_dct_basis(int64_t c, float *basis);
+
 /* Makes what batches of one cut need: tables, and scratch for `threads` threads; 2 <= c
  * <= 1024. It serves every tensor that is cut with (dims, c), including vectors under
  * dims = 2. dims = 0: chunks of 1-D without a transform, only for select, whose coefficients

@@ -11,11 +11,13 @@
  * An optimizer that is named in optimizer.groups reads its keys, too. Adapters have no
  * kinds, so what their keys need of each other is checked separately. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "config/layers.h"
 #include "config/named.h"
+#include "config/schema.h"
 #include "config/value.h"
 #include "job/job.h"
 #include "job/learning_rate.h"
@@ -302,4 +304,22 @@ weft_status weft_config_finish(weft_ctx *ctx, weft_config *values) {
         WEFT_TRY(wefti_shares_check(ctx, values, wefti_job_positions(values)));
     warn(ctx, values);
     return WEFT_OK;
+}
+
+/* Rates that fit differ by a factor of ten among methods, so a rate that is carried over
+ * from another one is the usual mistake. */
+void wefti_job_doubt(weft_ctx *ctx, const weft_config *c) {
+    const double far = 4; /* times the usual rate, or a part of it */
+    char text[32], times[48];
+    const char *own = wefti_method_rate(c, text, sizeof text);
+    double said = c->optimizer.lr, usual = own ? strtod(own, NULL) : said;
+    if (said <= 0 || (said >= usual / far && said <= usual * far)) return;
+    if (said > usual)
+        snprintf(times, sizeof times, "%.3g times", said / usual);
+    else
+        snprintf(times, sizeof times, "1/%.3g of", usual / said);
+    weft_ctx_log(ctx, WEFT_LOG_WARN,
+                 "optimizer.lr is %g, %s the rate of method %s with %s for a model of "
+                 "this width: %s, which is taken where optimizer.lr is left out",
+                 said, times, c->method, c->optimizer.kind, own);
 }

@@ -16,3 +16,6 @@ double wefti_learning_rate(const weft_config *config, int64_t step);
 /* The keys that this kind of schedule reads and not every kind does; NULL: no such
  * kind. */
 const char *const *wefti_learning_rate_keys(const char *kind);
+
+/* Warns of a rate that is four times off the method's own. For who begins a run. */
+void wefti_job_doubt(weft_ctx *ctx, const weft_config *config);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <weft/bench.h>
+
 #include "comm/comm.h"
 #include "optim/optimizer.h"
 
@@ -38,3 +40,10 @@ typedef struct wefti_matrices_step {
 weft_status wefti_matrices_apply(wefti_matrices *self, int bucket,
                                  const wefti_matrices_step *step,
                                  double *moved) WEFT_CHECKED;
+
+/* The registry's first optimizer of whole matrices, with the threads that are set; o->width > 0.
+ * `stream_Bps`: the memory's rate. */
+weft_status wefti_measure_matrices(weft_ctx *ctx, const wefti_kernels *kernels,
+                                   const weft_bench_optimizers_options *o,
+                                   double stream_Bps,
+                                   weft_matrix_speed *out) WEFT_CHECKED;

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/sized.h"
 #include "base/stats.h"
-#include "optim/measure_matrices.h"
+#include "optim/matrices.h"
 #include "optim/optimizer.h"
 
 enum { STREAMS = 2, ROWS = STREAMS + WEFT_BENCH_OPTIMIZERS, ARRAYS = 5 };

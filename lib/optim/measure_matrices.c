@@ -6,12 +6,11 @@
  *           + products' FLOP at the processor's highest rate
  *
  * A step cannot take less on this machine, whatever the products are made of. */
-#include "optim/measure_matrices.h"
+#include "optim/matrices.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/stats.h"
-#include "optim/matrices.h"
 #include "kernels/rate.h"
 
 enum { MATRICES = 4, ARRAYS = 3, BYTES = 20 };

@@ -16,7 +16,6 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "probe/mixgauge.h"
 #include "probe/prober.h"
 #include "replicate/gauge.h"
 #include "replicate/variants.h"

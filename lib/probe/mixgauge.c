@@ -9,7 +9,7 @@
  *
  * The figures of groups of 2 and 4 members give combine_s, the cost of receiving once,
  * and combine_peer_s, that for each other member. */
-#include "probe/mixgauge.h"
+#include "probe/prober.h"
 
 #include <stdio.h>
 #include <string.h>

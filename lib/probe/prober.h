@@ -85,3 +85,6 @@ weft_status wefti_probe_optimizers(wefti_prober *p, double seconds) WEFT_CHECKED
 weft_status wefti_probe_codecs(wefti_prober *p, double seconds) WEFT_CHECKED;
 weft_status wefti_probe_links(wefti_prober *p, double seconds) WEFT_CHECKED;
 weft_status wefti_probe_collectives(wefti_prober *p, double seconds) WEFT_CHECKED;
+
+/* A part of wefti_probe_codecs: the mixers' work on one thread of every rank. Collective. */
+weft_status wefti_probe_mixers(wefti_prober *p, double seconds) WEFT_CHECKED;

@@ -39,7 +39,7 @@ WEFTI_KERNEL(adam) wefti_reference_adam;
 WEFTI_KERNEL(accum_adam) wefti_reference_accum_adam;
 WEFTI_KERNEL(sgd) wefti_reference_sgd;
 
-/* --- spectrum_reference.c: the DCT (compress/dct.h) by its matrix --- */
+/* --- spectrum_reference.c: the DCT (compress/spectrum.h) by its matrix --- */
 
 /* n vectors of length c, one after another: out = DCT of each (inverse: from coefficients
  * back). out must not overlap x. */

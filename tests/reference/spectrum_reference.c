@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "compress/dct.h"
+#include "compress/spectrum.h"
 #include "compress/selection.h"
 #include "reference/reference.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "chat/chat.h"
+#include "chat/format.h"
 
 static const wefti_format *format_of(const json_t *row) {
     const char *name = json_string_value(json_object_get(row, "name"));

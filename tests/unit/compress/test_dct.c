@@ -3,7 +3,7 @@
 
 #include "check.h"
 #include "compress/chunks.h"
-#include "compress/dct.h"
+#include "compress/spectrum.h"
 #include "reference/reference.h"
 
 enum { C = 16, N = 3 };

@@ -2,7 +2,7 @@
 /* Where the hot loop could go wrong: ties, numbers that are none, memory, threads. */
 #include <pthread.h>
 
-#include "compress/dct.h"
+#include "compress/spectrum.h"
 #include "compress/selection.h"
 #include "spectrum_case.h"
 #include "reference/reference.h"

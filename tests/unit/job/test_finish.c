@@ -6,7 +6,7 @@
 #include "check.h"
 #include "config/layers.h"
 #include "config/schema.h"
-#include "job/doubts.h"
+#include "job/learning_rate.h"
 
 static weft_ctx *ctx;
 static char warning[256];
