@@ -34,7 +34,6 @@
 #include "base/memory.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "checkpoint/listing.h"
 
 enum {
     TEXT_BYTES = 512,

@@ -25,12 +25,9 @@ typedef struct wefti_shard_header {
     uint64_t n_tokens, vocab, tokenizer_hash, payload_checksum, reserved, header_checksum;
 } wefti_shard_header;
 
-/* Inverses of each other, except that encode computes the header's checksum and decode
- * tells what it should be. */
+/* Computes the header's checksum, too. */
 void wefti_shard_header_encode(const wefti_shard_header *header,
                                unsigned char out[WEFTI_SHARD_HEADER_BYTES]);
-uint64_t wefti_shard_header_decode(const unsigned char bytes[WEFTI_SHARD_HEADER_BYTES],
-                                   wefti_shard_header *header);
 
 /* XXH3-64 of a shard's ids as they stand in its file, whatever its format. */
 struct weft_shard;

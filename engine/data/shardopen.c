@@ -24,6 +24,7 @@
 #include "token/encode.h"
 
 enum {
+    CHECKED_BYTES = 56, /* of the head; their checksum follows */
     LLMC_HEADER_BYTES = 1024,
     LLMC_MAGIC_16 = 20240520,
     LLMC_VERSION_16 = 1,
@@ -76,9 +77,23 @@ static weft_status check_size(weft_ctx *ctx, const weft_shard *s, const char *pa
                          path, n_tokens, s->place.width, have);
 }
 
+/* Returns what the header's checksum should be. */
+static uint64_t header_decode(const unsigned char bytes[WEFTI_SHARD_HEADER_BYTES],
+                              wefti_shard_header *header) {
+    header->version = wefti_get_u32(bytes + 8);
+    header->width = wefti_get_u32(bytes + 12);
+    header->n_tokens = wefti_get_u64(bytes + 16);
+    header->vocab = wefti_get_u64(bytes + 24);
+    header->tokenizer_hash = wefti_get_u64(bytes + 32);
+    header->payload_checksum = wefti_get_u64(bytes + 40);
+    header->reserved = wefti_get_u64(bytes + 48);
+    header->header_checksum = wefti_get_u64(bytes + CHECKED_BYTES);
+    return XXH3_64bits(bytes, CHECKED_BYTES);
+}
+
 static weft_status check_header(weft_ctx *ctx, const char *path, const unsigned char *map,
                                 wefti_shard_header *h) {
-    uint64_t checksum = wefti_shard_header_decode(map, h);
+    uint64_t checksum = header_decode(map, h);
     if (memcmp(map, wefti_shard_magic, WEFTI_SHARD_MAGIC_BYTES) != 0)
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "the first bytes of %s are damaged",
                              path);
@@ -265,9 +280,6 @@ uint64_t wefti_shard_checksum(const weft_shard *s) { return s->checksum; }
 
 /* The head of a token shard, 64 bytes, little-endian (docs/file-formats.md): encoded and
  * checked here for both the reader and the writer. */
-
-enum { CHECKED_BYTES = 56 };
-
 void wefti_shard_header_encode(const wefti_shard_header *header,
                                unsigned char out[WEFTI_SHARD_HEADER_BYTES]) {
     memcpy(out, wefti_shard_magic, WEFTI_SHARD_MAGIC_BYTES);
@@ -279,17 +291,4 @@ void wefti_shard_header_encode(const wefti_shard_header *header,
     wefti_put_u64(out + 40, header->payload_checksum);
     wefti_put_u64(out + 48, header->reserved);
     wefti_put_u64(out + CHECKED_BYTES, XXH3_64bits(out, CHECKED_BYTES));
-}
-
-uint64_t wefti_shard_header_decode(const unsigned char bytes[WEFTI_SHARD_HEADER_BYTES],
-                                   wefti_shard_header *header) {
-    header->version = wefti_get_u32(bytes + 8);
-    header->width = wefti_get_u32(bytes + 12);
-    header->n_tokens = wefti_get_u64(bytes + 16);
-    header->vocab = wefti_get_u64(bytes + 24);
-    header->tokenizer_hash = wefti_get_u64(bytes + 32);
-    header->payload_checksum = wefti_get_u64(bytes + 40);
-    header->reserved = wefti_get_u64(bytes + 48);
-    header->header_checksum = wefti_get_u64(bytes + CHECKED_BYTES);
-    return XXH3_64bits(bytes, CHECKED_BYTES);
 }

@@ -11,7 +11,6 @@
  * attention's output, those of the norms and their gradients, which only these kernels and
  * products read, are in bfloat16. */
 #include <math.h>
-#include <string.h>
 
 #include "model/describe.h"
 #include "model/families.h"

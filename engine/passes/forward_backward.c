@@ -34,7 +34,8 @@ static float *shard_of(const wefti_rank *r, float *flat, int u) {
 
 static double start_clock(const wefti_rank *r) { return r->clock ? wefti_now_s() : 0; }
 
-weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) {
+/* Parameters of unit u in full, gathered if S > 1. Collective over the shard group. */
+static weft_status gather_unit(wefti_rank *r, int u, const float **params) {
     const float *shard = shard_of(r, r->params, u);
     *params = shard;
     if (r->job->S == 1 || r->job->model->units[u].n_elements == 0) return WEFT_OK;
@@ -91,9 +92,9 @@ static weft_status make_pass(wefti_rank *r, int u, bool training, wefti_pass *pa
     wefti_comm_note(r->comms.control, r->step, job->model->units[u].name);
     if (u > 0) pass->x = r->outputs[u - 1];
     if (u < n_units(r) - 1) pass->y = r->outputs[u];
-    WEFT_TRY(wefti_rank_gather(r, u, &pass->params));
+    WEFT_TRY(gather_unit(r, u, &pass->params));
     int borrowed = borrowed_unit(r, u);
-    return borrowed < 0 ? WEFT_OK : wefti_rank_gather(r, borrowed, &pass->borrowed);
+    return borrowed < 0 ? WEFT_OK : gather_unit(r, borrowed, &pass->borrowed);
 }
 
 /* --- the ops --- */
@@ -152,7 +153,7 @@ static weft_status load_op(wefti_rank *r, const wefti_op *op) {
 
 static weft_status gather_op(wefti_rank *r, const wefti_op *op) {
     const float *params;
-    return wefti_rank_gather(r, op->index, &params);
+    return gather_unit(r, op->index, &params);
 }
 
 static weft_status forward(wefti_rank *r, int u, bool training) {

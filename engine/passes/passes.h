@@ -13,9 +13,6 @@ void wefti_rank_init_params(wefti_rank *r);
 /* Adds up the loss on r->tokens, without gradients. Collective over the shard group. */
 weft_status wefti_rank_loss(wefti_rank *r, double *loss_sum, double *hits) WEFT_CHECKED;
 
-/* Parameters of unit u in full, gathered if S > 1. Collective over the shard group. */
-weft_status wefti_rank_gather(wefti_rank *r, int u, const float **params) WEFT_CHECKED;
-
 /* Fills in losses, tokens and distance of *out over the first `max_tokens` (0 = all)
  * validation tokens. Collective. */
 weft_status wefti_rank_evaluate(wefti_rank *r, int64_t max_tokens,

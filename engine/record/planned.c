@@ -55,6 +55,11 @@ static int whole(const json_t *object, const char *name) {
     return value >= 0 && value <= 1 << 30 ? (int)value : 0;
 }
 
+static void timeline_fini(weft_ctx *ctx, wefti_planned_timeline *timeline) {
+    wefti_free(ctx, timeline->items);
+    *timeline = (wefti_planned_timeline){0};
+}
+
 static weft_status read_timeline(weft_ctx *ctx, const char *path, const json_t *object,
                                  wefti_planned_timeline *out) {
     const json_t *list = json_object_get(object, "timeline");
@@ -68,7 +73,7 @@ static weft_status read_timeline(weft_ctx *ctx, const char *path, const json_t *
         wefti_alloc_n(ctx, (int64_t)n, sizeof *out->items, "a timeline", &out->items));
     for (size_t i = 0; i < n; i++) {
         if (read_stretch(json_array_get(list, i), &out->items[i])) continue;
-        wefti_timeline_fini(ctx, out);
+        timeline_fini(ctx, out);
         return weft_ctx_fail(ctx, WEFT_ERR_FORMAT,
                              "%s: item %zu of the timeline is not a stretch of time, "
                              "expected lane, index, what, begin_s and end_s",
@@ -118,14 +123,9 @@ weft_status wefti_timelines_read(weft_ctx *ctx, const char *path, wefti_timeline
 }
 
 void wefti_timelines_fini(weft_ctx *ctx, wefti_timelines *timelines) {
-    for (int i = 0; i < timelines->n; i++) wefti_timeline_fini(ctx, &timelines->ranks[i]);
+    for (int i = 0; i < timelines->n; i++) timeline_fini(ctx, &timelines->ranks[i]);
     wefti_free(ctx, timelines->ranks);
     *timelines = (wefti_timelines){0};
-}
-
-void wefti_timeline_fini(weft_ctx *ctx, wefti_planned_timeline *timeline) {
-    wefti_free(ctx, timeline->items);
-    *timeline = (wefti_planned_timeline){0};
 }
 
 /* ---- predictions ---- */
@@ -164,5 +164,5 @@ weft_status wefti_planned_read(weft_ctx *ctx, const char *path, wefti_planned *o
 }
 
 void wefti_planned_fini(weft_ctx *ctx, wefti_planned *forecast) {
-    wefti_timeline_fini(ctx, &forecast->timeline);
+    timeline_fini(ctx, &forecast->timeline);
 }

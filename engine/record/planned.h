@@ -49,4 +49,3 @@ void wefti_planned_fini(weft_ctx *ctx, wefti_planned *forecast);
 weft_status wefti_timelines_read(weft_ctx *ctx, const char *path, wefti_timelines *out,
                                  bool *found) WEFT_CHECKED;
 void wefti_timelines_fini(weft_ctx *ctx, wefti_timelines *timelines);
-void wefti_timeline_fini(weft_ctx *ctx, wefti_planned_timeline *timeline);

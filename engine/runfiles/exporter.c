@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "record/prometheus.h"
-#include "record/tfevents.h"
 
 enum { FIRST_BYTES = 32768, MOST_NODES = 64 };
 

@@ -32,7 +32,6 @@
 #include "rank/learners.h"
 #include "record/append.h"
 #include "record/metrics.h"
-#include "record/tfevents.h"
 
 enum { CALM_STEPS = 16, EVENT_STEPS = 2, MAX_MISSED = 1 << 20 };
 

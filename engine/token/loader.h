@@ -38,9 +38,6 @@ bool wefti_loader_is_plain(const wefti_loader *l);
 /* Reads normalizer, pre_tokenizer and the model's settings into l->t->pipeline. */
 weft_status wefti_loader_steps(wefti_loader *l) WEFT_CHECKED;
 
-/* Reads the added tokens into it, after the vocabulary. */
-weft_status wefti_loader_added(wefti_loader *l) WEFT_CHECKED;
-
 /* What follows from vocabulary and merges: bytes, unknown token, safe cuts, what ids show. */
 weft_status wefti_loader_finish(wefti_loader *l) WEFT_CHECKED;
 

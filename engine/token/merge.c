@@ -199,9 +199,10 @@ weft_status wefti_merge_long(weft_ctx *ctx, const weft_tokenizer *t,
     return merge_long(ctx, t, room, n, ids, n_ids);
 }
 
-weft_status wefti_merge_ids(weft_ctx *ctx, const weft_tokenizer *t,
-                            wefti_merge_room *room, int64_t n, int32_t *ids,
-                            int64_t *n_ids) {
+/* Merges symbols that are there already, in place. */
+static weft_status merge_ids(weft_ctx *ctx, const weft_tokenizer *t,
+                             wefti_merge_room *room, int64_t n, int32_t *ids,
+                             int64_t *n_ids) {
     if (n > WEFTI_MERGE_SHORT) return merge_long(ctx, t, room, n, ids, n_ids);
     *n_ids = merge_short(t, n, ids);
     return WEFT_OK;
@@ -212,8 +213,8 @@ weft_status wefti_merge_piece(weft_ctx *ctx, const weft_tokenizer *t,
                               int32_t *ids, int64_t *n_ids) {
     if (t->pipeline) {
         n = symbols_of(t, piece, n, ids);
-        return wefti_merge_ids(ctx, t, room, n, ids, n_ids);
+        return merge_ids(ctx, t, room, n, ids, n_ids);
     }
     start(t, piece, n, ids);
-    return wefti_merge_ids(ctx, t, room, n, ids, n_ids);
+    return merge_ids(ctx, t, room, n, ids, n_ids);
 }

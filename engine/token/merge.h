@@ -19,11 +19,6 @@ weft_status wefti_merge_piece(weft_ctx *ctx, const weft_tokenizer *t,
                               wefti_merge_room *room, const char *piece, int64_t n_bytes,
                               int32_t *ids, int64_t *n_ids) WEFT_CHECKED;
 
-/* The same for symbols that are there already, in place. */
-weft_status wefti_merge_ids(weft_ctx *ctx, const weft_tokenizer *t,
-                            wefti_merge_room *room, int64_t n, int32_t *ids,
-                            int64_t *n_ids) WEFT_CHECKED;
-
 /* The same for long and for short pieces; apart so that tests can compare them. */
 enum { WEFTI_MERGE_SHORT = 48 };
 int64_t wefti_merge_short(const weft_tokenizer *t, const char *piece, int64_t n_bytes,

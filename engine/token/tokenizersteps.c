@@ -332,7 +332,7 @@ static weft_status add_token(builder *b, wefti_pieces *pieces, const json_t *add
 }
 
 /* After the vocabulary is read: contents and ids are checked then. */
-weft_status wefti_loader_added(wefti_loader *l) {
+static weft_status read_added(wefti_loader *l) {
     builder b = {.l = l, .p = l->t->pipeline};
     wefti_pieces pieces = {0};
     size_t k;
@@ -585,7 +585,7 @@ weft_status wefti_loader_finish(wefti_loader *l) {
     wefti_pipeline *p = l->t->pipeline;
     find_bytes(l->t);
     WEFT_TRY(find_unknown(l));
-    WEFT_TRY(wefti_loader_added(l));
+    WEFT_TRY(read_added(l));
     p->apart = stand_apart(l->t);
     if (p->cuts == WEFTI_CUTS_BLANK && !p->apart) p->cuts = WEFTI_CUTS_NONE;
     return show_names(l);

@@ -7,10 +7,8 @@
 #include "train/following.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "planner/replan.h"

@@ -22,7 +22,6 @@
 #include "runfiles/descent.h"
 #include "loop/loop.h"
 #include "rank/learners.h"
-#include "rank/handover.h"
 #include "record/metrics.h"
 
 /* The sites of the places, as they were when the run began. */

@@ -18,7 +18,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "checkpoint/folder.h"
-#include "mesh/elastic.h"
 #include "store/upload.h"
 #include "train/regroup.h"
 

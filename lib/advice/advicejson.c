@@ -52,7 +52,8 @@ static json_t *quantiles(const weft_quantiles *q, bool *ok) {
     return object;
 }
 
-const char *wefti_bound_name(weft_bound bound) {
+/* "compute", "wire", "waiting", "codec". */
+static const char *bound_name(weft_bound bound) {
     static const char *const names[] = {"compute", "wire", "waiting", "codec"};
     return names[bound];
 }
@@ -68,7 +69,7 @@ json_t *wefti_json_prediction(const weft_prediction *p, bool *ok) {
     real(object, "wait_codec_s", p->codec_s, ok);
     real(object, "wait_late_s", p->late_s, ok);
     real(object, "hidden_share", p->hidden_share, ok);
-    text(object, "bound", wefti_bound_name(p->bound), ok);
+    text(object, "bound", bound_name(p->bound), ok);
     real(object, "tokens_per_s", p->tokens_per_s, ok);
     real(object, "wire_bytes", p->wire_bytes, ok);
     integer(object, "memory_bytes", p->memory_bytes, ok);

@@ -19,9 +19,6 @@ json_t *wefti_json_words(const char *words);
 /* A prediction without its spans. */
 json_t *wefti_json_prediction(const weft_prediction *p, bool *ok);
 
-/* "compute", "wire", "waiting", "codec". */
-const char *wefti_bound_name(weft_bound bound);
-
 /* Takes the value. [out] *text owned by the caller (wefti_free). */
 weft_status wefti_json_dumped(weft_ctx *ctx, json_t *value, bool ok, size_t flags,
                               char **text) WEFT_CHECKED;

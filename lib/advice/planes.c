@@ -93,11 +93,21 @@ static weft_status learn(sampler *s, int order, point x, double step_s) {
     return touch(s, order, x, here_s);
 }
 
+/* The step according to the planes. */
+static double planes_step(const wefti_planes *planes, double bandwidth_Bps,
+                          double latency_s) {
+    double least_step_s = INFINITY;
+    point x = {bandwidth_Bps, latency_s};
+    for (int i = 0; i < planes->n; i++)
+        least_step_s = fmin(least_step_s, largest(&planes->order[i], x));
+    return planes->n > 0 ? least_step_s : 0;
+}
+
 /* Visits a point; *taught: the planes were too small here. */
 static weft_status visit(sampler *s, point x, bool *taught) {
     double step_s;
     WEFT_TRY(step_at(s, x, 0, &step_s));
-    double said_s = wefti_planes_step(s->out, x.rate_Bps, x.latency_s);
+    double said_s = planes_step(s->out, x.rate_Bps, x.latency_s);
     *taught = s->out->n == 0 || said_s < (1 - near) * step_s;
     int last = s->out->n > 0 ? s->out->n : WEFTI_ARRAY_ORDERS;
     for (int order = 1; *taught && order <= last; order++)
@@ -140,13 +150,4 @@ weft_status wefti_planes_find(weft_ctx *ctx, const wefti_adviser *a,
     weft_status status = sample(&s);
     wefti_advise_unprepare(ctx, &s.prepared);
     return status;
-}
-
-double wefti_planes_step(const wefti_planes *planes, double bandwidth_Bps,
-                         double latency_s) {
-    double least_step_s = INFINITY;
-    point x = {bandwidth_Bps, latency_s};
-    for (int i = 0; i < planes->n; i++)
-        least_step_s = fmin(least_step_s, largest(&planes->order[i], x));
-    return planes->n > 0 ? least_step_s : 0;
 }

@@ -28,7 +28,3 @@ typedef struct wefti_planes {
 /* Finds the planes of a candidate from predictions at many points. */
 weft_status wefti_planes_find(weft_ctx *ctx, const wefti_adviser *a,
                               const weft_candidate *c, wefti_planes *out) WEFT_CHECKED;
-
-/* The step according to the planes. */
-double wefti_planes_step(const wefti_planes *planes, double bandwidth_Bps,
-                         double latency_s);

@@ -7,7 +7,6 @@
  * Each fact is compared with rank 0's, and the first rank that differs is named. */
 #include <string.h>
 
-#include "doctor/fact_fields.h"
 #include "doctor/judge.h"
 
 /* The first rank whose bytes at [offset, offset + size) differ from rank 0's, or -1. */

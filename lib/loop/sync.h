@@ -145,9 +145,6 @@ weft_status wefti_sync_start_membership(weft_sync *s) WEFT_CHECKED;
 /* Enters the world that the next step belongs to. */
 weft_status wefti_sync_follow(weft_sync *s) WEFT_CHECKED;
 
-/* Enters the next world, which has begun (wefti_loop_enter). */
-weft_status wefti_sync_regroup(weft_sync *s) WEFT_CHECKED;
-
 /* The average of weft_sync_average, among the ranks that are left. */
 weft_status wefti_sync_average_all(weft_sync *s) WEFT_CHECKED;
 

@@ -12,7 +12,6 @@
 #include <xxhash.h>
 
 #include "base/buffer.h"
-#include "base/memory.h"
 #include "mesh/elastic.h"
 #include "config/layers.h"
 #include "rank/alike.h"

@@ -5,7 +5,6 @@
  *
  *     hear and offer, tensor by tensor -> agree -> heard or signs -> the caller steps -> mix */
 #include <math.h>
-#include <string.h>
 
 #include "base/sized.h"
 #include "loop/sync.h"

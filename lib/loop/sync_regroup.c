@@ -17,7 +17,6 @@
  * all ranks say how many they have ended since the last step. A rank that has ended more
  * than the least takes part again and drops the result. With shards a node is S
  * processes, which are lost, and join, together. */
-#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -137,9 +136,9 @@ static void pack_block(weft_sync *s, wefti_loop *l) {
     s->rank = NULL;
 }
 
-/* Keeps the blocks whose addresses the caller has. After a failure they belong to the
+/* Enters the next world, which has begun. Keeps the blocks whose addresses the caller has. After a failure they belong to the
  * rank again or, if there is no rank, are freed. */
-weft_status wefti_sync_regroup(weft_sync *s) {
+static weft_status regroup(weft_sync *s) {
     weft_sync_report unused = {.struct_size = sizeof unused};
     wefti_bootstrap members = {0};
     wefti_sync_card card;
@@ -175,7 +174,7 @@ weft_status wefti_sync_follow(weft_sync *s) {
     wefti_elastic_gather(s->mesh, true);
     while (changed && status == WEFT_OK) {
         status = wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed);
-        if (changed && status == WEFT_OK) status = wefti_sync_regroup(s);
+        if (changed && status == WEFT_OK) status = regroup(s);
     }
     wefti_elastic_gather(s->mesh, false);
     return status;
@@ -196,7 +195,7 @@ static weft_status average_anyhow(weft_sync *s) {
                                  "an average of all ended early, and the world has not "
                                  "changed before step %lld",
                                  (long long)s->step + 1);
-        WEFT_TRY(wefti_sync_regroup(s));
+        WEFT_TRY(regroup(s));
         status = wefti_sync_average_once(s, &have);
     }
     return status;
@@ -230,10 +229,10 @@ weft_status wefti_sync_join(weft_sync *s) {
     WEFT_TRY(wefti_loop_await_entry(&l, &s->step));
     s->counted = s->step;
     wefti_elastic_gather(s->mesh, true);
-    weft_status status = wefti_sync_regroup(s);
+    weft_status status = regroup(s);
     while (s->bare && changed && status == WEFT_OK) {
         status = wefti_elastic_begin(s->ctx, s->mesh, s->step, &changed);
-        if (changed && status == WEFT_OK) status = wefti_sync_regroup(s);
+        if (changed && status == WEFT_OK) status = regroup(s);
     }
     wefti_elastic_gather(s->mesh, false);
     if (status != WEFT_OK || !s->bare) return status;

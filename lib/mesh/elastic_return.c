@@ -38,7 +38,8 @@ static bool add_endpoint(const weft_mesh *mesh, int rank, char *out, size_t size
     return true;
 }
 
-void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
+/* The machine has ended: notes whether this process may join again, and where. */
+static void note_way_back(weft_mesh *mesh, wefti_member_out out) {
     wefti_elastic *e = mesh->elastic;
     char text[WEFTI_WAY_BACK_BYTES] = "";
     int S = e->setup.shards;
@@ -74,7 +75,7 @@ void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
     pthread_mutex_lock(&mesh->lock);
     bool shown = over && e->has_ended;
     pthread_mutex_unlock(&mesh->lock);
-    wefti_elastic_note_way_back(mesh, out);
+    note_way_back(mesh, out);
     if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
     wefti_mesh_blame(
         mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s%s%s%s",
@@ -115,7 +116,7 @@ void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, weft_status status,
     e->wrong = e->wrong || (shares && wrong);
     pthread_mutex_unlock(&mesh->lock);
     if (shares && (wrong || strstr(text, WEFTI_LEFT_BEHIND)))
-        wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
+        note_way_back(mesh, WEFTI_OUT_EVICTED);
     wefti_elastic_check_copy(mesh, sender);
 }
 

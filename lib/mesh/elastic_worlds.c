@@ -18,7 +18,6 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
-#include "base/memory.h"
 
 /* How long a joiner waits for the next one of the processes that share its copy of the
  * model. */

@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -237,11 +236,16 @@ weft_status weft_mesh_fail(weft_ctx *ctx, weft_mesh *mesh, weft_status status) {
                          weft_mesh_host_of(mesh, rank), text);
 }
 
+/* The mesh of a world, or NULL if its ranks are threads. */
+static weft_mesh *mesh_of(wefti_world *world) {
+    return world->ops == &wefti_remote_ops ? (weft_mesh *)world : NULL;
+}
+
 weft_status wefti_mesh_verdict(weft_ctx *ctx, wefti_world *world) {
     char text[1024];
     weft_status status;
     int rank = wefti_world_failure(world, &status, text);
-    weft_mesh *mesh = wefti_mesh_of(world);
+    weft_mesh *mesh = mesh_of(world);
     if (rank < 0) return WEFT_OK;
     if (mesh) return weft_mesh_fail(ctx, mesh, WEFT_ERR_PEER);
     if (world->size == 1) return weft_ctx_fail(ctx, status, "%s", text);
@@ -282,10 +286,6 @@ void wefti_mesh_watch(weft_mesh *mesh, double silence_s, bool (*asked)(void *use
     mesh->asked_user = user;
     atomic_store(&mesh->silence_s, silence_s);
     atomic_store(&mesh->asked, asked);
-}
-
-weft_mesh *wefti_mesh_of(wefti_world *world) {
-    return world->ops == &wefti_remote_ops ? (weft_mesh *)world : NULL;
 }
 
 static weft_status set_count(weft_ctx *ctx, weft_config *config, const char *key, int n) {

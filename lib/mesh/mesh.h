@@ -170,9 +170,6 @@ weft_status wefti_mesh_shape(weft_ctx *ctx, weft_mesh *mesh,
 void wefti_mesh_watch(weft_mesh *mesh, double silence_s, bool (*asked)(void *user),
                       void *user);
 
-/* The mesh of a world, or NULL if its ranks are threads. */
-weft_mesh *wefti_mesh_of(wefti_world *world);
-
 /* Fails in a fork of the process with the number `process` (getpid); `what` is the object's
  * name for the message. */
 weft_status wefti_process_check(weft_ctx *ctx, int64_t process,

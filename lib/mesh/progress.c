@@ -9,12 +9,10 @@
  * and a receiver of the first round would wait twice as long (docs/architecture.md). */
 #define _GNU_SOURCE
 #include <math.h>
-#include <string.h>
 #include <sys/prctl.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
-#include "base/memory.h"
 #include "mesh/elastic.h"
 
 enum {

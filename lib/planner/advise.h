@@ -185,9 +185,6 @@ void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c);
 /* Whether a candidate's learning was measured near enough to its size to be chosen. */
 bool wefti_advise_reaches(const weft_candidate *c);
 
-/* Nodes that learn by themselves between two exchanges: nodes, or sites. */
-int64_t wefti_advise_members(const weft_candidate *c);
-
 /* The most nodes that can share the batch; all of them if none can. */
 int64_t wefti_advise_most_nodes(const wefti_adviser *a);
 

@@ -17,7 +17,6 @@
  * with which the equal share U / n takes the same time. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "planner/advise.h"

@@ -152,7 +152,8 @@ double weft_recipe_steps(const weft_recipe *recipe, int64_t parameters, int64_t 
     return exp(k.log);
 }
 
-int64_t wefti_advise_members(const weft_candidate *c) {
+/* Nodes that learn by themselves between two exchanges: nodes, or sites. */
+static int64_t members_of(const weft_candidate *c) {
     return c->sites > 1 ? c->sites : c->nodes;
 }
 
@@ -161,7 +162,7 @@ void wefti_advise_steps(const wefti_adviser *a, weft_candidate *c) {
     c->steps_error = c->learning.measured ? 0 : unknown;
     if (!c->learning.measured || !c->learning.changes[0]) return;
     scale run = {c->prediction.parameters, a->length};
-    int64_t members = wefti_advise_members(c);
+    int64_t members = members_of(c);
     known mine = known_of(wefti_advise_recipe(c), &c->learning, members, &run);
     known own = {0, 0};
     if (a->own) own = known_of(a->own, &a->own->learning, members, &run);

@@ -19,7 +19,6 @@
 
 #include "base/memory.h"
 #include "base/stats.h"
-#include "base/text.h"
 #include "cluster/facts.h"
 #include "planner/advise.h"
 

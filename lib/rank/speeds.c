@@ -12,8 +12,6 @@
 #include <math.h>
 
 #include "base/assert.h"
-#include "base/memory.h"
-#include "base/text.h"
 #include "mix/mixer.h"
 #include "rank/rank.h"
 #include "step/schedule.h"

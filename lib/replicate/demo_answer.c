@@ -17,7 +17,6 @@
 #include "base/bytes.h"
 #include "replicate/demo.h"
 #include "compress/signs.h"
-#include "wire/bits.h"
 
 /* Four numbers of 2 bits to a byte, the first one lowest. */
 static void pack_twos(int64_t n, const unsigned char *twos, unsigned char *out) {

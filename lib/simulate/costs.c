@@ -22,7 +22,6 @@
 #include "mix/mixer.h"
 #include "optim/matrices.h"
 #include "replicate/variants.h"
-#include "wire/section.h"
 #include "wire/values.h"
 
 char *wefti_costs_key(const wefti_job *job, char *out, size_t size) {
@@ -69,7 +68,8 @@ static double loop_share(const weft_model *model, int u) {
     return (double)model->units[u].n_elements / (matrices > 0 ? matrices : all);
 }
 
-double wefti_costs_flops(const weft_cluster *cluster, const wefti_job *job) {
+/* FLOP per second of a rank in this job's model.precision; 0: not known. */
+static double flops_of(const weft_cluster *cluster, const wefti_job *job) {
     bool bf16 = job->pass_kernels != job->kernels && cluster->rank_flops_bf16 > 0;
     return bf16 ? cluster->rank_flops_bf16 : cluster->rank_flops;
 }
@@ -84,7 +84,7 @@ wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *j
         if (wefti_is(cluster->units[i].name, name))
             return (wefti_unit_cost){cluster->units[i].forward_s,
                                      cluster->units[i].backward_s, 0};
-    double flops = wefti_costs_flops(cluster, job);
+    double flops = flops_of(cluster, job);
     if (!(flops > 0)) return (wefti_unit_cost){0, 0, 0};
     double tokens = (double)(job->B * job->T);
     double forward_s = cluster->launch_s +
@@ -176,8 +176,7 @@ static double matrices_s(const weft_cluster *cluster, const wefti_job *job,
     }
     double period = (double)job->optimizer_config.whole_every;
     double flop = wefti_matrices_flop(&a->lists[bucket], S, s);
-    double flops = wefti_costs_flops(cluster, job),
-           products = flops > 0 ? flop / flops : 0;
+    double flops = flops_of(cluster, job), products = flops > 0 ? flop / flops : 0;
     return wefti_costs_touch(cluster, (S > 1 ? 16 / period : 0) * moved) + products;
 }
 

@@ -23,9 +23,6 @@ typedef struct wefti_unit_cost {
  * every unit gets its share of the model's FLOP. */
 bool wefti_costs_measured(const weft_cluster *cluster, const wefti_job *job);
 
-/* FLOP per second of a rank in this job's model.precision; 0: not known. */
-double wefti_costs_flops(const weft_cluster *cluster, const wefti_job *job);
-
 wefti_unit_cost wefti_costs_unit(const weft_cluster *cluster, const wefti_job *job,
                                  int unit);
 

@@ -192,10 +192,6 @@ void wefti_play_show(wefti_player *player, int lane, int index, const char *what
 void wefti_play_note(wefti_player *player, wefti_thread *thread, wefti_class class,
                      double begin_s, double end_s);
 
-/* The group that a channel's messages go to, from the rank's point of view. */
-wefti_members wefti_wires_members(const wefti_player *player, const wefti_sim_rank *rank,
-                                  wefti_channel channel);
-
 /* The question to the mixer about a bucket of the rank. */
 wefti_mixer_question wefti_wires_question(const wefti_player *player,
                                           const wefti_sim_rank *rank, int bucket,

@@ -32,8 +32,9 @@ static const wefti_group group_of[] = {[WEFTI_CHANNEL_NEAR] = WEFTI_GROUP_REPLIC
                                        [WEFTI_CHANNEL_MIXER] = WEFTI_GROUP_SITES,
                                        [WEFTI_CHANNEL_STATUS] = WEFTI_GROUP_WORLD};
 
-wefti_members wefti_wires_members(const wefti_player *player, const wefti_sim_rank *rank,
-                                  wefti_channel channel) {
+/* The group that a channel's messages go to, from the rank's point of view. */
+static wefti_members members_of(const wefti_player *player, const wefti_sim_rank *rank,
+                                wefti_channel channel) {
     return wefti_world_members(&player->shape, rank->replica * player->S + rank->shard,
                                group_of[channel]);
 }
@@ -42,7 +43,7 @@ wefti_mixer_question wefti_wires_question(const wefti_player *player,
                                           const wefti_sim_rank *rank, int bucket,
                                           int64_t step) {
     const wefti_arrangement *a = player->timed->shards[rank->shard].arrangement;
-    wefti_members group = wefti_wires_members(player, rank, WEFTI_CHANNEL_MIXER);
+    wefti_members group = members_of(player, rank, WEFTI_CHANNEL_MIXER);
     return (wefti_mixer_question){.bucket = &a->buckets[bucket],
                                   .number = bucket,
                                   .n_buckets = a->n_buckets,
@@ -225,8 +226,7 @@ static int buffer_of(const wefti_action *op) {
 static weft_status send_mixer(wefti_player *player, wefti_thread *t,
                               const wefti_action *op) {
     wefti_sim_rank *rank = &player->ranks[t->rank];
-    sending s = {player,  t, op, wefti_wires_members(player, rank, op->channel),
-                 WEFT_OK, 0};
+    sending s = {player, t, op, members_of(player, rank, op->channel), WEFT_OK, 0};
     wefti_mixer_question q = wefti_wires_question(player, rank, op->bucket, rank->step);
     const wefti_mixer_config *config = &player->job->mixer_config;
     rank->sent_s[buffer_of(op)] = t->now_s;
@@ -249,7 +249,7 @@ weft_status wefti_wires_send(wefti_player *player, wefti_thread *t,
                              const wefti_action *op) {
     const wefti_sim_rank *rank = &player->ranks[t->rank];
     if (op->channel == WEFTI_CHANNEL_MIXER) return send_mixer(player, t, op);
-    wefti_members group = wefti_wires_members(player, rank, op->channel);
+    wefti_members group = members_of(player, rank, op->channel);
     for (int k = 1; k < group.size; k++) {
         int peer = (group.rank + k) % group.size, to = rank_of(&group, peer);
         int64_t n_bytes = bytes_of(player, rank, op, op->round ? group.rank : peer);
@@ -268,7 +268,7 @@ static void note_peer(void *user, int peer, int64_t n_bytes) {
 /* Lists the senders of this receive, in the order in which their messages are taken. */
 static void list_peers(wefti_player *player, wefti_thread *t, const wefti_action *op) {
     const wefti_sim_rank *rank = &player->ranks[t->rank];
-    wefti_members group = wefti_wires_members(player, rank, op->channel);
+    wefti_members group = members_of(player, rank, op->channel);
     t->n_peers = t->at_peer = 0;
     if (op->channel == WEFTI_CHANNEL_MIXER) {
         sending s = {player, t, op, group, WEFT_OK, 0};
@@ -336,7 +336,7 @@ static weft_status take(wefti_player *player, wefti_thread *t, const wefti_actio
 weft_status wefti_wires_receive(wefti_player *player, wefti_thread *t,
                                 const wefti_action *op, bool *done) {
     const wefti_sim_rank *rank = &player->ranks[t->rank];
-    wefti_members group = wefti_wires_members(player, rank, op->channel);
+    wefti_members group = members_of(player, rank, op->channel);
     *done = false;
     if (t->at_peer < 0) {
         double deadline_s = player->job->mixer_config.deadline_s;

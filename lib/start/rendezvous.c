@@ -81,6 +81,8 @@ static bool is_over(const gathering *g) {
     return wefti_now_s() >= g->until_s || wefti_stop_asked(g->ctx);
 }
 
+static int card_wish(const unsigned char *card) { return card[18]; }
+
 /* --- cards --- */
 
 static void write_card(const gathering *g, unsigned char *card) {
@@ -94,7 +96,7 @@ static void write_card(const gathering *g, unsigned char *card) {
     gethostname((char *)card + WEFTI_CARD_HOST_AT, WEFTI_CARD_HOST_BYTES - 1);
     wefti_put_u64(card + WEFTI_CARD_MACHINE_AT, wefti_machine_number());
     uint64_t token = 0;
-    while (wefti_card_wish(card) &&
+    while (card_wish(card) &&
            (getrandom(&token, sizeof token, 0) != sizeof token || token == 0)) {
     }
     wefti_put_u64(card + TOKEN_AT, token);
@@ -103,8 +105,6 @@ static void write_card(const gathering *g, unsigned char *card) {
 int wefti_card_port(const unsigned char *card) {
     return (int)(wefti_get_u32(card + 16) & 0xffff);
 }
-
-int wefti_card_wish(const unsigned char *card) { return card[18]; }
 
 /* Of this version of weft or another one. */
 static bool is_any_card(const unsigned char *card) {
@@ -182,8 +182,8 @@ static wefti_caller_fate admit(void *user, wefti_caller *c) {
     bool taken = rank >= 0 && (rank == g->place->rank || g->streams[rank].fd >= 0);
     if (rank >= 0 && !taken) {
         char *address = (char *)c->card + ADDRESS_AT;
-        int n = wefti_streams_agree(g->place->streams, wefti_card_wish(c->card),
-                                    &c->stream, g->place->size - 1);
+        int n = wefti_streams_agree(g->place->streams, card_wish(c->card), &c->stream,
+                                    g->place->size - 1);
         if (!wefti_streams_room(&c->stream, n, wefti_get_u64(c->card + TOKEN_AT))) n = 1;
         answer(c, (unsigned char)(n > 1 ? WEFTI_STREAMS_WELCOME + n : ANSWER_WELCOME));
         g->n_due += n - 1;

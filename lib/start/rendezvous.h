@@ -34,7 +34,6 @@ weft_status wefti_gather(weft_ctx *ctx, const wefti_tcp_place *place,
 /* The port in a card; and how many sockets it wishes (streams.h), in the upper half of the
  * same number, where those that do not know of it have zero. */
 int wefti_card_port(const unsigned char *card);
-int wefti_card_wish(const unsigned char *card);
 
 /* The rank in a card, which a process of a run of this size may have, or -1: not a card of
  * this run. Makes the texts of the card safe to use. */

@@ -44,7 +44,7 @@ void wefti_tcp_watch_callers(tcp_transport *t, int from) {
 
 /* The kernel sends all that a socket may have under way in one burst after a pause, and the
  * line's queue overflows; paced, it takes a round trip for that. Any limit turns it on. */
-void wefti_tcp_pace(int fd) {
+static void pace(int fd) {
     const unsigned most_Bps = UINT32_MAX - 1;
     (void)setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &most_Bps, sizeof most_Bps);
 }
@@ -56,13 +56,13 @@ void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream, 
     c->met = true;
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-    wefti_tcp_pace(stream.fd);
+    pace(stream.fd);
     c->unsent = unsent;
     if (!wefti_tcp_watch(t, op, stream.fd, c)) wefti_connection_close(&c->stream);
 }
 
 /* What was going out is as good as sent; what was to come is forgotten. */
-void wefti_tcp_drop_more(tcp_transport *t, connection *pair) {
+static void drop_more(tcp_transport *t, connection *pair) {
     for (int i = 0; i < pair->n_more; i++) {
         connection *c = &pair->more[i];
         wefti_connection_close(&c->stream);
@@ -80,9 +80,9 @@ void wefti_tcp_drop_more(tcp_transport *t, connection *pair) {
 }
 
 /* Gives the pair further sockets in place of those it had. */
-void wefti_tcp_set_more(tcp_transport *t, connection *pair, wefti_connection *streams,
-                        int n) {
-    wefti_tcp_drop_more(t, pair);
+static void set_more(tcp_transport *t, connection *pair, wefti_connection *streams,
+                     int n) {
+    drop_more(t, pair);
     pair->more = n > 0 ? calloc((size_t)n, sizeof *pair->more) : NULL;
     pair->n_more = pair->more ? n : 0;
     for (int i = 0; i < n; i++) {
@@ -99,7 +99,7 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
     connection *c = &t->peers[p];
     if (c->call >= 0) close(c->call);
     for (; c->first; c->first = c->first->next) c->first->n_sent = c->first->n_bytes;
-    wefti_tcp_drop_more(t, c);
+    drop_more(t, c);
     wefti_connection *more = stream.more;
     int n_more = stream.n_more;
     stream.more = NULL;
@@ -107,14 +107,14 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
     *c = (connection){.stream = stream, .call = -1, .told = stream.fd < 0};
     c->address = stream.peer; /* also of a connection that has ended before it began */
     wefti_tcp_set_port(c, wefti_card_port(t->cards + (size_t)p * WEFTI_CARD_BYTES));
-    if (stream.fd >= 0) wefti_tcp_set_more(t, c, more, n_more);
+    if (stream.fd >= 0) set_more(t, c, more, n_more);
     free(more);
     if (stream.fd < 0) return;
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     c->unsent = unsent;
     if (n_more > 0 || wefti_tcp_round_trip_s(stream.fd) >= WEFTI_LONG_WIRE_S)
-        wefti_tcp_pace(stream.fd);
+        pace(stream.fd);
 }
 
 bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size) {

@@ -96,9 +96,6 @@ typedef struct tcp_transport {
  * `cards`. */
 void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream);
 
-/* A socket on a long wire sends evenly. */
-void wefti_tcp_pace(int fd);
-
 /* Registers a socket with epoll (op: EPOLL_CTL_ADD, or _MOD if it is registered already). */
 bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c);
 
@@ -127,11 +124,6 @@ int wefti_tcp_paths(const weft_transport *head, int peer); /* weft_transport_ops
 
 /* A further socket is connected; op as in wefti_tcp_watch. */
 void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream, int op);
-
-/* Gives the pair further sockets, which may be closed; ends those it had. */
-void wefti_tcp_set_more(tcp_transport *t, connection *pair, wefti_connection *streams,
-                        int n);
-void wefti_tcp_drop_more(tcp_transport *t, connection *pair);
 
 /* Puts an entry that is filled in at the end of a queue. */
 void wefti_tcp_queue(connection *c, outgoing *o, uint32_t lane, int64_t n_bytes);
