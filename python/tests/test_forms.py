@@ -10,7 +10,7 @@ from models import DEVICE
 from ranks import run
 
 import weft_sync.torch as weft
-from weft_sync import _decide, _moments
+from weft_sync import _changes, _decide
 from weft_sync._changes import Changes
 from weft_sync._sync import Sync
 
@@ -197,7 +197,7 @@ def stepped(reached, n=1):
 
 def test_states_of_other_parameters_have_no_mean():
     """Of as many numbers: libweft compares how many there are."""
-    mine, same, theirs = (_moments.flat(stepped(those)) for those in ([0], [0], [1]))
+    mine, same, theirs = (_changes.flat(stepped(those)) for those in ([0], [0], [1]))
     assert mine[1] == same[1] != theirs[1]
     assert all(numbers.numel() == n for numbers, n in (mine, theirs))
 
@@ -205,16 +205,16 @@ def test_states_of_other_parameters_have_no_mean():
 def test_counters_become_equal():
     """A process whose step reached no gradient has counted fewer."""
     one, other = stepped([0, 1], 7), stepped([0, 1], 4)
-    mean = (_moments.flat(one)[0] + _moments.flat(other)[0]) / 2
+    mean = (_changes.flat(one)[0] + _changes.flat(other)[0]) / 2
     for inner in (one, other):
-        _moments.take(inner, mean)
+        _changes.take(inner, mean)
         assert [part["step"].item() for part in inner.state.values()] == [6.0, 6.0]  # 5.5, rounded
 
 
 def test_sizes_of_steps_have_no_mean():
     p = [torch.nn.Parameter(torch.ones(3))]
     kinds = torch.optim.AdamW, torch.optim.SGD, torch.optim.Rprop, torch.optim.ASGD
-    assert [_moments.have_mean(kind(p, lr=0.1)) for kind in kinds] == [True, True, False, False]
+    assert [_changes.have_mean(kind(p, lr=0.1)) for kind in kinds] == [True, True, False, False]
 
 
 class Strange(torch.optim.SGD):

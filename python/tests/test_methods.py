@@ -13,8 +13,8 @@ from ranks import run
 
 import weft_sync.torch as weft
 from weft_sync._held import KINDS
-from weft_sync._library import (DIRECTS, HOLDS, MEETS, OFFERS, SIGNS, TRANSFORMS, Config, Context,
-                                config_keys, library)
+from weft_sync._abi import DIRECTS, HOLDS, MEETS, OFFERS, SIGNS, TRANSFORMS
+from weft_sync._library import Config, Context, config_keys, library
 
 STEPS = 6
 

@@ -13,7 +13,7 @@ from ranks import fork, run, start, answers
 
 import weft_sync.torch as weft
 from weft_sync._library import Context, Mesh
-from weft_sync._ranked import check_mixed
+from weft_sync._saved import check_mixed
 
 
 def rank_of():

@@ -14,7 +14,7 @@ import torch
 from ranks import run
 
 import weft_sync.torch as weft
-from weft_sync import _back, _copies, _library, _loss, _node, _places, _sync, _together, _world
+from weft_sync import _abi, _back, _copies, _library, _node, _places, _sync, _uneven, _world
 
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "WEFT_NODES",
              "WEFT_NODE", "WEFT_MASTER", "WEFT_PORT", "WEFT_JOIN", "TORCHELASTIC_RUN_ID",
@@ -98,7 +98,7 @@ def test_a_leader_tells_report_steps_and_what_was_brought():
 
 def in_turns(fault):
     torch.distributed.init_process_group("gloo")
-    together, place = _together.of_machine(3), int(os.environ["RANK"])
+    together, place = _back.of_machine(3), int(os.environ["RANK"])
     assert together.agreed(None) is None
     said = weft.LeftBehind("peer", "it is out", "a:1,b:2") if place == 1 else None
     left = together.agreed(said)
@@ -134,7 +134,7 @@ def test_turns_are_of_a_machines_processes_by_gloo(monkeypatch):
     for name, value in (("new_subgroups", lambda n, backend: asked.append((n, backend)) or [[4, 5]]),
                         ("get_process_group_ranks", list), ("get_rank", lambda: 5)):
         monkeypatch.setattr(torch.distributed, name, value)
-    together = _together.of_machine(2)
+    together = _back.of_machine(2)
     assert asked == [(2, "gloo")] and (together.place, together.ranks) == (1, [4, 5])
 
 
@@ -161,10 +161,10 @@ def test_a_loss_is_a_number_without_a_warning():
     x = torch.ones((), requires_grad=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert _loss.number(2 * x) == 2.0 and _loss.number(3) == 3.0 and _loss.number(None) is None
+        assert _uneven.number(2 * x) == 2.0 and _uneven.number(3) == 3.0 and _uneven.number(None) is None
     with torch.no_grad():
-        returned, loss = _loss.called(lambda: 2 * x)
-    assert returned is loss and loss.requires_grad and _loss.called(x) == (None, x)
+        returned, loss = _uneven.called(lambda: 2 * x)
+    assert returned is loss and loss.requires_grad and _uneven.called(x) == (None, x)
 
 
 # --- copies ---
@@ -205,7 +205,7 @@ def test_blame_is_left_out_of_what_a_process_hears_of_itself():
 
 
 def test_the_mean_loss_is_known_if_one_was_given():
-    report = _library.Report(step=3, loss=1.5, loss_step=2, wire_bytes_out=4, local_bytes_out=5)
+    report = _abi.Report(step=3, loss=1.5, loss_step=2, wire_bytes_out=4, local_bytes_out=5)
     assert _sync.Sync._told(report, 1.0)[:6] == (3, 0.0, 1.5, 2, 4, 5)
     assert _sync.Sync._told(report, None).loss is None
     report.loss = float("nan")
@@ -361,7 +361,7 @@ def test_who_comes_does_so_in_turns_where_several_have_a_torch_together(joined, 
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: initialized[0])
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: int(os.environ["WORLD_SIZE"]))
-    monkeypatch.setattr(_together, "of_machine", of_machine)
+    monkeypatch.setattr(_back, "of_machine", of_machine)
     env(WEFT_JOIN="a:1", WORLD_SIZE="3")
     assert _world.apart() and joined(0).more == {"join": ("a", 1)} and turns == [3]
     joined(0, leaders=3)

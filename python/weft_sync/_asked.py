@@ -9,7 +9,8 @@ from typing import Any, Iterable
 
 import torch
 
-from ._library import SIGNS, Config, Error, key_name
+from ._abi import SIGNS
+from ._library import Config, Error, key_name
 
 log = logging.getLogger("weft_sync")
 

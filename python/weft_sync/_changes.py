@@ -7,50 +7,72 @@ world, and to who comes; there it is taken up again. So all have the bits that t
 
 from __future__ import annotations
 
-from typing import Any
+import zlib
+from typing import Any, Iterator
 
 import torch
 
-from . import _buffers, _decide, _moments, _places
+from . import _buffers, _decide, _places
 from ._held import KINDS, Choco, Held, Mixer
-from ._library import HOLDS, MEETS, Config, Mesh
-from ._node import Node
-from ._places import Place, floats
+from ._abi import HOLDS, MEETS
+from ._own import Own
+from ._parts import Parts
+from ._places import floats
+from ._world import local
 
 
-class Changes:
+# --- the mean of optimizers' states, where outer steps are left (docs/methods.md section 12) ---
+
+_APART = ("master",)  #: what follows from parameters
+_NONE = ("Rprop", "ASGD")  #: sizes of steps, by the signs or the number of one process's gradients
+_LAYOUTS = 4093  #: that the number of numbers tells apart, by zeros behind them
+
+
+def have_mean(inner: Any) -> bool:
+    """Whether the mean of several optimizers' states is a state: sums, means and maxima of gradients, and counters. Of
+    another class than torch's own it is not known."""
+    return inner is None or isinstance(inner, Own) or (
+        type(inner).__module__.startswith("torch.optim") and type(inner).__name__ not in _NONE)
+
+
+def _states(inner: torch.optim.Optimizer) -> Iterator[tuple[int, str, torch.Tensor]]:
+    """Each with the number of its parameter, and its name."""
+    params = [p for group in inner.param_groups for p in group["params"]]
+    for i, p in enumerate(params):
+        for name, value in sorted(inner.state.get(p, {}).items()):
+            if isinstance(value, torch.Tensor) and value.is_floating_point() and name not in _APART:
+                yield i, name, local(value)
+
+
+@torch.no_grad()
+def flat(inner: torch.optim.Optimizer) -> tuple[Any, int]:
+    """[n] float32 on the host, one after another, a copy, and n. Of processes that have states of other parameters (experts
+    that no row has reached) n differs, nearly always: then there is no mean."""
+    found = list(_states(inner))
+    layout = repr([(i, name, value.numel()) for i, name, value in found])
+    numbers = torch.cat([value.reshape(-1).to("cpu", torch.float32) for _, _, value in found] +
+                        [torch.zeros(1 + zlib.crc32(layout.encode()) % _LAYOUTS, device="cpu")])
+    return numbers, numbers.numel()
+
+
+@torch.no_grad()
+def take(inner: torch.optim.Optimizer, mean: torch.Tensor) -> None:
+    """The states become what `flat` gave, as it is now; counters whole numbers."""
+    at = 0
+    for _, name, value in _states(inner):
+        now = mean[at:at + value.numel()].view(value.shape)
+        value.copy_(now.round() if name == "step" else now)
+        at += value.numel()
+
+
+class Changes(Parts):
     """A part of Optimizer."""
 
-    inner: Any
-    _sync: Any
-    _config: Config
-    _node: Node | None
-    _places: list[Place]
-    _held: Mixer | None
-    _skips: bool
-    _shards: int
-    _chooses: Any
-    _asked_keys: set[str]
-    _own: Any
-    _keeps_here: bool
-    _returns: Any
-    _mixes_before: bool
-    _mixes_after: bool
-    _asked_buffers: str | None
-    _buffers: list[torch.Tensor]
-    _module: torch.nn.Module | None
-    placed: int
-    decision: _decide.Decision | None
-    _limits: tuple[float, float]
-    mesh: Mesh
     _moves_forms = False  # what crosses the wire may change
     _form = ""            # what does
     _mean: torch.Tensor | None = None  # of the states of the optimizer inside, until the form is another one
     _averages = False  # the masters are what is averaged
     _let_go = False    # of a mixer, in a world that has ended
-
-    def _there(self, place: Place, name: str) -> torch.Tensor | None:
-        raise NotImplementedError
 
     # --- what crosses the wire changes ---
 
@@ -61,7 +83,7 @@ class Changes:
 
     def _follows(self, uneven: bool) -> bool:
         """Whether any form could be left, before one is taken (lib/loop/sync_replan.c)."""
-        return not uneven and not self._skips and self._shards == 1 and _moments.have_mean(self.inner)
+        return not uneven and not self._skips and self._shards == 1 and have_mean(self.inner)
 
     def _settle_places(self) -> None:
         """Where torch steps on a device, parameters and gradients come down only to be sent."""
@@ -86,11 +108,11 @@ class Changes:
     def _meets(self) -> Any:
         """What libweft asks when outer steps are left; None: they are not."""
         moves = self.decision is not None or self.mesh.joins
-        return self._give_moments if moves and self.inner is not None and _moments.have_mean(self.inner) else None
+        return self._give_moments if moves and self.inner is not None and have_mean(self.inner) else None
 
     def _give_moments(self) -> tuple[int, int]:
         """Called by libweft, in the thread that waits for others, which leaves the mean there."""
-        self._mean, n = _moments.flat(self.inner)
+        self._mean, n = flat(self.inner)
         return self._mean.data_ptr(), n
 
     def _may_change(self) -> None:
@@ -110,7 +132,7 @@ class Changes:
         self._form = form
         equal = self._now("mixer.kind") == "none"
         if mean is not None and equal:
-            _moments.take(self.inner, mean)
+            take(self.inner, mean)
         self._settle_places()
         self._buffers = _buffers.of(None if equal else self._asked_buffers, self._module, self._config, self.placed, equal)
 
@@ -178,4 +200,4 @@ class Changes:
                 self._held.part(name, place).copy_(found[f"mixer.{name}", place.index])
 
 
-__all__ = ["Changes"]
+__all__ = ["Changes", "flat", "have_mean", "take"]

@@ -93,18 +93,14 @@ def _steps(config: Config, path: Any, given: dict[str, Any]) -> float:
 
 def steps_of(path: Any, given: dict[str, Any]) -> float:
     """Steps of the run, by its file or keys; 0: nobody says them."""
-    config = Config(Context())
-    try:
+    with Config(Context()) as config:
         return _steps(config, path, given)
-    finally:
-        config.destroy()
 
 
 def limits(path: Any, given: dict[str, Any]) -> tuple[float, float]:
     """Steps of the run (0: nobody says them), which are among the keys then, and decide.loss, which is not: what is taken does
     not read it."""
-    config = Config(Context())
-    try:
+    with Config(Context()) as config:
         usual = config.number("decide.loss")
         steps = _steps(config, path, given)
         if config.number("decide.loss") != usual:
@@ -115,19 +111,12 @@ def limits(path: Any, given: dict[str, Any]) -> tuple[float, float]:
         if "decide.loss" in given:
             config.set("decide.loss", given.pop("decide.loss"))
         return steps, float(config.number("decide.loss"))
-    finally:
-        config.destroy()
 
 
 def _settings(method: str, keys: dict[str, Any], names: Sequence[str] = KEPT) -> list[Any]:
-    config = Config(Context())
-    try:
-        for key, value in {"method": method, **keys}.items():
-            config.set(key, value)
+    with Config(Context(), {"method": method, **keys}) as config:
         config.finish()
         return [config.number(key) for key in names]
-    finally:
-        config.destroy()
 
 
 def moves(choice: Choice) -> bool:
@@ -197,16 +186,10 @@ def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]
         raise Error("config", "method='auto' decides among processes that one torchrun has started; "
                     "expected its answer here, the method that was taken there")
     step_s = float(step.at(max(step.seconds)) if hasattr(step, "at") else step)
-    config = Config(Context())
-    try:
-        for key, value in given.items():
-            if key.startswith("mesh."):
-                config.set(key, value)
-        config.set("mesh.shards", shards)
+    own = {key: value for key, value in given.items() if key.startswith("mesh.")}
+    with Config(Context(), {**own, "mesh.shards": shards}) as config:
         config.fit(mesh)
         layout = {key: config.number(key) for key in ("mesh.nodes", "mesh.ranks_per_node")}
-    finally:
-        config.destroy()
     if layout["mesh.nodes"] == 1:
         return Decision("hsdp", {}, "method=auto: one node, where nothing crosses a slow wire")
     turn = f"weft/auto/{next(_turns)}"

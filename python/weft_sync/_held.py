@@ -18,7 +18,8 @@ import torch
 
 from . import _codes
 from ._codes import Rounding
-from ._library import Config, Parcel
+from ._abi import Parcel
+from ._library import Config
 from ._places import Place
 from ._sync import Sync
 

@@ -12,7 +12,8 @@ import secrets
 import shutil
 import tempfile
 
-from ._library import INT, PTR, Config, Context, Error, InviteRequest, InviteSetup, text_of
+from ._abi import INT, PTR, InviteRequest, InviteSetup
+from ._library import Config, Context, Error, text_of
 
 RUN_PORTS = range(29500, 29516)
 
@@ -55,16 +56,11 @@ class Invitation:
     def __init__(self, port: int, invite_port: int, key: str | os.PathLike[str] | None, processes: int):
         self._ctx, self._pointer = Context(), PTR()
         self.key, self.run_port = _key_at(key), port or _free_port(self._ctx, processes)
-        config = Config(self._ctx)
-        config.set("mesh.nodes", 1)
-        config.set("mesh.ranks_per_node", 1)
-        config.finish()
-        self._ctx.speak(True)
-        setup = InviteSetup(port=invite_port, run_port=self.run_port, key=text_of(self.key), config=config.pointer)
-        try:
+        with Config(self._ctx, {"mesh.nodes": 1, "mesh.ranks_per_node": 1}) as config:
+            config.finish()
+            self._ctx.speak(True)
+            setup = InviteSetup(port=invite_port, run_port=self.run_port, key=text_of(self.key), config=config.pointer)
             self._ctx.call("weft_invite_open", self._ctx.pointer, c.byref(setup), c.byref(self._pointer))
-        finally:
-            config.destroy()
         self.code: str = self._ctx.lib.weft_invite_code(self._pointer).decode()
         self.port: int = self._ctx.lib.weft_invite_port(self._pointer)
         self.host: str = self._ctx.lib.weft_invite_host(self._pointer).decode()

@@ -15,11 +15,10 @@ from typing import Any, Callable, Iterable, Iterator
 
 import torch
 
-from . import _alike, _asked, _back, _buffers, _decide, _own, _packets, _pieces, _places, _together, _world
+from . import _alike, _asked, _back, _buffers, _decide, _own, _packets, _pieces, _places, _world
 from ._carried import Carried
 from ._held import Mixer
-from ._library import Context, Error, LeftBehind, Mesh
-from ._loss import called, number
+from ._library import Context, Error, LeftBehind
 from ._measure import StepTime
 from ._node import Follower, Node
 from ._places import Place, Storage
@@ -27,7 +26,7 @@ from ._scaled import Scaled
 from ._shares import Shares
 from ._state import State
 from ._sync import Closing, Report, Sync
-from ._uneven import Shared, Uneven
+from ._uneven import Shared, Uneven, called, number
 from ._world import configure, groups_of, places, shards_of, table_of, width_of
 
 
@@ -110,7 +109,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         _pieces.refuse(self._group, method, returns=returns)
         self._shards = shards_of(params, group is not None)
         #: made before the mesh, for it is collective, and processes come into a run in turns
-        self._together = _together.of_machine(self._shards) \
+        self._together = _back.of_machine(self._shards) \
             if self._shards > 1 and (returns > 0 or _world.joins()) else None
         self.mesh = mesh if mesh is not None else _pieces.mesh_of(self._group)
         self.param_groups: list[dict[str, Any]]

@@ -15,7 +15,8 @@ import torch
 from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
-from ._library import DIRECTS, Config
+from ._abi import DIRECTS
+from ._library import Config
 from ._world import dense, local
 
 #: states of each kind, as lib/optim names them

@@ -12,7 +12,8 @@ import torch
 
 from . import _alike
 from ._compress import Runs, Squares, Whole
-from ._library import OFFERS, TRANSFORMS, Config, Error
+from ._abi import OFFERS, TRANSFORMS
+from ._library import Config, Error
 from ._own import plainly
 from ._places import Place, Storage
 from ._sync import Sync

@@ -9,8 +9,8 @@ import math
 import os
 from typing import Any, Iterator, List, NamedTuple, Sequence
 
-from ._library import (F64, PTR, Accelerator, Config, Context, Error, Loop, Prediction, Tensor,
-                       library, text_of)
+from ._abi import F64, PTR, Accelerator, Loop, Prediction, Tensor
+from ._library import Config, Context, Error, library, text_of
 
 
 class Way(NamedTuple):
@@ -309,17 +309,12 @@ def _compared(a: Choice, alone_s: float) -> Choice:
 
 def _ask(ctx: Context, cluster: c.c_void_p, loop: Loop, way: Way, nodes: int,
          processes: int) -> Choice:
-    config = Config(ctx)
-    try:
-        for key, value in {"method": way.method, "mesh.nodes": nodes,
-                           "mesh.ranks_per_node": processes, "mesh.shards": 1, **way.keys}.items():
-            config.set(key, value)
+    with Config(ctx, {"method": way.method, "mesh.nodes": nodes, "mesh.ranks_per_node": processes, "mesh.shards": 1,
+                      **way.keys}) as config:
         config.finish()
         p = Prediction()
         ctx.call("weft_predict_loop", ctx.pointer, config.pointer, cluster, c.byref(loop),
                  c.byref(p))
-    finally:
-        config.destroy()
     bound = list(BOUNDS)[p.bound]
     choice = Choice(way.method, dict(way.keys), nodes, nodes * processes, p.mean_step_s, 0.0,
                     p.wire_bytes_step, p.hidden_share, bound, way.same, way)

@@ -7,41 +7,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
-
 import torch
 
-from . import _decide, _pieces
-from ._library import Config, Error, log
-from ._places import Place
+from . import _pieces
+from ._library import Error, log
+from ._parts import Parts
 from ._world import local
 
 
-class Scaled:
+class Scaled(Parts):
     """A part of Optimizer."""
 
     by_wefts = False  #: whether the scaler is weft.GradScaler
     _told = False     # once is enough
     _unscaled = False  # by it, and not agreed on: a change after that is of this process's own
-
-    grad_scale: Any  # a scaler sets both for its step
-    found_inf: Any
-    mesh: Any
-    _theirs: Any
-    _left: Any
-    _node: Any
-    _rows: Any
-    _sync: Any
-    _skips: bool
-    _blind: bool
-    _agreed: bool | None
-    _config: Config
-    _asked_keys: set[str]
-    decision: _decide.Decision | None
-    _group: _pieces.Group | None
-    _places: list[Place]
-    _gather: Callable[[], None]
-    _agree: Callable[[float | None], None]
 
     def _scale(self) -> float:
         """What a GradScaler says of this step: its scale, and whether it found an infinity."""

@@ -9,12 +9,10 @@ from typing import Any, Iterator
 
 import torch
 
-from . import _buffers, _own, _pieces, _places, _saved
-from ._carried import Carried
+from . import _buffers, _pieces, _places, _saved
 from ._changes import Changes
-from ._held import Mixer
-from ._library import Config, Error, Mesh
-from ._node import Follower, Node, Told
+from ._library import Error
+from ._node import Follower, Told
 from ._places import Place, floats
 from ._sync import Report
 from ._world import local
@@ -23,25 +21,7 @@ from ._world import local
 class State(Changes):
     """A part of Optimizer."""
 
-    param_groups: list[dict[str, Any]]
-    report: Report | None
-    _sync: Any
-    mesh: Mesh
-    _places: list[Place]
-    _mixed: bool
-    _config: Config
-    _own: _own.Own | None
-    _held: Mixer | None
-    _node: Node | None
-    _carried: Carried
-    _buffers: list[torch.Tensor]
-    _shards: int
-    _group: _pieces.Group | None
     _resumed = 0
-
-    @property
-    def _theirs(self) -> torch.optim.Optimizer | None:
-        raise NotImplementedError
 
     @property
     def steps(self) -> int:

@@ -14,9 +14,9 @@ import threading
 from typing import Any, Callable, ClassVar, Iterable, Iterator, NamedTuple, Sequence
 
 from . import _library
-from ._library import (BOOL, I64, INT, PTR, SIZE, TEXT, Config, Context, Error, LeftBehind, Mesh,
-                       OfferShape, Parcel, Part, PeerError, Setup, Tensor, text_of)
-from ._library import Report as _Report
+from ._abi import BOOL, I64, INT, PTR, SIZE, TEXT, OfferShape, Parcel, Part, Setup, Tensor
+from ._abi import Report as _Report
+from ._library import Config, Context, Error, LeftBehind, Mesh, PeerError, text_of
 from ._rows import Rows
 
 log = logging.getLogger("weft_sync")

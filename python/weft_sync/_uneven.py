@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Rows that differ by process and step (``uneven=True``): each says in its step on how many rows its
-gradient is the mean of, before any of it leaves (lib/loop/sync_weigh.c has the rule)."""
+gradient is the mean of, before any of it leaves (lib/loop/sync_weigh.c has the rule). And what a loop hands to
+``step``: a loss as a tensor or a number, a closure as torch.optim takes it (by place, or as ``closure=``, which
+Lightning does), or nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +12,27 @@ import torch
 
 from . import _pieces
 from ._library import Error, LeftBehind
-from ._loss import number
+from ._parts import Parts
 from ._shares import WHOLE, Said, Shares, divide
 from ._world import local
+
+
+def called(loss: Any, closure: Any = None) -> tuple[Any, Any]:
+    """Of a closure what it returned, as torch.optim wants it back (None: there was none), and
+    the loss, still where it lies."""
+    if closure is None and callable(loss):
+        closure = loss
+    if closure is None:
+        return None, loss
+    with torch.enable_grad():
+        found = closure()
+    return found, found
+
+
+def number(loss: Any) -> float | None:
+    """Of a tensor on a device this waits until all that it has been given is computed."""
+    value = loss.detach() if isinstance(loss, torch.Tensor) else loss
+    return None if value is None else float(value)
 
 
 class Uneven:
@@ -72,18 +92,8 @@ class Uneven:
                 place.p.grad.zero_()
 
 
-class Shared:
+class Shared(Parts):
     """The part of an optimizer that says who takes how many rows."""
-
-    placed: int
-    place: Callable[[], tuple[int, int]]
-    _rows: Uneven
-    _sync: Any
-    _group: _pieces.Group | None
-    _left: Any
-    _look: Callable[[], None]
-    _open: Callable[[], None]
-    _leave: Callable[[Any], None]
 
     def weigh(self, loss: Any = None, *, rows: int) -> None:
         """Between forward and the last backward of a step, with ``uneven=True``: the loss of this process, and on
@@ -121,4 +131,4 @@ class Shared:
         return self._sync.said()[self.place()[0] // self.placed][0] < 0
 
 
-__all__ = ["Shared", "Uneven"]
+__all__ = ["Shared", "Uneven", "called", "number"]

@@ -17,7 +17,8 @@ except ImportError:  # before torch 2.5, or built without torch.distributed
     class DTensor:  # type: ignore[no-redef]
         pass
 
-from . import _store, _together
+from . import _back, _store
+from ._asked import TOO_LATE
 from ._library import Config, Context, Error, Mesh, key_name
 
 PORTS = 16  #: at which a process of a run may listen on its machine
@@ -91,7 +92,7 @@ def founded(number: int, leaders: int = 0) -> Mesh:
                         "that comes into a run has one exchange: start the process again")
         endpoints, size = _entrance(), _here()[1]
         several = size > 1 and not leaders and torch.distributed.is_initialized()
-        return enter(endpoints, _together.of_machine(size) if several else None)
+        return enter(endpoints, _back.of_machine(size) if several else None)
     if apart():
         rank, size = _here()
         nodes, node = _number("WEFT_NODES"), _number("WEFT_NODE")
@@ -112,7 +113,7 @@ def founded(number: int, leaders: int = 0) -> Mesh:
     return Mesh(Context(), rank, size, host, store, f"weft/{number}", port=port)
 
 
-def enter(endpoints: tuple[str, int], together: _together.Together | None) -> Mesh:
+def enter(endpoints: tuple[str, int], together: _back.Together | None) -> Mesh:
     """Comes into a run that trains, in turns with who shares a copy of the model."""
     if together is None:
         return Mesh(Context(), join=endpoints)
@@ -166,7 +167,7 @@ def mesh() -> Mesh:
     return _default
 
 
-def again(left: Mesh, endpoints: tuple[str, int], together: _together.Together | None = None) -> Mesh:
+def again(left: Mesh, endpoints: tuple[str, int], together: _back.Together | None = None) -> Mesh:
     """Leaves a mesh whose others have gone on, and comes in where they listen."""
     global _default
     left.close()
@@ -290,8 +291,7 @@ def shards_of(params: Sequence[torch.Tensor], by_pieces: bool = False) -> int:
 
 def _usable(key: str) -> str:
     """The key, unless it is one that this process's mesh was joined without."""
-    if key in ("mesh.key", "mesh.cert", "mesh.cert_key", "mesh.ca", "mesh.encrypt",
-               "mesh.run"):
+    if key in TOO_LATE:
         raise Error("config", f"{key} would come too late here, processes join before; expected "
                     "WEFT_KEY_FILE=run.key, WEFT_RUN, or WEFT_ENCRYPT=off, in the environment")
     return key

@@ -23,8 +23,8 @@ import sys
 import time
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from ._library import (PTR, Config, Context, Error, Mesh, ProbeOptions, ProbeResult,
-                       text_of)
+from ._abi import ProbeOptions, ProbeResult
+from ._library import Config, Context, Error, Mesh, text_of
 
 #: a model so small that the measuring of its steps takes no time that links need
 MODEL = {"model.kind": "gpt2", "model.layers": 2, "model.width": 128, "model.heads": 4,
@@ -251,17 +251,12 @@ def probe(*, seconds: float = 20.0, device: str | None = None, mesh: Mesh | None
     measured = None
     if device != "none":
         measured = _slowest(mesh, measure_device(device, shape))
-    config, result = Config(ctx), ProbeResult()
-    try:
-        for key, value in {"method": "hsdp", "mesh.shards": 1, **MODEL, **(keys or {})}.items():
-            config.set(key, value)
+    options, result = ProbeOptions(seconds=seconds), ProbeResult()
+    with Config(ctx, {"method": "hsdp", "mesh.shards": 1, **MODEL, **(keys or {})}) as config:
         config.fit(mesh)
         config.finish()
-        options = ProbeOptions(seconds=seconds)
         ctx.wait(mesh, "weft_probe", ctx.pointer, mesh.pointer, config.pointer,
                  c.byref(options), c.byref(result))
-    finally:
-        config.destroy()
     found = Probe(ctx, result, measured)
     if measured is not None and mesh.rank == 0:
         found.adopt(measured)

@@ -28,7 +28,7 @@ from ._measure import StepTime, measure_step
 from ._mix import GradScaler, Mix
 from ._optimizer import Optimizer
 from ._plan import plan
-from ._ranked import PerRank
+from ._saved import PerRank
 from ._shares import Sampler
 from ._sync import Report
 

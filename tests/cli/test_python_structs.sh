@@ -12,13 +12,13 @@ command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 77;
 write_assertions() {
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source_dir/python" python3 - "$@" <<'E2'
 import ctypes, sys
-from weft_sync import _library
+from weft_sync import _abi
 
 # a struct of C inside a struct is written out in Python
 INSIDE = {("weft_prediction", name): f"step_s.{name}" for name in ("low", "median", "high")}
 moved = sys.argv[1:]  # name of a struct whose first field is left out: must not compile
 print("#include <stddef.h>\n#include <weft/weft.h>\n#include <weft/probe.h>")
-for mirror, name in _library.STRUCTS.items():
+for mirror, name in _abi.STRUCTS.items():
     print(f'_Static_assert(sizeof({name}) == {ctypes.sizeof(mirror)}, "{name}");')
     for field, *_ in mirror._fields_:
         inside = INSIDE.get((name, field), field)
