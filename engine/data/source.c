@@ -46,7 +46,7 @@ static bool begins_as_shard(const char *path) {
 }
 
 /* Whether a file is a shard of token ids, not text. */
-static bool is_shard(const char *path) {
+bool wefti_source_is_shard(const char *path) {
     return ends_in(path, ".bin") || begins_as_shard(path);
 }
 
@@ -79,7 +79,7 @@ static weft_status open_text(weft_ctx *ctx, wefti_source *s, wefti_token_file *f
 static weft_status open_any(weft_ctx *ctx, wefti_source *s, wefti_token_file *f,
                             const char *path, const wefti_source_wish *wish,
                             uint64_t *hash) {
-    if (!is_shard(path)) return open_text(ctx, s, f, path, wish, hash);
+    if (!wefti_source_is_shard(path)) return open_text(ctx, s, f, path, wish, hash);
     WEFT_TRY(weft_shard_open(ctx, path, wish->encoding.tokenizer, &f->shard));
     f->n_tokens = weft_shard_tokens(f->shard);
     *hash = wefti_shard_checksum(f->shard);
@@ -171,7 +171,7 @@ static weft_status gather(weft_ctx *ctx, void *user, const char *text, int64_t n
 
 static weft_status gather_file(weft_ctx *ctx, const char *path,
                                const wefti_fields *fields, gathering *g) {
-    if (is_shard(path) || g->text->n >= g->most) return WEFT_OK;
+    if (wefti_source_is_shard(path) || g->text->n >= g->most) return WEFT_OK;
     return wefti_documents_read(ctx, path, fields, gather, g);
 }
 

@@ -55,6 +55,9 @@ weft_status wefti_source_text(weft_ctx *ctx, const char *path, const wefti_field
  * the same path is encoded. */
 weft_status wefti_source_twice(weft_ctx *ctx, const char *path) WEFT_CHECKED;
 
+/* Whether a file is a shard of token ids, not text. */
+bool wefti_source_is_shard(const char *path);
+
 /* Copies tokens [start, start + n) of the source to ids[n]; the range lies inside. */
 void wefti_source_read(const wefti_source *source, int64_t start, int64_t n,
                        int32_t *ids);

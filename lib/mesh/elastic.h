@@ -415,6 +415,9 @@ void wefti_elastic_check_copy(weft_mesh *mesh, int rank);
 void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, weft_status status,
                                 const char *text);
 
+/* The machine has ended: notes whether this process may join again, and where. */
+void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out);
+
 /* The same, and this process fails with a sentence. */
 void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out);
 

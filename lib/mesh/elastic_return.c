@@ -39,7 +39,7 @@ static bool add_endpoint(const weft_mesh *mesh, int rank, char *out, size_t size
 }
 
 /* The machine has ended: notes whether this process may join again, and where. */
-static void note_way_back(weft_mesh *mesh, wefti_member_out out) {
+void wefti_elastic_note_way_back(weft_mesh *mesh, wefti_member_out out) {
     wefti_elastic *e = mesh->elastic;
     char text[WEFTI_WAY_BACK_BYTES] = "";
     int S = e->setup.shards;
@@ -75,7 +75,7 @@ void wefti_elastic_note_out(weft_mesh *mesh, wefti_member_out out) {
     pthread_mutex_lock(&mesh->lock);
     bool shown = over && e->has_ended;
     pthread_mutex_unlock(&mesh->lock);
-    note_way_back(mesh, out);
+    wefti_elastic_note_way_back(mesh, out);
     if (out == WEFTI_OUT_REFUSED && wefti_elastic_ask_why(mesh)) return;
     wefti_mesh_blame(
         mesh, mesh->rank, "rank %d (host %s) takes no part any more: %s%s%s%s%s",
@@ -116,7 +116,7 @@ void wefti_elastic_hear_failure(weft_mesh *mesh, int sender, weft_status status,
     e->wrong = e->wrong || (shares && wrong);
     pthread_mutex_unlock(&mesh->lock);
     if (shares && (wrong || strstr(text, WEFTI_LEFT_BEHIND)))
-        note_way_back(mesh, WEFTI_OUT_EVICTED);
+        wefti_elastic_note_way_back(mesh, WEFTI_OUT_EVICTED);
     wefti_elastic_check_copy(mesh, sender);
 }
 
