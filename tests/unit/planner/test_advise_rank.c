@@ -128,6 +128,16 @@ static void errors_follow_where_facts_are_from(void **state) {
         if (fabs(apart - hypot(facts, cases[i].own)) > 1e-9)
             fail_msg("case %zu: %g apart", i, apart);
     }
+    for (int probed = 0; probed <= 1;
+         probed++) { /* a wire with the residual of a probe */
+        wefti_adviser a = {.cluster = {.n_units = 1, .n_codecs = 1},
+                           .options = {.wire = WEFT_KNOWN_TYPED}};
+        weft_candidate c = made("a", 2, 1, 0);
+        a.cluster.wire.residual = probed ? 0.01 : 0;
+        c.prediction.wait_s = c.prediction.wire_s = 1;
+        double error = wefti_advise_error(&a, &c);
+        assert_float_equal(error, hypot(0.05, probed ? 0.03 : 0.30), 1e-9);
+    }
 }
 
 /* Activations that are computed again cost another forward pass: 4 instead of 3 of a block. */

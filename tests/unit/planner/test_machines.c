@@ -161,6 +161,14 @@ static void memory_that_is_not_known_is_enough(void **state) {
     assert_ok(ctx, wefti_machines_sort(&a));
     assert_true(wefti_machines_memory(&a, 1, 0) == 1e8);
     assert_true(wefti_machines_memory(&a, 1, 5e8) == 0); /* node 1 */
+    const weft_candidate c = {.nodes = 1,
+                              .ranks_per_node = 1,
+                              .sites = 1,
+                              .prediction = {.memory_bytes = 500000000}};
+    int64_t *rows;
+    assert_ok(ctx, wefti_machines_shares(ctx, &a, &c, &rows));
+    assert_true(rows[0] == 0 && rows[1] > 0);
+    wefti_free(ctx, rows);
     assert_true(wefti_machines_memory(&a, 3, 5e8) == 0); /* all: none is left out */
     wefti_machines_drop(&a);
 }
