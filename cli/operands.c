@@ -67,10 +67,11 @@ static const char *const texts[] = {".txt",   ".md",      ".jsonl", ".ndjson", "
                                     ".tsv",   ".bin",     ".gz",    ".zst",    ".parquet",
                                     ".arrow", ".feather", NULL};
 
+static const char *const yamls[] = {".yaml", ".yml", NULL};
+
 /* What is neither a known name nor a file of keys is data. A description of a model by Hugging
  * Face, whose keys are no run's, is refused. */
 static weft_status kind_of_file(weft_ctx *ctx, const char *operand, kind *out) {
-    static const char *const yamls[] = {".yaml", ".yml", NULL};
     char head[8192] = "";
     FILE *file = fopen(operand, "rb");
     if (file) {
@@ -108,6 +109,11 @@ static weft_status kind_of(weft_ctx *ctx, const char *operand, bool resumes, kin
     *out = DATA;
     if (strncmp(operand, "s3://", 5) == 0 && resumes && !ends_as(operand, texts)) {
         *out = RUN_AT;
+    } else if (is_address(operand) && ends_as(operand, yamls)) {
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "%s is the address of a run file, expected one on this "
+                             "machine: fetch it before",
+                             operand);
     } else if (is_address(operand)) {
         WEFT_TRY(weft_address_look(ctx, operand, model, sizeof model));
         if (model[0]) *out = MODEL;

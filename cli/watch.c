@@ -66,6 +66,9 @@ static void catch_signals(void) {
 static int check_folders(const watched *w, bool waits) {
     struct stat info;
     for (int i = 0; i < w->n; i++) {
+        if (strstr(w->folders[i], "://"))
+            return usage_error("%s is an address, expected a run folder of this machine",
+                               w->folders[i]);
         for (bool told = false; stat(w->folders[i], &info) != 0; told = true) {
             if (waits && errno == ENOENT && !told)
                 fprintf(stderr, "waiting for the run folder %s\n", w->folders[i]);

@@ -19,6 +19,7 @@
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/stop.h"
 #include "base/text.h"
@@ -124,10 +125,24 @@ static void warn_of_left_out(weft_ctx *ctx, const char *path, const wefti_walk *
             path, (long long)n_read, (long long)files->n_skipped, kinds);
 }
 
+/* A run's records and a model's card are no corpus, though some of their names are a text's. */
+static weft_status refuse_other_folder(weft_ctx *ctx, const char *path) {
+    char at[PATH_MAX];
+    bool run = wefti_file_there(path, "config.yaml", at) &&
+               wefti_file_there(path, "metrics.jsonl", at);
+    bool model = wefti_file_there(path, "config.json", at) &&
+                 (wefti_file_there(path, "model.safetensors", at) ||
+                  wefti_file_there(path, "model.safetensors.index.json", at));
+    if (!run && !model) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_FILE, "%s is the folder of a %s, expected texts",
+                         path, run ? "run" : "model");
+}
+
 weft_status wefti_source_files(weft_ctx *ctx, const char *path, wefti_walk *files) {
     struct stat info;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
         int64_t before = files->n;
+        WEFT_TRY(refuse_other_folder(ctx, path));
         WEFT_TRY(wefti_walk_folder(ctx, path, is_data, files));
         if (files->n > before) {
             warn_of_left_out(ctx, path, files, files->n - before);

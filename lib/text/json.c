@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "text/json.h"
+#include "text/sniff.h"
 
 enum {
     SMALL_TOKEN = 13
@@ -166,6 +167,9 @@ static weft_status read_with(weft_ctx *ctx, const source *s, size_t flags, json_
     }
     if (wefti_json_blame(&error, blame) == WEFT_ERR_MEMORY)
         return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for %s%s", what, where);
+    const char *found = wefti_sniff_mark(s->text, s->n);
+    if (found)
+        return weft_ctx_fail(ctx, blame, "%s%s is %s, expected JSON", what, where, found);
     return weft_ctx_fail(ctx, blame, "%s%s: not a JSON object: line %d, column %d: %s",
                          what, where, error.line, error.column, error.text);
 }

@@ -12,7 +12,8 @@ empty_here
 command -v python3 >/dev/null || { echo "skipped: this test needs python3"; exit 77; }
 export WEFT_CACHE=$PWD/cache
 write_sentences >my.txt
-small=(model.layers=1 model.width=16 model.heads=2 data.length=16 batch.tokens_per_step=64 schedule.warmup=0 run.steps=1)
+small=(model.layers=1 model.width=16 model.heads=2 data.length=16 batch.tokens_per_step=64 schedule.warmup=0
+    run.steps=1)
 cluster=(--nodes 2 --link 1Gbit,1ms --node-flops 100G)
 
 # refused SENTENCE NAME: by train, plan and config alike, and nothing is left behind
@@ -114,6 +115,13 @@ mv config.json web/model
 cp pointer.txt web/model/model.safetensors
 refuses "web/model/model.safetensors is what Git LFS leaves in place of a file (git lfs pull brings it), expected a safetensors file of weights" \
     "$weft" eval web/model --data my.txt
+cp my.txt web/model/README.md
+refuses "web/model is the folder of a model, expected texts" \
+    "$weft" train data.path=web/model "${small[@]}" --folder new
+refuses "code is the folder of a run, expected texts" "$weft" eval code --data code
+refuses "page.html is an HTML page, expected JSON" "$weft" plan --hf page.html "${cluster[@]}"
+refuses "$PWD/page.html is an HTML page, expected JSON" \
+    "$weft" train my.txt data.tokenizer="$PWD/page.html" "${small[@]}" --folder new
 cp code/checkpoints/step-*/model.safetensors web/model
 
 # -- addresses
@@ -138,10 +146,13 @@ refused "$at/page.html is an HTML page, $other" "$at/page.html"
 refused "$at/fake.txt is an HTML page, $other" "$at/fake.txt"
 refused "$at/texts is an HTML page, $other" "$at/texts"
 refused "$at/it.tar is a tar archive, $other" "$at/it.tar"
-refused "$at/book.ipynb is a Jupyter notebook (jupyter nbconvert --to markdown FILE writes it as text), $other" "$at/book.ipynb"
+refused "$at/book.ipynb is a Jupyter notebook (jupyter nbconvert --to markdown FILE writes it as text), $other" \
+    "$at/book.ipynb"
 for name in nothere nothere.txt; do
     refused "could not fetch $at/$name: the server answers 404" "$at/$name"
 done
+refused "$at/run.yaml is the address of a run file, expected one on this machine: fetch it before" "$at/run.yaml"
+refuses "s3://b/x is an address, expected a run folder of this machine" "$weft" watch s3://b/x
 refused "ftp://x/y.txt is an address that is not known, expected https://, http://, s3:// or a file" ftp://x/y.txt
 refuses "$at/page.html is an HTML page, $text" "$weft" train data.path="$at/page.html" "${small[@]}" --folder new
 expect 0 "$weft" plan "$at/my.txt" "${cluster[@]}"

@@ -52,6 +52,7 @@ static void other_texts_are_refused_with_the_place(void **state) {
         {"{\n\"a\" 1}", "the head of a file: not a JSON object: line 2, column "},
         {"", "the head of a file: not a JSON object: line 1, column 0: "},
         {"[1, [2]]", "the head of a file: not a JSON object"},
+        {"<html>", "the head of a file is an HTML page, expected JSON"},
         {"{} {}", "line 1, column 4"},
         {"{\"a\": 1, \"a\": 2}", "duplicate"},
     };
