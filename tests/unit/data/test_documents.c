@@ -242,6 +242,7 @@ static void json_is_told_from_a_text_with_brackets(void **state) {
                  {"[test]", NULL},
                  {"[1}", NULL},
                  {"{a: 1}", NULL},
+                 {"{1: 2}", NULL},
                  {"{\"a\"; 1}", NULL},
                  {"{\"a\": 1, 2}", NULL},
                  {"plain [1, 2]", NULL},
