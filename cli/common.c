@@ -18,6 +18,12 @@ static void log_line(void *user, weft_log_level level, const char *line) {
     progress_note(level == WEFT_LOG_WARN ? "weft: warning: " : "", shown);
 }
 
+static void wait_line(void *user, weft_log_level level, const char *line) {
+    if (level == WEFT_LOG_INFO) log_line(user, level, line);
+}
+
+void program_hush(weft_ctx *ctx) { weft_ctx_set_sink(ctx, wait_line, NULL); }
+
 void program_speak(weft_ctx *ctx) { weft_ctx_set_sink(ctx, log_line, NULL); }
 
 weft_ctx *program_context(void) {
@@ -129,7 +135,7 @@ weft_status security_of_args(weft_ctx *ctx, const args *a, weft_config **config,
                              weft_mesh_security *out) {
     *out = (weft_mesh_security){.struct_size = sizeof(weft_mesh_security)};
     WEFT_TRY(weft_config_create(ctx, config));
-    weft_ctx_set_sink(ctx, NULL, NULL); /* they are read again, and told then */
+    program_hush(ctx);
     weft_status status = operands_read(ctx, a, *config);
     program_speak(ctx);
     WEFT_TRY(status);

@@ -17,6 +17,9 @@ weft_ctx *program_context(void);
  * the first of its run is silent until it is. */
 void program_speak(weft_ctx *ctx);
 
+/* What is read now is read again, and its warnings are told then; a wait is told. */
+void program_hush(weft_ctx *ctx);
+
 /* Called once, when the next weft train of this process has looked at everything and begins. */
 void program_at_start(void (*tell)(void *user), void *user);
 void program_starts(void);

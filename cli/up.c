@@ -138,7 +138,7 @@ static int free_port(weft_ctx *ctx) {
 /* The run's configuration before its mesh is there: one process begins it. */
 static weft_status config_of_run(weft_ctx *ctx, const args *a, weft_config **out) {
     WEFT_TRY(weft_config_create(ctx, out));
-    weft_ctx_set_sink(ctx, NULL, NULL); /* weft train reads it again, and tells then */
+    program_hush(ctx); /* weft train reads it again */
     weft_status status = operands_read(ctx, a, *out);
     if (status == WEFT_OK) status = weft_config_set(ctx, *out, "mesh.nodes=1");
     if (status == WEFT_OK) status = weft_config_set(ctx, *out, "mesh.ranks_per_node=1");

@@ -2,7 +2,8 @@
 /* The plan as an interactive page: one JSON object between the two parts of the page
  * (planpage.h), drawn by page/plan.js.
  *
- *     program, answer, tokens, tokens_per_step, batch_per_rank, wire {bandwidth_Bps, latency_s}
+ *     program, answer, tokens, tokens_per_step, batch_per_rank, parameters, model "gpt2 2 x 64",
+ *     wire {bandwidth_Bps, latency_s}
  *     failures {between_s, restart_s, save_s, save_every, silence_s}, critical_batch; 0: none
  *     batches  list of m: times the batch that was planned with
  *     one      planes of one node alone
@@ -276,6 +277,13 @@ static json_t *failures_of(const wefti_adviser *a, bool *ok) {
     return object;
 }
 
+static json_t *model_of(const weft_config *run) {
+    char text[120];
+    snprintf(text, sizeof text, "%.80s %lld x %lld", run->model.kind,
+             (long long)run->model.layers, (long long)run->model.width);
+    return wefti_json_words(text);
+}
+
 static json_t *whole(const page *p, bool *ok) {
     json_t *object = json_object(), *methods = json_array(), *wire = json_object();
     const weft_advice *v = p->advice;
@@ -290,6 +298,7 @@ static json_t *whole(const page *p, bool *ok) {
     put(object, "tokens", v->tokens, ok);
     put(object, "tokens_per_step", (double)v->tokens_per_step, ok);
     put(object, "parameters", (double)v->parameters, ok);
+    wefti_json_put(object, "model", model_of(p->a.run), ok);
     wefti_json_put(object, "batch_per_rank", json_boolean(p->a.options.batch_per_rank),
                    ok);
     wefti_json_put(object, "wire", wire, ok);

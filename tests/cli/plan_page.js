@@ -18,6 +18,7 @@ async function computes() {
     }
     claim('enough points', tried >= 30, tried);
     claim('nine of ten points are within 2 %', near >= 0.9 * tried, [near, tried]);
+    same('what was planned', p.page.title, p.page.title.replace(/·.*·/, '· gpt2 2 x 64, 119k parameters, 4 nodes, 100 Mbit/s, 1 ms ·'));
     same('four charts', p.page.querySelectorAll('[data-chart] svg').length, 4);
     same('the answer is the terminal\'s', [...p.page.querySelectorAll('header p')].map(e => e.textContent).join('\n\n'), answer);
     claim('what pays nothing has little room',

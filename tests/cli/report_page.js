@@ -34,7 +34,14 @@ function numbers({short, ticks, logTicks, nearest}) {
         [0, 1, 2, 0]);
 }
 
-function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, subject, unitOf, sentence}) {
+function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, subject, unitOf, sentence, barsOf}) {
+    const timed = {step_s: 5, compute_s: 3, wait_s: 1, exchange_s: 2};
+    const bars = summary => barsOf({runs: [1]}, {run: {summary}})
+        .map(bar => [bar.label, ...bar.parts.filter(p => p.value > 0).map(p => `${p.label} ${p.value}`)]);
+    same('an exchange is waited for', bars({...timed, hidden_share: 0.5}),
+        [['step', 'computing 3', 'exposed wait 1', 'other 1'], ['exchange', 'exchange hidden 1', 'exposed wait 1']]);
+    same('where nothing is exchanged, nothing is waited for', bars({...timed, hidden_share: null}),
+        [['step', 'computing 3', 'other 2']]);
     same('what is left has evaluations in it', sentence({steps: {step: [20]}, config: 'run:\n  steps: 40\n',
         summary: {steps: 20, elapsed_s: 12, step_s: 0.1, median_step_s: 0.1, pace_s: 0.6}}, true),
         '20 of 40 steps in 12 s, 10 s of it not in steps (evaluation, saving), 12 s left.');

@@ -178,4 +178,17 @@ wait $run || fail "the run ended: $(cat err)"
 grep -q 'waits until the last checkpoint is at s3://b/killed' err || fail "nothing was said of waiting"
 [[ $(cat store/b/killed/latest) == step-00000020 ]] || fail "latest: $(cat store/b/killed/latest)"
 diff -r killed/checkpoints/step-00000020 store/b/killed/step-00000020 || fail "another checkpoint after the kill"
+
+# A store that refuses connections when a run is resumed from it is waited for, and that is said.
+for command in train up; do
+    AWS_ENDPOINT_URL=http://127.0.0.1:1 "${key[@]}" "$weft" $command s3://b/run --resume >out 2>err </dev/null &
+    run=$!
+    for ((i = 0; i < 300; i++)); do
+        grep -q '^waits for s3://b/run/config.yaml: .* tried again after: ' err && break
+        sleep 0.1
+    done
+    kill $run
+    wait $run
+    grep -q '^waits for s3://b/run/config.yaml: ' err || fail "$command waits without a word: $(cat err)"
+done
 finish

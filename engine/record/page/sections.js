@@ -576,11 +576,12 @@ const part = (label, value) => ({label, value, colour: partNames.find(p => p[0] 
 /* Bars of one run: its step and its exchange, measured and predicted. */
 function barsOf(data, {run}) {
     const s = run.summary, p = run.prediction, prefix = several(data) ? run.name + ': ' : '';
+    const exchanges = drawable(s.hidden_share), exposed = exchanges ? s.wait_s : 0; // else for threads of its own
     const bars = [{
         label: prefix + 'step',
         parts: [
-            part('computing', s.compute_s), part('exposed wait', s.wait_s),
-            part('other', s.step_s - s.compute_s - s.wait_s)
+            part('computing', s.compute_s), part('exposed wait', exposed),
+            part('other', s.step_s - s.compute_s - exposed)
         ]
     }];
     const exchange = (label, all, wait) => ({
@@ -588,7 +589,7 @@ function barsOf(data, {run}) {
         second: true,
         parts: [part('exchange hidden', all - wait), part('exposed wait', Math.min(wait, all))]
     });
-    if (s.exchange_s > 0) bars.push(exchange('exchange', s.exchange_s, s.wait_s));
+    if (exchanges && s.exchange_s > 0) bars.push(exchange('exchange', s.exchange_s, s.wait_s));
     if (!p) return bars;
     const known = (p.wait_wire_s || 0) + (p.wait_late_s || 0) + (p.wait_codec_s || 0);
     bars.push({

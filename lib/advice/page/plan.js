@@ -246,7 +246,9 @@ function charts() {
 /* ---- head, legend, table ---- */
 
 function head() {
-    document.title = 'plan · weft';
+    const {bandwidth_Bps, latency_s} = plan.wire;
+    document.title = `plan · ${plan.model}, ${short(plan.parameters, 'count')} parameters, ${Math.max(...plan.nodes)} nodes, ` +
+        `${tidy(rateText(bandwidth_Bps * 8))}, ${tidy(short(latency_s, 'time'))} · weft`;
     const themes = choice('Colours', [['auto', 'auto'], ['light', 'light'], ['dark', 'dark']],
         () => chosen.theme, theme => choose({theme}));
     const words = plan.answer.split('\n\n').map(text => make('p', {}, text));
