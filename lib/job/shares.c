@@ -14,8 +14,14 @@
  *
  * Gossip weighs the parameters that meet (mix/gossip_rounds.c).
  *
- * Measured: with e_i seconds for a sequence (rank/speeds.c) s_i is 1 / e_i, if max n_i e_i, which
- * is how long all wait for each other, falls by a twelfth or more. With batch.shares=steps a node
+ * Measured (rank/speeds.c): a node takes a_i + b_i n_i seconds for n_i sequences, whose parts
+ * follow from its time t now, and u for m_i sequences before, which were a quarter of n_i more or
+ * less, or else:
+ *
+ *     b_i = (t - u) / (n_i - m_i), from t / 2 n_i to t / n_i     a_i = t - b_i n_i
+ *
+ * (b_i = t / n_i before that is known). Then all take as long: n_i = max(1, (T - a_i) / b_i), if T,
+ * for which all wait, falls by a twentieth or more. With batch.shares=steps a node
  * makes of its n_i the next whole number of n_i R / U optimizer steps, one at least: H of an outer
  * step becomes H_i, and its change weighs n_i, as in federated averaging (arXiv 1602.05629). Nodes
  * draw from the same data, so unequal H_i favour no node's optimum. HEW-Local SGD (arXiv
@@ -34,7 +40,7 @@
 #include "replicate/replicator.h"
 
 enum { MAX_SHARE = 1000000, MAX_ROWS = 1 << 30 };
-static const double worth = 0.92, longest_row_s = 1e6;
+static const double worth = 0.95, longest_step_s = 1e6;
 
 bool wefti_shares_measured(const weft_config *c) {
     return wefti_is(c->batch.shares, "speed") || wefti_is(c->batch.shares, "steps");
@@ -241,23 +247,75 @@ double wefti_job_weight_sent(const wefti_job *job, int replica, int64_t step) {
     return (double)(rows * job->W) / (double)(period * job->rows_per_step);
 }
 
-bool wefti_shares_by_speed(int n, const double *row_s, const int64_t *rows, int64_t *next,
+/* b_i */
+static double row_s_of(const wefti_taken *t) {
+    double n = (double)t->rows, e = t->step_s / n, other = n - (double)t->earlier_rows;
+    if (t->earlier_rows == 0 || 4 * fabs(other) < n) return e;
+    return fmin(e, fmax(e / 2, (t->step_s - t->earlier_s) / other));
+}
+
+/* a_i + b_i rows */
+static double seconds_of(const wefti_taken *t, int64_t rows) {
+    return t->step_s + row_s_of(t) * (double)(rows - t->rows);
+}
+
+/* T for which all n_i = (T - a_i) / b_i, but one at least, add up to `all`. Who has one whatever T
+ * is leaves less to the others, so T falls until nobody is added to those. */
+static double level_of(int n, const wefti_taken *taken, int64_t all) {
+    double T = INFINITY;
+    for (int round = 0; round <= n; round++) {
+        double rows = (double)all, rate = 0;
+        for (int i = 0; i < n; i++) {
+            double b = row_s_of(&taken[i]);
+            bool one = seconds_of(&taken[i], 1) > T;
+            rows -= one ? 1 : (double)taken[i].rows - taken[i].step_s / b;
+            rate += one ? 0 : 1 / b;
+        }
+        if (rate == 0 || rows / rate == T) break;
+        T = rows / rate;
+    }
+    return T;
+}
+
+static void divide_by_time(int n, const wefti_taken *taken, int64_t all, int64_t *parts) {
+    double T = level_of(n, taken, all);
+    int64_t given = 0;
+    for (int i = 0; i < n; i++) {
+        double more = (T - taken[i].step_s) / row_s_of(&taken[i]);
+        double rows = floor((double)taken[i].rows + more);
+        parts[i] = (int64_t)fmax(1, fmin((double)(all - n + 1), rows));
+        given += parts[i];
+    }
+    for (; given < all; given++) { /* to whoever is done first with one more */
+        int first = 0;
+        for (int i = 1; i < n; i++)
+            if (seconds_of(&taken[i], parts[i] + 1) <
+                seconds_of(&taken[first], parts[first] + 1))
+                first = i;
+        parts[first]++;
+    }
+    for (; given > all; given--) { /* by rounding */
+        int last = -1;
+        for (int i = 0; i < n; i++)
+            if (parts[i] > 1 && (last < 0 || seconds_of(&taken[i], parts[i]) >
+                                                 seconds_of(&taken[last], parts[last])))
+                last = i;
+        parts[last]--;
+    }
+}
+
+bool wefti_shares_by_speed(int n, const wefti_taken *taken, int64_t *next,
                            double took_s[2]) {
-    double least = INFINITY;
     int64_t all = 0;
     took_s[0] = took_s[1] = 0;
     for (int i = 0; i < n; i++) {
-        if (!(row_s[i] > 0 && row_s[i] < longest_row_s)) return false; /* not known */
-        least = fmin(least, row_s[i]);
-        all += rows[i];
+        if (!(taken[i].step_s > 0 && taken[i].step_s < longest_step_s)) return false;
+        all += taken[i].rows;
     }
-    int64_t *shares = next + n;
-    for (int i = 0; i < n; i++)
-        shares[i] = 1 + (int64_t)(least / row_s[i] * (MAX_SHARE - 1));
-    wefti_shares_divide(all, n, shares, next);
+    divide_by_time(n, taken, all, next);
     for (int i = 0; i < n; i++) {
-        took_s[0] = fmax(took_s[0], (double)rows[i] * row_s[i]);
-        took_s[1] = fmax(took_s[1], (double)next[i] * row_s[i]);
+        took_s[0] = fmax(took_s[0], taken[i].step_s);
+        took_s[1] = fmax(took_s[1], seconds_of(&taken[i], next[i]));
     }
     return took_s[1] <= worth * took_s[0];
 }

@@ -130,9 +130,10 @@ static weft_status set_weights(wefti_rank *r) {
     if (!job->run.measures) return WEFT_OK;
     wefti_speeds *s = &r->speeds;
     WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->step_s, "speeds", &s->step_s));
-    WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->row_s, "speeds", &s->row_s));
-    return wefti_alloc_n(r->ctx, 2 * (int64_t)job->R, sizeof *s->next, "speeds",
-                         &s->next);
+    WEFT_TRY(wefti_alloc_n(r->ctx, (int64_t)job->R * WEFTI_SPEED_STEPS, sizeof *s->last_s,
+                           "speeds", &s->last_s));
+    WEFT_TRY(wefti_alloc_n(r->ctx, job->R, sizeof *s->taken, "speeds", &s->taken));
+    return wefti_alloc_n(r->ctx, job->R, sizeof *s->next, "speeds", &s->next);
 }
 
 /* Each rank sees what all send to the ranges that it adds; the first one tells. */
@@ -293,7 +294,7 @@ void wefti_rank_destroy(wefti_rank *r) {
         WEFTI_FREE(r->ctx, r->state[i], r->mean[i]);
     WEFTI_FREE(r->ctx, r->params, r->grads, r->moved, r->squares, r->sums, r->staging,
                r->tickets, r->owed, r->weights, r->watch.seen, r->watch.sizes, r->digests,
-               r->speeds.step_s, r->speeds.row_s, r->speeds.next);
+               r->speeds.step_s, r->speeds.last_s, r->speeds.taken, r->speeds.next);
     wefti_schedule_destroy(r->ctx, r->schedule);
     wefti_arrangement_destroy(r->ctx, r->arrangement);
     wefti_timeline_destroy(r->ctx, r->timeline);

@@ -100,12 +100,15 @@ void wefti_comms_destroy(wefti_comms *comms);
 weft_status wefti_rank_world(weft_ctx *ctx, const wefti_job *job, weft_mesh *mesh,
                              wefti_world **out) WEFT_CHECKED;
 
-/* What each copy of the model takes to compute a sequence, where shares are measured. */
+/* What each copy of the model takes to compute its sequences, where shares are measured. */
+enum { WEFTI_SPEED_STEPS = 8 };
 typedef struct wefti_speeds {
     double *step_s; /* [R] owned: in the step that is read, the slowest of its ranks */
-    double *row_s;  /* [R] owned: seconds for a sequence, smoothed; 0: not known yet */
-    int64_t *next;  /* [2 R] owned: rows to come */
-    int64_t n;      /* steps that were read since the world began */
+    double *last_s; /* [R][WEFTI_SPEED_STEPS] owned: of the last steps; 0: not known */
+    wefti_taken *taken; /* [R] owned: of the last decision */
+    int64_t *next;      /* [R] owned: rows to come */
+    int64_t n; /* 1 and the steps that were read with these rows; 0: none, the first warms
+                  up */
 } wefti_speeds;
 
 /* Copies of the model that have joined while the others train (rank/learners.h). */

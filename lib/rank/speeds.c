@@ -3,20 +3,18 @@
  * status each rank says for how many seconds it has computed in the step. All read the same
  * numbers, so all know before the next step what is decided, without another message:
  *
- *     e_i <- e_i + (min(t_i / n_i, 2 e_i) - e_i) / 8     every 8 steps: wefti_shares_by_speed
+ *     t_i: the median of the last 8 steps with the rows of now     then: wefti_shares_by_speed
  *
- * so that a step in which a machine was asleep says little about the next ones. n_i are the rows of
- * the step that the status is of, which may be one before the last change.
+ * so that steps in which a machine was asleep say nothing about the next ones. Of gossip, whose
+ * statuses are read some steps later, the first ones are of the rows before, and do not count.
  * Where a mixer alone sends, rows change at most once in its period, after it has sent its first
  * fragment: a fragment weighs the rows since it was sent last (wefti_job_weight_sent). */
-#include <math.h>
+#include <stdlib.h>
 
 #include "base/assert.h"
 #include "mix/mixer.h"
 #include "rank/rank.h"
 #include "step/schedule.h"
-
-enum { SMOOTH = 8, EVERY = 8 };
 
 void wefti_speeds_note(wefti_rank *r, int rank, double seconds) {
     int copy = rank / r->job->S;
@@ -27,28 +25,49 @@ void wefti_speeds_note(wefti_rank *r, int rank, double seconds) {
 
 void wefti_speeds_end(wefti_rank *r, int64_t step) {
     wefti_speeds *s = &r->speeds;
+    int64_t place = (s->n + WEFTI_SPEED_STEPS - 1) % WEFTI_SPEED_STEPS;
+    bool counts = step >= r->job->shared_step;
     for (int i = 0; s->step_s && i < r->job->R; i++) {
-        int64_t rows = step < r->job->shared_step ? r->job->earlier_rows[i]
-                                                  : wefti_job_rows(r->job, i);
-        double row_s = s->step_s[i] / (double)rows;
+        if (counts && s->n > 0) /* the first step warms up */
+            s->last_s[i * WEFTI_SPEED_STEPS + place] = s->step_s[i];
         s->step_s[i] = 0;
-        if (row_s > 0 && s->n > 0) /* the first step warms up */
-            s->row_s[i] += s->row_s[i] > 0
-                               ? (fmin(row_s, 2 * s->row_s[i]) - s->row_s[i]) / SMOOTH
-                               : row_s;
     }
-    s->n++;
+    s->n += counts;
+}
+
+/* The lower one of the known times; 0: there is none. */
+static double median_of(const double *last_s) {
+    double sorted[WEFTI_SPEED_STEPS];
+    int n = 0;
+    for (int i = 0; i < WEFTI_SPEED_STEPS; i++) {
+        int at = n;
+        if (!(last_s[i] > 0)) continue;
+        for (; at > 0 && sorted[at - 1] > last_s[i]; at--) sorted[at] = sorted[at - 1];
+        sorted[at] = last_s[i];
+        n++;
+    }
+    return n > 0 ? sorted[(n - 1) / 2] : 0;
 }
 
 bool wefti_speeds_decide(wefti_rank *r, int64_t step, double took_s[2]) {
     const wefti_job *job = r->job;
     wefti_speeds *s = &r->speeds;
-    if (!s->next || r->learners.open || s->n <= 1 || s->n % EVERY != 1) return false;
-    if (step % wefti_job_sends_every(job) != 0) {
-        s->n--; /* asked again before the next step */
+    if (!s->next || r->learners.open || s->n <= WEFTI_SPEED_STEPS ||
+        step % wefti_job_sends_every(job) != 0)
         return false;
+    s->n = 1;
+    for (int i = 0; i < job->R; i++) {
+        s->taken[i].rows = job->rows[i];
+        s->taken[i].step_s = median_of(s->last_s + i * WEFTI_SPEED_STEPS);
     }
-    return wefti_shares_by_speed(job->R, s->row_s, job->rows, s->next, took_s);
+    if (!wefti_shares_by_speed(job->R, s->taken, s->next, took_s)) return false;
+    for (int i = 0; i < job->R; i++) {
+        wefti_taken *taken = &s->taken[i];
+        if (4 * llabs(s->next[i] - taken->rows) < s->next[i]) continue;
+        taken->earlier_rows = taken->rows;
+        taken->earlier_s = taken->step_s;
+    }
+    return true;
 }
 
 weft_status wefti_rank_reshare(wefti_rank *r) {

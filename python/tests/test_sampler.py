@@ -13,7 +13,7 @@ from ranks import Rank, answers, free_port, run
 from test_uneven import SGD, loss_on
 
 import weft_sync.torch as weft
-from weft_sync._shares import WHOLE, Shares, divide
+from weft_sync._shares import WHOLE, Shares, by_time, divide
 from weft_sync._sync import Sync
 
 N, ROWS = 200, 14
@@ -185,27 +185,45 @@ def test_an_epoch_ends_with_rows_for_all():
     assert sizes == [4, 5, 4, 5]  # not a step of one row, of which one process would have none
 
 
-def test_shares_are_smoothed_and_change_where_it_pays():
+def test_shares_follow_the_median_and_change_where_it_pays():
     def after(seconds, steps, shares):
         for _ in range(steps):
             shares.heard([(i, 10, 10 * s) for i, s in enumerate(seconds)])
         return shares.parts
     half = [WHOLE // 2] * 2
-    assert after([1.0, 1.1], 90, Shares(2)) == half  # less than a tenth is gained
+    assert after([1.0, 1.1], 90, Shares(2)) == half  # less than a twentieth is gained
     assert after([1.0, 3.0], 8, Shares(2)) == half and divide(4, after([1.0, 3.0], 9, Shares(2))) == [3, 1]
     known = Shares(2)
     after([1.0, 1.0], 8, known)
     known.heard([(0, 10, 10.0), (1, 10, 1e6)])  # once, as after an evaluation
-    assert known.parts == half and known.row_s[1] == 1.125
+    after([1.0, 1.0], 8, known)
+    assert known.parts == half and known.recent[1][-8:] == [1.0] * 8
+    after([1.0, 3.0], 8, known)
+    assert known.earlier == [(WHOLE / 2, WHOLE / 2), (WHOLE / 2, 3 * WHOLE / 2)]
+    again = Shares(2)
+    again.take(known.state())
+    assert again.state() == known.state()
+    again.take({"parts": known.parts, "row_s": [1.0, 3.0], "n": 4})  # of a version before
+    assert again.parts == known.parts and again.n == 0 and again.recent == [[], []]
     known.heard([(1, 10, 10.0), (-1, 10, 10.0)])  # 0 is gone, and another has come
-    assert known.row_s == [1.125, 0] and known.n == 1
+    assert known.earlier == [(WHOLE / 2, 3 * WHOLE / 2), (0.0, 0.0)] and known.recent == [[], []] and known.n == 1
     known.parts = [750_000, 250_000]
     known.heard([(0, 10, 10.0), (1, 10, 10.0), (-1, 10, 10.0)])  # who comes begins with the least
     assert known.parts == [600_000, 200_000, 200_000]
-    first = Shares(1)
-    for seconds, row_s in ((50.0, 0.0), (10.0, 1.0), (26.0, 1.125)):  # the first step warms up
-        first.heard([(0, 10, seconds)])
-        assert first.row_s == [row_s]
+
+
+def test_what_a_step_takes_without_rows_is_no_speed():
+    """Once shares have changed all take as long: T with sum (T - a) / b = 100."""
+    a, b, shares = [0.1, 0.05, 0.0], [0.02, 0.01, 0.003], Shares(3)
+    for _ in range(18):
+        n = [100 * p / WHOLE for p in shares.parts]
+        shares.heard([(i, x, y + z * x) for i, (x, y, z) in enumerate(zip(n, a, b))])
+    level = (100 + sum(y / z for y, z in zip(a, b))) / sum(1 / z for z in b)
+    assert all(abs(y + z * 100 * p / WHOLE - level) < 1e-4 for y, z, p in zip(a, b, shares.parts))
+    assert by_time([(WHOLE / 2, 1.0, 0.0, 0.0), (WHOLE / 2, 1e9, 0.0, 0.0)]) == [WHOLE - 1, 1]
+    for before, took, third in ((7, 15.5, True), (4, 4.0, True), (4, 12.0, False), (4, 16.0, False)):  # as in test_shares.c
+        one, two = (WHOLE * n / 16 for n in (8, before))
+        assert by_time([(one, 16.0, two, took), (one, 8.0, 0.0, 0.0)])[0] == (WHOLE // 3 if third else WHOLE // 4)
 
 
 def test_rows_are_divided_as_in_the_library():

@@ -2,8 +2,8 @@
 """Who takes how many rows, by speed, and which ones. With its rows each process says for how many seconds it
 has been at its step; all hear the same numbers, so all decide alike for the steps to come, without a message:
 
-    e_i <- e_i + (min(t_i / n_i, 2 e_i) - e_i) / 8       seconds for a row
-    every 8 steps: s_i ~ 1 / e_i, if max s_i e_i falls by a twelfth or more       (as lib/job/shares.c)
+    e_i: the median of t_i / n_i in 8 steps                 every 8 steps: shares for which all take as long,
+                                                            as lib/job/shares.c, in millionths of a step
 
 Steps are planned `ahead` steps before they are done, a piece for each copy. A piece of which nobody has heard
 is done again, before all others; who comes takes rows of its own in the steps that are planned already."""
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from typing import Any, Iterator, Sequence, Sized
 
 import torch
@@ -20,7 +19,8 @@ import torch
 from . import _decide
 from ._library import Error
 
-WHOLE, SMOOTH, EVERY, WORTH = 1_000_000, 8, 8, 0.92
+WHOLE, EVERY, WORTH = 1_000_000, 8, 0.95
+Taken = tuple[float, float, float, float]  # rows and seconds of a step, and those of other rows before; 0: not known
 Said = Sequence[tuple[int, float, float]]  # of each copy: what Sync.said gives
 
 
@@ -37,13 +37,34 @@ def divide(n: int, shares: Sequence[int]) -> list[int]:
     return parts
 
 
+def row_s(taken: Taken) -> float:
+    """Seconds for a row, beside what a step takes without any."""
+    n, t, before, took = taken
+    if before == 0 or 4 * abs(n - before) < n:
+        return t / n
+    return min(t / n, max(t / n / 2, (t - took) / (n - before)))
+
+
+def by_time(taken: Sequence[Taken]) -> list[int]:
+    """Millionths, one at least, for which all take as long (wefti_shares_by_speed)."""
+    level, rows_s = math.inf, [row_s(t) for t in taken]
+    for _ in range(len(taken) + 1):
+        more = [(n, t, b) for (n, t, *_), b in zip(taken, rows_s) if t + b * (1 - n) <= level]
+        found = (WHOLE - len(taken) + len(more) - sum(n - t / b for n, t, b in more)) / sum(1 / b for *_, b in more)
+        if found == level:
+            break
+        level = found
+    return divide(WHOLE, [max(1, int(n + (level - t) / b)) for (n, t, *_), b in zip(taken, rows_s)])
+
+
 class Shares:
     """Of all copies, the same on all."""
 
     def __init__(self, copies: int):
         self.parts = divide(WHOLE, [1] * copies)  #: millionths
-        self.row_s = [0.0] * copies
-        self.n = 0  #: steps heard since somebody came or went
+        self.recent: list[list[float]] = [[] for _ in range(copies)]  #: seconds for a row, of the last steps
+        self.earlier = [(0.0, 0.0)] * copies  #: millionths and seconds, before shares changed by much
+        self.n = 0  #: 1 and the steps heard since shares were asked for; 0: the first one warms up
 
     def heard(self, said: Said) -> None:
         """What all have said of a step."""
@@ -51,23 +72,36 @@ class Shares:
         if was != list(range(len(self.parts))):
             kept = [self.parts[w] for w in was if w >= 0]
             self.parts = divide(WHOLE, [self.parts[w] if w >= 0 else min(kept, default=1) for w in was])
-            self.row_s = [self.row_s[w] if w >= 0 else 0.0 for w in was]
+            self.recent = [[] for _ in was]
+            self.earlier = [self.earlier[w] if w >= 0 else (0.0, 0.0) for w in was]
             self.n = 0
         for i, (_, rows, seconds) in enumerate(said):
-            if self.n > 0 and rows > 0 and 0 < seconds < math.inf:  # the first step warms up
-                e, now = self.row_s[i], seconds / rows
-                self.row_s[i] = e + (min(now, 2 * e) - e) / SMOOTH if e > 0 else now
+            if self.n > 0 and rows > 0 and 0 < seconds < math.inf:
+                self.recent[i] = [*self.recent[i], seconds / rows][-EVERY:]
         self.n += 1
-        if self.n > 1 and self.n % EVERY == 1 and min(self.row_s) > 0:
-            parts = divide(WHOLE, [1 + int(min(self.row_s) / e * (WHOLE - 1)) for e in self.row_s])
-            if max(map(operator.mul, parts, self.row_s)) <= WORTH * max(map(operator.mul, self.parts, self.row_s)):
-                self.parts = parts
+        if self.n > EVERY and all(self.recent):
+            self._decide()
+
+    def _decide(self) -> None:
+        self.n = 1
+        median = [sorted(recent)[(len(recent) - 1) // 2] for recent in self.recent]
+        taken = [(p, p * e, *before) for p, e, before in zip(self.parts, median, self.earlier)]
+        parts = by_time(taken)
+        if max(t[1] + row_s(t) * (p - t[0]) for t, p in zip(taken, parts)) > WORTH * max(t[1] for t in taken):
+            return
+        self.earlier = [(t[0], t[1]) if 4 * abs(p - t[0]) >= p else t[2:] for t, p in zip(taken, parts)]
+        self.parts, self.recent = parts, [[] for _ in parts]
 
     def state(self) -> dict[str, Any]:
-        return {"parts": list(self.parts), "row_s": list(self.row_s), "n": self.n}
+        return {"parts": list(self.parts), "recent": [list(r) for r in self.recent], "earlier": [list(e) for e in self.earlier],
+                "n": self.n}
 
     def take(self, state: dict[str, Any]) -> None:
-        self.parts, self.row_s, self.n = list(state["parts"]), list(state["row_s"]), state["n"]
+        self.__init__(len(state["parts"]))  # type: ignore[misc]
+        self.parts = list(state["parts"])
+        if "recent" in state:  # else of a version before, and measured anew
+            self.recent, self.n = [list(r) for r in state["recent"]], state["n"]
+            self.earlier = [(rows, seconds) for rows, seconds in state["earlier"]]
 
 
 class Sampler(torch.utils.data.Sampler[list[int]]):
