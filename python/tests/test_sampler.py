@@ -123,15 +123,35 @@ def test_a_slow_process_makes_fewer_inner_steps_of_as_many_rows():
     assert [x[0] for x in stopped] == [x[0] for x in found]
 
 
+def averaging(method):
+    """Asked after each step of an epoch, and behind it."""
+    told([8.0, 1.0])
+    model, optimizer, sampler, loader = made(method, least=4)
+    asked = 0
+    for _, x, y in loader:
+        learn(model, optimizer, x, y)
+        if sampler.epoch == 0:
+            with pytest.raises(weft.Error, match=f"after step {optimizer.steps}, in the middle of an epoch with .*least=4"):
+                optimizer.average()
+            asked += 1
+    with optimizer.averaged():
+        return asked, optimizer.steps, flat(model)
+
+
+def test_an_average_that_not_all_would_come_to_is_refused():
+    (slow, steps, mean), (fast, *others) = run(averaging, 2, "diloco")
+    assert 0 < slow < fast == steps - 1 and others[0] == steps and torch.equal(mean, others[1])
+
+
 def test_behind_the_last_step_none_comes(tmp_path):
     (tmp_path / "run.yaml").write_text("run: {steps: 3}\n")
     for named in ({"config": tmp_path / "run.yaml"}, {"run_steps": 3}):
         _, optimizer, sampler, _ = made("diloco", least=2, **named)
         sampler._plan[0][1][0] = []  # a step without rows here
-        idles = []
+        idles, sampler._past = [], 0
         for sampler.steps in (2, 3):
-            idles.append(sampler._idles())
-        assert idles == [True, False]
+            idles.append((sampler._idles(), sampler._apart()))
+        assert idles == [(True, 2), (False, 0)]
         optimizer.close()
 
 

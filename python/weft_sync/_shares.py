@@ -116,8 +116,8 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
     prefetch_factor. Each batch is one step, in which all take part. ``least``: no batch has fewer rows, but
     those of an epoch's first and last step; a process that gets fewer has none in some steps, which its ``step`` of
     the step before makes as well: a slow machine makes fewer inner steps (H_i below H) of as many rows. Loops
-    are then over the loader, or ``while optimizer.steps < n`` with ``run_steps=n``, and what all do together (``averaged``)
-    is at the end of an epoch or run: a call of ``step`` may be several steps, so no loop sees each number of
+    are then over the loader, or ``while optimizer.steps < n`` with ``run_steps=n``. ``averaged`` is refused but at the end
+    of an epoch or run: a call of ``step`` may be several steps, so no loop sees each number of
     ``optimizer.steps``, and schedules are set by it (``schedule.step()`` for each call is called less often). ``state_dict`` between two steps is where the next one goes on, and
     is the same in all processes; ``optimizer.carry(sampler)`` for who comes. Rows of a process that is lost
     before the others hear of them are done again. ``log`` is who took how much from which step on; a sampler
@@ -146,6 +146,7 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         self._fits(copies)
         self._ahead, self._given = ahead, log
         self.steps = self._drawn = self._at = self._epoch = 0
+        self._past: int | None = None  # epoch of the last step
         self._came: list[int] | None = None  # as whom this process has admitted itself
         self._copy: int | None = None if self._of._joined() else self._of.place()[0]
         self._left: list[int] = []
@@ -155,7 +156,7 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         for step in range(1 + ahead):
             self._add(step, divide(WHOLE, [1] * copies))
         self._of._rows.listeners.append(self._heard)
-        self._of._rows.idles = self._idles
+        self._of._rows.idles, self._of._rows.apart = self._idles, self._apart
 
     def _fits(self, copies: int) -> None:
         if not copies <= self._rows <= self._n:
@@ -222,6 +223,11 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         return (self._copy is not None and self._of._left is None and not self._plan[0][1][self._copy]
                 and (self._most == 0 or self.steps < self._most))
 
+    def _apart(self) -> int:
+        """The least, but at the ends of an epoch and of the run, where all have rows or stop."""
+        meets = self._plan[0][0] != self._past or 0 < self._most <= self.steps
+        return 0 if self._least == 1 or meets else self._least
+
     def _admit(self, was: list[int]) -> None:
         """Copies are numbered anew; who has come has rows in all steps that are planned."""
         gone = [i for i in range(len(self._plan[0][1])) if i not in was]
@@ -243,7 +249,8 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         if self._came is None and was != list(range(copies)):
             self._admit(was)
         self._came, self._copy = None, self._of.place()[0]
-        for piece, (_, rows, _) in zip(self._plan.pop(0)[1], said, strict=True):
+        self._past, pieces = self._plan.pop(0)
+        for piece, (_, rows, _) in zip(pieces, said, strict=True):
             if rows < 0:
                 self._left += piece
         self.steps += 1
@@ -299,7 +306,7 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         self.log = [(step, list(s)) for step, s in state["log"]]
         self._owed = list(state["owed"])
         joined, copies = self._of._joined(), self._of.place()[1]
-        self._came, self._copy = None, None if joined else self._of.place()[0]
+        self._came, self._past, self._copy = None, None, None if joined else self._of.place()[0]
         if joined:
             return
         if len(self._plan[0][1]) == copies:

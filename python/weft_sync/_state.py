@@ -65,6 +65,10 @@ class State(Changes):
 
     def average(self) -> None:
         """The same for good, after the last step: one model out of all copies."""
+        if least := self._rows.apart():
+            raise Error("argument", f"averaged() or average() after step {self.steps}, in the middle of an epoch with "
+                        f"Sampler(least={least}): a process without rows passes such steps inside a call of step, and "
+                        "would not come; expected it at the end of an epoch, or after the last of run_steps")
         self._take_in()
         self._bring_down()
         self._averages = True

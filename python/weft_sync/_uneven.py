@@ -46,6 +46,7 @@ class Uneven:
         self.rows: int | None = None  #: of this process in the step under way, once they are told
         self.mixes = False  #: whether a mixer alone sends
         self.idles: Callable[[], bool] = lambda: False  #: whether the step to come has no rows for this process
+        self.apart: Callable[[], int] = lambda: 0  #: a sampler's least, where others may be in another step than this
         if on and agree == "backward":
             raise Error("argument", "uneven=True with agree='backward', where nobody has said the rows yet; "
                         "expected optimizer.agree(loss, rows=n) before the gradients are clipped")
