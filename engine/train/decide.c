@@ -51,6 +51,19 @@ typedef struct ruling {
     double alone;   /* the fastest on one node, relative to the plan's baseline */
 } ruling;
 
+/* ---- a limit of what is sent ---- */
+
+/* Bytes that a node sends in a day, or in a shorter run. */
+static double day_of(const ruling *r, const weft_candidate *c) {
+    double steps = 86400 / c->prediction.mean_step_s;
+    return c->prediction.wire_bytes * fmin(steps, (double)r->run->run.steps);
+}
+
+static bool is_within(const ruling *r, const weft_candidate *c) {
+    double most = (double)r->run->decide.bytes_per_day;
+    return most <= 0 || c->nodes == 1 || day_of(r, c) <= most;
+}
+
 /* ---- the sentence ---- */
 
 /* "48 ms a step, 1.7 times": in at least 64 bytes. */
@@ -140,6 +153,13 @@ static void put_reasons(const ruling *r, wefti_buffer *out) {
                  wefti_format_bytes(c->prediction.wire_bytes, sent, sizeof sent));
         wefti_buffer_text(r->ctx, out, line);
     }
+    for (int64_t i = 0; i < r->a->n_candidates; i++) {
+        const weft_candidate *c = &r->a->candidates[i];
+        if (!is_within(r, c))
+            wefti_buffer_print(r->ctx, out, "  left out: %s: it would send %s in a day\n",
+                               c->name,
+                               wefti_format_bytes(day_of(r, c), sent, sizeof sent));
+    }
     for (int64_t i = 0; i < r->a->n_left_out; i++)
         wefti_buffer_print(r->ctx, out, "  left out: %s: %s\n", r->a->left_out[i].what,
                            r->a->left_out[i].why);
@@ -153,7 +173,7 @@ static weft_status is_open(const ruling *r, int64_t i, bool *out) {
     const wefti_saved_layout *saved = r->saved;
     weft_config *c;
     *out = one->nodes > 1 && one->usable && one->learning.measured &&
-           one->steps <= 1 + r->run->decide.loss;
+           one->steps <= 1 + r->run->decide.loss && is_within(r, one);
     if (!*out || !saved) return WEFT_OK;
     WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
     *out = wefti_is(c->replicator.kind, saved->replicator) &&
@@ -196,6 +216,34 @@ static weft_status prefer_changing(ruling *r) {
     return WEFT_OK;
 }
 
+static weft_status refuse_all(const ruling *r) {
+    const weft_advice *a = r->a;
+    const weft_candidate *least = NULL; /* of those that send too much */
+    char most[32], sent[32];
+    if (r->saved)
+        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
+                             "method=auto tries nothing that goes on with a checkpoint "
+                             "of replicator %s, optimizer %s and mixer %s; expected the "
+                             "name of its method",
+                             r->saved->replicator, r->saved->optimizer, r->saved->mixer);
+    for (int64_t i = 0; i < a->n_candidates; i++)
+        if (!is_within(r, &a->candidates[i]) &&
+            (!least || day_of(r, &a->candidates[i]) < day_of(r, least)))
+            least = &a->candidates[i];
+    if (least)
+        return weft_ctx_fail(
+            r->ctx, WEFT_ERR_CONFIG,
+            "decide.bytes_per_day is %s, and of all on %lld nodes %s sends least, %s; "
+            "expected more, or one process alone",
+            wefti_format_bytes((double)r->run->decide.bytes_per_day, most, sizeof most),
+            (long long)r->run->mesh.nodes, least->name,
+            wefti_format_bytes(day_of(r, least), sent, sizeof sent));
+    return weft_ctx_fail(
+        r->ctx, WEFT_ERR_CONFIG, "method=auto has no method for %lld nodes: %s",
+        (long long)r->run->mesh.nodes,
+        a->n_left_out > 0 ? a->left_out[0].why : "none fits into the memory");
+}
+
 static weft_status choose(ruling *r) {
     bool open = false;
     int64_t first = -1;
@@ -203,19 +251,12 @@ static weft_status choose(ruling *r) {
         WEFT_TRY(is_open(r, i, &open));
         if (open) first = i;
     }
-    if (first < 0 && r->saved)
-        return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
-                             "method=auto tries nothing that goes on with a checkpoint "
-                             "of replicator %s, optimizer %s and mixer %s; expected the "
-                             "name of its method",
-                             r->saved->replicator, r->saved->optimizer, r->saved->mixer);
-    if (first < 0)
-        return weft_ctx_fail(
-            r->ctx, WEFT_ERR_CONFIG, "method=auto has no method for %lld nodes: %s",
-            (long long)r->run->mesh.nodes,
-            r->a->n_left_out > 0 ? r->a->left_out[0].why : "none fits into the memory");
+    if (first < 0) return refuse_all(r);
     bool any = r->saved || wefti_is(r->run->decide.alone, "together");
-    r->taken = r->a->together >= 0 && !r->saved ? r->a->together : any ? first : -1;
+    int64_t best = r->a->together;
+    if (best >= 0 && !is_within(r, &r->a->candidates[best]))
+        best = r->a->candidates[first].speedup > r->alone ? first : -1;
+    r->taken = best >= 0 && !r->saved ? best : any ? first : -1;
     if (r->taken >= 0) return prefer_changing(r);
     char worth[64];
     return weft_ctx_fail(r->ctx, WEFT_ERR_CONFIG,
@@ -557,7 +598,9 @@ static weft_status take_from_members(weft_ctx *ctx, weft_config *config,
         return weft_ctx_fail(ctx, WEFT_ERR_PEER,
                              "method is auto, and no member of the run says what was "
                              "decided");
-    if (sscanf(p->decided, "%d %lf %n", &follows, &p->most_loss, &keys) < 2 || !keys)
+    if (sscanf(p->decided, "%d %lf %lf %n", &follows, &p->most_loss, &p->bytes_per_day,
+               &keys) < 3 ||
+        !keys)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
             "method is auto here, and the run was begun with the name of "
@@ -616,13 +659,14 @@ weft_status wefti_decide(weft_ctx *ctx, weft_config *config, wefti_prepared *p) 
     if (p->joins) return take_from_members(ctx, config, p);
     p->follows = wefti_is(config->decide.keep, "optimizer");
     p->most_loss = config->decide.loss;
+    p->bytes_per_day = (double)config->decide.bytes_per_day;
     if (leads) status = look_back(ctx, config, p, &v);
     WEFT_TRY(tell(ctx, p, &v, status));
     if (v.measure) WEFT_TRY(measure(ctx, config, p, &v));
     if (leads) weft_ctx_log(ctx, WEFT_LOG_INFO, "%s", v.d.sentence);
     WEFT_TRY(apply(ctx, config, v.d.settings));
     WEFT_TRY(follow(ctx, config, p, v.measure != 0));
-    snprintf(p->decided, sizeof p->decided, "%d %.17g %s", p->follows, p->most_loss,
-             v.d.settings);
+    snprintf(p->decided, sizeof p->decided, "%d %.17g %.17g %s", p->follows, p->most_loss,
+             p->bytes_per_day, v.d.settings);
     return WEFT_OK;
 }

@@ -17,6 +17,7 @@
 
 struct wefti_following {
     wefti_replan *replan; /* owned; NULL: not made yet, or not the first rank */
+    wefti_budget budget;  /* in each process, for whoever is the first */
     bool off;             /* no plan can be made */
     char form[WEFTI_FORM_TEXT], changed[400]; /* what the run has, and why */
     double gain;
@@ -49,7 +50,8 @@ static weft_status add(wefti_prepared *p, wefti_rank *r, int64_t step,
                                      .state_bytes = (double)job->most_states->n_states *
                                                     sizeof(float) * (double)n,
                                      .computing_s = r->computed_s,
-                                     .wait_s = p->took_s - r->computed_s};
+                                     .wait_s = p->took_s - r->computed_s,
+                                     .budget = &f->budget};
     return wefti_replan_add(r->ctx, f->replan, &ended);
 }
 
@@ -78,10 +80,8 @@ static weft_status change(wefti_prepared *p, wefti_rank **r, int64_t step,
     char text[500], name[WEFTI_FORM_TEXT];
     bool leads = (*r)->rank == 0 && f->replan;
     const wefti_replan_wish *w = leads ? wefti_replan_wish_of(f->replan) : NULL;
-    const wefti_outlook *o = leads ? &w->outlook : NULL;
-    const double expected[WEFTI_VIEWS_EXPECTED] = {
-        leads ? w->was_s : 0, leads ? o->step_s : 0, leads ? o->gain : 0,
-        leads ? o->low : 0,   leads ? o->high : 0,   leads ? w->Bps : 0};
+    double expected[WEFTI_REPLAN_EXPECTED];
+    wefti_replan_expected(w, expected);
     wefti_passage departed;
     const wefti_regroup_batch batch = {.ranks = p->job->W,
                                        .rows_per_rank = p->job->rows_per_rank,
@@ -144,6 +144,9 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
         WEFT_TRY(wefti_alloc(p->ctx, sizeof *p->following, "the choice", &p->following));
     const char *obstacle = wefti_form_of(p->job->config, &now);
     int64_t asked = (*r)->form, left = p->job->config->run.steps - step;
+    p->following->budget.per_day = p->bytes_per_day;
+    if (p->took_s > 0)
+        wefti_budget_add(&p->following->budget, p->took_s, (*r)->tally.wire_out);
     if (obstacle || left < 1) return WEFT_OK;
     if (!p->following->form[0]) wefti_form_write(&now, p->following->form);
     if (asked > 0 && !(*r)->learners.open) {

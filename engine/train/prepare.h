@@ -30,8 +30,8 @@ typedef struct wefti_prepared {
     struct wefti_following *following; /* of the loop over steps; or NULL */
     bool
         follows; /* method was auto, and what it decided may change (train/following.h) */
-    double most_loss;   /* decide.loss */
-    char decided[360];  /* what a process that joins is told of that; "": nothing */
+    double most_loss, bytes_per_day; /* decide.* */
+    char decided[380];  /* what a process that joins is told of that; "": nothing */
     uint64_t checksum;  /* of this rank's parameters when it left its last world */
     wefti_lease *lease; /* of the leader: no other process writes the run folder */
     uint64_t lease_run; /* of the lease, also where the leader is another process */

@@ -139,7 +139,7 @@ typedef struct terms {
                               has */
     int64_t
         form; /* in which it trains, where that may change (job/form.h); 0: the run's */
-    double momentum, loss;
+    double momentum, loss, bytes_per_day;
     int64_t step_us, state_bytes, wire_us; /* for a prediction; wire_us: all from one
                                               rank */
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
@@ -176,6 +176,7 @@ static terms terms_of(const wefti_prepared *p) {
                    .form = may_change ? wefti_form_code(&form) : 0,
                    .momentum = may_change ? form.momentum : 0,
                    .loss = p->most_loss,
+                   .bytes_per_day = p->bytes_per_day,
                    .slices = slices_of(p),
                    .given = p->bare ? p->given : WEFTI_LEARNERS_ALL,
                    .step_us = (int64_t)(p->step_s * 1e6),
@@ -408,6 +409,7 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *
     if (status == WEFT_OK) status = wefti_regroup_job(ctx, p, &batch);
     p->job->run.follows = c->form > 0;
     p->most_loss = c->loss;
+    p->bytes_per_day = c->bytes_per_day;
     WEFTI_FREE(ctx, places, rows);
     return status;
 }

@@ -225,6 +225,7 @@ typedef struct weft_config {
         const char *alone; /* choice */
         double time;       /* seconds */
         double loss;
+        int64_t bytes_per_day; /* that a node may send; 0 = no limit */
     } decide;
 } weft_config;
 

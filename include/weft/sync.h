@@ -22,6 +22,7 @@ extern "C" {
  *                   averaged
  *
  *     in         may be called, beside those that change the state
+ *     none       decided, of a mesh
  *     made       parameters (written), set_rate, set_tensor; hold_mixer, replan
  *     resting    all that may be called where it is open; state, numbers, rest, save, ask_form;
  *                before the first step load, resume, outgoing, hand and not_finite
@@ -145,6 +146,9 @@ typedef struct weft_sync_setup {
      * else goes on with its own. NULL returned: it could not be done, and the call fails. Pointer
      * NULL: there is no such mean, and no form with outer steps is begun or left. */
     float *(*moments)(void *user, int64_t *n);
+    /** With `elastic`: what the program has decided before, for a process that comes
+     * (weft_sync_decided). Copied; NULL: nothing. */
+    const char *decided;
 } weft_sync_setup;
 
 /** `config` gives the method, mesh, optimizer, schedule and run.steps; its data, model and batch
@@ -159,6 +163,12 @@ WEFT_API weft_status weft_sync_create(weft_ctx *ctx, weft_mesh *mesh,
                                       const weft_sync_tensor *tensors, int n_tensors,
                                       weft_sync **out) WEFT_CHECKED;
 WEFT_API void weft_sync_destroy(weft_sync *sync);
+
+/** Of a mesh of weft_mesh_enter, before its sync is created: asks the members what they have
+ * decided (weft_sync_setup.decided), and waits for the first answer. [out] out[size]: "" if they
+ * have decided nothing. Errors: ARGUMENT if the process does not join, PEER if nobody answers. */
+WEFT_API weft_status weft_sync_decided(weft_ctx *ctx, weft_mesh *mesh, char *out,
+                                       size_t size) WEFT_CHECKED;
 
 /** [rows,cols] of tensor i, row by row. Parameters may be written before begin. Gradients are
  * zero after begin and after each step (except with setup.writes), and are those of the mean
@@ -217,16 +227,22 @@ WEFT_API int weft_sync_rank(const weft_sync *sync, int *size);
  * there was no change. Valid until the next call. */
 WEFT_API const char *weft_sync_change(weft_sync *sync);
 
+/** What weft_sync_replan plans with. */
+typedef struct weft_sync_limits {
+    size_t struct_size;
+    /** The cluster.yaml that says what was measured (weft_probe); NULL: the steps tell it. */
+    const char *cluster_path;
+    double loss;          /* share of steps that a form may need more */
+    int64_t steps;        /* of the run; 0: not known, as many again as were done */
+    double bytes_per_day; /* that a node may send in any 24 hours; 0: any number */
+} weft_sync_limits;
+
 /** Before weft_sync_begin: what crosses the wire may change while the run goes on, as it pays
  * (docs/planning.md, "Kept true during the run"), among averages of all gradients in f32, bf16,
- * int8 and int4, and outer steps of the whole model. All processes call it alike. cluster_path:
- * the cluster.yaml that says what was measured before (weft_probe), with which the first process
- * plans, or the next one when that is lost; NULL: the steps alone tell it. Who comes into the run
- * hears loss and steps from the others, and calls nothing. loss: share of steps that a form may
- * need more. steps: of the run; 0: not known, as many again as were done. [out] *why: why nothing
- * changes; NULL: it may. */
-WEFT_API weft_status weft_sync_replan(weft_sync *sync, const char *cluster_path,
-                                      double loss, int64_t steps,
+ * int8 and int4, and outer steps of the whole model. All processes call it alike. The first process
+ * plans, or the next one when that is lost. Who comes into the run hears the numbers from the
+ * others, and calls nothing. [out] *why: why nothing changes; NULL: it may. */
+WEFT_API weft_status weft_sync_replan(weft_sync *sync, const weft_sync_limits *limits,
                                       const char **why) WEFT_CHECKED;
 
 /** Whether what crosses the wire may change, here or in the run that this process has come into. */
@@ -243,8 +259,10 @@ WEFT_API weft_status weft_sync_ask_form(weft_sync *sync, const char *form) WEFT_
 WEFT_API const char *weft_sync_form(const weft_sync *sync, char *out, size_t out_size);
 
 /** One sentence about the change of form since the last call, on the first process with its
- * reason; NULL if there was none. Valid until the next call. */
-WEFT_API const char *weft_sync_form_change(weft_sync *sync);
+ * reason; NULL if there was none. Valid until the next call. [out] expected[6], or NULL: seconds of
+ * a step before it and with it; times as fast for the rest of the run, and the range of that; bytes
+ * per second of the wire. Zeros where they are not known. */
+WEFT_API const char *weft_sync_form_change(weft_sync *sync, double *expected);
 
 /** Tensor i's gradient is complete for this step: its exchange may begin while other gradients
  * are still computed. Optional. Not collective. */

@@ -24,8 +24,7 @@
 static const weft_choice tokenizers[] = {
     {"bytes", "each byte is a token: 256 ids, nothing to train"},
     {"bpe", "byte-level BPE with data.vocab ids, trained on data.path before the run"},
-    {"ids",
-     "no tokenizer: data.path holds shards of ids below data.vocab, without a text"},
+    {"ids", "no tokenizer, no text: data.path holds shards of ids below data.vocab"},
     {NULL, NULL}};
 static const weft_choice splits[] = {
     {"gpt2", "as GPT-2: words with their leading space, numbers, punctuation"},
@@ -81,8 +80,7 @@ static const weft_choice elastic_batches[] = {
 static const weft_choice stops[] = {
     {"auto", "self in a process that joined, else all"},
     {"all", "the run of all processes, which is saved"},
-    {"self",
-     "its copy of the model, without which the others continue; if all are asked, all"},
+    {"self", "its copy of the model, and the others continue; if all are asked, all"},
     {NULL, NULL}};
 static const weft_choice kernels[] = {
     {"auto", "the fastest set that this processor runs"},
@@ -591,6 +589,8 @@ const weft_config_key wefti_config_keys[] = {
      "what happens if one process alone would be faster"},
     {AT(decide.loss), NUMBER, "", "10", WITHIN(0, 10),
      "share of steps that the choice may need more to the same loss; 0.02 = 2 %"},
+    {AT(decide.bytes_per_day), BYTES, "bytes", "0", ANY,
+     "that a node may send in any 24 hours; 0 = no limit"},
     {AT(decide.time), NUMBER, "seconds", "10", WITHIN(1, 3600),
      "about how long machines and wires are measured before the first step"},
     {NULL, 0, INT, NULL, NULL, ANY, NULL}};

@@ -184,6 +184,8 @@ weft_status weft_sync_create_from(weft_ctx *ctx, const weft_sync_setup *setup,
                                       : WEFT_OK;
     if (status == WEFT_OK && setup->folder)
         status = wefti_strdup(ctx, setup->folder, &s->folder);
+    if (status == WEFT_OK && setup->decided)
+        status = wefti_strdup(ctx, setup->decided, &s->decided);
     if (status == WEFT_OK) status = build(s);
     wefti_free(ctx, tensors);
     if (status != WEFT_OK) {
@@ -223,7 +225,8 @@ void weft_sync_destroy(weft_sync *s) {
     wefti_job_destroy(ctx, s->job);
     weft_config_destroy(ctx, s->own_config);
     wefti_free(ctx, s->ready);
-    WEFTI_FREE(ctx, s->alike, s->folder, s->missing, s->offers, s->said, s->window, s);
+    WEFTI_FREE(ctx, s->alike, s->folder, s->decided, s->missing, s->offers, s->said,
+               s->window, s);
 }
 
 static float *at(weft_sync *s, float *flat, int i) {
@@ -505,7 +508,8 @@ static weft_status finish_step(weft_sync *s, weft_sync_report *report) {
     s->opened = s->handed_over = s->agreed = s->anew = false;
     s->n_averages = 0;
     double slower_s = fmax(0, r->computed_s - r->status.computed_s); /* than this one */
-    wefti_sync_note_step(s, r->computed_s, fmax(0, tally.wait_s - slower_s));
+    wefti_sync_note_step(s, r->computed_s, fmax(0, tally.wait_s - slower_s),
+                         tally.wire_out);
     wefti_sync_expect_all(s);
     forget_gradients(s);
     s->was = r->replica;

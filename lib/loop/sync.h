@@ -20,9 +20,9 @@ struct weft_sync {
     weft_config *own_config; /* owned; NULL until processes are lost or join: then the
                                 job's */
     weft_sync_setup setup;   /* pointers in it are not used after create */
-    char *alike, *folder;    /* owned: those of the setup, or NULL */
-    wefti_job *job;          /* owned, like the next two */
-    wefti_world *world;      /* with a mesh: the mesh's */
+    char *alike, *folder, *decided; /* owned: those of the setup, or NULL */
+    wefti_job *job;                 /* owned, like the next two */
+    wefti_world *world;             /* with a mesh: the mesh's */
     wefti_rank *rank;
     int n_tensors;
     bool *ready;         /* [tensors] owned: ready in this step */
@@ -158,11 +158,13 @@ typedef struct wefti_sync_replan wefti_sync_replan;
 void wefti_sync_end_replan(weft_sync *s);
 
 /* What the first process, whoever it is, plans with: as in weft_sync_replan. */
-weft_status wefti_sync_may_change(weft_sync *s, double loss, int64_t steps) WEFT_CHECKED;
-void wefti_sync_tell_replan(const weft_sync *s, double *loss, int64_t *steps);
+weft_status wefti_sync_may_change(weft_sync *s,
+                                  const weft_sync_limits *limits) WEFT_CHECKED;
+void wefti_sync_tell_replan(const weft_sync *s, weft_sync_limits *out);
 
-/* A step has ended: what the slowest process computed, and what the step took beyond that. */
-void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s);
+/* A step has ended: what the slowest process computed, what the step took beyond that, and bytes
+ * that the node has sent. */
+void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s, double sent);
 
 /* The form that the exchange has; 0: it has none, or keeps it (job/form.h). */
 int64_t wefti_sync_form_code(const weft_sync *s, double *momentum);
@@ -204,6 +206,7 @@ typedef struct wefti_sync_card {
     int64_t follows;   /* its form may change, so all tell how long they compute, */
     double loss;       /* and whoever is the first plans with this */
     int64_t steps;
+    double bytes_per_day;
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
 } wefti_sync_card;
 

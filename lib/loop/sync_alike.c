@@ -85,8 +85,8 @@ weft_status wefti_sync_notice(weft_sync *s, wefti_elastic_setup *setup, void **n
     weft_status status = put_text(s, false, &own);
     if (status == WEFT_OK) {
         setup->config_hash = XXH3_64bits(own.bytes, (size_t)own.n);
-        status = wefti_alike_notice_of(s->ctx, own.bytes, "", notice,
-                                       &setup->notice_bytes);
+        status = wefti_alike_notice_of(s->ctx, own.bytes, s->decided ? s->decided : "",
+                                       notice, &setup->notice_bytes);
     }
     setup->notice = *notice;
     wefti_buffer_fini(s->ctx, &own);
@@ -100,4 +100,18 @@ weft_status wefti_sync_explain(wefti_loop *l, const void *notice, int64_t n) {
     if (status == WEFT_OK) status = wefti_alike_compare(s->ctx, own.bytes, notice, n);
     wefti_buffer_fini(s->ctx, &own);
     return status;
+}
+
+weft_status weft_sync_decided(weft_ctx *ctx, weft_mesh *mesh, char *out, size_t size) {
+    int64_t n;
+    out[0] = '\0';
+    if (!mesh || !mesh->transport->entry)
+        return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
+                             "weft_sync_decided in a process that does not join a run");
+    wefti_elastic_ask_notice(mesh);
+    const void *notice = wefti_elastic_await_notice(mesh, &n);
+    wefti_alike_decided(notice, n, out, size);
+    if (notice) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_PEER,
+                         "no member of the run says what was decided");
 }

@@ -116,29 +116,35 @@ static int64_t averages_to_repeat(const weft_sync *s, const wefti_loop *l) {
 
 weft_status wefti_sync_say(wefti_loop *l) {
     const weft_sync *s = l->user;
-    double loss, momentum;
-    int64_t form = wefti_sync_form_code(s, &momentum), steps;
-    wefti_sync_tell_replan(s, &loss, &steps);
-    *(wefti_sync_card *)l->cards.own = (wefti_sync_card){.n_averages = s->n_averages,
-                                                         .averaging = s->averaging,
-                                                         .was = s->was,
-                                                         .form = form,
-                                                         .momentum = momentum,
-                                                         .follows = s->job->run.follows,
-                                                         .loss = loss,
-                                                         .steps = steps};
+    double momentum;
+    int64_t form = wefti_sync_form_code(s, &momentum);
+    weft_sync_limits limits;
+    wefti_sync_tell_replan(s, &limits);
+    *(wefti_sync_card *)l->cards.own = (wefti_sync_card){
+        .n_averages = s->n_averages,
+        .averaging = s->averaging,
+        .was = s->was,
+        .form = form,
+        .momentum = momentum,
+        .follows = s->job->run.follows,
+        .loss = limits.loss,
+        .steps = limits.steps,
+        .bytes_per_day = limits.bytes_per_day};
     return WEFT_OK;
 }
 
 /* Of a process that has come. */
 static weft_status take_replan(weft_sync *s, const wefti_sync_card *first) {
-    if (first->loss >= 0 && first->steps >= 0)
-        return wefti_sync_may_change(s, first->loss, first->steps);
-    return weft_ctx_fail(
-        s->ctx, WEFT_ERR_WIRE,
-        "the first rank plans with a loss of %g and %lld steps, expected "
-        "numbers from 0",
-        first->loss, (long long)first->steps);
+    const weft_sync_limits limits = {.loss = first->loss,
+                                     .steps = first->steps,
+                                     .bytes_per_day = first->bytes_per_day};
+    if (limits.loss >= 0 && limits.steps >= 0 && limits.bytes_per_day >= 0)
+        return wefti_sync_may_change(s, &limits);
+    return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
+                         "the first rank plans with a loss of %g, %lld steps and %g "
+                         "bytes in a day, expected "
+                         "numbers from 0",
+                         limits.loss, (long long)limits.steps, limits.bytes_per_day);
 }
 
 weft_status wefti_sync_hear(wefti_loop *l) {

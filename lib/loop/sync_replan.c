@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sized.h"
 #include "loop/sync.h"
 #include "planner/replan.h"
 #include "replicate/replicator.h"
@@ -19,13 +20,14 @@
 enum { UNKNOWN_STEPS = 1000, ADAMS_STATES = 2 };
 
 struct wefti_sync_replan {
-    wefti_replan *plan; /* owned; NULL: this process has not planned yet */
-    bool off;           /* no plan can be made */
-    double loss;        /* share of steps more that may be taken */
-    int64_t steps;      /* of the run; 0: not known, then as many again as were done */
+    wefti_replan *plan;      /* owned; NULL: this process has not planned yet */
+    bool off;                /* no plan can be made */
+    weft_sync_limits limits; /* without a path */
+    wefti_budget budget;
     weft_sync_tensor *tensors; /* [tensors] owned */
     weft_loop_facts loop;
     char text[500], told[500]; /* what has changed, until the caller asks; what it got */
+    double expected[WEFTI_REPLAN_EXPECTED]; /* of it */
 };
 
 /* Whether outer steps can be left. */
@@ -64,35 +66,39 @@ static weft_status make(weft_sync *s, const char *cluster_path) {
     p->loop = (weft_loop_facts){
         .struct_size = sizeof p->loop, .tensors = p->tensors, .n_tensors = s->n_tensors};
     if (cluster_path) WEFT_TRY(weft_cluster_load(s->ctx, cluster_path, &cluster));
-    return wefti_replan_create(s->ctx, cluster, p->loss, &p->plan);
+    return wefti_replan_create(s->ctx, cluster, p->limits.loss, &p->plan);
 }
 
-weft_status wefti_sync_may_change(weft_sync *s, double loss, int64_t steps) {
+weft_status wefti_sync_may_change(weft_sync *s, const weft_sync_limits *limits) {
     if (!s->replan)
         WEFT_TRY(wefti_alloc(s->ctx, sizeof *s->replan, "the choice", &s->replan));
-    s->replan->loss = loss;
-    s->replan->steps = steps;
+    s->replan->limits = *limits;
+    s->replan->limits.cluster_path = NULL;
+    s->replan->budget.per_day = limits->bytes_per_day;
     return WEFT_OK;
 }
 
-weft_status weft_sync_replan(weft_sync *s, const char *cluster_path, double loss,
-                             int64_t steps, const char **why) {
+weft_status weft_sync_replan(weft_sync *s, const weft_sync_limits *limits,
+                             const char **why) {
     wefti_form now;
     *why = NULL;
-    if (s->begun || s->joins || s->replan || !(loss >= 0) || steps < 0)
-        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
-                             "weft_sync_replan with a loss of %g and %lld steps%s; "
-                             "expected numbers from 0, once, before weft_sync_begin",
-                             loss, (long long)steps,
-                             s->begun    ? " after weft_sync_begin"
-                             : s->joins  ? " in a process that joins"
-                             : s->replan ? " for the second time"
-                                         : "");
+    WEFTI_SIZED_IN(s->ctx, weft_sync_limits, limits);
+    bool fine = limits->loss >= 0 && limits->steps >= 0 && limits->bytes_per_day >= 0;
+    if (s->begun || s->joins || s->replan || !fine)
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_ARGUMENT,
+            "weft_sync_replan with a loss of %g, %lld steps and %g bytes in "
+            "a day%s; expected numbers from 0, once, before weft_sync_begin",
+            limits->loss, (long long)limits->steps, limits->bytes_per_day,
+            s->begun    ? " after weft_sync_begin"
+            : s->joins  ? " in a process that joins"
+            : s->replan ? " for the second time"
+                        : "");
     *why = obstacle(s, &now);
     if (*why) return WEFT_OK;
-    WEFT_TRY(wefti_sync_may_change(s, loss, steps));
+    WEFT_TRY(wefti_sync_may_change(s, limits));
     s->job->run.follows = true;
-    return cluster_path ? make(s, cluster_path) : WEFT_OK;
+    return limits->cluster_path ? make(s, limits->cluster_path) : WEFT_OK;
 }
 
 void wefti_sync_end_replan(weft_sync *s) {
@@ -102,9 +108,8 @@ void wefti_sync_end_replan(weft_sync *s) {
     s->replan = NULL;
 }
 
-void wefti_sync_tell_replan(const weft_sync *s, double *loss, int64_t *steps) {
-    *loss = s->replan ? s->replan->loss : 0;
-    *steps = s->replan ? s->replan->steps : 0;
+void wefti_sync_tell_replan(const weft_sync *s, weft_sync_limits *out) {
+    *out = s->replan ? s->replan->limits : (weft_sync_limits){0};
 }
 
 bool weft_sync_follows(const weft_sync *s) { return s->job->run.follows; }
@@ -116,8 +121,9 @@ static weft_status note(weft_sync *s, const wefti_form *now, double computing_s,
     wefti_sync_replan *p = s->replan;
     int64_t n = s->job->model->n_elements;
     int states = s->setup.outside ? ADAMS_STATES : s->job->most_states->n_states;
-    int64_t left = p->steps ? p->steps - s->step
-                            : (s->step > UNKNOWN_STEPS ? s->step : UNKNOWN_STEPS);
+    int64_t left = p->limits.steps           ? p->limits.steps - s->step
+                   : s->step > UNKNOWN_STEPS ? s->step
+                                             : UNKNOWN_STEPS;
     const wefti_replan_step ended = {.config = s->job->config,
                                      .world = s->job,
                                      .loop = &p->loop,
@@ -129,17 +135,19 @@ static weft_status note(weft_sync *s, const wefti_form *now, double computing_s,
                                      .state_bytes = (double)states * sizeof(float) *
                                                     (double)n,
                                      .computing_s = computing_s,
-                                     .wait_s = wait_s};
+                                     .wait_s = wait_s,
+                                     .budget = &p->budget};
     if (!p->plan) WEFT_TRY(make(s, NULL));
     WEFT_TRY(wefti_replan_add(s->ctx, p->plan, &ended));
     s->rank->asks_form = wefti_replan_asks(p->plan, now, s->step + 1);
     return WEFT_OK;
 }
 
-void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s) {
+void wefti_sync_note_step(weft_sync *s, double computing_s, double wait_s, double sent) {
     wefti_sync_replan *p = s->replan;
     wefti_rank *r = s->rank;
     wefti_form now;
+    if (p) wefti_budget_add(&p->budget, computing_s + wait_s, sent);
     if (!p || p->off || r->rank != 0 || obstacle(s, &now)) return;
     if (r->form > 0) return; /* it changes before the next step */
     r->asks_form = 0;
@@ -282,6 +290,7 @@ weft_status wefti_sync_change_form(weft_sync *s) {
     bool own = w && w->wants && wefti_form_same(&w->form, &next);
     snprintf(p->text, sizeof p->text, "from step %lld on %s", (long long)s->step + 1,
              own ? w->why : wefti_form_name(&next, name));
+    wefti_replan_expected(own ? w : NULL, p->expected);
     if (p->plan) wefti_replan_changed(p->plan, &next);
     return WEFT_OK;
 }
@@ -294,10 +303,11 @@ const char *weft_sync_form(const weft_sync *s, char *out, size_t out_size) {
     return out;
 }
 
-const char *weft_sync_form_change(weft_sync *s) {
+const char *weft_sync_form_change(weft_sync *s, double *expected) {
     wefti_sync_replan *p = s->replan;
     if (!p || !p->text[0]) return NULL;
     memcpy(p->told, p->text, sizeof p->told);
+    if (expected) memcpy(expected, p->expected, sizeof p->expected);
     p->text[0] = '\0';
     return p->told;
 }

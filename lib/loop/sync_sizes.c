@@ -24,7 +24,7 @@ size_t weft_sync_size_of(const char *type) {
         ROW(weft_loop_facts),       ROW(weft_sync_part),      ROW(weft_probe_options),
         ROW(weft_probe_figure),     ROW(weft_probe_result),   ROW(weft_accelerator),
         ROW(weft_sync_parcel),      ROW(weft_recipe),         ROW(weft_learning),
-        ROW(weft_invite_setup),     ROW(weft_invite_request),
+        ROW(weft_invite_setup),     ROW(weft_invite_request), ROW(weft_sync_limits),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, type) == 0) return rows[i].size;

@@ -30,10 +30,13 @@ static const double fast_Bps = 1.25e9; /* where nothing was measured, and nothin
 /* Twice the error of a predicted step, which on the same wire is rare. bench/replan has the same
  * table from 0.2 to 5: a drift tells another wire before this does. */
 static const double known_error = 0.4;
+/* With a limit of what is sent, which changes all the time. */
+static const double look_again_s = 600;
 
 struct wefti_replan {
     weft_cluster *cluster; /* owned; NULL: nothing was measured, and no step was seen */
     double loss;
+    double since_s; /* of steps, since the last plan with a limit of what is sent */
     int64_t step, steps_left; /* the last one that was seen; what is left behind it */
     bool late; /* many before it were not: cluster and wire are of another time */
     double fastest_Bps; /* of the wire as it was measured first; where any would do */
@@ -160,18 +163,21 @@ static weft_status fit_computing(weft_ctx *ctx, wefti_replan *r,
 /* usual_s: of a step, as it was expected; 0: it was not. */
 static void put_why(wefti_replan *r, const wefti_situation *s, double usual_s) {
     char a[WEFTI_FORM_TEXT], b[WEFTI_FORM_TEXT], now[24], then[24], usual[24], rate[32];
-    char expected[64] = "";
+    char expected[64] = "", limit[64] = "", most[32];
     const wefti_outlook *o = &r->wish.outlook;
+    if (s->most_Bps > 0)
+        snprintf(limit, sizeof limit, "; %s a day may be sent from now on",
+                 wefti_format_bytes(86400 * s->most_Bps, most, sizeof most));
     if (usual_s > 0)
         snprintf(expected, sizeof expected, ", %s were expected",
                  wefti_seconds_text(usual_s, usual, sizeof usual));
     snprintf(r->wish.why, sizeof r->wish.why,
-             "%s instead of %s: a step takes %s%s, as on a wire of %s; "
+             "%s instead of %s: a step takes %s%s, as on a wire of %s%s; "
              "now %s a step are%s, and the rest of the run %.2g times as fast (%.2g to "
              "%.2g)",
              wefti_form_name(&o->form, a), wefti_form_name(&s->now, b),
              wefti_seconds_text(s->step_s, now, sizeof now), expected,
-             wefti_rate_text(s->cluster->wire.bandwidth_Bps, rate, sizeof rate),
+             wefti_rate_text(s->cluster->wire.bandwidth_Bps, rate, sizeof rate), limit,
              wefti_seconds_text(o->step_s, then, sizeof then),
              usual_s > 0 ? "" : " expected", o->gain, o->low, o->high);
 }
@@ -214,6 +220,9 @@ static weft_status plan(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step 
     WEFT_TRY(fit_computing(ctx, r, &s));
     if (s.loop) s.loop->step_s = r->usual_s;
     wish->wants = false;
+    s.most_Bps = step->budget
+                     ? wefti_budget_Bps(step->budget, s.step_s * (double)s.steps_left)
+                     : 0;
     WEFT_TRY(find_wire(ctx, r, &s, &expected_s));
     WEFT_TRY(wefti_plan_forms(ctx, &s, &wish->outlook));
     wish->form = wish->outlook.form;
@@ -229,7 +238,20 @@ weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r, const wefti_replan_
     r->step = s->step;
     r->steps_left = s->steps_left;
     if (r->world != s->world || !wefti_form_same(&r->form, &s->now)) begin_anew(r, s, 0);
-    return note(r, s) ? plan(ctx, r, s) : WEFT_OK;
+    r->since_s += s->computing_s + s->wait_s;
+    bool limited = s->budget && s->budget->per_day > 0 && r->since_s >= look_again_s;
+    if (!note(r, s) && !(limited && r->drift.usual > 0)) return WEFT_OK;
+    r->since_s = 0;
+    return plan(ctx, r, s);
+}
+
+void wefti_replan_expected(const wefti_replan_wish *w,
+                           double out[WEFTI_REPLAN_EXPECTED]) {
+    const wefti_replan_wish none = {0};
+    const wefti_outlook *o = &(w ? w : &none)->outlook;
+    const double all[] = {w ? w->was_s : 0, o->step_s, o->gain,
+                          o->low,           o->high,   w ? w->Bps : 0};
+    memcpy(out, all, sizeof all);
 }
 
 const wefti_replan_wish *wefti_replan_wish_of(const wefti_replan *r) { return &r->wish; }

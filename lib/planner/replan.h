@@ -25,16 +25,20 @@ typedef struct wefti_situation {
     double loss;        /* share of steps more that may be taken */
     double state_bytes; /* of the optimizer's states, which outer steps leave apart */
     double bias[2];     /* measured over predicted, of averaging and of outer forms */
+    double most_Bps;    /* that a node may send from now on; 0: no limit */
 } wefti_situation;
 
 typedef struct wefti_outlook {
     wefti_form form;
     double step_s, gain, low,
         high; /* times as fast for the rest of the run, and its range */
+    double
+        Bps; /* that a node sends; 0 of the form that the run has, where that is no matter */
 } wefti_outlook;
 
-/* The best of all forms; the one that the run has if no other is sure to be faster, by what the
- * change costs and the ranges of step and learning. */
+/* The best of all forms that send no more than may be sent; the one that the run has if no other is
+ * sure to be faster, by what the change costs and the ranges of step and learning. If that one
+ * sends more, the fastest that does not; if all do, the one that sends least. */
 weft_status wefti_plan_forms(weft_ctx *ctx, const wefti_situation *s,
                              wefti_outlook *out) WEFT_CHECKED;
 
@@ -54,6 +58,21 @@ weft_status wefti_form_predict(weft_ctx *ctx, const wefti_situation *s,
 /* The rate of the wire at which a step of this form takes so long; 0: at any. */
 weft_status wefti_wire_of_step(weft_ctx *ctx, const wefti_situation *s,
                                double *out) WEFT_CHECKED;
+
+/* --- a limit of what is sent --- */
+
+/* What a node has sent in the last 24 hours, by the hour. */
+typedef struct wefti_budget {
+    double per_day; /* bytes that may be sent in any 24 hours; 0: no limit */
+    double sent[25],
+        in_s; /* of this hour, in_s of which have passed, and of those before it */
+} wefti_budget;
+
+void wefti_budget_add(wefti_budget *b, double seconds, double bytes);
+
+/* The rate that may be kept for left_s seconds: at no time within them have more than per_day bytes
+ * been sent in 24 hours. 0: no limit; else at least 1. */
+double wefti_budget_Bps(const wefti_budget *b, double left_s);
 
 /* --- steps -> form --- */
 
@@ -76,6 +95,7 @@ typedef struct wefti_replan_step {
     int64_t step, steps_left, parameters; /* step: how many have ended */
     double state_bytes;
     double computing_s, wait_s; /* of the slowest rank; what the step took beyond that */
+    const wefti_budget *budget; /* NULL: no limit of what is sent */
 } wefti_replan_step;
 
 /* When it fails no plan could be made; nothing is wanted then. */
@@ -90,6 +110,12 @@ typedef struct wefti_replan_wish {
     double was_s, Bps;     /* of a step before it; of the wire */
     wefti_outlook outlook; /* of the form */
 } wefti_replan_wish;
+
+/* What was expected of a change: seconds of a step before it and with it; times as fast, and its
+ * range; the rate of the wire. NULL: zeros. */
+enum { WEFTI_REPLAN_EXPECTED = 6 };
+void wefti_replan_expected(const wefti_replan_wish *wish,
+                           double out[WEFTI_REPLAN_EXPECTED]);
 
 const wefti_replan_wish *wefti_replan_wish_of(const wefti_replan *r);
 

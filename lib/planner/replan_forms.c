@@ -46,8 +46,9 @@ weft_status wefti_computing_predict(weft_ctx *ctx, const wefti_situation *s,
     return WEFT_OK;
 }
 
-weft_status wefti_form_predict(weft_ctx *ctx, const wefti_situation *s,
-                               const wefti_form *form, double *step_s) {
+/* *Bps: what a node sends in a second. */
+static weft_status predict(weft_ctx *ctx, const wefti_situation *s,
+                           const wefti_form *form, double *step_s, double *Bps) {
     const weft_config *c = s->config;
     int64_t shards = c->mesh.shards > 0 ? c->mesh.shards : c->mesh.ranks_per_node;
     double kept = s->state_bytes + sizeof(float) * (double)s->parameters;
@@ -57,11 +58,18 @@ weft_status wefti_form_predict(weft_ctx *ctx, const wefti_situation *s,
     bool measured = s->bias[form->outer] > 0; /* else as far off as what is measured */
     double bias = s->bias[measured ? form->outer : s->now.outer];
     *step_s = found.mean_step_s * (bias > 0 ? bias : 1) + s->idle_s;
+    *Bps = found.wire_bytes / *step_s;
     if (!wefti_form_same(form, &s->now) && room_of(s) > 0 &&
         (double)found.memory_bytes > room)
         *step_s = INFINITY;
     weft_prediction_clear(ctx, &found);
     return WEFT_OK;
+}
+
+weft_status wefti_form_predict(weft_ctx *ctx, const wefti_situation *s,
+                               const wefti_form *form, double *step_s) {
+    double Bps;
+    return predict(ctx, s, form, step_s, &Bps);
 }
 
 /* Steps to a loss of a recipe, relative to another; as logarithm. */
@@ -95,23 +103,30 @@ static double learning_of(const wefti_situation *s, const wefti_form *form,
     return fmax(l, 0);
 }
 
-/* Compares with the best so far; a form that the loss forbids is none. */
+static bool is_within(const wefti_situation *s, double Bps) {
+    return s->most_Bps <= 0 || Bps <= s->most_Bps;
+}
+
+/* Compares with the best so far; a form that the loss forbids is none. `leaves`: the form that the
+ * run has sends too much. */
 static weft_status try_form(weft_ctx *ctx, const wefti_situation *s,
-                            const wefti_form *form, wefti_outlook *best) {
-    double error_now, error, step_s, left = (double)s->steps_left;
+                            const wefti_form *form, bool leaves, wefti_outlook *best) {
+    double error_now, error, step_s, Bps, left = (double)s->steps_left;
     double learned = learning_of(s, &s->now, &error_now),
            now = left * s->step_s * exp(learned);
     double learning = learning_of(s, form, &error);
     if (wefti_form_same(form, &s->now) || exp(learning) > 1 + s->loss) return WEFT_OK;
-    WEFT_TRY(wefti_form_predict(ctx, s, form, &step_s));
+    WEFT_TRY(predict(ctx, s, form, &step_s, &Bps));
     double change_s = STALL_STEPS * (s->step_s + step_s);
     if (s->now.outer && !form->outer)
         change_s += 2 * s->state_bytes / s->cluster->wire.bandwidth_Bps;
     double gain = now / (left * step_s * exp(learning) + change_s);
     double range = exp(
         hypot(step_error, learning > learned ? hypot(error, error_now) : 0));
-    if (gain > best->gain && gain > range)
-        *best = (wefti_outlook){*form, step_s, gain, gain / range, gain * range};
+    bool better = is_within(s, Bps) && gain > best->gain && (leaves || gain > range);
+    if (!is_within(s, best->Bps)) better = is_within(s, Bps) || Bps < best->Bps;
+    if (better && isfinite(step_s))
+        *best = (wefti_outlook){*form, step_s, gain, gain / range, gain * range, Bps};
     return WEFT_OK;
 }
 
@@ -134,10 +149,13 @@ weft_status wefti_plan_forms(weft_ctx *ctx, const wefti_situation *s,
                              wefti_outlook *out) {
     int n;
     const wefti_form *forms = wefti_forms(&n);
-    *out = (wefti_outlook){s->now, s->step_s, 1, 1, 1};
+    double step_s, Bps = 0; /* of the form that the run has */
+    if (s->most_Bps > 0) WEFT_TRY(predict(ctx, s, &s->now, &step_s, &Bps));
+    *out = (wefti_outlook){s->now, s->step_s, 1, 1, 1, Bps};
+    bool leaves = !is_within(s, Bps);
     for (int i = 0; i < n; i++)
         if (forms[i].every * 4 <= s->steps_left && !(s->averages && forms[i].outer))
-            WEFT_TRY(try_form(ctx, s, &forms[i], out));
+            WEFT_TRY(try_form(ctx, s, &forms[i], leaves, out));
     return WEFT_OK;
 }
 

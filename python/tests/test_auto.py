@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT
 """method="auto": the wire decides, all processes take the same, and what it decides is not said."""
 
+import json
+import os
+import signal
+import subprocess
+
 import pytest
 import torch
-from ranks import run
+from ranks import Rank, answers, free_port, run
 
 import weft_sync.torch as weft
-from weft_sync import _decide
+from weft_sync import _decide, _record
 
 
 def model_of(width=64):
@@ -65,9 +70,8 @@ def train(**keys):
     x = torch.randn(8, 64)
     took = weft.measure_step(model, lambda m, b: m(b).square().mean(), [x], rounds=2)
     inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    _decide.SECONDS = 1.0
     optimizer = weft.Optimizer(model, inner, method="auto", step=max(took.at(8), 0.2),
-                               between="ranks", mesh_on_loss="end", **keys)
+                               between="ranks", mesh_on_loss="end", decide_time=1, **keys)
     for _ in range(4):
         loss = model(x).square().mean()
         loss.backward()
@@ -118,3 +122,170 @@ def test_what_is_decided_is_not_said(tmp_path):
         weft.Optimizer(model, method="hsdp", decide_loss=0.02)
     with pytest.raises(weft.Error, match="step is said, but method is 'hsdp'"):
         weft.Optimizer(model, method="hsdp", step=0.1)
+
+
+def test_what_is_kept_bounds_the_choice():
+    """decide.keep, alone, loss and bytes_per_day, as in weft train."""
+    made = weft.plan(model_of(256), step_seconds=0.05, cluster={"nodes": 2, "link": "20Mbit,5ms"}, steps=1000)
+
+    def answer(**said):
+        limits = _decide.Limits(1000.0, **said)
+        return _decide.choose(made, _decide.candidates(66000, 2, 1000, limits.keep), limits.keep == "optimizer", limits)
+
+    usual, any_other = answer(), answer(keep="any")
+    assert not usual.same and not usual.way.muon and any_other.way.muon
+    assert answer(keep="exact") is None and answer(keep="exact", alone="together").same
+    assert answer(loss=0.0, alone="together").same
+    sends = _decide.Limits(1000.0).day_of(usual)
+    assert sends == usual.wire_bytes * 1000  # the run is shorter than a day
+    assert answer(bytes_per_day=int(sends)) == usual
+    less = answer(bytes_per_day=int(sends) - 1)
+    assert less.wire_bytes < usual.wire_bytes
+    assert answer(bytes_per_day=1, alone="together") is None
+    assert "sends least" in _decide._refusal([a for a in made if a.nodes > 1], _decide.Limits(1000.0, bytes_per_day=1), 2)
+    long = _decide.Limits(1e9)
+    assert long.day_of(usual) == pytest.approx(usual.wire_bytes * 86400 / usual.step_s)
+
+
+def test_limits_are_keys(tmp_path):
+    given = {"decide.keep": "exact", "decide.alone": "together", "decide.bytes_per_day": "2GB", "decide.time": 3, "lr": 1}
+    assert _decide.limits(None, given) == (0.0, 10.0, "exact", "together", 3.0, 2_000_000_000)
+    assert given == {"lr": 1}  # what is taken reads none of them
+    model = model_of()
+    with pytest.raises(weft.Error, match="decide.keep is set, but method ddp does not read it, expected auto"):
+        weft.Optimizer(model, method="ddp", decide_keep="exact")
+    with pytest.raises(weft.Error, match="decide.keep is any, but SGD steps, whatever is chosen"):
+        weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=0.1), method="auto", step=0.1, decide_keep="any")
+    with pytest.raises(weft.Error, match="optimizer.lr is set, but method auto decides it with decide.keep any"):
+        weft.Optimizer(model, lr=0.1, method="auto", step=0.1, decide_keep="any")
+    (tmp_path / "run.yaml").write_text("decide: {keep: exact}\n")
+    with pytest.raises(weft.Error, match="run.yaml sets decide.keep, .* expected decide_keep='exact'"):
+        weft.Optimizer(model, method="auto", step=0.1, config=tmp_path / "run.yaml")
+
+
+WIRE = "nodes: 2\nranks_per_node: 1\nrank_flops: 1e9\nwire: {bandwidth: %s, latency: 5ms}\n"
+
+
+def exact(wire, **more):
+    """On a wire that is found to be so."""
+    def write(_found, path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(WIRE % wire)
+
+    _decide.probe.Probe.write = write
+    try:
+        return train(decide_keep="exact", **more)
+    except weft.Error as error:
+        return str(error)
+
+
+def exact_together(wire):
+    return exact(wire, decide_alone="together")
+
+
+def test_one_process_alone_ends_all_or_all_train():
+    first, second = run(exact, 2, "20kbit")
+    assert first == second and first.startswith("one process alone is expected to be faster than all nodes: the best of them, full sync")
+    assert first.endswith("start one process, set decide_alone='together', or name a method")
+    decision, _ = run(exact_together, 2, "20kbit")
+    assert decision["method"] == "hsdp" and decision["keys"] == {}
+
+
+AUTO = "a wire that is measured"
+
+
+
+def comes_in(rank, comes):
+    """Rank 1 is killed in step 4; all end four steps after another has come for it."""
+    model = model_of(8)
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    if not comes:
+        _decide.decide = lambda *_: _decide.Decision("diloco", {"mixer.outer_every": 2}, AUTO, WIRE % "10Gbit")
+    optimizer = weft.Optimizer(model, inner, method="auto", between="ranks", step=None if comes else 0.1)
+    together, lost = 0, comes
+    while together < 4:
+        loss = model(torch.ones(2, 8)).square().mean()
+        loss.backward()
+        if rank == 1 and optimizer.steps == 4 and not comes:
+            os.kill(os.getpid(), signal.SIGKILL)
+        report = optimizer.step(loss)
+        optimizer.zero_grad()
+        lost = lost or report.processes < 3
+        together += lost and report.processes == 3
+    told = optimizer.decision.sentence, optimizer._sync.follows(), optimizer.steps
+    optimizer.close()
+    return told
+
+
+def test_who_joins_is_told_by_a_member():
+    port, endpoint = free_port(), free_port()
+    env = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    all = [Rank(comes_in, r, {**env, "RANK": str(r), **({"WEFT_PORT": str(endpoint)} if r == 0 else {})},
+                (r, False), {}) for r in range(3)]
+    assert not all[1].finish(120)[0]
+    late = Rank(comes_in, 1, {"RANK": "1", "WEFT_JOIN": f"127.0.0.1:{endpoint}"}, (1, True), {})
+    found = answers([all[0], all[2], late])
+    assert [fine for fine, _ in found] == [True] * 3, found
+    first, other, came = (told for _, told in found)
+    assert first == other == came
+    assert came[:2] == (AUTO, True)
+
+
+class Told:
+    """A mesh of which a member says this."""
+
+    def __init__(self, text):
+        self.joins, self.text = True, text
+
+    def decided(self):
+        return self.text
+
+
+def test_who_joins_a_run_that_decided_nothing_is_refused():
+    decided = _decide.Decision("diloco", {"mixer.outer_every": 2}, "why", "a cluster")
+    rest = {}, _decide.Limits(), None, True
+    for text, expected in (("", "the run was begun with the name of its method; expected that name"),
+                           ("1 10 method=hsdp", "the run is none of weft_sync's")):
+        with pytest.raises(weft.Error, match=expected):
+            _decide.decide(None, None, Told(text), *rest)
+    assert _decide.decide(None, None, Told(decided.told()), *rest) == decided._replace(cluster="")
+
+
+def recorded(folder):
+    """Two changes, in the folder."""
+    model = model_of(40)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = weft.Optimizer(model, inner, method="auto", step=10.0, between="ranks", mesh_on_loss="end", folder=folder,
+                               decide_time=1, decide_alone="together")
+    rank = optimizer.place()[0]
+    for step in range(10):
+        if rank == 0 and step in (2, 6):
+            optimizer._sync.ask_form("full int8" if step == 2 else "full f32")
+        model(torch.ones(2, 40)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    optimizer.close()
+    return optimizer.decision.sentence, [form.method for form in optimizer.forms]
+
+
+def test_the_folder_explains_what_was_decided(tmp_path):
+    (sentence, forms), _ = run(recorded, 2, tmp_path)
+    assert forms == ["full sync", "full sync int8", "full sync"]
+    program = os.path.join(os.path.dirname(os.environ.get("WEFT_LIBRARY", "")), "weft")
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(row["step"], row["steps"]) for row in rows] == [(3, 2), (7, 4), (10, 3)]
+    if not os.path.exists(program):
+        pytest.skip("the program is not built beside libweft")
+    said = subprocess.run([program, "plan", str(tmp_path)], capture_output=True, text=True, check=True).stdout
+    lines = said.splitlines()
+    assert lines[0] == sentence and "method=hsdp" in said
+    changes = [line for line in lines if line.startswith("from step")]
+    assert [line.partition(";")[0] for line in changes] == ["from step 4 on full sync int8", "from step 8 on full sync"]
+    assert all("measured since then: " in line for line in changes)
+
+
+def test_steps_that_are_done_again_replace_their_lines(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(json.dumps({"step": n, "step_s": 1.0, "steps": 5}) + "\n" for n in (5, 10, 15)))
+    _record.Record(tmp_path)._put("metrics.jsonl", {"step": 10, "step_s": 2.0, "steps": 5})
+    assert [json.loads(line)["step_s"] for line in path.read_text().splitlines()] == [1.0, 2.0]

@@ -93,7 +93,7 @@ def apart(kind, first, leaves, again):
     decided = _decide.Decision(first, keys if first == "diloco" else {}, "", "a cluster.yaml")
     _decide.decide = lambda *_: decided
     replan = Sync.replan  # nothing is planned: the test asks
-    Sync.replan = lambda sync, _path, loss, steps: replan(sync, None, loss, steps)
+    Sync.replan = lambda sync, _path, *numbers: replan(sync, None, *numbers)
     own = {"optimizer_kind": "adamw", "weight_decay": 0.0, "optimizer_clip": 0}
     inner = None if kind == "own" else getattr(torch.optim, kind)(model.parameters(), lr=0.02)
     optimizer = weft.Optimizer(model, inner, lr=0.02 if inner is None else None, method="auto", step=0.1, between="ranks",
@@ -250,7 +250,7 @@ def follow(slow, named):
     logging.getLogger("weft_sync").addHandler(handler)
     logging.getLogger("weft_sync").setLevel(logging.INFO)
     asked, replan = [], Sync.replan
-    Sync.replan = lambda sync, path, loss, steps: asked.append((loss, steps)) or replan(sync, path, loss, steps)
+    Sync.replan = lambda sync, path, *numbers: asked.append(numbers) or replan(sync, path, *numbers)
     optimizer = weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=0.1), method="auto", step=0.1,
                                between="ranks", mesh_on_loss="end", **named)
     for _ in range(20):
@@ -265,10 +265,10 @@ def test_what_stays_is_said(tmp_path):
     forms, records, asked = run(follow, 2, True, {})[0]
     assert forms == []
     assert "method=auto keeps this choice: parts of the model are on their way in every step" in records
-    assert asked == [(10.0, 0)]  # any, and a length that is not known
+    assert asked == [(10.0, 0, 0.0)]  # any, and a length that is not known
     (tmp_path / "run.yaml").write_text("run: {steps: 300}\n")
-    for named, told in (({"decide_loss": 0.02, "run_steps": 400}, (0.02, 400)),
-                        ({"config": str(tmp_path / "run.yaml")}, (10.0, 300))):
+    for named, told in (({"decide_loss": 0.02, "run_steps": 400, "decide_bytes_per_day": "3GB"}, (0.02, 400, 3e9)),
+                        ({"config": str(tmp_path / "run.yaml")}, (10.0, 300, 0.0))):
         forms, records, asked = run(follow, 2, False, named)[0]
         assert forms[0] == "full sync" and asked == [told]
         assert not any("keeps" in text or "goes on as it is" in text for text in records)

@@ -40,7 +40,11 @@ class Setup(Sized):
                 ("writes", BOOL), ("compressed", BOOL), ("sharded", BOOL),
                 ("elastic", BOOL), ("pack", PTR), ("unpack", PTR), ("take", PTR),
                 ("give", PTR), ("user", PTR), ("alike", TEXT), ("uneven", BOOL),
-                ("settle", PTR), ("folder", TEXT), ("moments", PTR)]
+                ("settle", PTR), ("folder", TEXT), ("moments", PTR), ("decided", TEXT)]
+
+
+class Limits(Sized):
+    _fields_ = [("cluster_path", TEXT), ("loss", F64), ("steps", I64), ("bytes_per_day", F64)]
 
 
 class Part(Sized):
@@ -134,7 +138,7 @@ class ProbeResult(Sized):
 
 #: what each is in libweft
 STRUCTS = {Tensor: "weft_sync_tensor", Report: "weft_sync_report", Setup: "weft_sync_setup",
-           OfferShape: "weft_sync_offer_shape", Parcel: "weft_sync_parcel", Part: "weft_sync_part",
+           Limits: "weft_sync_limits", OfferShape: "weft_sync_offer_shape", Parcel: "weft_sync_parcel", Part: "weft_sync_part",
            ProbeOptions: "weft_probe_options", Figure: "weft_probe_figure",
            ProbeResult: "weft_probe_result", Accelerator: "weft_accelerator",
            InviteSetup: "weft_invite_setup", InviteRequest: "weft_invite_request",
@@ -187,9 +191,9 @@ FUNCTIONS = {
     "weft_sync_goes_on": (BOOL, [PTR]),
     "weft_sync_rank": (INT, [PTR, P(INT)]),
     "weft_sync_change": (TEXT, [PTR]),
-    "weft_sync_replan": (INT, [PTR, TEXT, F64, I64, P(TEXT)]),
+    "weft_sync_replan": (INT, [PTR, P(Limits), P(TEXT)]), "weft_sync_decided": (INT, [PTR, PTR, TEXT, SIZE]),
     "weft_sync_ask_form": (INT, [PTR, TEXT]), "weft_sync_follows": (BOOL, [PTR]),
-    "weft_sync_form": (TEXT, [PTR, TEXT, SIZE]), "weft_sync_form_change": (TEXT, [PTR]),
+    "weft_sync_form": (TEXT, [PTR, TEXT, SIZE]), "weft_sync_form_change": (TEXT, [PTR, P(F64)]),
     "weft_sync_ready": (INT, [PTR, INT]),
     "weft_sync_skip": (INT, [PTR]),
     "weft_sync_shape_of_offer": (INT, [PTR, INT, P(OfferShape)]),

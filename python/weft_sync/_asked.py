@@ -97,24 +97,22 @@ def kept(here: bool, optimizer: Any, inner: torch.optim.Optimizer | None) -> Non
 
 
 def folder(path: Any, optimizer: Any) -> None:
-    """That somebody looks into it; one process alone has nobody to sleep past."""
-    if path is not None and optimizer.mesh.size > 1 and not optimizer.goes_on:
+    """That somebody looks into it; one process alone has nobody to sleep past. What was decided lies there, too."""
+    if path is not None and optimizer.mesh.size > 1 and not optimizer.goes_on and optimizer.decision is None:
         optimizer.close()
         raise Error("argument", f"folder is {path}, but this run ends when a process is lost (goes_on is false), so nobody "
                     "looks there; expected it to be left out, or a run that goes on: one process for each machine or "
                     "between='ranks', without skips=True, process_group=, mesh_on_loss='end' and a torchrun of all machines")
 
 
-LOOPS = {"replicator", "site_replicator", "mixer", "optimizer", "elastic", "method"}
-LOOPS_KEYS = {"decide.loss", "run.seed", "run.steps", "model.width", "model.heads", "model.precision", "mesh.nodes",
+LOOPS = {"replicator", "site_replicator", "mixer", "optimizer", "elastic", "method", "decide"}
+LOOPS_KEYS = {"run.seed", "run.steps", "model.width", "model.heads", "model.precision", "mesh.nodes",
               "mesh.ranks_per_node", "mesh.shards", "mesh.sites", "mesh.threads", "mesh.link",
               "mesh.site_link", "mesh.overlap", "mesh.min_message", "mesh.kernels", "mesh.timeout",
               "mesh.on_loss", "mesh.join_steps",
               "mesh.robust"}
 TOO_LATE = ("mesh.key", "mesh.cert", "mesh.cert_key", "mesh.ca", "mesh.encrypt", "mesh.run")
-NOT_HERE = {"decide": "method='auto' follows the wire here whatever it keeps, and asks for the step; expected decide_loss, the share of "
-            "steps that it may need more",
-            "schedule": "rates are the loop's own; expected a schedule of torch.optim's",
+NOT_HERE = {"schedule": "rates are the loop's own; expected a schedule of torch.optim's",
             "run.audit": "weft audit cannot compute a program's own model again",
             "run": "the loop's length, files and records are the program's own",
             "mesh": "it is of weft's own program, whose ranks are not these processes"}
@@ -181,13 +179,19 @@ def placing(shards: int, between: str, accumulate: int, node: Any) -> None:
                     "its own no_sync()")
 
 
-def deciding(method: str, asked: dict[str, Any], step: Any, node: Any) -> None:
+def deciding(method: str, asked: dict[str, Any], step: Any, node: Any, inner: Any) -> None:
     """What method="auto" decides is not said beside it, and nothing else needs the step."""
     if method != "auto":
         if step is not None:
             raise Error("argument", f"step is said, but method is {method!r}; expected 'auto'")
         return
+    any_other = asked.get("decide.keep") == "any"
+    if any_other and inner is not None:
+        raise Error("config", f"decide.keep is any, but {type(inner).__name__} steps, whatever is chosen; expected "
+                    "weft.Optimizer without another optimizer, or decide_keep='optimizer'")
     for name in asked:
+        if any_other and name.startswith("optimizer."):
+            raise Error("config", f"{name} is set, but method auto decides it with decide.keep any: leave it out")
         if name.startswith(("replicator.", "site_replicator.", "mixer.")):
             raise Error("config", f"{name} is set, but method auto decides it: leave it out, or name a "
                         "method")

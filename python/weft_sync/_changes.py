@@ -118,7 +118,7 @@ class Changes(Parts):
     def _may_change(self) -> None:
         """Before the first step."""
         if self.decision is not None and not self.mesh.joins:
-            _decide.follow(self._sync, self.decision, *self._limits)
+            _decide.follow(self._sync, self.decision, self._limits)
         self._moves_forms = self._sync.follows()
 
     def _change_form(self, entered: bool = False) -> None:

@@ -3,8 +3,9 @@
 
     all       a step of the loop (the caller's measurement), the wires by libweft's probe
     rank 0    plans on the slowest step and these wires -> method and keys, by the store -> all
+    joins     asks a member
 
-As in ``weft train method=auto`` (docs/planning.md) the optimizer and its rate stay, and several
+As in ``weft train method=auto`` (docs/planning.md) the optimizer and its rate stay, unless decide.keep says else, and several
 nodes are taken as soon as they are expected to be faster than one."""
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import os
 import tempfile
 from typing import Any, NamedTuple, Sequence
 
-from . import _world, probe
+from . import _record, _world, probe
 from ._library import Config, Context, Error, Mesh
 from ._plan import NEARLY, Choice, Plan, Way, plan, ways
 
 log = logging.getLogger("weft_sync")
-SECONDS = 10.0
+DAY_S = 86400.0
 KEPT = ("optimizer.kind", "optimizer.lr", "optimizer.clip", "optimizer.beta2")
 NOBODYS = 999_999_937  # steps that no file says
 _turns = itertools.count()
@@ -36,6 +37,28 @@ class Decision(NamedTuple):
     sentence: str
     cluster: str = ""  #: the cluster.yaml on which it was decided
 
+    def told(self) -> str:
+        """To who joins."""
+        return json.dumps({"method": self.method, "keys": self.keys, "sentence": self.sentence})
+
+
+class Limits(NamedTuple):
+    """Keys of decide.*, and the length of the run (0: nobody says it)."""
+
+    steps: float = 0.0
+    loss: float = 10.0
+    keep: str = "optimizer"
+    alone: str = "end"
+    time: float = 10.0
+    bytes_per_day: int = 0
+
+    def day_of(self, a: Choice) -> float:
+        """Bytes that a node sends in a day, or in a shorter run."""
+        return a.wire_bytes * min(DAY_S / a.step_s, self.steps or math.inf)
+
+    def allow(self, a: Choice) -> bool:
+        return a.way.steps <= 1 + self.loss and (self.bytes_per_day <= 0 or self.day_of(a) <= self.bytes_per_day)
+
 
 class Form(NamedTuple):
     """What crosses the wire from a step on."""
@@ -45,15 +68,18 @@ class Form(NamedTuple):
     why: str     #: on the first process with the numbers
 
 
-def follow(sync: Any, decision: Decision, steps: float, loss: float) -> None:
+def follow(sync: Any, decision: Decision, limits: Limits) -> None:
     """Before the first step: lets what crosses the wire change as it pays. Nothing is silent."""
     if not decision.cluster:
+        return
+    if limits.keep != "optimizer":
+        log.info("method=auto keeps this choice: decide.keep is %s", limits.keep)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "cluster.yaml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(decision.cluster)
-        if why := sync.replan(path, loss, int(steps)):
+        if why := sync.replan(path, limits.loss, int(limits.steps), float(limits.bytes_per_day)):
             log.info("method=auto keeps this choice: %s", why)
 
 
@@ -65,12 +91,15 @@ def keys_of(form: str) -> dict[str, Any]:
     return {"replicator.kind": "none" if outer else "full", "mixer.kind": "outer" if outer else "none"}
 
 
-def look(sync: Any, forms: list[Form], step: int) -> None:
+def look(sync: Any, forms: list[Form], step: int, record: _record.Record | None) -> None:
     """After a step: whether it was exchanged in another form than the one before."""
     form = sync.form()
-    if not form or (forms and forms[-1].method == form):
+    changes = bool(form) and not (forms and forms[-1].method == form)
+    why, expected = sync.form_change() if changes and forms else ("", [])
+    if record is not None:
+        record.step(sync, step, form if changes else "", why, expected)
+    if not changes:
         return
-    why = sync.form_change() if forms else ""
     if why:
         log.warning("%s", why)
     forms.append(Form(step, form, why))
@@ -97,20 +126,23 @@ def steps_of(path: Any, given: dict[str, Any]) -> float:
         return _steps(config, path, given)
 
 
-def limits(path: Any, given: dict[str, Any]) -> tuple[float, float]:
-    """Steps of the run (0: nobody says them), which are among the keys then, and decide.loss, which is not: what is taken does
-    not read it."""
+def limits(path: Any, given: dict[str, Any]) -> Limits:
+    """What bounds the choice. Steps of the run are among the keys then, and decide.* is not: what is taken does not read it."""
+    names = [f"decide.{name}" for name in Limits._fields[1:]]
     with Config(Context()) as config:
-        usual = config.number("decide.loss")
+        usual = {name: config.number(name) for name in names}
         steps = _steps(config, path, given)
-        if config.number("decide.loss") != usual:
-            raise Error("config", f"{os.fspath(path)} sets decide.loss, which method='auto' has as an argument here; "
-                        f"expected decide_loss={config.number('decide.loss'):g}")
+        for name, value in usual.items():
+            said = config.number(name)
+            if said != value:
+                raise Error("config", f"{os.fspath(path)} sets {name}, which method='auto' has as an argument here; "
+                            f"expected {name.replace('.', '_')}={repr(said) if isinstance(said, str) else f'{said:.15g}'}")
         if steps > 0:
             given.setdefault("run.steps", int(steps))
-        if "decide.loss" in given:
-            config.set("decide.loss", given.pop("decide.loss"))
-        return steps, float(config.number("decide.loss"))
+        for name in names:
+            if name in given:
+                config.set(name, given.pop(name))
+        return Limits(steps, *(config.number(name) for name in names))
 
 
 def _settings(method: str, keys: dict[str, Any], names: Sequence[str] = KEPT) -> list[Any]:
@@ -126,20 +158,21 @@ def moves(choice: Choice) -> bool:
     return (replicator, mixer) == ("full", "none") or [replicator, mixer, *parts] == ["none", "outer", 1, 0, 0]
 
 
-def candidates(parameters: int, nodes: int, steps: float = 0) -> list[Way]:
-    """Those of ``weft plan`` that leave optimizer and rate as they are."""
+def candidates(parameters: int, nodes: int, steps: float = 0, keep: str = "optimizer") -> list[Way]:
+    """Those of ``weft plan`` that leave what decide.keep says as it is: optimizer and rate, also the steps, nothing."""
     kept = _settings("hsdp", {})
-    return [way for way in ways(parameters, nodes, steps)
-            if way.known and _settings(way.method, way.keys) == kept]
+    return [way for way in ways(parameters, nodes, steps) if way.known and (way.same or keep != "exact")
+            and (keep == "any" or _settings(way.method, way.keys) == kept)]
 
 
-def choose(made: Plan, allowed: list[Way], may: bool = True) -> Choice | None:
+def choose(made: Plan, allowed: list[Way], may: bool = True, limits: Limits = Limits()) -> Choice | None:
     """Of all on several nodes that are expected to be faster than one, and level with the fastest:
     one that learns as one machine does, then one that can follow the wire where the loop `may`, then the fastest. None: one process alone is
-    faster."""
+    faster, and decide.alone is end, or all send or lose too much."""
     names = {way.name for way in allowed}
-    alone = max(a.faster for a in made if a.nodes == 1 and not a.way.muon)
-    several = [a for a in made if a.nodes > 1 and a.way.name in names and a.faster > alone]
+    alone = max(a.faster for a in made if a.nodes == 1 and (limits.keep == "any" or not a.way.muon))
+    fine = [a for a in made if a.nodes > 1 and a.way.name in names and limits.allow(a)]
+    several = [a for a in fine if a.faster > alone] or (fine if limits.alone == "together" else [])
     if not several:
         return None
     best = max(several, key=lambda a: a.faster)
@@ -148,59 +181,105 @@ def choose(made: Plan, allowed: list[Way], may: bool = True) -> Choice | None:
     return min(level, key=lambda a: (not a.same, may and not moves(a), -a.faster))
 
 
+def _refusal(rest: list[Choice], limits: Limits, nodes: int) -> str:
+    """Why nothing of these is taken."""
+    fine = [a for a in rest if limits.allow(a)]
+    if fine:
+        return ("one process alone is expected to be faster than all nodes: the best of "
+                f"them, {fine[0].way.name}, is {fine[0].faster:.2g} times as fast; start one process, set "
+                "decide_alone='together', or name a method")
+    if not rest:
+        return f"method='auto' has no method for {nodes} nodes with decide.keep {limits.keep}"
+    least = min(rest, key=limits.day_of)
+    if 0 < limits.bytes_per_day < limits.day_of(least):
+        return (f"decide.bytes_per_day is {limits.bytes_per_day / 1e6:.6g} MB, and of all on {nodes} nodes "
+                f"{least.way.name} sends least, {limits.day_of(least) / 1e6:.6g} MB; expected more, or one process alone")
+    return (f"of all on {nodes} nodes none needs at most {100 * limits.loss:.6g} % more steps (decide.loss)"
+            + (f" and sends at most {limits.bytes_per_day / 1e6:.6g} MB a day" if limits.bytes_per_day else ""))
+
+
 def _decide(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int],
-            steps: float | None, may: bool) -> Decision:
+            limits: Limits, record: _record.Record | None, may: bool) -> Decision:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "cluster.yaml")
         found.write(path)
         with open(path, encoding="utf-8") as file:
             cluster = file.read()
         made = plan(model, step_seconds=step_s, cluster=path, nodes=layout["mesh.nodes"],
-                    processes_per_node=layout["mesh.ranks_per_node"], steps=steps)
-    allowed = candidates(sum(p.numel() for p in model.parameters()), layout["mesh.nodes"], steps or 0)
-    taken = choose(made, allowed, may)
+                    processes_per_node=layout["mesh.ranks_per_node"], steps=limits.steps or None)
+    nodes = layout["mesh.nodes"]
+    allowed = candidates(sum(p.numel() for p in model.parameters()), nodes, limits.steps, limits.keep)
+    taken = choose(made, allowed, may, limits)
     names = {way.name for way in allowed}
     rest = [a for a in made if a.nodes > 1 and a.way.name in names and a is not taken]
     if taken is None:
-        raise Error("config", f"one process alone is expected to be faster than all nodes: the best of "
-                    f"them, {rest[0].way.name}, is {rest[0].faster:.2g} times as fast; start one process, "
-                    "or name a method")
-    others = " and ".join(f"{a.way.name} ({a.step_s:.3g} s a step, {a.faster:.2g} times)" for a in rest[:2])
-    wire = next((f"{f.value / 125e3:.3g} Mbit/s" for f in found.figures if f.name == "wire bandwidth"),
-                "unknown rate")
-    return Decision(taken.method, taken.keys,
-                    f"method=auto takes {taken.way.name}: {taken.step_s:.3g} s a step, {taken.faster:.2g} "
-                    f"times as fast as one process expected on a wire of {wire}, in "
-                    f"{f'{steps:.0f}' if steps else '200 to 5,000 (run_steps= says yours)'} steps; next {others}", cluster)
+        decision = Decision("", {}, _refusal(rest, limits, nodes), cluster)
+    else:
+        others = " and ".join(f"{a.way.name} ({a.step_s:.3g} s a step, {a.faster:.2g} times)"
+                              for a in [a for a in rest if limits.allow(a)][:2])
+        wire = next((f"{f.value / 125e3:.3g} Mbit/s" for f in found.figures if f.name == "wire bandwidth"),
+                    "unknown rate")
+        decision = Decision(taken.method, taken.keys,
+                            f"method=auto takes {taken.way.name}: {taken.step_s:.3g} s a step, {taken.faster:.2g} "
+                            f"times as fast as one process expected on a wire of {wire}, in "
+                            f"{f'{limits.steps:.0f}' if limits.steps else '200 to 5,000 (run_steps= says yours)'} steps"
+                            f"{'; next ' if others else ''}{others}", cluster)
+    if record is not None:
+        left = [f"  left out: {a.way.name}: it would send {limits.day_of(a) / 1e6:.4g} MB in a day"
+                for a in rest if 0 < limits.bytes_per_day < limits.day_of(a)]
+        record.decided(decision, layout, limits.keep, "\n".join([made.table, *left, ""]))
+    if taken is None:
+        raise Error("config", decision.sentence)
+    return decision
 
 
-def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any], may: bool) -> Decision:
-    """The same for all processes. Collective. ``step``: seconds, or of measure_step. `may`: what crosses the wire may change."""
+def _told(mesh: Mesh) -> Decision:
+    """By a member, to a process that joins."""
+    text = mesh.decided()
+    if not text:
+        raise Error("config", "method is auto here, and the run was begun with the name of its method; expected that name")
+    try:
+        return Decision(**json.loads(text))
+    except (TypeError, ValueError):
+        raise Error("config", "method is auto here, and the run is none of weft_sync's; expected its program") from None
+
+
+def decide(model: Any, step: Any, mesh: Mesh, given: dict[str, Any], limits: Limits,
+           record: _record.Record | None, may: bool) -> Decision:
+    """The same for all processes. Collective, but where one joins. ``step``: seconds, or of measure_step. `may`: what crosses
+    the wire may change."""
+    if mesh.joins:
+        return _told(mesh)
     if step is None:
         raise Error("argument", "method='auto' has to know how long a step computes; expected "
                     "step=weft.measure_step(model, loss, [batch])")
-    if mesh.size == 1 and not mesh.joins:
-        return Decision("hsdp", {}, "method=auto: one process, where nothing crosses a wire")
-    store = None if mesh.joins or _world.apart() else _world.place()[2]
+    own = {key: value for key, value in given.items() if key.startswith("mesh.")}
+    with Config(Context(), own) as config:
+        config.fit(mesh)
+        layout = {key: config.number(key) for key in ("mesh.nodes", "mesh.ranks_per_node")}
+    if mesh.size == 1 or layout["mesh.nodes"] == 1:
+        decision = Decision("hsdp", {}, f"method=auto: one {'process' if mesh.size == 1 else 'node'}, where nothing crosses a "
+                            f"{'' if mesh.size == 1 else 'slow '}wire")
+        if record is not None and mesh.rank == 0:
+            record.decided(decision, layout, limits.keep, "")
+        return decision
+    store = None if _world.apart() else _world.place()[2]
     if store is None:
         raise Error("config", "method='auto' decides among processes that one torchrun has started; "
                     "expected its answer here, the method that was taken there")
     step_s = float(step.at(max(step.seconds)) if hasattr(step, "at") else step)
-    own = {key: value for key, value in given.items() if key.startswith("mesh.")}
-    with Config(Context(), {**own, "mesh.shards": shards}) as config:
-        config.fit(mesh)
-        layout = {key: config.number(key) for key in ("mesh.nodes", "mesh.ranks_per_node")}
-    if layout["mesh.nodes"] == 1:
-        return Decision("hsdp", {}, "method=auto: one node, where nothing crosses a slow wire")
     turn = f"weft/auto/{next(_turns)}"
     store.set(f"{turn}/{mesh.rank}", repr(step_s))
-    found = probe.probe(seconds=SECONDS, device="none", mesh=mesh, keys={
+    found = probe.probe(seconds=limits.time, device="none", mesh=mesh, keys={
         **layout, **({"mesh.link": given["mesh.link"]} if "mesh.link" in given else {})})
     try:
         if mesh.rank == 0:
             slowest = max(float(store.get(f"{turn}/{r}")) for r in range(mesh.size))
-            steps = float(given["run.steps"]) if "run.steps" in given else None
-            store.set(turn, json.dumps(_answer(model, slowest, found, layout, steps, may)))
+            try:
+                told: dict[str, Any] = _decide(model, slowest, found, layout, limits, record, may)._asdict()
+            except (Error, OSError) as error:
+                told = {"error": str(error)}
+            store.set(turn, json.dumps(told))
     finally:
         found.close()
     answer = json.loads(store.get(turn))
@@ -215,12 +294,4 @@ def decide(model: Any, step: Any, mesh: Mesh, shards: int, given: dict[str, Any]
     return taken
 
 
-def _answer(model: Any, step_s: float, found: probe.Probe, layout: dict[str, int],
-            steps: float | None, may: bool) -> dict[str, Any]:
-    try:
-        return _decide(model, step_s, found, layout, steps, may)._asdict()
-    except Error as error:
-        return {"error": str(error)}
-
-
-__all__ = ["Decision", "Form", "candidates", "choose", "decide", "follow", "keys_of", "limits", "look", "moves"]
+__all__ = ["Decision", "Form", "Limits", "candidates", "choose", "decide", "follow", "keys_of", "limits", "look", "moves"]

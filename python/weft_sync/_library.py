@@ -450,6 +450,15 @@ class Mesh:
         known = self.pointer and self.ctx.lib.weft_mesh_way_back(self.pointer, endpoints, len(endpoints))
         return os.fsdecode(endpoints.value) if known else None
 
+    def decided(self) -> str:
+        """Of a process that joins: what the members have decided; empty if nothing. :class:`Error` "peer" of nobody's answer."""
+        text = c.create_string_buffer(1 << 16)
+        self.ctx.wait(self, "weft_sync_decided", self.ctx.pointer, self.pointer, text, len(text))
+        return text.value.decode("utf-8", "replace")
+
+    def host_of(self, rank: int) -> str:
+        return str(self.ctx.lib.weft_mesh_host_of(self.pointer, rank).decode("utf-8", "replace")) if self.pointer else ""
+
     def begins(self) -> Callable[[], str]:
         """This process begins an exchange; what is returned says who of the others has not yet: "" if all have, or it
         is not known any more, for the store in which they met ends with the first who has begun."""

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterable, Iterator
 
 import torch
 
-from . import _alike, _asked, _back, _buffers, _decide, _own, _packets, _pieces, _places, _world
+from . import _alike, _asked, _back, _buffers, _decide, _own, _packets, _pieces, _places, _record, _world
 from ._carried import Carried
 from ._held import Mixer
 from ._library import Context, Error, LeftBehind
@@ -63,7 +63,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
 
     ``folder``: an existing one that all processes see. A process that slept past the end of the run finds
     there that it has ended, and ends with an error; else it waits for ``elastic_pause``. Refused where a lost process
-    ends the run (``goes_on``).
+    ends the run (``goes_on``). With ``method="auto"`` it also gets what was decided and why (``weft plan FOLDER``).
 
     ``process_group`` or ``mesh=device_mesh["dp"]``: the processes that hold the same piece of the model as
     this one, where others hold its other pieces (tensor and pipeline parallelism): weft exchanges among them.
@@ -77,7 +77,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
 
     ``method="auto"``: the processes measure the wires for some seconds and take the exchange that is
     expected to be fastest with this optimizer and its rate; ``step`` is what a step computes, as
-    ``measure_step`` returned it. ``decision`` is what was taken and why.
+    ``measure_step`` returned it. ``decision`` is what was taken and why. ``decide_keep``, ``decide_alone``, ``decide_loss``,
+    ``decide_bytes_per_day`` and ``decide_time`` bound it as in ``weft train``. Who joins is told it by a member.
 
     All processes create it alike; rank 0's parameters become everybody's. :class:`Error` if they differ, a key does not
     apply, or a call comes at a wrong time; :class:`PeerError` and ``LeftBehind`` of other ranks.
@@ -138,13 +139,14 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         given = {**width_of(model, params), **(_pieces.DEFAULTS if self._group and config is None else {}), **asked}
         #: ranks that have one copy of the model together
         self.placed = self._shards if self._node is None else self._node.size
-        _asked.deciding(method, asked, step, self._node)
+        _asked.deciding(method, asked, step, self._node, optimizer)
         self.decision: _decide.Decision | None = None
+        self._record = None if folder is None or method != "auto" else _record.Record(folder)
         if method == "auto":
             self._limits = _decide.limits(config, given)
-            laid = dict(given)
+            laid = {**given, "mesh.shards": self._shards}
             places(laid, self.mesh, self._shards, between, method)
-            self.decision = _decide.decide(model, step, self.mesh, self._shards, laid, self._follows(uneven))
+            self.decision = _decide.decide(model, step, self.mesh, laid, self._limits, self._record, self._follows(uneven))
             method = self.decision.method
             given.update(self.decision.keys)
         self._asked = (method, config, dict(given))
@@ -227,7 +229,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
                           writes=True, compressed=self._chooses is not None, sharded=self._shards > 1, elastic=True,
                           uneven=self._rows.on, take=self._storage.take, pack=self._carried.pack,
                           unpack=self._carried.unpack, settle=self._settle, moments=self._meets(), alike=self._alike,
-                          folder=self._folder)
+                          folder=self._folder, decided=None if self.decision is None else self.decision.told())
         self._closed = False
         _asked.folder(self._folder, self)
         self._may_change()
@@ -256,6 +258,12 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         if self._listens:
             self._handles = [place.p.register_post_accumulate_grad_hook(
                 lambda _p, place=place: self._arrived(place)) for place in self._places]
+
+    def close(self) -> None:
+        """Ends the exchange. The model keeps its parameters; the mesh stays open."""
+        if self._record is not None:
+            self._record.close()
+        super().close()
 
     # --- coming back ---
 
@@ -543,7 +551,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         for place in self._places:
             place.written()
         if report is not None and self._node is None:
-            _decide.look(self._sync, self.forms, report.step)
+            _decide.look(self._sync, self.forms, report.step, self._record)
         self.report = report if self._node is None else self._tell(report)
         if self._mixes_after and (self.inner is not None or not self._copies_early()):
             self._publish(unless_rests=not self._mixed)

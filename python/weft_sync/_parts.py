@@ -11,7 +11,7 @@ from ._library import Config, Mesh
 
 if TYPE_CHECKING:
     from ._carried import Carried
-    from ._decide import Decision
+    from ._decide import Decision, Limits
     from ._held import Mixer
     from ._node import Node
     from ._own import Own
@@ -40,7 +40,7 @@ class Parts:
     _buffers: list[torch.Tensor]
     _asked_buffers: str | None
     _asked_keys: set[str]
-    _limits: tuple[float, float]
+    _limits: Limits
     _node: Node | None
     _group: Group | None
     _shards: int

@@ -62,6 +62,10 @@ class Plan(List[Choice]):
     steps: float | None = None
 
     def __str__(self) -> str:
+        return f"{self.table}\n\n{self.answer}"
+
+    @property
+    def table(self) -> str:
         lines = [f"{'method':<26}{'nodes':>6}{'s/step':>9}{'steps':>8}{'faster':>8}{'+-':>6}"
                  f"{'kB/step':>11}{'hidden':>8}  bound"]
         shown = [a for i, a in enumerate(self) if i < ROWS or a.nodes == 1 or a.way.same]
@@ -74,7 +78,7 @@ class Plan(List[Choice]):
             lines.append(f"{len(self) - len(shown)} more, see list(plan)")
         if self.effort is not None:
             lines.append(f"computing: {100 * self.effort:.3g} % of the data sheet's rate")
-        return "\n".join([*lines, "", self.answer])
+        return "\n".join(lines)
 
     @property
     def choice(self) -> Choice:

@@ -14,7 +14,7 @@ import threading
 from typing import Any, Callable, ClassVar, Iterable, Iterator, NamedTuple, Sequence
 
 from . import _library
-from ._abi import BOOL, I64, INT, PTR, SIZE, TEXT, OfferShape, Parcel, Part, Setup, Tensor
+from ._abi import BOOL, F64, I64, INT, PTR, SIZE, TEXT, Limits, OfferShape, Parcel, Part, Setup, Tensor
 from ._abi import Report as _Report
 from ._library import Config, Context, Error, LeftBehind, Mesh, PeerError, text_of
 from ._rows import Rows
@@ -79,7 +79,8 @@ class Sync:
                  compressed: bool = False, sharded: bool = False, elastic: bool = False, uneven: bool = False,
                  take: Any = None, pack: Callable[[], bytes] | None = None,
                  unpack: Callable[[bytes], None] | None = None, settle: Callable[[], None] | None = None,
-                 moments: Callable[[], tuple[int, int]] | None = None, alike: str = "", folder: str | os.PathLike[str] | None = None):
+                 moments: Callable[[], tuple[int, int]] | None = None, alike: str = "", folder: str | os.PathLike[str] | None = None,
+                 decided: str | None = None):
         self.ctx, self.mesh, self.config = ctx, mesh, config
         self.lib, self._at, self.n = ctx.lib, PTR(), len(tensors)
         table = (Tensor * len(tensors))(
@@ -90,6 +91,7 @@ class Sync:
                       writes=writes, compressed=compressed, sharded=sharded,
                       elastic=elastic, uneven=uneven, alike=text_of(_version() + alike),
                       folder=None if folder is None else os.fsencode(os.path.abspath(folder)),
+                      decided=None if decided is None else text_of(decided),
                       take=c.cast(take, PTR) if take is not None else None)
         self._keep: list[Any] = [take]
         self._packed = b""
@@ -220,11 +222,12 @@ class Sync:
             log.warning("%s", change.decode("utf-8", "replace"))
         return bool(change)
 
-    def replan(self, cluster: str | None, loss: float, steps: int) -> str | None:
+    def replan(self, cluster: str | None, loss: float, steps: int, bytes_per_day: float = 0.0) -> str | None:
         """Before `begin`: what crosses the wire may change, by the cluster.yaml at this path (None: nothing was measured);
         or why not."""
         why = TEXT()
-        self._call("replan", None if cluster is None else text_of(cluster), loss, steps, c.byref(why))
+        self._call("replan", c.byref(Limits(None if cluster is None else text_of(cluster), loss, steps, bytes_per_day)),
+                   c.byref(why))
         return why.value.decode() if why.value else None
 
     def follows(self) -> bool:
@@ -241,9 +244,11 @@ class Sync:
         self.lib.weft_sync_form(self.pointer, text, len(text))
         return text.value.decode()
 
-    def form_change(self) -> str:
-        """Why it has changed, once; empty where that is not known."""
-        return (self.lib.weft_sync_form_change(self.pointer) or b"").decode("utf-8", "replace")
+    def form_change(self) -> tuple[str, list[float]]:
+        """Why it has changed, once; empty where that is not known. And what was expected of it, as weft/sync.h says."""
+        expected = (F64 * 6)()
+        why = self.lib.weft_sync_form_change(self.pointer, expected) or b""
+        return why.decode("utf-8", "replace"), list(expected)
 
     def place(self) -> tuple[int, int]:
         """This process's number among those that take part, and how many they are."""

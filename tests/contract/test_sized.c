@@ -123,6 +123,8 @@ static void *made; /* that no call leaves behind: all fail */
     X(weft_sync_create, weft_sync_tensor,                                                \
       return weft_sync_create(ctx, NULL, config, x, 1, (weft_sync **)&made);)            \
     X(weft_sync_step, weft_sync_report, return weft_sync_step(exchange, 1, x);)             \
+    X(weft_sync_replan, weft_sync_limits, const char *why;                                \
+      return weft_sync_replan(exchange, x, &why);)                                          \
     X(weft_sync_mix, weft_sync_report, return weft_sync_mix(exchange, x);)                  \
     X(weft_sync_shape_of_offer, weft_sync_offer_shape,                                   \
       return weft_sync_shape_of_offer(exchange, 0, x);)                                     \

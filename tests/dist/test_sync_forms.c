@@ -109,9 +109,11 @@ static void outer_steps_are_left_and_begun_and_nothing_is_lost(void **state) {
     }
 }
 
+static const weft_sync_limits any = {.struct_size = sizeof any, .loss = 10};
+
 static weft_status plans(loop *l, weft_sync *s) {
     const char *why;
-    WEFT_TRY(weft_sync_replan(s, NULL, 10, 0, &why));
+    WEFT_TRY(weft_sync_replan(s, &any, &why));
     assert_null(why);
     return WEFT_OK;
 }
@@ -125,7 +127,7 @@ static weft_status differ(loop *l, weft_sync *s, int rank, int64_t t) {
     if (t == LEAVES && rank == 0) WEFT_TRY(weft_sync_ask_form(s, "full f32"));
     for (int i = 1; t == LEAVES + 2 && i <= 10 * EVERY; i++) {
         s->step = LONG + i;
-        wefti_sync_note_step(s, 0.1, i % EVERY == 0 ? 9 : 0);
+        wefti_sync_note_step(s, 0.1, i % EVERY == 0 ? 9 : 0, 0);
     }
     if (t == LEAVES + 2) assert_int_equal(s->rank->asks_form, 0);
     s->step = t;
@@ -153,17 +155,21 @@ static const char cluster[] = "nodes: 3\nranks_per_node: 1\nrank_flops: 1e9\n"
 static weft_status may_change(loop *l, weft_sync *s) {
     const char *why;
     bool first = l->number == 0;
-    WEFT_TRY(weft_sync_replan(s, first ? "room/cluster.yaml" : NULL, 10, 20, &why));
+    const weft_sync_limits limits = {.struct_size = sizeof limits,
+                                     .cluster_path = first ? "room/cluster.yaml" : NULL,
+                                     .loss = 10,
+                                     .steps = 20};
+    WEFT_TRY(weft_sync_replan(s, &limits, &why));
     assert_null(why);
     return WEFT_OK;
 }
 
 /* The wire falls: steps that were 0.1 s of computing are told to take 20 times as long. */
 static weft_status tell(loop *l, weft_sync *s, int rank, int64_t t) {
-    const char *change = weft_sync_form_change(s);
+    const char *change = weft_sync_form_change(s, NULL);
     char form[64];
     if (t == 0)
-        for (int i = 0; i < 40; i++) wefti_sync_note_step(s, 0.1, i < 16 ? 1e-4 : 2);
+        for (int i = 0; i < 40; i++) wefti_sync_note_step(s, 0.1, i < 16 ? 1e-4 : 2, 0);
     if (t == 0) assert_int_equal(s->rank->asks_form > 0, rank == 0);
     if (t != 2) return WEFT_OK;
     assert_non_null(change);
@@ -195,7 +201,7 @@ static const char *expected;
 
 static weft_status stays(loop *l, weft_sync *s) {
     const char *why;
-    WEFT_TRY(weft_sync_replan(s, NULL, 10, 0, &why));
+    WEFT_TRY(weft_sync_replan(s, &any, &why));
     assert_non_null(why);
     assert_non_null(strstr(why, expected));
     return WEFT_OK;

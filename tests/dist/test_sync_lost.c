@@ -130,7 +130,7 @@ static weft_status steps(member *m, int64_t end) {
         if (m->plan->form && m->number == 0 && t == FORM_AT)
             WEFT_TRY(weft_sync_ask_form(m->s, m->plan->form));
         bool tells = m->plan->follows && m->comes && together == 1;
-        for (int i = 0; i < 20 && tells; i++) wefti_sync_note_step(m->s, 0.1, 2);
+        for (int i = 0; i < 20 && tells; i++) wefti_sync_note_step(m->s, 0.1, 2, 0);
         compute(m, t);
         WEFT_TRY(weft_sync_ready(m->s, 1));
         if (dies(m, t, together, joined)) kill(getpid(), SIGKILL);
@@ -139,7 +139,7 @@ static weft_status steps(member *m, int64_t end) {
         const char *change = weft_sync_change(m->s); /* of a return, too */
         lost = lost || change || told.processes < m->plan->size;
         if (change) together = 0; /* one may have fallen as another came */
-        const char *why = weft_sync_form_change(m->s);
+        const char *why = weft_sync_form_change(m->s, NULL);
         m->found.decided |= why && strstr(why, ": a step takes 2.1 s, as on a wire of ");
         joined += change && strstr(change, "joined by");
         together = lost && are_there(m, told.processes, joined) ? together + 1 : 0;
@@ -195,9 +195,9 @@ static weft_status make(member *m) {
     for (int i = 0; i < setup.n_tensors; i++)
         for (int64_t k = 0; k < elements(i); k++)
             weft_sync_parameters(m->s, i)[k] = m->comes ? NAN : cosf((float)(7 * k + i));
+    const weft_sync_limits any = {.struct_size = sizeof any, .loss = 10};
     const char *why = NULL;
-    if (m->plan->follows && !m->comes)
-        WEFT_TRY(weft_sync_replan(m->s, NULL, 10, 0, &why));
+    if (m->plan->follows && !m->comes) WEFT_TRY(weft_sync_replan(m->s, &any, &why));
     assert_null(why);
     WEFT_TRY(weft_sync_begin(m->s));
     m->found.first_step = weft_sync_steps(m->s);

@@ -73,6 +73,7 @@ static bool may(const char *list, const char *name) {
 
 static weft_status call(const char *name, weft_sync *s, loop *file) {
     static float block[MOST];
+    const weft_sync_limits any = {.struct_size = sizeof any};
     weft_sync_report report = {.struct_size = sizeof report};
     weft_sync_part part = {.struct_size = sizeof part};
     weft_sync_parcel parcel = {.struct_size = sizeof parcel};
@@ -101,7 +102,7 @@ static weft_status call(const char *name, weft_sync *s, loop *file) {
     if (is(name, "save")) return weft_sync_save(s, write_bytes, file);
     if (is(name, "load")) return weft_sync_load(s, read_bytes, file);
     if (is(name, "resume")) return weft_sync_resume(s, 1);
-    if (is(name, "replan")) return weft_sync_replan(s, NULL, 0, 0, &why);
+    if (is(name, "replan")) return weft_sync_replan(s, &any, &why);
     if (is(name, "ask_form")) return weft_sync_ask_form(s, "full int8");
     if (is(name, "weigh")) return weft_sync_weigh(s, 1, 4, &weight);
     if (is(name, "hold_mixer")) return weft_sync_hold_mixer(s, &n);

@@ -240,8 +240,122 @@ static void who_takes_over_finds_the_wire(void **state) {
     }
 }
 
+/* --- a limit of what is sent --- */
+
+/* Whoever sends as much as may be sent never has more than that in 24 hours, and nearly as much. */
+static void as_much_as_may_be_sent_is_sent_and_no_more(void **state) {
+    enum { STEPS = 3 * 1440, DAY = 1440 };
+    static double sent[STEPS];
+    wefti_budget b = {.per_day = 1e9};
+    double last = 0;
+    for (int i = 0; i < STEPS;
+         i++) { /* of a minute; at first twice as much as is allowed */
+        double Bps = wefti_budget_Bps(&b, 1e9);
+        assert_true(Bps <= 1e9 / 86400 * (1 + 1e-9));
+        sent[i] = 60 * Bps * (i < 300 ? 2 : 1);
+        wefti_budget_add(&b, 60, sent[i]);
+    }
+    for (int i = 0; i < STEPS; i++) {
+        last += sent[i] - (i >= DAY ? sent[i - DAY] : 0);
+        assert_true(last <= 1e9 * (1 + 1e-9));
+    }
+    assert_true(last > 0.9e9);
+}
+
+static void a_run_that_ends_soon_may_send_the_rest(void **state) {
+    wefti_budget b = {.per_day = 1e9}, none = {0};
+    assert_true(wefti_budget_Bps(&none, 3600) == 0);
+    assert_float_equal(wefti_budget_Bps(&b, 7200), 1e9 / 7200, 1);
+    wefti_budget_add(&b, 60, 4e8);
+    assert_float_equal(wefti_budget_Bps(&b, 7200), 6e8 / 7200, 1);
+    wefti_budget_add(&b, 86400 - 3700, 0); /* the day is over in an hour */
+    assert_float_equal(wefti_budget_Bps(&b, 7200), 6e8 / 3600, 1e9 / 7200);
+    wefti_budget_add(&b, 90000, 0);
+    assert_float_equal(wefti_budget_Bps(&b, 7200), 1e9 / 7200, 1);
+    wefti_budget_add(&b, 60, 2e9);
+    assert_true(wefti_budget_Bps(&b, 7200) == 1);
+}
+
+static double sends_Bps(const wefti_situation *s, const wefti_form *form) {
+    weft_prediction found = {.struct_size = sizeof found};
+    assert_ok(ctx, wefti_form_set(ctx, run, form));
+    assert_ok(ctx, weft_predict(ctx, run, cluster, NULL, &found));
+    assert_ok(ctx, wefti_form_set(ctx, run, &s->now));
+    double Bps = found.wire_bytes / found.mean_step_s;
+    weft_prediction_clear(ctx, &found);
+    return Bps;
+}
+
+/* A form that sends too much is left though others are slower; the fastest that sends less is
+ * taken, or what sends least. */
+static void a_form_that_sends_too_much_is_left(void **state) {
+    static const wefti_form coded = {false, WEFTI_VALUES_INT8, 0, 0};
+    wefti_situation s = standing(&full, "25Gbit,10us");
+    double all = sends_Bps(&s, &full), less = sends_Bps(&s, &coded);
+    assert_true(less < all / 2);
+    wefti_outlook best;
+    s.most_Bps = 1.01 * all;
+    best = plan(&s);
+    assert_true(wefti_form_same(&best.form, &full));
+    s.most_Bps = 0.99 * all;
+    best = plan(&s);
+    assert_false(wefti_form_same(&best.form, &full));
+    assert_true(best.Bps <= s.most_Bps && best.gain < 1.05);
+    s.most_Bps = 1;
+    assert_int_equal(plan(&s).form.every, 50);
+    s = standing(&outer, "25Gbit,10us"); /* where it would go back, but for the limit */
+    s.step_s *= 2;
+    best = plan(&s);
+    assert_true(wefti_form_same(&best.form, &full));
+    s.most_Bps = 0.99 * less;
+    best = plan(&s);
+    assert_true(best.Bps <= s.most_Bps);
+}
+
+/* Steps on a calm wire: at first within the limit; then more is sent than was planned. */
+static void who_has_sent_too_much_sends_less(void **state) {
+    wefti_replan *replan;
+    weft_cluster *known;
+    wefti_situation s = standing(&full, "25Gbit,10us");
+    double bytes = sends_Bps(&s, &full) * s.step_s, computing_s;
+    wefti_budget budget = {.per_day = 4 * 2000 * bytes};
+    assert_ok(ctx, wefti_computing_predict(ctx, &s, &computing_s));
+    assert_ok(ctx, weft_cluster_create(ctx, &known));
+    const char *const facts[] = {"nodes", "2",    "node-flops",
+                                 "20G",   "link", "25Gbit,10us"};
+    for (int i = 0; i < 6; i += 2)
+        assert_ok(ctx, weft_cluster_set(ctx, known, facts[i], facts[i + 1]));
+    assert_ok(ctx, wefti_replan_create(ctx, known, 10, &replan));
+    wefti_replan_step step = {.config = run,
+                              .world = run,
+                              .now = full,
+                              .parameters = s.parameters,
+                              .computing_s = computing_s,
+                              .wait_s = s.step_s - computing_s,
+                              .budget = &budget};
+    double look_again_s = 600;
+    int64_t steps = (int64_t)(2 * look_again_s / s.step_s) + 100, left = 2000;
+    for (int much = 0; much < 2; much++) {
+        for (int64_t i = 0; i < steps; i++) {
+            step.step++;
+            step.steps_left = left;
+            wefti_budget_add(&budget, s.step_s, 0);
+            assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+        }
+        const wefti_replan_wish *wish = wefti_replan_wish_of(replan);
+        assert_int_equal(wish->wants, much);
+        if (much) assert_non_null(strstr(wish->why, " a day may be sent from now on"));
+        wefti_budget_add(&budget, 1, 3.5 * 2000 * bytes);
+    }
+    wefti_replan_destroy(ctx, replan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_much_as_may_be_sent_is_sent_and_no_more),
+        cmocka_unit_test(a_run_that_ends_soon_may_send_the_rest),
+        cmocka_unit_test_setup_teardown(a_form_that_sends_too_much_is_left, begin, end),
+        cmocka_unit_test_setup_teardown(who_has_sent_too_much_sends_less, begin, end),
         cmocka_unit_test_setup_teardown(a_wire_that_carries_all_is_left_alone, begin,
                                         end),
         cmocka_unit_test_setup_teardown(a_slow_wire_gets_less_and_a_fast_one_all, begin,

@@ -123,6 +123,31 @@ static void a_checkpoint_goes_on_with_its_state(void **state) {
     wefti_free(ctx, text);
 }
 
+/* What would send more in a day, or in a shorter run, is not taken. */
+static void a_limit_of_bytes_leaves_out_what_sends_more(void **state) {
+    static const struct {
+        const char *more;
+        bool hsdp;
+    } cases[] = {{"decide.bytes_per_day=1GB", true},
+                 {"decide.bytes_per_day=10MB", false},
+                 {"decide.bytes_per_day=1GB run.steps=40000000", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        wefti_decision d;
+        char *text;
+        assert_ok(ctx, decide("25Gbit,10us", cases[i].more, NULL, &d, &text));
+        if ((strcmp(method_of(&d), "hsdp") == 0) != cases[i].hsdp)
+            fail_msg("%s: %s", cases[i].more, d.settings);
+        assert_int_equal(strstr(text, "it would send") != NULL, !cases[i].hsdp);
+        wefti_free(ctx, text);
+    }
+    wefti_decision d;
+    char *text;
+    assert_int_equal(decide("25Gbit,10us", "decide.bytes_per_day=1", NULL, &d, &text),
+                     WEFT_ERR_CONFIG);
+    assert_non_null(strstr(d.sentence, "decide.bytes_per_day is 1 B, and of all on 2"));
+    wefti_free(ctx, text);
+}
+
 /* Of what is level with the fastest, what may change during the run. */
 static void a_choice_that_can_change_is_preferred(void **state) {
     static const char *const links[] = {"1Mbit,5ms", "2Mbit,5ms", "20Mbit,5ms",
@@ -175,6 +200,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_same_facts_decide_the_same, begin, end),
         cmocka_unit_test_setup_teardown(one_process_alone_is_an_answer, begin, end),
         cmocka_unit_test_setup_teardown(a_checkpoint_goes_on_with_its_state, begin, end),
+        cmocka_unit_test_setup_teardown(a_limit_of_bytes_leaves_out_what_sends_more,
+                                        begin, end),
         cmocka_unit_test_setup_teardown(a_choice_that_can_change_is_preferred, begin,
                                         end),
     };
