@@ -28,7 +28,6 @@ double wefti_budget_Bps(const wefti_budget *b, double left_s) {
     for (int i = 0; i < HOURS; i++) counts += b->sent[i];
     for (int i = HOURS - 1; i >= 0; i--) { /* the oldest hour stops counting first */
         Bps = fmin(Bps, (b->per_day - counts) / fmax(1, fmin(until_s, left_s)));
-        if (until_s >= left_s) break;
         counts -= b->sent[i];
         until_s += hour_s;
     }

@@ -182,6 +182,17 @@ static void put_why(wefti_replan *r, const wefti_situation *s, double usual_s) {
              usual_s > 0 ? "" : " expected", o->gain, o->low, o->high);
 }
 
+/* Whether a form that was just begun waits less than half as long as on the wire by which it was
+ * chosen: that wire is no more, for bytes can not be faster than it. */
+static bool is_faster(const wefti_replan *r, const wefti_situation *s,
+                      double expected_s) {
+    double least_s = floor_share * r->usual_s;
+    double wait_s = fmax(0, s->step_s - s->idle_s - r->usual_s) + least_s;
+    double other_s = fmax(0, expected_s - s->idle_s - r->usual_s) + least_s;
+    bool begun = !(r->bias[s->now.outer] > 0) && r->bias[!s->now.outer] > 0;
+    return begun && 2 * wait_s < other_s;
+}
+
 /* What a step of this form costs where the wire is known tells how far predictions are off; where
  * it has drifted, or a form that was measured before is far from that, the step tells the wire. */
 static weft_status find_wire(weft_ctx *ctx, wefti_replan *r, wefti_situation *s,
@@ -190,7 +201,8 @@ static weft_status find_wire(weft_ctx *ctx, wefti_replan *r, wefti_situation *s,
     WEFT_TRY(wefti_form_predict(ctx, s, &s->now, expected_s));
     double off = fmax(s->step_s - s->idle_s, 1e-3 * s->step_s) /
                  (*expected_s - s->idle_s);
-    bool other = r->drifted || r->late || (*bias > 0 && fabs(log(off)) > known_error);
+    bool other = r->drifted || r->late || (*bias > 0 && fabs(log(off)) > known_error) ||
+                 is_faster(r, s, *expected_s);
     if (!other) *bias = s->bias[s->now.outer] = (*bias > 0 ? *bias : 1) * off;
     wefti_situation told = *s; /* less than that is not told apart */
     told.step_s -= floor_share * r->usual_s;
