@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/stop.h"
+#include "net/resend.h"
 
 enum { LEAST_BYTES = 32 << 10, SLICE_MS = 200 };
 
@@ -69,8 +70,7 @@ static size_t read_plain(wefti_connection *s, const struct iovec *parts, int n_p
     return (size_t)got;
 }
 
-size_t wefti_connection_read(wefti_connection *s, const struct iovec *parts,
-                             int n_parts) {
+static size_t read_now(wefti_connection *s, const struct iovec *parts, int n_parts) {
     if (s->fd < 0 || !s->readable) return 0;
     if (!s->tls) return read_plain(s, parts, n_parts);
     size_t n = 0;
@@ -80,6 +80,21 @@ size_t wefti_connection_read(wefti_connection *s, const struct iovec *parts,
         n += got;
         if (got < parts[i].iov_len) break;
     }
+    return n;
+}
+
+size_t wefti_connection_read(wefti_connection *s, const struct iovec *parts,
+                             int n_parts) {
+    unsigned char known[4096];
+    while (s->n_skip > 0) {
+        size_t most = s->n_skip < (int64_t)sizeof known ? (size_t)s->n_skip
+                                                        : sizeof known;
+        size_t got = read_now(s, &(struct iovec){known, most}, 1);
+        if (got == 0) return 0;
+        s->n_skip -= (int64_t)got;
+    }
+    size_t n = read_now(s, parts, n_parts);
+    s->n_read += (int64_t)n;
     return n;
 }
 
@@ -93,13 +108,29 @@ static size_t write_plain(wefti_connection *s, const struct iovec *parts, int n_
     return (size_t)got;
 }
 
-size_t wefti_connection_write(wefti_connection *s, const struct iovec *parts,
-                              int n_parts) {
+static size_t write_now(wefti_connection *s, const struct iovec *parts, int n_parts) {
     if (s->fd < 0 || !s->writable) return 0;
     if (!s->tls) return write_plain(s, parts, n_parts);
     size_t got = wefti_tls_write(s->tls, s, parts, n_parts);
     if (s->ended) wefti_connection_close(s);
     return got;
+}
+
+bool wefti_connection_owes(const wefti_connection *s) {
+    return s->kept && s->kept->again < s->kept->end;
+}
+
+size_t wefti_connection_write(wefti_connection *s, const struct iovec *parts,
+                              int n_parts) {
+    while (wefti_connection_owes(s)) {
+        struct iovec rest[2];
+        size_t n = write_now(s, rest, wefti_resend_rest(s->kept, rest));
+        s->kept->again += (int64_t)n;
+        if (n == 0) return 0;
+    }
+    size_t n = write_now(s, parts, n_parts);
+    if (s->kept) wefti_resend_add(s->kept, parts, n_parts, n);
+    return n;
 }
 
 void wefti_connection_expect(wefti_connection *s, size_t n_bytes) {

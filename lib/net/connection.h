@@ -25,6 +25,9 @@ typedef struct wefti_connection {
     bool ended;     /* set by tls.c: no more data in either direction; close it */
     int least;      /* bytes that wake the sleeping thread (SO_RCVLOWAT) */
     size_t ahead;   /* bytes that may be encrypted before the socket takes any */
+    int64_t n_read; /* bytes that were read */
+    int64_t n_skip; /* bytes that come again, after it has gone on by another socket */
+    struct wefti_resend *kept; /* borrowed; what it has to send again then; or NULL */
     const weft_ctx
         *stop; /* borrowed: a wait ends when it is told to (base/stop.h); or NULL */
     struct sockaddr_storage peer; /* where the other end was at the beginning */
@@ -48,6 +51,9 @@ size_t wefti_connection_read(wefti_connection *s, const struct iovec *parts, int
  * again the next time. */
 size_t wefti_connection_write(wefti_connection *s, const struct iovec *parts,
                               int n_parts);
+
+/* Whether bytes are to be sent again; writing does that first. */
+bool wefti_connection_owes(const wefti_connection *s);
 
 /* n_bytes more bytes are needed before any can be used: do not wake the thread earlier. */
 void wefti_connection_expect(wefti_connection *s, size_t n_bytes);

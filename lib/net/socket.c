@@ -56,6 +56,28 @@ void wefti_socket_own(int fd, char *out, size_t size) {
     wefti_socket_address(address.any, out, size);
 }
 
+bool wefti_socket_has_moved(int fd) {
+    struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
+    union {
+        struct sockaddr_storage *storage;
+        struct sockaddr *any;
+        struct sockaddr_in *v4;
+        struct sockaddr_in6 *v6;
+    } a = {.storage = &own};
+    socklen_t size = sizeof own;
+    int no = 0;
+    if (getsockname(fd, a.any, &size) != 0) return false;
+    if (own.ss_family == AF_INET) a.v4->sin_port = 0;
+    if (own.ss_family == AF_INET6) a.v6->sin6_port = 0;
+    int probe = socket(own.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (probe < 0) return false;
+    if (own.ss_family == AF_INET6)
+        (void)setsockopt(probe, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    bool gone = bind(probe, a.any, size) != 0 && errno == EADDRNOTAVAIL;
+    close(probe);
+    return gone;
+}
+
 bool wefti_socket_is_loopback(const struct sockaddr *address) {
     union {
         const struct sockaddr *any;

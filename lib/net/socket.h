@@ -47,6 +47,14 @@ int wefti_socket_begin(const struct sockaddr_storage *to);
 /* An address of digits and a port; false: the text is none. */
 bool wefti_socket_parse(const char *text, int port, struct sockaddr_storage *out);
 
+/* The kernel's figures of a connection (tcp_rate.c): bytes per second that have lately arrived
+ * at the other end, and the time of a round trip; 0: not known. */
+double wefti_tcp_rate(int fd);
+double wefti_tcp_round_trip_s(int fd);
+
+/* Whether the address at which this end of a connection is has gone from the machine. */
+bool wefti_socket_has_moved(int fd);
+
 /* The caller's side of the handshake; without tls there is nothing to do. FAILED: the other
  * side has another key; AGAIN: the other side has hung up (fd is -1), or does not answer. */
 wefti_shake wefti_socket_shake(const wefti_tls_context *tls, wefti_connection *s,

@@ -27,7 +27,9 @@
 
 #include <openssl/bio.h>
 #include <openssl/core_names.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/hmac.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 #include <openssl/ssl.h>
@@ -400,6 +402,33 @@ wefti_shake wefti_tls_shake(wefti_tls *tls, wefti_connection *s, bool *refused) 
                              ERR_GET_REASON(code) != SSL_R_UNEXPECTED_EOF_WHILE_READING);
     ERR_clear_error();
     return WEFTI_SHAKE_FAILED;
+}
+
+/* A value of the connection's keys (RFC 8446, 7.5). */
+bool wefti_tls_secret(const wefti_tls *tls, unsigned char *secret) {
+    static const char label[] = "EXPORTER-weft-resume";
+    return SSL_export_keying_material(tls->ssl, secret, WEFTI_SECRET_BYTES, label,
+                                      sizeof label - 1, NULL, 0, 0) == 1;
+}
+
+/* HMAC-SHA256(secret, value of this connection, bytes) */
+bool wefti_tls_prove(const wefti_tls *tls, const unsigned char *secret, const void *bytes,
+                     size_t n, unsigned char *proof) {
+    unsigned char text[WEFTI_SECRET_BYTES + 128] = {0};
+    unsigned length = 0;
+    if (n > sizeof text - WEFTI_SECRET_BYTES || (tls && !wefti_tls_secret(tls, text)))
+        return false;
+    memcpy(text + WEFTI_SECRET_BYTES, bytes, n);
+    return HMAC(EVP_sha256(), secret, WEFTI_SECRET_BYTES, text, WEFTI_SECRET_BYTES + n,
+                proof, &length) != NULL &&
+           length == WEFTI_SECRET_BYTES;
+}
+
+bool wefti_tls_proves(const wefti_tls *tls, const unsigned char *secret,
+                      const void *bytes, size_t n, const unsigned char *proof) {
+    unsigned char own[WEFTI_SECRET_BYTES];
+    return wefti_tls_prove(tls, secret, bytes, n, own) &&
+           CRYPTO_memcmp(own, proof, sizeof own) == 0;
 }
 
 /* Whether the operation only has to be retried; otherwise the connection has ended. */

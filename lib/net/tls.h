@@ -54,6 +54,17 @@ typedef enum wefti_shake {
  * connection has ended. */
 wefti_shake wefti_tls_shake(wefti_tls *tls, struct wefti_connection *s, bool *refused);
 
+/* After the handshake: a secret of this connection, which both ends know and nobody else. */
+enum { WEFTI_SECRET_BYTES = 32 };
+bool wefti_tls_secret(const wefti_tls *tls, unsigned char *secret);
+
+/* Shows on this connection (NULL: a plain one) that one knows the secret of an earlier one, and
+ * says these n bytes: what was shown on another connection, or of other bytes, differs. */
+bool wefti_tls_prove(const wefti_tls *tls, const unsigned char *secret, const void *bytes,
+                     size_t n, unsigned char *proof);
+bool wefti_tls_proves(const wefti_tls *tls, const unsigned char *secret,
+                      const void *bytes, size_t n, const unsigned char *proof);
+
 /* Like wefti_connection_read and wefti_connection_write. */
 size_t wefti_tls_read(wefti_tls *tls, struct wefti_connection *s, void *into, size_t n);
 size_t wefti_tls_write(wefti_tls *tls, struct wefti_connection *s,

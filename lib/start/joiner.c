@@ -29,7 +29,7 @@
 #include "start/vitals.h"
 
 enum {
-    LATE_VERSION = 3,
+    LATE_VERSION = 4,
     LATE_HOST_AT = 32,
     LATE_MACHINE_AT = LATE_HOST_AT + WEFTI_CARD_HOST_BYTES,
     LATE_FREE_AT = LATE_MACHINE_AT + 8,

@@ -50,6 +50,9 @@ wefti_caller_fate wefti_tcp_admit(void *transport, wefti_caller *caller) {
     tcp_transport *t = transport;
     if (wefti_stream_card_read(caller->card, &stream))
         return admit_stream(t, caller, &stream);
+    wefti_resume_card resumed;
+    if (wefti_resume_card_read(caller->card, &resumed))
+        return wefti_tcp_admit_resume(t, caller, &resumed);
     wefti_relay_card relayed;
     if (wefti_relay_card_read(caller->card, &relayed))
         return wefti_tcp_admit_relay(t, caller, &relayed);

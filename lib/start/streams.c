@@ -68,6 +68,47 @@ bool wefti_stream_card_read(const unsigned char *bytes, wefti_stream_card *out) 
            rank <= 0xffff && out->token != 0;
 }
 
+static const char resume_magic[4] = {'w', 'e', 'f', 'C'};
+
+void wefti_resume_card_write(const wefti_resume_card *card, unsigned char *bytes) {
+    memset(bytes, 0, WEFTI_CARD_BYTES);
+    memcpy(bytes, resume_magic, sizeof resume_magic);
+    wefti_put_u32(bytes + 4, VERSION);
+    wefti_put_u32(bytes + 8, (uint32_t)card->number);
+    wefti_put_u32(bytes + 12, (uint32_t)card->from);
+    wefti_put_u32(bytes + 16, (uint32_t)card->to);
+    wefti_put_u64(bytes + 20, (uint64_t)card->n_read);
+    memcpy(bytes + WEFTI_RESUME_SAID_BYTES, card->proof, sizeof card->proof);
+}
+
+bool wefti_resume_card_read(const unsigned char *bytes, wefti_resume_card *out) {
+    uint32_t number = wefti_get_u32(bytes + 8), from = wefti_get_u32(bytes + 12),
+             to = wefti_get_u32(bytes + 16);
+    uint64_t n_read = wefti_get_u64(bytes + 20);
+    *out = (wefti_resume_card){(int)(number & 0xffff),
+                               (int)(from & 0xffff),
+                               (int)(to & 0xffff),
+                               (int64_t)(n_read & INT64_MAX),
+                               {0}};
+    memcpy(out->proof, bytes + WEFTI_RESUME_SAID_BYTES, sizeof out->proof);
+    return memcmp(bytes, resume_magic, sizeof resume_magic) == 0 &&
+           wefti_get_u32(bytes + 4) == VERSION && number < WEFTI_STREAMS &&
+           from <= 0xffff && to <= 0xffff && from != to && n_read <= INT64_MAX;
+}
+
+void wefti_resumed_write(int64_t n_read, int64_t again, unsigned char *bytes) {
+    bytes[0] = WEFT_PLACE_WELCOME;
+    wefti_put_u64(bytes + 1, (uint64_t)n_read);
+    wefti_put_u64(bytes + 9, (uint64_t)again);
+}
+
+bool wefti_resumed_read(const unsigned char *bytes, int64_t *n_read, int64_t *again) {
+    uint64_t read = wefti_get_u64(bytes + 1), from = wefti_get_u64(bytes + 9);
+    *n_read = (int64_t)(read & INT64_MAX);
+    *again = (int64_t)(from & INT64_MAX);
+    return bytes[0] == WEFT_PLACE_WELCOME && read <= INT64_MAX && from <= INT64_MAX;
+}
+
 static wefti_connection begin_call(const wefti_connection *first) {
     wefti_connection s = wefti_connection_of(wefti_socket_begin(&first->peer));
     s.peer = first->peer;

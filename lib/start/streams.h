@@ -47,6 +47,30 @@ typedef struct wefti_stream_card {
 void wefti_stream_card_write(const wefti_stream_card *card, unsigned char *bytes);
 bool wefti_stream_card_read(const unsigned char *bytes, wefti_stream_card *out);
 
+/* A connection goes on by another socket, from another address for example:
+ *
+ *     [handshake] "wefC", version, number of the socket, place of the caller and of the called
+ *     (4 bytes each), bytes that the caller has read (8), proof (32)   --->
+ *       <---   welcome, bytes that the called has read, byte from which on it sends again
+ *              (8 each), proof (32)
+ *
+ * The proofs show that both ends are those of the first connection (wefti_tls_prove). */
+enum { WEFTI_RESUME_SAID_BYTES = 28, WEFTI_RESUMED_SAID_BYTES = 17 };
+enum { WEFTI_RESUMED_BYTES = WEFTI_RESUMED_SAID_BYTES + WEFTI_SECRET_BYTES };
+
+typedef struct wefti_resume_card {
+    int number, from, to;
+    int64_t n_read;
+    unsigned char proof[WEFTI_SECRET_BYTES];
+} wefti_resume_card;
+
+void wefti_resume_card_write(const wefti_resume_card *card, unsigned char *bytes);
+bool wefti_resume_card_read(const unsigned char *bytes, wefti_resume_card *out);
+
+/* The answer; false: it is no welcome, or has impossible numbers. */
+void wefti_resumed_write(int64_t n_read, int64_t again, unsigned char *bytes);
+bool wefti_resumed_read(const unsigned char *bytes, int64_t *n_read, int64_t *again);
+
 /* Room for n - 1 further sockets, closed, in `first`; false: no memory. */
 bool wefti_streams_room(wefti_connection *first, int n, uint64_t token);
 

@@ -28,6 +28,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "net/resend.h"
 #include "net/socket.h"
 #include "start/joiner.h"
 #include "start/tcpstate.h"
@@ -100,6 +101,8 @@ static void time_bytes(connection *c, int64_t n) {
 static void push(connection *c) {
     int64_t n = 0, now;
     bool could = c->first && c->stream.writable;
+    if (wefti_connection_owes(&c->stream))
+        (void)wefti_connection_write(&c->stream, NULL, 0);
     while (c->first && c->stream.writable && c->stream.fd >= 0) {
         struct iovec parts[MAX_PARTS];
         int n_parts = parts_of(c, parts);
@@ -107,17 +110,19 @@ static void push(connection *c) {
         advance(c, now);
     }
     if (could) time_bytes(c, n);
-    if (c->stream.fd >= 0) return;
+    if (c->stream.fd >= 0 || wefti_tcp_may_resume(c)) return;
     for (; c->first; c->first = c->first->next) c->first->n_sent = c->first->n_bytes;
 }
 
 static void tcp_flush(weft_transport *head) {
     tcp_transport *t = (tcp_transport *)head;
-    for (int p = 0; p < head->size; p++)
+    for (int p = 0; p < head->size; p++) {
+        wefti_tcp_confirm(&t->peers[p]);
         for (int i = 0; i <= t->peers[p].n_more; i++) {
             connection *c = wefti_tcp_socket(&t->peers[p], i);
-            if (c->first) push(c);
+            if (c->first || wefti_connection_owes(&c->stream)) push(c);
         }
+    }
 }
 
 /* Puts a message into a queue; without `data`, only a head. */
@@ -227,6 +232,11 @@ static bool announce(tcp_transport *t, int peer, weft_transport_found *found) {
     c->n_card = 0;
     c->tells = lane == WEFTI_LANE_CARDS && length == WEFTI_CARD_BYTES && by == 0;
     if (c->tells) return true;
+    if (lane == WEFTI_LANE_CONFIRMS && by <= (uint32_t)c->n_more) {
+        wefti_resend *kept = wefti_tcp_socket(c, (int)by)->stream.kept;
+        if (kept) wefti_resend_confirm(kept, length);
+        return true;
+    }
     if (lane > WEFTI_LANE_PIECES || length > WEFT_TRANSPORT_BYTES)
         return fail(t, peer, "no message of weft came from", strerror(EPROTO));
     if (by > (uint32_t)c->n_more ||
@@ -268,7 +278,7 @@ static bool look(tcp_transport *t, int peer, weft_transport_found *found) {
         }
         if (c->tells || c->n_head < WEFTI_TCP_HEAD_BYTES) break;
         if (!announce(t, peer, found) || c->announced) return c->announced;
-        take_card(t, peer);
+        if (c->tells) take_card(t, peer);
     }
     if (!wefti_tcp_is_over(c)) return true;
     *found = (weft_transport_found){.closed = true, .peer = peer};
@@ -330,10 +340,13 @@ static void tcp_wait(weft_transport *head, double seconds) {
         connection *c = events[i].data.ptr;
         if (events[i].data.ptr == &t->callers)
             t->called = true;
+        else if (events[i].data.ptr == &t->recalled)
+            t->recalled = true;
         else if (c)
             wefti_connection_ready(&c->stream, events[i].events);
     }
     wefti_tcp_relay(t);
+    wefti_tcp_resume(t);
 }
 
 /* May be called by any thread. The number in the eventfd is never read: each addition is an
@@ -376,6 +389,7 @@ static bool tcp_finish(weft_transport *head, bool failed) {
             connection *s = wefti_tcp_socket(c, i);
             if (s->stream.tls && !failed) wefti_tls_say_end(s->stream.tls, &s->stream);
             wefti_connection_close(&s->stream);
+            wefti_tcp_end_lasting(s);
             free_outgoing(s->first);
             free_outgoing(s->due);
         }
@@ -410,8 +424,11 @@ static void let_go(int *fd) {
 static void tcp_forget(weft_transport *head) {
     tcp_transport *t = (tcp_transport *)head;
     for (int p = 0; p < head->size; p++) {
-        for (int i = 0; i <= t->peers[p].n_more; i++)
-            let_go(&wefti_tcp_socket(&t->peers[p], i)->stream.fd);
+        for (int i = 0; i <= t->peers[p].n_more; i++) {
+            connection *c = wefti_tcp_socket(&t->peers[p], i);
+            let_go(&c->stream.fd);
+            if (c->recall) let_go(&c->recall->s.fd);
+        }
         let_go(&t->peers[p].call);
     }
     for (int i = 0; i < t->callers.n; i++) let_go(&t->callers.list[i].stream.fd);

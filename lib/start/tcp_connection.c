@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "net/resend.h"
 #include "net/socket.h"
 #include "net/window.h"
 #include "start/tcpstate.h"
@@ -44,9 +45,34 @@ void wefti_tcp_watch_callers(tcp_transport *t, int from) {
 
 /* The kernel sends all that a socket may have under way in one burst after a pause, and the
  * line's queue overflows; paced, it takes a round trip for that. Any limit turns it on. */
-static void pace(int fd) {
+void wefti_tcp_pace(int fd) {
     const unsigned most_Bps = UINT32_MAX - 1;
     (void)setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &most_Bps, sizeof most_Bps);
+}
+
+void wefti_tcp_make_lasting(connection *c) {
+    const connection *pair = c->pair ? c->pair : c;
+    const wefti_connection *first = &pair->stream;
+    const struct sockaddr *peer = (const struct sockaddr *)&first->peer;
+    bool known = pair == c ? first->token != 0 || first->tls : first->kept != NULL;
+    if (c->stream.fd < 0 || !known || wefti_socket_is_loopback(peer)) return;
+    memcpy(c->secret, &first->token, sizeof first->token);
+    if (pair == c && first->tls && !wefti_tls_secret(first->tls, c->secret)) return;
+    c->stream.kept = wefti_resend_create();
+    c->stream.n_read = 0; /* what gathered or joined is not part of it */
+    c->heard_s = wefti_now_s();
+}
+
+void wefti_tcp_end_recall(connection *c) {
+    if (c->recall) wefti_connection_close(&c->recall->s);
+    free(c->recall);
+    c->recall = NULL;
+}
+
+void wefti_tcp_end_lasting(connection *c) {
+    wefti_tcp_end_recall(c);
+    wefti_resend_destroy(c->stream.kept);
+    c->stream.kept = NULL;
 }
 
 void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream, int op) {
@@ -56,8 +82,9 @@ void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream, 
     c->met = true;
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-    pace(stream.fd);
+    wefti_tcp_pace(stream.fd);
     c->unsent = unsent;
+    wefti_tcp_make_lasting(c);
     if (!wefti_tcp_watch(t, op, stream.fd, c)) wefti_connection_close(&c->stream);
 }
 
@@ -66,6 +93,7 @@ static void drop_more(tcp_transport *t, connection *pair) {
     for (int i = 0; i < pair->n_more; i++) {
         connection *c = &pair->more[i];
         wefti_connection_close(&c->stream);
+        wefti_tcp_end_lasting(c);
         for (; c->first; c->first = c->first->next) c->first->n_sent = c->first->n_bytes;
         while (c->due) {
             outgoing *o = c->due;
@@ -100,6 +128,7 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
     if (c->call >= 0) close(c->call);
     for (; c->first; c->first = c->first->next) c->first->n_sent = c->first->n_bytes;
     drop_more(t, c);
+    wefti_tcp_end_lasting(c);
     wefti_connection *more = stream.more;
     int n_more = stream.n_more;
     stream.more = NULL;
@@ -107,6 +136,7 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
     *c = (connection){.stream = stream, .call = -1, .told = stream.fd < 0};
     c->address = stream.peer; /* also of a connection that has ended before it began */
     wefti_tcp_set_port(c, wefti_card_port(t->cards + (size_t)p * WEFTI_CARD_BYTES));
+    wefti_tcp_make_lasting(c);
     if (stream.fd >= 0) set_more(t, c, more, n_more);
     free(more);
     if (stream.fd < 0) return;
@@ -114,7 +144,7 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     c->unsent = unsent;
     if (n_more > 0 || wefti_tcp_round_trip_s(stream.fd) >= WEFTI_LONG_WIRE_S)
-        pace(stream.fd);
+        wefti_tcp_pace(stream.fd);
 }
 
 bool wefti_tcp_where(const weft_transport *head, int peer, char *out, int size) {

@@ -91,6 +91,7 @@ int wefti_tcp_turn(weft_transport *head, int peer, int k) {
 
 void wefti_tcp_hang_up(weft_transport *head, int peer) {
     connection *c = &((tcp_transport *)head)->peers[peer];
+    c->quits = true;
     for (int i = 0; i <= c->n_more; i++)
         wefti_connection_close(&wefti_tcp_socket(c, i)->stream);
 }

@@ -14,10 +14,11 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "net/resend.h"
 #include "start/tcpstate.h"
 
-static const double lame_patience_s = 1;
-enum { DUE_PER_SOCKET = 2 };
+static const double lame_patience_s = 1, newborn_s = 1.5;
+enum { DUE_PER_SOCKET = 2, CONFIRM_BYTES = 64 << 10 };
 
 connection *wefti_tcp_socket(connection *pair, int number) {
     return number == 0 ? pair : &pair->more[number - 1];
@@ -114,9 +115,42 @@ static bool has_lost_one(const connection *pair) {
     return false;
 }
 
+/* It has just gone on, and nothing has come since. */
+static bool is_newborn(const connection *c) {
+    return c->resumed_s > 0 && c->stream.n_read == c->resumed_n &&
+           wefti_now_s() - c->resumed_s < newborn_s;
+}
+
+bool wefti_tcp_may_resume(const connection *c) {
+    const connection *pair = c->pair ? c->pair : c;
+    return c->stream.kept && !c->stream.kept->lost && !pair->quits && !pair->told &&
+           (c->recall || is_newborn(c));
+}
+
+void wefti_tcp_confirm(connection *pair) {
+    for (int i = 0; i <= pair->n_more && pair->stream.kept; i++) {
+        connection *c = wefti_tcp_socket(pair, i);
+        int64_t n = c->stream.n_read;
+        bool under_way = c->confirming.n_sent < c->confirming.n_bytes;
+        if (n - c->confirmed_n < CONFIRM_BYTES || under_way) continue;
+        c->confirmed_n = n;
+        c->confirming = (outgoing){.n_bytes = WEFTI_TCP_HEAD_BYTES, .part = true};
+        wefti_tcp_queue(pair, &c->confirming, WEFTI_LANE_CONFIRMS | (uint32_t)i << 16,
+                        (int64_t)(n & UINT32_MAX));
+    }
+}
+
+static bool may_resume(connection *pair) {
+    bool any = false;
+    for (int i = 0; i <= pair->n_more; i++)
+        any = any || wefti_tcp_may_resume(wefti_tcp_socket(pair, i));
+    return any;
+}
+
 bool wefti_tcp_is_over(connection *pair) {
     bool ended = pair->stream.fd < 0;
     if (!ended && !has_lost_one(pair)) return false;
+    if (may_resume(pair)) return false;
     double now_s = wefti_now_s();
     if (pair->lame_s <= 0) pair->lame_s = now_s;
     if (!(ended && pair->n_due == 0) && now_s - pair->lame_s <= lame_patience_s)

@@ -14,7 +14,12 @@
  * admits processes that join while the run trains, tcp_connection.c begins a connection,
  * tcp_inquiry.c asks how a lost process stands, and says how this one does. */
 
-enum { WEFTI_TCP_HEAD_BYTES = 8, WEFTI_LANE_PIECES = 1, WEFTI_LANE_CARDS = 2 };
+enum {
+    WEFTI_TCP_HEAD_BYTES = 8,
+    WEFTI_LANE_PIECES = 1,
+    WEFTI_LANE_CARDS = 2,
+    WEFTI_LANE_CONFIRMS = 3 /* a head alone: socket, and how much was read of it */
+};
 
 /* What the kernel keeps unsent of a further socket, which short messages do not share. */
 enum { WEFTI_TCP_MORE_UNSENT_BYTES = 64 << 10 };
@@ -31,6 +36,23 @@ typedef struct outgoing {
     unsigned char *own;      /* a copy of the rest of data, after it was withdrawn */
     bool part;               /* it is part of its connection, and nobody waits for it */
 } outgoing;
+
+/* A call to a peer, to go on with a connection by another socket (tcp_resume.c). */
+typedef enum wefti_recall_stage {
+    WEFTI_RECALL_CALLS,
+    WEFTI_RECALL_SHAKES,
+    WEFTI_RECALL_SHOWS, /* its card */
+    WEFTI_RECALL_WAITS  /* for the answer */
+} wefti_recall_stage;
+
+typedef struct wefti_recall {
+    wefti_connection s;
+    wefti_recall_stage stage;
+    double since_s;
+    int64_t shown_n; /* the card says that so much was read */
+    int n_card, n_answer;
+    unsigned char card[WEFTI_CARD_BYTES], answer[WEFTI_RESUMED_BYTES];
+} wefti_recall;
 
 typedef struct connection {
     wefti_connection stream;
@@ -62,6 +84,16 @@ typedef struct connection {
     unsigned char card[WEFTI_CARD_BYTES];
     outgoing telling; /* the same on its way to the peer */
     unsigned char told_card[WEFTI_CARD_BYTES];
+    unsigned char secret[WEFTI_SECRET_BYTES]; /* of the pair, for who resumes it */
+    wefti_recall *recall;       /* owned; a call to go on by another socket; or NULL */
+    double recall_s;            /* when the last one began or ended */
+    double resumed_s;           /* when it went on last; 0: never */
+    double heard_s;             /* when heard_n bytes had been read, not more */
+    int64_t heard_n, resumed_n; /* resumed_n: had been read then */
+    bool renew;                 /* it is to go on by another socket, whatever it seems */
+    bool quits;                 /* it was ended on purpose */
+    int64_t confirmed_n;        /* bytes read of which the peer was told */
+    outgoing confirming;        /* the same on its way, by the first socket */
 } connection;
 
 typedef struct tcp_transport {
@@ -82,6 +114,8 @@ typedef struct tcp_transport {
     struct wefti_relay *relays; /* [n_relays] owned; pairs whose bytes pass here */
     int n_relays;
     bool relaying;          /* some have more bytes for another turn */
+    bool recalled;          /* a socket of a recall is ready */
+    double looked_s;        /* when connections were last looked at */
     atomic_llong n_relayed; /* bytes; read by any thread */
     wefti_guard *guard;     /* owned; NULL: nothing was kept yet, or there can be none */
     bool tried_guard, speaks;   /* speaks: the guard does, also after an orderly end */
@@ -95,6 +129,16 @@ typedef struct tcp_transport {
 /* Resets connection p to its initial state, over this stream. Its peer's card must be in
  * `cards`. */
 void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream);
+
+/* This socket, which has just been connected, can go on by another one from now on. */
+void wefti_tcp_make_lasting(connection *c);
+
+/* Forgets what that needs. */
+void wefti_tcp_end_lasting(connection *c);
+void wefti_tcp_end_recall(connection *c);
+
+/* A socket on a long wire sends evenly. */
+void wefti_tcp_pace(int fd);
 
 /* Registers a socket with epoll (op: EPOLL_CTL_ADD, or _MOD if it is registered already). */
 bool wefti_tcp_watch(const tcp_transport *t, int op, int fd, connection *c);
@@ -139,6 +183,12 @@ bool wefti_tcp_has_room(const connection *pair);
 bool wefti_tcp_await(tcp_transport *t, connection *pair, void *data, int n_bytes,
                      void **request);
 bool wefti_tcp_awaited(tcp_transport *t, outgoing *o);
+
+/* Whether an ended socket may yet go on by another one. */
+bool wefti_tcp_may_resume(const connection *c);
+
+/* Says to a peer how much was read of what it sent, when it is much. */
+void wefti_tcp_confirm(connection *pair);
 
 /* Whether no more comes from this pair; then all its sockets are closed. */
 bool wefti_tcp_is_over(connection *pair);
@@ -185,8 +235,11 @@ void wefti_tcp_relay(tcp_transport *t);
 
 void wefti_tcp_end_relays(tcp_transport *t, bool forget);
 
-/* Bytes per second that have lately arrived at the other end of a connection; 0: not known. */
-double wefti_tcp_rate(int fd);
+/* --- tcp_resume.c --- */
 
-/* The time of a round trip, by the kernel. */
-double wefti_tcp_round_trip_s(int fd);
+/* Calls peers again whose connections have broken, and goes on with these calls. */
+void wefti_tcp_resume(tcp_transport *t);
+
+/* A caller's card asks to go on with a connection. */
+wefti_caller_fate wefti_tcp_admit_resume(tcp_transport *t, wefti_caller *caller,
+                                         const wefti_resume_card *card);

@@ -23,7 +23,7 @@
 #include "rank/alike.h"
 #include "wire/section.h"
 
-enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 13 };
+enum { RANKS = 7, MAX_VALUES = 4096, PLACES = 1024, DECODERS = 14 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -86,6 +86,25 @@ static void read_stream_card(const uint8_t *data, size_t size) {
     require(wefti_stream_card_read(again, &back));
     require(back.number == card.number && back.rank == card.rank &&
             back.token == card.token);
+}
+
+/* The card of a connection that goes on, and the answer to it. */
+static void read_resume_card(const uint8_t *data, size_t size) {
+    unsigned char bytes[WEFTI_CARD_BYTES] = {0}, again[WEFTI_CARD_BYTES];
+    wefti_resume_card card, back;
+    int64_t n_read, from;
+    memcpy(bytes, data, size < sizeof bytes ? size : sizeof bytes);
+    if (wefti_resumed_read(bytes, &n_read, &from)) {
+        require(n_read >= 0 && from >= 0);
+        wefti_resumed_write(n_read, from, again);
+        require(memcmp(again, bytes, WEFTI_RESUMED_SAID_BYTES) == 0);
+    }
+    if (!wefti_resume_card_read(bytes, &card)) return;
+    require(card.number >= 0 && card.number < WEFTI_STREAMS && card.n_read >= 0);
+    require(card.from >= 0 && card.to >= 0 && card.from != card.to);
+    wefti_resume_card_write(&card, again);
+    require(wefti_resume_card_read(again, &back));
+    require(memcmp(again, bytes, WEFTI_RESUME_SAID_BYTES + WEFTI_SECRET_BYTES) == 0);
 }
 
 /* The card of a relayed connection. */
@@ -273,6 +292,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (which == 10) read_bundle(ctx, data + 1, size - 1);
     if (which == 11) read_stream_card(data + 1, size - 1);
     if (which == 12) read_relay_card(data + 1, size - 1);
+    if (which == 13) read_resume_card(data + 1, size - 1);
     weft_ctx_clear(ctx);
     require(weft_ctx_bytes_held(ctx) == 0);
     weft_ctx_destroy(ctx);

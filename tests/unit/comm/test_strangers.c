@@ -55,7 +55,7 @@ static void write_false_card(lie kind, unsigned char *card) {
     memset(card, kind == LIE_GARBAGE ? 0xff : 0, WEFTI_CARD_BYTES);
     if (kind == LIE_GARBAGE) return;
     memcpy(card, "wefT", 4);
-    wefti_put_u32(card + 4, 3);
+    wefti_put_u32(card + 4, 4);
     wefti_put_u32(card + 8, 2);
     wefti_put_u32(card + 12, kind == LIE_RANK ? 0 : 0xfffffff0u);
 }

@@ -189,7 +189,7 @@ static void begin(pair *p, weft_status (*body)(member *)) {
     p->zero.place.streams = SOCKETS;
     start(&p->zero);
     p->fds[0] = dial(port);
-    wefti_put_u32(card + 4, 3);
+    wefti_put_u32(card + 4, 4);
     wefti_put_u32(card + 8, 2);
     wefti_put_u32(card + 12, 1);
     wefti_put_u32(card + 16, SOCKETS << 16);

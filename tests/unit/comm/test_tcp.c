@@ -420,7 +420,7 @@ static int be_rank_1(int port) {
     unsigned char hello[8 + WEFTI_ENVELOPE_BYTES + 64] = {0};
     wefti_envelope envelope = {WEFTI_ENVELOPE_HELLO, 0, 1, (int64_t)strlen(words)};
     int n = WEFTI_ENVELOPE_BYTES + (int)strlen(words), fd = dial(port);
-    wefti_put_u32(card + 4, 3);
+    wefti_put_u32(card + 4, 4);
     wefti_put_u32(card + 8, 2);
     wefti_put_u32(card + 12, 1);
     memcpy(card + WEFTI_CARD_HOST_AT, "else\033where", 11);

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/* A connection goes on by another socket: no byte is lost or comes twice, and only who knows the
+ * secret of the first one may do that. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "members.h"
+#include "net/connection.h"
+#include "net/resend.h"
+#include "start/tcpstate.h"
+
+enum { BYTES = 300000 };
+
+static unsigned char byte_at(int64_t i) { return (unsigned char)(i * 7 + (i >> 8)); }
+
+/* Adds bytes [end, end + n) of the stream, in two parts. */
+static void add(wefti_resend *k, size_t n) {
+    unsigned char *bytes = malloc(n);
+    for (size_t i = 0; i < n; i++) bytes[i] = byte_at(k->end + (int64_t)i);
+    struct iovec parts[2] = {{bytes, n / 3}, {bytes + n / 3, n - n / 3 + 5}};
+    wefti_resend_add(k, parts, 2, n);
+    free(bytes);
+}
+
+static void check_rest(const wefti_resend *k) {
+    struct iovec rest[2];
+    int64_t at = k->again;
+    for (int i = 0, n = wefti_resend_rest(k, rest); i < n; i++)
+        for (size_t j = 0; j < rest[i].iov_len; j++, at++)
+            assert_int_equal(((unsigned char *)rest[i].iov_base)[j], byte_at(at));
+    assert_int_equal(at, k->end);
+}
+
+static void what_was_not_confirmed_is_kept(void **state) {
+    wefti_resend *k = wefti_resend_create();
+    for (int i = 0; i < 50; i++) {
+        add(k, 1 + (size_t)(i * 977) % 20000);
+        int64_t confirmed = k->end - (k->end - k->begin) / 3;
+        wefti_resend_confirm(k, (uint32_t)confirmed);
+        assert_int_equal(k->begin, confirmed);
+        assert_true(wefti_resend_rewind(k, k->begin));
+        check_rest(k);
+        k->again = k->end;
+    }
+    assert_true(k->room <= 128 << 10);
+    int64_t begin = k->begin;
+    wefti_resend_confirm(k, (uint32_t)(k->end + 1)); /* more than was sent */
+    wefti_resend_confirm(k, (uint32_t)(begin - 1));
+    assert_int_equal(k->begin, begin);
+    assert_false(wefti_resend_rewind(k, begin - 1));
+    assert_false(wefti_resend_rewind(k, k->end + 1));
+    assert_true(wefti_resend_rewind(k, k->end));
+    wefti_resend_destroy(k);
+}
+
+static void too_much_is_not_kept(void **state) {
+    wefti_resend *k = wefti_resend_create();
+    for (int i = 0; i < 65; i++) add(k, 1 << 20);
+    assert_true(k->lost);
+    assert_null(k->ring);
+    assert_false(wefti_resend_rewind(k, k->end));
+    wefti_resend_destroy(k);
+}
+
+/* -- one stream over two sockets -- */
+
+static size_t take(wefti_connection *s, int64_t at, size_t most) {
+    unsigned char bytes[5000];
+    struct iovec part = {bytes, most < sizeof bytes ? most : sizeof bytes};
+    wefti_connection_ready(s, EPOLLIN);
+    size_t n = wefti_connection_read(s, &part, 1);
+    for (size_t i = 0; i < n; i++) assert_int_equal(bytes[i], byte_at(at + (int64_t)i));
+    return n;
+}
+
+/* The receiver has told of `told` bytes of those it has read when the first socket breaks. */
+static void break_after(int64_t n, int64_t told) {
+    unsigned char *all = malloc(BYTES);
+    int first[2], second[2];
+    for (int64_t i = 0; i < BYTES; i++) all[i] = byte_at(i);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, first), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, second), 0);
+    wefti_connection out = wefti_connection_of(first[0]),
+                     in = wefti_connection_of(first[1]);
+    out.kept = wefti_resend_create();
+    int64_t sent = 0;
+    for (bool broken = false; in.n_read < BYTES;) {
+        struct iovec part = {all + sent, (size_t)(BYTES - sent)};
+        wefti_connection_ready(&out, EPOLLOUT);
+        sent += (int64_t)wefti_connection_write(&out, &part, 1);
+        while (in.n_read < BYTES && take(&in, in.n_read, broken ? 5000 : 997) > 0 &&
+               (broken || in.n_read < n)) {
+        }
+        if (broken || in.n_read < n) continue;
+        broken = true;
+        int64_t n_read = in.n_read;
+        wefti_resend *kept = out.kept;
+        assert_true(sent > n_read);
+        assert_true(wefti_resend_rewind(kept, told));
+        wefti_connection_close(&out);
+        wefti_connection_close(&in);
+        out = wefti_connection_of(second[0]);
+        out.kept = kept;
+        in = wefti_connection_of(second[1]);
+        in.n_read = n_read;
+        in.n_skip = n_read - told;
+    }
+    assert_int_equal(sent, BYTES);
+    wefti_resend_destroy(out.kept);
+    wefti_connection_close(&out);
+    wefti_connection_close(&in);
+    free(all);
+}
+
+static void no_byte_is_lost_or_comes_twice(void **state) {
+    break_after(997, 997);
+    break_after(50000, 20000);
+    break_after(150000, 149000);
+}
+
+/* -- who may -- */
+
+static void a_proof_is_of_one_secret_and_one_text(void **state) {
+    unsigned char a[WEFTI_SECRET_BYTES] = "a", b[WEFTI_SECRET_BYTES] = "b",
+                  proof[WEFTI_SECRET_BYTES];
+    assert_true(wefti_tls_prove(NULL, a, "text", 4, proof));
+    assert_true(wefti_tls_proves(NULL, a, "text", 4, proof));
+    assert_false(wefti_tls_proves(NULL, b, "text", 4, proof));
+    assert_false(wefti_tls_proves(NULL, a, "texT", 4, proof));
+    assert_false(wefti_tls_proves(NULL, a, "text", 3, proof));
+}
+
+/* Both ends of a TLS connection over a pair of sockets. */
+static void shake(const wefti_tls_context *tls, wefti_connection *ends) {
+    int fds[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    bool done[2] = {false, false}, refused;
+    for (int i = 0; i < 2; i++) {
+        ends[i] = wefti_connection_of(fds[i]);
+        ends[i].tls = wefti_tls_create(tls, i == 1);
+    }
+    while (!done[0] || !done[1])
+        for (int i = 0; i < 2; i++) {
+            wefti_connection_ready(&ends[i], EPOLLIN | EPOLLOUT);
+            wefti_shake shaken = done[i]
+                                     ? WEFTI_SHAKE_DONE
+                                     : wefti_tls_shake(ends[i].tls, &ends[i], &refused);
+            assert_int_not_equal(shaken, WEFTI_SHAKE_FAILED);
+            done[i] = shaken == WEFTI_SHAKE_DONE;
+        }
+}
+
+static void a_proof_is_of_one_connection(void **state) {
+    const weft_mesh_security key = {.struct_size = sizeof key, .key = "a.key"};
+    write_key("a.key", 'a', 0600);
+    wefti_tls_context *tls = context_of(&key);
+    wefti_connection one[2], two[2];
+    unsigned char secret[2][WEFTI_SECRET_BYTES], proof[WEFTI_SECRET_BYTES];
+    shake(tls, one);
+    shake(tls, two);
+    for (int i = 0; i < 2; i++) assert_true(wefti_tls_secret(one[i].tls, secret[i]));
+    assert_memory_equal(secret[0], secret[1], sizeof secret[0]);
+    assert_true(wefti_tls_prove(two[0].tls, secret[0], "text", 4, proof));
+    assert_true(wefti_tls_proves(two[1].tls, secret[1], "text", 4, proof));
+    assert_false(wefti_tls_proves(one[1].tls, secret[1], "text", 4, proof));
+    assert_true(wefti_tls_secret(two[0].tls, secret[0]));
+    assert_memory_not_equal(secret[0], secret[1], sizeof secret[0]);
+    for (int i = 0; i < 2; i++) {
+        wefti_connection_close(&one[i]);
+        wefti_connection_close(&two[i]);
+    }
+    wefti_tls_context_destroy(tls);
+}
+
+/* A process of three, which is connected to rank 2; a caller; and the card that it shows. */
+typedef struct scene {
+    tcp_transport t;
+    connection peers[3];
+    unsigned char cards[3 * WEFTI_CARD_BYTES];
+    wefti_caller caller;
+    wefti_resume_card card;
+    int other_end, old_end;
+} scene;
+
+static void begin_scene(scene *s) {
+    int first[2], second[2];
+    memset(s, 0, sizeof *s);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, first), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, second), 0);
+    s->t.head.size = 3;
+    s->t.head.rank = 1;
+    s->t.peers = s->peers;
+    s->t.cards = s->cards;
+    s->t.epoll = epoll_create1(EPOLL_CLOEXEC);
+    for (int i = 0; i < 3; i++) s->peers[i].stream = wefti_connection_of(-1);
+    connection *c = &s->peers[2];
+    c->stream = wefti_connection_of(first[0]);
+    c->stream.token = 99;
+    wefti_tcp_make_lasting(c);
+    assert_non_null(c->stream.kept);
+    add(c->stream.kept, 1000);
+    wefti_resend_confirm(c->stream.kept, 300);
+    c->stream.n_read = 77;
+    s->old_end = first[1];
+    s->other_end = second[1];
+    s->caller.stream = wefti_connection_of(second[0]);
+    assert_true(wefti_tcp_watch(&s->t, EPOLL_CTL_ADD, second[0], NULL));
+    s->card = (wefti_resume_card){.from = 2, .to = 1, .n_read = 500};
+}
+
+static wefti_caller_fate show(scene *s, const unsigned char *secret) {
+    wefti_resume_card_write(&s->card, s->caller.card);
+    assert_true(wefti_tls_prove(NULL, secret, s->caller.card, WEFTI_RESUME_SAID_BYTES,
+                                s->card.proof));
+    wefti_caller_fate fate = wefti_tcp_admit_resume(&s->t, &s->caller, &s->card);
+    if (fate == WEFTI_CALLER_GONE) assert_int_equal(s->peers[2].resumed_s, 0);
+    return fate;
+}
+
+static void end_scene(scene *s) {
+    connection *c = &s->peers[2];
+    bool taken = c->stream.fd == s->caller.stream.fd;
+    wefti_connection_close(&c->stream);
+    wefti_tcp_end_lasting(c);
+    if (!taken) wefti_connection_close(&s->caller.stream);
+    close(s->old_end);
+    close(s->other_end);
+    close(s->t.epoll);
+}
+
+static void who_knows_the_secret_goes_on(void **state) {
+    unsigned char answer[WEFTI_RESUMED_BYTES];
+    int64_t n_read, again;
+    scene s;
+    begin_scene(&s);
+    assert_int_equal(show(&s, s.peers[2].secret), WEFTI_CALLER_TAKEN);
+    assert_int_equal(recv(s.other_end, answer, sizeof answer, 0), (int)sizeof answer);
+    assert_true(wefti_resumed_read(answer, &n_read, &again));
+    assert_int_equal(n_read, 77);
+    assert_int_equal(again, 500);
+    assert_true(wefti_tls_proves(NULL, s.peers[2].secret, answer,
+                                 WEFTI_RESUMED_SAID_BYTES,
+                                 answer + WEFTI_RESUMED_SAID_BYTES));
+    assert_true(wefti_connection_owes(&s.peers[2].stream));
+    check_rest(s.peers[2].stream.kept);
+    assert_int_equal(recv(s.old_end, answer, 1, 0), 0); /* the old one is closed */
+    end_scene(&s);
+}
+
+/* Who called has read more since: what was confirmed is not there any more, and not needed. */
+static void what_was_confirmed_since_does_not_come_again(void **state) {
+    unsigned char answer[WEFTI_RESUMED_BYTES];
+    int64_t n_read, again;
+    scene s;
+    begin_scene(&s);
+    s.card.n_read = 200;
+    assert_int_equal(show(&s, s.peers[2].secret), WEFTI_CALLER_TAKEN);
+    assert_int_equal(recv(s.other_end, answer, sizeof answer, 0), (int)sizeof answer);
+    assert_true(wefti_resumed_read(answer, &n_read, &again));
+    assert_int_equal(again, 300);
+    end_scene(&s);
+}
+
+static void nobody_else_does(void **state) {
+    const unsigned char foreign[WEFTI_SECRET_BYTES] = "foreign";
+    enum {
+        FOREIGN,
+        OTHER_PLACE,
+        NOT_HERE,
+        NO_SUCH_SOCKET,
+        NEVER_SENT,
+        ENDED,
+        GIVEN_UP,
+        GONE,
+        N
+    };
+    for (int lie = 0; lie < N; lie++) {
+        scene s;
+        begin_scene(&s);
+        if (lie == OTHER_PLACE) s.card.from = 0; /* of which there is no connection */
+        if (lie == NOT_HERE) s.card.to = 0;
+        if (lie == NO_SUCH_SOCKET) s.card.number = 1;
+        if (lie == NEVER_SENT) s.card.n_read = 1001;
+        if (lie == ENDED) s.peers[2].told = true;
+        if (lie == GIVEN_UP) s.peers[2].quits = true;
+        if (lie == GONE) shutdown(s.other_end, SHUT_RDWR);
+        assert_int_equal(show(&s, lie == FOREIGN ? foreign : s.peers[2].secret),
+                         WEFTI_CALLER_GONE);
+        end_scene(&s);
+    }
+}
+
+/* Both have called: the lower-numbered one's call counts, on both sides. */
+static void of_two_calls_one_counts(void **state) {
+    for (int lower = 0; lower < 2; lower++) {
+        scene s;
+        begin_scene(&s);
+        s.t.head.rank = s.card.to = lower ? 1
+                                          : 2; /* this one's number; the other one's: */
+        s.card.from = lower ? 2 : 0;
+        if (!lower) {
+            s.peers[0] = s.peers[2];
+            s.peers[2] = (connection){.stream = {.fd = -1}};
+        }
+        connection *c = &s.peers[s.card.from];
+        c->recall = calloc(1, sizeof *c->recall);
+        c->recall->s = wefti_connection_of(-1);
+        c->recall->stage = WEFTI_RECALL_WAITS;
+        wefti_caller_fate fate = show(&s, c->secret);
+        assert_int_equal(fate, lower ? WEFTI_CALLER_GONE : WEFTI_CALLER_TAKEN);
+        assert_int_equal(c->recall != NULL, lower);
+        if (!lower) s.peers[2] = s.peers[0];
+        end_scene(&s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_not_confirmed_is_kept),
+        cmocka_unit_test(too_much_is_not_kept),
+        cmocka_unit_test(no_byte_is_lost_or_comes_twice),
+        cmocka_unit_test(a_proof_is_of_one_secret_and_one_text),
+        cmocka_unit_test(a_proof_is_of_one_connection),
+        cmocka_unit_test(who_knows_the_secret_goes_on),
+        cmocka_unit_test(what_was_confirmed_since_does_not_come_again),
+        cmocka_unit_test(nobody_else_does),
+        cmocka_unit_test(of_two_calls_one_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
