@@ -98,7 +98,8 @@ static weft_status exchange_rows(weft_sync *s, double loss, double rows, gather 
 static void set_weights(weft_sync *s, const gather *h) {
     wefti_rank *r = s->rank;
     bool mixes = wefti_is(r->job->replicator_config.kind, "none");
-    bool lasts = r->job->mixer_config.delay > 0; /* what was sent in earlier steps */
+    bool lasts = r->job->mixer_config.delay > 0; /* what was sent in earlier steps;
+                                                    replicator.delay is refused */
     double all = h->copies, *now = r->weights, *last = now + r->job->R;
     for (int i = 0; i < r->job->R && lasts; i++)
         if (now[i] < 0) all += 1 - fmax(0, last[i]); /* the sum of all stays */

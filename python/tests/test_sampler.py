@@ -241,6 +241,9 @@ def test_what_a_step_takes_without_rows_is_no_speed():
     level = (100 + sum(y / z for y, z in zip(a, b))) / sum(1 / z for z in b)
     assert all(abs(y + z * 100 * p / WHOLE - level) < 1e-4 for y, z, p in zip(a, b, shares.parts))
     assert by_time([(WHOLE / 2, 1.0, 0.0, 0.0), (WHOLE / 2, 1e9, 0.0, 0.0)]) == [WHOLE - 1, 1]
+    # Who takes 8 s without any row gets the least, and the others are done together.
+    assert by_time([(WHOLE / 2, 16.0, WHOLE / 4, 12.0), (WHOLE / 4, 1.5, WHOLE / 2, 2.0), (WHOLE / 4, 1.0, 0.0, 0.0)]) == \
+        [1, 464285, 535714]
     for before, took, third in ((7, 15.5, True), (4, 4.0, True), (4, 12.0, False), (4, 16.0, False)):  # as in test_shares.c
         one, two = (WHOLE * n / 16 for n in (8, before))
         assert by_time([(one, 16.0, two, took), (one, 8.0, 0.0, 0.0)])[0] == (WHOLE // 3 if third else WHOLE // 4)
