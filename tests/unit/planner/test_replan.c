@@ -2,6 +2,8 @@
 /* What a run changes to, from facts alone. */
 #include "check.h"
 
+#include <math.h>
+
 #include <weft/predict.h>
 
 #include "planner/replan.h"
@@ -162,6 +164,47 @@ static void a_form_that_does_not_fit_is_not_taken(void **state) {
 }
 
 /* What was measured of a form counts beside what is predicted of it. */
+/* The least of what all machines have, of one of them, and of what the run may take; 0: not known.
+ * The form that a run has needs no more room. */
+static void the_least_room_counts(void **state) {
+    enum { NONE, LITTLE, MUCH };
+    static const struct {
+        int all, one, limit;
+        bool fits;
+    } cases[] = {{NONE, NONE, NONE, true},    {MUCH, NONE, NONE, true},
+                 {LITTLE, NONE, NONE, false}, {MUCH, LITTLE, NONE, false},
+                 {LITTLE, MUCH, NONE, false}, {NONE, LITTLE, NONE, false},
+                 {MUCH, NONE, LITTLE, false}, {LITTLE, NONE, MUCH, false},
+                 {NONE, NONE, LITTLE, false}, {MUCH, MUCH, MUCH, true}};
+    wefti_situation s = standing(&full, "2Mbit,5ms");
+    double need = (double)found_memory(&s, &outer) + 4 * (double)s.parameters;
+    const double rooms[] = {0, need - 1, need};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double outer_s, now_s;
+        int64_t limit = (int64_t)rooms[cases[i].limit];
+        assert_ok(ctx, weft_cluster_resize(ctx, cluster, WEFT_CLUSTER_MACHINES, 1));
+        cluster->machines[0] = (weft_machine){.memory_bytes = rooms[cases[i].one]};
+        cluster->memory_bytes = rooms[cases[i].all];
+        run->mesh.memory_limit = limit;
+        assert_ok(ctx, wefti_form_predict(ctx, &s, &outer, &outer_s));
+        assert_ok(ctx, wefti_form_predict(ctx, &s, &full, &now_s));
+        if (isfinite(outer_s) != cases[i].fits || !isfinite(now_s))
+            fail_msg("case %zu: %g, %g", i, outer_s, now_s);
+    }
+}
+
+/* One rate stands for the wire, which the steps may tell to be another one. */
+static void pairs_and_ways_out_are_not_told_apart(void **state) {
+    wefti_replan *replan;
+    weft_cluster *own;
+    assert_ok(ctx, weft_cluster_create(ctx, &own));
+    assert_ok(ctx, weft_cluster_resize(ctx, own, WEFT_CLUSTER_PAIRS, 2));
+    own->wire = (weft_link_facts){.bandwidth_Bps = 1e8, .up_Bps = 1e6};
+    assert_ok(ctx, wefti_replan_create(ctx, own, 0, &replan));
+    assert_true(own->n_pairs == 0 && own->wire.up_Bps == 0);
+    wefti_replan_destroy(ctx, replan);
+}
+
 static void a_form_that_was_slower_than_predicted_is_not_taken_again(void **state) {
     wefti_situation s = standing(&full, "2Mbit,5ms");
     s.bias[true] = 100;
@@ -221,6 +264,10 @@ static wefti_replan_wish of_a_late_one(const wefti_form *now, const char *link,
         assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
     }
     wefti_replan_wish wish = *wefti_replan_wish_of(replan);
+    wefti_replan_changed(replan, now); /* another one than it wants */
+    assert_int_equal(wefti_replan_wish_of(replan)->wants, wish.wants);
+    wefti_replan_changed(replan, &wish.form);
+    assert_false(wefti_replan_wish_of(replan)->wants);
     wefti_replan_destroy(ctx, replan);
     return wish;
 }
@@ -405,6 +452,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_form_that_sends_too_much_is_left, begin, end),
         cmocka_unit_test_setup_teardown(who_has_sent_too_much_sends_less, begin, end),
         cmocka_unit_test_setup_teardown(a_wire_that_carries_all_is_left_alone, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(the_least_room_counts, begin, end),
+        cmocka_unit_test_setup_teardown(pairs_and_ways_out_are_not_told_apart, begin,
                                         end),
         cmocka_unit_test_setup_teardown(a_slow_wire_gets_less_and_a_fast_one_all, begin,
                                         end),
