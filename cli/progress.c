@@ -36,6 +36,11 @@ static double seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+bool progress_redraws(int fd) {
+    const char *kind = getenv("TERM");
+    return isatty(fd) == 1 && kind && strcmp(kind, "dumb") != 0;
+}
+
 static int terminal_width(void) {
     struct winsize size;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 80;
@@ -148,8 +153,7 @@ static void draw(const progress_state *p) {
 
 void progress_begin(int64_t total) {
     memset(&now, 0, sizeof now);
-    const char *kind = getenv("TERM");
-    now.terminal = isatty(STDERR_FILENO) == 1 && kind && strcmp(kind, "dumb") != 0;
+    now.terminal = progress_redraws(STDERR_FILENO);
     now.total = total;
     now.begun_s = seconds();
     now.printed_s = -1e9;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Progress on stderr: one line that is redrawn on a terminal, otherwise a plain line at
@@ -16,6 +17,9 @@ typedef struct progress_state {
     double against_plan; /* measured step time over the predicted one */
     const char *phase;   /* "train", "validate", ...; NULL: not shown */
 } progress_state;
+
+/* Whether a stream is a terminal that moves its cursor; TERM=dumb does not. */
+bool progress_redraws(int fd);
 
 void progress_begin(int64_t total);
 void progress_update(const progress_state *state);

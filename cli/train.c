@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* `weft train`: runs, shows progress, stops cleanly on a signal. */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
@@ -95,6 +96,7 @@ enum { RECENT = 50 };
 typedef struct view {
     bool json, quiet;
     bool resumes; /* --resume */
+    bool unheard; /* stdout has refused a line, which was said */
     weft_ctx *ctx;
     weft_watch
         *watch; /* NULL without --plan; owned, like what a decision is compared with */
@@ -210,6 +212,18 @@ static void show_start(void *user, const weft_run_summary *s) {
     start_plan(v, s);
 }
 
+/* A run goes on without its reader: what is not written is said at once, and the exit code
+ * (finish_output) says it at the end. */
+static void check_output(view *v) {
+    char sentence[160];
+    if (v->unheard || !ferror(stdout)) return;
+    v->unheard = true;
+    snprintf(sentence, sizeof sentence,
+             "could not write to stdout: %s; the run goes on, without its lines there",
+             strerror(errno));
+    progress_note("weft: warning: ", sentence);
+}
+
 static void show_step(void *user, const weft_step_record *r) {
     view *v = user;
     char sentence[400];
@@ -225,6 +239,7 @@ static void show_step(void *user, const weft_step_record *r) {
                (long long)r->step, real_text(r->loss, loss, sizeof loss), r->lr,
                r->tokens_per_s, (long long)r->wire_bytes_out, r->hidden_share,
                r->elapsed_s);
+    if (v->json) check_output(v);
     if (v->json || v->quiet) return;
     progress_state state = {.step = r->step,
                             .total = r->steps,

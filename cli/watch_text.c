@@ -10,6 +10,7 @@
  *       node 0, host: 1.9 of 2 cores, 640 MB, network out 12 MB/s, in 12 MB/s
  *       predicted 230 ms/step (205 to 260)                     with a prediction
  *       3 ranks since step 800: lost 1, 41 ms; 2 changes in all, 98.2% of the rows */
+#define _GNU_SOURCE
 #include "watch.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "figures.h"
+#include "progress.h"
 
 enum { CURVE = 48 };
 
@@ -71,8 +73,21 @@ static int parts_of(const json_t *column, double mean[CURVE]) {
     return used;
 }
 
+/* Whether the locale is one of another encoding than UTF-8; where none is set, it is not. */
+static bool draws_ascii(void) {
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *locale = getenv(names[i]);
+        if (locale && locale[0])
+            return !strcasestr(locale, "utf-8") && !strcasestr(locale, "utf8");
+    }
+    return false;
+}
+
 static void print_curve(const json_t *steps) {
-    static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const char *const sets[][8] = {{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
+                                          {"_", ".", ",", "-", "~", "+", "*", "#"}};
+    const char *const *bars = sets[draws_ascii()];
     double mean[CURVE], low = INFINITY, high = -INFINITY;
     int n = parts_of(json_object_get(steps, "loss"), mean);
     if (n < 2) return;
@@ -245,7 +260,7 @@ static weft_status show(const watched *w, bool once) {
         return weft_ctx_fail(w->ctx, WEFT_ERR_MEMORY, "no memory for the runs' numbers");
     size_t i;
     json_t *run;
-    if (!once && isatty(STDOUT_FILENO)) fputs("\033[H\033[2J", stdout);
+    if (!once && progress_redraws(STDOUT_FILENO)) fputs("\033[H\033[2J", stdout);
     json_array_foreach(json_object_get(data, "runs"), i, run) print_run(run);
     json_decref(data);
     return fflush(stdout) == 0

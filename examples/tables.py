@@ -4,16 +4,32 @@
     python tables.py FILE_OR_FOLDER ... > lines.jsonl    the column "text"; COLUMN=body for another
 """
 import json, os, sys
-import pyarrow as pa, pyarrow.parquet
+try:
+    import pyarrow as pa, pyarrow.parquet
+except ImportError:
+    sys.exit("tables.py needs pyarrow: python -m pip install pyarrow")
 
-def rows(name, column):
-    if open(name, "rb").read(4) == b"PAR1":
-        yield from pa.parquet.ParquetFile(name).iter_batches(columns=[column])
-    elif open(name, "rb").read(4) == b"ARRO":
-        file = pa.ipc.open_file(pa.memory_map(name))
-        yield from (file.get_batch(i).select([column]) for i in range(file.num_record_batches))
-    else:  # as data sets of Hugging Face are saved
-        yield from (batch.select([column]) for batch in pa.ipc.open_stream(pa.memory_map(name)))
+def table(name):
+    """Its schema, and the parts with one column of it."""
+    with open(name, "rb") as file:
+        head = file.read(4)
+    if head == b"PAR1":
+        table = pa.parquet.ParquetFile(name)
+        return table.schema_arrow, lambda column: table.iter_batches(columns=[column])
+    if head == b"ARRO":
+        table = pa.ipc.open_file(pa.memory_map(name))
+        return table.schema, lambda column: (table.get_batch(i).select([column]) for i in range(table.num_record_batches))
+    table = pa.ipc.open_stream(pa.memory_map(name))  # as data sets of Hugging Face are saved
+    return table.schema, lambda column: (batch.select([column]) for batch in table)
+
+def texts(name, column):
+    schema, parts = table(name)
+    if column not in schema.names:
+        raise ValueError(f"there is no column {column!r}, expected COLUMN to be one of: {', '.join(schema.names)}")
+    if not any(word in str(schema.field(column).type) for word in ("string", "null")):
+        raise ValueError(f"the column {column!r} has values of {schema.field(column).type}, expected text")
+    for part in parts(column):
+        yield from filter(None, part.column(0).to_pylist())
 
 def files(name):
     if not os.path.isdir(name):
@@ -22,6 +38,8 @@ def files(name):
     return sorted(f for f in found if f.endswith((".parquet", ".arrow", ".feather")))
 
 for name in (f for given in sys.argv[1:] for f in files(given)):
-    for batch in rows(name, os.environ.get("COLUMN", "text")):
-        for text in filter(None, batch.column(0).to_pylist()):
+    try:
+        for text in texts(name, os.environ.get("COLUMN", "text")):
             print(json.dumps({"text": text}))
+    except (OSError, ValueError) as error:  # pyarrow's errors of damaged files are among them
+        sys.exit(f"tables.py: {name}: {error}")

@@ -25,7 +25,9 @@ typedef struct mark {
 #define SURE(bytes, name)                                                                \
     { 0, sizeof(bytes) - 1, bytes, name, true }
 
-#define TABLES "(python examples/tables.py FILE > lines.jsonl writes it as text)"
+#define TABLES                                                                           \
+    "(python examples/tables.py FILE > lines.jsonl writes it as text; of an installed "  \
+    "weft it is in share/doc/weft)"
 
 static const mark marks[] = {
     MARK(0, "\x89PNG\r\n\x1A\n", "a PNG picture"),

@@ -27,3 +27,28 @@ def test_a_table_becomes_lines(tmp_path, kind):
     done = subprocess.run([sys.executable, PROGRAM, name], env={**os.environ, "COLUMN": "body"}, check=True,
                           capture_output=True, text=True)
     assert [json.loads(line)["text"] for line in done.stdout.splitlines()] == ["one\ntwo", "\u00e9", "end"]
+
+
+def refusal(name, column="body"):
+    done = subprocess.run([sys.executable, PROGRAM, name], env={**os.environ, "COLUMN": column}, capture_output=True, text=True)
+    assert done.returncode == 1 and not done.stdout and len(done.stderr.splitlines()) == 1, done
+    return done.stderr
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream"])
+def test_what_is_no_column_of_texts_is_refused_in_a_sentence(tmp_path, kind):
+    table, name = pa.table({"id": [1, 2], "body": ["a", "b"]}), tmp_path / "a.table"
+    if kind == "parquet":
+        pa.parquet.write_table(table, name)
+    else:
+        with {"file": pa.ipc.new_file, "stream": pa.ipc.new_stream}[kind](str(name), table.schema) as writer:
+            writer.write_table(table)
+    assert refusal(name, "nosuch") == (
+        f"tables.py: {name}: there is no column 'nosuch', expected COLUMN to be one of: id, body\n")
+    assert refusal(name, "id") == f"tables.py: {name}: the column 'id' has values of int64, expected text\n"
+
+
+def test_a_file_that_is_no_table_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    assert "a.parquet: " in refusal(tmp_path / "a.parquet")
+    assert "none.arrow" in refusal(tmp_path / "none.arrow")

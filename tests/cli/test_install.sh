@@ -79,7 +79,7 @@ prints "$("$weft" --version)" package/build/user
 # nothing but weft_ is visible, and all of it has a version
 nm -D --defined-only "$lib/libweft.so" | awk '{print $3}' | grep -vE '^weft_[a-z0-9_]+@@WEFT_[0-9.]+$|^WEFT_[0-9.]+$' >others
 [[ ! -s others ]] || fail "symbols without a version, or not weft's: $(head -3 others)"
-for file in man/man1/weft.1 bash-completion/completions/weft zsh/vendor-completions/_weft fish/vendor_completions.d/weft.fish; do
+for file in doc/weft/examples/tables.py doc/weft/examples/embed.c man/man1/weft.1 bash-completion/completions/weft zsh/vendor-completions/_weft fish/vendor_completions.d/weft.fish; do
     [[ -s $root/share/$file ]] || fail "share/$file is not installed"
 done
 # the installed program runs where it was put

@@ -104,4 +104,19 @@ for f in run/*.jsonl; do
     python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$f" ||
         fail "$what: $f holds $(head -c 300 "$f")"
 done
+# --json's lines are what the program is for: that they could not be written is said when it happens, and by the exit
+# code; the run goes on to its end, and is saved.
+unheard() { # REASON REDIRECTION
+    what="--json $2"
+    rm -rf run
+    eval '"$weft" train run.yaml run.folder=run run.steps=60 --json 2>err '"$2"
+    local code=$?
+    ((code == 1)) || fail "$what: exit code $code"
+    [[ $(grep -c "^weft: warning: could not write to stdout: $1; the run goes on" err) == 1 ]] || fail "$what: $(cat err)"
+    grep -q "^weft: could not write the output" err || fail "$what: $(cat err)"
+    [[ -e run/checkpoints/step-00000060 ]] || fail "$what: nothing is saved"
+    expect 0 "$weft" verify run
+}
+unheard "Bad file descriptor" '>&-'
+unheard "No space left on device" '>/dev/full'
 finish

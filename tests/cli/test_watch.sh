@@ -36,7 +36,15 @@ refuses "--once goes with --text" "$weft" watch run --once
 refuses "--port is of the page, --text shows none" "$weft" watch run --text --port 1
 
 # the terminal
-expect 0 "$weft" watch run --text --once
+expect 0 env LC_ALL=C "$weft" watch run --text --once
+grep -q '^  [56][.0-9]* #[-#*+~,._]*_ 4\.' out || fail "curve in ASCII: $(cat out)"
+LC_ALL=C grep -q '[^ -~]' out && fail "other characters than ASCII: $(cat out)"
+if command -v script >/dev/null; then
+    script -qec "TERM=dumb timeout 5 '$weft' watch run --text" /dev/null </dev/null >dumb
+    grep -q '^run  flexdemo' dumb || fail "on a dumb terminal: $(cat dumb)"
+    grep -q "$(printf '\033')" dumb && fail "escape codes on a dumb terminal"
+fi
+expect 0 env LC_ALL=C.UTF-8 "$weft" watch run --text --once
 grep -q '^run  flexdemo   step 50/400 12%   10 s, 70 s left$' out || fail "head: $(head -1 out)"
 grep -q '^  5\.\?[0-9]* █.*▁ 4\.' out || grep -q '^  6\.9[0-9]* █.*▁ 4\.' out || fail "curve: $(cat out)"
 grep -q '^  5k tokens/s   step 200 ms: computing 150 ms, waiting 40 ms, the rest 10 ms$' out || fail "speed: $(cat out)"
