@@ -33,11 +33,11 @@ longest() {
 }
 
 for method in ${METHODS:-flexdemo dadam}; do
-    for n in 2 3; do
+    for n in ${MACHINES:-2 3}; do
         # shellcheck disable=SC2086
         "$weft" train run.yaml method=$method mesh.nodes=$n run.folder=still >out.still 2>log.still ||
             fail "without machines: $(tail -n 3 log.still)"
-        founders "$n" run.yaml mesh.key=run.key method=$method
+        founders "$n" run.yaml mesh.key=run.key method=$method mesh.streams=$((n - 1)) # each socket goes on
         until_true 60 "$n begin" has_lines run0 20
         renumber 1 2 12 # one that was called, or calls
         until_true 20 "$method, $n: they train on" has_lines run0 60
