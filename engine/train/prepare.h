@@ -86,8 +86,8 @@ typedef enum wefti_prepare_as {
 weft_status wefti_prepare(weft_ctx *ctx, weft_mesh *mesh, weft_config *config,
                           wefti_prepare_as as, wefti_prepared **out) WEFT_CHECKED;
 
-/* A part of it, in rundata.c. Opens the run's rows into p->dataset, and the chat template that they need into
- * p->chat. Called after the tokenizer is open. Measures the bigram baseline where there
+/* A part of it, in rundata.c: opens the run's rows into p->dataset, and the chat template that they
+ * need into p->chat. Called after the tokenizer is open. Measures the bigram baseline where there
  * is one. */
 weft_status wefti_rundata_open(weft_ctx *ctx, weft_config *config,
                                wefti_prepared *p) WEFT_CHECKED;
