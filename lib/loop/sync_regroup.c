@@ -136,8 +136,8 @@ static void pack_block(weft_sync *s, wefti_loop *l) {
     s->rank = NULL;
 }
 
-/* Enters the next world, which has begun. Keeps the blocks whose addresses the caller has. After a failure they belong to the
- * rank again or, if there is no rank, are freed. */
+/* Enters the next world, which has begun. Keeps the blocks whose addresses the caller has.
+ * After a failure they belong to the rank again or, if there is no rank, are freed. */
 static weft_status regroup(weft_sync *s) {
     weft_sync_report unused = {.struct_size = sizeof unused};
     wefti_bootstrap members = {0};
