@@ -3,6 +3,8 @@
 #include <string.h>
 #include <stdio.h>
 
+#include <weft/train.h>
+
 #include "common.h"
 #include "operands.h"
 #include "help.h"
@@ -232,6 +234,7 @@ static weft_status print_resolved(weft_ctx *ctx, const args *a) {
     weft_status status = operands_read(ctx, a, config);
     if (status == WEFT_OK) status = finish(ctx, config);
     if (status == WEFT_OK) status = operands_look(ctx, a, config);
+    if (status == WEFT_OK) status = weft_config_adopt(ctx, config);
     if (status == WEFT_OK && !json) status = weft_config_text(ctx, config, notes, &text);
     if (status == WEFT_OK && json)
         print_config_json(config);

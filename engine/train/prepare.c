@@ -36,6 +36,7 @@
 #include "runfiles/descent.h"
 #include "passes/initial.h"
 #include "passes/passes.h"
+#include "store/address.h"
 #include "store/fetch.h"
 #include "store/upload.h"
 
@@ -495,18 +496,15 @@ static weft_status tell_origin(weft_ctx *ctx, wefti_prepared *p) {
 
 /* A run that begins from a model takes over the model's shape. When it is resumed, its
  * own checkpoint says what that shape was, because the model's folder may be gone. */
-static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepared *p) {
+static weft_status take_over(weft_ctx *ctx, weft_config *config, const char *saved) {
     char folder[PATH_MAX];
     int64_t step;
-    bool resumed = p->saved.step >= 0;
     if (config->adapter.init[0])
-        WEFT_TRY(wefti_adapter_adopt(ctx, config,
-                                     resumed ? p->saved_path : config->adapter.init));
+        WEFT_TRY(wefti_adapter_adopt(ctx, config, saved ? saved : config->adapter.init));
     if (!config->model.init[0]) return WEFT_OK;
     weft_status found = wefti_state_locate(ctx, config->model.init, folder, &step);
-    if (resumed && wefti_adapter_here(p->saved_path))
-        resumed = false; /* base is needed */
-    if (found != WEFT_OK && !resumed) return found;
+    if (saved && wefti_adapter_here(saved)) saved = NULL; /* base is needed */
+    if (found != WEFT_OK && !saved) return found;
     if (found == WEFT_OK && wefti_adapter_here(folder))
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
@@ -514,8 +512,25 @@ static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepare
             "weft merge makes one of it, and adapter.init goes on from it",
             folder);
     if (found != WEFT_OK) weft_ctx_clear(ctx);
-    WEFT_TRY(wefti_adopt_model(ctx, config, resumed ? p->saved_path : folder));
+    WEFT_TRY(wefti_adopt_model(ctx, config, saved ? saved : folder));
     return found == WEFT_OK ? wefti_adopt_tokenizer(ctx, config, folder) : WEFT_OK;
+}
+
+static weft_status adopt(weft_ctx *ctx, weft_config *config, const wefti_prepared *p) {
+    return take_over(ctx, config, p->saved.step >= 0 ? p->saved_path : NULL);
+}
+
+/* Of an address config.json alone is fetched. */
+weft_status weft_config_adopt(weft_ctx *ctx, weft_config *config) {
+    char path[PATH_MAX], *end;
+    if (!wefti_address_is(config->model.init)) return take_over(ctx, config, NULL);
+    WEFT_TRY(weft_address_look(ctx, config->model.init, path, sizeof path));
+    end = strrchr(path, '/');
+    if (!end)
+        return weft_ctx_fail(ctx, WEFT_ERR_FORMAT, "%s is data, expected a model",
+                             config->model.init);
+    *end = '\0';
+    return wefti_adopt_model(ctx, config, path);
 }
 
 /* Before anything is written: checks that the tensors in the model folder fit this run's

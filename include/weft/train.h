@@ -150,6 +150,11 @@ WEFT_API weft_status weft_train(weft_ctx *ctx, weft_mesh *mesh, weft_config *con
 WEFT_API weft_status weft_run_fetch(weft_ctx *ctx, const char *address,
                                     weft_config *config) WEFT_CHECKED;
 
+/** Takes over into a finished configuration what a run of it would take over before its first step:
+ * the shape and the tokenizer of model.init, the adapter of adapter.init. Errors: CONFIG, FILE,
+ * FORMAT. */
+WEFT_API weft_status weft_config_adopt(weft_ctx *ctx, weft_config *config) WEFT_CHECKED;
+
 /** Looks at what lies at an address, by its first 16 KiB. [out] config: the path of a copy of its
  * config.json if a model lies there (a folder, or a run's newest checkpoint), cut at `config_size`
  * bytes; "" if it is data. Anything else is refused. Errors: CONFIG, FILE, FORMAT. */

@@ -66,7 +66,7 @@ done
 refused "letter.rtf is an RTF document (save it as text), $text" letter.rtf
 refused "letter.docx is a ZIP archive (or a document, model or notebook stored as one), $text" letter.docx
 refused "wide.txt is text in UTF-16 (convert it by iconv -f UTF-16LE -t UTF-8), $text" wide.txt
-refused "table.txt is a Parquet table (python examples/tables.py FILE > lines.jsonl writes it as text), $text" table.txt
+refused "table.txt is a Parquet table (python examples/tables.py FILE > lines.jsonl writes it as text; of an installed weft it is in share/doc/weft), $text" table.txt
 refused "pointer.txt is what Git LFS leaves in place of a file (git lfs pull brings it), $text" pointer.txt
 refused "base.db is an SQLite data base, $text" base.db
 refused "it.tar is a tar archive, $text" it.tar
@@ -124,6 +124,9 @@ refuses "$PWD/page.html is an HTML page, expected JSON" \
     "$weft" train my.txt data.tokenizer="$PWD/page.html" "${small[@]}" --folder new
 cp code/checkpoints/step-*/model.safetensors web/model
 
+prints "  width: 16" "$weft" config model.init=code
+refuses "there is no folder nothere" "$weft" config model.init=nothere
+
 # -- addresses
 cp my.txt page.html book.ipynb it.tar web
 cp page.html web/fake.txt
@@ -163,6 +166,8 @@ same fetched.losses read.losses
 
 # a folder with a model is one, also right after it was fetched as a text
 refuses "$at/model is an HTML page, $text" "$weft" train data.path="$at/model" "${small[@]}" --folder new
+prints "  width: 16" "$weft" config model.init="$at/model"
+refuses "$at/my.txt is data, expected a model" "$weft" config model.init="$at/my.txt"
 expect 0 "$weft" eval "$at/model" --data my.txt
 expect 0 "$weft" eval web/model --data my.txt
 cp out there
