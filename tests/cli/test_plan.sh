@@ -191,7 +191,7 @@ for bad in "" "2 nodes" "2 nodes: soon" "2 nodes: -1 s" "0 nodes: 1 s" "2 nodes,
     refuses_like "--measured '$bad': .*, expected such as .*" \
         "$weft" plan run.yaml "${facts[@]}" --measured "$bad"
 done
-for bad in 1Xbit 1Gbit, 1Gbit,3 1Gbit,-1ms -1Gbit nan 0Gbit "" 1e400bit 1GBit; do
+for bad in 1Xbit 1Gbit, 1Gbit,3 1Gbit,-1ms -1Gbit nan 0Gbit "" 1e400bit 1Gb; do
     refuses_like "link is '$bad', expected .*" "$weft" plan run.yaml --link "$bad" \
         --node-flops 1T
 done
