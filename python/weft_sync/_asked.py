@@ -75,9 +75,10 @@ OF_ALL = frozenset(("betas", "eps", "momentum", "dampening", "nesterov", "amsgra
 def of_groups(groups: Iterable[dict[str, Any]]) -> None:
     """That groups set nothing but what is applied by group."""
     for i, group in enumerate(groups):
-        for name in sorted(OF_ALL & group.keys()):
-            raise Error("argument", f"parameter group {i} sets {name}; of weft's own optimizer expected lr and weight_decay by "
-                        "group, all else for the whole (betas=, optimizer_eps=), or torch's optimizer inside")
+        found = sorted(name for name in OF_ALL & group.keys() if group[name])
+        if found:
+            raise Error("argument", f"parameter group {i} sets {', '.join(found)}; of weft's own optimizer expected lr and "
+                        "weight_decay by group, all else for the whole (betas=, optimizer_eps=), or torch's optimizer inside")
 
 
 def states(device: str | None) -> bool:

@@ -184,7 +184,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             self.inner = self._own = _own.Own(self.param_groups, self._config, clip if stays else 0)
         elif optimizer is not None:
             _asked.inside(optimizer, params)
-            self.param_groups, self.defaults = optimizer.param_groups, optimizer.defaults  # rates and all
+            self.param_groups = optimizer.param_groups  # rates and all
+            self.defaults = getattr(optimizer, "defaults", self.defaults)
         self._create(names, clip)
         _asked.kept(self._keeps_here and self._node is None, self, optimizer)
 

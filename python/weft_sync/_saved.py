@@ -247,8 +247,8 @@ def mean_of(values: Sequence[Any]) -> Any:
         if all(torch.equal(first, other) for other in values[1:]):
             return first
         return torch.stack([v.double() for v in values]).mean(dim=0).to(first.dtype)
-    if isinstance(first, dict):
-        return {key: mean_of([v[key] for v in values]) for key in first}
+    if isinstance(first, dict):  # torch has no state of a parameter that a process has not used
+        return {key: mean_of([v[key] for v in values if key in v]) for key in dict.fromkeys(k for v in values for k in v)}
     if isinstance(first, (list, tuple)):
         return type(first)(mean_of(list(parts)) for parts in zip(*values, strict=True))
     return first
