@@ -112,7 +112,7 @@ static weft_status kind_of(weft_ctx *ctx, const char *operand, bool resumes, kin
     } else if (is_address(operand) && ends_as(operand, yamls)) {
         return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
                              "%s is the address of a run file, expected one on this "
-                             "machine: fetch it before",
+                             "machine: fetch it first",
                              operand);
     } else if (is_address(operand)) {
         WEFT_TRY(weft_address_look(ctx, operand, model, sizeof model));

@@ -167,13 +167,18 @@ static void put_reasons(const ruling *r, wefti_buffer *out) {
 
 /* ---- the decision ---- */
 
+/* Whether candidate i trains on several nodes, and learns as well as is asked. */
+static bool is_fit(const ruling *r, const weft_candidate *c) {
+    return c->nodes > 1 && c->usable && c->learning.measured &&
+           c->steps <= 1 + r->run->decide.loss;
+}
+
 /* Whether all nodes could train with candidate i, from the checkpoint if there is one. */
 static weft_status is_open(const ruling *r, int64_t i, bool *out) {
     const weft_candidate *one = &r->a->candidates[i];
     const wefti_saved_layout *saved = r->saved;
     weft_config *c;
-    *out = one->nodes > 1 && one->usable && one->learning.measured &&
-           one->steps <= 1 + r->run->decide.loss && is_within(r, one);
+    *out = is_fit(r, one) && is_within(r, one);
     if (!*out || !saved) return WEFT_OK;
     WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
     *out = wefti_is(c->replicator.kind, saved->replicator) &&
@@ -227,7 +232,7 @@ static weft_status refuse_all(const ruling *r) {
                              "name of its method",
                              r->saved->replicator, r->saved->optimizer, r->saved->mixer);
     for (int64_t i = 0; i < a->n_candidates; i++)
-        if (!is_within(r, &a->candidates[i]) &&
+        if (is_fit(r, &a->candidates[i]) && !is_within(r, &a->candidates[i]) &&
             (!least || day_of(r, &a->candidates[i]) < day_of(r, least)))
             least = &a->candidates[i];
     if (least)

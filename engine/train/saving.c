@@ -8,7 +8,6 @@
  * that holds the folder's lease writes either. */
 #include "train/saving.h"
 
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -120,6 +119,7 @@ static double write_time_s(weft_ctx *ctx, const char *folder, int64_t n,
                            const float *data) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%.4000s/.write-time", folder);
+    unlink(path); /* of a process that was killed just here */
     double begun_s = wefti_now_s();
     int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0) return 0;
@@ -138,7 +138,7 @@ weft_status wefti_saving_predict(weft_ctx *ctx, wefti_prepared *p) {
     if (n == 0) return WEFT_OK;
     WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *data, "a sample of a checkpoint", &data));
     for (int64_t i = 0; i < n; i++)
-        data[i] = (float)(i * i % 65521); /* no disk packs it */
+        data[i] = (float)(i * i % 65521); /* no file system compresses it much */
     double once_s = write_time_s(ctx, config->run.folder, 1, data);
     double sample_s = write_time_s(ctx, config->run.folder, n * 4, data);
     wefti_free(ctx, data);

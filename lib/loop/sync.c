@@ -378,7 +378,7 @@ static weft_status check_not_handed_over(weft_sync *s, const char *what) {
 
 double wefti_sync_rate(const weft_sync *s) {
     bool averages = !wefti_is(s->job->replicator_config.kind, "none");
-    return averages && !isnan(s->rate) ? s->rate : 0;
+    return averages && !isnan(s->rate) ? (double)(float)s->rate : 0; /* as it is used */
 }
 
 weft_status weft_sync_set_rate(weft_sync *s, double lr) {

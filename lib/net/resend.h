@@ -17,7 +17,7 @@ typedef struct wefti_resend {
     size_t room;
     int64_t begin, end; /* it has these bytes, */
     int64_t again;      /* and those from this one on are to be sent again */
-    bool lost;          /* it has not all, and can not be used */
+    bool lost;          /* some bytes are gone, so it is of no use */
 } wefti_resend;
 
 wefti_resend *wefti_resend_create(void); /* NULL: no memory */

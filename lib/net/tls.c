@@ -489,7 +489,8 @@ static void count_record(wefti_tls *tls) {
  * now. */
 static void encrypt(wefti_tls *tls, wefti_connection *s, const struct iovec *parts,
                     int n_parts, size_t done) {
-    size_t most = s->ahead < MOST_AHEAD ? s->ahead : MOST_AHEAD;
+    /* of a connection that may go on, what the peer has read is known to have been sent */
+    size_t most = s->kept ? 0 : s->ahead < MOST_AHEAD ? s->ahead : MOST_AHEAD;
     do {
         int n;
         size_t got, from = done + tls->n_held;

@@ -171,15 +171,15 @@ static void put_why(wefti_replan *r, const wefti_situation *s, double usual_s) {
     if (usual_s > 0)
         snprintf(expected, sizeof expected, ", %s were expected",
                  wefti_seconds_text(usual_s, usual, sizeof usual));
-    snprintf(r->wish.why, sizeof r->wish.why,
-             "%s instead of %s: a step takes %s%s, as on a wire of %s%s; "
-             "now %s a step are%s, and the rest of the run %.2g times as fast (%.2g to "
-             "%.2g)",
-             wefti_form_name(&o->form, a), wefti_form_name(&s->now, b),
-             wefti_seconds_text(s->step_s, now, sizeof now), expected,
-             wefti_rate_text(s->cluster->wire.bandwidth_Bps, rate, sizeof rate), limit,
-             wefti_seconds_text(o->step_s, then, sizeof then),
-             usual_s > 0 ? "" : " expected", o->gain, o->low, o->high);
+    snprintf(
+        r->wish.why, sizeof r->wish.why,
+        "%s instead of %s: a step takes %s%s, as on a wire of %s%s; "
+        "now %s a step are expected, and the rest of the run %.2g times as fast (%.2g to "
+        "%.2g)",
+        wefti_form_name(&o->form, a), wefti_form_name(&s->now, b),
+        wefti_seconds_text(s->step_s, now, sizeof now), expected,
+        wefti_rate_text(s->cluster->wire.bandwidth_Bps, rate, sizeof rate), limit,
+        wefti_seconds_text(o->step_s, then, sizeof then), o->gain, o->low, o->high);
 }
 
 /* Whether a form that was just begun waits less than half as long as on the wire by which it was

@@ -96,8 +96,8 @@ static void write_card(const gathering *g, unsigned char *card) {
     gethostname((char *)card + WEFTI_CARD_HOST_AT, WEFTI_CARD_HOST_BYTES - 1);
     wefti_put_u64(card + WEFTI_CARD_MACHINE_AT, wefti_machine_number());
     uint64_t token = 0;
-    while (getrandom(&token, sizeof token, 0) != sizeof token || token == 0) {
-    }
+    for (int i = 0; i < 1000 && token == 0; i++) /* 0: it has none */
+        if (getrandom(&token, sizeof token, 0) != sizeof token) token = 0;
     wefti_put_u64(card + TOKEN_AT, token);
 }
 

@@ -28,6 +28,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "net/resend.h"
 #include "net/socket.h"
 #include "start/joiner.h"
@@ -165,7 +166,7 @@ static void tcp_withdraw(weft_transport *head, void *request) {
         for (int i = 0; i <= t->peers[p].n_more; i++) {
             connection *c = wefti_tcp_socket(&t->peers[p], i);
             for (const outgoing *q = c->first; q; q = q->next)
-                if (q == o) wefti_connection_close(&c->stream);
+                if (q == o) c->quits = true, wefti_connection_close(&c->stream);
         }
 }
 
@@ -511,6 +512,16 @@ static uint64_t tcp_machine(const weft_transport *head, int peer) {
 }
 
 /* A transport without connections. */
+/* WEFT_RESUME: off, because going on keeps a copy of what is on its way, and TLS takes a call of
+ * the kernel for each record. */
+static weft_status read_resumes(weft_ctx *ctx, bool *out) {
+    const char *said = getenv("WEFT_RESUME");
+    *out = said && wefti_is(said, "on");
+    if (!said || *out || wefti_is(said, "off")) return WEFT_OK;
+    return weft_ctx_fail(ctx, WEFT_ERR_CONFIG, "WEFT_RESUME is '%s', expected on or off",
+                         said);
+}
+
 static weft_status create(weft_ctx *ctx, tcp_transport **out) {
     static const weft_transport_ops ops = {
         .struct_size = sizeof ops,
@@ -571,7 +582,10 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
             "from 0, and a port from 1 to 65535",
             place->rank, place->size, place->port, (int)MAX_SIZE);
     tcp_transport *t;
+    bool resumes;
+    WEFT_TRY(read_resumes(ctx, &resumes));
     WEFT_TRY(create(ctx, &t));
+    t->resumes = resumes;
     t->head.rank = place->rank;
     t->endpoint = place->port;
     t->streams = place->streams;
@@ -607,11 +621,14 @@ static weft_status take_table(weft_ctx *ctx, tcp_transport *t, wefti_connection 
 weft_status wefti_tcp_enter(weft_ctx *ctx, const wefti_tcp_place *place,
                             const weft_mesh_security *security, weft_transport **out) {
     tcp_transport *t;
+    bool resumes;
     wefti_connection *streams = NULL;
     wefti_late_table table = {0};
     wefti_late_card card;
     *out = NULL;
+    WEFT_TRY(read_resumes(ctx, &resumes));
     WEFT_TRY(create(ctx, &t));
+    t->resumes = resumes;
     t->endpoint = place->endpoints[0].port;
     t->streams = place->streams;
     weft_status status = wefti_tls_context_create(ctx, security, &t->tls);

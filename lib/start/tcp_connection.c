@@ -50,7 +50,8 @@ void wefti_tcp_pace(int fd) {
     (void)setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &most_Bps, sizeof most_Bps);
 }
 
-void wefti_tcp_make_lasting(connection *c) {
+void wefti_tcp_make_lasting(const tcp_transport *t, connection *c) {
+    if (!t->resumes) return;
     const connection *pair = c->pair ? c->pair : c;
     const wefti_connection *first = &pair->stream;
     const struct sockaddr *peer = (const struct sockaddr *)&first->peer;
@@ -84,7 +85,7 @@ void wefti_tcp_attach(tcp_transport *t, connection *c, wefti_connection stream, 
     setsockopt(stream.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     wefti_tcp_pace(stream.fd);
     c->unsent = unsent;
-    wefti_tcp_make_lasting(c);
+    wefti_tcp_make_lasting(t, c);
     if (!wefti_tcp_watch(t, op, stream.fd, c)) wefti_connection_close(&c->stream);
 }
 
@@ -136,7 +137,7 @@ void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream) {
     *c = (connection){.stream = stream, .call = -1, .told = stream.fd < 0};
     c->address = stream.peer; /* also of a connection that has ended before it began */
     wefti_tcp_set_port(c, wefti_card_port(t->cards + (size_t)p * WEFTI_CARD_BYTES));
-    wefti_tcp_make_lasting(c);
+    wefti_tcp_make_lasting(t, c);
     if (stream.fd >= 0) set_more(t, c, more, n_more);
     free(more);
     if (stream.fd < 0) return;

@@ -96,7 +96,7 @@ wefti_caller_fate wefti_tcp_admit_resume(tcp_transport *t, wefti_caller *caller,
     connection *c = find(t, caller, card), *pair = c && c->pair ? c->pair : c;
     if (!c)
         wefti_callers_complain(&t->callers, caller->address,
-                               "asks to go on with a connection that it has not");
+                               "asked to resume a connection that does not exist here");
     bool crossed = c && c->recall && c->recall->stage > WEFTI_RECALL_SHAKES &&
                    card->from > t->head.rank;
     if (!c || crossed || !waits(caller)) return WEFTI_CALLER_GONE;
@@ -252,7 +252,8 @@ void wefti_tcp_resume(tcp_transport *t) {
     for (int p = 0; p < t->head.size; p++) {
         for (int i = 0; i <= t->peers[p].n_more; i++) {
             connection *c = wefti_tcp_socket(&t->peers[p], i);
-            if (c->recall && !advance(t, c, p)) end_recall(c);
+            bool over = t->peers[p].told || t->peers[p].quits;
+            if (c->recall && (over || !advance(t, c, p))) end_recall(c);
         }
         if (due) look_at(t, p, now_s, slept);
     }

@@ -107,6 +107,7 @@ typedef struct tcp_transport {
     int next;             /* peer that probe looks at first */
     int endpoint;         /* the first port that processes of this run listen at */
     int streams;          /* how many sockets a pair has; 0: by the wire */
+    bool resumes;         /* connections go on from another address: WEFT_RESUME=on */
     int listener;         /* accepts calls, which shows that this process lives */
     bool called;          /* there is a new call, or a caller's socket is ready */
     double heard_s;       /* when callers were last served */
@@ -131,7 +132,7 @@ typedef struct tcp_transport {
 void wefti_tcp_begin(tcp_transport *t, int p, wefti_connection stream);
 
 /* This socket, which has just been connected, can go on by another one from now on. */
-void wefti_tcp_make_lasting(connection *c);
+void wefti_tcp_make_lasting(const tcp_transport *t, connection *c);
 
 /* Forgets what that needs. */
 void wefti_tcp_end_lasting(connection *c);

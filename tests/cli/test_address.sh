@@ -8,6 +8,7 @@ source_dir=$2
 # shellcheck source=tests/cli/machines.sh
 . "$source_dir/tests/cli/machines.sh"
 empty_here
+export WEFT_RESUME=on
 write_sentences >text.txt
 cat >run.yaml <<Y
 data: {path: [text.txt], length: 32}

@@ -85,7 +85,7 @@ reaches run 30
 carries 10mbit 2000
 shows run outer
 at=$(tail -1 run/views.jsonl | grep -o '"step":[0-9]*')
-grep -q 'weft: from step [0-9]* on diloco H=[0-9]* instead of full sync[^:]*: a step takes .*, .* were expected, as on a wire of .*; now .* a step are, and the rest of the run .* times as fast (.* to .*)' err.0 ||
+grep -q 'weft: from step [0-9]* on diloco H=[0-9]* instead of full sync[^:]*: a step takes .*, .* were expected, as on a wire of .*; now .* a step are expected, and the rest of the run .* times as fast (.* to .*)' err.0 ||
     fail "it is not said: $(cat err.0)"
 reaches run $((${at#*:} + 200)) # what is usual with outer steps is known
 carries 10gbit 800000

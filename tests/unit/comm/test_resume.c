@@ -201,7 +201,7 @@ static void begin_scene(scene *s) {
     connection *c = &s->peers[2];
     c->stream = wefti_connection_of(first[0]);
     c->stream.token = 99;
-    wefti_tcp_make_lasting(c);
+    wefti_tcp_make_lasting(&(tcp_transport){.resumes = true}, c);
     assert_non_null(c->stream.kept);
     add(c->stream.kept, 1000);
     wefti_resend_confirm(c->stream.kept, 300);
