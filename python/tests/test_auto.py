@@ -284,8 +284,92 @@ def test_the_folder_explains_what_was_decided(tmp_path):
     assert all("measured since then: " in line for line in changes)
 
 
-def test_steps_that_are_done_again_replace_their_lines(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    path.write_text("".join(json.dumps({"step": n, "step_s": 1.0, "steps": 5}) + "\n" for n in (5, 10, 15)))
-    _record.Record(tmp_path)._put("metrics.jsonl", {"step": 10, "step_s": 2.0, "steps": 5})
-    assert [json.loads(line)["step_s"] for line in path.read_text().splitlines()] == [1.0, 2.0]
+class Members:
+    """A sync, and its mesh, of which so many take part, of three who began."""
+
+    rank, size, joins = 0, 3, False
+
+    def __init__(self, left=3):
+        self.mesh, self.left = self, left
+
+    def place(self):
+        return 0, self.left
+
+    def host_of(self, rank):
+        return f"host{rank}"
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def begun(folder):
+    """A folder of an earlier run."""
+    record = _record.Record(folder)
+    layout = {"mesh.nodes": 2, "mesh.ranks_per_node": 1}
+    record.decided(_decide.Decision("hsdp", {}, "why", "a: cluster"), layout, "optimizer", "")
+    return record
+
+
+def test_a_run_that_goes_on_replaces_what_it_does_again(tmp_path, caplog):
+    begun(tmp_path)
+    metrics, views = tmp_path / "metrics.jsonl", tmp_path / "views.jsonl"
+    old = [json.dumps({"step": n, "step_s": 1.0, "steps": 5}) for n in (5, 10, 15, 20)]
+    metrics.write_text("\n".join([old[0], '{"note": "mine"}', "# mine", *old[1:], '{"step": 25, "st']))
+    views.write_text('{"step": 1, "form": "full f32"}\n{"step": 12, "form": "full int8"}')
+    record = _record.Record(tmp_path)
+    for step in range(12, 19):  # after a checkpoint of step 11
+        record.step(Members(), step, "full sync" if step == 12 else "", "", [])
+    record.close()
+    assert metrics.read_text().splitlines()[:4] == [old[0], '{"note": "mine"}', "# mine", old[1]]
+    last = metrics.read_text().splitlines()[4:]
+    assert [(json.loads(line)["step"], json.loads(line)["steps"]) for line in last] == [(18, 6)]
+    assert [(line["step"], line["form"]) for line in lines_of(views)] == [(1, "full f32"), (12, "full f32")]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "views.jsonl", "cluster.yaml", "decision.json"])
+def test_a_folder_of_something_else_is_refused(tmp_path, name):
+    (tmp_path / name).write_text("{}\n")
+    with pytest.raises(weft.Error, match=f"where {name} is not of a program with method='auto'; expected an existing folder"):
+        weft.Optimizer(model_of(), lr=1e-3, method="auto", step=0.1, folder=tmp_path)
+    assert os.listdir(tmp_path) == [name] and (tmp_path / name).read_text() == "{}\n"
+
+
+def test_a_folder_that_is_not_there_is_refused_before_anything_is_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(_decide, "decide", lambda *_: pytest.fail("it measures"))
+    for folder in (tmp_path / "a" / "b", __file__):
+        with pytest.raises(weft.Error, match="there is no such folder; expected an existing folder"):
+            weft.Optimizer(model_of(), lr=1e-3, method="auto", step=0.1, folder=folder)
+
+
+def test_a_folder_serves_again(tmp_path):
+    for _ in range(2):
+        weft.Optimizer(model_of(), lr=1e-3, method="auto", step=0.1, folder=tmp_path).close()
+    assert json.loads((tmp_path / "decision.json").read_text())["program"] == "weft_sync"
+
+
+def test_a_step_raises_nothing(tmp_path, caplog):
+    record, sync = begun(tmp_path), Members()
+    sync.host_of = lambda _rank: 1 / 0
+    for step in (1, 2, 3):
+        record.step(sync, step, "full sync", "", [])
+    record.close()
+    assert [entry.getMessage() for entry in caplog.records] == [f"{tmp_path} gets no more lines: division by zero"]
+    (tmp_path / "views.jsonl").mkdir()
+    caplog.clear()
+    record = _record.Record(tmp_path)
+    for step in (1, 2):
+        record.step(Members(), step, "full sync", "", [])
+    record.close()
+    assert len(caplog.records) == 1
+
+
+def test_a_view_says_what_is_known(tmp_path):
+    record = begun(tmp_path)
+    for step, size, form in ((1, 3, "full sync"), (2, 3, "full sync int8"), (3, 2, "diloco H=50"), (4, 3, "diloco H=20 int4")):
+        record.step(Members(size), step, form, "why" if step > 1 else "", [])
+    views = lines_of(tmp_path / "views.jsonl")
+    assert [view["form"] for view in views] == ["full f32", "full int8", "outer f32 50", "outer int4 20"]
+    assert [[host for *_, host in view["members"]] for view in views] == [
+        ["host0", "host1", "host2"], ["host0", "host1", "host2"], ["", ""], ["", "", ""]]

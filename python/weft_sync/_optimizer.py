@@ -63,7 +63,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
 
     ``folder``: an existing one that all processes see. A process that slept past the end of the run finds
     there that it has ended, and ends with an error; else it waits for ``elastic_pause``. Refused where a lost process
-    ends the run (``goes_on``). With ``method="auto"`` it also gets what was decided and why (``weft plan FOLDER``).
+    ends the run (not ``goes_on``), but with ``method="auto"``: there it gets what was decided and why
+    (``weft plan FOLDER``), and is empty or of an earlier run of this program.
 
     ``process_group`` or ``mesh=device_mesh["dp"]``: the processes that hold the same piece of the model as
     this one, where others hold its other pieces (tensor and pipeline parallelism): weft exchanges among them.
