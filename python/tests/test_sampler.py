@@ -2,6 +2,7 @@
 """Batches that follow the speeds of the processes, and rows that are learned from once in an epoch."""
 
 import collections
+import math
 import os
 import signal
 import types
@@ -13,6 +14,7 @@ from ranks import Rank, answers, free_port, run
 from test_uneven import SGD, loss_on
 
 import weft_sync.torch as weft
+from weft_sync import _shares
 from weft_sync._shares import WHOLE, Shares, by_time, divide
 from weft_sync._sync import Sync
 
@@ -155,6 +157,24 @@ def test_behind_the_last_step_none_comes(tmp_path):
         optimizer.close()
 
 
+@pytest.mark.parametrize("joined", [False, True])
+def test_who_goes_on_or_comes_knows_which_epoch_the_last_step_was_of(joined):
+    """It averaged alone in the middle of an epoch, and waited for the others."""
+    model, optimizer, sampler, loader = made("diloco", least=2)
+    for _, (_, x, y) in zip(range(2), loader):
+        learn(model, optimizer, x, y)
+    state = sampler.state_dict()
+    optimizer.close()
+    _, optimizer, other, _ = made("diloco", least=2)
+    optimizer._joined = lambda: joined
+    other.load_state_dict(state)
+    assert sampler._apart() == other._apart() == 2 and other.state_dict()["past"] == 0
+    del state["past"]  # of a version before
+    other.load_state_dict(state)
+    assert other._apart() == 0
+    optimizer.close()
+
+
 def killed(comes, log):
     """Rank 1 of three is killed in step 4, before the others have heard of its rows."""
     told([2.0, 1.0, 2.0])
@@ -230,6 +250,16 @@ def test_shares_follow_the_median_and_change_where_it_pays():
     known.parts = [750_000, 250_000]
     known.heard([(0, 10, 10.0), (1, 10, 10.0), (-1, 10, 10.0)])  # who comes begins with the least
     assert known.parts == [600_000, 200_000, 200_000]
+
+
+def test_all_versions_of_python_have_the_same_shares(monkeypatch):
+    """sum() of floats compensates since 3.12, and gives 250000, 250000, 500000 here."""
+    def compensated(numbers):
+        numbers = list(numbers)
+        return math.fsum(numbers) if any(isinstance(n, float) for n in numbers) else sum(numbers)
+    monkeypatch.setattr(_shares, "sum", compensated, raising=False)
+    assert by_time([(500_000.0, 250_000.0, 250_000.0, 150_000.0), (250_000.0, 150_000.0, 125_000.0, 90_000.0),
+                    (250_000.0, 75_000.0, 0.0, 0.0)]) == [250_000, 249_999, 500_001]
 
 
 def test_what_a_step_takes_without_rows_is_no_speed():

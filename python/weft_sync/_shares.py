@@ -49,11 +49,14 @@ def by_time(taken: Sequence[Taken]) -> list[int]:
     """Millionths, one at least, for which all take as long (wefti_shares_by_speed)."""
     level, rows_s = math.inf, [row_s(t) for t in taken]
     for _ in range(len(taken) + 1):
-        more = [(n, t, b) for (n, t, *_), b in zip(taken, rows_s) if t + b * (1 - n) <= level]
-        found = (WHOLE - len(taken) + len(more) - sum(n - t / b for n, t, b in more)) / sum(1 / b for *_, b in more)
-        if found == level:
+        rows, rate = float(WHOLE), 0.0  # added up in the library's order: sum() compensates since Python 3.12
+        for (n, t, *_), b in zip(taken, rows_s):
+            one = t + b * (1 - n) > level
+            rows -= 1 if one else n - t / b
+            rate += 0 if one else 1 / b
+        if rate == 0 or rows / rate == level:
             break
-        level = found
+        level = rows / rate
     return divide(WHOLE, [max(1, int(n + (level - t) / b)) for (n, t, *_), b in zip(taken, rows_s)])
 
 
@@ -118,11 +121,12 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
     the step before makes as well: a slow machine makes fewer inner steps (H_i below H) of as many rows. Loops
     are then over the loader, or ``while optimizer.steps < n`` with ``run_steps=n``. ``averaged`` is refused but at the end
     of an epoch or run: a call of ``step`` may be several steps, so no loop sees each number of
-    ``optimizer.steps``, and schedules are set by it (``schedule.step()`` for each call is called less often). ``state_dict`` between two steps is where the next one goes on, and
-    is the same in all processes; ``optimizer.carry(sampler)`` for who comes. Rows of a process that is lost
-    before the others hear of them are done again. ``log`` is who took how much from which step on; a sampler
-    that is given it takes the same rows, whatever is measured. :class:`Error` "argument" of another optimizer,
-    too few rows, or another sampler's state."""
+    ``optimizer.steps``, and schedules are set by it (``schedule.step()`` for each call is called less often).
+    ``state_dict`` between two steps is where the next one goes on, and is the same in all processes;
+    ``optimizer.carry(sampler)`` for who comes. Rows of a process that is lost before the others hear of them are
+    done again. ``log`` is who took how much from which step on; a sampler that is given it takes the same rows,
+    whatever is measured. :class:`Error` "argument" of another optimizer, too few rows, or another sampler's
+    state."""
 
     def __init__(self, optimizer: Any, data: Sized | int, rows: int, *, shuffle: bool = True, seed: int = 0,
                  ahead: int = 0, least: int = 1, log: Sequence[tuple[int, Sequence[int]]] | None = None):
@@ -292,7 +296,7 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         return {"steps": self.steps, "at": self._at, "epoch": self._epoch, "left": list(self._left),
                 "plan": [(e, [list(p) for p in pieces]) for e, pieces in self._plan],
                 "log": [(step, list(s)) for step, s in self.log], "data": self._data, "owed": list(self._owed),
-                "shares": self._of._rows.shares.state()}
+                "past": self._past, "shares": self._of._rows.shares.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Of a sampler that was made alike. Of another number of processes they take the same rows by equal
@@ -306,7 +310,8 @@ class Sampler(torch.utils.data.Sampler[list[int]]):
         self.log = [(step, list(s)) for step, s in state["log"]]
         self._owed = list(state["owed"])
         joined, copies = self._of._joined(), self._of.place()[1]
-        self._came, self._past, self._copy = None, None, None if joined else self._of.place()[0]
+        self._past = state.get("past")  # not in states of a version before
+        self._came, self._copy = None, None if joined else self._of.place()[0]
         if joined:
             return
         if len(self._plan[0][1]) == copies:
