@@ -324,8 +324,15 @@ def test_machines_apart_have_seats_by_their_numbers(joined, env):
 
 def test_hosts_without_a_port_are_called_at_16_from_wefts(joined, env):
     env(WEFT_JOIN="node1,[fd00::2]", WEFT_PORT="29700")
-    hosts, port = joined(0).more["join"]
-    assert hosts.split(",") == [f"{host}:{29700 + i}" for host in ("node1", "[fd00::2]") for i in range(16)]
+    def called(hosts, port):
+        return f"{hosts}:{port}".split(",")
+
+    node1, other = ([f"{host}:{29700 + i}" for i in range(16)] for host in ("node1", "[fd00::2]"))
+    assert called(*joined(0).more["join"]) == node1 + other
+    env(WEFT_JOIN="node1,node2:29701")  # each host by itself
+    assert called(*joined(0).more["join"]) == [*node1, "node2:29701"]
+    env(WEFT_JOIN="[fd00::1]:1,[fd00::2]")
+    assert called(*joined(0).more["join"]) == ["[fd00::1]:1", *other]
     env(WEFT_JOIN="node1:1,node2:2")
     assert joined(0).more["join"] == ("node1:1,node2", 2)
     env(WEFT_JOIN="node1", WEFT_PORT="0")

@@ -44,9 +44,9 @@ def address_of(text: str) -> tuple[str, int]:
     return host if "," in host else host.strip("[]"), int(port)
 
 
-def _address(name: str, more: str = "") -> tuple[str, int]:
+def _address(name: str, more: str = "", text: str | None = None) -> tuple[str, int]:
     try:
-        return address_of(os.environ[name])
+        return address_of(os.environ[name] if text is None else text)
     except ValueError:
         raise Error("config", f"{name} is '{os.environ[name]}', expected HOST:PORT{more}") from None
 
@@ -55,9 +55,9 @@ def _entrance() -> tuple[str, int]:
     """Of WEFT_JOIN. Who has come into a run listens at one of 16 ports, so hosts without a port are called at those from
     WEFT_PORT on."""
     hosts, port = os.environ["WEFT_JOIN"].split(","), _number("WEFT_PORT", 0)
-    if not port or any(":" in host.rpartition("]")[2] for host in hosts):
-        return _address("WEFT_JOIN", ", or HOST with WEFT_PORT")
-    return ",".join(f"{host}:{port + i}" for host in hosts for i in range(PORTS)), port
+    at = [[host] if not port or ":" in host.rpartition("]")[2] else [f"{host}:{port + i}" for i in range(PORTS)]
+          for host in hosts]
+    return _address("WEFT_JOIN", ", or HOST with WEFT_PORT", ",".join(itertools.chain.from_iterable(at)))
 
 
 def apart() -> bool:
