@@ -58,7 +58,7 @@ typedef enum wefti_evidence {
 } wefti_evidence;
 
 /* The state of an acceptor that has ended: the last ballot that it promised, the last view that
- * it accepted, and the member that answers for it from now on. */
+ * it accepted and that member may not have, and the member that answers for it from now on. */
 typedef struct wefti_member_record {
     int64_t promised_view; /* the view that ballot `promised` decides; 0: none */
     wefti_ballot promised;

@@ -18,9 +18,11 @@
  *
  * A member that leaves because it and another one can not hear each other any more leaves its
  * vote to that one (heir) and stays in U: where the heir answers, both have. Its record says
- * that it accepted nothing and promised no ballot above b, so the heir goes on with its state
- * as an acceptor, nobody else can, and each voter still answers once in a ballot. It has no
- * vote only if its heir has none, either.
+ * that it accepted nothing that the heir has not, and promised no ballot above b, so the heir goes
+ * on with its state as an acceptor, nobody else can, and each voter still answers once in a ballot.
+ * It has no vote only if its heir has none, either. What it accepted in a ballot that the heir led
+ * the heir had accepted before it sent it, and what the heir accepts later is of higher ballots,
+ * so each promise of the heir names it, or what has replaced it.
  *
  * Fewer decide if nobody else could have: all members of v but those whose record shows that they
  * ended in v (its chain) and promised no ballot above b. A view counts as decided only where the

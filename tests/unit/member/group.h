@@ -22,6 +22,7 @@ typedef struct group {
     wefti_member_record record[MOST]; /* the last one that its host keeps */
     int sent[WEFTI_SAY_KINDS];
     bool cut[MOST][MOST];       /* messages between these two are lost */
+    bool lost[WEFTI_SAY_KINDS]; /* and of these kinds */
     wefti_member_policy policy; /* what is 0 is the default */
     wefti_votes *witness; /* NULL: there is none; else asked at once by whom it hears */
     bool unseen[MOST];    /* the witness does not hear it */
@@ -55,7 +56,9 @@ static inline void do_action(group *g, int i, const wefti_member_action *a) {
     if (a->kind != WEFTI_DO_SEND) return;
     int to = (int)a->peer.incarnation - 1;
     g->sent[a->bytes[5]]++;
-    if (to < 0 || to >= MOST || !g->m[to] || g->deaf[to] || g->cut[i][to]) return;
+    if (to < 0 || to >= MOST || !g->m[to] || g->deaf[to] || g->cut[i][to] ||
+        g->lost[a->bytes[5]])
+        return;
     assert_true(g->n_queue < 512 && a->n_bytes <= sizeof g->queue[0].bytes);
     g->queue[g->n_queue].to = to;
     g->queue[g->n_queue].from = i;

@@ -211,6 +211,53 @@ static void who_comes_back_leaves_its_vote_to_who_stays(void **state) {
     assert_int_equal(view_number(g, 1), 2);
 }
 
+/* 2 has accepted what 1 proposed when 0 had no power, and the answer was lost with their
+ * connection; since then it has led a ballot of its own. */
+static void who_comes_back_leaves_the_vote_that_who_stays_had_asked_for(void **state) {
+    group *g = *state;
+    found(g, 3);
+    end(g, 0);
+    g->lost[WEFTI_SAY_VIEW_OK] = true;
+    closed(g, 1, 0, WEFTI_EVIDENCE_CLOSED);
+    closed(g, 2, 0, WEFTI_EVIDENCE_CLOSED);
+    pass(g, 100000);
+    assert_int_equal(g->record[2].accepted_view, 2);
+    cut_sides(g, 0x2);
+    closed(g, 1, 2, WEFTI_EVIDENCE_CLOSED);
+    closed(g, 2, 1, WEFTI_EVIDENCE_CLOSED);
+    pass(g, 4000000);
+    assert_int_equal(wefti_member_get_state(g->m[1]), WEFTI_MEMBER_PAUSED);
+    assert_int_equal(wefti_member_get_state(g->m[2]), WEFTI_MEMBER_PAUSED);
+    wefti_member_event yield = {.kind = WEFTI_EVENT_YIELD, .peer = g->nodes[1].id};
+    feed(g, 2, &yield);
+    wefti_member_event record = {
+        .kind = WEFTI_EVENT_RECORD, .peer = g->nodes[2].id, .record = g->record[2]};
+    end(g, 2);
+    feed(g, 1, &record);
+    pass(g, 1000000);
+    assert_int_equal(view_number(g, 1), 3); /* the proposed one, and one without 2 */
+    assert_int_equal(wefti_member_view(g->m[1])->n_nodes, 1);
+}
+
+/* What 0 has proposed 0 has accepted; of 1 that can not be known, and the vote is given. */
+static void a_vote_that_was_given_is_left_to_who_asked_for_it_alone(void **state) {
+    group *g = *state;
+    for (int heir = 0; heir <= 1; heir++) {
+        found(g, 4);
+        end(g, 3);
+        g->lost[WEFTI_SAY_VIEW_OK] = true;
+        closed(g, 0, 3, WEFTI_EVIDENCE_CLOSED);
+        pass(g, 100000);
+        assert_int_equal(g->record[2].accepted_view, 2);
+        wefti_member_event yield = {.kind = WEFTI_EVENT_YIELD, .peer = g->nodes[heir].id};
+        feed(g, 2, &yield);
+        assert_int_equal(g->record[2].heir.key, heir + 1);
+        assert_int_equal(g->record[2].accepted_view, heir == 0 ? 1 : 2);
+        for (int i = 0; i < 3; i++) end(g, i);
+        g->lost[WEFTI_SAY_VIEW_OK] = false;
+    }
+}
+
 /* Of two that have lost their connection 1 lends its vote, and keeps its state. */
 static void
 of_two_the_one_that_lends_its_vote_stays_until_the_other_one_goes_on(void **state) {
@@ -538,6 +585,10 @@ int main(void) {
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(who_comes_back_leaves_its_vote_to_who_stays,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            who_comes_back_leaves_the_vote_that_who_stays_had_asked_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_vote_that_was_given_is_left_to_who_asked_for_it_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(
             of_two_the_one_that_lends_its_vote_stays_until_the_other_one_goes_on, setup,
             teardown),
