@@ -101,6 +101,10 @@ static weft_status open_data(weft_ctx *ctx, const args *a,
     const char *file = args_value(a, "--data");
     if (!file)
         return open_run_data(ctx, a->operands[0], inference, dataset, T, max_tokens);
+    if (strcmp(file, "-") == 0)
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "--data is '-', but its text is read twice, expected a file");
     const weft_model_config *model = weft_inference_model(inference);
     weft_rows rows = weft_inference_rows(inference);
     int64_t usual = rows == WEFT_ROWS_PAIRS ? USUAL_PAIR : USUAL_LENGTH;

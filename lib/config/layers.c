@@ -155,6 +155,9 @@ static bool guess_link(const char *text, char *out, size_t size) {
     bool first = wefti_guess_quantity(rate, WEFTI_UNIT_RATE, better, sizeof better);
     bool second = wefti_guess_quantity(comma + 1, WEFTI_UNIT_TIME, latency,
                                        sizeof latency);
+    size_t digits = strspn(comma + 1, "0123456789.");
+    if (second && wefti_is(comma + 1 + digits, "m")) /* not five minutes */
+        snprintf(latency, sizeof latency, "%.*sms", (int)digits, comma + 1);
     snprintf(out, size, "%s,%s", first ? better : rate, second ? latency : comma + 1);
     return first || second;
 }

@@ -236,6 +236,7 @@ static bool holds(const char *head, int64_t n, const char *word) {
 
 const char *wefti_sniff_json(const char *head, int64_t n) {
     scan s = {.at = head + skip_space(head, n), .end = head + n};
+    const char *begin = s.at;
     if (s.at >= s.end || (*s.at != '{' && *s.at != '[')) return NULL;
     do {
         if (!take_value(&s) || !take_ends(&s)) return NULL;
@@ -244,7 +245,9 @@ const char *wefti_sniff_json(const char *head, int64_t n) {
         return "a Jupyter notebook (jupyter nbconvert --to markdown FILE writes it as "
                "text)";
     if (s.at >= s.end)
-        return "a JSON document (jq -c '.[]' FILE > lines.jsonl writes a list as lines)";
+        return *begin == '['
+                   ? "a JSON list (jq -c '.[]' FILE > lines.jsonl writes it as lines)"
+                   : "a JSON object (jq -c . FILE > line.jsonl writes it as a line)";
     return *s.at == '{' ? "JSON, an object on each line (a file of them is named *.jsonl)"
                         : NULL;
 }

@@ -54,8 +54,8 @@ cp "$(command -v bash)" program
 mkfifo pipe
 python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
 text="expected text in UTF-8"
-refused "list.json is a JSON document (jq -c '.[]' FILE > lines.jsonl writes a list as lines), $text" list.json
-refused "object.json is a JSON document (jq -c '.[]' FILE > lines.jsonl writes a list as lines), $text" object.json
+refused "list.json is a JSON list (jq -c '.[]' FILE > lines.jsonl writes it as lines), $text" list.json
+refused "object.json is a JSON object (jq -c . FILE > line.jsonl writes it as a line), $text" object.json
 refused "book.ipynb is a Jupyter notebook (jupyter nbconvert --to markdown FILE writes it as text), $text" book.ipynb
 refused "lines.txt is JSON, an object on each line (a file of them is named *.jsonl), $text" lines.txt
 refused "page.html is an HTML page, $text" page.html
@@ -125,6 +125,7 @@ refuses "$PWD/page.html is an HTML page, expected JSON" \
 cp code/checkpoints/step-*/model.safetensors web/model
 
 prints "  width: 16" "$weft" config model.init=code
+refuses "--data is '-', but its text is read twice, expected a file" "$weft" eval code --data -
 refuses "there is no folder nothere" "$weft" config model.init=nothere
 
 # -- addresses

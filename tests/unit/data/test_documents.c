@@ -225,14 +225,16 @@ static void pages_and_documents_are_named(void **state) {
 
 static void json_is_told_from_a_text_with_brackets(void **state) {
     weft_ctx *ctx = *state;
-    static const char doc[] = "a JSON document", lines[] = "JSON, an object on each line",
+    static const char list[] = "a JSON list (jq -c '.[]'",
+                      object[] = "a JSON object (jq -c . ",
+                      lines[] = "JSON, an object on each line",
                       notebook[] = "a Jupyter notebook";
     static const struct {
         const char *head, *name;
-    } cases[] = {{"[{\"text\": \"a\"}, {\"te", doc},
-                 {"{\"rows\": [1, -2.5e3, true, null, \"\\\"\"]}\n", doc},
-                 {"{\"rows\": [fal", doc},
-                 {"[[], {}]", doc},
+    } cases[] = {{"[{\"text\": \"a\"}, {\"te", list},
+                 {"{\"rows\": [1, -2.5e3, true, null, \"\\\"\"]}\n", object},
+                 {"{\"rows\": [fal", object},
+                 {"[[], {}]", list},
                  {"{\"text\": \"a\"}\n{\"text\": \"b\"}\n", lines},
                  {"{\n \"cells\": [\n  {\n   \"cell_type\": \"code\"", notebook},
                  {"[a link](page)", NULL},
@@ -255,7 +257,7 @@ static void json_is_told_from_a_text_with_brackets(void **state) {
             fail_msg("'%s' is %s", head, found ? found : "text");
     }
     write_file(ctx, "x.json", "[1, 2]\n", 7);
-    assert_no_documents(ctx, "x.json", NULL, "x.json is a JSON document");
+    assert_no_documents(ctx, "x.json", NULL, "x.json is a JSON list");
     write_file(ctx, "x.txt.gz", "{\"a\": 1}\n{\"a\": 2}\n", 18);
     assert_no_documents(ctx, "x.txt.gz", NULL, "is JSON, an object on each line");
 }
