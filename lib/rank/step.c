@@ -166,7 +166,7 @@ weft_status wefti_rates_check(weft_ctx *ctx, const wefti_rates *rates, int64_t s
     if (rates->alike > rates->others || (rates->alike == rates->others && rates->first))
         return WEFT_OK;
     return weft_ctx_fail(ctx, WEFT_ERR_ARGUMENT,
-                         "the learning rate was %.9g in step %lld, that of rank %d %.9g; "
+                         "the learning rate was %.7g in step %lld, that of rank %d %.7g; "
                          "expected the same on all ranks: a schedule that follows a loss "
                          "needs one that all ranks have alike",
                          rates->own, (long long)step + 1, rates->other, rates->theirs);

@@ -457,6 +457,7 @@ class Mesh:
         return text.value.decode("utf-8", "replace")
 
     def host_of(self, rank: int) -> str:
+        """The host of a process; "" of a mesh of one."""
         return str(self.ctx.lib.weft_mesh_host_of(self.pointer, rank).decode("utf-8", "replace")) if self.pointer else ""
 
     def begins(self) -> Callable[[], str]:

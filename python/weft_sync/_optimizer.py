@@ -186,7 +186,8 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         elif optimizer is not None:
             _asked.inside(optimizer, params)
             self.param_groups = optimizer.param_groups  # rates and all
-            self.defaults = getattr(optimizer, "defaults", self.defaults)
+            if hasattr(optimizer, "defaults"):
+                self.defaults = optimizer.defaults
         self._create(names, clip)
         _asked.kept(self._keeps_here and self._node is None, self, optimizer)
 

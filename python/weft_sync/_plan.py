@@ -66,6 +66,7 @@ class Plan(List[Choice]):
 
     @property
     def table(self) -> str:
+        """The candidates as text, a line each, and what was not measured."""
         lines = [f"{'method':<26}{'nodes':>6}{'s/step':>9}{'steps':>8}{'faster':>8}{'+-':>6}"
                  f"{'kB/step':>11}{'hidden':>8}  bound"]
         shown = [a for i, a in enumerate(self) if i < ROWS or a.nodes == 1 or a.way.same]
