@@ -4,6 +4,8 @@
     python tables.py FILE_OR_FOLDER ... > lines.jsonl    the column "text"; COLUMN=body for another
 """
 import json, os, sys
+if not sys.argv[1:]:
+    sys.exit("tables.py: expected files or folders of tables")
 try:
     import pyarrow as pa, pyarrow.parquet
 except ImportError:
@@ -26,8 +28,9 @@ def texts(name, column):
     schema, parts = table(name)
     if column not in schema.names:
         raise ValueError(f"there is no column {column!r}, expected COLUMN to be one of: {', '.join(schema.names)}")
-    if not any(word in str(schema.field(column).type) for word in ("string", "null")):
-        raise ValueError(f"the column {column!r} has values of {schema.field(column).type}, expected text")
+    kind = schema.field(column).type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+        raise ValueError(f"the column {column!r} has values of {kind}, expected text")
     for part in parts(column):
         yield from filter(None, part.column(0).to_pylist())
 
@@ -35,7 +38,8 @@ def files(name):
     if not os.path.isdir(name):
         return [name]
     found = (os.path.join(at, f) for at, _, inside in os.walk(name) for f in inside)
-    return sorted(f for f in found if f.endswith((".parquet", ".arrow", ".feather")))
+    tables = sorted(f for f in found if f.endswith((".parquet", ".arrow", ".feather")))
+    return tables or sys.exit(f"tables.py: {name} has no *.parquet, *.arrow or *.feather")
 
 for name in (f for given in sys.argv[1:] for f in files(given)):
     try:

@@ -37,18 +37,24 @@ def refusal(name, column="body"):
 
 @pytest.mark.parametrize("kind", ["parquet", "file", "stream"])
 def test_what_is_no_column_of_texts_is_refused_in_a_sentence(tmp_path, kind):
-    table, name = pa.table({"id": [1, 2], "body": ["a", "b"]}), tmp_path / "a.table"
+    table, name = pa.table({"id": [1, 2], "body": ["a", "b"], "talk": [["a"], ["b"]]}), tmp_path / "a.table"
     if kind == "parquet":
         pa.parquet.write_table(table, name)
     else:
         with {"file": pa.ipc.new_file, "stream": pa.ipc.new_stream}[kind](str(name), table.schema) as writer:
             writer.write_table(table)
     assert refusal(name, "nosuch") == (
-        f"tables.py: {name}: there is no column 'nosuch', expected COLUMN to be one of: id, body\n")
+        f"tables.py: {name}: there is no column 'nosuch', expected COLUMN to be one of: id, body, talk\n")
     assert refusal(name, "id") == f"tables.py: {name}: the column 'id' has values of int64, expected text\n"
+    assert "values of list<" in refusal(name, "talk")
 
 
 def test_a_file_that_is_no_table_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
     assert "a.parquet: " in refusal(tmp_path / "a.parquet")
     assert "none.arrow" in refusal(tmp_path / "none.arrow")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert refusal(empty) == f"tables.py: {empty} has no *.parquet, *.arrow or *.feather\n"
+    done = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr == "tables.py: expected files or folders of tables\n"
