@@ -34,6 +34,7 @@ makes_sense() {
         case $word in
             --*) grep -qE -- "(^|[ ,|[])${word%%=*}([] ,=|]|\$)" "help.$command" ||
                 fail "$page: weft $command $*: no flag ${word%%=*}" ;;
+            model.init=* | adapter.init=*) ;; # of a folder that is not here
             *=[A-Z]* | replicator.kind=halves) ;; # what the reader puts in; the guide's own kind
             *.*=* | method=*) [[ $before == --key ]] || keys+=("$word") ;;
             *.yaml) [[ ! -e $word || $before == --* ]] || files+=("$word") ;;
