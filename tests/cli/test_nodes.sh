@@ -42,23 +42,6 @@ nodes_return() {
     stop "$keep" "$keep" "$first" "${pids[@]}"
 }
 
-# Of two nodes of two ranks one rank stands still until the others have gone on without its node: both of
-# its processes come back by themselves.
-half_a_node_sleeps() {
-    local r per_node=2
-    what="half a node sleeps $*"
-    rm -rf run out.* log.* && pids=()
-    free_port
-    for ((r = 3; r >= 0; r--)); do founder "$r" 4 "$@"; done
-    await has_lines 5 || fail "$what: no step: $(cat log.*)"
-    kill -STOP "${pids[3]}"
-    await says "; 1 node goes on" log.0 || fail "$what: it does not go on: $(tail -n 3 log.*)"
-    kill -CONT "${pids[3]}"
-    await says "; 2 nodes go on" log.0 || fail "$what: it does not come back: $(tail -n 3 log.*)"
-    for r in 2 3; do says "joins the run again in 1 s" "log.$r" || fail "$what: $(tail -n 3 log.*)"; done
-    stop "${pids[0]}" "${pids[@]}"
-}
-
 # A run that one process begins, alone, with key=value ...: four train, then one again, then three.
 begins_alone() {
     local before p said
@@ -93,7 +76,6 @@ if [ -n "${only:-}" ]; then
 fi
 nodes_return
 nodes_return method=hsdp
-half_a_node_sleeps method=hsdp
 refuses "--listen 0: expected a port from 1 to 65535" "$weft" train run.yaml --listen 0
 refuses "--listen 29500x: expected a port from 1 to 65535" "$weft" train run.yaml --listen 29500x
 refuses "--listen begins a run and --join comes into one: expected one of them" \
