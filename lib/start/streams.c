@@ -50,10 +50,19 @@ int wefti_streams_welcomed(int setting, int answer) {
     return n >= 1 && n <= most ? n : 0;
 }
 
-void wefti_stream_card_write(const wefti_stream_card *card, unsigned char *bytes) {
+/* What both cards of this file begin with. */
+static void begin_card(unsigned char *bytes, const char word[4]) {
     memset(bytes, 0, WEFTI_CARD_BYTES);
-    memcpy(bytes, magic, sizeof magic);
+    memcpy(bytes, word, 4);
     wefti_put_u32(bytes + 4, VERSION);
+}
+
+static bool is_card(const unsigned char *bytes, const char word[4]) {
+    return memcmp(bytes, word, 4) == 0 && wefti_get_u32(bytes + 4) == VERSION;
+}
+
+void wefti_stream_card_write(const wefti_stream_card *card, unsigned char *bytes) {
+    begin_card(bytes, magic);
     wefti_put_u32(bytes + 8, (uint32_t)card->number);
     wefti_put_u32(bytes + 12, (uint32_t)card->rank);
     wefti_put_u64(bytes + 16, card->token);
@@ -63,17 +72,14 @@ bool wefti_stream_card_read(const unsigned char *bytes, wefti_stream_card *out) 
     uint32_t number = wefti_get_u32(bytes + 8), rank = wefti_get_u32(bytes + 12);
     *out = (wefti_stream_card){(int)(number & 0xffff), (int)(rank & 0xffff),
                                wefti_get_u64(bytes + 16)};
-    return memcmp(bytes, magic, sizeof magic) == 0 &&
-           wefti_get_u32(bytes + 4) == VERSION && number >= 1 && number < WEFTI_STREAMS &&
+    return is_card(bytes, magic) && number >= 1 && number < WEFTI_STREAMS &&
            rank <= 0xffff && out->token != 0;
 }
 
 static const char resume_magic[4] = {'w', 'e', 'f', 'C'};
 
 void wefti_resume_card_write(const wefti_resume_card *card, unsigned char *bytes) {
-    memset(bytes, 0, WEFTI_CARD_BYTES);
-    memcpy(bytes, resume_magic, sizeof resume_magic);
-    wefti_put_u32(bytes + 4, VERSION);
+    begin_card(bytes, resume_magic);
     wefti_put_u32(bytes + 8, (uint32_t)card->number);
     wefti_put_u32(bytes + 12, (uint32_t)card->from);
     wefti_put_u32(bytes + 16, (uint32_t)card->to);
@@ -91,9 +97,8 @@ bool wefti_resume_card_read(const unsigned char *bytes, wefti_resume_card *out) 
                                (int64_t)(n_read & INT64_MAX),
                                {0}};
     memcpy(out->proof, bytes + WEFTI_RESUME_SAID_BYTES, sizeof out->proof);
-    return memcmp(bytes, resume_magic, sizeof resume_magic) == 0 &&
-           wefti_get_u32(bytes + 4) == VERSION && number < WEFTI_STREAMS &&
-           from <= 0xffff && to <= 0xffff && from != to && n_read <= INT64_MAX;
+    return is_card(bytes, resume_magic) && number < WEFTI_STREAMS && from <= 0xffff &&
+           to <= 0xffff && from != to && n_read <= INT64_MAX;
 }
 
 void wefti_resumed_write(int64_t n_read, int64_t again, unsigned char *bytes) {

@@ -511,7 +511,6 @@ static uint64_t tcp_machine(const weft_transport *head, int peer) {
                          WEFTI_CARD_MACHINE_AT);
 }
 
-/* A transport without connections. */
 /* WEFT_RESUME: off, because going on keeps a copy of what is on its way, and TLS takes a call of
  * the kernel for each record. */
 static weft_status read_resumes(weft_ctx *ctx, bool *out) {
@@ -522,6 +521,7 @@ static weft_status read_resumes(weft_ctx *ctx, bool *out) {
                          said);
 }
 
+/* A transport without connections. */
 static weft_status create(weft_ctx *ctx, tcp_transport **out) {
     static const weft_transport_ops ops = {
         .struct_size = sizeof ops,
@@ -549,9 +549,12 @@ static weft_status create(weft_ctx *ctx, tcp_transport **out) {
         .paths = wefti_tcp_paths,
         .relayed = tcp_relayed,
     };
+    bool resumes;
+    WEFT_TRY(read_resumes(ctx, &resumes));
     tcp_transport *t = calloc(1, sizeof *t);
     *out = t;
     if (!t) return weft_ctx_fail(ctx, WEFT_ERR_MEMORY, "no memory for connections");
+    t->resumes = resumes;
     t->head = (weft_transport){.ops = &ops, .streams = true, .version = "TCP"};
     t->epoll = t->wakeup = t->listener = -1;
     return WEFT_OK;
@@ -582,10 +585,7 @@ static weft_status open_at(weft_ctx *ctx, const wefti_tcp_place *place,
             "from 0, and a port from 1 to 65535",
             place->rank, place->size, place->port, (int)MAX_SIZE);
     tcp_transport *t;
-    bool resumes;
-    WEFT_TRY(read_resumes(ctx, &resumes));
     WEFT_TRY(create(ctx, &t));
-    t->resumes = resumes;
     t->head.rank = place->rank;
     t->endpoint = place->port;
     t->streams = place->streams;
@@ -621,14 +621,11 @@ static weft_status take_table(weft_ctx *ctx, tcp_transport *t, wefti_connection 
 weft_status wefti_tcp_enter(weft_ctx *ctx, const wefti_tcp_place *place,
                             const weft_mesh_security *security, weft_transport **out) {
     tcp_transport *t;
-    bool resumes;
     wefti_connection *streams = NULL;
     wefti_late_table table = {0};
     wefti_late_card card;
     *out = NULL;
-    WEFT_TRY(read_resumes(ctx, &resumes));
     WEFT_TRY(create(ctx, &t));
-    t->resumes = resumes;
     t->endpoint = place->endpoints[0].port;
     t->streams = place->streams;
     weft_status status = wefti_tls_context_create(ctx, security, &t->tls);

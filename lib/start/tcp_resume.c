@@ -10,7 +10,6 @@
  * connection that a peer has ended, or whose peer was given up, goes on no more. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <math.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -100,7 +99,8 @@ wefti_caller_fate wefti_tcp_admit_resume(tcp_transport *t, wefti_caller *caller,
     bool crossed = c && c->recall && c->recall->stage > WEFTI_RECALL_SHAKES &&
                    card->from > t->head.rank;
     if (!c || crossed || !waits(caller)) return WEFTI_CALLER_GONE;
-    int64_t from = (int64_t)fmax((double)c->stream.kept->begin, (double)card->n_read);
+    int64_t begin = c->stream.kept->begin,
+            from = begin > card->n_read ? begin : card->n_read;
     struct iovec part = {answer, sizeof answer};
     wefti_resumed_write(c->stream.n_read, from, answer);
     if (!wefti_tls_prove(caller->stream.tls, pair->secret, answer,
@@ -243,6 +243,7 @@ static void look_at(tcp_transport *t, int peer, double now_s, bool slept) {
 }
 
 void wefti_tcp_resume(tcp_transport *t) {
+    if (!t->resumes) return;
     double now_s = wefti_now_s();
     bool due = now_s - t->looked_s >= look_every_s;
     bool slept = now_s - t->looked_s > silent_s / 2;

@@ -114,7 +114,6 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         self._together = _back.of_machine(self._shards) \
             if self._shards > 1 and (returns > 0 or _world.joins()) else None
         self.mesh = mesh if mesh is not None else _pieces.mesh_of(self._group)
-        self.param_groups: list[dict[str, Any]]
         self.inner, self.accumulate, self._skips = optimizer, accumulate, skips
         self.overlap = overlap and not skips
         self.report: Report | None = None
@@ -176,9 +175,9 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             _asked.steps(self._config, optimizer)
         else:
             _asked.of_groups(groups)
-        if optimizer is None and lr is not None:
-            _asked.rate(self._config, configure(Context(), self.mesh, self._shards, method, config,
-                                                {**given, "optimizer.lr": None}))
+            if lr is not None:
+                _asked.rate(self._config, configure(Context(), self.mesh, self._shards, method, config,
+                                                    {**given, "optimizer.lr": None}))
         super().__init__(groups, {"lr": self._config.number("optimizer.lr"),
                                   "weight_decay": self._config.number("optimizer.weight_decay")})
         if there:
