@@ -43,6 +43,16 @@ int fcntl(int fd, int command, ...) {
     return (int)syscall(SYS_fcntl, fd, command, argument);
 }
 
+static void (*while_it_sleeps)(
+    void); /* what others do meanwhile, however busy the machine */
+
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until,
+                    struct timespec *left) {
+    int result = (int)syscall(SYS_clock_nanosleep, clock, flags, until, left);
+    if (while_it_sleeps) while_it_sleeps();
+    return result == 0 ? 0 : errno;
+}
+
 static const char *overtaking; /* a file that is renamed over `from` in the last moment */
 
 int rename(const char *from, const char *to) {
@@ -64,6 +74,7 @@ static int setup(void **state) {
     heard[0] = '\0';
     no_locks = false;
     slept_s = 0;
+    while_it_sleeps = NULL;
     weft_ctx_set_sink(ctx, hear, NULL);
     return status;
 }
@@ -179,26 +190,24 @@ static void an_owner_elsewhere_is_replaced_when_it_is_silent(void **state) {
     wefti_lease_give_back(l);
 }
 
+/* A beat as beta would write it, without a lock that can be seen. */
+static void beat_elsewhere(void) {
+    static int n;
+    int fd = open("room/lease", O_WRONLY);
+    assert_int_equal(pwrite(fd, n++ % 2 ? "  " : "\n ", 2, 510), 2);
+    close(fd);
+}
+
 static void an_owner_elsewhere_that_shows_life_is_refused(void **state) {
     leave_lease_of_dead();
     change("boot", "another-machine");
     change("host", "beta");
     change("every", "0.200");
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) { /* beats as beta would, without a lock that can be seen */
-        for (int i = 0; i < 100; i++) {
-            int fd = open("room/lease", O_WRONLY);
-            (void)!pwrite(fd, i % 2 ? "  " : "\n ", 2, 510);
-            close(fd);
-            usleep(100000);
-        }
-        _exit(0);
-    }
+    while_it_sleeps = beat_elsewhere;
     n_locks = 0;
     assert_refused(&quick, "on beta writes here since");
     assert_int_equal(n_locks, 1); /* it was watched for five beats: not again */
-    end_owner(child, SIGKILL);
+    while_it_sleeps = NULL;
     wefti_lease_give_back(take(&quick));
 }
 
@@ -321,21 +330,19 @@ static void an_owner_that_leaves_lets_the_next_one_in(void **state) {
     assert_null(leaving);
 }
 
-static void *put_back(void *user) {
-    (void)user;
-    wefti_sleep_until_s(wefti_now_s() + 0.1);
+static void put_back(void) {
+    while_it_sleeps = NULL;
     assert_int_equal(rename("room/lease.away", "room/lease"), 0);
-    return NULL;
 }
 
 /* As by an owner that leaves, and finds that the name is another one's by now. */
 static void a_lease_that_comes_back_at_once_is_held(void **state) {
-    pthread_t other;
-    wefti_lease *l = take(&quick);
+    const wefti_lease_claim slow = {.folder = "room", .beat_s = 30};
+    wefti_lease *l = take(&slow);
     assert_int_equal(rename("room/lease", "room/lease.away"), 0);
-    assert_int_equal(pthread_create(&other, NULL, put_back, NULL), 0);
+    while_it_sleeps = put_back;
     assert_true(wefti_lease_is_held(l));
-    pthread_join(other, NULL);
+    assert_null(while_it_sleeps);
     wefti_lease_give_back(l);
     assert_int_equal(access("room/lease", F_OK), -1);
 }
