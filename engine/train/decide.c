@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include "train/decide.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -173,28 +174,29 @@ static bool is_fit(const ruling *r, const weft_candidate *c) {
            c->steps <= 1 + r->run->decide.loss;
 }
 
-/* Whether all nodes could train with candidate i, from the checkpoint if there is one. */
-static weft_status is_open(const ruling *r, int64_t i, bool *out) {
-    const weft_candidate *one = &r->a->candidates[i];
-    const wefti_saved_layout *saved = r->saved;
-    weft_config *c;
-    *out = is_fit(r, one) && is_within(r, one);
-    if (!*out || !saved) return WEFT_OK;
-    WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
-    *out = wefti_is(c->replicator.kind, saved->replicator) &&
-           wefti_is(c->site_replicator.kind, saved->site_replicator) &&
-           wefti_is(c->optimizer.kind, saved->optimizer) &&
-           wefti_is(c->mixer.kind, saved->mixer);
-    weft_config_destroy(r->ctx, c);
-    return WEFT_OK;
-}
-
 /* Whether a run with candidate i may change while it goes on (job/form.h). */
 static weft_status may_change(const ruling *r, int64_t i, bool *out) {
     wefti_form form;
     weft_config *c;
     WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
     *out = !wefti_form_of(c, &form);
+    weft_config_destroy(r->ctx, c);
+    return WEFT_OK;
+}
+
+/* Whether all nodes could train with candidate i, from the checkpoint if there is one. */
+static weft_status is_open(const ruling *r, int64_t i, bool *out) {
+    const weft_candidate *one = &r->a->candidates[i];
+    const wefti_saved_layout *saved = r->saved;
+    weft_config *c;
+    *out = is_fit(r, one) && is_within(r, one);
+    if (*out && r->run->decide.busy[0]) WEFT_TRY(may_change(r, i, out));
+    if (!*out || !saved) return WEFT_OK;
+    WEFT_TRY(weft_advice_config(r->ctx, r->run, r->a, i, &c));
+    *out = wefti_is(c->replicator.kind, saved->replicator) &&
+           wefti_is(c->site_replicator.kind, saved->site_replicator) &&
+           wefti_is(c->optimizer.kind, saved->optimizer) &&
+           wefti_is(c->mixer.kind, saved->mixer);
     weft_config_destroy(r->ctx, c);
     return WEFT_OK;
 }
@@ -259,7 +261,8 @@ static weft_status choose(ruling *r) {
     if (first < 0) return refuse_all(r);
     bool any = r->saved || wefti_is(r->run->decide.alone, "together");
     int64_t best = r->a->together;
-    if (best >= 0 && !is_within(r, &r->a->candidates[best]))
+    if (best >= 0) WEFT_TRY(is_open(r, best, &open));
+    if (best >= 0 && !open)
         best = r->a->candidates[first].speedup > r->alone ? first : -1;
     r->taken = best >= 0 && !r->saved ? best : any ? first : -1;
     if (r->taken >= 0) return prefer_changing(r);
@@ -603,8 +606,9 @@ static weft_status take_from_members(weft_ctx *ctx, weft_config *config,
         return weft_ctx_fail(ctx, WEFT_ERR_PEER,
                              "method is auto, and no member of the run says what was "
                              "decided");
-    if (sscanf(p->decided, "%d %lf %lf %n", &follows, &p->most_loss, &p->bytes_per_day,
-               &keys) < 3 ||
+    if (sscanf(p->decided, "%d %lf %lf %" SCNd64 " %" SCNd64 " %lf %n", &follows,
+               &p->most_loss, &p->bytes_per_day, &p->busy.from_s, &p->busy.to_s,
+               &p->busy.Bps, &keys) < 6 ||
         !keys)
         return weft_ctx_fail(
             ctx, WEFT_ERR_CONFIG,
@@ -650,7 +654,9 @@ static weft_status follow(weft_ctx *ctx, const weft_config *config, wefti_prepar
     wefti_form form;
     const char *why = wefti_form_of(config, &form);
     if (!p->follows) return WEFT_OK;
-    p->follows = !why && p->bootstrap.mesh && config->mesh.nodes > 1;
+    if (!why && !p->bootstrap.mesh && config->mesh.nodes > 1)
+        why = "all ranks are in this process, and nothing crosses a wire";
+    p->follows = !why && config->mesh.nodes > 1;
     if (why && wefti_bootstrap_leads(&p->bootstrap))
         weft_ctx_log(ctx, WEFT_LOG_INFO, "method=auto keeps this choice: %s", why);
     return p->follows ? resume_form(ctx, config, p, again) : WEFT_OK;
@@ -665,13 +671,15 @@ weft_status wefti_decide(weft_ctx *ctx, weft_config *config, wefti_prepared *p) 
     p->follows = wefti_is(config->decide.keep, "optimizer");
     p->most_loss = config->decide.loss;
     p->bytes_per_day = (double)config->decide.bytes_per_day;
+    (void)wefti_busy_parse(config->decide.busy, &p->busy); /* checked before */
     if (leads) status = look_back(ctx, config, p, &v);
     WEFT_TRY(tell(ctx, p, &v, status));
     if (v.measure) WEFT_TRY(measure(ctx, config, p, &v));
     if (leads) weft_ctx_log(ctx, WEFT_LOG_INFO, "%s", v.d.sentence);
     WEFT_TRY(apply(ctx, config, v.d.settings));
     WEFT_TRY(follow(ctx, config, p, v.measure != 0));
-    snprintf(p->decided, sizeof p->decided, "%d %.17g %.17g %s", p->follows, p->most_loss,
-             p->bytes_per_day, v.d.settings);
+    snprintf(p->decided, sizeof p->decided,
+             "%d %.17g %.17g %" PRId64 " %" PRId64 " %.17g %s", p->follows, p->most_loss,
+             p->bytes_per_day, p->busy.from_s, p->busy.to_s, p->busy.Bps, v.d.settings);
     return WEFT_OK;
 }

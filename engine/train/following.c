@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "planner/replan.h"
@@ -51,7 +52,8 @@ static weft_status add(wefti_prepared *p, wefti_rank *r, int64_t step,
                                                     sizeof(float) * (double)n,
                                      .computing_s = r->computed_s,
                                      .wait_s = p->took_s - r->computed_s,
-                                     .budget = &f->budget};
+                                     .budget = &f->budget,
+                                     .day_s = wefti_day_now_s()};
     return wefti_replan_add(r->ctx, f->replan, &ended);
 }
 
@@ -145,6 +147,7 @@ weft_status wefti_follow(wefti_prepared *p, wefti_rank **r, int64_t step,
     const char *obstacle = wefti_form_of(p->job->config, &now);
     int64_t asked = (*r)->form, left = p->job->config->run.steps - step;
     p->following->budget.per_day = p->bytes_per_day;
+    p->following->budget.busy = p->busy;
     if (p->took_s > 0)
         wefti_budget_add(&p->following->budget, p->took_s, (*r)->tally.wire_out);
     if (obstacle || left < 1) return WEFT_OK;

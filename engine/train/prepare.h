@@ -5,6 +5,7 @@
 
 #include <weft/train.h>
 
+#include "config/value.h"
 #include "checkpoint/lease.h"
 #include "rank/bootstrap.h"
 #include "runfiles/frozen.h"
@@ -31,7 +32,8 @@ typedef struct wefti_prepared {
     bool
         follows; /* method was auto, and what it decided may change (train/following.h) */
     double most_loss, bytes_per_day; /* decide.* */
-    char decided[380];  /* what a process that joins is told of that; "": nothing */
+    wefti_busy busy;
+    char decided[440];  /* what a process that joins is told of that; "": nothing */
     uint64_t checksum;  /* of this rank's parameters when it left its last world */
     wefti_lease *lease; /* of the leader: no other process writes the run folder */
     uint64_t lease_run; /* of the lease, also where the leader is another process */

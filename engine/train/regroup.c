@@ -140,6 +140,7 @@ typedef struct terms {
     int64_t
         form; /* in which it trains, where that may change (job/form.h); 0: the run's */
     double momentum, loss, bytes_per_day;
+    wefti_busy busy;
     int64_t step_us, state_bytes, wire_us; /* for a prediction; wire_us: all from one
                                               rank */
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
@@ -177,6 +178,7 @@ static terms terms_of(const wefti_prepared *p) {
                    .momentum = may_change ? form.momentum : 0,
                    .loss = p->most_loss,
                    .bytes_per_day = p->bytes_per_day,
+                   .busy = p->busy,
                    .slices = slices_of(p),
                    .given = p->bare ? p->given : WEFTI_LEARNERS_ALL,
                    .step_us = (int64_t)(p->step_s * 1e6),
@@ -410,6 +412,7 @@ static weft_status make_job(weft_ctx *ctx, wefti_prepared *p, const wefti_loop *
     p->job->run.follows = c->form > 0;
     p->most_loss = c->loss;
     p->bytes_per_day = c->bytes_per_day;
+    p->busy = c->busy;
     WEFTI_FREE(ctx, places, rows);
     return status;
 }

@@ -226,6 +226,7 @@ typedef struct weft_config {
         double time;       /* seconds */
         double loss;
         int64_t bytes_per_day; /* that a node may send; 0 = no limit */
+        const char *busy;      /* hours of each day, and what a node may send in them */
     } decide;
 } weft_config;
 

@@ -235,6 +235,9 @@ typedef struct weft_sync_limits {
     double loss;          /* share of steps that a form may need more */
     int64_t steps;        /* of the run; 0: not known, as many again as were done */
     double bytes_per_day; /* that a node may send in any 24 hours; 0: any number */
+    /** Hours of each day, in the first process's local time, in which a node may send at most a
+     * rate: "18:00-23:30,2Mbit"; NULL or "": none. */
+    const char *busy;
 } weft_sync_limits;
 
 /** Before weft_sync_begin: what crosses the wire may change while the run goes on, as it pays

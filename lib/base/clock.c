@@ -24,6 +24,13 @@ double wefti_now_s(void) { return read_clock(CLOCK_MONOTONIC); }
 
 double wefti_unix_now_s(void) { return read_clock(CLOCK_REALTIME); }
 
+double wefti_day_now_s(void) {
+    time_t now = (time_t)wefti_unix_now_s();
+    struct tm local = {0};
+    (void)localtime_r(&now, &local);
+    return 3600 * local.tm_hour + 60 * local.tm_min + local.tm_sec;
+}
+
 void wefti_sleep_until_s(double when_s) {
     struct timespec t = timespec_of(when_s);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;

@@ -12,6 +12,9 @@ void wefti_sleep_until_s(double when_s);
 /* Seconds since 1970 by the wall clock. */
 double wefti_unix_now_s(void);
 
+/* Seconds of this day, in local time. */
+double wefti_day_now_s(void);
+
 /* Initializes a condition whose timed waits use the monotonic clock. Returns 0, or the
  * error of pthread_cond_init. */
 int wefti_cond_init(pthread_cond_t *condition);

@@ -333,6 +333,23 @@ static weft_status check_mixer(weft_ctx *ctx, const wefti_config *config) {
     return WEFT_OK;
 }
 
+static weft_status check_busy(weft_ctx *ctx, const wefti_config *config) {
+    const weft_config *c = &config->values;
+    wefti_busy busy;
+    if (!wefti_busy_parse(c->decide.busy, &busy))
+        return weft_ctx_fail(ctx, WEFT_ERR_CONFIG,
+                             "decide.busy is '%.60s', expected hours of a day and a rate "
+                             "such as 18:00-23:30,2Mbit",
+                             c->decide.busy);
+    if (busy.Bps > 0 && !wefti_is(c->decide.keep, "optimizer"))
+        return weft_ctx_fail(
+            ctx, WEFT_ERR_CONFIG,
+            "decide.busy is '%s', but with decide.keep=%s nothing changes "
+            "during a run: leave one out",
+            c->decide.busy, c->decide.keep);
+    return WEFT_OK;
+}
+
 /* Warns of configurations that are valid, but whose result is rarely wanted. */
 static void warn(weft_ctx *ctx, const weft_config *c) {
     if (c->schedule.warmup > c->run.steps)
@@ -363,6 +380,7 @@ weft_status wefti_config_settle(weft_ctx *ctx, weft_config *values) {
      * (weft/sync.h). */
     if (values->data.path.n > 0) WEFT_TRY(check_batch(ctx, config));
     WEFT_TRY(check_drift(ctx, config));
+    WEFT_TRY(check_busy(ctx, config));
     WEFT_TRY(check_one(ctx, config, "replicator", &values->replicator));
     WEFT_TRY(check_one(ctx, config, "site_replicator", &values->site_replicator));
     WEFT_TRY(check_mixer(ctx, config));

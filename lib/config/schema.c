@@ -305,7 +305,6 @@ const weft_config_key wefti_config_keys[] = {
      "file for the latest metrics in the Prometheus text format; empty = none"},
     {AT(run.upload), TEXT, "", "", ANY,
      "s3://BUCKET/PREFIX, to which checkpoints and metrics are copied; empty = none"},
-
     {AT(data.path), TEXTS, "", "", ANY,
      "training data: texts, token shards, folders of them; - = standard input"},
     {AT(data.weights), NUMBERS, "", "", ANY,
@@ -591,6 +590,8 @@ const weft_config_key wefti_config_keys[] = {
      "share of steps that the choice may need more to the same loss; 0.02 = 2 %"},
     {AT(decide.bytes_per_day), BYTES, "bytes", "0", ANY,
      "that a node may send in any 24 hours; 0 = no limit"},
+    {AT(decide.busy), TEXT, "", "", ANY,
+     "hours in which a node may send at most a rate: 18:00-23:30,2Mbit"},
     {AT(decide.time), NUMBER, "seconds", "10", WITHIN(1, 3600),
      "about how long machines and wires are measured before the first step"},
     {NULL, 0, INT, NULL, NULL, ANY, NULL}};
@@ -604,8 +605,7 @@ static const struct {
     {"run", "How long, how often, and where the results go."},
     {"data", "What the model learns from."},
     {"model", "What is trained."},
-    {"adapter",
-     "LoRA: small trained matrices beside frozen ones, saved in PEFT's format."},
+    {"adapter", "LoRA: small trained matrices beside frozen ones, in PEFT's format."},
     {"batch", "How much data goes into one step."},
     {"mesh", "Which ranks there are, and the links between them."},
     {"elastic", "What a run does when processes are lost or join (mesh.on_loss)."},

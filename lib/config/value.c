@@ -77,6 +77,23 @@ bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s
            wefti_parse_quantity(comma, WEFTI_UNIT_TIME, latency_s) && *latency_s >= 0;
 }
 
+bool wefti_busy_parse(const char *text, wefti_busy *out) {
+    int from_h, from_min, to_h, to_min, n = 0;
+    *out = (wefti_busy){0};
+    if (!text[0]) return true;
+    if (sscanf(text, "%2d:%2d-%2d:%2d,%n", &from_h, &from_min, &to_h, &to_min, &n) != 4 ||
+        n == 0 ||
+        strspn(text, "0123456789:-,") != (size_t)n + strspn(text + n, "0123456789"))
+        return false;
+    if (from_h < 0 || to_h < 0 || from_min < 0 || to_min < 0) return false; /* "-1" */
+    if (from_h > 23 || to_h > 24 || from_min > 59 || to_min > 59) return false;
+    *out = (wefti_busy){.from_s = 3600 * from_h + 60 * from_min,
+                        .to_s = 3600 * to_h + 60 * to_min};
+    bool fine = wefti_parse_quantity(text + n, WEFTI_UNIT_RATE, &out->Bps) &&
+                out->Bps > 0;
+    return fine && out->to_s <= 86400 && out->from_s != out->to_s;
+}
+
 /* Parses a number; "5min" where the key counts seconds, "5%" where it is a share. */
 static bool parse_number(const weft_config_key *key, const char *text, double *out) {
     if (wefti_parse_quantity(text, WEFTI_UNIT_COUNT, out)) return true;

@@ -17,6 +17,15 @@ bool wefti_value_parse(const weft_config_key *key, const char *text, wefti_value
 /* "100Mbit,10ms" -> bytes per second and seconds; "none" -> 0, 0. */
 bool wefti_link_parse(const char *text, double *bandwidth_Bps, double *latency_s);
 
+/* Hours of each day, in local time, in which a node may send at most so much; Bps 0: none. */
+typedef struct wefti_busy {
+    int64_t from_s, to_s; /* of the day; to_s may be less: over midnight */
+    double Bps;
+} wefti_busy;
+
+/* "18:00-23:30,2Mbit"; "" -> no hours. */
+bool wefti_busy_parse(const char *text, wefti_busy *out);
+
 /* The value of a key that is no list. */
 wefti_value wefti_value_at(const weft_config_key *key, const weft_config *values);
 

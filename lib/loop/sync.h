@@ -3,6 +3,7 @@
 
 #include <weft/sync.h>
 
+#include "config/value.h"
 #include "loop/loop.h"
 
 /* What a copy says of its step: weft_sync_said. */
@@ -158,9 +159,9 @@ typedef struct wefti_sync_replan wefti_sync_replan;
 void wefti_sync_end_replan(weft_sync *s);
 
 /* What the first process, whoever it is, plans with: as in weft_sync_replan. */
-weft_status wefti_sync_may_change(weft_sync *s,
-                                  const weft_sync_limits *limits) WEFT_CHECKED;
-void wefti_sync_tell_replan(const weft_sync *s, weft_sync_limits *out);
+weft_status wefti_sync_may_change(weft_sync *s, const weft_sync_limits *limits,
+                                  const wefti_busy *busy) WEFT_CHECKED;
+void wefti_sync_tell_replan(const weft_sync *s, weft_sync_limits *out, wefti_busy *busy);
 
 /* A step has ended: what the slowest process computed, what the step took beyond that, and bytes
  * that the node has sent. */
@@ -207,6 +208,7 @@ typedef struct wefti_sync_card {
     double loss;       /* and whoever is the first plans with this */
     int64_t steps;
     double bytes_per_day;
+    wefti_busy busy;
     wefti_fault faults[WEFTI_FAULTY_MACHINES];
 } wefti_sync_card;
 

@@ -119,7 +119,8 @@ weft_status wefti_sync_say(wefti_loop *l) {
     double momentum;
     int64_t form = wefti_sync_form_code(s, &momentum);
     weft_sync_limits limits;
-    wefti_sync_tell_replan(s, &limits);
+    wefti_busy busy;
+    wefti_sync_tell_replan(s, &limits, &busy);
     *(wefti_sync_card *)l->cards.own = (wefti_sync_card){
         .n_averages = s->n_averages,
         .averaging = s->averaging,
@@ -129,7 +130,8 @@ weft_status wefti_sync_say(wefti_loop *l) {
         .follows = s->job->run.follows,
         .loss = limits.loss,
         .steps = limits.steps,
-        .bytes_per_day = limits.bytes_per_day};
+        .bytes_per_day = limits.bytes_per_day,
+        .busy = busy};
     return WEFT_OK;
 }
 
@@ -139,7 +141,7 @@ static weft_status take_replan(weft_sync *s, const wefti_sync_card *first) {
                                      .steps = first->steps,
                                      .bytes_per_day = first->bytes_per_day};
     if (limits.loss >= 0 && limits.steps >= 0 && limits.bytes_per_day >= 0)
-        return wefti_sync_may_change(s, &limits);
+        return wefti_sync_may_change(s, &limits, &first->busy);
     return weft_ctx_fail(s->ctx, WEFT_ERR_WIRE,
                          "the first rank plans with a loss of %g, %lld steps and %g "
                          "bytes in a day, expected "

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/sized.h"
 #include "loop/sync.h"
@@ -22,7 +23,7 @@ enum { UNKNOWN_STEPS = 1000, ADAMS_STATES = 2 };
 struct wefti_sync_replan {
     wefti_replan *plan;      /* owned; NULL: this process has not planned yet */
     bool off;                /* no plan can be made */
-    weft_sync_limits limits; /* without a path */
+    weft_sync_limits limits; /* without texts */
     wefti_budget budget;
     weft_sync_tensor *tensors; /* [tensors] owned */
     weft_loop_facts loop;
@@ -69,11 +70,13 @@ static weft_status make(weft_sync *s, const char *cluster_path) {
     return wefti_replan_create(s->ctx, cluster, p->limits.loss, &p->plan);
 }
 
-weft_status wefti_sync_may_change(weft_sync *s, const weft_sync_limits *limits) {
+weft_status wefti_sync_may_change(weft_sync *s, const weft_sync_limits *limits,
+                                  const wefti_busy *busy) {
     if (!s->replan)
         WEFT_TRY(wefti_alloc(s->ctx, sizeof *s->replan, "the choice", &s->replan));
     s->replan->limits = *limits;
-    s->replan->limits.cluster_path = NULL;
+    s->replan->limits.cluster_path = s->replan->limits.busy = NULL;
+    s->replan->budget.busy = *busy;
     s->replan->budget.per_day = limits->bytes_per_day;
     return WEFT_OK;
 }
@@ -81,9 +84,15 @@ weft_status wefti_sync_may_change(weft_sync *s, const weft_sync_limits *limits) 
 weft_status weft_sync_replan(weft_sync *s, const weft_sync_limits *limits,
                              const char **why) {
     wefti_form now;
+    wefti_busy busy;
     *why = NULL;
     WEFTI_SIZED_IN(s->ctx, weft_sync_limits, limits);
     bool fine = limits->loss >= 0 && limits->steps >= 0 && limits->bytes_per_day >= 0;
+    if (!wefti_busy_parse(limits->busy ? limits->busy : "", &busy))
+        return weft_ctx_fail(s->ctx, WEFT_ERR_ARGUMENT,
+                             "weft_sync_replan with busy hours '%.60s'; expected such as "
+                             "18:00-23:30,2Mbit",
+                             limits->busy);
     if (s->begun || s->joins || s->replan || !fine)
         return weft_ctx_fail(
             s->ctx, WEFT_ERR_ARGUMENT,
@@ -96,7 +105,7 @@ weft_status weft_sync_replan(weft_sync *s, const weft_sync_limits *limits,
                         : "");
     *why = obstacle(s, &now);
     if (*why) return WEFT_OK;
-    WEFT_TRY(wefti_sync_may_change(s, limits));
+    WEFT_TRY(wefti_sync_may_change(s, limits, &busy));
     s->job->run.follows = true;
     return limits->cluster_path ? make(s, limits->cluster_path) : WEFT_OK;
 }
@@ -108,8 +117,9 @@ void wefti_sync_end_replan(weft_sync *s) {
     s->replan = NULL;
 }
 
-void wefti_sync_tell_replan(const weft_sync *s, weft_sync_limits *out) {
+void wefti_sync_tell_replan(const weft_sync *s, weft_sync_limits *out, wefti_busy *busy) {
     *out = s->replan ? s->replan->limits : (weft_sync_limits){0};
+    *busy = s->replan ? s->replan->budget.busy : (wefti_busy){0};
 }
 
 bool weft_sync_follows(const weft_sync *s) { return s->job->run.follows; }
@@ -136,7 +146,8 @@ static weft_status note(weft_sync *s, const wefti_form *now, double computing_s,
                                                     (double)n,
                                      .computing_s = computing_s,
                                      .wait_s = wait_s,
-                                     .budget = &p->budget};
+                                     .budget = &p->budget,
+                                     .day_s = wefti_day_now_s()};
     if (!p->plan) WEFT_TRY(make(s, NULL));
     WEFT_TRY(wefti_replan_add(s->ctx, p->plan, &ended));
     s->rank->asks_form = wefti_replan_asks(p->plan, now, s->step + 1);

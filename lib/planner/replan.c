@@ -37,6 +37,7 @@ struct wefti_replan {
     weft_cluster *cluster; /* owned; NULL: nothing was measured, and no step was seen */
     double loss;
     double since_s; /* of steps, since the last plan with a limit of what is sent */
+    bool busy;      /* the hours of that plan */
     int64_t step, steps_left; /* the last one that was seen; what is left behind it */
     bool late; /* many before it were not: cluster and wire are of another time */
     double fastest_Bps; /* of the wire as it was measured first; where any would do */
@@ -168,6 +169,9 @@ static void put_why(wefti_replan *r, const wefti_situation *s, double usual_s) {
     if (s->most_Bps > 0)
         snprintf(limit, sizeof limit, "; %s a day may be sent from now on",
                  wefti_format_bytes(86400 * s->most_Bps, most, sizeof most));
+    if (r->busy)
+        snprintf(limit, sizeof limit, "; %s may be sent in these busy hours",
+                 wefti_rate_text(s->most_Bps, most, sizeof most));
     if (usual_s > 0)
         snprintf(expected, sizeof expected, ", %s were expected",
                  wefti_seconds_text(usual_s, usual, sizeof usual));
@@ -232,9 +236,9 @@ static weft_status plan(weft_ctx *ctx, wefti_replan *r, const wefti_replan_step 
     WEFT_TRY(fit_computing(ctx, r, &s));
     if (s.loop) s.loop->step_s = r->usual_s;
     wish->wants = false;
-    s.most_Bps = step->budget
-                     ? wefti_budget_Bps(step->budget, s.step_s * (double)s.steps_left)
-                     : 0;
+    double left_s = s.step_s * (double)s.steps_left;
+    s.most_Bps = step->budget ? wefti_budget_Bps(step->budget, left_s, step->day_s) : 0;
+    r->busy = step->budget && wefti_budget_is_busy(step->budget, step->day_s);
     WEFT_TRY(find_wire(ctx, r, &s, &expected_s));
     WEFT_TRY(wefti_plan_forms(ctx, &s, &wish->outlook));
     wish->form = wish->outlook.form;
@@ -252,7 +256,8 @@ weft_status wefti_replan_add(weft_ctx *ctx, wefti_replan *r, const wefti_replan_
     if (r->world != s->world || !wefti_form_same(&r->form, &s->now)) begin_anew(r, s, 0);
     r->since_s += s->computing_s + s->wait_s;
     bool limited = s->budget && s->budget->per_day > 0 && r->since_s >= look_again_s;
-    if (!note(r, s) && !(limited && r->drift.usual > 0)) return WEFT_OK;
+    bool turned = s->budget && wefti_budget_is_busy(s->budget, s->day_s) != r->busy;
+    if (!note(r, s) && !((limited || turned) && r->drift.usual > 0)) return WEFT_OK;
     r->since_s = 0;
     return plan(ctx, r, s);
 }

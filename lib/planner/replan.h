@@ -4,6 +4,7 @@
 #include <weft/cluster.h>
 #include <weft/predict.h>
 
+#include "config/value.h"
 #include "job/form.h"
 
 /* Planning again while a run goes on (docs/planning.md): whether another form of what crosses the
@@ -66,13 +67,17 @@ typedef struct wefti_budget {
     double per_day; /* bytes that may be sent in any 24 hours; 0: no limit */
     double sent[25],
         in_s; /* of this hour, in_s of which have passed, and of those before it */
+    wefti_busy busy;
 } wefti_budget;
 
 void wefti_budget_add(wefti_budget *b, double seconds, double bytes);
 
 /* The rate that may be kept for left_s seconds: at no time within them have more than per_day bytes
- * been sent in 24 hours. 0: no limit; else at least 1. */
-double wefti_budget_Bps(const wefti_budget *b, double left_s);
+ * been sent in 24 hours; in busy hours (day_s: seconds of this day) at most theirs. 0: no limit;
+ * else at least 1. */
+double wefti_budget_Bps(const wefti_budget *b, double left_s, double day_s);
+
+bool wefti_budget_is_busy(const wefti_budget *b, double day_s);
 
 /* --- steps -> form --- */
 
@@ -96,6 +101,7 @@ typedef struct wefti_replan_step {
     double state_bytes;
     double computing_s, wait_s; /* of the slowest rank; what the step took beyond that */
     const wefti_budget *budget; /* NULL: no limit of what is sent */
+    double day_s;               /* of this day, in local time */
 } wefti_replan_step;
 
 /* When it fails no plan could be made; nothing is wanted then. */

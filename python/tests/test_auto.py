@@ -143,17 +143,21 @@ def test_what_is_kept_bounds_the_choice():
     assert less.wire_bytes < usual.wire_bytes
     assert answer(bytes_per_day=1, alone="together") is None
     assert "sends least" in _decide._refusal([a for a in made if a.nodes > 1], _decide.Limits(1000.0, bytes_per_day=1), 2)
+    bound = [a.way.name for a in made if a.nodes > 1 and _decide.Limits(busy="18:00-23:30,2Mbit").allow(a)]
+    assert bound and bound == [a.way.name for a in made if a.nodes > 1 and _decide.moves(a)]
     long = _decide.Limits(1e9)
     assert long.day_of(usual) == pytest.approx(usual.wire_bytes * 86400 / usual.step_s)
 
 
 def test_limits_are_keys(tmp_path):
     given = {"decide.keep": "exact", "decide.alone": "together", "decide.bytes_per_day": "2GB", "decide.time": 3, "lr": 1}
-    assert _decide.limits(None, given) == (0.0, 10.0, "exact", "together", 3.0, 2_000_000_000)
+    assert _decide.limits(None, given) == (0.0, 10.0, "exact", "together", 3.0, 2_000_000_000, "")
     assert given == {"lr": 1}  # what is taken reads none of them
     model = model_of()
     with pytest.raises(weft.Error, match="decide.keep is set, but method ddp does not read it, expected auto"):
         weft.Optimizer(model, method="ddp", decide_keep="exact")
+    with pytest.raises(weft.Error, match="decide.busy is '18:00-19:00,1Mbit', but with decide.keep exact nothing"):
+        weft.Optimizer(model, method="auto", step=0.1, decide_keep="exact", decide_busy="18:00-19:00,1Mbit")
     with pytest.raises(weft.Error, match="decide.keep is any, but SGD steps, whatever is chosen"):
         weft.Optimizer(model, torch.optim.SGD(model.parameters(), lr=0.1), method="auto", step=0.1, decide_keep="any")
     with pytest.raises(weft.Error, match="optimizer.lr is set, but method auto decides it with decide.keep any"):

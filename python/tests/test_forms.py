@@ -265,10 +265,11 @@ def test_what_stays_is_said(tmp_path):
     forms, records, asked = run(follow, 2, True, {})[0]
     assert forms == []
     assert "method=auto keeps this choice: parts of the model are on their way in every step" in records
-    assert asked == [(10.0, 0, 0.0)]  # any, and a length that is not known
+    assert asked == [(10.0, 0, 0.0, "")]  # any, and a length that is not known
     (tmp_path / "run.yaml").write_text("run: {steps: 300}\n")
-    for named, told in (({"decide_loss": 0.02, "run_steps": 400, "decide_bytes_per_day": "3GB"}, (0.02, 400, 3e9)),
-                        ({"config": str(tmp_path / "run.yaml")}, (10.0, 300, 0.0))):
+    for named, told in (({"decide_loss": 0.02, "run_steps": 400, "decide_bytes_per_day": "3GB",
+                         "decide_busy": "0:00-24:00,1bit"}, (0.02, 400, 3e9, "0:00-24:00,1bit")),
+                        ({"config": str(tmp_path / "run.yaml")}, (10.0, 300, 0.0, ""))):
         forms, records, asked = run(follow, 2, False, named)[0]
         assert forms[0] == "full sync" and asked == [told]
         assert not any("keeps" in text or "goes on as it is" in text for text in records)

@@ -44,7 +44,7 @@ class Setup(Sized):
 
 
 class Limits(Sized):
-    _fields_ = [("cluster_path", TEXT), ("loss", F64), ("steps", I64), ("bytes_per_day", F64)]
+    _fields_ = [("cluster_path", TEXT), ("loss", F64), ("steps", I64), ("bytes_per_day", F64), ("busy", TEXT)]
 
 
 class Part(Sized):

@@ -51,13 +51,15 @@ class Limits(NamedTuple):
     alone: str = "end"
     time: float = 10.0
     bytes_per_day: int = 0
+    busy: str = ""
 
     def day_of(self, a: Choice) -> float:
         """Bytes that a node sends in a day, or in a shorter run."""
         return a.wire_bytes * min(DAY_S / a.step_s, self.steps or math.inf)
 
     def allow(self, a: Choice) -> bool:
-        return a.way.steps <= 1 + self.loss and (self.bytes_per_day <= 0 or self.day_of(a) <= self.bytes_per_day)
+        return (a.way.steps <= 1 + self.loss and (self.bytes_per_day <= 0 or self.day_of(a) <= self.bytes_per_day)
+                and (not self.busy or moves(a)))
 
 
 class Form(NamedTuple):
@@ -79,7 +81,9 @@ def follow(sync: Any, decision: Decision, limits: Limits) -> None:
         path = os.path.join(folder, "cluster.yaml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(decision.cluster)
-        if why := sync.replan(path, limits.loss, int(limits.steps), float(limits.bytes_per_day)):
+        if why := sync.replan(path, limits.loss, int(limits.steps), float(limits.bytes_per_day), limits.busy):
+            if limits.busy:
+                raise Error("config", f"decide.busy is {limits.busy!r}, but nothing changes during the run: {why}")
             log.info("method=auto keeps this choice: %s", why)
 
 
@@ -142,7 +146,11 @@ def limits(path: Any, given: dict[str, Any]) -> Limits:
         for name in names:
             if name in given:
                 config.set(name, given.pop(name))
-        return Limits(steps, *(config.number(name) for name in names))
+        asked = Limits(steps, *(config.number(name) for name in names))
+    if asked.busy and asked.keep != "optimizer":
+        raise Error("config", f"decide.busy is {asked.busy!r}, but with decide.keep {asked.keep} nothing changes during a run: "
+                    "leave one out")
+    return asked
 
 
 def _settings(method: str, keys: dict[str, Any], names: Sequence[str] = KEPT) -> list[Any]:

@@ -79,7 +79,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
     ``method="auto"``: the processes measure the wires for some seconds and take the exchange that is
     expected to be fastest with this optimizer and its rate; ``step`` is what a step computes, as
     ``measure_step`` returned it. ``decision`` is what was taken and why. ``decide_keep``, ``decide_alone``, ``decide_loss``,
-    ``decide_bytes_per_day`` and ``decide_time`` bound it as in ``weft train``. Who joins is told it by a member.
+    ``decide_bytes_per_day``, ``decide_busy`` and ``decide_time`` bound it as in ``weft train``. Who joins is told it by a member.
 
     All processes create it alike; rank 0's parameters become everybody's. :class:`Error` if they differ, a key does not
     apply, or a call comes at a wrong time; :class:`PeerError` and ``LeftBehind`` of other ranks.

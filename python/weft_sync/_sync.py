@@ -222,12 +222,12 @@ class Sync:
             log.warning("%s", change.decode("utf-8", "replace"))
         return bool(change)
 
-    def replan(self, cluster: str | None, loss: float, steps: int, bytes_per_day: float = 0.0) -> str | None:
+    def replan(self, cluster: str | None, loss: float, steps: int, bytes_per_day: float = 0.0, busy: str = "") -> str | None:
         """Before `begin`: what crosses the wire may change, by the cluster.yaml at this path (None: nothing was measured);
         or why not."""
         why = TEXT()
-        self._call("replan", c.byref(Limits(None if cluster is None else text_of(cluster), loss, steps, bytes_per_day)),
-                   c.byref(why))
+        limits = Limits(None if cluster is None else text_of(cluster), loss, steps, bytes_per_day, text_of(busy))
+        self._call("replan", c.byref(limits), c.byref(why))
         return why.value.decode() if why.value else None
 
     def follows(self) -> bool:

@@ -210,8 +210,37 @@ static void bounds_are_where_they_are_said_to_be(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void busy_hours_are_hours_and_a_rate(void **state) {
+    fixture *f = *state;
+    static const char *const wrong[] = {
+        "25:00-3:00,2Mbit", "24:00-3:00,2Mbit", "1:60-3:00,2Mbit",  "1:00-24:01,2Mbit",
+        "1:00-1:00,2Mbit",  "-1:00-3:00,2Mbit", "1:00--3:00,2Mbit", "1:00-3:00",
+        "1:00-3:00,2",      "1:00-3:00,0bit",   "1:00 -3:00,2Mbit", "evenings"};
+    static const char *const right[] = {"0:00-24:00,1bit", "23:59-00:00,2Mbit", ""};
+    char text[120], words[200];
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(text, sizeof text, "method: auto\ndecide: {busy: \"%s\"}\n", wrong[i]);
+        snprintf(words, sizeof words,
+                 "decide.busy is '%s', expected hours of a day and a rate such as "
+                 "18:00-23:30,2Mbit",
+                 wrong[i]);
+        refused(f, text, words);
+    }
+    refused(
+        f, "method: auto\ndecide: {busy: \"1:00-2:00,1Mbit\", keep: exact}\n",
+        "decide.busy is '1:00-2:00,1Mbit', but with decide.keep=exact nothing changes "
+        "during a run: leave one out");
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        snprintf(text, sizeof text, "decide.busy=%s", right[i]);
+        assert_ok(f, weft_config_set(f->ctx, f->c, "decide.keep=optimizer"));
+        assert_ok(f, weft_config_set(f->ctx, f->c, text));
+        assert_ok(f, wefti_config_settle(f->ctx, f->c));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(busy_hours_are_hours_and_a_rate),
         TEST(methods_refuse_a_mesh_they_cannot_use),
         TEST(line_is_that_of_the_key_in_the_file),
         TEST(topk_fits_in_a_chunk),

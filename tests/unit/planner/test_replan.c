@@ -344,7 +344,7 @@ static void as_much_as_may_be_sent_is_sent_and_no_more(void **state) {
     double last = 0;
     for (int i = 0; i < STEPS;
          i++) { /* of a minute; at first twice as much as is allowed */
-        double Bps = wefti_budget_Bps(&b, 1e9);
+        double Bps = wefti_budget_Bps(&b, 1e9, 0);
         assert_true(Bps <= 1e9 / 86400 * (1 + 1e-9));
         sent[i] = 60 * Bps * (i < 300 ? 2 : 1);
         wefti_budget_add(&b, 60, sent[i]);
@@ -358,16 +358,37 @@ static void as_much_as_may_be_sent_is_sent_and_no_more(void **state) {
 
 static void a_run_that_ends_soon_may_send_the_rest(void **state) {
     wefti_budget b = {.per_day = 1e9}, none = {0};
-    assert_true(wefti_budget_Bps(&none, 3600) == 0);
-    assert_float_equal(wefti_budget_Bps(&b, 7200), 1e9 / 7200, 1);
+    assert_true(wefti_budget_Bps(&none, 3600, 0) == 0);
+    assert_float_equal(wefti_budget_Bps(&b, 7200, 0), 1e9 / 7200, 1);
     wefti_budget_add(&b, 60, 4e8);
-    assert_float_equal(wefti_budget_Bps(&b, 7200), 6e8 / 7200, 1);
+    assert_float_equal(wefti_budget_Bps(&b, 7200, 0), 6e8 / 7200, 1);
     wefti_budget_add(&b, 86400 - 3700, 0); /* the day is over in an hour */
-    assert_float_equal(wefti_budget_Bps(&b, 7200), 6e8 / 3600, 1e9 / 7200);
+    assert_float_equal(wefti_budget_Bps(&b, 7200, 0), 6e8 / 3600, 1e9 / 7200);
     wefti_budget_add(&b, 90000, 0);
-    assert_float_equal(wefti_budget_Bps(&b, 7200), 1e9 / 7200, 1);
+    assert_float_equal(wefti_budget_Bps(&b, 7200, 0), 1e9 / 7200, 1);
     wefti_budget_add(&b, 60, 2e9);
-    assert_true(wefti_budget_Bps(&b, 7200) == 1);
+    assert_true(wefti_budget_Bps(&b, 7200, 0) == 1);
+}
+
+/* Hours begin with their first second and end before their last one, also over midnight. */
+static void busy_hours_have_a_rate_of_their_own(void **state) {
+    wefti_budget b = {.busy = {64800, 84600, 250}}; /* 18:00 to 23:30 */
+    static const double at[] = {0, 64799, 64800, 84599, 84600, 86399};
+    for (int i = 0; i < 6; i++) {
+        bool busy = i == 2 || i == 3;
+        b.busy = (wefti_busy){64800, 84600, 250};
+        assert_int_equal(wefti_budget_is_busy(&b, at[i]), busy);
+        assert_true(wefti_budget_Bps(&b, 3600, at[i]) == (busy ? 250 : 0));
+        b.busy = (wefti_busy){84600, 64800, 250};
+        assert_int_equal(wefti_budget_is_busy(&b, at[i]), !busy);
+        b.busy.Bps = 0;
+        assert_false(wefti_budget_is_busy(&b, at[i]));
+    }
+    b = (wefti_budget){.per_day = 3.6e6, .busy = {0, 3600, 250}};
+    assert_true(wefti_budget_Bps(&b, 3600, 0) == 250); /* the less of both */
+    assert_float_equal(wefti_budget_Bps(&b, 3600, 3600), 1000, 1);
+    b.busy.Bps = 2000;
+    assert_float_equal(wefti_budget_Bps(&b, 3600, 0), 1000, 1);
 }
 
 static double sends_Bps(const wefti_situation *s, const wefti_form *form) {
@@ -406,33 +427,41 @@ static void a_form_that_sends_too_much_is_left(void **state) {
     assert_true(wefti_form_same(&best.form, &outer));
 }
 
-/* Steps on a calm wire: at first within the limit; then more is sent than was planned. */
-static void who_has_sent_too_much_sends_less(void **state) {
+/* Of a machine and a wire that are as was measured; and a step on them. */
+static wefti_replan *begin_calm(const wefti_situation *s, const wefti_budget *budget,
+                                wefti_replan_step *step) {
     wefti_replan *replan;
     weft_cluster *known;
-    wefti_situation s = standing(&full, "25Gbit,10us");
-    double bytes = sends_Bps(&s, &full) * s.step_s, computing_s;
-    wefti_budget budget = {.per_day = 4 * 2000 * bytes};
-    assert_ok(ctx, wefti_computing_predict(ctx, &s, &computing_s));
+    double computing_s;
+    assert_ok(ctx, wefti_computing_predict(ctx, s, &computing_s));
     assert_ok(ctx, weft_cluster_create(ctx, &known));
     const char *const facts[] = {"nodes", "2",    "node-flops",
                                  "20G",   "link", "25Gbit,10us"};
     for (int i = 0; i < 6; i += 2)
         assert_ok(ctx, weft_cluster_set(ctx, known, facts[i], facts[i + 1]));
     assert_ok(ctx, wefti_replan_create(ctx, known, 10, &replan));
-    wefti_replan_step step = {.config = run,
-                              .world = run,
-                              .now = full,
-                              .parameters = s.parameters,
-                              .computing_s = computing_s,
-                              .wait_s = s.step_s - computing_s,
-                              .budget = &budget};
-    double look_again_s = 600;
-    int64_t steps = (int64_t)(2 * look_again_s / s.step_s) + 100, left = 2000;
+    *step = (wefti_replan_step){.config = run,
+                                .world = run,
+                                .now = s->now,
+                                .parameters = s->parameters,
+                                .computing_s = computing_s,
+                                .wait_s = s->step_s - computing_s,
+                                .steps_left = 2000,
+                                .budget = budget};
+    return replan;
+}
+
+/* Steps on a calm wire: at first within the limit; then more is sent than was planned. */
+static void who_has_sent_too_much_sends_less(void **state) {
+    wefti_situation s = standing(&full, "25Gbit,10us");
+    double bytes = sends_Bps(&s, &full) * s.step_s, look_again_s = 600;
+    wefti_budget budget = {.per_day = 4 * 2000 * bytes};
+    wefti_replan_step step;
+    wefti_replan *replan = begin_calm(&s, &budget, &step);
+    int64_t steps = (int64_t)(2 * look_again_s / s.step_s) + 100;
     for (int much = 0; much < 2; much++) {
         for (int64_t i = 0; i < steps; i++) {
             step.step++;
-            step.steps_left = left;
             wefti_budget_add(&budget, s.step_s, 0);
             assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
         }
@@ -444,8 +473,34 @@ static void who_has_sent_too_much_sends_less(void **state) {
     wefti_replan_destroy(ctx, replan);
 }
 
+/* The step in which they begin or end plans again, and no other one. */
+static void busy_hours_change_the_form(void **state) {
+    wefti_situation s = standing(&full, "25Gbit,10us");
+    wefti_budget budget = {.busy = {64800, 84600, sends_Bps(&s, &full) / 100}};
+    wefti_replan_step step;
+    wefti_replan *replan = begin_calm(&s, &budget, &step);
+    step.day_s = 64800 - 200;
+    for (int64_t i = 1; i <= 200; i++, step.day_s++) {
+        step.step = i;
+        assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+        assert_false(wefti_replan_wish_of(replan)->wants);
+    }
+    step.step++;
+    assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+    const wefti_replan_wish *wish = wefti_replan_wish_of(replan);
+    assert_true(wish->wants && wish->form.outer);
+    assert_non_null(strstr(wish->why, " may be sent in these busy hours"));
+    step.day_s = 84600;
+    step.step++;
+    assert_ok(ctx, wefti_replan_add(ctx, replan, &step));
+    assert_false(wish->wants); /* all that was wanted was for them */
+    wefti_replan_destroy(ctx, replan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(busy_hours_have_a_rate_of_their_own),
+        cmocka_unit_test_setup_teardown(busy_hours_change_the_form, begin, end),
         cmocka_unit_test_setup_teardown(a_wire_that_comes_back_is_seen, begin, end),
         cmocka_unit_test(as_much_as_may_be_sent_is_sent_and_no_more),
         cmocka_unit_test(a_run_that_ends_soon_may_send_the_rest),

@@ -148,6 +148,22 @@ static void a_limit_of_bytes_leaves_out_what_sends_more(void **state) {
     wefti_free(ctx, text);
 }
 
+/* With busy hours only what can change in them, however much slower. */
+static void busy_hours_leave_out_what_can_not_change(void **state) {
+    for (int busy = 0; busy < 2; busy++) {
+        wefti_decision d;
+        char *text;
+        assert_ok(ctx, decide("1Mbit,5ms",
+                              busy ? "decide.busy=18:00-23:00,1Mbit decide.alone=together"
+                                   : "decide.alone=together",
+                              NULL, &d, &text));
+        bool changes = strcmp(method_of(&d), "hsdp") == 0 ||
+                       strcmp(method_of(&d), "diloco") == 0;
+        if (changes != busy) fail_msg("busy %d: %s", busy, d.settings);
+        wefti_free(ctx, text);
+    }
+}
+
 /* Of what is level with the fastest, what may change during the run. */
 static void a_choice_that_can_change_is_preferred(void **state) {
     static const char *const links[] = {"1Mbit,5ms", "2Mbit,5ms", "20Mbit,5ms",
@@ -202,6 +218,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_checkpoint_goes_on_with_its_state, begin, end),
         cmocka_unit_test_setup_teardown(a_limit_of_bytes_leaves_out_what_sends_more,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(busy_hours_leave_out_what_can_not_change, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(a_choice_that_can_change_is_preferred, begin,
                                         end),
     };
