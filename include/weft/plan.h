@@ -409,7 +409,8 @@ WEFT_API const weft_prediction *weft_watch_prediction(const weft_watch *watch);
 /** Adds one measured step, as weft_train_hooks.on_step was given it. The first two steps are
  * ignored, because they touch memory for the first time. Returns true when prediction and
  * measurement differ by more than 20 % over a window of 20 steps, and whenever the likely
- * cause changes; `sentence` then gives both numbers and the cause. */
+ * cause changes, but a cause again only after twice as many steps; `sentence` then gives both
+ * numbers and the cause. */
 WEFT_API bool weft_watch_step(weft_watch *watch, const weft_step_record *record,
                               char *sentence, size_t sentence_size);
 

@@ -30,7 +30,8 @@ typedef enum cause {
     CAUSE_STRAGGLERS,
     CAUSE_SLOW_CODEC,
     CAUSE_SLOW_WIRE,
-    CAUSE_FAST_WIRE
+    CAUSE_FAST_WIRE,
+    N_CAUSES
 } cause;
 
 typedef struct sample {
@@ -48,6 +49,7 @@ struct weft_watch {
     double *steps;         /* owned, [room] the first steps that were counted */
     int64_t room;
     cause told;
+    int64_t again[N_CAUSES];    /* before so many steps a cause is not said again */
     weft_watch_outcome outcome; /* that weft_watch_look returned last */
 };
 
@@ -193,7 +195,9 @@ bool weft_watch_step(weft_watch *watch, const weft_step_record *r, char *sentenc
     sample now = middle_of(watch);
     cause found = find_cause(watch, &now);
     if (found == CAUSE_NONE || found == watch->told) return false;
+    if (watch->n < watch->again[found]) return false; /* it comes and goes */
     watch->told = found;
+    watch->again[found] = 2 * watch->n;
     say(watch, found, &now, sentence, sentence_size);
     return true;
 }

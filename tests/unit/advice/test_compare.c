@@ -60,6 +60,22 @@ static int take(weft_watch *watch, int n, double more_compute, double more_wait,
     return said;
 }
 
+/* On a machine that is busy now and then both causes would be said in turns for ever. */
+static void a_cause_that_comes_and_goes_is_said_more_and_more_rarely(void **state) {
+    char sentence[400] = "";
+    weft_watch *watch = make_watch();
+    int said = take(watch, 2, 1, 1, sentence), later = 0; /* two that do not count */
+    for (int i = 0; i < 100; i++) {
+        int now = take(watch, 20, 2, 1, sentence) + take(watch, 20, 1, 4, sentence);
+        said += now;
+        if (i >= 50) later += now;
+        if (i == 0) assert_int_equal(now, 2); /* each at once */
+    }
+    assert_int_equal(later, 2);
+    assert_in_range(said, 6, 14);
+    weft_watch_destroy(ctx, watch);
+}
+
 static void a_run_as_predicted_says_nothing(void **state) {
     char sentence[400] = "";
     weft_watch *watch = make_watch();
@@ -157,6 +173,7 @@ static void a_folder_that_is_not_there_is_an_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(a_cause_that_comes_and_goes_is_said_more_and_more_rarely),
         TEST(a_run_as_predicted_says_nothing),
         TEST(the_cause_is_what_parts_most),
         TEST(the_first_steps_do_not_count),
