@@ -68,7 +68,7 @@ class Carried:
         if inner is not None and self.brought["inner"] is not None:
             _saved.load_plain(inner, self.brought["inner"])
             _spread(inner)
-            self.optimizer.param_groups = inner.param_groups
+            self.optimizer._show_inside()
         self._take_groups(self.brought["groups"])
 
     def again(self) -> None:

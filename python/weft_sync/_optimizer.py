@@ -184,7 +184,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
             self.inner = self._own = _own.Own(self.param_groups, self._config, clip if stays else 0)
         elif optimizer is not None:
             _asked.inside(optimizer, params)
-            self.param_groups = optimizer.param_groups  # rates and all
+            self._show_inside()  # rates and all
             if hasattr(optimizer, "defaults"):
                 self.defaults = optimizer.defaults
         self._create(names, clip)
@@ -433,8 +433,7 @@ class Optimizer(State, Shared, Scaled, Closing, torch.optim.Optimizer):
         if self._looked:
             return
         self._looked = True
-        if self.inner is not None:
-            self.param_groups = self.inner.param_groups  # its load_state_dict makes others
+        self._show_inside()
         n = sum(len(group["params"]) for group in self.param_groups)
         if n != len(self._places):
             raise Error("argument", f"the optimizer has {n} parameters, {len(self._places)} when "

@@ -26,6 +26,7 @@ class Parts:
 
     inner: Any
     param_groups: list[dict[str, Any]]
+    state: Any
     report: Report | None
     decision: Decision | None
     mesh: Mesh

@@ -187,10 +187,17 @@ class State(Changes):
             self._take_over(state_dict)
         if self._theirs is not None:
             _saved.load_plain(self._theirs, state_dict.get("inner", state_dict))
-            self.param_groups = self._theirs.param_groups
+            self._show_inside()
         else:
             self._take_groups(state_dict["param_groups"], "weft" in state_dict)
         self._tell_node()
+
+    def _show_inside(self) -> None:
+        """What a program reads and sets of an optimizer inside: its load_state_dict makes others."""
+        if self.inner is not None:
+            self.param_groups = self.inner.param_groups
+        if self._theirs is not None and hasattr(self._theirs, "state"):
+            self.state = self._theirs.state
 
     def _take_groups(self, groups: list[dict[str, Any]], own: bool) -> None:
         """Rates and weight decays; all that there is in groups that weft has saved."""
