@@ -24,8 +24,8 @@ extern "C" {
  *     in         may be called, beside those that change the state
  *     none       decided, of a mesh
  *     made       parameters (written), set_rate, set_tensor; hold_mixer, replan
- *     resting    all that may be called where it is open; state, numbers, rest, save, ask_form;
- *                before the first step load, resume, outgoing, hand and not_finite
+ *     resting    all that may be called where it is open; state, numbers, rest, save, ask_form,
+ *                incoming; before the first step load, resume, outgoing, hand and not_finite
  *     open       give, gradients (written), skip, ready, hear, offer; set_rate, set_tensor and
  *                weigh before the first ready
  *     ending     wait_any, until `all`; of the tensors that it has named heard, signs, take
@@ -34,7 +34,7 @@ extern "C" {
  *     any        steps, rank, change, goes_on, follows, rule, parameters, said, form,
  *                form_change, shape_of_offer; take but of a tensor that is ready, until the step
  *                ends; open within a step, and restore where nothing is averaged, do nothing;
- *                after a failure destroy alone
+ *                after a failure destroy alone: what gives a pointer may then give NULL
  *
  * Opening is no need: step, agree and complete do it. A call in another state fails with a
  * sentence (WEFT_ERR_ARGUMENT) and changes nothing.
@@ -376,8 +376,8 @@ WEFT_API weft_status weft_sync_hand(weft_sync *sync, int k, const void *bytes,
  * which this rank fails before it has sent any of them. Not collective. */
 WEFT_API weft_status weft_sync_not_finite(weft_sync *sync, int i) WEFT_CHECKED;
 
-/** What has arrived: between weft_sync_agree and weft_sync_mix in the former, then in the latter.
- * Not collective. */
+/** What has arrived: after weft_sync_agree what came up to there, and from weft_sync_mix until the
+ * next step opens what came in it. Not collective. */
 WEFT_API weft_status weft_sync_incoming(weft_sync *sync, weft_sync_parcel *parcels,
                                         int most, int *n) WEFT_CHECKED;
 
@@ -469,10 +469,11 @@ WEFT_API weft_status weft_sync_rest(weft_sync *sync) WEFT_CHECKED;
 WEFT_API float *weft_sync_state(weft_sync *sync, int k, int i, const char **name);
 
 /** By which of weft's optimizers (optimizer.kind, optimizer.groups) tensor i is stepped; [out]
- * *whole: as a matrix, not element by element. For a caller that steps by weft's rules. */
+ * *whole: as a matrix, not element by element. For a caller that steps by weft's rules. NULL if
+ * there is no such tensor. */
 WEFT_API const char *weft_sync_rule(const weft_sync *sync, int i, bool *whole);
 
-/** The numbers of the state; [out] *n: how many there are. */
+/** The numbers of the state; [out] *n: how many there are. NULL and 0 where there are none. */
 WEFT_API double *weft_sync_numbers(weft_sync *sync, int *n);
 
 /** To be called after weft_sync_begin and before the first step: `step` steps are done, and the

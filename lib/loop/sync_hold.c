@@ -128,6 +128,14 @@ weft_status weft_sync_incoming(weft_sync *s, weft_sync_parcel *parcels, int most
                                int *n) {
     *n = 0;
     WEFT_TRY(check_held(s));
+    if (!s->begun || s->averaged || (s->opened && !s->agreed))
+        return weft_ctx_fail(
+            s->ctx, WEFT_ERR_ARGUMENT,
+            "what has arrived is asked for %s; expected between weft_sync_agree and "
+            "weft_sync_mix, or from weft_sync_mix until the next step opens",
+            !s->begun     ? "before weft_sync_begin"
+            : s->averaged ? "while parameters are averaged"
+                          : "after the step was opened");
     const wefti_mixer *m = s->rank->mixer;
     *n = m->n_incoming;
     return tell_all(s, m->incoming, *n < most ? *n : most, parcels);

@@ -52,11 +52,15 @@ float *weft_sync_state(weft_sync *s, int k, int i, const char **name) {
 }
 
 const char *weft_sync_rule(const weft_sync *s, int i, bool *whole) {
+    *whole = false;
+    if (i < 0 || i >= s->n_tensors) return NULL;
     *whole = wefti_job_moves_whole(s->job, i);
     return s->job->rules[i].ops->name;
 }
 
 double *weft_sync_numbers(weft_sync *s, int *n) {
+    *n = 0;
+    if (!s->rank || !s->rank->mixer) return NULL; /* after a failure */
     *n = s->setup.uneven ? s->n_window
                          : s->rank->mixer->n_known; /* mixers with some do not weigh */
     return s->setup.uneven ? s->window : s->rank->mixer->known;

@@ -2,6 +2,7 @@
 /* The picture of states in weft/sync.h: in each state the calls that it names succeed; every other
  * one is WEFT_ERR_ARGUMENT with a sentence, and the step after it has the bits that it would have
  * had. */
+#include "loop/sync.h"
 #include "loops.h"
 
 typedef struct row {
@@ -36,7 +37,14 @@ static const row two_halves[] = {
 /* The mixer's states are the program's. */
 static const row held[] = {
     {"made", "begin set_rate set_tensor replan hold_mixer" STILL},
+    {"begun", "open give set_rate set_tensor ready agree complete average rest save load "
+              "resume outgoing incoming" STILL},
+    {"resting", "open give set_rate set_tensor ready agree complete average rest save "
+                "incoming" STILL},
+    {"open", "open give set_rate set_tensor ready agree complete" STILL},
+    {"ending", "open wait_any agree" ANY},
     {"agreed", "mix outgoing incoming" STILL},
+    {"averaged", "set_rate set_tensor" STILL},
 };
 
 /* Of uneven rows: gradients are ready after weigh. */
@@ -133,7 +141,7 @@ static void reach(alone *a, loop *file, const char *state, const kind *its) {
     if (is(state, "made")) return;
     if (its->held) must(a, file, "hold_mixer");
     must(a, file, "begin");
-    if (!its->held) must(a, file, "save");
+    must(a, file, "save");
     if (is(state, "begun")) return;
     whole_step_of(a, file, its);
     if (is(state, "averaged")) must(a, file, "average");
@@ -159,6 +167,32 @@ static void go_on(alone *a, loop *file, const char *state, const kind *k) {
         whole_step_of(a, file, k);
 }
 
+/* In every state: what gives a pointer gives NULL where there is nothing. */
+static void check_bounds(weft_sync *s) {
+    const int none[] = {-1, TENSORS, 1 << 30};
+    const char *name;
+    bool as_matrix;
+    int n;
+    for (size_t k = 0; k < sizeof none / sizeof *none; k++) {
+        assert_null(weft_sync_parameters(s, none[k]));
+        assert_null(weft_sync_gradients(s, none[k]));
+        assert_null(weft_sync_state(s, 0, none[k], &name));
+        assert_null(weft_sync_state(s, none[k] < 0 ? -1 : 1 << 30, 0, &name));
+        assert_null(weft_sync_rule(s, none[k], &as_matrix));
+        assert_false(as_matrix);
+    }
+    assert_non_null(weft_sync_rule(s, TENSORS - 1, &as_matrix));
+    assert_true(weft_sync_numbers(s, &n) || n == 0);
+    wefti_rank *rank = s->rank;
+    s->rank = NULL; /* as a world that could not begin leaves it */
+    assert_null(weft_sync_parameters(s, 0));
+    assert_null(weft_sync_state(s, 0, 0, &name));
+    n = 1;
+    assert_null(weft_sync_numbers(s, &n));
+    assert_int_equal(n, 0);
+    s->rank = rank;
+}
+
 /* [out] params: after the state, the call (NULL: none) and the end of its step. Whether the call
  * succeeded. */
 static bool try(const kind *k, const char *state, const char *name, float *params) {
@@ -169,6 +203,7 @@ static bool try(const kind *k, const char *state, const char *name, float *param
                                              .skips = k->skips,
                                              .uneven = k->uneven});
     reach(&a, &file, state, k);
+    check_bounds(a.s);
     weft_status status = name ? call(name, a.s, &file) : WEFT_ERR_ARGUMENT;
     if (status != WEFT_OK) {
         assert_int_equal(status, WEFT_ERR_ARGUMENT);
