@@ -34,7 +34,22 @@ function numbers({short, ticks, logTicks, nearest}) {
         [0, 1, 2, 0]);
 }
 
-function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, subject, unitOf, sentence, barsOf}) {
+function compared(comparedOf) {
+    const column = (what, ...values) => comparedOf(values.map(v => ({summary: {v, tokens: 5, wire_total: 1, hidden_share: 0, ...v}})),
+        ['', 'v', 'time', Math.min, what]).map(([text, best]) => `${text}${best ? '!' : ''}`);
+    const alone = {wire_total: 0, hidden_share: null, v: 1};
+    same('the best is what reads differently', column('', 1, 1, 2), ['1 s!', '1 s!', '2 s']);
+    same('what reads the same is no best', column('', 1.0001, 1.0002), ['1.00 s', '1.00 s']);
+    same('runs of other lengths have no best time', column('whole run', {v: 1, tokens: 4}, {v: 2}), ['1 s', '2 s']);
+    same('runs of one length have a best time', column('whole run', {v: 1}, {v: 2}), ['1 s!', '2 s']);
+    same('a run of one node has no wire', column('wire', alone, {v: 2}, {v: 3}), ['–', '2 s!', '3 s']);
+    same('a run of one rank waits for nobody', column('exchange', alone, {v: 2}), ['–', '2 s']);
+}
+
+function views({zoomed, moved, lanesOf, settingsOf, difference, smoothed, subject, unitOf, sentence, barsOf, comparedOf, keysOf}) {
+    compared(comparedOf);
+    same('names of one colour share a key', keysOf([['load', 8], ['wait', 1], ['norm', 8], ['end', 2]]),
+        [[1, 'wait'], [2, 'end'], [8, 'load, norm']]);
     const timed = {step_s: 5, compute_s: 3, wait_s: 1, exchange_s: 2};
     const bars = summary => barsOf({runs: [1]}, {run: {summary}})
         .map(bar => [bar.label, ...bar.parts.filter(p => p.value > 0).map(p => `${p.label} ${p.value}`)]);
@@ -247,6 +262,33 @@ async function timeline() {
     p.close();
 }
 
+/* Two runs of as many steps, one of them of one node. */
+async function twoRuns() {
+    const p = await open('two_runs.html', 1200);
+    same('two runs: the best', [...p.page.querySelectorAll('[data-section=runs] .best')]
+        .map(e => `${e.parentNode.rowIndex} ${e.dataset.label}`),
+        ['1 validation loss', '1 training loss', '1 tokens/s', '1 time', '1 time of a step', '1 memory']);
+    same('two runs: no wire of one node', [...p.page.querySelectorAll('[data-section=runs] [data-label^=wire]')]
+        .map(e => e.textContent), ['–', '–', '2 MB', '600 MB']);
+    same('two runs: no rates of one node', [...p.page.querySelectorAll('[data-section=nodes] [data-label^=weft]')]
+        .slice(0, 2).map(e => e.textContent), ['–', '–']);
+    p.close();
+    const alone = await open('alone.html', 1200), words = alone.page.getElementById('page').innerText;
+    claim('one node: nothing of a wire', !/wire|weft out|sent per step|exchange hidden/i.test(words),
+        words.match(/.*(wire|weft out|sent per step|hidden).*/i));
+    alone.close();
+}
+
+/* Each colour of the timeline's legend once, whatever the number of names. */
+async function keysOfTimeline() {
+    const p = await open('names.html', 1200);
+    const keys = [...p.page.querySelectorAll('[data-section=timeline] .legend .key')];
+    const colours = keys.map(e => p.frame.contentWindow.getComputedStyle(e.firstChild).backgroundColor);
+    same('the legend of 12 names: colours', [keys.length, new Set(colours).size], [8, 8]);
+    same('the legend of 12 names: what shares one', keys[7].textContent, 'what 7, what 8, what 9, what 10, what 11');
+    p.close();
+}
+
 async function threeRuns() {
     const p = await open('all.html', 1200);
     const curves = i => p.count(`.curve[data-run="${i}"]`), each = [0, 1, 2].map(curves);
@@ -357,5 +399,5 @@ claims(async () => {
     numbers(p.frame.contentWindow);
     views(p.frame.contentWindow);
     p.close();
-    for (const part of [oneRun, tips, ranges, timeline, threeRuns, phone, strange]) await part();
+    for (const part of [oneRun, tips, ranges, timeline, keysOfTimeline, twoRuns, threeRuns, phone, strange]) await part();
 });

@@ -78,9 +78,28 @@ config flexdemo 100Mbit >ranks/config.yaml
 echo "{\"step\":21,\"rank\":0,\"begun_s\":0,\"timeline\":[$(spans 1)],\"others\":[
     {\"rank\":1,\"node\":1,\"begun_s\":0.02,\"timeline\":[$(spans 1)]},
     {\"rank\":2,\"node\":1,\"begun_s\":0,\"timeline\":[]}]}" >ranks/timeline.json
-for run in one two three ranks empty begun evaluated nan lone long slow; do expect 0 "$weft" report "$run" -o "$run.html"; done
+mkdir names alone # a timeline of 12 names, the longest first; one node, faster than `one`
+echo '{"step":1,"loss":4}' >names/metrics.jsonl
+awk 'BEGIN {
+    printf "{\"step\":1,\"timeline\":["
+    for (i = 0; i < 12; i++)
+        printf "%s{\"lane\":\"compute\",\"index\":0,\"what\":\"what %d\",\"begin_s\":%d,\"end_s\":%d}", i ? "," : "", i,
+            100 * i, 100 * i + 20 - i
+    print "]}"
+}' >names/timeline.json
+metrics 300 0 2.5 | sed 's/"exchange_s":0.1/"exchange_s":0/; s/"step_s":0.2/"step_s":0.1/
+    s/"tokens_per_s":[0-9.]*/"tokens_per_s":9000/; s/"memory_bytes":5/"memory_bytes":4/' |
+    awk '{ if (match($0, /"elapsed_s":[0-9.]+/))
+        printf "%s\"elapsed_s\":%.3f%s\n", substr($0, 1, RSTART - 1), substr($0, RSTART + 12, RLENGTH - 12) / 2, substr($0, RSTART + RLENGTH)
+        else print }' >alone/metrics.jsonl
+printf 'method: none\nmesh:\n  nodes: 1\nrun:\n  seed: 1\n' >alone/config.yaml
+sed 's/"wire_out":5000,"wire_in":6000/"wire_out":0,"wire_in":0/' one/nodes.jsonl >alone/nodes.jsonl
+sed 's/"wire_bytes":2e6/"wire_bytes":0/; s/"exchange_s":0.1,"wait_s":0.06,"wait_wire_s":0.05,"hidden_share":0.4/"exchange_s":0,"wait_s":0/' \
+    one/plan.json >alone/plan.json
+for run in one names alone two three ranks empty begun evaluated nan lone long slow; do expect 0 "$weft" report "$run" -o "$run.html"; done
 expect 0 "$weft" report "$hostile" -o hostile.html
 expect 0 "$weft" report one two three -o all.html
+expect 0 "$weft" report alone one -o two_runs.html
 expect 0 "$weft" report "$hostile" one empty -o hostiles.html
 (($(wc -c <long.html) < 4000000)) || fail "the page of 100000 steps has $(wc -c <long.html) bytes"
 

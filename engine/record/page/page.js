@@ -13,7 +13,8 @@ function draw(data) {
             nodesCard(data), timelineCard(data), plainCharts(data), nodeCharts(data),
             configCard(data)),
         make('footer', {},
-            `Drawn by ${data.program} from metrics.jsonl. Bytes are those of one node's network interface.`));
+            `Drawn by ${data.program} from metrics.jsonl.${
+                data.runs.some(crosses) ? " Bytes are those of one node's network interface." : ''}`));
     root.dataset.runs = data.runs.length;
     paint();
     root.dataset.ready = 'yes';

@@ -6,6 +6,9 @@ const painters = [];
 const root = document.documentElement;
 const colourOf = i => i % 7 + 1;
 
+/* A text whose lines may break behind a point and the like. */
+const breakable = text => text.split(/(?<=[._/,:-])/).flatMap(part => [part, make('wbr')]).slice(0, -1);
+
 /* Paints all anew, and leaves for tests, on <html>, what there is to see. */
 function paintAll() {
     for (const painter of painters) painter();

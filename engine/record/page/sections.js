@@ -89,7 +89,7 @@ function tilesOf(run) {
         tile('Tokens', short(s.tokens, 'count'), `${short(s.tokens_per_s, 'count')} per second`),
         tile('Time of a step', short(s.step_s, 'time'), `${short(s.mfu, 'share')} of peak`),
         drawable(s.grad_norm) ? tile('Gradient norm', short(s.grad_norm), 'last step, before clipping') : null,
-        tile('Wire per step', short(s.wire_bytes_out, 'bytes'), `${short(s.wire_total, 'bytes')} in all`),
+        crosses(run) ? tile('Wire per step', short(s.wire_bytes_out, 'bytes'), `${short(s.wire_total, 'bytes')} in all`) : null,
         drawable(s.participation) && s.participation < 1 ? tile('Participation', short(s.participation, 'share'), 'ranks whose rows counted')
                             : null,
         drawable(s.suspect_node) ? tile('Suspect', `node ${s.suspect_node}`, 'sent too much again and again') : null,
@@ -102,39 +102,52 @@ function tilesOf(run) {
             : tile('Memory of the process', short(s.memory_bytes, 'bytes'), 'at most'));
 }
 
-/* [head, name in the summary, kind, which value is best] */
+/* Whether a run sent anything to another node, and whether its ranks exchanged anything: of the
+ * others nothing is said of that. */
+const crosses = run => run.summary.wire_total > 0, exchanges = run => drawable(run.summary.hidden_share);
+const applies = {wire: crosses, exchange: exchanges};
+
+/* [head, name in the summary, kind, which value is best, of what it is] */
 const comparedColumns = [
     ['validation loss', 'validation_loss', 'plain', Math.min],
     ['training loss', 'loss', 'plain', Math.min],
     ['steps', 'steps', 'count'],
     ['tokens', 'tokens', 'count'],
     ['tokens/s', 'tokens_per_s', 'count', Math.max],
-    ['time', 'elapsed_s', 'time'],
+    ['time', 'elapsed_s', 'time', Math.min, 'whole run'],
     ['time of a step', 'step_s', 'time', Math.min],
-    ['wire per step', 'wire_bytes_out', 'bytes', Math.min],
-    ['wire in all', 'wire_total', 'bytes', Math.min],
-    ['wait per step', 'wait_s', 'time', Math.min],
-    ['hidden', 'hidden_share', 'share'],
+    ['wire per step', 'wire_bytes_out', 'bytes', Math.min, 'wire'],
+    ['wire in all', 'wire_total', 'bytes', Math.min, 'wire'],
+    ['wait per step', 'wait_s', 'time', Math.min, 'exchange'],
+    ['hidden', 'hidden_share', 'share', Math.max, 'exchange'],
     ['participation', 'participation', 'share', Math.max],
     ['FLOP use', 'mfu', 'share', Math.max],
-    ['memory of a rank', 'memory_rank_bytes', 'bytes'],
-    ['memory', 'memory_bytes', 'bytes'],
+    ['memory of a rank', 'memory_rank_bytes', 'bytes', Math.min],
+    ['memory', 'memory_bytes', 'bytes', Math.min],
 ];
 
+/* A column of that table as [text, whether it is the best]. Best is what reads differently from
+ * another; the time of whole runs is compared where they read as many tokens. */
+function comparedOf(runs, [, name, kind, best, what]) {
+    const values = runs.map(run => what in applies && !applies[what](run) ? null : run.summary[name]);
+    const texts = values.map(v => short(v, kind)), known = values.filter(drawable);
+    const fair = what !== 'whole run' || runs.every(run => run.summary.tokens === runs[0].summary.tokens);
+    const first = best && fair && known.length > 1 ? short(best(...known), kind) : null;
+    const differ = values.some((v, i) => drawable(v) && texts[i] !== first);
+    return values.map((v, i) => [texts[i], drawable(v) && differ && texts[i] === first]);
+}
+
 function runTable(data) {
-    const c = card('runs', 'Runs', 'the best of a column is bold', null, true),
-          columns = comparedColumns.filter(([, name]) => data.runs.some(run => drawable(run.summary[name])));
+    const c = card('runs', 'Runs', 'the best of a column is bold', null, true);
+    const columns = comparedColumns.map(column => [column[0], comparedOf(data.runs, column)])
+        .filter(([, cells]) => cells.some(([text]) => text !== '–'));
     const rows = data.runs.map(
         (run, i) => make('tr', {},
             make('th', {scope: 'row'},
                 make('span', {class: 'key'}, keyPicture({colour: colourOf(i), mark: 'dots', shape: i}),
                     run.name)),
-            columns.map(([head, name, kind, best]) => {
-                const values = data.runs.map(r => r.summary[name]).filter(drawable), value = run.summary[name];
-                const wins = best && drawable(value) && values.length > 1 && value === best(...values) &&
-                    values.some(v => v !== value);
-                return make('td', {'data-label': head, class: wins ? 'best' : null}, short(value, kind));
-            })));
+            columns.map(([head, cells]) =>
+                make('td', {'data-label': head, class: cells[i][1] ? 'best' : null}, cells[i][0]))));
     painters.push(() => rows.forEach((row, i) => row.classList.toggle('off', state.off.has(i))));
     c.e.append(make('div', {class: 'table'},
         make('table', {class: 'stack'},
@@ -449,19 +462,19 @@ function nodesCard(data) {
     const c = card('nodes', 'Nodes', 'rates since the ranks reported before', null, true);
     const heads = [
         'node', 'ranks', 'cores busy', 'machine busy', 'memory', 'of a rank', 'network out', 'network in',
-        'weft out', 'weft in'
+        ...runs.some(crosses) ? ['weft out', 'weft in'] : []
     ];
     if (runs.some(run => run.nodes.some(node => (node.relayed || []).some(v => v > 0)))) heads.push('relayed');
-    const cells = node => [
+    const cells = (node, sends) => [
         `${node.node}${node.host ? `, ${node.host}` : ''}`, short(node.ranks, 'count'),
         `${short(lastOf(node.cpu_cores))} of ${short(node.cores, 'count')}`,
         short(lastOf(node.busy_share), 'share'), short(lastOf(node.memory_bytes), 'bytes'),
         short(lastOf(node.rank_bytes), 'bytes'), rate(lastOf(node.net_out)), rate(lastOf(node.net_in)),
-        rate(lastOf(node.wire_out)), rate(lastOf(node.wire_in)), rate(lastOf(node.relayed))
+        rate(sends && lastOf(node.wire_out)), rate(sends && lastOf(node.wire_in)), rate(lastOf(node.relayed))
     ].slice(0, heads.length);
     const rows = runs.flatMap(run => run.nodes.map(node => make('tr', {},
         multi ? make('th', {scope: 'row'}, run.name) : null,
-        cells(node).map((text, i) => make('td', {'data-label': heads[i]}, text)))));
+        cells(node, crosses(run)).map((text, i) => make('td', {'data-label': heads[i]}, text)))));
     c.e.append(make('div', {class: 'table'},
         make('table', {class: 'stack'},
             make('thead', {},
@@ -576,7 +589,7 @@ const part = (label, value) => ({label, value, colour: partNames.find(p => p[0] 
 /* Bars of one run: its step and its exchange, measured and predicted. */
 function barsOf(data, {run}) {
     const s = run.summary, p = run.prediction, prefix = several(data) ? run.name + ': ' : '';
-    const exchanges = drawable(s.hidden_share), exposed = exchanges ? s.wait_s : 0; // else for threads of its own
+    const exposed = exchanges(run) ? s.wait_s : 0; // else for threads of its own
     const bars = [{
         label: prefix + 'step',
         parts: [
@@ -589,7 +602,7 @@ function barsOf(data, {run}) {
         second: true,
         parts: [part('exchange hidden', all - wait), part('exposed wait', Math.min(wait, all))]
     });
-    if (exchanges && s.exchange_s > 0) bars.push(exchange('exchange', s.exchange_s, s.wait_s));
+    if (exchanges(run) && s.exchange_s > 0) bars.push(exchange('exchange', s.exchange_s, s.wait_s));
     if (!p) return bars;
     const known = (p.wait_wire_s || 0) + (p.wait_late_s || 0) + (p.wait_codec_s || 0);
     bars.push({
@@ -622,16 +635,16 @@ function budgetCard(data) {
 
 /* ---- predicted beside measured ---- */
 
-/* [label, name, kind]; of shares no difference is given. */
+/* [label, name, kind, of what it is]; of shares no difference is given. */
 const besideRows = [
     ['time of a step (median)', 'median_step_s', 'time'],
     ['time of a step (mean)', 'step_s', 'time'],
     ['computing', 'compute_s', 'time'],
-    ['exchange', 'exchange_s', 'time'],
-    ['of it waited for', 'wait_s', 'time'],
-    ['exchange hidden', 'hidden_share', 'share'],
+    ['exchange', 'exchange_s', 'time', 'exchange'],
+    ['of it waited for', 'wait_s', 'time', 'exchange'],
+    ['exchange hidden', 'hidden_share', 'share', 'exchange'],
     ['tokens per second', 'tokens_per_s', 'count'],
-    ['sent per step and node', 'wire_bytes_out', 'bytes'],
+    ['sent per step and node', 'wire_bytes_out', 'bytes', 'wire'],
 ];
 
 function difference(predicted, measured) {
@@ -648,7 +661,7 @@ function besideCard(data) {
                 make('thead', {}, make('tr', {}, ['', 'predicted', 'measured',
                     'difference'].map(h => make('th', {scope: 'col'}, h)))),
                 make('tbody', {},
-                    besideRows.map(([label, name, kind]) => make('tr', {}, make('th', {scope: 'row'}, label), [
+                    besideRows.filter(([, name, , what]) => !what || applies[what](run) || run.prediction[name] > 0).map(([label, name, kind]) => make('tr', {}, make('th', {scope: 'row'}, label), [
                         short(run.prediction[name], kind), short(run.summary[name], kind),
                         kind === 'share' ? '' : difference(run.prediction[name], run.summary[name])
                     ].map(text => make('td', {}, text)))))));
@@ -712,8 +725,8 @@ function timelineCard(data) {
         c.note(`${several(data) ? set().name + ', ' : ''}${
             step ? `step ${step}, `
                  : ''}unit by unit, bucket by bucket${ranks > 1 ? `; the first ${ranks} ranks` : ''}. Click, then wheel to zoom, drag to move`);
-        legend.replaceChildren(...[...colours].filter(([name]) => used.has(name)).map(([name,
-            colour]) => make('span', {class: 'key'}, make('i', {colour}), name)));
+        legend.replaceChildren(...keysOf([...colours].filter(([name]) => used.has(name))).map(([colour,
+            names]) => make('span', {class: 'key'}, make('i', {colour}), names)));
         drawTimeline(place, list, colours, current().view);
     });
     return c.e;
@@ -752,7 +765,8 @@ function configCard(data) {
     const ordered = [...keys.filter(differs), ...keys.filter(k => !differs(k))];
     const rows = ordered.map(
         key => make('tr', {class: several(data) && differs(key) ? 'differs' : null},
-            make('th', {scope: 'row'}, key), settings.map(s => make('td', {}, s.has(key) ? s.get(key) : '–'))));
+            make('th', {scope: 'row'}, breakable(key)),
+            settings.map(s => make('td', {}, s.has(key) ? breakable(s.get(key)) : '–'))));
     const table = make('table', {class: 'settings'},
         several(data) ? make('thead', {},
                             make('tr', {}, make('th', {scope: 'col'}, 'key'),

@@ -44,6 +44,13 @@ function colourNames(timelines) {
         name => [name, [1, 4, 2, 3, 5, 6, 7, 8][Math.min(longest.indexOf(name), 7)]]));
 }
 
+/* A legend of [name, colour]: [colour, names], one entry for each colour, the shared one last. */
+function keysOf(named) {
+    const keys = new Map();
+    for (const [name, colour] of named) keys.set(colour, [...keys.get(colour) || [], name]);
+    return [...keys].map(([colour, names]) => [colour, names.join(', ')]).sort((a, b) => (a[0] === 8) - (b[0] === 8));
+}
+
 const endOf = timelines => Math.max(0, ...timelines.map(t => t.spans.reduce((m, s) => Math.max(m, s[4]), 0)));
 
 /* Draws the part of the timelines that `view`, {from, to} in seconds, shows. */
