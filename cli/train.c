@@ -167,11 +167,18 @@ static void start_plan(view *v, const weft_run_summary *s) {
 
 /* How much a checkpoint is, how long it takes, and how often there is one. */
 static void show_saving(const weft_config *config, const weft_run_summary *s) {
-    char saved[32], time[32];
+    char saved[32], sent[32], time[32];
     int64_t steps = config->run.save_every;
+    double wire_s = s->save_s - s->save_disk_s;
     bytes_text((double)s->save_bytes, saved, sizeof saved);
+    bytes_text((double)s->save_wire_bytes, sent, sizeof sent);
     fprintf(stderr, "saves    %s", saved);
     if (s->save_s > 0) fprintf(stderr, " in about %.2g s", s->save_s);
+    if (wire_s > 0)
+        fprintf(stderr, " (%.2g s on the disk, %.2g s on the wire)", s->save_disk_s,
+                wire_s);
+    else if (s->save_wire_bytes > 0)
+        fprintf(stderr, " and what %s on each node's wire take", sent);
     if (steps == 1) fputs(" every step (run.save_every)", stderr);
     if (steps > 1)
         fprintf(stderr, " every %lld steps (run.save_every)", (long long)steps);

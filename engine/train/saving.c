@@ -8,20 +8,23 @@
  * that holds the folder's lease writes either. */
 #include "train/saving.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/safetensors.h"
 #include "store/upload.h"
 #include "train/regroup.h"
 
 enum { LAST_TRIES = 10, SHARE = 50 /* by the clock at most 1 / SHARE of the time */ };
-enum { SAMPLE_FLOATS = 2 << 20 /* 8 MiB */ };
+/* Samples of a checkpoint: pieces of 256 KiB, 8 MiB of them first and 64 MiB where that takes less
+ * than LEAST_S; files beside those of tensors. */
+enum { PIECE = 1 << 16, FIRST_PIECES = 32, MOST_PIECES = 8 * FIRST_PIECES };
+enum { SMALL_FILES = 3, SMALL_BYTES = 1 << 12, VOTES = 3 };
+#define LEAST_S 0.1
 static const double between_tries_s = 1;
 
 /* Whether the first rank can write: WEFT_ERR_FILE with a sentence if not yet. */
@@ -113,41 +116,93 @@ bool wefti_saving_is_late(const wefti_save_clock *clock, const weft_config *conf
     return least_s > 0 && wefti_now_s() - clock->since_s >= least_s;
 }
 
-/* Seconds until n bytes and the end of a file are on the folder's disk; 0: it refuses. The file
- * has no name, so that nothing stays of it. */
-static double write_time_s(weft_ctx *ctx, const char *folder, int64_t n,
-                           const float *data) {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%.4000s/.write-time", folder);
-    unlink(path); /* of a process that was killed just here */
+/* Writes a checkpoint of as many files as one of the job's, with `rows` times `data` in one of
+ * them, and says how long that took. */
+static weft_status write_sample(weft_ctx *ctx, const wefti_job *job, const char *folder,
+                                int64_t rows, const float *data, double *took_s) {
+    char partial[PATH_MAX], path[PATH_MAX];
     double begun_s = wefti_now_s();
-    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd < 0) return 0;
-    unlink(path);
-    bool fine = wefti_file_pwrite(ctx, fd, path, data, n, 0) == WEFT_OK && fsync(fd) == 0;
-    close(fd);
-    weft_ctx_clear(ctx);
-    return fine ? wefti_now_s() - begun_s : 0;
+    WEFT_TRY(wefti_checkpoint_begin(ctx, folder, 0, partial));
+    for (int i = 0; i < wefti_job_saved_files(job); i++) {
+        wefti_tensor_spec spec = {
+            .name = "sample", .ndim = 2, .rows = i ? 1 : rows, .cols = i ? 1 : PIECE};
+        wefti_safetensors *file;
+        snprintf(path, sizeof path, "%.4000s/%d.safetensors", partial, i);
+        WEFT_TRY(wefti_safetensors_create(ctx, path, &spec, 1, NULL, &file));
+        weft_status status = WEFT_OK;
+        for (int64_t row = 0; row < spec.rows && status == WEFT_OK; row++)
+            status = wefti_safetensors_write_rows(ctx, file, 0, row, 1, data);
+        weft_status closed = wefti_safetensors_close(ctx, file);
+        WEFT_TRY(status == WEFT_OK ? closed : status);
+    }
+    for (int i = 0; i < SMALL_FILES; i++) { /* configuration and tokenizer */
+        snprintf(path, sizeof path, "%.4000s/%d.json", partial, i);
+        WEFT_TRY(wefti_file_write(ctx, path, data, SMALL_BYTES));
+    }
+    WEFT_TRY(wefti_checkpoint_commit(ctx, folder, 0, "{}", 1));
+    *took_s = wefti_now_s() - begun_s;
+    return wefti_file_remove_tree(ctx, folder);
+}
+
+/* [out] *disk_s: until a checkpoint is on the disk, by samples: what its files take, and what
+ * its bytes do. */
+static weft_status disk_time(weft_ctx *ctx, const wefti_prepared *p, const char *folder,
+                             const float *data, double *disk_s) {
+    int64_t all = (p->summary.save_bytes / 4 + PIECE - 1) / PIECE, n = 0;
+    double files_s, more_s = 0;
+    WEFT_TRY(write_sample(ctx, p->job, folder, 1, data, &files_s));
+    for (n = FIRST_PIECES; more_s < LEAST_S && n <= MOST_PIECES; n *= 8) {
+        if (n > all) n = all;
+        WEFT_TRY(write_sample(ctx, p->job, folder, n, data, &more_s));
+        more_s = fmax(0, more_s - files_s);
+        *disk_s = files_s + (n > 1 ? more_s * (double)all / (double)n : 0);
+        if (n == all) break;
+    }
+    return WEFT_OK;
+}
+
+/* What the ranks say and send to each other, as far as mesh.link tells: the votes of
+ * wefti_state_save, the two halves of an average, the files of machines that do not see the
+ * folder. [out] *n_bytes: of one node, 0 where all share memory. */
+static double wire_time_s(const wefti_prepared *p, int64_t *n_bytes) {
+    const weft_config *c = p->config;
+    const wefti_job *job = p->job;
+    bool far = wefti_job_has_sites(job);
+    double rate = far ? c->mesh.site_bandwidth_Bps : c->mesh.bandwidth_Bps;
+    double latency_s = far ? c->mesh.site_latency_s : c->mesh.latency_s;
+    if (job->R <= job->copies || (!p->bootstrap.mesh && rate <= 0)) return 0;
+    int64_t mean = wefti_job_saved_wire_bytes(job);
+    *n_bytes = mean;
+    for (int replica = 0; replica < job->R; replica++)
+        if (!wefti_bootstrap_sees(&p->bootstrap, replica * job->S))
+            *n_bytes += wefti_job_saved_own_bytes(job);
+    if (rate <= 0) return 0;
+    return (VOTES + (mean > 0 ? 2 : 0)) * latency_s + (double)*n_bytes / rate;
 }
 
 weft_status wefti_saving_predict(weft_ctx *ctx, wefti_prepared *p) {
     const weft_config *config = p->config;
     weft_run_summary *s = &p->summary;
-    int64_t n = s->save_bytes < SAMPLE_FLOATS * 4 ? s->save_bytes / 4 : SAMPLE_FLOATS;
+    char folder[PATH_MAX];
     float *data;
-    if (n == 0) return WEFT_OK;
-    WEFT_TRY(wefti_alloc_n(ctx, n, sizeof *data, "a sample of a checkpoint", &data));
-    for (int64_t i = 0; i < n; i++)
+    if (s->save_bytes == 0) return WEFT_OK;
+    WEFT_TRY(wefti_alloc_n(ctx, PIECE, sizeof *data, "a sample of a checkpoint", &data));
+    for (int64_t i = 0; i < PIECE; i++)
         data[i] = (float)(i * i % 65521); /* no file system compresses it much */
-    double once_s = write_time_s(ctx, config->run.folder, 1, data);
-    double sample_s = write_time_s(ctx, config->run.folder, n * 4, data);
+    snprintf(folder, sizeof folder, "%.4000s/.write-time", config->run.folder);
+    weft_status status = wefti_file_remove_tree(ctx, folder); /* of a killed process */
+    if (status == WEFT_OK) status = disk_time(ctx, p, folder, data, &s->save_disk_s);
     wefti_free(ctx, data);
-    int files = 3 + p->job->R;
-    if (once_s > 0 && sample_s > 0)
-        s->save_s = files * once_s +
-                    fmax(0, sample_s - once_s) * (double)s->save_bytes / (double)(n * 4);
+    if (status == WEFT_ERR_FILE) { /* the disk refuses: not known */
+        weft_ctx_clear(ctx);
+        s->save_disk_s = 0;
+        status = wefti_file_remove_tree(ctx, folder);
+        if (status == WEFT_ERR_FILE) weft_ctx_clear(ctx), status = WEFT_OK;
+    }
+    double wire_s = wire_time_s(p, &s->save_wire_bytes);
+    s->save_s = s->save_disk_s > 0 ? s->save_disk_s + wire_s : 0;
     s->save_time_s = interval_s(config, s->save_s);
-    return WEFT_OK;
+    return status;
 }
 
 static void tell_cost(const wefti_rank *r, const wefti_prepared *p,

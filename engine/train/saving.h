@@ -16,7 +16,8 @@ typedef struct wefti_save_clock {
 } wefti_save_clock;
 
 /* Before the first step, in the process that writes the run folder: how long a checkpoint
- * takes, from its bytes and a small write to the folder's disk; what it does not know is 0. */
+ * takes: files and bytes by checkpoints like it, of 72 MiB at most, which are written to the run
+ * folder and removed; the mean of replicas that differ by mesh.link. What is not known is 0. */
 weft_status wefti_saving_predict(weft_ctx *ctx, wefti_prepared *p) WEFT_CHECKED;
 
 /* Whether run.save_time has passed, and so much that saving takes 2 % of the time at most. */

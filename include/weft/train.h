@@ -94,6 +94,10 @@ typedef struct weft_run_summary {
         save_time_s; /* between two checkpoints by the clock: run.save_time, or longer where
                            saving would take more than 2 % of the time; 0: never */
     double save_s;   /* predicted, that all wait for a checkpoint; 0: not known */
+    double save_disk_s; /* the part of it that its files take, by a sample of them */
+    /** Bytes that cross a node's wire for it: the mean of replicas that differ, files of machines
+     * that do not see the folder. Their time is in save_s where mesh.link says the wire's rate. */
+    int64_t save_wire_bytes;
 } weft_run_summary;
 
 /** Called by the first rank while a run goes on; any may be NULL. */

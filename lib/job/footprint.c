@@ -146,13 +146,40 @@ static int64_t replicator_states(const wefti_replicator_config *config) {
     return n_states(wefti_replicator_find(config->kind)->states(config));
 }
 
-int64_t wefti_job_saved_bytes(const wefti_job *job, const wefti_arrangement *a) {
-    int64_t all = job->most_states->n_states; /* arrays once, and of each replica */
+/* Arrays of parameters' size that a checkpoint has: once, and of each replica. */
+typedef struct saved_arrays {
+    int64_t once, own;
+} saved_arrays;
+
+static saved_arrays arrays_of(const wefti_job *job) {
+    int64_t all = job->most_states->n_states;
     int64_t own = n_states(
         wefti_mixer_find(job->mixer_config.kind)->states(&job->mixer_config));
     own += replicator_states(&job->replicator_config);
     if (wefti_job_has_sites(job)) own += replicator_states(&job->site_replicator_config);
     if (!job->replicas_equal)
         own += 1 + all, all = 0; /* and the mean of the parameters */
-    return (1 + all + job->R * own) * a->n_elements * (int64_t)sizeof(float);
+    return (saved_arrays){1 + all, own};
+}
+
+int64_t wefti_job_saved_bytes(const wefti_job *job, const wefti_arrangement *a) {
+    saved_arrays n = arrays_of(job);
+    return (n.once + job->R * n.own) * a->n_elements * (int64_t)sizeof(float);
+}
+
+int64_t wefti_job_saved_own_bytes(const wefti_job *job) {
+    return arrays_of(job).own * job->model->n_elements * (int64_t)sizeof(float);
+}
+
+int wefti_job_saved_files(const wefti_job *job) {
+    saved_arrays n = arrays_of(job);
+    return (n.once > 1 ? 2 : 1) + (n.own > 0 ? job->R : 0);
+}
+
+int64_t wefti_job_saved_wire_bytes(const wefti_job *job) {
+    int64_t group = job->mixed_replicas,
+            others = group - (wefti_job_has_sites(job) ? 1 : job->copies);
+    if (job->replicas_equal || others <= 0) return 0;
+    return 2 * others * job->copies * job->model->n_elements * (int64_t)sizeof(float) /
+           group;
 }

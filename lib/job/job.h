@@ -290,3 +290,9 @@ wefti_footprint wefti_job_footprint(const wefti_job *job, const wefti_arrangemen
 /* Bytes of a checkpoint's tensors that lie in this arrangement, of all replicas
  * (runfiles/state.c). */
 int64_t wefti_job_saved_bytes(const wefti_job *job, const wefti_arrangement *a);
+
+/* Files of tensors in a checkpoint; bytes of one replica's own file; bytes that a node sends for
+ * the mean of the replicas. */
+int wefti_job_saved_files(const wefti_job *job);
+int64_t wefti_job_saved_own_bytes(const wefti_job *job);
+int64_t wefti_job_saved_wire_bytes(const wefti_job *job);
