@@ -24,6 +24,16 @@ class State(Changes):
     _resumed = 0
 
     @property
+    def state(self) -> Any:
+        """By parameter, of the optimizer that steps inside (``state[p]["exp_avg"]``); empty where libweft steps."""
+        inner: torch.optim.Optimizer | None = self.inner
+        return self.__dict__["state"] if inner is None else inner.state  # its load_state_dict makes another one
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self.__dict__["state"] = value
+
+    @property
     def steps(self) -> int:
         """Steps that are done: where a loop begins in a process that comes into a run."""
         return int(self._sync.steps())
