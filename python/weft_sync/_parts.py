@@ -26,7 +26,6 @@ class Parts:
 
     inner: Any
     param_groups: list[dict[str, Any]]
-    state: Any
     report: Report | None
     decision: Decision | None
     mesh: Mesh

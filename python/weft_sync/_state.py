@@ -206,8 +206,6 @@ class State(Changes):
         """What a program reads and sets of an optimizer inside: its load_state_dict makes others."""
         if self.inner is not None:
             self.param_groups = self.inner.param_groups
-        if self._theirs is not None and hasattr(self._theirs, "state"):
-            self.state = self._theirs.state
 
     def _take_groups(self, groups: list[dict[str, Any]], own: bool) -> None:
         """Rates and weight decays; all that there is in groups that weft has saved."""
